@@ -172,9 +172,7 @@ class RunHandle:
         labels.note(self._state, self._run, text)
 
     def delete(self) -> None:
-        """Move it to the trash, from which `fresnel-tui undelete` brings it back; DeniedError
-        while it is live or needed.
-        """
+        """Move it to the trash (`fresnel-tui undelete`); DeniedError while it is live or needed."""
         kept = delete(self._state, [self._run]).kept
         if self.id in kept:
             raise DeniedError(f"{self.id} stays: {kept[self.id]}")
@@ -235,9 +233,7 @@ def sweep(
     priority: int | None = None,
     price: str | None = None,
 ) -> list[RunHandle]:
-    """Launch a preset with every combination of the values in `grid`, as a group in the queue, at
-    most `parallel` at once, and return the runs.
-    """
+    """Launch a preset with every combination of `grid` as a group, at most `parallel` at once."""
     keys = list(grid)
     combinations = list(product(*(list(grid[key]) for key in keys)))
     if not 1 <= len(combinations) <= MOST_RUNS:

@@ -4,9 +4,7 @@ from typing import NamedTuple
 
 
 class Command(NamedTuple):
-    """One command: FILE:FUNCTION of `tui.cli.commands` that declares its flags, what it does in a
-    line, the section of the help it stands in, and other names it goes by.
-    """
+    """One command: FILE:FUNCTION of `tui.cli.commands` that declares its flags, and its help."""
 
     declared: str
     summary: str

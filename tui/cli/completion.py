@@ -1,7 +1,6 @@
-"""`completion`, and what the shell is told at every Tab: commands, options, runs, presets,
-parameters, prices, GPUs.
+"""`completion`, and what the shell offers at every Tab.
 
-The shell starts this program for each Tab, so it imports little; and looking leaves no trace:
+The shell starts this program for each Tab, so it imports little; and it leaves no trace:
 nothing is created or touched, no sampler is started, no run is adopted.
 """
 
@@ -123,9 +122,7 @@ def _nothing(**_: object) -> tuple[str, ...]:
 
 
 def _quietly(offer: "Callable[[str, argparse.Namespace], Offers]") -> Callable[..., Offers]:
-    """A completer for argcomplete: a preset that cannot be read is no reason for words in the
-    middle of a line.
-    """
+    """A completer for argcomplete; an unreadable preset offers nothing, prints nothing."""
 
     def complete(prefix: str, parsed_args: argparse.Namespace, **_: object) -> Offers:
         try:
@@ -144,9 +141,7 @@ _ENDED_ONLY = frozenset({"fetched", "delete"})
 
 
 def _offer_runs(prefix: str, arguments: argparse.Namespace) -> Offers:
-    """Ids, names and groups: live runs, then the newest ended ones; only those that the command can
-    do something with.
-    """
+    """Ids, names and groups that the command takes: live runs, then the newest ended ones."""
     command = getattr(arguments, "command_name", "")
     given = set(getattr(arguments, "runs", None) or ())
     state = StateDirectory()
@@ -219,9 +214,7 @@ def _offer_runs_to_wait_for(prefix: str, arguments: argparse.Namespace) -> Offer
 
 
 def _offer_presets(prefix: str, arguments: argparse.Namespace) -> Offers:
-    """Names of presets, not opened, since there may be many; YAML files where a path is being
-    typed.
-    """
+    """Names of presets, which are not opened; YAML files where a path is being typed."""
     from runners.presets.catalogue import NOT_PRESETS
 
     named = {
@@ -245,9 +238,7 @@ def _offer_counted_presets(prefix: str, arguments: argparse.Namespace) -> Offers
 
 
 def _offer_settings(prefix: str, arguments: argparse.Namespace) -> Offers:
-    """`KEY=` for the parameters of the preset or run on the line; behind the `=`, the values that
-    are known.
-    """
+    """`KEY=` for the parameters of the preset or run on the line; behind the `=`, known values."""
     specs = _specs(arguments)
     parameters = {
         (f"{spec.name}." if spec.group else "") + parameter.name: parameter
@@ -293,9 +284,7 @@ def _offer_prices(prefix: str, arguments: argparse.Namespace) -> Offers:
 
 
 def _offer_gpus(prefix: str, arguments: argparse.Namespace) -> Offers:
-    """Indices of this host's GPUs, added to those in front of the last comma, as the sampler last
-    saw them.
-    """
+    """Indices of this host's GPUs as last sampled, added to those before the last comma."""
     reading = latest(StateDirectory())
     if reading is None:
         return {}

@@ -67,9 +67,7 @@ def run_plan(arguments: argparse.Namespace) -> int:
 
 
 def plan_lines(state: StateDirectory, words: str) -> list[PlanRow]:
-    """The estimates for `PRESET:COUNT …` on this host's GPUs at the session's price, else the
-    preset's own.
-    """
+    """The estimates for `PRESET:COUNT …` here, at the session's price, else the preset's own."""
     wanted = [_parse(word) for word in re.split(r"[\s,]+", words.strip()) if word]
     session = read_session(state)
     gpus: tuple[GpuSnapshot, ...] | None = None

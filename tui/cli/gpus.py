@@ -62,9 +62,7 @@ def reading_json(reading: GpuReading, leases: dict[str, list[Lease]]) -> dict[st
 
 
 def gpu_json(gpu: GpuSnapshot, leases: list[Lease]) -> dict[str, Any]:
-    """The documented JSON of a GPU: memory in bytes, unknown is null; `runs` says which device
-    each run sees.
-    """
+    """The documented JSON of a GPU: memory in bytes, unknown is null, `runs` with their devices."""
     value: dict[str, Any] = msgspec.to_builtins(gpu)
     value["simulated"] = gpu.simulated
     if gpu.xid is not None:

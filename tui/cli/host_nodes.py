@@ -82,9 +82,7 @@ def launch_on_hosts(arguments: argparse.Namespace) -> int:
 def _meet(
     machines: Sequence[Ssh], lines: Sequence[AgentConnection], port: int, wanted: str | None
 ) -> str:
-    """The address of the first machine that all others reach, after they were compared; tried in
-    both directions, as NCCL's connections go.
-    """
+    """The address of the first machine that all others reach; tried both ways, as NCCL connects."""
     try:
         _compare(machines, [line.ask({"do": "hello"}) for line in lines])
         address = _reach(machines[0], lines[0], machines[1:], lines[1:], port, wanted)
@@ -177,9 +175,7 @@ def _check_plans(
 def _launch_all(
     machines: Sequence[Ssh], lines: Sequence[AgentConnection], told: Sequence[list[str]]
 ) -> tuple[NodeRun, ...]:
-    """Start every node; until the last has come they wait for each other, and nothing is lost when
-    one is refused: those that wait are ended again.
-    """
+    """Start every node, or none: when one is refused, those started before it are killed."""
     started: list[NodeRun] = []
     for ssh, line, words in zip(machines, lines, told, strict=True):
         problem, run = "", ""

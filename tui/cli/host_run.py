@@ -50,8 +50,10 @@ def run_there(arguments: argparse.Namespace) -> int:
 
 
 def _patiently(ssh: Ssh, words: list[str], name: str) -> int:
-    """Run a command; one that only reads, and has said nothing yet, is asked again when the line
-    breaks, and so is a launch: its name keeps it from starting anything twice.
+    """Run a command, and again after a broken connection where that repeats nothing.
+
+    A command that only reads, and has printed nothing yet, is sent again; so is a launch, whose
+    request name keeps it from starting anything twice.
     """
     launches = name == "launch"
     tries = _LAUNCH_TRIES_S if launches else _TRIES_S
@@ -121,8 +123,9 @@ def _take_answers(connection: AgentConnection, printed: "_Printed") -> int:
 
 
 class _Printed:
-    """What a command says, printed at once, or as a `whole` when it has ended: what breaks off is
-    asked again, and must not be said twice.
+    """A command's output, printed at once, or as a `whole` when it has ended.
+
+    Only a whole can be asked for again after a broken connection: nothing may be printed twice.
     """
 
     def __init__(self, whole: bool) -> None:

@@ -63,9 +63,7 @@ def _views_of(runs: list[Run]) -> list[dict[str, Any]]:
 
 
 def _start(state: StateDirectory, arguments: argparse.Namespace, request: str) -> list[Run] | int:
-    """Start what is asked for, and say what is worth knowing of it; of a launch on several
-    machines its exit code.
-    """
+    """Start what the command line names and print its notes; an exit code for several machines."""
     tend(state)
     judged_by = judging_metric(arguments.stop_hopeless)
     specs = specs_from(arguments)

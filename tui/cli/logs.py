@@ -22,9 +22,7 @@ _BLOCK = 1 << 20
 
 
 class OutputFollower:
-    """Copies what is appended to an output file to stdout, or to `stream`, byte for byte, or with a
-    prefix before every line.
-    """
+    """Copies what is appended to a file to `stream`, byte for byte or with a prefix per line."""
 
     def __init__(
         self, path: Path, offset: int = 0, prefix: str = "", stream: TextIO | None = None
@@ -41,9 +39,7 @@ class OutputFollower:
         self._file.close()
 
     def copy(self) -> None:
-        """Write everything new; after a restart, the rest of the old file and then the
-        new one.
-        """
+        """Write everything new; after a restart, the rest of the old file and then the new one."""
         more = True
         while more:
             piece = self._file.read(_BLOCK)

@@ -26,9 +26,7 @@ _HEADINGS = ("metric", "last", "at", "min", "max", "values", "course")
 
 
 def run_metrics(arguments: argparse.Namespace) -> int:
-    """Show what a run measured; with --watch again whenever there is something new, until it has
-    ended.
-    """
+    """Show a run's metrics; with --watch again whenever one is new, until the run has ended."""
     wanted = _pattern(arguments.name)
     if arguments.json and arguments.csv:
         raise WrongInput("--json and --csv: choose one")

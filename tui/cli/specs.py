@@ -144,9 +144,7 @@ def _gpu_request(arguments: argparse.Namespace) -> GpuRequest | None:
 
 
 def _rescale(spec: RunSpec, request: GpuRequest, rule: str) -> RunSpec:
-    """The same samples on each device as the preset has, and the learning rate by `rule`; every
-    change is said.
-    """
+    """The preset's samples on each device, and the learning rate by `rule`; changes are printed."""
     present = len(read_gpus(StateDirectory()).gpus) if spec.gpus.all or request.all else 0
     alone = msgspec.structs.replace(spec, node=None)
     before, devices = devices_of(alone, spec.gpus, present), devices_of(spec, request, present)

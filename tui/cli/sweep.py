@@ -13,9 +13,7 @@ SpecsMaker = Callable[[list[str], str], list[RunSpec]]
 
 
 def swept(arguments: argparse.Namespace, make: SpecsMaker, several: Several) -> list[RunSpec]:
-    """The runs that the overrides stand for: those of one launch, or a sweep's, as a group whose
-    members start one by one.
-    """
+    """The runs that the overrides describe: one launch, or a sweep as a group."""
 
     def member(overrides: list[str]) -> RunSpec:
         specs = make(overrides, "")

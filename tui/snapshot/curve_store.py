@@ -28,9 +28,7 @@ class CurveStore:
         self._turn = 0
 
     def read(self, runs: Sequence[Run]) -> bool:
-        """Read on in `runs`, and in those they were resumed from, by some MiB at most; True while
-        there is more to read.
-        """
+        """Read on in `runs` and their ancestors for a moment; True while there is more to read."""
         wanted = self._with_ancestors(runs)
         for run_id in self._metrics.keys() - {run.id for run in wanted}:
             del self._metrics[run_id]

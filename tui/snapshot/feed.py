@@ -47,11 +47,10 @@ _COSTS_EVERY_S = 30.0
 
 
 class PanelSnapshot(msgspec.Struct, frozen=True):
-    """Everything the panel shows at one moment; `letters` gives each live run the letter it wears
-    in every pane.
+    """Everything the panel shows at one moment; `letters` are those of live runs in every pane.
 
-    `runs` are those that live and the newest that ended, in full; `ended` are the rows of all that
-    ended.
+    `runs` are the live ones and the newest that ended, in full; `ended` are the rows of all
+    that ended.
     """
 
     time: float
@@ -110,9 +109,7 @@ class SnapshotFeed:
         self._next = self._reader.submit(self._take)
 
     def first_snapshot(self, within_s: float = _FIRST_WITHIN_S) -> PanelSnapshot | None:
-        """The first snapshot, so that the first screen is painted once and with it; None when
-        reading takes longer than a person would notice.
-        """
+        """The first snapshot, to paint the first screen once; None when reading takes long."""
         try:
             return self._next.result(within_s)
         except (FutureTimeout, CancelledError):
@@ -127,9 +124,7 @@ class SnapshotFeed:
         self._costs_wanted = True
 
     async def snapshots(self, post: "asyncio.Queue[PanelSnapshot]") -> None:
-        """Put a snapshot into `post` whenever there is something new to see; runs until
-        cancelled.
-        """
+        """Put a snapshot into `post` whenever there is something new; runs until cancelled."""
         notices: asyncio.Task[None] | None = None
         try:
             while True:
@@ -154,9 +149,7 @@ class SnapshotFeed:
         return _AT_ONCE_S if self._unread else _EVERY_S
 
     async def _take_notice(self) -> None:
-        """Hurry when runs come or end; should notices not work here, the snapshots come once a
-        second anyway.
-        """
+        """Hurry when runs come or end; without notices a snapshot comes once a second anyway."""
         awatch = (await asyncio.to_thread(import_module, "watchfiles")).awatch
         folders = [folder for folder in (self.state.live, self.state.runs) if folder.is_dir()]
         try:
@@ -240,9 +233,7 @@ class SnapshotFeed:
         return self._ids_of[1]
 
     def _take_in_labels(self) -> None:
-        """Read the labels of the ended runs again when any were changed: nothing else of these
-        changes.
-        """
+        """Read the labels of the ended runs again when any changed: nothing else of them does."""
         stamp = labels_stamp(self.state)
         if stamp == self._labels_stamp:
             return

@@ -26,9 +26,7 @@ def duration(seconds: float | None) -> str:
 
 
 def axis_time(seconds: float, decimals: int = 0) -> str:
-    """A time since the start as one number, for an axis: `90s`, `12m`, `3.5h`, `2.1d`; with more
-    `decimals` than usual where near times shall differ.
-    """
+    """Seconds as one number for an axis: `90s`, `12m`, `3.5h`; with so many `decimals` more."""
     size = abs(seconds)
     if size < 100:
         return f"{seconds:.{decimals}f}s"

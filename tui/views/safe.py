@@ -1,5 +1,4 @@
-"""What comes from outside made safe for a terminal: the one function that every front end passes
-its words through.
+"""Text from outside made safe for a terminal; every front end passes its text through here.
 
 A name, a path, a metric or another user's command line may hold escape sequences that write to the
 clipboard, set the title, or hide and reorder what is shown.
@@ -44,9 +43,7 @@ def _picture(match: "re.Match[str]") -> str:
 
 
 class SafeStream(io.TextIOWrapper):
-    """Standard output or error through which only safe text goes; `buffer` takes bytes as they are,
-    and `control` our own commands to the terminal.
-    """
+    """Standard output or error made safe; `buffer` takes raw bytes, `control` our own sequences."""
 
     def write(self, text: str) -> int:
         """Write `text`, made safe; the number of its characters."""

@@ -1,6 +1,4 @@
-"""A run's settings as names and values: what its program told of them, or its command line taken
-apart into its flags.
-"""
+"""A run's settings as names and values: its program's own, or its command line's flags."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,3 +1,1 @@
-"""The panel in a browser: who is let in, one panel process for each page, and the driver between
-them.
-"""
+"""The panel in a browser: access, one panel process for each page, and its driver."""

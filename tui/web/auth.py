@@ -1,5 +1,4 @@
-"""Who is let in: textual-serve asks nobody, and whoever drives the panel can launch any command as
-its user.
+"""Who is let in: textual-serve asks nobody, and the panel can launch any command.
 
 Every request needs the token that was printed once, as part of the first address and as a cookie
 from then on: other users of this machine do not have it. The Host must be a name of ours, so that
@@ -44,9 +43,7 @@ def is_loopback(host: str) -> bool:
 
 
 class TokenAuth:
-    """The checks in front of everything; `names` are what this machine may be called besides its
-    addresses.
-    """
+    """The checks in front of every route; `names` are this machine's besides its addresses."""
 
     def __init__(self, token: str, names: frozenset[str], port: int, loopback_only: bool) -> None:
         self._token = token.encode()
@@ -116,9 +113,7 @@ class TokenAuth:
 
 
 def _is_own_page(request: web.Request) -> bool:
-    """Whether the Origin, which browsers always send with a websocket, is the host that was
-    asked.
-    """
+    """Whether the Origin, which browsers send with every websocket, is the host that was asked."""
     try:
         origin = urlsplit(request.headers.get("Origin", ""))
     except ValueError:

@@ -1,6 +1,4 @@
-"""textual-serve with doors: its pages and its protocol, our checks, and panels that end when their
-page closes.
-"""
+"""textual-serve with access checks, and panels that end when their page closes."""
 
 import asyncio
 import re
@@ -92,9 +90,7 @@ class PanelServer(Server):
             await socket.close(code=WSCloseCode.GOING_AWAY)
 
     async def handle_index(self, request: web.Request) -> Any:
-        """The page, which finds its parts where it was asked for itself: `ssh -L` may lead here
-        from any port.
-        """
+        """The page, with links relative to the port it was asked at: `ssh -L` may use any."""
         self.public_url = f"http://{request.host}"
         page = await super().handle_index(request)
         assert isinstance(page, web.Response) and page.text is not None

@@ -9,9 +9,9 @@ from runners.scheduling.allocation import Denied, allocate, idle
 
 
 def why_not_here(spec: RunSpec, reading: GpuReading | None) -> str:
-    """Why `spec` can never run here: no such program or file, packages that are missing, GPUs that
-    this machine has not got; empty when it can. GPUs that are busy now are no reason, and neither
-    are those that nobody has read yet (`reading` None).
+    """Why `spec` can never run here: program, file, packages or GPUs missing; empty when it can.
+
+    GPUs that are busy now are no reason, nor are those not yet read (`reading` None).
     """
     try:
         argv, environment = spell_command(spec)

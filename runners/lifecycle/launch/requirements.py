@@ -57,9 +57,7 @@ class MissingPackages(NamedTuple):
 
 
 def needed_packages(spec: RunSpec) -> tuple[str, ...]:
-    """The packages that `spec` imports: those its preset names, else those of our own trainer,
-    and its launcher's.
-    """
+    """The packages `spec` imports: its preset's, else our own trainer's; and its launcher's."""
     found = spec.needs.packages
     if not found and spec.script.startswith(_SHIPPED):
         trainer = spec.script.removeprefix(_SHIPPED).partition("/")[0]
@@ -70,9 +68,7 @@ def needed_packages(spec: RunSpec) -> tuple[str, ...]:
 def missing_packages(
     spec: RunSpec, argv: Sequence[str], environment: Mapping[str, str]
 ) -> MissingPackages | None:
-    """What the Python that `argv` runs has not got of what `spec` needs; None when nothing is
-    known to be missing.
-    """
+    """What the Python that `argv` runs lacks of what `spec` needs; None when nothing is known."""
     wanted = needed_packages(spec)
     interpreter = interpreter_of(argv) if wanted else None
     if interpreter is None:

@@ -62,8 +62,9 @@ class _OurLock(JournalFileOpenLock):
 
 
 def ask(state: StateDirectory, group: str, search: Search, run_id: str) -> Answer:
-    """The values for `run_id`, the same however often it asks, after everything that has ended was
-    told. Raises FresnelError when the journal cannot be read or written.
+    """The values for `run_id`, the same at every call, after the results of all ended runs.
+
+    Raises FresnelError when the journal cannot be read or written.
     """
     with _study(state, group, search) as study:
         _tell_ended(study, state, search)

@@ -25,10 +25,10 @@ _record = msgspec.json.Decoder(SearchRecord)
 
 
 def suggested(directory: RunDirectory, spec: RunSpec) -> RunSpec:
-    """`spec` with the values that its sampler suggests to this run, kept in its folder; `spec`
-    itself where it has no search. Asked again for a run, the answer is the same.
+    """`spec` with the values that its sampler suggests to this run; unchanged without a search.
 
-    `spec` is as it is on disk, without secrets. Raises FresnelError when there is no answer.
+    The values are kept in the run's folder: a second call gives the same. `spec` is as it is on
+    disk, without secrets. Raises FresnelError when there is no answer.
     """
     search = spec.search
     if search is None:

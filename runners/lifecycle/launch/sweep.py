@@ -25,9 +25,7 @@ Several = Callable[[str], bool]
 
 
 class SweepWish(NamedTuple):
-    """What is asked for besides the values: `sampler` is NAME[:METRIC[:max|min]], `rule` is
-    median[:METRIC], `name` what the runs are called in common.
-    """
+    """A sweep besides its values: `sampler` NAME[:METRIC[:max|min]], `rule` median[:METRIC]."""
 
     samples: int | None = None
     seed: int = 0
@@ -117,9 +115,7 @@ def _searched(
 
 
 def _open(variant: Variant) -> list[str]:
-    """The overrides of a run whose values are not known yet, for a command that has placeholders;
-    a preset has values of which its own will take the place.
-    """
+    """The overrides of a run whose values are not known yet, for a command with placeholders."""
     return [one for one in variant.overrides if one.partition("=")[0] not in variant.varied]
 
 
@@ -152,9 +148,7 @@ def takes_several(parameter: Parameter) -> bool:
 
 
 def fill_placeholders(command: Sequence[str], overrides: list[str]) -> tuple[list[str], list[str]]:
-    """A command with `{KEY}` replaced by the values of `KEY=VALUE` overrides, and the overrides
-    that name none of its placeholders.
-    """
+    """A command with `{KEY}` filled in from the overrides, and the overrides it does not name."""
     words, others = list(command), []
     for override in overrides:
         key, equals, value = override.partition("=")

@@ -1,6 +1,4 @@
-"""A variation of an old run: parameters, flags of its command line, folder or checkpoints with
-other values.
-"""
+"""A variation of an old run: other parameters, flags, folder or checkpoints."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,9 +25,7 @@ CHANGEABLE: dict[str, Callable[[str], Any]] = {
 
 
 def varied(spec: RunSpec, overrides: Sequence[str], name: str = "") -> RunSpec:
-    """`spec` of an old run with parameters, flags of its command, folder or checkpoints changed by
-    `NAME=VALUE`; under another name if one is given. WrongInput for what it does not have.
-    """
+    """`spec` of an old run changed by `NAME=VALUE`, renamed if asked; WrongInput if unknown."""
     changes = {}
     for override in overrides:
         key, equals, text = override.partition("=")

@@ -1,3 +1,1 @@
-"""The flags and the help of every command, a file each topic; what they do is imported when one
-is chosen.
-"""
+"""The flags and the help of every command, a file for each topic; nothing runs from here."""

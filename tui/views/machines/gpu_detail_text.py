@@ -1,6 +1,4 @@
-"""Everything about one GPU as names and values, for both front ends; what nobody knows is left
-out, unless it is always asked for.
-"""
+"""Everything about one GPU as names and values; what is not known is left out."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -67,9 +65,7 @@ def place_facts(gpu: GpuSnapshot, gpus: Sequence[GpuSnapshot]) -> list[Fact]:
 def process_rows(
     gpu: GpuSnapshot, held: bool, name: Callable[[str], str], now: float
 ) -> list[tuple[str, GpuProcess]]:
-    """For each process a line under `process_heading` and its program's, ours first, then by
-    memory; `name` gives a run's.
-    """
+    """A line for each process, ours first, then by memory; `name` gives a run's name."""
     unknown = strangers(gpu, held)
     ordered = sorted(gpu.processes, key=lambda one: (one.run is None, -(one.memory_used or 0)))
     rows = []

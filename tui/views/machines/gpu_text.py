@@ -1,6 +1,4 @@
-"""What there is to say about one GPU, for both front ends: its label, its troubles, its
-processes.
-"""
+"""One GPU for both front ends: its label, its troubles, its processes."""
 
 import time
 from collections.abc import Sequence
@@ -43,11 +41,9 @@ def gpu_label(gpu: GpuSnapshot, gpus: Sequence[GpuSnapshot]) -> str:
 
 
 def trouble(gpu: GpuSnapshot, room: int = 1000) -> str:
-    """Throttling and errors as sign and word, `▼heat ⚠ECC 3 ⚠Xid 79: fell off the bus`; empty when
-    there is none.
+    """Throttling and errors as sign and word: `▼heat ⚠ECC 3 ⚠Xid 79: fell off the bus`.
 
-    What does not go into `room` is cut off, but never an Xid's number: that comes first where it
-    must.
+    What does not fit into `room` cells is cut off, but never an Xid's number: it comes first then.
     """
     words = list(dict.fromkeys(f"▼{_SHORT[reason]}" for reason in gpu.throttle if reason in _SHORT))
     words += [f"⚠ECC {gpu.ecc_errors}"] if gpu.ecc_errors else []
@@ -65,9 +61,7 @@ def xid_words(xid: Xid) -> str:
 
 
 def strangers(gpu: GpuSnapshot, held: bool) -> list[GpuProcess]:
-    """The processes on a GPU that are no run's; one from outside on a GPU that a run holds may
-    well be that run's.
-    """
+    """Processes of no run; one from outside on a GPU that a run holds may well be that run's."""
     return [
         p for p in gpu.processes if p.run is None and not gpu.simulated and not (held and p.outside)
     ]
@@ -81,10 +75,9 @@ def process_words(process: GpuProcess) -> str:
 
 
 def host_text(host: HostSnapshot, room: int) -> str | None:
-    """The host in so many cells: `CPU ~30% of 64 · memory 23% of 196G · 76.1 GB free`; None when
-    nothing is known or there is no room.
+    """The host in so many cells: `CPU ~30% of 64 · memory 23% of 196G · 76.1 GB free`, or None.
 
-    In coarse steps: it is looked at now and then, and every change is painted.
+    In coarse steps: it is read now and then, and every change is painted.
     """
     cpu = None if host.cpu_percent is None else f"~{_STEP * round(host.cpu_percent / _STEP)}%"
     used = host.memory_used / host.memory_total if host.memory_used and host.memory_total else None

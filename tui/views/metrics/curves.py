@@ -1,6 +1,4 @@
-"""A run's series as curves over steps, epochs, time or money: smoothed if asked for, thinned
-without losing spikes, and one curve for a run and those it was resumed from.
-"""
+"""A run's series as curves over steps, epochs, time or money, joined over resumed runs."""
 
 import math
 from array import array
@@ -21,9 +19,7 @@ SMOOTHINGS = (0.0, 0.6, 0.9, 0.97)
 
 
 class BestValue(NamedTuple):
-    """The best value of a curve and its step, NaN for what is measured over time alone; `higher`
-    says that more is better.
-    """
+    """The best value of a curve and its step, NaN for what is measured over time alone."""
 
     value: float
     step: float
@@ -42,9 +38,7 @@ class Curve(NamedTuple):
     """Where a run begins that was resumed from the one before it."""
 
     def part(self, buckets: int, low: float, high: float) -> list[tuple[float, float]]:
-        """The points from `low` to `high`, thinned, and one on each side, towards which the line
-        goes.
-        """
+        """The points from `low` to `high`, thinned, and one beyond each end for the line."""
         kept = downsample(self.xs, self.ys, buckets, low, high)
         before, after = bisect_left(self.xs, low) - 1, bisect_right(self.xs, high)
         sides = [i for i in (before,) if i >= 0 and math.isfinite(self.ys[i])]
@@ -115,20 +109,18 @@ def curve_of(
     axis: AxisName = "step",
     higher: bool | None = None,
 ) -> Curve | None:
-    """Metric `name` of a run, the last of `line`, joined with the runs it was resumed from; None
-    where it has none, or none over this axis.
-    """
+    """Metric `name` of the last run of `line`, joined with its ancestors; None without values."""
     return join([stretch_of(run, series, name) for run, series in line], axis, 0.0, higher)
 
 
 def join(
     parts: Sequence[Stretch], axis: AxisName, weight: float = 0.0, higher: bool | None = None
 ) -> Curve | None:
-    """One curve of runs of which each was resumed from the one before; None where an axis is not
-    known. `higher` says whether more is better, None that nobody knows.
+    """One curve of runs, each resumed from the one before; None where an axis is not known.
 
-    What a run did after the checkpoint that the next one goes on from is left out where steps or
-    epochs tell so; time and money count it, for it was spent.
+    `higher` says whether more is better, None that nobody knows. What a run did after the
+    checkpoint that the next one resumed from is left out where steps or epochs tell so; time and
+    money count it, for it was spent.
     """
     xs, values, steps = array("d"), array("d"), array("d")
     seams: list[float] = []
@@ -207,9 +199,7 @@ def _reference(series: Mapping[str, Series]) -> Series | None:
 
 
 def places(part: Stretch, axis: AxisName) -> Sequence[float] | None:
-    """Where the values of a run stand on an axis, from its own start; None where that is not
-    known.
-    """
+    """Where a run's values stand on an axis, from its own start; None where that is not known."""
     series, reference = part.series, part.reference
     if series is None:
         return None
@@ -273,9 +263,7 @@ def _between(time: float, times: Sequence[float], column: Sequence[float]) -> fl
 
 
 def smooth(values: Sequence[float], weight: float) -> Sequence[float]:
-    """An exponential mean that counts no value before the first; what is not finite stays and is
-    not counted.
-    """
+    """An exponential mean without a bias to the first value; what is not finite stays as it is."""
     if not weight:
         return values
     smoothed, mean, mass = array("d"), 0.0, 0.0

@@ -1,6 +1,4 @@
-"""The pictures of one run, or of two beside each other: what they show, and from where in the
-run.
-"""
+"""The pictures of one run, or of two beside each other, by series and place in the run."""
 
 from bisect import bisect_right
 from collections.abc import Sequence

@@ -64,11 +64,10 @@ def has_pillow() -> bool:
 
 
 def load_picture(path: Path | str) -> "tuple[Image, tuple[int, int]]":
-    """The picture in a PNG or JPEG file as RGB, of a size that a terminal can show, and its own
-    size in pixels.
+    """The picture of a PNG or JPEG file as RGB, at most a screen's size; and its own size.
 
     Raises UnreadablePicture for what is no such file, is damaged, or is larger than `MOST_BYTES`
-    or `MOST_PIXELS`: its header is looked at before anything is decoded.
+    or `MOST_PIXELS`: its header is read before anything is decoded.
     """
     from PIL import Image, UnidentifiedImageError
 

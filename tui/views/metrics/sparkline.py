@@ -4,9 +4,7 @@ _SPARKS = "▁▂▃▄▅▆▇█"
 
 
 def sparkline(values: tuple[float, ...], width: int) -> str:
-    """The course of `values` in `width` cells: each cell the mean of its share, scaled between
-    least and most.
-    """
+    """`values` in `width` cells: each the mean of its share, scaled between least and most."""
     finite = [value for value in values if value == value]
     if len(finite) < 2 or width < 1:
         return ""

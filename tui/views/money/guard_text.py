@@ -52,9 +52,7 @@ def postponed_text(view: GuardView, now: Moment) -> str:
 
 
 def guard_mark(view: GuardView, now: Moment) -> str:
-    """For a line with little room, whatever the guard does: `guard set`, `guard postponed until
-    14:08`, `⚠ guard 9m48s`; empty when none is set.
-    """
+    """The guard in few cells: `guard set`, `guard postponed until 14:08`, `⚠ guard 9m48s`."""
     alarm = guard_alarm(view, now)
     if alarm or view.rule is None:
         return alarm
@@ -100,9 +98,7 @@ def guard_json(view: GuardView) -> dict[str, Any] | None:
 
 
 def too_late_text(state: StateDirectory) -> str:
-    """What to say when the end command runs already: that nothing here holds it back; else
-    empty.
-    """
+    """That the end command runs already, and nothing here holds it back; empty when it does not."""
     try:
         rule = read_rule(state)
     except ValueError:

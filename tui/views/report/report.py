@@ -1,6 +1,4 @@
-"""A report on runs as one HTML file that needs nothing else: curves, settings, differences,
-pictures, money, and how each ended. Pure: what it shows is gathered by `report_parts`.
-"""
+"""A report on runs as one HTML file that needs nothing else. Pure: it reads no file."""
 
 import html
 from collections.abc import Iterable, Sequence
@@ -40,9 +38,7 @@ class EmbeddedPicture(NamedTuple):
 
 
 class RunPart(NamedTuple):
-    """What the report says of one run besides the comparison: names and values, the words on its
-    end, the last lines of output where it ended badly, and its pictures.
-    """
+    """One run's part besides the comparison; `last_lines` of output only where it ended badly."""
 
     about: list[tuple[str, str]]
     settings: list[tuple[str, str]]

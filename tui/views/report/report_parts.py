@@ -160,9 +160,7 @@ def _last_lines(state: StateDirectory, run: Run) -> list[str]:
 
 
 def _pictures(run: Run, room: int) -> tuple[list[EmbeddedPicture], int, int]:
-    """Some pictures of each series from the first to the newest, as many bytes as there is room
-    for; the bytes, and how many were left out.
-    """
+    """Pictures of each series, first to newest, in `room` bytes; bytes used, number left out."""
     found = find_pictures(run)
     by_series: dict[str, list[RunPicture]] = {}
     for one in found:

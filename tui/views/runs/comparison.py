@@ -1,6 +1,4 @@
-"""Runs compared: what differs in settings, code, environment and machine, their metrics side by
-side, and means over seeds. Pure: reads nothing.
-"""
+"""Runs compared: what differs, metrics side by side, means over seeds. Pure: reads nothing."""
 
 import math
 import re
@@ -33,9 +31,7 @@ class Section(NamedTuple):
 
 
 class MetricRow(NamedTuple):
-    """One metric, with its values in each run; `higher` is None where nobody says what is better,
-    `leader` the run that has the best.
-    """
+    """One metric's values in each run; `higher` None where unknown, `leader` the best run."""
 
     name: str
     higher: bool | None
@@ -52,9 +48,7 @@ class Spread(NamedTuple):
 
 
 class SeedGroup(NamedTuple):
-    """Runs that differ in their seeds only, as indices, with the spread of each metric's last and
-    best value.
-    """
+    """Runs (indices) that differ in their seeds only, with the spread of each metric."""
 
     runs: tuple[int, ...]
     label: str
@@ -63,9 +57,7 @@ class SeedGroup(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Several runs beside each other; `ranking` are their indices, the best by `headline` first,
-    `baseline` is the run that others are measured by.
-    """
+    """Several runs beside each other; `ranking` and `baseline` are indices, the best first."""
 
     facts: tuple[RunFacts, ...]
     sections: tuple[Section, ...]
@@ -180,9 +172,7 @@ def _metric_rows(facts: Sequence[RunFacts]) -> tuple[MetricRow, ...]:
 
 
 def _ordered(values: Sequence[FinalMetric | None], higher: bool | None) -> list[int]:
-    """Indices of the runs that have the metric, the best first; none where nobody says what is
-    better.
-    """
+    """Indices of the runs that have the metric, the best first; none where that is unknown."""
     if higher is None:
         return []
     known = [(value, i) for i, one in enumerate(values) if (value := value_of(one)) is not None]

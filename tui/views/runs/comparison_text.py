@@ -25,9 +25,7 @@ Table = tuple[str, list[tuple[str, ...]]]
 
 
 def tables_of(comparison: Comparison, ids: bool = True) -> list[Table]:
-    """Everything there is to say, as tables: runs in columns while they are few; without `ids`
-    where there is little room.
-    """
+    """The whole comparison as tables, few runs in columns; without `ids` where room is short."""
     seeds = _seed_table(comparison)
     if len(comparison.facts) > MOST_COLUMNS:
         return [_ranked(comparison), *seeds, *_same(comparison)]

@@ -47,9 +47,7 @@ _decode_chunk = msgspec.msgpack.Decoder(list[RunRow])
 
 
 class EndedRows(NamedTuple):
-    """The rows of ended runs, newest first; `version` tells one such list from another, and is 0
-    before any was read.
-    """
+    """The rows of ended runs, newest first; each list has a `version`, 0 before any was read."""
 
     rows: tuple[RunRow, ...] = ()
     version: int = 0
@@ -71,11 +69,9 @@ class EndedIndex:
     def refresh(
         self, ids: Sequence[str], live: Collection[str], verify: bool, budget_s: float | None = None
     ) -> bool:
-        """Bring the rows up to date with the runs `ids`; True when that took longer than
-        `budget_s` and there is more to do.
+        """Bring the rows up to date with `ids`; True when `budget_s` ran out with more to read.
 
-        With `verify` every folder is looked at; without, only those of runs that came or ended
-        lately.
+        With `verify` every folder is checked; else only those of runs that came or ended lately.
         """
         if self._known is None:
             self._known, verify = self._load(), True

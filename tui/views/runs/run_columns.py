@@ -1,6 +1,4 @@
-"""The columns of a table of runs: their headings, their texts, and which of them a width has room
-for.
-"""
+"""The columns of a table of runs: headings, texts, and which of them fit into a width."""
 
 from __future__ import annotations
 
@@ -21,12 +19,11 @@ REMARK_ROOM = 20
 
 
 class Look(NamedTuple):
-    """What a table needs to know besides its rows: the time, and the metric chosen for `last` and
-    `best` (None: each run's own headline).
-    """
+    """What a table needs besides its rows: the time (unix seconds), and the chosen metric."""
 
     now: float
     metric: str | None = None
+    """What `last` and `best` show; None: each run's own headline."""
 
 
 class Column(NamedTuple):
@@ -151,8 +148,9 @@ class Cell(NamedTuple):
 def fit_columns(
     width: int, absent: Iterable[str] = (), longest_name: int = 40, hosts: bool = False
 ) -> tuple[Cell, ...]:
-    """The columns that `width` cells have room for, in their places; those that are `absent` have
-    nothing to show. With `hosts` runs of several machines stand in one table.
+    """The columns that fit into `width` cells, in their places, without those that are `absent`.
+
+    With `hosts`, runs of several machines stand in one table.
     """
     left = width
     chosen: dict[str, int] = {}
@@ -194,9 +192,7 @@ def fit_columns(
 
 
 def remark_span(row: RunRow, cells: Sequence[Cell]) -> tuple[int, int]:
-    """From which to which cell a row's reason stands, instead of other columns where it is long;
-    (0, 0) where it has none, or only its own column.
-    """
+    """First and last cell of a row's reason, over other columns when long; (0, 0) for none."""
     words = brief_remark(row)
     if not words or row.state is State.DONE:
         return 0, 0
@@ -218,9 +214,7 @@ def remark_span(row: RunRow, cells: Sequence[Cell]) -> tuple[int, int]:
 
 
 def heading_of(cell: Cell, look: Look, sort: Sequence[SortKey], common: str | None = None) -> str:
-    """A column's heading in its width: the metric's name where the runs agree, and an arrow where
-    it is sorted by.
-    """
+    """A heading in its width: the metric's name where runs agree, an arrow for the order."""
     column, width = cell.column, cell.width
     words = column.heading
     if column.key == "progress" and width > 8:
@@ -269,9 +263,7 @@ _LEAST_APART = 8
 
 
 def short_names(names: Iterable[str], width: int) -> dict[str, str]:
-    """Each name in at most `width` cells: what is left out is what it has in common with others,
-    not where it differs from them.
-    """
+    """Each name in at most `width` cells; what it shares with others is left out first."""
     every = sorted(set(names))
     shown = {}
     for at, name in enumerate(every):
@@ -285,9 +277,7 @@ def short_names(names: Iterable[str], width: int) -> dict[str, str]:
 
 
 def _told_apart(shown: dict[str, str], width: int) -> dict[str, str]:
-    """The same, but for names that were shortened alike: of these, what comes after all that they
-    have in common, from both its ends.
-    """
+    """Names that were shortened alike, shortened again to what differs in them."""
     alike: dict[str, list[str]] = {}
     for name, short in shown.items():
         alike.setdefault(short, []).append(name)

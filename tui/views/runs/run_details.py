@@ -76,8 +76,9 @@ def describe_details(
     leases: Mapping[str, Sequence[Lease]] | None = None,
     files: bool = True,
 ) -> list[tuple[str, Pairs]]:
-    """A run as sections of names and values; reads its folder and the place of its error, so it
-    takes a moment. `live` runs and `leases` tell what a queued one waits for.
+    """A run as sections of names and values, read from its folder and log.
+
+    `live` runs and `leases` say what a queued one waits for.
     """
     plan = view.run.plan
     sections = [("", _ending(view, live, leases or {})), ("Times", _times(view.run, view))]

@@ -1,6 +1,4 @@
-"""All that runs are compared by, read from one run's folder: settings, code, surroundings,
-metrics, money.
-"""
+"""What runs are compared by, read from a run's folder: settings, code, metrics, money."""
 
 import re
 from collections.abc import Sequence

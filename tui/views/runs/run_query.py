@@ -223,8 +223,9 @@ def _amount(name: str, text: str) -> float:
 
 
 def parse_moment(text: str, now: float) -> float:
-    """`7d` (so long before `now`), `today`, `yesterday`, `2026-11-20` or `2026-11-20T14:00`, in
-    local time, as unix seconds; WrongInput for anything else.
+    """`7d` (before `now`), `today`, `yesterday` or `2026-11-20T14:00` as unix seconds.
+
+    Dates are in local time; WrongInput for anything else.
     """
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text.strip().lower())
     if found is not None:

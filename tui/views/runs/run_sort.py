@@ -64,9 +64,7 @@ class SortKey(NamedTuple):
 
 
 def parse_sort(text: str) -> tuple[SortKey, ...]:
-    """`state,best:loss-` as keys: `-` behind one, or before it, turns it round; WrongInput for an
-    empty one.
-    """
+    """`state,best:loss-` as keys: `-` on either side reverses one; WrongInput for an empty one."""
     keys = []
     for word in (word.strip() for word in text.split(",")):
         column = word.removeprefix("-").removesuffix("-")

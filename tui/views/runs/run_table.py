@@ -80,9 +80,7 @@ class Arranger:
         version: int,
         choice: TableChoice,
     ) -> Arrangement:
-        """The table of `live` and `ended` runs, both newest first; `version` tells one `ended`
-        from another.
-        """
+        """The table of `live` and `ended` runs, newest first; `version` identifies the `ended`."""
         key = _key(version, live, choice)
         if key != self._key:
             found = choice.query.of(ended)
@@ -169,9 +167,7 @@ def _together(rows: Iterable[RunRow], folded: frozenset[str]) -> list[Line]:
 
 
 def group_mark(lines: Sequence[Line], at: int) -> str:
-    """What stands before the name at `at`: where a group begins, goes on and ends; empty for a run
-    by itself.
-    """
+    """The mark before a name where a group begins, goes on and ends; empty for a single run."""
     line = lines[at]
     if isinstance(line, FoldedGroup):
         return "▸ "

@@ -28,9 +28,7 @@ _MEAN_PACE_FROM_S = 10.0
 
 
 class RunView(msgspec.Struct, frozen=True):
-    """What both front ends show of a run at one moment; money in dollars, None when no price is
-    known.
-    """
+    """What both front ends show of a run at one moment; money in dollars, None without a price."""
 
     run: Run
     progress: Progress
@@ -79,11 +77,10 @@ def view_run(
     brief: bool = False,
     costs: Costs | None = None,
 ) -> RunView:
-    """The overview of `run`; a kept report makes looking again cheap, and so do `costs` that were
-    looked up for many runs at once.
+    """The overview of `run`; a kept `report`, and `costs` of many runs, make it cheap to repeat.
 
-    Output is read of live runs that tell no events; of ended ones too by a `thorough` look, of
-    none by a `brief` one.
+    Output is read of live runs that write no events; `thorough` reads that of ended ones too,
+    `brief` reads none.
     """
     now = time.time() if now is None else now
     # A run that was started by the boot's own time is counted by it: a changed clock makes no
@@ -167,9 +164,7 @@ def _goes_on(run: Run) -> bool:
 
 
 def _with_eta(run: Run, progress: Progress, seconds: float | None) -> Progress:
-    """Until its own pace is known, the time that is left is told by its mean pace since it began;
-    of one that went on from a checkpoint, that would say nothing.
-    """
+    """The time left by its mean pace, until its own pace is known; not for a resumed run."""
     fraction = progress.fraction
     guessed = run.state is State.RUNNING and progress.eta_s is None and not _goes_on(run)
     if not guessed or not fraction or seconds is None or seconds < _MEAN_PACE_FROM_S:
