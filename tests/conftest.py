@@ -43,8 +43,21 @@ def pytest_runtest_makereport(
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--shuffle SEED`: no test depends on those before it."""
+    """`--shuffle SEED`: no test depends on those before it. `--record-seconds`: see dealing.py."""
     parser.addoption("--shuffle", type=int, metavar="SEED", help="run the tests in random order")
+    parser.addoption(
+        "--record-seconds",
+        action="store_true",
+        help="write down what each test file took, by which tests are dealt to workers",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Record seconds where it was asked for; of several workers, the process that leads them."""
+    if config.getoption("--record-seconds") and not hasattr(config, "workerinput"):
+        from tests.dealing import Recorder
+
+        config.pluginmanager.register(Recorder())
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
