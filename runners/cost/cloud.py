@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from runners.host.webhook import NoRedirect
 from runners.model.errors import WrongInput
 from runners.presets.reading.settings import read_settings
 
@@ -45,9 +46,7 @@ def find_instance(environment: Mapping[str, str] | None = None) -> Instance | No
     environment = os.environ if environment is None else environment
     # Known from the environment, without asking the service.
     if environment.get("RUNPOD_POD_ID"):
-        return Instance(
-            "RunPod", environment["RUNPOD_POD_ID"], environment.get("RUNPOD_GPU_NAME", "")
-        )
+        return _instance("RunPod", dict(environment), "RUNPOD_POD_ID", "RUNPOD_GPU_NAME")
     base = _allowed_base(environment.get("FRESNEL_METADATA", ""))
     return _ask_everybody(base) if base else None
 
@@ -82,18 +81,14 @@ def _ask_everybody(base: str) -> Instance | None:
 def _ask(url: str, headers: Mapping[str, str] | None = None, method: str = "GET") -> str:
     """The text at `url`; empty when there is none, or not in time."""
     # An empty ProxyHandler: the environment's proxy would answer for another machine, its own.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect())
+    # A metadata service never redirects: what does is something else.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), NoRedirect())
     request = urllib.request.Request(url, headers=dict(headers or {}), method=method)
     try:
         with opener.open(request, timeout=WITHIN_S) as answer:
             return str(answer.read(_MOST_BYTES).decode("utf-8", "replace")).strip()
     except (OSError, ValueError):
         return ""
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        """A metadata service never redirects: what does is something else."""
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -111,12 +106,14 @@ def _ask_aws(base: str) -> Instance | None:
         return None
     headers = {"X-aws-ec2-metadata-token": token}
     document = _object(_ask(f"{base}/latest/dynamic/instance-identity/document", headers))
-    kind = str(document.get("instanceType", ""))
-    return (
-        Instance("AWS", str(document.get("instanceId", "")), kind, str(document.get("region", "")))
-        if kind
-        else None
-    )
+    if not document.get("instanceType"):
+        return None
+    return _instance("AWS", document, "instanceId", "instanceType", "region")
+
+
+def _instance(provider: str, found: dict[str, Any], *keys: str) -> Instance:
+    """An instance with the values of these keys: id, kind and region; empty for a missing one."""
+    return Instance(provider, *(str(found.get(key, "")) for key in keys))
 
 
 def _ask_digitalocean(base: str) -> Instance | None:
@@ -124,7 +121,7 @@ def _ask_digitalocean(base: str) -> Instance | None:
     found = _object(_ask(f"{base}/metadata/v1.json"))
     if "droplet_id" not in found:
         return None
-    return Instance("DigitalOcean", str(found["droplet_id"]), "", str(found.get("region", "")))
+    return _instance("DigitalOcean", found, "droplet_id", "", "region")
 
 
 def _ask_google(base: str) -> Instance | None:
@@ -133,21 +130,18 @@ def _ask_google(base: str) -> Instance | None:
     # Something else may answer at the same address: only a known form counts.
     if "machineType" not in found:
         return None
-    zone = str(found.get("zone", "")).rpartition("/")[2]
-    return Instance(
-        "Google Cloud", str(found.get("id", "")), str(found["machineType"]).rpartition("/")[2], zone
-    )
+    names = {
+        key: str(found.get(key, "")).rpartition("/")[2] for key in ("id", "machineType", "zone")
+    }
+    return _instance("Google Cloud", names, *names)
 
 
 def _ask_azure(base: str) -> Instance | None:
-    found = _object(
-        _ask(f"{base}/metadata/instance?api-version=2021-02-01", {"Metadata": "true"})
-    ).get("compute")
+    url = f"{base}/metadata/instance?api-version=2021-02-01"
+    found = _object(_ask(url, {"Metadata": "true"})).get("compute")
     if not isinstance(found, dict) or "vmSize" not in found:
         return None
-    return Instance(
-        "Azure", str(found.get("vmId", "")), str(found["vmSize"]), str(found.get("location", ""))
-    )
+    return _instance("Azure", found, "vmId", "vmSize", "location")
 
 
 _CLOUDS: tuple[Callable[[str], Instance | None], ...] = (

@@ -1,7 +1,9 @@
 """Dollars per hour, and what they amount to: the only place that multiplies a rate by GPUs."""
 
 import math
+import time
 from collections.abc import Iterable
+from datetime import date
 from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
 
@@ -11,6 +13,8 @@ from runners.model.spec import Price
 SECOND_NS = 10**9
 HOUR_NS = 3600 * SECOND_NS
 HOUR_S = Decimal(3600)
+OLD_AFTER_DAYS = {"list": 90, "market": 14}
+"""A list price is good for some months; a market price halved in twelve days (October 2026)."""
 
 
 def device_count(gpus: Iterable[AssignedGpu]) -> Fraction:
@@ -55,3 +59,14 @@ def money(rate: Decimal, seconds: float) -> Decimal:
 def cents(amount: Decimal) -> Decimal:
     """`amount` rounded to the cent, halves up."""
     return amount.quantize(Decimal("0.01"), ROUND_HALF_UP)
+
+
+def price_age(price: Price, today: date | None = None) -> str:
+    """`123 days old` for a price too old for its kind; empty for a younger one, or one unnamed."""
+    if price.name and not price.date:
+        return "of unknown age"
+    try:
+        days = ((today or date.fromtimestamp(time.time())) - date.fromisoformat(price.date)).days
+    except ValueError:
+        return ""
+    return f"{days} days old" if days > OLD_AFTER_DAYS[price.kind] else ""

@@ -7,8 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from runners.cost.age import price_age
-from runners.cost.rates import billed_seconds, hourly_rate, money
+from runners.cost.rates import billed_seconds, hourly_rate, money, price_age
 from runners.cost.timeline import Timeline
 from runners.host.clock import Moment, moment_now, seconds_between
 from runners.host.files import append_line, replace

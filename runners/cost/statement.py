@@ -56,7 +56,7 @@ class Statement:
         self._ordered = sorted(self._spans, key=lambda run: self._spans[run])
         self._starts = [self._spans[run][0] for run in self._ordered]
         self._latest = list(accumulate((self._spans[run][1] for run in self._ordered), max))
-        self._periods = [self._period_of(session) for session in self.sessions]
+        self._periods = [self.period(session) for session in self.sessions]
         pairs = zip(self.sessions, self._periods, strict=True)
         self._by_start = sorted(pairs, key=lambda pair: pair[1].start)
         self._session_starts = [period.start for _, period in self._by_start]
@@ -70,9 +70,6 @@ class Statement:
 
     def period(self, session: Session) -> Period:
         """A session as nanoseconds and a rate."""
-        return self._period_of(session)
-
-    def _period_of(self, session: Session) -> Period:
         start = self.timeline.place(session.start)
         end = max(start, self.timeline.place(session.end or self.now))
         price = session.price

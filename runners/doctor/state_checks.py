@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,19 +21,7 @@ from runners.model.quantities import gib_text
 from runners.state.codec import read_record
 from runners.state.layout import StateDirectory
 
-_NETWORK = (
-    "nfs",
-    "cifs",
-    "smb",
-    "lustre",
-    "beegfs",
-    "gpfs",
-    "ceph",
-    "fuse.sshfs",
-    "afs",
-    "glusterfs",
-    "9p",
-)
+_NETWORK = re.compile(r"nfs|cifs|smb|lustre|beegfs|gpfs|ceph|fuse\.sshfs|afs|glusterfs|9p")
 _LITTLE_ROOM = 1 << 30
 _NO_ROOM = 50 << 20
 
@@ -100,7 +89,7 @@ def check_room(root: Path) -> Check:
 def check_filesystem(root: Path) -> Check:
     """Whether locks may have to cross a network."""
     kind = filesystem_of(root)
-    if kind.startswith(_NETWORK):
+    if _NETWORK.match(kind):
         advice = (
             "a folder on a local disk in $FRESNEL_STATE_DIR is quicker, and its locks are surer"
         )

@@ -84,9 +84,9 @@ def first(value: N | None, otherwise: N | None) -> N | None:
 
 def greatest(a: N | None, b: N | None) -> N | None:
     """The greater of two values, or the one that is known."""
-    return b if a is None else a if b is None else max(a, b)
+    return max((value for value in (a, b) if value is not None), default=None)
 
 
 def least(a: N | None, b: N | None) -> N | None:
     """The lesser of two values, or the one that is known."""
-    return b if a is None else a if b is None else min(a, b)
+    return min((value for value in (a, b) if value is not None), default=None)

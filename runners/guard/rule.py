@@ -167,10 +167,11 @@ def postpone(state: StateDirectory, seconds: float) -> GuardRule:
 
 def lift(state: StateDirectory) -> bool:
     """Remove the guard, False when none was set; what it has asked to stop still stops."""
-    path = state.guard / "guard.json"
-    existed = path.exists()
-    path.unlink(missing_ok=True)
-    return existed
+    try:
+        (state.guard / "guard.json").unlink()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 class GuardView(msgspec.Struct, frozen=True):

@@ -239,21 +239,6 @@ def command_of(pid: int) -> list[str]:
         return []
 
 
-def descendants(pid: int) -> set[int]:
-    """The live processes below `pid`, at any depth.
-
-    Those whose parent died, and which init or a subreaper adopted, are not found.
-    """
-    # One pass over /proc, because `children` files exist only in some kernels.
-    parents = {int(name): parent_of(int(name)) for name in _process_names()}
-    found: set[int] = set()
-    below = {pid}
-    while below:
-        below = {child for child, parent in parents.items() if parent in below} - found
-        found |= below
-    return {child for child in found if not is_zombie(child)}
-
-
 def _process_names() -> list[str]:
     try:
         return [name for name in os.listdir("/proc") if name.isdigit()]

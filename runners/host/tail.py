@@ -32,9 +32,6 @@ class Chunk(NamedTuple):
     before_gap: int = 0
 
 
-NOTHING = Chunk([])
-
-
 class GrowingFile:
     """The bytes of one file as they come, whether it is truncated, rewritten or replaced.
 
@@ -172,10 +169,6 @@ class Follower(GrowingFile):
     def poll(self, limit: int, jump: bool = False, head: int = _HEAD) -> Chunk:
         """The whole lines among about `limit` new bytes; with `jump` the newest and the head's."""
         return self._lines_of(self.read(limit, jump, head))
-
-    def poll_or_raise(self, limit: int) -> Chunk:
-        """As `poll`; raises OSError when the file cannot be opened or read."""
-        return self._lines_of(self.read_or_raise(limit))
 
     def skip_to_last(self, most: int) -> int:
         """Skip all but the last `most` bytes; returns how many bytes were skipped."""

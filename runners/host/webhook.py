@@ -22,9 +22,11 @@ class Delivery(NamedTuple):
     answer: str
 
 
-class _NotFollowed(urllib.request.HTTPRedirectHandler):
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Takes a redirect for the answer; a redirected POST would become a GET to somebody else."""
+
     def redirect_request(self, *_: Any, **__: Any) -> None:
-        """A redirected POST would become a GET to somebody else: an answer, and no success."""
+        """Nowhere to go on."""
 
 
 def post_json(url: str, content: dict[str, Any], pauses: Sequence[float] = PAUSES_S) -> Delivery:
@@ -43,7 +45,7 @@ def post_json(url: str, content: dict[str, Any], pauses: Sequence[float] = PAUSE
 
 def _post(url: str, content: dict[str, Any]) -> tuple[int | None, str]:
     """The status and what it means; no status when nothing was reached."""
-    opener = urllib.request.build_opener(_NotFollowed())
+    opener = urllib.request.build_opener(NoRedirect())
     try:
         request = urllib.request.Request(
             url, json.dumps(content).encode(), {"Content-Type": "application/json"}

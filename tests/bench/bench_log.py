@@ -46,7 +46,7 @@ def kib(name):
 before = kib("VmRSS"); t = time.perf_counter()
 log = LogFile(Path(sys.argv[1])); [read_line(line.data) for line in log.tail(50)]
 shown = time.perf_counter() - t; t = time.perf_counter()
-while not log.index_step(8 << 20): pass
+while not log.index.step(8 << 20): pass
 indexed = time.perf_counter() - t
 t = time.perf_counter(); log.lines(log.line_count[0] // 2, 50); jump = time.perf_counter() - t
 print(shown, indexed, kib("VmHWM") - before, log.line_count[0], jump)

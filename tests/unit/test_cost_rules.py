@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runners.cost.accounting import Period, Usage, apportion, idle_of_cards
-from runners.cost.age import price_age
 from runners.cost.ledger import RunEntry
 from runners.cost.meter import spent_at
 from runners.cost.prices import (
@@ -24,7 +23,7 @@ from runners.cost.prices import (
     price_caveat,
     stopping_words,
 )
-from runners.cost.rates import HOUR_NS, SECOND_NS, device_count, hourly_rate
+from runners.cost.rates import HOUR_NS, SECOND_NS, device_count, hourly_rate, price_age
 from runners.cost.sessions import Session, change_price, read_session, start_session
 from runners.cost.statement import Statement
 from runners.gpus.cards import card_models, fraction_of, list_cards, part_of

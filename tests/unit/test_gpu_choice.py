@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from runners.gpus.backends import detect
-from runners.gpus.backends.backend import DriverTrouble, NoDriver
-from runners.gpus.backends.none import Absent
+from runners.gpus.backends.backend import Absent, DriverTrouble, NoDriver
 from runners.gpus.backends.pci import unseen_gpu
 from runners.gpus.selection import Choice, parse, setting
 from runners.model.errors import WrongInput

@@ -13,7 +13,7 @@ from runners.watch.logs.reader import BLOCK
 
 
 def index(log: LogFile) -> LogFile:
-    while not log.index_step(BLOCK // 3):
+    while not log.index.step(BLOCK // 3):
         pass
     return log
 
@@ -93,7 +93,7 @@ def test_a_log_counted_while_it_grows(
     for size in sorted(looks):
         path.write_bytes(data[:size])
         log.refresh()
-        log.index_step(size // 2)
+        log.index.step(size // 2)
     path.write_bytes(data)
     log.refresh()
     index(log)
@@ -199,7 +199,7 @@ def test_a_file_cut_short_under_a_reader_gives_what_is_left(tmp_path: Path) -> N
     assert log.tail(3) is not None
     assert log.source.read_forward(250_000, 3) == []
     assert [line.data for line in log.source.read_forward(0, 3)] == [b"li"]
-    log.index_step(1 << 30)
+    log.index.step(1 << 30)
     assert log.refresh() is Change.TRUNCATED
     assert [line.data for line in log.tail(3)] == [b"li"]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from runners.model.spec import MetricPattern, MetricReader, MetricRule
-from runners.watch.metrics.readers import reader_names
+from runners.watch.metrics.readers import GENERAL, SPECIFIC
 from runners.watch.metrics.reading import OutputReader
 from runners.watch.metrics.sample import Sample, headline, higher_is_better
 from runners.watch.metrics.series_set import SeriesSet
@@ -408,7 +408,7 @@ def test_endless_lines_and_wild_bytes_are_passed_over() -> None:
 
 
 def test_every_reader_that_a_preset_may_name_exists() -> None:
-    assert {*reader_names(), "none"} == set(MetricReader.__args__)  # type: ignore[attr-defined]
+    assert {*GENERAL, *SPECIFIC, "none"} == set(MetricReader.__args__)  # type: ignore[attr-defined]
 
 
 def test_names_tell_the_headline_and_what_is_better() -> None:

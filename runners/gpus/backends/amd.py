@@ -21,7 +21,7 @@ from runners.gpus.backends.amd_processes import AmdProcesses
 from runners.gpus.backends.amd_smi import AmdSmi
 from runners.gpus.backends.amd_topology import Node, read_nodes
 from runners.gpus.backends.backend import NoDriver
-from runners.gpus.backends.sysfs import read_number, read_scaled, read_text
+from runners.gpus.backends.sysfs import read_errors, read_number, read_scaled, read_text
 from runners.gpus.selection import Choice
 from runners.model.gpus import GpuProcess, GpuSnapshot
 from runners.state.layout import StateDirectory
@@ -114,7 +114,7 @@ class Amd:
             memory_used=sum(each or 0 for each in used) if self._processes.are_counted else None,
             memory_total=node.memory,
             temperature_c=_temperature(card.hwmon or card.device / "hwmon"),
-            ecc_errors=_uncorrected(card.device / "ras/umc_err_count"),
+            ecc_errors=read_errors(card.device, "ue"),
         )
 
     def _complete(self, row: GpuSnapshot, node: Node | None) -> GpuSnapshot:
@@ -226,7 +226,7 @@ def _measure(card: _Card) -> GpuSnapshot:
         power_limit_w=read_scaled(sensors / "power1_cap", 1e6),
         clock_mhz=_megahertz(sensors / "freq1_input"),
         memory_clock_mhz=_megahertz(sensors / "freq2_input"),
-        ecc_errors=_uncorrected(device / "ras/umc_err_count"),
+        ecc_errors=read_errors(device, "ue"),
     )
 
 
@@ -253,11 +253,6 @@ def _temperature(sensors: Path) -> float | None:
         if value:
             return value
     return None
-
-
-def _uncorrected(path: Path) -> int | None:
-    found = re.search(r"ue:\s*(\d+)", read_text(path) or "")
-    return int(found[1]) if found else None
 
 
 def _marketing_name(root: Path, model: str, revision: str) -> str | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from runners.gpus.backends.amd_metrics import AmdMetrics, read_metrics, throttled_between
-from runners.gpus.backends.sysfs import read_number, read_scaled, read_text
+from runners.gpus.backends.sysfs import read_errors, read_number, read_scaled, read_text
 from runners.model.gpus import GpuDetail
 
 # Of a lane, in GT/s: PCI Express Base Specification.
@@ -59,7 +59,7 @@ class AmdDetails:
             pcie_width=read_number(device / "current_link_width"),
             pcie_most_generation=_generation(device / "max_link_speed"),
             pcie_most_width=read_number(device / "max_link_width"),
-            ecc_corrected=_corrected(device / "ras/umc_err_count"),
+            ecc_corrected=read_errors(device, "ce"),
             rows_remapped=None if pages is None else len(re.findall(r":\s*R\b", pages)),
             rows_pending=None if pages is None else bool(re.search(r":\s*[PF]\b", pages)),
         )
@@ -79,8 +79,3 @@ def _fan(sensors: Path) -> float | None:
 
 def _generation(path: Path) -> int | None:
     return _GENERATIONS.get((read_text(path) or "").partition(" ")[0])
-
-
-def _corrected(path: Path) -> int | None:
-    found = re.search(r"ce:\s*(\d+)", read_text(path) or "")
-    return int(found[1]) if found else None

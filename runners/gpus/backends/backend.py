@@ -27,3 +27,17 @@ class DriverTrouble(Exception):
     def __init__(self, text: str, loaded: bool = True) -> None:
         super().__init__(text)
         self.loaded = loaded
+
+
+class Absent:
+    """A host without readable GPUs; `problem` is None where it simply has none."""
+
+    name = "none"
+    driver: str | None = None
+
+    def __init__(self, problem: str | None = None) -> None:
+        self.problem = problem
+
+    def snapshots(self, now: float) -> tuple[GpuSnapshot, ...]:
+        """No snapshots."""
+        return ()

@@ -102,14 +102,14 @@ class Nvml:
             memory_used=used,
             memory_total=total,
             temperature_c=None if temperature is None else float(temperature),
-            power_w=_watts(ask("nvmlDeviceGetPowerUsage", handle)),
-            power_limit_w=_watts(ask("nvmlDeviceGetEnforcedPowerLimit", handle)),
+            power_w=_thousandth(ask("nvmlDeviceGetPowerUsage", handle)),
+            power_limit_w=_thousandth(ask("nvmlDeviceGetEnforcedPowerLimit", handle)),
             clock_mhz=number(ask("nvmlDeviceGetClockInfo", handle, pynvml.NVML_CLOCK_SM)),
             memory_clock_mhz=number(ask("nvmlDeviceGetClockInfo", handle, pynvml.NVML_CLOCK_MEM)),
             throttle=_throttle(handle),
             ecc_errors=_ecc_errors(handle),
             processes=self._processes_on(handle, card.row.uuid),
-            energy_j=_joules(ask("nvmlDeviceGetTotalEnergyConsumption", handle)),
+            energy_j=_thousandth(ask("nvmlDeviceGetTotalEnergyConsumption", handle)),
             detail=self._details.of(card.row.uuid),
         )
 
@@ -176,13 +176,9 @@ def _percent(value: int) -> float | None:
     return float(value) if value <= 100 else None
 
 
-def _watts(milliwatts: int | None) -> float | None:
-    known = number(milliwatts)
-    return None if known is None else known / 1000
-
-
-def _joules(millijoules: int | None) -> float | None:
-    known = number(millijoules)
+def _thousandth(value: int | None) -> float | None:
+    """Watts of milliwatts, joules of millijoules."""
+    known = number(value)
     return None if known is None else known / 1000
 
 

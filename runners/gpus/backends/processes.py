@@ -33,9 +33,7 @@ class ProcessTable:
     def describe(self, pid: int, memory_used: int | None) -> GpuProcess:
         """Name process `pid`, which holds `memory_used` bytes; `outside` when not seen here."""
         started = start_ticks(pid)
-        if started is None:
-            return GpuProcess(pid, memory_used=memory_used, outside=True)
-        if not self._is_meant(pid):
+        if started is None or not self._is_meant(pid):
             return GpuProcess(pid, memory_used=memory_used, outside=True)
         key = (pid, started)
         if key not in self._known:

@@ -1,5 +1,6 @@
 """Small files of sysfs: their text or number, None for one that is missing or tells nothing."""
 
+import re
 from pathlib import Path
 
 
@@ -21,3 +22,9 @@ def read_scaled(path: Path, unit: float) -> float | None:
     """A number in units of `unit`."""
     value = read_number(path)
     return None if value is None else value / unit
+
+
+def read_errors(device: Path, kind: str) -> int | None:
+    """Memory errors of a card, `ce` for corrected ones and `ue` for others."""
+    found = re.search(rf"{kind}:\s*(\d+)", read_text(device / "ras/umc_err_count") or "")
+    return int(found[1]) if found else None

@@ -50,9 +50,13 @@ _FLAGS = {
     27: {"reverse": False},
     29: {"strike": False},
 }
+# 8 colours from 30 and 40 on, their bright forms, 8 to 15 of the palette, from 90 and 100 on.
+_NUMBERS = [*enumerate(range(30, 38)), *enumerate(range(90, 98), 8)]
+_FOREGROUND: dict[int, Colour] = {39: None, **{code: number for number, code in _NUMBERS}}
+_BACKGROUND = {code + 10: colour for code, colour in _FOREGROUND.items()}
 
 
-def apply_sgr(look: TextStyle, arguments: str) -> TextStyle:
+def apply_sgr(style: TextStyle, arguments: str) -> TextStyle:
     """The style after `ESC [ arguments m`; what is not understood changes nothing."""
     # A number of six digits or more is no code, and converting a very long one would take long.
     codes = [
@@ -64,16 +68,18 @@ def apply_sgr(look: TextStyle, arguments: str) -> TextStyle:
         if code in (38, 48):
             colour, used = _extended(codes[at + 1 : at + 6], ":" in arguments)
             if colour is not None:
-                look = look._replace(fg=colour) if code == 38 else look._replace(bg=colour)
+                style = style._replace(fg=colour) if code == 38 else style._replace(bg=colour)
             at += used
         elif code == 0:
-            look = PLAIN
+            style = PLAIN
         elif code in _FLAGS:
-            look = look._replace(**_FLAGS[code])
-        else:
-            look = _palette(look, code)
+            style = style._replace(**_FLAGS[code])
+        elif code in _FOREGROUND:
+            style = style._replace(fg=_FOREGROUND[code])
+        elif code in _BACKGROUND:
+            style = style._replace(bg=_BACKGROUND[code])
         at += 1
-    return look
+    return style
 
 
 def _extended(rest: list[int], colons: bool) -> tuple[Colour, int]:
@@ -87,20 +93,3 @@ def _extended(rest: list[int], colons: bool) -> tuple[Colour, int]:
         return (red, green, blue), 4 + skip
     # An unknown colour model: the rest belongs to it, and must not be read as other codes.
     return None, len(rest)
-
-
-def _palette(look: TextStyle, code: int) -> TextStyle:
-    if 30 <= code <= 37:
-        return look._replace(fg=code - 30)
-    if 40 <= code <= 47:
-        return look._replace(bg=code - 40)
-    if 90 <= code <= 97:
-        # The bright colours are 8 to 15 of the palette.
-        return look._replace(fg=code - 82)
-    if 100 <= code <= 107:
-        return look._replace(bg=code - 92)
-    if code == 39:
-        return look._replace(fg=None)
-    if code == 49:
-        return look._replace(bg=None)
-    return look

@@ -64,16 +64,11 @@ class LogFile:
         self._extend(found.st_size)
         return Change.GROWN
 
-    def index_step(self, budget: int) -> bool:
-        """Count the lines of about `budget` more bytes, from any thread; True at the end."""
-        return self.index.step(budget)
-
     def lines(self, first: int, count: int) -> list[bytes]:
         """Lines by number, from 0; none where the index has not come yet."""
         start = self.index.offset_of(first)
-        return (
-            [] if start is None else [line.data for line in self.source.read_forward(start, count)]
-        )
+        lines = () if start is None else self.source.read_forward(start, count)
+        return [line.data for line in lines]
 
     def tail(self, count: int) -> list[LogLine]:
         """The last lines; needs no index."""

@@ -41,25 +41,11 @@ _HIGHER = re.compile(
 )
 _LOWER = re.compile(r"loss|error|1-|hd95|mse|mae")
 _HEADLINES = (
-    "loss",
-    "train_loss",
-    "train/loss",
-    "training_loss",
-    "loss/train",
-    "total_loss",
-    "train/total",
-    "train_total",
-    "train_loss_step",
-    "train_loss_epoch",
-    "loss_epoch",
-    "loss_batch",
-    "running_loss",
-    "avg_loss",
-    "epoch_loss",
-    "best_loss",
-    "val_loss",
-    "val/loss",
+    *("loss", "train_loss", "train/loss", "training_loss", "loss/train", "total_loss"),
+    *("train/total", "train_total", "train_loss_step", "train_loss_epoch", "loss_epoch"),
+    *("loss_batch", "running_loss", "avg_loss", "epoch_loss", "best_loss", "val_loss", "val/loss"),
 )
+"""Names of what describes a run in one number, the best first."""
 _RANKS = {name: rank for rank, name in enumerate(_HEADLINES)}
 NO_HEADLINE = len(_RANKS) + 1
 

@@ -24,12 +24,7 @@ class Series:
         self.source = source
         self.unit = unit
         self.simulated = simulated
-        self.steps, self.epochs, self.times, self.values = (
-            array("d"),
-            array("d"),
-            array("d"),
-            array("d"),
-        )
+        self.steps, self.epochs, self.times, self.values = (array("d") for _ in range(4))
 
     def __len__(self) -> int:
         return len(self.values)
@@ -39,10 +34,7 @@ class Series:
         # A run that was resumed from a checkpoint repeats steps: the later attempt is what counts.
         if self.steps and step <= self.steps[-1]:
             self.cut(step)
-        self.steps.append(step)
-        self.epochs.append(epoch)
-        self.times.append(time)
-        self.values.append(value)
+        self.append(step, value, epoch, time)
 
     def append(
         self, step: float, value: float, epoch: float = UNKNOWN, time: float = UNKNOWN
@@ -90,13 +82,7 @@ def downsample(
         stop = end if bucket == buckets - 1 else bisect_left(xs, low + (bucket + 1) / scale, i, end)
         inside = [j for j in range(i, stop) if math.isfinite(ys[j])]
         if inside:
-            kept += sorted(
-                {
-                    inside[0],
-                    min(inside, key=ys.__getitem__),
-                    max(inside, key=ys.__getitem__),
-                    inside[-1],
-                }
-            )
+            least, most = min(inside, key=ys.__getitem__), max(inside, key=ys.__getitem__)
+            kept += sorted({inside[0], least, most, inside[-1]})
         i = stop
     return kept

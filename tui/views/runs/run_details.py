@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from runners.cost.age import price_age
+from runners.cost.rates import price_age
 from runners.model.endings import Ending, EndingCause
 from runners.model.plan import LaunchPlan, SourceRecord
 from runners.model.run import Run

@@ -33,8 +33,3 @@ def make_reader(name: str) -> Reader:
     # Imported on use: most commands read no output.
     reader: Reader = getattr(import_module(f"runners.watch.metrics.readers.{file}"), kind)()
     return reader
-
-
-def reader_names() -> tuple[str, ...]:
-    """Every reader's name."""
-    return tuple(_PLACES)

@@ -10,16 +10,9 @@ from runners.watch.metrics.readers.reader import Reader
 from runners.watch.metrics.sample import Sample, metric_name
 
 _STEPS = (
-    "global_step",
-    "num_updates",
-    "step",
-    "_step",
-    "iteration",
-    "iter",
-    "update",
-    "train/step",
+    *("global_step", "num_updates", "step", "_step", "iteration", "iter", "update", "train/step"),
+    *("iterations", "steps", "n_iter", "trainer/global_step", "train/global_step", "it"),
 )
-_OTHER_STEPS = ("iterations", "steps", "n_iter", "trainer/global_step", "train/global_step", "it")
 _FRACTIONS = ("update",)
 _EPOCHS = ("epoch", "train/epoch", "epoch_num")
 _TOTALS = ("max_steps", "total_steps", "num_steps", "epochs", "max_epochs", "num_train_epochs")
@@ -74,11 +67,7 @@ class ObjectReader(Reader):
 
 
 def _step_names(flat: dict[str, float]) -> list[str]:
-    return [
-        *(name for name in flat if name.endswith("num_updates")),
-        *_STEPS,
-        *_OTHER_STEPS,
-    ]
+    return [*(name for name in flat if name.endswith("num_updates")), *_STEPS]
 
 
 def _in_phase(name: str, phase: str) -> str:
