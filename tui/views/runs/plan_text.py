@@ -3,8 +3,7 @@
 import shlex
 from decimal import Decimal
 
-from runners.cost.rates import price_age
-from runners.cost.rates import device_count, hourly_rate
+from runners.cost.rates import device_count, hourly_rate, price_age
 from runners.model.closed import assert_never
 from runners.model.plan import AssignedGpu, Estimate, LaunchPlan
 from runners.scheduling.allocation import Denied
