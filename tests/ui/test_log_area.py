@@ -16,7 +16,7 @@ from textual.pilot import Pilot
 from tests.terminal import REPOSITORY, Terminal, panel_command
 from tests.ui.log_texts import line_here, shown
 from tests.ui.waiting import append, until
-from tui.panel.screens.cockpit import CockpitScreen
+from tui.panel.cockpit.screen import CockpitScreen
 from tui.panel.widgets.key_bar import KeyBar
 from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.log.pane import LogPane

@@ -19,10 +19,10 @@ from runners.model.errors import ExitCode, FresnelError
 from runners.model.spec import RunSpec
 from runners.presets.reading.settings import Settings, read_settings
 from runners.state.layout import StateDirectory
+from tui.panel.cockpit.screen import CockpitScreen
 from tui.panel.hotkeys import hotkey
 from tui.panel.notifications import changes_between
 from tui.panel.run_commands import RunCommands
-from tui.panel.screens.cockpit import CockpitScreen
 from tui.panel.terminal import safe_strips
 from tui.panel.terminal.app import TerminalApp
 from tui.panel.terminal.osc import desktop_notice, send

@@ -23,7 +23,6 @@ from tui.panel.screen_keys import (
     PICTURES_KEYS,
     SETTINGS_KEYS,
 )
-from tui.panel.screens.cockpit import CockpitScreen
 from tui.panel.widgets.gpu.pane import GpuPane
 from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.log.pane import LogPane
@@ -59,7 +58,7 @@ def key_tables(
     """The keys by place, as they are bound there, and what they do; those of the `screen` and of
     the pane that is `focused` stand first.
     """
-    everywhere = key_lines([*CockpitScreen.BINDINGS, *app.BINDINGS])
+    everywhere = key_lines([*app.screen_stack[0].BINDINGS, *app.BINDINGS])
     everywhere += [("Tab", "next pane"), (key_name(app.COMMAND_PALETTE_BINDING), _PALETTE)]
     tables = {"Everywhere": everywhere}
     for name, _, bindings in _PLACES:

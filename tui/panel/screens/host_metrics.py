@@ -14,10 +14,10 @@ from runners.places.run_row import RunRow
 from runners.places.ssh.machine import LinkedHost
 from runners.places.ssh.status_text import link_text
 from runners.state.layout import StateDirectory
-from tui.panel.remote.curves import RemoteCurveStore
 from tui.panel.screens.metrics import MetricsScreen
 from tui.panel.widgets.metrics.chart_model import ChartModel
 from tui.snapshot.feed import PanelSnapshot
+from tui.snapshot.remote_curves import RemoteCurveStore
 from tui.views.runs.run_view import RunView
 
 

@@ -18,8 +18,8 @@ from runners.places.remote import RemoteRows, remote_gpus, remote_leases
 from runners.places.run_row import RunRow
 from runners.places.ssh.node_watch import start_watchers
 from runners.state.layout import StateDirectory
+from tui.panel.cockpit.links import LinkedHosts
 from tui.panel.notifications import Notification, notify_error
-from tui.panel.remote.links import LinkedHosts
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.format import dollars
 

@@ -15,8 +15,8 @@ from textual.app import SuspendNotSupported
 from runners.host.helpers import ROOT
 from runners.places.actions import Outcome
 from runners.places.run_row import RunRow
+from tui.panel.cockpit.parts import CockpitParts
 from tui.panel.notifications import notify_error
-from tui.panel.parts import CockpitParts
 from tui.panel.screens.dialogs import LineScreen
 from tui.panel.screens.machines import MachineLine, MachinesScreen
 

@@ -20,7 +20,7 @@ from tui.panel.widgets.runs import RunPane
 from tui.snapshot.feed import PanelSnapshot
 
 if TYPE_CHECKING:
-    from tui.panel.remote.cockpit_hosts import CockpitHosts
+    from tui.panel.cockpit.hosts import CockpitHosts
 
 _FIRST_LOOK = 3
 """The snapshots before it belong to the first paint."""
@@ -64,7 +64,7 @@ class RemoteSide:
 
     def _load(self) -> None:
         """In a thread: the modules that links need, and the links."""
-        module = import_module("tui.panel.remote.cockpit_hosts")
+        module = import_module("tui.panel.cockpit.hosts")
         app = self._screen.app
         hosts = module.CockpitHosts(app, self._state)
         app.call_later(self._begin, hosts)
@@ -80,7 +80,7 @@ class RemoteSide:
     def open(self) -> CockpitHosts:
         """The hosts, loaded at once: somebody asked for them."""
         if self.hosts is None:
-            from tui.panel.remote.cockpit_hosts import CockpitHosts
+            from tui.panel.cockpit.hosts import CockpitHosts
 
             self._begin(CockpitHosts(self._screen.app, self._state))
         assert self.hosts is not None

@@ -15,10 +15,10 @@ from textual.containers import Horizontal
 from runners.model.states import State
 from runners.places.run_row import RunRow
 from runners.state.layout import StateDirectory
+from tui.panel.cockpit.keys import KEYS, TOUCHING, palette_commands
+from tui.panel.cockpit.parts import CockpitParts
 from tui.panel.hotkeys import key_name, words_of_key
-from tui.panel.parts import CockpitParts
 from tui.panel.run_commands import RunCommands
-from tui.panel.screens.cockpit_keys import KEYS, TOUCHING, palette_commands
 from tui.panel.terminal.painting import PaintedOnce
 from tui.panel.widgets.gpu.pane import GpuPane
 from tui.panel.widgets.key_bar import KeyBar
@@ -29,11 +29,11 @@ from tui.panel.widgets.runs import RunPane
 from tui.snapshot.feed import PanelSnapshot
 
 if TYPE_CHECKING:
-    from tui.panel.machines import Machines
+    from tui.panel.cockpit.machine_actions import Machines
+    from tui.panel.cockpit.run_actions import RunActions
+    from tui.panel.cockpit.run_pages import RunPages
     from tui.panel.money_commands import MoneyCommands
     from tui.panel.places import PlaceOfRuns
-    from tui.panel.run_actions import RunActions
-    from tui.panel.run_pages import RunPages
 
 
 class CockpitScreen(PaintedOnce[None]):
@@ -213,7 +213,7 @@ class CockpitScreen(PaintedOnce[None]):
     def pages(self) -> RunPages:
         """What opens for the chosen runs."""
         if self._pages is None:
-            from tui.panel.run_pages import RunPages
+            from tui.panel.cockpit.run_pages import RunPages
 
             self._pages = RunPages(self.parts, self.places, self._launch_there)
         return self._pages
@@ -236,7 +236,7 @@ class CockpitScreen(PaintedOnce[None]):
     def actions(self) -> RunActions:
         """What keys do to runs, asked for first."""
         if self._actions is None:
-            from tui.panel.run_actions import RunActions
+            from tui.panel.cockpit.run_actions import RunActions
 
             pane = self.query_one(RunPane)
             self._actions = RunActions(self.app, self.commands, self.places, pane)
@@ -245,7 +245,7 @@ class CockpitScreen(PaintedOnce[None]):
     @property
     def machines(self) -> Machines:
         """What is done about rented machines."""
-        from tui.panel.machines import Machines
+        from tui.panel.cockpit.machine_actions import Machines
 
         return Machines(self.parts)
 

@@ -17,8 +17,8 @@ from runners.model.errors import FresnelError
 from runners.model.run import Run
 from runners.places.place import Place
 from runners.places.run_row import RunRow
+from tui.panel.cockpit.parts import CockpitParts
 from tui.panel.notifications import notify_error
-from tui.panel.parts import CockpitParts
 from tui.panel.places import PlaceOfRuns
 from tui.panel.terminal.osc import copy_text
 from tui.panel.widgets.runs import RunPane

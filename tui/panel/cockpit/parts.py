@@ -8,7 +8,7 @@ from textual.app import App
 from textual.screen import Screen
 
 from runners.state.layout import StateDirectory
-from tui.panel.remote.side import RemoteSide
+from tui.panel.cockpit.remote_side import RemoteSide
 from tui.panel.run_commands import RunCommands
 from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.runs import RunPane

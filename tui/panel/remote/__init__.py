@@ -1,1 +1,0 @@
-"""Rented machines in the panel: their links, what they show, their runs' logs."""
