@@ -84,13 +84,16 @@ def choose(suspects: list[Suspect], evidence: Evidence) -> Suspect | None:
     """The suspect to believe: of the most telling tier, of the rank that failed first, earliest."""
     if not suspects:
         return None
-    tier = min(one.tier for one in suspects)
-    best = [one for one in suspects if one.tier is tier]
+    tier = min(suspect.tier for suspect in suspects)
+    best = [suspect for suspect in suspects if suspect.tier is tier]
     first = root_cause(evidence.logs)
-    of_first = [one for one in best if first is not None and one.rank == first[0]]
+    of_first = [suspect for suspect in best if first is not None and suspect.rank == first[0]]
     chosen = (of_first or best)[0]
-    earlier = (one for one in suspects if one.place < chosen.place)
-    return next((one for one in earlier if chosen.signature.kind in one.signature.explains), chosen)
+    earlier = (suspect for suspect in suspects if suspect.place < chosen.place)
+    return next(
+        (suspect for suspect in earlier if chosen.signature.kind in suspect.signature.explains),
+        chosen,
+    )
 
 
 def _looked_at(evidence: Evidence) -> tuple[str, ...]:
@@ -210,7 +213,7 @@ def _error_file(
     reported = first_failure(evidence.logs)
     for part in [*parts, reported] if reported is not None else parts:
         suspects = find_suspects([part], signatures)
-        best = min(suspects, key=lambda one: one.tier, default=None)
+        best = min(suspects, key=lambda suspect: suspect.tier, default=None)
         if best is not None and best.tier <= Tier.VAGUE:
             whose = "a rank" if part.rank is None else f"rank {part.rank}"
             return _told(best, (f"{part.name}, of {whose}",), looked)
@@ -247,7 +250,7 @@ def _from_line(
 ) -> Diagnosis:
     whose = "" if chosen.rank is None else f" of rank {chosen.rank}"
     rests = [f"the earliest telling line{whose}, {chosen.log} byte {chosen.place[1]:,}"]
-    same = {one.rank for one in suspects if one.signature.kind == chosen.signature.kind}
+    same = {suspect.rank for suspect in suspects if suspect.signature.kind == chosen.signature.kind}
     if len(same) > 1:
         rests.append(f"the same of {len(same)} ranks")
     name = signal_of(evidence.exit_code)

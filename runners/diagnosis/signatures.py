@@ -71,8 +71,8 @@ def load_signatures(own: Path | None = None) -> tuple[Signature, ...]:
     except OSError:
         return _shipped()
     mine = _user_signatures(path, stamp)
-    names = {one.id for one in mine}
-    return (*mine, *(one for one in _shipped() if one.id not in names))
+    names = {signature.id for signature in mine}
+    return (*mine, *(signature for signature in _shipped() if signature.id not in names))
 
 
 @lru_cache(maxsize=1)
@@ -109,7 +109,7 @@ def read_signatures(path: Path) -> tuple[Signature, ...]:
         except msgspec.ValidationError as error:
             raise _mistake(path, name, str(error).replace("`$.", "`")) from error
         problem = problem_of(signature)
-        if not problem and any(one.id == signature.id for one in found):
+        if not problem and any(other.id == signature.id for other in found):
             problem = "another entry has the same id"
         if problem:
             raise _mistake(path, name, problem)
@@ -122,7 +122,7 @@ def problem_of(signature: Signature) -> str:
     import re2  # only where patterns are used: most commands need none
 
     if signature.tier.upper() not in Tier.__members__:
-        return f"tier `{signature.tier}` is none of {', '.join(one.name.lower() for one in Tier)}"
+        return f"tier `{signature.tier}` is none of {', '.join(tier.name.lower() for tier in Tier)}"
     unknown = [name for name in signature.remedies if name not in REMEDIES]
     if unknown:
         return f"remedy `{unknown[0]}` is none of {', '.join(REMEDIES)}"
@@ -141,10 +141,10 @@ def problem_of(signature: Signature) -> str:
         if compiled[-1].search("") is not None:
             return f"pattern {pattern!r} matches every line"
     for sample in signature.samples:
-        if not any(one.search(sample) for one in compiled):
+        if not any(expression.search(sample) for expression in compiled):
             return f"no pattern matches the sample {sample!r}"
     for line in signature.non_matches:
-        if any(one.search(line) for one in compiled):
+        if any(expression.search(line) for expression in compiled):
             return f"a pattern matches the non-match {line!r}"
     return ""
 

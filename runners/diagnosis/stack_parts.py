@@ -105,8 +105,8 @@ def parse_py_spy(content: bytes) -> tuple[PythonThread, ...]:
             PythonThread(
                 str(thread.get("thread_name") or thread.get("thread_id")),
                 tuple(
-                    Frame(str(one["name"]), str(one["filename"]), int(one["line"]))
-                    for one in thread["frames"]
+                    Frame(str(frame["name"]), str(frame["filename"]), int(frame["line"]))
+                    for frame in thread["frames"]
                 ),
                 bool(thread.get("active")),
             )

@@ -67,16 +67,16 @@ def collective_of(threads: Sequence[PythonThread]) -> str:
 
 def absent_ranks(stacks: Sequence[RankStack]) -> tuple[tuple[int, ...], str]:
     """The ranks that the others wait for, and that in words; nothing when they show none."""
-    known = [one for one in stacks if one.rank is not None and one.how]
+    known = [stack for stack in stacks if stack.rank is not None and stack.how]
     if len(known) < 2:
         return _by_channel(stacks)
-    waiting = [one for one in known if one.collective]
-    others = [one for one in known if not one.collective]
+    waiting = [stack for stack in known if stack.collective]
+    others = [stack for stack in known if not stack.collective]
     if waiting and others and len(others) <= len(waiting):
-        operation = Counter(one.collective for one in waiting).most_common(1)[0][0]
-        who = ", ".join(one.label for one in others[:4])
+        operation = Counter(stack.collective for stack in waiting).most_common(1)[0][0]
+        who = ", ".join(stack.label for stack in others[:4])
         waits = f"{len(waiting)} {'others wait' if len(waiting) > 1 else 'other waits'}"
-        told = "; ".join(dict.fromkeys(one.words for one in others[:4]))
+        told = "; ".join(dict.fromkeys(stack.words for stack in others[:4]))
         verb = "has" if len(others) == 1 else "have"
         text = f"{who} {verb} not come to {operation}, in which {waits}: {told}"
         return _ranks(others), text
@@ -87,7 +87,7 @@ def absent_ranks(stacks: Sequence[RankStack]) -> tuple[tuple[int, ...], str]:
 
 def _by_place(known: Sequence[RankStack]) -> tuple[tuple[int, ...], str]:
     """All wait, but not all for the same: the fewer are on another branch."""
-    places = Counter((one.collective, one.place) for one in known).most_common()
+    places = Counter((stack.collective, stack.place) for stack in known).most_common()
     if len(places) == 1:
         operation, place = places[0][0]
         many = f"all {len(known)} ranks wait in {operation}, {place}"
@@ -95,21 +95,21 @@ def _by_place(known: Sequence[RankStack]) -> tuple[tuple[int, ...], str]:
     if places[0][1] == places[-1][1]:
         return (), ""
     usual = places[0][0]
-    strays = [one for one in known if (one.collective, one.place) != usual]
-    told = "; ".join(f"{one.label} is {one.words}" for one in strays[:4])
+    strays = [stack for stack in known if (stack.collective, stack.place) != usual]
+    told = "; ".join(f"{stack.label} is {stack.words}" for stack in strays[:4])
     return _ranks(strays), f"{told}; the others are in {usual[0]}, {usual[1]}"
 
 
 def _by_channel(stacks: Sequence[RankStack]) -> tuple[tuple[int, ...], str]:
     """Without stacks: one rank that sleeps elsewhere in the kernel than all the others."""
-    ranks = [one for one in stacks if one.rank is not None]
-    channels = Counter(one.state for one in ranks).most_common()
+    ranks = [stack for stack in stacks if stack.rank is not None]
+    channels = Counter(stack.state for stack in ranks).most_common()
     if len(ranks) < 3 or len(channels) != 2 or channels[1][1] != 1:
         return (), ""
-    stray = next(one for one in ranks if one.state == channels[1][0])
+    stray = next(stack for stack in ranks if stack.state == channels[1][0])
     told = f"{stray.label} {stray.state}, while the others: {channels[0][0]}"
     return _ranks([stray]), f"{told} (no stacks are known)"
 
 
 def _ranks(stacks: Sequence[RankStack]) -> tuple[int, ...]:
-    return tuple(one.rank for one in stacks if one.rank is not None)
+    return tuple(stack.rank for stack in stacks if stack.rank is not None)

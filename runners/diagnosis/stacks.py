@@ -68,11 +68,11 @@ def take_stacks(run: RunDirectory, why: str, last: bool = False) -> StackDump:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with ThreadPoolExecutor(max(1, len(ranks))) as pool:
         told = list(pool.map(lambda rank: _ask(run, rank, last), ranks))
-    stacks = tuple(one for one, _ in told)
+    stacks = tuple(stack for stack, _ in told)
     absent, verdict = absent_ranks(stacks)
-    for one, text in told:
-        replace(folder / one.file, text.encode("utf-8", "replace"), sync=False)
-    summary = "".join(f"{one.label}: {one.words}\n" for one in stacks)
+    for stack, text in told:
+        replace(folder / stack.file, text.encode("utf-8", "replace"), sync=False)
+    summary = "".join(f"{stack.label}: {stack.words}\n" for stack in stacks)
     whole = "\n".join([f"{verdict}\n" if verdict else "", summary, *(text for _, text in told)])
     replace(folder / ALL_RANKS, whole.lstrip().encode("utf-8", "replace"), sync=False)
     dump = StackDump(now, why, str(folder), stacks, absent, verdict)
@@ -93,10 +93,10 @@ def newest_stacks(run: Path) -> StackDump | None:
     return None
 
 
-def stack_text(dump: StackDump, one: RankStack) -> str:
+def stack_text(dump: StackDump, stack: RankStack) -> str:
     """The saved text of one rank; empty when it is gone."""
     try:
-        return (Path(dump.folder) / one.file).read_text(errors="replace")
+        return (Path(dump.folder) / stack.file).read_text(errors="replace")
     except OSError:
         return ""
 
@@ -156,14 +156,17 @@ def _stderr_of(pid: int) -> Path | None:
 
 
 def _text(
-    one: RankStack, state: ProcessState | None, stacks: PythonStacks, lines: list[str]
+    stack: RankStack, state: ProcessState | None, stacks: PythonStacks, lines: list[str]
 ) -> str:
     """What is saved of one rank, for people."""
-    head = [f"{one.label}, pid {one.pid}: {one.state}", f"command: {' '.join(command_of(one.pid))}"]
+    head = [
+        f"{stack.label}, pid {stack.pid}: {stack.state}",
+        f"command: {' '.join(command_of(stack.pid))}",
+    ]
     if state is not None:
         head.append(f"threads: {state.threads}, CPU time: {state.cpu_s:.1f} s")
-    if one.problem:
-        head.append(f"no Python stack: {one.problem}")
+    if stack.problem:
+        head.append(f"no Python stack: {stack.problem}")
     body = [stacks.text.rstrip()] if stacks.text else []
     for thread in stacks.threads:
         body.append(f"\nThread {thread.name}{' (active)' if thread.active else ''}")

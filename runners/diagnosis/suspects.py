@@ -86,13 +86,13 @@ class Engine:
         options.never_nl = options.never_capture = True
         options.log_errors = False
         options.max_mem = 64 << 20
-        pairs = [(one, pattern) for one in signatures for pattern in one.patterns]
+        pairs = [(signature, pattern) for signature in signatures for pattern in signature.patterns]
         unnamed = [f"(?:{re.sub(r'[(][?]P<[^>]+>', '(?:', pattern)})" for _, pattern in pairs]
-        self.owners = [one for one, _ in pairs]
+        self.owners = [signature for signature, _ in pairs]
         self.any: Any = re2.compile(f"(?m){'|'.join(unnamed)}".encode(), options)
         self.which: Any = re2.Set.SearchSet(options)
-        for one in unnamed:
-            self.which.Add(f"(?m){one}".encode())
+        for pattern in unnamed:
+            self.which.Add(f"(?m){pattern}".encode())
         self.which.Compile()
         self._patterns = [pattern.encode() for _, pattern in pairs]
         self._single: dict[int, Any] = {}
@@ -119,7 +119,7 @@ def find_suspects(parts: Iterable[LogPart], signatures: tuple[Signature, ...]) -
         data, at = after_progress(part.data)
         for suspect in _search(data, part, number, at, engine(signatures)):
             kept.setdefault((suspect.signature.id, suspect.rank, suspect.tier), suspect)
-    return sorted(kept.values(), key=lambda one: one.place)
+    return sorted(kept.values(), key=lambda suspect: suspect.place)
 
 
 def after_progress(data: bytes) -> tuple[bytes, int]:
@@ -327,19 +327,19 @@ def behind_rank(suspects: Iterable[Suspect], processes: int = 0) -> tuple[int, s
     """The rank the others waited for, and why: the one that is named, the only one of `processes`
     that reports no timeout, or the smallest sequence number. None when none is singled out.
     """
-    told = [one for one in suspects if one.tier is Tier.COLLECTIVE]
-    named = next((one for one in told if "absent" in one.fields), None)
+    told = [suspect for suspect in suspects if suspect.tier is Tier.COLLECTIVE]
+    named = next((suspect for suspect in told if "absent" in suspect.fields), None)
     if named is not None:
         return int(named.fields["absent"]), "named as the one that did not come"
     numbers: dict[int, int] = {}
-    for one in told:
-        if one.rank is not None and "sequence" in one.fields:
-            numbers.setdefault(one.rank, int(one.fields["sequence"]))
-    reported = {one.rank for one in told if one.rank is not None}
+    for suspect in told:
+        if suspect.rank is not None and "sequence" in suspect.fields:
+            numbers.setdefault(suspect.rank, int(suspect.fields["sequence"]))
+    reported = {suspect.rank for suspect in told if suspect.rank is not None}
     silent = sorted(set(range(processes)) - reported)
     if reported and len(silent) == 1 and processes > 2:
         return silent[0], "the only one that reports no timeout"
-    ranked = sorted(numbers, key=lambda one: numbers[one])
+    ranked = sorted(numbers, key=lambda suspect: numbers[suspect])
     if len(ranked) < 2 or numbers[ranked[0]] == numbers[ranked[1]]:
         return None
     return ranked[0], f"furthest behind, at sequence {numbers[ranked[0]]:,}"

@@ -15,38 +15,36 @@ _TYPE_WORDS = {
 }
 
 
+def leaf_of(name: str) -> str:
+    """The last part of a setting's name in one spelling: `train.batch-size` as `batch_size`."""
+    return name.rpartition(".")[2].lower().replace("-", "_")
+
+
 def with_value(parameter: Parameter, value: ParameterValue) -> Parameter:
     """The same parameter with another value; ValueError when type, range or choices forbid it."""
-    fields = {name: getattr(parameter, name) for name in parameter.__struct_fields__}
-    fields["value"] = _check(parameter, value)
-    return Parameter(**fields)
+    return msgspec.structs.replace(parameter, value=_check(parameter, value))
 
 
 def with_values(spec: RunSpec, values: Mapping[str, ParameterValue]) -> RunSpec:
     """`spec` with other parameter values; ValueError when type, range or choices forbid one."""
     parameters = tuple(
-        with_value(one, values[one.name]) if one.name in values else one for one in spec.parameters
+        with_value(parameter, values[parameter.name]) if parameter.name in values else parameter
+        for parameter in spec.parameters
     )
     return msgspec.structs.replace(spec, parameters=parameters)
 
 
 def arguments_of(parameter: Parameter) -> list[str]:
-    """The command-line words for one parameter: nothing for null and false, the bare flag for
-    true.
-    """
-    value = parameter.value
-    if value is None or value is False:
+    """Its command-line words: nothing for null and false, the bare flag for true."""
+    value, flag = parameter.value, parameter.flag
+    if value is None or value is False or value == []:
         return []
     if value is True:
-        return [parameter.flag] if parameter.flag else []
-    values = (
-        [format_value(item) for item in value] if isinstance(value, list) else [format_value(value)]
-    )
-    if not values:
-        return []
-    if parameter.flag.endswith("="):
-        return [parameter.flag + ",".join(values)]
-    return ([parameter.flag] if parameter.flag else []) + values
+        return [flag] if flag else []
+    values = [format_value(item) for item in (value if isinstance(value, list) else [value])]
+    if flag.endswith("="):
+        return [flag + ",".join(values)]
+    return [flag, *values] if flag else values
 
 
 def format_value(value: bool | int | float | str) -> str:
@@ -60,11 +58,9 @@ def type_of(value: object) -> str:
     """The name of a value's type as presets have it: bool, int, float, list or str."""
     if isinstance(value, bool):
         return "bool"
-    if isinstance(value, int):
-        return "int"
-    if isinstance(value, float):
-        return "float"
-    return "list" if isinstance(value, list) else "str"
+    if isinstance(value, (int, float, list)):
+        return type(value).__name__
+    return "str"
 
 
 def _check(parameter: Parameter, value: ParameterValue) -> ParameterValue:

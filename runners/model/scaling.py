@@ -1,5 +1,4 @@
-"""Batch size and learning rate when the number of GPUs changes: said, offered and checked, never
-changed silently.
+"""Batch size and learning rate when the number of GPUs changes: offered, never changed silently.
 
 Linear rule: Goyal et al., "Accurate, Large Minibatch SGD", 2017 (arXiv:1706.02677), who warm up
 over five epochs. Square root rule: Krizhevsky, "One weird trick for parallelizing convolutional
@@ -11,7 +10,7 @@ import math
 import msgspec
 
 from runners.model.parameters import with_values
-from runners.model.spec import GpuRequest, ParameterValue, RunSpec, ScalingRule
+from runners.model.spec import GpuRequest, RunSpec, ScalingRule
 
 WARM_UP_ABOVE = 4.0
 """Growth of the batch from which a warm-up is advised."""
@@ -27,8 +26,7 @@ _TOLERANCE = 0.02
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """What a spec's batch parameter means on `devices` devices: samples each, samples in all, and
-    the learning rate.
+    """A spec's batch on `devices` devices: samples each, samples in all, and the learning rate.
 
     `growth` is the batch in all against the one whose learning rate is known; `wanted` the rate
     that the rule gives.
@@ -61,10 +59,14 @@ def batch_of(spec: RunSpec, devices: int, rule: ScalingRule | None = None) -> Ba
     return Batch(devices, total / devices, total, rate, wanted, growth)
 
 
+def usual_batch(spec: RunSpec, devices: int) -> Batch | None:
+    """The batch by the preset's own values on `devices` devices."""
+    defaults = {parameter.name: parameter.default for parameter in spec.parameters}
+    return batch_of(with_values(spec, defaults), devices)
+
+
 def devices_of(spec: RunSpec, request: GpuRequest, present: int) -> int:
-    """How many devices `spec` computes on when given what `request` asks for, on a host with
-    `present` GPUs.
-    """
+    """How many devices `spec` gets by `request` on a host with `present` GPUs."""
     count = present if request.all else len(request.ids) or request.number
     return (spec.processes or max(1, count)) * (spec.node.count if spec.node else 1)
 
@@ -72,8 +74,7 @@ def devices_of(spec: RunSpec, request: GpuRequest, present: int) -> int:
 def rescaled(
     spec: RunSpec, before: int, devices: int, rule: ScalingRule | None = None
 ) -> dict[str, int | float]:
-    """The parameters to change, by name, so that `devices` devices have the samples each that
-    `before` had.
+    """The parameters to change, by name, to keep the samples on each of `before` devices.
 
     The learning rate follows the batch in all by the rule; a program that scales by itself keeps
     its own. What a person has set stays: only parameters that still have the preset's value are
@@ -87,54 +88,36 @@ def rescaled(
     changed = with_values(spec, {scaling.batch: batch})
     after = batch_of(changed, devices, rule)
     changes: dict[str, int | float] = {scaling.batch: batch}
-    if (
-        scaling.learning_rate
-        and after is not None
-        and after.wanted is not None
-        and (rule or scaling.rule) != "program"
-    ):
-        changes[scaling.learning_rate] = after.wanted
-    untouched = {
-        parameter.name for parameter in spec.parameters if parameter.value == parameter.default
-    }
-    return {
-        name: value
-        for name, value in changes.items()
-        if name in untouched and value != _number(spec, name)
-    }
+    wanted = None if after is None else after.wanted
+    if scaling.learning_rate and wanted is not None and (rule or scaling.rule) != "program":
+        changes[scaling.learning_rate] = wanted
+    untouched = {item.name: item.value for item in spec.parameters if item.value == item.default}
+    return {name: value for name, value in changes.items() if untouched.get(name, value) != value}
 
 
 def describe_batch(spec: RunSpec, devices: int) -> str:
-    """`batch 392 = 56 each on 7 devices; lr 0.00122 (linear from 0.0002 at 64)`; empty when
-    nothing is known.
-    """
+    """`batch 392 = 56 each on 7 devices; lr 0.00122 (linear from 0.0002 at 64)`, or nothing."""
     scaling, batch = spec.scaling, batch_of(spec, devices)
     if scaling is None or batch is None:
         return ""
-    words = (
-        f"batch {batch.total:,} = {batch.each:g} each on {batch.devices} "
-        f"device{'s' if batch.devices > 1 else ''}"
-    )
+    plural = "s" if batch.devices > 1 else ""
+    text = f"batch {batch.total:,} = {batch.each:g} each on {batch.devices} device{plural}"
     if batch.rate is None:
-        return words
-    words += f"; lr {batch.rate:.3g}"
+        return text
+    text += f"; lr {batch.rate:.3g}"
     if batch.wanted is None or scaling.rule == "none":
-        return words
+        return text
     if scaling.rule == "program":
-        return (
-            f"{words} (the program scales its {_number(spec, scaling.learning_rate):g} by "
-            f"{batch.growth:.3g})"
-        )
+        own_rate = _number(spec, scaling.learning_rate)
+        return f"{text} (the program scales its {own_rate:g} by {batch.growth:.3g})"
     origin = f"{scaling.rule} from {scaling.base_rate:g} at {scaling.base_batch}"
-    return (
-        f"{words} ({origin})" if _agrees(batch) else f"{words} ({origin} would be {batch.wanted:g})"
-    )
+    if not math.isclose(batch.rate, batch.wanted, rel_tol=_TOLERANCE):
+        origin += f" would be {batch.wanted:g}"
+    return f"{text} ({origin})"
 
 
 def batch_notes(spec: RunSpec, devices: int) -> tuple[str, ...]:
-    """What a person should know of this batch on these devices before it runs; empty without a
-    word on scaling.
-    """
+    """What a person should know of this batch on these devices; none without the key `scaling`."""
     scaling, batch = spec.scaling, batch_of(spec, devices)
     if scaling is None or batch is None:
         return ()
@@ -159,7 +142,7 @@ def batch_notes(spec: RunSpec, devices: int) -> tuple[str, ...]:
 def _geometry_notes(spec: RunSpec, batch: Batch) -> list[str]:
     """Warnings about samples on each device and in all, whatever the learning rate."""
     notes = []
-    usual = batch_of(with_values(spec, _defaults(spec)), batch.devices)
+    usual = usual_batch(spec, batch.devices)
     if batch.each < FEW_EACH and (usual is None or usual.each > batch.each):
         notes.append(
             f"only {batch.each:g} sample{'s' if batch.each != 1 else ''} on each device: "
@@ -174,24 +157,10 @@ def _geometry_notes(spec: RunSpec, batch: Batch) -> list[str]:
     return notes
 
 
-def _defaults(spec: RunSpec) -> dict[str, ParameterValue]:
-    return {one.name: one.default for one in spec.parameters}
-
-
 def _scale(rate: float, growth: float, rule: ScalingRule) -> float:
     """`rate` after the rule, to three digits, as a person would write it."""
-    factor = (
-        growth if rule in ("linear", "program") else math.sqrt(growth) if rule == "sqrt" else 1.0
-    )
-    return float(f"{rate * factor:.3g}")
-
-
-def _agrees(batch: Batch) -> bool:
-    return (
-        batch.rate is not None
-        and batch.wanted is not None
-        and math.isclose(batch.rate, batch.wanted, rel_tol=_TOLERANCE)
-    )
+    factors = {"linear": growth, "program": growth, "sqrt": math.sqrt(growth)}
+    return float(f"{rate * factors.get(rule, 1.0):.3g}")
 
 
 def _number(spec: RunSpec, name: str) -> float | None:

@@ -68,7 +68,7 @@ def request_for(
     unit = plan.processes if is_global else 1
     begin = max(unit, _first(named, first) // unit * unit)
     limit = named.maximum if named.maximum is not None else None
-    bounds = [int(one) for one in (most, limit) if one is not None]
+    bounds = [int(bound) for bound in (most, limit) if bound is not None]
     smallest = min(bounds, default=None)
     if smallest is not None and begin > smallest:
         raise WrongInput(f"{named.name}: nothing to try between {begin} and {smallest}")
@@ -144,9 +144,12 @@ def _batch_parameter(spec: RunSpec, name: str) -> Parameter:
             f"`{spec.preset}` does not say what its batch is",
             "name the parameter: --batch NAME; or give the preset the key `scaling`",
         )
-    found = next((one for one in spec.parameters if one.name == wanted), None)
+    found = next((parameter for parameter in spec.parameters if parameter.name == wanted), None)
     if found is None or found.type != "int":
-        known = ", ".join(one.name for one in spec.parameters if one.type == "int") or "none"
+        known = (
+            ", ".join(parameter.name for parameter in spec.parameters if parameter.type == "int")
+            or "none"
+        )
         raise WrongInput(f"`{wanted}` is no whole number among its parameters", f"those: {known}")
     return found
 

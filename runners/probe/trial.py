@@ -103,9 +103,9 @@ def trial_spec(spec: RunSpec, parameter: str, batch: int) -> RunSpec:
     Parameters that say where checkpoints go lead into its own folder: nothing is written over.
     """
     folders: dict[str, ParameterValue] = {
-        one.name: f"${{run_dir}}/{one.name}"
-        for one in spec.parameters
-        if any(f"${{parameters.{one.name}}}" in pattern for pattern in spec.checkpoints)
+        parameter.name: f"${{run_dir}}/{parameter.name}"
+        for parameter in spec.parameters
+        if any(f"${{parameters.{parameter.name}}}" in pattern for pattern in spec.checkpoints)
     }
     rungs = tuple(
         msgspec.structs.replace(rung, wait_s=min(rung.wait_s, _LONGEST_RUNG_S))

@@ -134,7 +134,7 @@ class RankFinder:
         found = [
             RankProcess(pid, ticks[pid], ranks[pid], _loaders(pid, parents)) for pid in sorted(tops)
         ]
-        return tuple(sorted(found, key=lambda one: (one.rank is None, one.rank or 0)))
+        return tuple(sorted(found, key=lambda process: (process.rank is None, process.rank or 0)))
 
 
 def rank_of(environment: Mapping[str, str]) -> ToldRank | None:
@@ -150,10 +150,10 @@ def by_one_name(told: Mapping[int, ToldRank | None]) -> dict[int, int | None]:
     """The rank of each process by the foremost name that any has: torchrun's launcher, inside a
     Slurm job, has Slurm's rank and is none of its own ranks.
     """
-    best = min((one.place for one in told.values() if one is not None), default=0)
+    best = min((rank.place for rank in told.values() if rank is not None), default=0)
     return {
-        pid: one.rank if one is not None and one.place == best else None
-        for pid, one in told.items()
+        pid: rank.rank if rank is not None and rank.place == best else None
+        for pid, rank in told.items()
     }
 
 

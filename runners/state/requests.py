@@ -65,7 +65,7 @@ def _made(state: StateDirectory, name: str) -> list[Run]:
         ids = (state.requests / name).read_text().split()
     except OSError:
         return []
-    return [read_run(state, one) for one in ids if state.run(one).plan.exists()]
+    return [read_run(state, run_id) for run_id in ids if state.run(run_id).plan.exists()]
 
 
 def _forget_old(state: StateDirectory) -> None:

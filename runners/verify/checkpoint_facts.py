@@ -7,11 +7,9 @@ from subprocess import TimeoutExpired
 from typing import Any
 
 from runners.host.checkpoint_files import proof
+from runners.model.parameters import leaf_of
 from runners.model.spec import RunSpec
-from runners.verify.checkpoint_tool import (
-    CheckpointToolError,
-    ask_checkpoint_tool,
-)
+from runners.verify.checkpoint_tool import CheckpointToolError, ask_checkpoint_tool
 from runners.verify.facts import CheckpointFacts
 
 _PATIENCE_S = 120.0
@@ -29,9 +27,8 @@ def named_checkpoint(spec: RunSpec, folder: Path) -> Path | None:
         return Path(spec.resumed_from)
     named = spec.resume.parameter if spec.resume is not None else ""
     for parameter in spec.parameters:
-        leaf = parameter.name.rpartition(".")[2].lower().replace("-", "_")
         value = parameter.value
-        if parameter.name != named and leaf not in _NAMES:
+        if parameter.name != named and leaf_of(parameter.name) not in _NAMES:
             continue
         if not isinstance(value, str) or not value or value.lower() in _CHOSEN_LATER:
             continue
@@ -69,17 +66,14 @@ def look_at_checkpoint(
     if written is not None and written != path and written.stat().st_size <= MOST_BYTES:
         other = _inspect(interpreter, written, environment)
         current = {} if isinstance(other, str) else shapes_of(other)
+    steps = found.get("step", {}).items()
     return CheckpointFacts(
         str(path),
         size,
         tuple(found.get("devices", {})),
         tuple(found.get("wrappers", ())),
         str(found.get("written_by", "")),
-        {
-            name: value
-            for name, value in found.get("step", {}).items()
-            if isinstance(value, (int, float))
-        },
+        {name: value for name, value in steps if isinstance(value, (int, float))},
         shapes_of(found),
         current,
         str(written) if current else "",
@@ -89,9 +83,9 @@ def look_at_checkpoint(
 def shapes_of(found: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     """Shapes by key, without the optimizer's."""
     return {
-        one["key"]: tuple(one["shape"])
-        for one in found.get("keys", ())
-        if not _OPTIMIZER.search(one["key"].partition(".")[0])
+        tensor["key"]: tuple(tensor["shape"])
+        for tensor in found.get("keys", ())
+        if not _OPTIMIZER.search(tensor["key"].partition(".")[0])
     }
 
 

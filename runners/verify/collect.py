@@ -13,8 +13,8 @@ from runners.scheduling.policy import allocation_of, reason_of
 from runners.state.layout import StateDirectory
 from runners.verify.checkpoint_facts import look_at_checkpoint, named_checkpoint
 from runners.verify.config_facts import look_at_config
-from runners.verify.data_facts import look_at_files, look_at_paths, run_checks
-from runners.verify.facts import CheckpointFacts, InterpreterFacts, LaunchFacts, concerns
+from runners.verify.data_facts import look_at_files, look_at_paths, run_check
+from runners.verify.facts import CheckpointFacts, LaunchFacts, concerns
 from runners.verify.program_facts import ask_interpreter, script_of
 from runners.verify.resource_facts import (
     EarlierCheckpoints,
@@ -43,17 +43,16 @@ def collect(
     def wants(*names: CheckGroup) -> bool:
         return not groups or any(name in groups for name in names)
 
-    interpreter: InterpreterFacts | None = None
+    interpreter = commands = config = None
     if wants("program", "gpus"):
         interpreter = ask_interpreter(plan.argv, folder, environment, spec.checks.imports)
+    if wants("own"):
+        commands = [run_check(rule, folder, environment, words) for rule in spec.checks.commands]
     before = written_before(state, spec) if wants("disk", "checkpoint") else None
     probe = probe_of(state, spec, allocation.gpus, plan.processes)
-    reading = run.reading
-    # Reads the kernel driver's topology.
     architectures = {}
     if wants("gpus") and concerns("architecture override", allocation.gpus):
         architectures = dict(enumerate(kernel_architectures()))
-    config = None
     if wants("config", "gpus", "machine", "data"):
         # Also for checks of GPUs and machine: device numbers and worker counts may be in it.
         config = look_at_config(spec, folder, words, script)
@@ -65,12 +64,12 @@ def collect(
         plan,
         environment,
         allocation.gpus,
-        reading.driver if reading is not None else None,
+        run.reading.driver if run.reading is not None else None,
         reason_of(run.decision),
         interpreter,
         tuple(paths) if wants("data") else (),
         tuple(look_at_files(spec, folder, words, directory)) if wants("data") else (),
-        tuple(run_checks(spec, folder, environment, words)) if wants("own") else (),
+        tuple(commands or ()),
         _checkpoint(run, folder, before) if wants("checkpoint") else None,
         config,
         tuple(memory_needs(state, spec, allocation.gpus, probe)) if wants("memory") else (),

@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from runners.model.parameters import leaf_of
 from runners.model.placeholders import substitute
 from runners.model.spec import CommandRule, FileRule, RunSpec
 from runners.presets.cross_checks import PARAMETER
@@ -42,31 +43,29 @@ def look_at_paths(
     """
     # Parameters that a declared rule uses are checked more exactly there.
     declared = {name for rule in spec.checks.files for name in PARAMETER.findall(rule.path)}
-    set_here = {_leaf(one.name) for one in spec.parameters if one.value is not None}
-    named = [
-        (one.name, one.value)
-        for one in spec.parameters
-        if one.name not in declared and not one.choices
-    ]
-    named += [(key, value) for key, value in config.items() if _leaf(key) not in set_here]
+    values = {parameter.name: parameter.value for parameter in spec.parameters}
+    given = {leaf_of(name) for name, value in values.items() if value is not None}
+    skipped = declared | {parameter.name for parameter in spec.parameters if parameter.choices}
+    named = [(name, value) for name, value in values.items() if name not in skipped]
+    named += [(key, value) for key, value in config.items() if leaf_of(key) not in given]
     for name, value in named:
-        if not isinstance(value, str) or _leaf(name) not in _SOURCES:
+        if not isinstance(value, str) or leaf_of(name) not in _SOURCES:
             continue
         text = filled(value, words)
-        is_folder = _leaf(name).endswith(("_dir", "_root", "_folder"))
-        if "${" in text or not (is_folder or _looks_like_path(text)):
+        is_folder = leaf_of(name).endswith(("_dir", "_root", "_folder"))
+        if "${" in text or not (is_folder or "/" in text or Path(text).suffix):
             continue
         path = folder / Path(text).expanduser()
         if not path.is_relative_to(directory):
-            near = _leaf(name) in CONFIGURATIONS and found_near(text, folder, script) is not None
+            near = leaf_of(name) in CONFIGURATIONS and found_near(text, folder, script) is not None
             yield PathFacts(name, str(path), path.exists() or near, _may_be_name(text, folder))
 
 
 def found_near(value: str, folder: Path, script: Path | None) -> Path | None:
     """The file that `value` names, from the run's folder or from its program's."""
     named = Path(value).expanduser()
-    places = [folder] + ([] if script is None else [script.parent / one for one in _FOLDERS])
-    return next((place / named for place in places if (place / named).is_file()), None)
+    folders = [folder, *(script.parent / name for name in _FOLDERS if script is not None)]
+    return next((place / named for place in folders if (place / named).is_file()), None)
 
 
 def look_at_files(
@@ -79,7 +78,8 @@ def look_at_files(
             continue
         literal = {name: glob.escape(value) for name, value in words.items()}
         patterns = [_absolute(text, literal, folder) for text in rule.path.split("|")]
-        outside = [one for one in patterns if not Path(unescaped(one)).is_relative_to(directory)]
+        paths = {pattern: Path(unescaped(pattern)) for pattern in patterns}
+        outside = [text for text, path in paths.items() if not path.is_relative_to(directory)]
         if outside:
             yield look_at_rule(rule, outside, folder)
 
@@ -119,14 +119,6 @@ def matching(pattern: str) -> Iterator[str]:
     """What an absolute glob pattern matches, but for more than a million names."""
     found = glob.iglob(pattern, recursive=True)  # noqa: PTH207 — Path takes no absolute one
     return islice(found, _MOST_ROWS)
-
-
-def run_checks(
-    spec: RunSpec, folder: Path, environment: Mapping[str, str], words: Mapping[str, str]
-) -> Iterator[CommandFacts]:
-    """How every command of the preset ended, one after the other."""
-    for rule in spec.checks.commands:
-        yield run_check(rule, folder, environment, words)
 
 
 def run_check(
@@ -173,12 +165,15 @@ def _note_size(
 
 
 def _absent_pairs(path: Path, pairs: tuple[str, ...]) -> Iterator[str]:
-    fields = {"stem": path.stem, "name": path.name, "folder": str(path.parent), "row": ""}
     for pair in pairs:
         # Any of the alternatives is enough: an image may be a .png or a .jpg.
-        ways = [path.parent / one.format(**fields) for one in pair.split("|")]
-        if not any(way.exists() for way in ways):
-            yield str(Path(os.path.relpath(ways[0], path.parent)))
+        names = [text.format(**_fields(path), row="") for text in pair.split("|")]
+        if not any((path.parent / name).exists() for name in names):
+            yield os.path.relpath(path.parent / names[0], path.parent)
+
+
+def _fields(path: Path) -> dict[str, str]:
+    return {"stem": path.stem, "name": path.name, "folder": str(path.parent)}
 
 
 def _look_at_rows(
@@ -194,18 +189,12 @@ def _look_at_rows(
                 continue
             number += 1
             named = Path(cell)
-            fields = {
-                "row": cell,
-                "stem": named.stem,
-                "name": named.name,
-                "folder": str(named.parent),
-            }
             for pattern in patterns:
-                ways = [one.format(**fields) for one in pattern.split("|")]
+                names = [text.format(**_fields(named), row=cell) for text in pattern.split("|")]
                 # Lists name their files from different places, and programs try them too.
                 places = (path.parent, path.parent.parent, folder)
-                if not any((place / way).exists() for place in places for way in ways):
-                    _note(missing, counts, ways[0])
+                if not any((place / name).exists() for place in places for name in names):
+                    _note(missing, counts, names[0])
     return number
 
 
@@ -213,14 +202,6 @@ def _note(missing: list[str], counts: dict[str, int], name: str) -> None:
     counts["lacking"] += 1
     if len(missing) < _KEPT:
         missing.append(name)
-
-
-def _leaf(name: str) -> str:
-    return name.rpartition(".")[2].lower().replace("-", "_")
-
-
-def _looks_like_path(value: str) -> bool:
-    return "/" in value or Path(value).suffix != ""
 
 
 def _may_be_name(value: str, folder: Path) -> bool:

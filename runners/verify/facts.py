@@ -47,9 +47,7 @@ class TorchFacts(msgspec.Struct, frozen=True):
 
 
 class InterpreterFacts(msgspec.Struct, frozen=True):
-    """What the run's interpreter answered: `imports` maps a module to the error of importing it,
-    empty for none.
-    """
+    """What the run's interpreter answered; `imports` maps a module to its error, empty for none."""
 
     path: str
     version: str = ""
@@ -114,8 +112,9 @@ class CheckpointFacts(msgspec.Struct, frozen=True):
 
 
 class ConfigFacts(msgspec.Struct, frozen=True):
-    """The program's configuration as the run will read it; `unread` are keys whose name stands in
-    none of its source files, None when those could not be looked through.
+    """The program's configuration as the run will read it.
+
+    `unread` are keys whose names are in none of its source files; None when those are too many.
     """
 
     path: str
@@ -132,8 +131,9 @@ class MemoryNeed(msgspec.Struct, frozen=True):
 
 
 class BatchFacts(msgspec.Struct, frozen=True):
-    """The batch: samples on each of `devices` devices and in all; `usual` is the preset's own on
-    each, `largest` what a probe found to fit on each, and on which GPU.
+    """The batch: samples on each of `devices` devices, and in all.
+
+    `usual` is the preset's own on each, `largest` what a probe on `probed_on` found to fit on each.
     """
 
     each: float
@@ -145,8 +145,9 @@ class BatchFacts(msgspec.Struct, frozen=True):
 
 
 class DiskFacts(msgspec.Struct, frozen=True):
-    """The disk that checkpoints go to, in bytes, and what is to come: size, number, and seconds
-    between two; `basis` says how size and number are known.
+    """The disk that checkpoints go to, and what is to come: size, number, seconds between two.
+
+    Sizes in bytes; `basis` says how size and number are known.
     """
 
     folder: str
@@ -166,9 +167,7 @@ class PortFacts(msgspec.Struct, frozen=True):
 
 
 class OutputFacts(msgspec.Struct, frozen=True):
-    """A place outside of the run's folder that it writes to: files there, the newest of them, the
-    live runs that write there too.
-    """
+    """A path outside its folder that the run writes to: files, the newest, other live writers."""
 
     pattern: str
     files: int
@@ -200,6 +199,15 @@ class LaunchFacts(msgspec.Struct, frozen=True):
     host: HostFacts | None = None
     architectures: dict[int, str] = {}
     """By GPU index what the kernel driver says its architecture is, e.g. gfx1101."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The program's settings by name: its configuration's, over which parameters go."""
+        found = {} if self.config is None else dict(self.config.values)
+        for parameter in self.spec.parameters:
+            if parameter.value is not None:
+                found[parameter.config_key or parameter.name] = parameter.value
+        return found
 
     def concerns(self, check: VendorCheck) -> bool:
         """True when a check of one maker's GPUs makes sense for those of the run."""

@@ -4,30 +4,21 @@ from collections.abc import Iterator
 
 from runners.doctor.checks import Check, Verdict
 from runners.doctor.host_facts import HostFacts
+from runners.model.parameters import leaf_of
 from runners.model.quantities import gib_text
 from runners.verify.facts import LaunchFacts
 
 ENOUGH_FILES = 4096
 """Open files that loaders of several workers get through (each shared tensor holds one)."""
 SMALL_SHM = 1 << 30
-_WORKERS = (
-    "workers",
-    "num_workers",
-    "num-workers",
-    "n_workers",
-    "dataloader_num_workers",
-    "loader_workers",
-)
+_WORKERS = ("workers", "num_workers", "n_workers", "dataloader_num_workers", "loader_workers")
 _TIGHT = 2 << 30
 
 
 def workers_of(facts: LaunchFacts) -> int | None:
     """How many loader processes each process of the run starts; None when nothing says it."""
-    settings = {} if facts.config is None else dict(facts.config.values)
-    settings |= {one.config_key or one.name: one.value for one in facts.spec.parameters}
-    for name, value in settings.items():
-        leaf = name.rpartition(".")[2]
-        if leaf in _WORKERS and isinstance(value, int) and not isinstance(value, bool):
+    for name, value in facts.settings.items():
+        if leaf_of(name) in _WORKERS and isinstance(value, int) and not isinstance(value, bool):
             return value
     return None
 
@@ -39,8 +30,8 @@ def check_open_files(facts: LaunchFacts) -> Iterator[Check]:
         return
     soft = host.files_soft
     if 0 <= soft < ENOUGH_FILES and workers_of(facts) != 0:
-        words = f"{soft:,} open files at most"
-        yield Check("open files", "WARN", words, "ulimit -n 65536 before launching")
+        text = f"{soft:,} open files at most"
+        yield Check("open files", "WARN", text, "ulimit -n 65536 before launching")
     else:
         yield Check("open files", "PASS", "unlimited" if soft < 0 else f"{soft:,}")
 
@@ -50,14 +41,14 @@ def check_shared_memory(facts: LaunchFacts) -> Iterator[Check]:
     host, workers = facts.host, workers_of(facts)
     if host is None or host.shm_free is None:
         return
-    words = f"/dev/shm has {gib_text(host.shm_free)} free"
+    text = f"/dev/shm has {gib_text(host.shm_free)} free"
     uses = (workers or 0) > 0 or facts.plan.processes > 1
     if uses and host.shm_free < SMALL_SHM:
         what = "loader workers" if (workers or 0) > 0 else "NCCL"
         advice = "docker run --shm-size=16g or --ipc=host, or workers 0"
-        yield Check("shared memory", "WARN", f"{words}; {what} of this run use it", advice)
+        yield Check("shared memory", "WARN", f"{text}; {what} of this run use it", advice)
     else:
-        yield Check("shared memory", "PASS", words)
+        yield Check("shared memory", "PASS", text)
 
 
 def check_host_memory(facts: LaunchFacts) -> Iterator[Check]:
@@ -68,15 +59,16 @@ def check_host_memory(facts: LaunchFacts) -> Iterator[Check]:
     limit, used = host.memory_limit, host.memory_used
     if limit is not None and (host.memory_total is None or limit < host.memory_total):
         left = limit - (used or 0)
-        words = f"a control group limits it to {gib_text(limit)}, {gib_text(left)} are left"
-        verdict: Verdict = "WARN" if left < _TIGHT else "PASS"
+        text = f"a control group limits it to {gib_text(limit)}, {gib_text(left)} are left"
         advice = "a higher limit (docker --memory, Slurm --mem), or fewer workers"
-        yield Check("memory", verdict, words, advice if verdict == "WARN" else "")
     elif host.memory_available is not None:
-        words = f"{gib_text(host.memory_available)} available"
-        verdict = "WARN" if host.memory_available < _TIGHT else "PASS"
-        advice = "end what is not needed, or use fewer workers"
-        yield Check("memory", verdict, words, advice if verdict == "WARN" else "")
+        left = host.memory_available
+        text = f"{gib_text(left)} available"
+        advice = "end other programs, or use fewer workers"
+    else:
+        return
+    verdict: Verdict = "WARN" if left < _TIGHT else "PASS"
+    yield Check("memory", verdict, text, advice if verdict == "WARN" else "")
 
 
 def check_logout(facts: LaunchFacts) -> Iterator[Check]:
@@ -96,11 +88,11 @@ def check_clock(facts: LaunchFacts) -> Iterator[Check]:
 def judge_clock(host: HostFacts) -> Iterator[Check]:
     """The clock of a host."""
     if host.clock_behind_s > 60:
-        words = "it is before this program was installed"
-        yield Check("clock", "WARN", words, "set it: timedatectl set-ntp true")
+        text = "it is set before the time at which this program was installed"
+        yield Check("clock", "WARN", text, "set it: timedatectl set-ntp true")
     elif host.clock_synchronized is False:
-        words = "no time service has synchronised it"
-        yield Check("clock", "WARN", words, "timedatectl set-ntp true; certificates need it too")
+        text = "no time service has synchronised it"
+        yield Check("clock", "WARN", text, "timedatectl set-ntp true; certificates need it too")
     else:
         yield Check("clock", "PASS", "kept by a time service" if host.clock_synchronized else "set")
 
@@ -110,14 +102,13 @@ def check_rccl(facts: LaunchFacts) -> Iterator[Check]:
     host = facts.host
     if host is None or len(facts.plan.gpus) < 2 or not facts.concerns("RCCL"):
         return
-    fine = True
-    if host.numa_balancing and host.numa_nodes > 1:
-        fine = False
-        words = "automatic NUMA balancing is on: collectives slow down at random"
-        yield Check("RCCL", "WARN", words, "sudo sysctl kernel.numa_balancing=0")
-    if "iommu=pt" not in host.kernel_command.split():
-        fine = False
-        words = "the kernel was started without iommu=pt: transfers between GPUs may hang"
-        yield Check("RCCL", "WARN", words, "add iommu=pt to the kernel's command line")
-    if fine:
-        yield Check("RCCL", "PASS", "NUMA balancing and IOMMU as it wants them")
+    balances = host.numa_balancing and host.numa_nodes > 1
+    passes_through = "iommu=pt" in host.kernel_command.split()
+    if balances:
+        text = "automatic NUMA balancing is on: collectives slow down at random"
+        yield Check("RCCL", "WARN", text, "sudo sysctl kernel.numa_balancing=0")
+    if not passes_through:
+        text = "the kernel was started without iommu=pt: transfers between GPUs may hang"
+        yield Check("RCCL", "WARN", text, "add iommu=pt to the kernel's command line")
+    if passes_through and not balances:
+        yield Check("RCCL", "PASS", "NUMA balancing and IOMMU are set as it recommends")

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from runners.doctor.checks import Check
+from runners.model.parameters import leaf_of
 from runners.model.quantities import gpus_text
 from runners.model.vendors import PLATFORMS, VendorCheck
 from runners.verify.facts import LaunchFacts, TorchFacts
@@ -35,8 +36,8 @@ def check_interpreter(facts: LaunchFacts) -> Iterator[Check]:
     if found is None:
         return
     if found.problem:
-        words = f"{found.path}: {found.problem}"
-        yield Check("interpreter", "FAIL", words, "name another one in the preset's `interpreter`")
+        text = f"{found.path}: {found.problem}"
+        yield Check("interpreter", "FAIL", text, "name another one in the preset's `interpreter`")
     else:
         yield Check("interpreter", "PASS", f"Python {found.version} ({found.path})")
 
@@ -49,11 +50,9 @@ def check_imports(facts: LaunchFacts) -> Iterator[Check]:
     broken = {name: error for name, error in found.imports.items() if error}
     for name, error in broken.items():
         missing = error.startswith("ModuleNotFoundError")
-        advice = (
-            f"{found.path} -m pip install {name}, if that is its package's name"
-            if missing
-            else "it is installed, but built for something else, or half removed"
-        )
+        advice = "it is installed, but built for something else, or half removed"
+        if missing:
+            advice = f"{found.path} -m pip install {name}, if that is its package's name"
         yield Check("imports", "FAIL", f"{name}: {error}", advice)
     if not broken:
         yield Check("imports", "PASS", ", ".join(found.imports))
@@ -68,15 +67,15 @@ def check_torch(facts: LaunchFacts) -> Iterator[Check]:
     if torch.problem and given and not _simulated(facts):
         yield Check("torch", "FAIL", f"{build}: {torch.problem}", _why_none(facts, torch))
     elif not given:
-        words = "the run is given none"
+        text = "the run is given none"
         if facts.waits:
-            words = f"not checked, none are free for it now: {facts.waits}"
-        yield Check("torch", "WARN" if facts.waits else "PASS", f"{build}; GPUs: {words}")
+            text = f"not checked, none are free for it now: {facts.waits}"
+        yield Check("torch", "WARN" if facts.waits else "PASS", f"{build}; GPUs: {text}")
     elif _simulated(facts):
         yield Check("torch", "PASS", f"{build}; the run's GPUs are simulated, it sees none of them")
     elif len(torch.devices) < given:
-        words = f"{build} sees {len(torch.devices)} of the {gpus_text(given)} the run is given"
-        yield Check("torch", "FAIL", words, _why_none(facts, torch))
+        text = f"{build} sees {len(torch.devices)} of the {gpus_text(given)} the run is given"
+        yield Check("torch", "FAIL", text, _why_none(facts, torch))
     else:
         names = ", ".join(dict.fromkeys(device.name for device in torch.devices))
         yield Check("torch", "PASS", f"{build} sees {len(torch.devices)} × {names}")
@@ -91,13 +90,13 @@ def check_architecture(facts: LaunchFacts) -> Iterator[Check]:
         if not device.arch or runs_on(device.arch, torch.architectures):
             continue
         has = ", ".join(torch.architectures)
-        words = f"{device.name} is {device.arch}; {_build(torch)} has code for {has}"
+        text = f"{device.name} is {device.arch}; {_build(torch)} has code for {has}"
         advice = "install a build for it (sm_120 needs CUDA 12.8 and torch 2.7 or newer)"
         if device.arch in OVERRIDES:
             advice = f"set {_OVERRIDE}={OVERRIDES[device.arch]} in the preset's environment"
-        yield Check("GPU architecture", "FAIL", words, advice)
+        yield Check("GPU architecture", "FAIL", text, advice)
         return
-    kinds = ", ".join(dict.fromkeys(one.arch for one in torch.devices if one.arch))
+    kinds = ", ".join(dict.fromkeys(device.arch for device in torch.devices if device.arch))
     if kinds:
         yield Check("GPU architecture", "PASS", f"{kinds}: this build has code for it")
 
@@ -113,13 +112,11 @@ def runs_on(arch: str, built: tuple[str, ...]) -> bool:
     wanted = _capability(arch)
     if wanted is None:
         return False
-    for one in built:
-        has = _capability(one)
-        if has is None or has > wanted:
-            continue
-        if one.startswith("compute_") or has[0] == wanted[0]:
-            return True
-    return False
+    capabilities = ((target, _capability(target)) for target in built)
+    return any(
+        has is not None and has <= wanted and (has[0] == wanted[0] or target[:8] == "compute_")
+        for target, has in capabilities
+    )
 
 
 def check_driver(facts: LaunchFacts) -> Iterator[Check]:
@@ -133,8 +130,8 @@ def check_driver(facts: LaunchFacts) -> Iterator[Check]:
     if oldest is None or len(has) < 2:
         return
     if has < oldest:
-        words = f"driver {facts.driver}, CUDA {torch.cuda} needs {oldest[0]}.{oldest[1]} or newer"
-        yield Check("driver", "FAIL", words, "update the driver, or install a build for older CUDA")
+        text = f"driver {facts.driver}, CUDA {torch.cuda} needs {oldest[0]}.{oldest[1]} or newer"
+        yield Check("driver", "FAIL", text, "update the driver, or install a build for older CUDA")
     else:
         yield Check("driver", "PASS", f"{facts.driver} fits CUDA {torch.cuda}")
 
@@ -147,43 +144,39 @@ def check_vendor(facts: LaunchFacts) -> Iterator[Check]:
     wants = facts.gpus[0].traits.platform
     if not torch.built_for(wants):
         others = " and ".join(name for name in PLATFORMS if torch.built_for(name))
-        words = f"{_build(torch)} is for {others}, {facts.gpus[0].name} needs {wants}"
-        yield Check("torch build", "FAIL", words, f"install PyTorch for {wants}")
+        text = f"{_build(torch)} is for {others}, {facts.gpus[0].name} needs {wants}"
+        yield Check("torch build", "FAIL", text, f"install PyTorch for {wants}")
 
 
 def check_override(facts: LaunchFacts) -> Iterator[Check]:
     """HSA_OVERRIDE_GFX_VERSION: there where an AMD GPU needs it, absent where it is wrong."""
-    kinds = {
-        facts.architectures[gpu.index] for gpu in facts.gpus if gpu.index in facts.architectures
-    }
+    known = facts.architectures
+    kinds = {known[gpu.index] for gpu in facts.gpus if gpu.index in known}
     value = facts.environment.get(_OVERRIDE)
     torch = _torch(facts)
     built = torch.architectures if torch is not None else ()
     if not kinds:
         meant = any(_OVERRIDE_CHECK in gpu.traits.checks for gpu in facts.gpus)
         if value and facts.gpus and not meant:
-            words = f"{_OVERRIDE}={value}, and the GPUs are not AMD's: it does nothing"
-            yield Check("architecture override", "WARN", words, "leave it out of the environment")
+            text = f"{_OVERRIDE}={value}, and the GPUs are not AMD's: it does nothing"
+            yield Check(_OVERRIDE_CHECK, "WARN", text, "leave it out of the environment")
         return
     kind = min(kinds)
     if value and (kind not in OVERRIDES or kind in built):
-        words = f"{_OVERRIDE}={value}, but {kind} has code of its own"
-        yield Check(
-            "architecture override", "FAIL", words, f"--set environment.{_OVERRIDE}= is wrong here:"
-            " take it out of the preset and of your shell",
-        )  # fmt: skip
+        text = f"{_OVERRIDE}={value}, but {kind} has code of its own"
+        advice = f"remove {_OVERRIDE} from the preset and from your shell"
+        yield Check(_OVERRIDE_CHECK, "FAIL", text, advice)
     elif kind in OVERRIDES and built and kind not in built:
         wanted = OVERRIDES[kind]
+        advice = f"--set environment.{_OVERRIDE}={wanted}"
         if not value:
-            words = f"{kind} is not in this build of PyTorch ({', '.join(built)})"
-            advice = f"--set environment.{_OVERRIDE}={wanted}"
-            yield Check("architecture override", "FAIL", words, advice)
+            text = f"{kind} is not in this build of PyTorch ({', '.join(built)})"
+            yield Check(_OVERRIDE_CHECK, "FAIL", text, advice)
         elif value != wanted:
-            words = f"{_OVERRIDE}={value}; {kind} goes with {wanted}"
-            advice = f"--set environment.{_OVERRIDE}={wanted}"
-            yield Check("architecture override", "WARN", words, advice)
+            text = f"{_OVERRIDE}={value}; {kind} needs {wanted}"
+            yield Check(_OVERRIDE_CHECK, "WARN", text, advice)
         else:
-            yield Check("architecture override", "PASS", f"{kind} as {value}")
+            yield Check(_OVERRIDE_CHECK, "PASS", f"{kind} as {value}")
 
 
 def check_ordinal(facts: LaunchFacts) -> Iterator[Check]:
@@ -191,24 +184,19 @@ def check_ordinal(facts: LaunchFacts) -> Iterator[Check]:
     given = len(facts.plan.gpus)
     if not given:
         return
+    numbers = "which it calls 0" if given == 1 else f"0 to {given - 1}"
     for name, number in ordinals(facts):
         if number >= given:
-            sees = (
-                "1 GPU, which it calls 0" if given == 1 else f"{gpus_text(given)}, 0 to {given - 1}"
-            )
-            words = f"{name}: {number}, but the run sees {sees}"
-            yield Check("GPU number", "FAIL", words, f"set {name} to 0: --set {name}=0")
+            text = f"{name}: {number}, but the run sees {gpus_text(given)}, {numbers}"
+            yield Check("GPU number", "FAIL", text, f"set {name} to 0: --set {name}=0")
         else:
             yield Check("GPU number", "PASS", f"{name}: {number}")
 
 
 def ordinals(facts: LaunchFacts) -> Iterator[tuple[str, int]]:
     """Settings that name one GPU by its number: gpu: 7, device: cuda:7."""
-    settings = {} if facts.config is None else dict(facts.config.values)
-    own = (one for one in facts.spec.parameters if one.value is not None)
-    settings |= {one.config_key or one.name: one.value for one in own}
-    for name, value in settings.items():
-        leaf = re.split(r"[.]", name)[-1].lower().replace("-", "_")
+    for name, value in facts.settings.items():
+        leaf = leaf_of(name)
         if leaf in ("gpu", "gpu_id", "gpu_index", "device_id", "cuda_device", "local_rank"):
             if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
                 yield name, value
@@ -227,8 +215,8 @@ def _simulated(facts: LaunchFacts) -> bool:
 
 
 def _build(torch: TorchFacts) -> str:
-    kind = f"ROCm {torch.hip}" if torch.hip else f"CUDA {torch.cuda}" if torch.cuda else "CPU only"
-    return f"torch {torch.version} ({kind})"
+    cuda = f"CUDA {torch.cuda}" if torch.cuda else "CPU only"
+    return f"torch {torch.version} ({f'ROCm {torch.hip}' if torch.hip else cuda})"
 
 
 def _why_none(facts: LaunchFacts, torch: TorchFacts) -> str:

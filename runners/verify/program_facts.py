@@ -56,16 +56,16 @@ def ask_interpreter(
             check=False,
         )
     except subprocess.TimeoutExpired:
-        words = f"importing {', '.join(wanted) or 'nothing'} did not end within {patience_s:g} s"
-        return InterpreterFacts(str(interpreter), problem=words)
+        problem = f"importing {', '.join(wanted) or 'nothing'} did not end within {patience_s:g} s"
+        return InterpreterFacts(str(interpreter), problem=problem)
     except OSError as error:
         return InterpreterFacts(str(interpreter), problem=error.strerror or str(error))
     found: Any = decode(done.stdout, any_json)
     try:
         return msgspec.convert({**found, "path": str(interpreter)}, InterpreterFacts)
     except (msgspec.ValidationError, TypeError):
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        last = said[-1][:200] if said else "without a word"
+        errors = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        last = errors[-1][:200] if errors else "without a word"
         return InterpreterFacts(
             str(interpreter), problem=f"ended with exit code {done.returncode}: {last}"
         )

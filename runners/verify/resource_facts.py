@@ -9,11 +9,12 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from runners.host.files import modified_at
 from runners.lifecycle.launch.probe_results import ProbeResult
 from runners.model.gpus import GpuSnapshot
-from runners.model.parameters import with_values
+from runners.model.parameters import leaf_of, with_values
 from runners.model.plan import LaunchPlan
-from runners.model.scaling import batch_of
+from runners.model.scaling import batch_of, usual_batch
 from runners.model.spec import RunSpec
 from runners.scheduling.memory_warning import LOOK_BACK, peak_memory_by_gpu
 from runners.state.codec import read_outline
@@ -92,7 +93,7 @@ def batch_facts(spec: RunSpec, plan: LaunchPlan, probe: ProbeResult | None) -> B
     batch = batch_of(spec, devices)
     if batch is None or spec.scaling is None:
         return None
-    usual = batch_of(with_values(spec, {one.name: one.default for one in spec.parameters}), devices)
+    usual = usual_batch(spec, devices)
     largest = None
     if probe is not None and probe.parameter == spec.scaling.batch:
         most = batch_of(with_values(spec, {probe.parameter: probe.batch}), devices)
@@ -173,8 +174,9 @@ def output_facts(state: StateDirectory, spec: RunSpec, plan: LaunchPlan) -> Iter
         yield _output(pattern, writers)
     for parameter in spec.parameters:
         value = parameter.value
-        leaf = parameter.name.rpartition(".")[2].lower().replace("-", "_")
-        if leaf not in _OUTPUTS or not isinstance(value, str) or not value or "${" in value:
+        if leaf_of(parameter.name) not in _OUTPUTS:
+            continue
+        if not isinstance(value, str) or not value or "${" in value:
             continue
         path = folder / Path(value).expanduser()
         writers = tuple(run for run, other in plans if _names_path(other, path))
@@ -184,16 +186,12 @@ def output_facts(state: StateDirectory, spec: RunSpec, plan: LaunchPlan) -> Iter
 
 def _output(pattern: str, writers: tuple[str, ...]) -> OutputFacts:
     files = list(islice(matching(pattern), _MOST_FILES))
-    newest, latest = "", 0.0
-    for name in files:
-        try:
-            changed = Path(name).stat().st_mtime
-        except OSError:
-            continue
-        if changed > latest:
-            newest, latest = Path(name).name, changed
-    age = max(0.0, time.time() - latest) if newest else 0.0
-    return OutputFacts(pattern, len(files), newest, age, writers)
+    newest = max(map(Path, files), key=modified_at, default=None)
+    latest = modified_at(newest) if newest is not None else 0.0
+    if newest is None or not latest:
+        return OutputFacts(pattern, len(files), writers=writers)
+    age = max(0.0, time.time() - latest)
+    return OutputFacts(pattern, len(files), newest.name, age, writers)
 
 
 def _names_path(plan: LaunchPlan, path: Path) -> bool:
@@ -226,14 +224,13 @@ def _pace(spec: RunSpec, plan: LaunchPlan) -> float | None:
 
 
 def _first(spec: RunSpec, names: Sequence[str]) -> float | None:
-    found = (_value(spec, name) for name in names)
-    return next((value for value in found if value), None)
+    return next(filter(None, (_value(spec, name) for name in names)), None)
 
 
 def _value(spec: RunSpec, name: str) -> float | None:
-    for one in spec.parameters:
-        if one.name.rpartition(".")[2] == name and isinstance(one.value, (int, float)):
-            return None if isinstance(one.value, bool) else one.value
+    for parameter in spec.parameters:
+        if parameter.name.rpartition(".")[2] == name and isinstance(parameter.value, (int, float)):
+            return None if isinstance(parameter.value, bool) else parameter.value
     return None
 
 

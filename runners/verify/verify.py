@@ -29,12 +29,12 @@ class Verification(msgspec.Struct, frozen=True):
     @property
     def failures(self) -> tuple[Check, ...]:
         """What would make the run fail, or spoil it."""
-        return tuple(one.check for one in self.checks if one.check.verdict == "FAIL")
+        return tuple(judged.check for judged in self.checks if judged.check.verdict == "FAIL")
 
     @property
     def warnings(self) -> tuple[Check, ...]:
         """What a person should look at."""
-        return tuple(one.check for one in self.checks if one.check.verdict == "WARN")
+        return tuple(judged.check for judged in self.checks if judged.check.verdict == "WARN")
 
 
 class VerificationFailed(FresnelError):
@@ -92,7 +92,7 @@ def refuse_failing(state: StateDirectory, specs: Sequence[RunSpec]) -> list[RunS
     """
     checked = []
     for spec in specs:
-        groups = [one for one in spec.verify if spec.after is None or one not in _MADE_BEFORE]
+        groups = [group for group in spec.verify if spec.after is None or group not in _MADE_BEFORE]
         if not groups:
             checked.append(spec)
             continue

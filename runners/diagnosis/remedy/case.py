@@ -63,9 +63,12 @@ class Case(NamedTuple):
     def parameter(self, *names: str) -> Parameter | None:
         """The first parameter of one of these names, with any prefix of a configuration file."""
         for name in names:
-            for one in self.spec.parameters:
-                if one.name == name or one.name.rpartition(".")[2].replace("-", "_") == name:
-                    return one
+            for parameter in self.spec.parameters:
+                if (
+                    parameter.name == name
+                    or parameter.name.rpartition(".")[2].replace("-", "_") == name
+                ):
+                    return parameter
         return None
 
     def with_parameter(self, parameter: Parameter, value: ParameterValue) -> "Case":
@@ -75,7 +78,7 @@ class Case(NamedTuple):
         except ValueError as error:
             raise Unfit(f"{parameter.name}: {error}") from None
         others = tuple(
-            changed if one.name == parameter.name else one for one in self.spec.parameters
+            changed if other.name == parameter.name else other for other in self.spec.parameters
         )
         return self.changed(parameters=others)
 

@@ -14,7 +14,7 @@ def plan_diff(
     before: LaunchPlan, after: LaunchPlan, work: Sequence[FileWork] = ()
 ) -> tuple[str, ...]:
     """Lines that begin with `- ` or `+ `; the runs' own folders and ids do not count."""
-    lines = [f"+ writes {one.target} ({one.do} of {one.source})" for one in work]
+    lines = [f"+ writes {file.target} ({file.do} of {file.source})" for file in work]
     lines += _changes(_words(before), _words(after))
     lines += _changes(_variables(before), _variables(after))
     lines += _changes(before.config_changes, after.config_changes)

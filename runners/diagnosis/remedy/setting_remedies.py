@@ -87,7 +87,9 @@ def mixed_precision(case: Case) -> Case:
             raise Unfit(f"{parameter.name} is {value} already")
         # A preset may know only one of the two, whatever the GPU can do.
         if parameter.choices and wanted not in parameter.choices:
-            wanted = next((one for one in ("fp16", "bf16") if one in parameter.choices), "")
+            wanted = next(
+                (precision for precision in ("fp16", "bf16") if precision in parameter.choices), ""
+            )
         if not wanted:
             raise Unfit(f"{parameter.name} has neither bf16 nor fp16")
         return case.with_parameter(parameter, wanted)

@@ -44,12 +44,14 @@ class CheckpointKeeper:
         """Delete what is not kept; warn when the disk will be full within a day."""
         found = written_since(self._patterns, self._started)
         if self._keep is not None:
-            gone = [one for one in superfluous(found, self._keep) if now - one.modified > _QUIET_S]
+            gone = [
+                file for file in superfluous(found, self._keep) if now - file.modified > _QUIET_S
+            ]
             wanted = self._wanted_elsewhere() if gone else ""
-            removed = [one.path for one in gone if one.path not in wanted and _remove(one.path)]
+            removed = [file.path for file in gone if file.path not in wanted and _remove(file.path)]
             if removed:
                 append_event(self._run.supervisor_events, "checkpoints removed", paths=removed)
-                found = [one for one in found if one.path not in removed]
+                found = [file for file in found if file.path not in removed]
         # With `keep` the number of checkpoints stays the same, so their growth says nothing.
         if not self._warned and self._keep is None:
             words = disk_warning(found)
@@ -74,17 +76,17 @@ def written_since(patterns: Iterable[str], started: float) -> list[NewestFile]:
 
 def superfluous(found: list[NewestFile], keep: KeepFields) -> list[NewestFile]:
     """Those of `found` (oldest first) that the rule does not keep; never the newest."""
-    best = [one for one in found if "best" in os.path.basename(one.path)]
-    others = [one for one in found if one not in best]
+    best = [file for file in found if "best" in os.path.basename(file.path)]
+    others = [file for file in found if file not in best]
     # The newest stays whatever the rule says: a restart needs it.
     kept = {*others[-keep["last"] :], *found[-1:]}
     if keep["best"]:
         kept |= {*best[-keep["best"] :]}
-    for one in others:
-        number = _number(one.path)
+    for file in others:
+        number = _number(file.path)
         if keep["every"] and number is not None and number % keep["every"] == 0:
-            kept.add(one)
-    return [one for one in found if one not in kept]
+            kept.add(file)
+    return [file for file in found if file not in kept]
 
 
 def disk_warning(found: list[NewestFile]) -> str:
@@ -94,7 +96,7 @@ def disk_warning(found: list[NewestFile]) -> str:
         return ""
     last = found[-3:]
     every = (last[-1].modified - last[0].modified) / 2
-    size = sum(one.bytes for one in last) / 3
+    size = sum(file.bytes for file in last) / 3
     try:
         disk = os.statvfs(os.path.dirname(last[-1].path))
     except OSError:

@@ -248,7 +248,7 @@ class Keeper:
         if client in self.clients:
             self.clients.remove(client)
         if self.typist is client:
-            self.typist = next((one for one in self.clients if one.attached), None)
+            self.typist = next((client for client in self.clients if client.attached), None)
             if self.typist is not None:
                 self.typist.send(b"T", b"1")
 

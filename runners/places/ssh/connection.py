@@ -180,7 +180,7 @@ class RefusedThere(FresnelError):
 
     def __init__(self, message: str, hint: str, code: int) -> None:
         super().__init__(message, hint)
-        known = {one.value for one in ExitCode}
+        known = {member.value for member in ExitCode}
         self.exit_code = ExitCode(code) if code in known else ExitCode.RUN_FAILED
 
 

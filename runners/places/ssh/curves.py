@@ -55,7 +55,7 @@ class CurveSender:
     def news(self, line: Line) -> tuple[dict[str, Any], bytes]:
         """The fields and the raw bytes of a message; no fields when there is nothing new."""
         series = {
-            (of, name): one for of, (_, each) in enumerate(line) for name, one in each.items()
+            (of, name): curve for of, (_, each) in enumerate(line) for name, curve in each.items()
         }
         fields: dict[str, Any] = {}
         runs = [msgspec.to_builtins(run) for run, _ in line]
@@ -68,37 +68,37 @@ class CurveSender:
         most = max(_FEWEST, min(_MOST, _MOST_IN_ALL // max(1, len(series))))
         added = max(_PER_BUCKET, _MOST_ADDED // max(1, len(series)))
         parts, data = [], bytearray()
-        for key, one in series.items():
-            if len(one) and (part := self._part(key, one, most, added, data)) is not None:
+        for key, curve in series.items():
+            if len(curve) and (part := self._part(key, curve, most, added, data)) is not None:
                 parts.append(msgspec.to_builtins(part))
         if parts:
             fields["curves"] = parts
         return fields, bytes(data)
 
     def _part(
-        self, key: tuple[int, str], one: Series, most: int, added: int, data: bytearray
+        self, key: tuple[int, str], curve: Series, most: int, added: int, data: bytearray
     ) -> CurvePart | None:
-        known, count = self._sent.get(key), len(one)
-        if known is not None and (known.kept > 2 * most or not _goes_on(one, known)):
+        known, count = self._sent.get(key), len(curve)
+        if known is not None and (known.kept > 2 * most or not _goes_on(curve, known)):
             known = None
         if known is None:
-            keep, chosen = 0, thinned(one.values, 0, count, most)
+            keep, chosen = 0, thinned(curve.values, 0, count, most)
         elif known.seen == count:
             return None
         else:
-            keep, chosen = known.kept, thinned(one.values, known.seen, count, added)
-        self._sent[key] = _Sent(count, keep + len(chosen), one.steps[-1], one.last)
-        for column in (one.steps, one.epochs, one.times, one.values):
+            keep, chosen = known.kept, thinned(curve.values, known.seen, count, added)
+        self._sent[key] = _Sent(count, keep + len(chosen), curve.steps[-1], curve.last)
+        for column in (curve.steps, curve.epochs, curve.times, curve.values):
             data += array("d", [column[i] for i in chosen]).tobytes()
-        return CurvePart(*key, keep, len(chosen), one.source, one.unit, one.simulated)
+        return CurvePart(*key, keep, len(chosen), curve.source, curve.unit, curve.simulated)
 
 
-def _goes_on(one: Series, known: _Sent) -> bool:
+def _goes_on(curve: Series, known: _Sent) -> bool:
     """Whether a series still has what was sent of it: one that was resumed has other values."""
     at = known.seen - 1
-    if at >= len(one) or one.steps[at] != known.step:
+    if at >= len(curve) or curve.steps[at] != known.step:
         return False
-    value = one.values[at]
+    value = curve.values[at]
     return value == known.value or (math.isnan(value) and math.isnan(known.value))
 
 
@@ -151,10 +151,10 @@ class CurveReader:
 def _longer(before: Series | None, part: CurvePart, data: bytes) -> Series:
     columns = array("d")
     columns.frombytes(data)
-    one = Series(part.name, part.source, part.unit, part.simulated)
+    curve = Series(part.name, part.source, part.unit, part.simulated)
     for i, name in enumerate(("steps", "epochs", "times", "values")):
-        column: array[float] = getattr(one, name)
+        column: array[float] = getattr(curve, name)
         if before is not None:
             column.extend(getattr(before, name)[: part.keep])
         column.extend(columns[i * part.count : (i + 1) * part.count])
-    return one
+    return curve

@@ -25,7 +25,9 @@ def _note_change(changes: dict[str, Any], key: str, before: Any, value: Any) -> 
             changes[key] = inner
     elif _are_lists(before, value) and len(value) == len(before):
         inner = difference(_by_place(before), _by_place(value))
-        if len(inner) > len(value) / 2 and not any(isinstance(one, dict) for one in inner.values()):
+        if len(inner) > len(value) / 2 and not any(
+            isinstance(change, dict) for change in inner.values()
+        ):
             changes[key] = [value]  # shorter than place by place
         elif inner:
             changes[key] = inner

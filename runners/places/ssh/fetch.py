@@ -108,13 +108,13 @@ _Key = tuple[str, str]
 
 
 def _keys(manifest: dict[str, Any]) -> dict[_Key, dict[str, Any]]:
-    return {(one["root"], one["name"]): one for one in manifest["files"]}
+    return {(entry["root"], entry["name"]): entry for entry in manifest["files"]}
 
 
 def _same(before: dict[str, Any], after: dict[str, Any]) -> set[_Key]:
     """The files that did not change there."""
     old = _keys(before)
-    return {key for key, one in _keys(after).items() if old.get(key) == one}
+    return {key for key, entry in _keys(after).items() if old.get(key) == entry}
 
 
 def _place(folder: Path, key: _Key) -> Path:
@@ -127,7 +127,7 @@ def _copy(
 ) -> Copied:
     """Copy the files with these keys, all when None."""
     copied = Copied()
-    for root in dict.fromkeys(one["root"] for one in manifest["files"]):
+    for root in dict.fromkeys(file["root"] for file in manifest["files"]):
         names = [
             name
             for at, name in _keys(manifest)
@@ -136,20 +136,22 @@ def _copy(
         if any(".." in Path(name).parts or Path(name).is_absolute() for name in names):
             raise FresnelError(f"{manifest['run']}: a file's name leads out of its folder")
         target = folder / ELSEWHERE if root == "/" else folder
-        one = copier.bring(root, names, target, anew)
-        copied = Copied(copied.files + one.files, copied.bytes + one.bytes)
+        part = copier.bring(root, names, target, anew)
+        copied = Copied(copied.files + part.files, copied.bytes + part.bytes)
     return copied
 
 
 def _differing(manifest: dict[str, Any], folder: Path) -> set[_Key]:
     """The files here that are not what the manifest says; a log may have grown since."""
     bad = set()
-    for key, one in _keys(manifest).items():
+    for key, entry in _keys(manifest).items():
         path = _place(folder, key)
         try:
             size = path.stat().st_size
-            grew = manifest["live"] and path.suffix in _GROWING and size > one["size"]
-            if (size != one["size"] and not grew) or hash_of(path, one["size"]) != one["sha256"]:
+            grew = manifest["live"] and path.suffix in _GROWING and size > entry["size"]
+            if (size != entry["size"] and not grew) or hash_of(path, entry["size"]) != entry[
+                "sha256"
+            ]:
                 bad.add(key)
         except OSError:
             bad.add(key)
@@ -160,9 +162,11 @@ def _check_room(manifest: dict[str, Any], folder: Path) -> None:
     """FresnelError when it does not fit on the disk here."""
     folder.mkdir(parents=True, exist_ok=True)
     missing = 0
-    for key, one in _keys(manifest).items():
+    for key, entry in _keys(manifest).items():
         path = _place(folder, key)
-        missing += one["size"] if not path.exists() else max(0, one["size"] - path.stat().st_size)
+        missing += (
+            entry["size"] if not path.exists() else max(0, entry["size"] - path.stat().st_size)
+        )
     free = shutil.disk_usage(folder).free
     if missing + _SPARE > free:
         raise FresnelError(

@@ -287,7 +287,7 @@ class Link:
             connection.send({"id": number, "do": "ack", "taken": taken})
 
     def _drop_orders(self) -> None:
-        lost = [one for one in self._asked.values() if isinstance(one, RemoteRequest)]
+        lost = [request for request in self._asked.values() if isinstance(request, RemoteRequest)]
         self._asked = {}
         with self._lock:
             again = [order for order in lost if order.name and not self._stop.is_set()]

@@ -163,7 +163,7 @@ class SshMachines:
             return
         self._stamps = stamps
         known = {host.name: host for host in self._registry.all()}
-        for name in [name for name, one in self.places.items() if known.get(name) != one.host]:
+        for name in [name for name, place in self.places.items() if known.get(name) != place.host]:
             self.places.pop(name).stop()
         self.not_set_up = [host.name for host in known.values() if not host.command]
         for host in known.values():

@@ -47,16 +47,16 @@ def save_group(state: StateDirectory, group: NodeGroup) -> None:
 def list_groups(state: StateDirectory) -> list[NodeGroup]:
     """Every launch, oldest first."""
     told = (read(path, _decoder) for path in _folder(state).glob("*.json"))
-    return sorted((one for one in told if one is not None), key=lambda one: one.created)
+    return sorted((group for group in told if group is not None), key=lambda group: group.created)
 
 
 def find_group(state: StateDirectory, name: str) -> NodeGroup:
     """The launch of this name, of a preset's name (its newest), or `last`; NotFound."""
     groups = list_groups(state)
-    for one in reversed(groups):
-        if name in (one.name, one.preset, "last"):
-            return one
-    known = ", ".join(one.name for one in groups[-5:]) or "none yet"
+    for group in reversed(groups):
+        if name in (group.name, group.preset, "last"):
+            return group
+    known = ", ".join(group.name for group in groups[-5:]) or "none yet"
     raise NotFound(f"no launch over several machines `{name}`", f"newest: {known}")
 
 

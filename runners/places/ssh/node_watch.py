@@ -192,43 +192,43 @@ def watch_nodes(state: StateDirectory, group: NodeGroup) -> NodeGroup:
         nodes = [_Watched(Ssh(registry, registry.find(node.host)), node) for node in group.nodes]
     except NotFound as error:  # one was forgotten: nothing can be said of it
         group = msgspec.structs.replace(group, cause=group.cause or error.message)
-    for one in nodes:
-        one.link.start()
+    for node in nodes:
+        node.link.start()
     try:
         _wait(lambda: _any_failed(nodes) or _all_ended(nodes))
         if _any_failed(nodes):
             group = _end_all(state, group, nodes)
     finally:
-        for one in nodes:
-            one.link.stop(patience_s=1.0)
-    endings = tuple(one.ending.state if one.ending else "not reached" for one in nodes)
+        for node in nodes:
+            node.link.stop(patience_s=1.0)
+    endings = tuple(node.ending.state if node.ending else "not reached" for node in nodes)
     return _keep(state, msgspec.structs.replace(group, endings=endings, ended=time.time()))
 
 
 def _end_all(state: StateDirectory, group: NodeGroup, nodes: Sequence[_Watched]) -> NodeGroup:
     # A node that only lost its partner waits for the partner's own words.
-    _wait(lambda: any(one.known.is_clear for one in nodes) or _all_ended(nodes), _GRACE_S)
-    found = find_cause([one.known for one in nodes])
+    _wait(lambda: any(node.known.is_clear for node in nodes) or _all_ended(nodes), _GRACE_S)
+    found = find_cause([node.known for node in nodes])
     asked = find_group(state, group.name).cause
     if asked:  # somebody stops them all just now
         group = msgspec.structs.replace(group, cause=asked)
     else:
-        for one in nodes:
-            one.stop(found.text)
+        for node in nodes:
+            node.stop(found.text)
         group = _keep(state, msgspec.structs.replace(group, cause=found.text))
     _wait(lambda: _all_ended(nodes), _ALL_WITHIN_S)
     if asked:
         return group
-    found = find_cause([one.known for one in nodes], first=found)
+    found = find_cause([node.known for node in nodes], first=found)
     return msgspec.structs.replace(group, cause=found.text)
 
 
 def _any_failed(nodes: Sequence[_Watched]) -> bool:
-    return any(one.known.has_failed for one in nodes)
+    return any(node.known.has_failed for node in nodes)
 
 
 def _all_ended(nodes: Sequence[_Watched]) -> bool:
-    return all(one.ending for one in nodes)
+    return all(node.ending for node in nodes)
 
 
 def _keep(state: StateDirectory, group: NodeGroup) -> NodeGroup:
@@ -247,15 +247,17 @@ def find_cause(nodes: Sequence[Ended], first: Cause | None = None) -> Cause:
     """The node that failed of itself before those that lost their connection to it; of several the
     one that ended first. `first` is what was said before the others were stopped for it.
     """
-    failed = [(i, one) for i, one in enumerate(nodes) if one.has_failed and not one.is_asked]
-    failed = failed or [(i, one) for i, one in enumerate(nodes) if one.has_failed]
-    at, one = min(failed, key=lambda pair: pair[1].order)
+    failed = [
+        (i, known) for i, known in enumerate(nodes) if known.has_failed and not known.is_asked
+    ]
+    failed = failed or [(i, known) for i, known in enumerate(nodes) if known.has_failed]
+    at, known = min(failed, key=lambda pair: pair[1].order)
     if first is not None and first.node == at:
         return first
-    ending = one.ending or NodeEnding("lost")
+    ending = known.ending or NodeEnding("lost")
     rank = "" if ending.rank is None else f"rank {ending.rank}: "
     why = ending.reason or "no reason is known"
-    text = f"node {at} on {one.node.host} {ending.state}: {rank}{why}"
+    text = f"node {at} on {known.node.host} {ending.state}: {rank}{why}"
     gone = [f"node {i} on {other.node.host}" for i, other in enumerate(nodes) if other.is_silent]
     if gone and ending.is_echo:
         text += f"; {', '.join(gone)} is not reached: that may be the cause"

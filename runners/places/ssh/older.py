@@ -100,7 +100,7 @@ class OlderRuns:
         }
         doubled = self.runs.keys() & now.runs.keys()
         if gone or doubled:
-            kept = {one: run for one, run in self.runs.items() if one not in doubled}
+            kept = {run_id: run for run_id, run in self.runs.items() if run_id not in doubled}
             self.runs = {**gone, **kept}
         return bool(gone or doubled)
 
@@ -128,5 +128,5 @@ class OlderRuns:
     def _take_anew(self, ids: Sequence[str], answer: dict[str, Any] | None) -> None:
         if answer is not None:
             found = {run.id: run for run in rows_of(answer["runs"])}
-            kept = {one: found.get(one, run) for one, run in self.runs.items()}
-            self.runs = {one: kept[one] for one in kept if one in found or one not in ids}
+            kept = {key: found.get(key, run) for key, run in self.runs.items()}
+            self.runs = {key: kept[key] for key in kept if key in found or key not in ids}

@@ -108,13 +108,13 @@ def _is_in(folder: Path, name: str) -> bool:
 def _paths(spec: RunSpec) -> list[tuple[str, str]]:
     """Parameters whose values may name something on this disk."""
     return [
-        (one.name, one.value)
-        for one in spec.parameters
-        if isinstance(one.value, str)
-        and one.value
-        and ("/" in one.value or _SAYS_PATH.search(one.name))
-        and one.value not in ("auto", "auto-or-new")
-        and not one.choices
+        (parameter.name, parameter.value)
+        for parameter in spec.parameters
+        if isinstance(parameter.value, str)
+        and parameter.value
+        and ("/" in parameter.value or _SAYS_PATH.search(parameter.name))
+        and parameter.value not in ("auto", "auto-or-new")
+        and not parameter.choices
     ]
 
 

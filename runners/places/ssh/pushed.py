@@ -42,7 +42,7 @@ def pushed_overrides(
     pushed = read_pushed(registry, host).get(preset)
     if pushed is None:
         return []
-    mine = {one.partition("=")[0].removeprefix("parameters.") for one in given}
+    mine = {override.partition("=")[0].removeprefix("parameters.") for override in given}
     return [
         word
         for key, value in pushed.overrides.items()

@@ -63,7 +63,9 @@ class RemoteRegistry:
     def names(self) -> list[str]:
         """Every machine's name, sorted."""
         try:
-            return sorted(one.name for one in self._root.iterdir() if (one / "host.json").is_file())
+            return sorted(
+                folder.name for folder in self._root.iterdir() if (folder / "host.json").is_file()
+            )
         except OSError:
             return []
 

@@ -65,21 +65,21 @@ class InstalledPanel(NamedTuple):
 def look_at(ssh: Ssh, python: str = "") -> FoundMachine:
     """Look at a machine without changing anything."""
     said = run_script(ssh, setup_scripts.PROBE, {"CHOSEN": python}, 180.0)
-    one = {key: values[-1] for key, values in said.items()}
-    free = one.get("free_kb", "")
-    counts = {name: int(one.get(name) or 0) for name in MAKERS}
+    facts = {key: values[-1] for key, values in said.items()}
+    free = facts.get("free_kb", "")
+    counts = {name: int(facts.get(name) or 0) for name in MAKERS}
     vendor = next((name for name, count in counts.items() if count), None)
     pythons = {found.path: found for found in map(_python, said.get("python", []))}
     return FoundMachine(
-        home=one.get("home", ""),
-        user=one.get("user", ""),
-        system=one.get("system", ""),
+        home=facts.get("home", ""),
+        user=facts.get("user", ""),
+        system=facts.get("system", ""),
         free_bytes=int(free) * 1024 if free.isdigit() else None,
-        has_rsync="rsync" in one,
-        uv=one.get("uv", ""),
+        has_rsync="rsync" in facts,
+        uv=facts.get("uv", ""),
         vendor=vendor or "",
         gpus=counts[vendor] if vendor else 0,
-        lingers={"yes": True, "no": False}.get(one.get("linger", "")),
+        lingers={"yes": True, "no": False}.get(facts.get("linger", "")),
         pythons=tuple(pythons.values()),
     )
 
@@ -88,14 +88,14 @@ def choose_python(found: FoundMachine, wanted: str = "") -> FoundPython | None:
     """The Python to use: the one whose torch sees most GPUs, then one with torch, then the newest;
     None where only uv can bring one. WrongInput for a `wanted` one that will not do.
     """
-    fitting = [one for one in found.pythons if one.version[:2] >= OLDEST]
+    fitting = [python for python in found.pythons if python.version[:2] >= OLDEST]
     if wanted:
         if not found.pythons or (chosen := found.pythons[0]) not in fitting:
             raise WrongInput(f"--python {wanted}: no Python 3.10 or newer there")
         return chosen
     return max(
         fitting,
-        key=lambda one: (one.gpus, bool(one.torch), one.is_complete, one.version),
+        key=lambda python: (python.gpus, bool(python.torch), python.is_complete, python.version),
         default=None,
     )
 
@@ -157,11 +157,13 @@ def requirements(train: bool = False) -> list[str]:
         listed = metadata.requires("fresnel-tui") or []
     except metadata.PackageNotFoundError:
         listed = []
-    plain = [one for one in listed if "extra ==" not in one]
+    plain = [line for line in listed if "extra ==" not in line]
     if not plain:
         return _listed("dependencies") + (_listed("train") if train else [])
     extra = [
-        one.split(";")[0].strip() for one in listed if re.search(r"extra == ['\"]train['\"]", one)
+        line.split(";")[0].strip()
+        for line in listed
+        if re.search(r"extra == ['\"]train['\"]", line)
     ]
     return plain + (extra if train else [])
 

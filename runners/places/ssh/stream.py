@@ -140,7 +140,7 @@ def list_files(root: Path, excludes: Sequence[str] = ()) -> dict[str, tuple[int,
 
 def _walk(root: Path, excludes: Sequence[str]) -> Iterator[Path]:
     for folder, folders, names in os.walk(root):
-        folders[:] = sorted(one for one in folders if not _is_left_out(one, excludes))
+        folders[:] = sorted(name for name in folders if not _is_left_out(name, excludes))
         for name in sorted(names):
             path = Path(folder) / name
             if not _is_left_out(name, excludes) and path.is_file():

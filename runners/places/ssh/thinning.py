@@ -86,7 +86,7 @@ def thin_gpu(gpu: GpuSnapshot) -> GpuSnapshot:
         power_w=step(gpu.power_w, WATTS),
         clock_mhz=step(gpu.clock_mhz, MHZ),
         memory_clock_mhz=step(gpu.memory_clock_mhz, MHZ),
-        processes=tuple(_process(one) for one in gpu.processes[:_MOST_PROCESSES]),
+        processes=tuple(_process(process) for process in gpu.processes[:_MOST_PROCESSES]),
         energy_j=None,
         detail=None if gpu.detail is None else _detail(gpu.detail),
     )
