@@ -222,7 +222,7 @@ CASES: dict[str, tuple[str, str, str, LaunchFacts]] = {
     "logout": ("logout", "PASS", "stays", facts(host=HostFacts(logout=LogoutVerdict("safe", "stays")))),
     "clock": ("clock", "PASS", "time service", facts(host=HostFacts(clock_synchronized=True))),
     "clock alone": ("clock", "WARN", "set-ntp", facts(host=HostFacts(clock_synchronized=False))),
-    "clock behind": ("clock", "WARN", "before this program", facts(host=HostFacts(clock_behind_s=9e9))),
+    "clock behind": ("clock", "WARN", "before the time", facts(host=HostFacts(clock_behind_s=9e9))),
     "RCCL": ("RCCL", "PASS", "NUMA", facts(AMD, host=HostFacts(kernel_command="quiet iommu=pt"))),
     "RCCL, NUMA": (
         "RCCL", "WARN", "numa_balancing=0",
