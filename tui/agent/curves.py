@@ -2,52 +2,41 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from runners.model.run import Run
 from runners.places.ssh.curves import CurveSender
-from runners.state.layout import StateDirectory
-from runners.state.runs import find_run, read_run
+from runners.state.runs import read_run
+from tui.agent.exchange import Exchange
 from tui.snapshot.curve_store import CurveStore
 
 _EVERY_S = 2.0
 _PIECE_S = 1.0
-"""Of a long history, what was read within this time is told before the rest."""
+"""Of a long history, what was read within this time is sent before the rest."""
 
 
-async def send_curves(
-    state: StateDirectory,
-    number: int,
-    asked: dict[str, Any],
-    send: Callable[..., Awaitable[None]],
-    acknowledged: tuple[asyncio.Event, list[int]],
-) -> None:
-    """Send the curves of the run `run` and of those it was resumed from until it has ended, then
-    `ended`; the next message only when the one before it was taken.
+async def send_curves(exchange: Exchange) -> None:
+    """Send the curves of the run `run` and of its ancestors until it has ended, then `ended`.
+
+    A message goes out only when the one before it was taken.
     """
-    run_id = find_run(state, str(asked["run"])).id
-    store, sender, told = CurveStore(), CurveSender(), dict[str, Any]()
-    event, counts = acknowledged
-    sent = 0
+    run_id = exchange.find_run().id
+    store, sender, sent = CurveStore(), CurveSender(), dict[str, Any]()
     while True:
-        run = read_run(state, run_id)
+        run = read_run(exchange.state, run_id)
         more = await asyncio.to_thread(_read, store, run)
         fields, data = await asyncio.to_thread(sender.news, store.line(run))
-        words = {"settings": store.settings(run_id), "notes": store.notes(run_id)}
-        if words != told:
-            told = words
-            fields = {**fields, **words}
+        facts = {"settings": store.settings(run_id), "notes": store.notes(run_id)}
+        if facts != sent:
+            sent = facts
+            fields = {**fields, **facts}
         if fields:
-            await send({"id": number, **fields}, data)
-            sent += len(data)
-        while sent > counts[0]:
-            event.clear()
-            await event.wait()
+            await exchange.send(fields, data)
+        await exchange.wait_for_room(1)
         if not more:
-            # Looked at before reading: what a run told last was there when it had ended.
+            # Its state was read before its files: what it wrote last was there when it had ended.
             if not run.is_live:
-                await send({"id": number, "ended": True})
+                await exchange.send({"ended": True})
                 return
             await asyncio.sleep(_EVERY_S)
 

@@ -1,63 +1,50 @@
 """Following a run's output for the other end: as fast as it takes it, and no faster."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
 
 from runners.model.errors import WrongInput
 from runners.places.ssh.following import FollowedOutput
-from runners.state.layout import StateDirectory
-from runners.state.runs import find_run, read_run
+from runners.state.runs import read_run
+from tui.agent.exchange import Exchange
 from tui.cli.logs import last_lines_offset
 
 WINDOW = 1 << 20
 """Bytes on the way at most: what lies in the line cannot be overtaken by what is newer."""
 
-_LOOK_S = 0.1
+_POLL_S = 0.1
 _PIECE = 1 << 16
 
 
-async def follow_output(
-    state: StateDirectory,
-    number: int,
-    asked: dict[str, Any],
-    send: Callable[..., Awaitable[None]],
-    acknowledged: tuple[asyncio.Event, list[int]],
-) -> None:
-    """Send the file `file` of the run `run` from `at` (in the file with the number `inode`, if it
-    is given) until the run has ended, then `ended`.
+async def follow_output(exchange: Exchange) -> None:
+    """Send the file `file` of the run `run` from `at` until the run has ended, then `ended`.
 
-    `lines` begins so many lines before the end. With `most`, what is further from the end than so
-    many bytes is passed over.
+    `inode` is the file that `at` belongs to. `lines` begins so many lines before the end. With
+    `most`, what is further from the end than so many bytes is passed over.
     """
-    name = str(asked.get("file", "output.log"))
+    request = exchange.fields
+    name = str(request.get("file", "output.log"))
     if "/" in name or name.startswith("."):
         raise WrongInput(f"`{name}` is no file of a run")
-    run = find_run(state, str(asked["run"]))
-    event, counts = acknowledged
-    most, window = asked.get("most"), int(asked.get("window", WINDOW))
-    path, at = state.run(run.id).path / name, int(asked.get("at", 0))
-    if "lines" in asked and "inode" not in asked:
-        at = last_lines_offset(path, int(asked["lines"]))
-    file = FollowedOutput(path, at, asked.get("inode"))
-    sent = 0
+    run = exchange.find_run()
+    most, window = request.get("most"), int(request.get("window", WINDOW))
+    path, at = exchange.state.run(run.id).path / name, int(request.get("at", 0))
+    if "lines" in request and "inode" not in request:
+        at = last_lines_offset(path, int(request["lines"]))
+    file = FollowedOutput(path, at, request.get("inode"))
     try:
-        await send({"id": number, "run": run.id})
+        await exchange.send({"run": run.id})
         while True:
-            live = read_run(state, run.id).is_live
+            live = read_run(exchange.state, run.id).is_live
             while (piece := file.read(min(_PIECE, window), most)) is not None:
-                fields = {"id": number, "at": piece.at, "inode": piece.inode}
+                fields = {"at": piece.at, "inode": piece.inode}
                 if piece.skipped:
                     fields["skipped"] = piece.skipped
-                await send(fields, piece.data)
-                sent += len(piece.data)
-                while sent - counts[0] >= window:
-                    event.clear()
-                    await event.wait()
-            # Looked at before reading: what a run wrote last was there when it had ended.
+                await exchange.send(fields, piece.data)
+                await exchange.wait_for_room(window)
+            # Its state was read before its file: what it wrote last was there when it had ended.
             if not live:
-                await send({"id": number, "ended": True})
+                await exchange.send({"ended": True})
                 return
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_POLL_S)
     finally:
         file.close()

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from runners.places.ssh.protocol import MARKER
 
 
-def run_agent(words: Sequence[str]) -> int:
+def run_agent(arguments: Sequence[str]) -> int:
     """Answer on stdin and stdout until stdin ends; a word names one of the tools for copying.
 
     With `watch`, what snapshots need is loaded while the first request is still on its way.
     """
-    if words and words[0] != "watch":
+    if arguments and arguments[0] != "watch":
         from tui.agent.tools import run_tool
 
-        return run_tool(words)
+        return run_tool(arguments)
     # Whatever prints goes to stderr: the line is the link's alone.
     line = os.dup(1)
     os.dup2(2, 1)
@@ -26,7 +26,7 @@ def run_agent(words: Sequence[str]) -> int:
         return 0
     from tui.agent.serve import serve
 
-    if words:
+    if arguments:
         import tui.agent.follow
         import tui.agent.snapshots  # noqa: F401
 

@@ -2,13 +2,12 @@
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
-from typing import Any
 
 import psutil
 
 from runners.host.identity import host_name
 from runners.model.errors import DeniedError
+from tui.agent.exchange import Exchange
 
 _PATIENCE_S = 120.0
 _TRY_S = 3.0
@@ -16,10 +15,9 @@ _NOT_FOR_OTHERS = ("docker", "virbr", "br-", "veth", "lo")
 _WORD = b"fresnel-tui was here\n"
 
 
-async def listen(number: int, asked: dict[str, Any], send: Callable[..., Awaitable[None]]) -> None:
-    """Listen on the port until cancelled; tell the addresses of this machine. DeniedError when
-    the port is taken.
-    """
+async def listen(exchange: Exchange) -> None:
+    """Listen on the port until cancelled; send this machine's addresses. DeniedError if taken."""
+    port = int(exchange.fields["port"])
 
     async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(_WORD)
@@ -27,26 +25,26 @@ async def listen(number: int, asked: dict[str, Any], send: Callable[..., Awaitab
         writer.close()
 
     try:
-        server = await asyncio.start_server(answer, "", int(asked["port"]))
+        server = await asyncio.start_server(answer, "", port)
     except OSError as error:
         raise DeniedError(
-            f"{host_name()}: port {asked['port']} is not to be had: {error.strerror}",
-            "--master-port names another",
+            f"{host_name()}: port {port} cannot be used: {error.strerror}",
+            "choose another with --master-port",
         ) from None
     try:
-        await send({"id": number, "listening": own_addresses()})
+        await exchange.send({"listening": own_addresses()})
         await asyncio.sleep(_PATIENCE_S)
     finally:
         server.close()
 
 
-async def reach(number: int, asked: dict[str, Any], send: Callable[..., Awaitable[None]]) -> None:
-    """Tell the first of the addresses where somebody listens, and why not the others."""
+async def reach(exchange: Exchange) -> None:
+    """Send the first of the addresses where somebody listens, and why not the others."""
     problems = []
-    for address in asked["addresses"]:
+    for address in exchange.fields["addresses"]:
         try:
             reader, writer = await asyncio.wait_for(
-                asyncio.open_connection(address, int(asked["port"])), _TRY_S
+                asyncio.open_connection(address, int(exchange.fields["port"])), _TRY_S
             )
             word = await asyncio.wait_for(reader.readline(), _TRY_S)
             writer.close()
@@ -57,10 +55,10 @@ async def reach(number: int, asked: dict[str, Any], send: Callable[..., Awaitabl
             problems.append(f"{address}: {error.strerror or error}")
             continue
         if word == _WORD:
-            await send({"id": number, "answer": {"reached": address}})
+            await exchange.answer({"reached": address})
             return
         problems.append(f"{address}: somebody else listens there")
-    await send({"id": number, "answer": {"reached": None, "why": "; ".join(problems)}})
+    await exchange.answer({"reached": None, "why": "; ".join(problems)})
 
 
 def own_addresses() -> list[str]:

@@ -9,9 +9,9 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from runners.model.errors import FresnelError
 from runners.places.ssh.protocol import MessageReader, pack
 from runners.places.ssh.source import installed_digest
 from runners.state.layout import StateDirectory
+from tui.agent.exchange import Exchange
 
 BEAT_S = 10.0
 _BLOCK = 1 << 16
@@ -30,7 +31,18 @@ _LAID_OUT = ("watch", "older", "curves")
 """What is answered with structs, of which both ends must know the same fields."""
 _RUN = "import sys; sys.path[0] = {0!r}; from tui.__main__ import main; main()"
 
-Send = Callable[..., Awaitable[None]]
+_HANDLERS = {
+    "ask": "answers:send_answer",
+    "curves": "curves:send_curves",
+    "end": "ending:end_run",
+    "ending": "ending:send_ending",
+    "follow": "follow:follow_output",
+    "listen": "meeting:listen",
+    "older": "answers:send_older",
+    "reach": "meeting:reach",
+    "watch": "snapshots:send_snapshots",
+}
+"""FILE:FUNCTION of `tui.agent` for each request, imported on use: snapshots need much."""
 
 
 def serve(line: int) -> int:
@@ -51,7 +63,7 @@ class Agent:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._children: dict[int, asyncio.subprocess.Process] = {}
         self._kept: set[int] = set()
-        self._acknowledged: dict[int, tuple[asyncio.Event, list[int]]] = {}
+        self._exchanges: dict[int, Exchange] = {}
         self._slots = asyncio.Semaphore(_MOST_COMMANDS)
 
     async def run(self) -> None:
@@ -93,12 +105,13 @@ class Agent:
             await asyncio.sleep(BEAT_S)
             await self.send({"beat": 1})
 
-    def _accept(self, asked: dict[str, Any]) -> None:
-        number, what = asked.get("id"), asked.get("do")
+    def _accept(self, request: dict[str, Any]) -> None:
+        number, what = request.get("id"), request.get("do")
         if not isinstance(number, int):
             return
         if what == "ack":
-            self._acknowledge(number, asked)
+            if number in self._exchanges:
+                self._exchanges[number].acknowledge(int(request.get("taken", 0)))
         elif what == "interrupt":
             child = self._children.get(number)
             if child is not None:
@@ -109,70 +122,38 @@ class Agent:
             if task is not None:
                 task.cancel()
         else:
-            if what == "command" and asked.get("keep"):
+            if what == "command" and request.get("keep"):
                 self._kept.add(number)
-            self._tasks[number] = asyncio.create_task(self._answer(number, what, asked))
+            exchange = Exchange(self.state, number, request, self.send)
+            self._tasks[number] = asyncio.create_task(self._answer(exchange, str(what)))
 
-    def _acknowledge(self, number: int, asked: dict[str, Any]) -> None:
-        if number in self._acknowledged:
-            event, counts = self._acknowledged[number]
-            counts[0] += int(asked.get("taken", 0))
-            event.set()
-
-    async def _answer(self, number: int, what: object, asked: dict[str, Any]) -> None:
+    async def _answer(self, exchange: Exchange, what: str) -> None:
+        number = exchange.number
+        self._exchanges[number] = exchange
         try:
             if what in _LAID_OUT:
                 from runners.places.ssh.snapshot import require_layout
 
-                require_layout(asked)
+                require_layout(exchange.fields)
             if what == "hello":
-                await self.send({"id": number, "answer": self._hello()})
+                await exchange.answer(self._hello())
             elif what == "command":
                 async with self._slots:
-                    await self._command(number, asked)
-            elif what == "follow":
-                from tui.agent.follow import follow_output
-
-                taken = self._acknowledged[number] = asyncio.Event(), [0]
-                await follow_output(self.state, number, asked, self.send, taken)
-            elif what == "curves":
-                from tui.agent.curves import send_curves
-
-                taken = self._acknowledged[number] = asyncio.Event(), [0]
-                await send_curves(self.state, number, asked, self.send, taken)
-            elif what == "watch":
-                from tui.agent.snapshots import send_snapshots  # brings all that a panel reads
-
-                await send_snapshots(self.state, number, self.send)
-            elif what == "older":
-                from tui.agent.older import send_older
-
-                await send_older(self.state, number, asked, self.send)
-            elif what == "ask":
-                from tui.agent.asked import send_answer
-
-                await send_answer(self.state, number, asked, self.send)
-            elif what in ("ending", "end"):
-                from tui.agent import ending
-
-                act = ending.tell_ending if what == "ending" else ending.end_run
-                await act(self.state, number, asked, self.send)
-            elif what in ("listen", "reach"):
-                from tui.agent import meeting
-
-                do = meeting.listen if what == "listen" else meeting.reach
-                await do(number, asked, self.send)
+                    await self._command(exchange)
+            elif what in _HANDLERS:
+                file, _, function = _HANDLERS[what].partition(":")
+                await getattr(import_module(f"tui.agent.{file}"), function)(exchange)
             else:
                 raise FresnelError(f"this agent does not know `{what}`", "it is of another version")
         except FresnelError as error:
-            words = {"error": error.message, "hint": error.hint, "code": int(error.exit_code)}
-            await self.send({"id": number, **words})
+            code = int(error.exit_code)
+            await exchange.send({"error": error.message, "hint": error.hint, "code": code})
         except (OSError, ValueError, KeyError, TypeError) as error:
-            await self.send({"id": number, "error": f"{type(error).__name__}: {error}", "code": 1})
+            await exchange.send({"error": f"{type(error).__name__}: {error}", "code": 1})
         finally:
             self._tasks.pop(number, None)
             self._kept.discard(number)
-            self._acknowledged.pop(number, None)
+            self._exchanges.pop(number, None)
 
     def _hello(self) -> dict[str, Any]:
         return {
@@ -186,29 +167,31 @@ class Agent:
             "time": time.time(),
         }
 
-    async def _command(self, number: int, asked: dict[str, Any]) -> None:
+    async def _command(self, exchange: Exchange) -> None:
         """Run one headless command and pass on what it prints, and its exit code."""
-        folder = Path(asked.get("folder") or Path.home()).expanduser()
+        request = exchange.fields
+        folder = Path(request.get("folder") or Path.home()).expanduser()
         folder.mkdir(parents=True, exist_ok=True)
         child = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-E", "-c", _RUN.format(str(ROOT)), *map(str, asked["words"])),
+            *("-E", "-c", _RUN.format(str(ROOT)), *map(str, request["words"])),
             cwd=folder,
-            env={**os.environ, **{k: str(v) for k, v in asked.get("environment", {}).items()}},
+            env={**os.environ, **{k: str(v) for k, v in request.get("environment", {}).items()}},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
-        self._children[number] = child
+        self._children[exchange.number] = child
         try:
             await asyncio.gather(
-                self._pass_on(number, 1, child.stdout), self._pass_on(number, 2, child.stderr)
+                _pass_on(exchange, 1, child.stdout), _pass_on(exchange, 2, child.stderr)
             )
-            await self.send({"id": number, "exit": await child.wait()})
+            await exchange.send({"exit": await child.wait()})
         finally:
-            self._children.pop(number, None)
+            self._children.pop(exchange.number, None)
 
-    async def _pass_on(self, number: int, stream: int, source: asyncio.StreamReader | None) -> None:
-        assert source is not None
-        while data := await source.read(_BLOCK):
-            await self.send({"id": number, "stream": stream}, data)
+
+async def _pass_on(exchange: Exchange, stream: int, source: asyncio.StreamReader | None) -> None:
+    assert source is not None
+    while data := await source.read(_BLOCK):
+        await exchange.send({"stream": stream}, data)

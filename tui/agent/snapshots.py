@@ -2,13 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from runners.places.ssh.difference import difference
 from runners.places.ssh.snapshot import snapshot_to_tree
 from runners.places.ssh.thinning import thinned
-from runners.state.layout import StateDirectory
+from tui.agent.exchange import Exchange
 from tui.snapshot.feed import PanelSnapshot, SnapshotFeed
 from tui.snapshot.place import place_snapshot
 
@@ -18,12 +17,10 @@ _CALM_S = 10.0
 _TREMBLING = frozenset({"reading", "meter"})
 
 
-async def send_snapshots(
-    state: StateDirectory, number: int, send: Callable[..., Awaitable[None]]
-) -> None:
+async def send_snapshots(exchange: Exchange) -> None:
     """Send `snapshot`, then `changes`, for as long as the link stands."""
     snapshots: asyncio.Queue[PanelSnapshot] = asyncio.Queue(1)
-    reader = asyncio.create_task(SnapshotFeed(state.create()).snapshots(snapshots))
+    reader = asyncio.create_task(SnapshotFeed(exchange.state.create()).snapshots(snapshots))
     known: dict[str, Any] | None = None
     sent_at = 0.0
     try:
@@ -44,6 +41,6 @@ async def send_snapshots(
                 continue
             message = {"snapshot": tree} if known is None else {"changes": changes}
             known, sent_at = tree, now
-            await send({"id": number, **message})
+            await exchange.send(message)
     finally:
         reader.cancel()

@@ -13,27 +13,27 @@ from runners.places.ssh.protocol import MARKER
 from runners.places.ssh.stream import list_files, pack, unpack
 
 
-def run_tool(words: Sequence[str]) -> int:
+def run_tool(arguments: Sequence[str]) -> int:
     """Run the tool named first; 2 for one that there is not."""
     tools = {"have": _have, "receive": _receive, "send": _send, "manifest": _manifest}
-    tool = tools.get(words[0])
+    tool = tools.get(arguments[0])
     if tool is None:
-        print(f"host-agent: no tool {words[0]!r}", file=sys.stderr)
+        print(f"host-agent: no tool {arguments[0]!r}", file=sys.stderr)
         return 2
     line = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     line.write(b"\n" + MARKER)
     line.flush()
-    asked = json.loads(sys.stdin.buffer.readline())
-    tool(asked, line)
+    request = json.loads(sys.stdin.buffer.readline())
+    tool(request, line)
     line.close()
     return 0
 
 
-def _have(asked: dict[str, Any], line: Any) -> None:
+def _have(request: dict[str, Any], line: Any) -> None:
     """Size and time (s) of each file in a folder."""
-    folder = Path(asked["folder"]).expanduser()
-    names = asked.get("names")
+    folder = Path(request["folder"]).expanduser()
+    names = request.get("names")
     if names is None:
         found = list_files(folder)
     else:
@@ -48,7 +48,7 @@ def _have(asked: dict[str, Any], line: Any) -> None:
     line.write(json.dumps(answer).encode())
 
 
-def _manifest(asked: dict[str, Any], line: Any) -> None:
+def _manifest(request: dict[str, Any], line: Any) -> None:
     """What is to be brought of each run, with its hash; and this machine's ledger."""
     from runners.places.ssh.manifest import make_manifest
     from runners.state.layout import StateDirectory
@@ -57,8 +57,8 @@ def _manifest(asked: dict[str, Any], line: Any) -> None:
     state = StateDirectory()
     answer: dict[str, Any] = {"runs": [], "ledger": ""}
     try:
-        for run in find_runs(state, asked["runs"]):
-            answer["runs"].append(make_manifest(state, run, asked.get("checkpoints", "best")))
+        for run in find_runs(state, request["runs"]):
+            answer["runs"].append(make_manifest(state, run, request.get("checkpoints", "best")))
     except FresnelError as error:
         answer["error"] = [error.message, error.hint, int(error.exit_code)]
     with suppress(OSError):
@@ -66,11 +66,11 @@ def _manifest(asked: dict[str, Any], line: Any) -> None:
     line.write(json.dumps(answer).encode())
 
 
-def _receive(asked: dict[str, Any], line: Any) -> None:
-    folder = Path(asked["folder"]).expanduser()
+def _receive(request: dict[str, Any], line: Any) -> None:
+    folder = Path(request["folder"]).expanduser()
     folder.mkdir(parents=True, exist_ok=True)
     unpack(sys.stdin.buffer, folder)
 
 
-def _send(asked: dict[str, Any], line: Any) -> None:
-    pack(Path(asked["folder"]).expanduser(), asked["names"], line)
+def _send(request: dict[str, Any], line: Any) -> None:
+    pack(Path(request["folder"]).expanduser(), request["names"], line)
