@@ -120,7 +120,9 @@ class RunHandle:
     @property
     def best(self) -> dict[str, float]:
         """The best value of each metric of a run that has ended, where more or less is better."""
-        return {name: one.best for name, one in self._view.final.items() if one.best is not None}
+        return {
+            name: final.best for name, final in self._view.final.items() if final.best is not None
+        }
 
     @property
     def fraction(self) -> float | None:
@@ -300,4 +302,4 @@ def _text(value: Value) -> str:
         return value
     if isinstance(value, (bool, int, float)):
         return format_value(value)
-    return ",".join(format_value(one) for one in value)
+    return ",".join(format_value(item) for item in value)

@@ -87,17 +87,17 @@ def command_parser(name: str) -> CommandParser:
 
 def declare(parser: CommandParser, name: str) -> None:
     """Give `parser` the flags and the help of command `name`."""
-    one = COMMANDS[name]
-    parser.description = f"{one.summary[:1].upper()}{one.summary[1:]}."
-    if one.aliases:
-        parser.description += f" Also: {', '.join(one.aliases)}."
-    if one.json:
+    command = COMMANDS[name]
+    parser.description = f"{command.summary[:1].upper()}{command.summary[1:]}."
+    if command.aliases:
+        parser.description += f" Also: {', '.join(command.aliases)}."
+    if command.json:
         parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--no-ui", action="store_true", help=argparse.SUPPRESS)
     if name in ELSEWHERE and name != "gpus":
         parser.add_argument("--host", metavar="HOST", help=HELP)
     parser.set_defaults(command_name=name)
-    file, _, function = one.declared.partition(":")
+    file, _, function = command.declared.partition(":")
     getattr(import_module(f"tui.cli.commands.{file}"), function)(parser)
 
 
@@ -109,9 +109,9 @@ def overall_help() -> str:
         "Without a command, the panel opens.\n"
     )
     sections: dict[str, list[str]] = {}
-    for name, one in COMMANDS.items():
-        also = f" ({', '.join(one.aliases)})" if one.aliases else ""
-        sections.setdefault(one.section, []).append(f"  {name:<11} {one.summary}{also}")
+    for name, command in COMMANDS.items():
+        also = f" ({', '.join(command.aliases)})" if command.aliases else ""
+        sections.setdefault(command.section, []).append(f"  {name:<11} {command.summary}{also}")
     parts += [f"{section}:\n" + "\n".join(lines) + "\n" for section, lines in sections.items()]
     panel = argparse.ArgumentParser(add_help=False, usage=argparse.SUPPRESS)
     group = panel.add_argument_group("panel options")

@@ -73,10 +73,10 @@ def run_shell(arguments: argparse.Namespace) -> int:
         say(f"{', '.join(secret)}: secrets are never written down; set them yourself")
     folder = run.plan.working_directory
     gpus = ",".join(str(gpu.index) for gpu in run.plan.gpus) or "none"
-    said = (
+    remark = (
         "it is running: you share its GPUs" if run.is_live and run.plan.gpus else "exit leaves it"
     )
-    say(f"a shell of {run.id} in {folder}, GPUs {gpus}; {said}")
+    say(f"a shell of {run.id} in {folder}, GPUs {gpus}; {remark}")
     shell = os.environ.get("SHELL") or "/bin/sh"
     try:
         os.chdir(folder)
@@ -95,7 +95,7 @@ def _connect(run: Run) -> socket.socket:
     if not run.is_live:
         raise WrongInput(f"{run.id} is {run.state}", f"fresnel-tui logs {run.id} shows its output")
     link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    here = Path.cwd()
+    folder = Path.cwd()
     try:
         os.chdir(run.directory)
         link.connect(SOCKET)
@@ -105,7 +105,7 @@ def _connect(run: Run) -> socket.socket:
             f"the terminal of {run.id} cannot be reached: {error.strerror}", "try again in a moment"
         ) from None
     finally:
-        os.chdir(here)
+        os.chdir(folder)
     return link
 
 

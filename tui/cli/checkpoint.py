@@ -33,10 +33,10 @@ def run_checkpoint(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(found)
     else:
-        for i, one in enumerate(found):
+        for i, file in enumerate(found):
             if i:
                 print()
-            _print_inspected(one) if arguments.what == "inspect" else _print_written(one)
+            _print_inspected(file) if arguments.what == "inspect" else _print_written(file)
     return ExitCode.DONE
 
 
@@ -86,37 +86,37 @@ def _ask(interpreter: str, request: dict[str, Any]) -> list[dict[str, Any]]:
         ) from None
 
 
-def _print_inspected(one: dict[str, Any]) -> None:
-    devices = ", ".join(f"{name} {size(count)}" for name, count in one["devices"].items())
+def _print_inspected(file: dict[str, Any]) -> None:
+    devices = ", ".join(f"{name} {size(count)}" for name, count in file["devices"].items())
     pairs = [
-        ("file", one["path"]),
-        ("size", size(one["bytes"])),
-        ("format", one["format"]),
-        ("written by", one["written_by"] or "not told by its keys"),
-        ("holds", ", ".join(one["top_level"])),
-        ("step", ", ".join(f"{name} {value}" for name, value in one["step"].items())),
+        ("file", file["path"]),
+        ("size", size(file["bytes"])),
+        ("format", file["format"]),
+        ("written by", file["written_by"] or "not told by its keys"),
+        ("holds", ", ".join(file["top_level"])),
+        ("step", ", ".join(f"{name} {value}" for name, value in file["step"].items())),
         ("devices", devices),
-        ("wrappers", ", ".join(one["wrappers"]) or "none"),
-        ("tensors", f"{one['tensors']:,}, parameters {one['parameters']:,}"),
+        ("wrappers", ", ".join(file["wrappers"]) or "none"),
+        ("tensors", f"{file['tensors']:,}, parameters {file['parameters']:,}"),
     ]
     print_pairs([(name, value) for name, value in pairs if value])
     rows = [
         (key["key"], "×".join(map(str, key["shape"])) or "scalar", key["dtype"])
-        for key in one["keys"][:_SHOWN_KEYS]
+        for key in file["keys"][:_SHOWN_KEYS]
     ]
     if rows:
         print()
         print_table(("key", "shape", "type"), rows)
-    if one["tensors"] > len(rows):
-        say(f"{one['tensors'] - len(rows):,} more keys: --json lists them")
+    if file["tensors"] > len(rows):
+        say(f"{file['tensors'] - len(rows):,} more keys: --json lists them")
 
 
-def _print_written(one: dict[str, Any]) -> None:
-    print(one["written"])
-    if "renamed" in one:
-        say(f"keys renamed: {one['renamed']:,}")
-    if "to" in one:
-        say(f"from {', '.join(one['from'])} to {one['to']}")
-    if "averaged" in one:
-        left = f"; left out: {', '.join(one['left_out'])}" if one["left_out"] else ""
-        say(f"{one['averaged']:,} tensors averaged over {one['of']} files{left}")
+def _print_written(file: dict[str, Any]) -> None:
+    print(file["written"])
+    if "renamed" in file:
+        say(f"keys renamed: {file['renamed']:,}")
+    if "to" in file:
+        say(f"from {', '.join(file['from'])} to {file['to']}")
+    if "averaged" in file:
+        left = f"; left out: {', '.join(file['left_out'])}" if file["left_out"] else ""
+        say(f"{file['averaged']:,} tensors averaged over {file['of']} files{left}")

@@ -78,14 +78,14 @@ def _print_code(state: StateDirectory, facts: list[RunFacts]) -> int:
     """How the uncommitted changes of two runs differ, as a diff of their diffs."""
     if len(facts) != 2:
         raise WrongInput(f"--code compares two runs, not {len(facts)}")
-    plans = [one.run.plan for one in facts]
+    plans = [fact.run.plan for fact in facts]
     commits = [plan.provenance.commit if plan else None for plan in plans]
     if None not in commits and commits[0] != commits[1]:
         say(f"other commits: git diff {commits[0]} {commits[1]} shows how these differ")
     before, after = (
-        read_diff(state.run(one.run.id)).decode("utf-8", "replace").splitlines() for one in facts
+        read_diff(state.run(fact.run.id)).decode("utf-8", "replace").splitlines() for fact in facts
     )
-    names = [one.run.id for one in facts]
+    names = [fact.run.id for fact in facts]
     lines = list(difflib.unified_diff(before, after, names[0], names[1], lineterm=""))
     for line in lines:
         print(line)

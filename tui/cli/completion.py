@@ -96,11 +96,11 @@ def _parser_of(line: str) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(
         metavar="COMMAND", dest="command_name", parser_class=CommandParser
     )
-    words = set(line.split())
-    for name, one in COMMANDS.items():
-        for spelled in (name, *(alias for alias in one.aliases if alias in words)):
-            command = commands.add_parser(spelled, help=one.summary)
-            if spelled in words:
+    typed = set(line.split())
+    for name, entry in COMMANDS.items():
+        for spelled in (name, *(alias for alias in entry.aliases if alias in typed)):
+            command = commands.add_parser(spelled, help=entry.summary)
+            if spelled in typed:
                 declare(command, name)
     return parser
 
@@ -109,8 +109,8 @@ def _parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParse
     yield parser
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            for one in action.choices.values():
-                yield from _parsers(one)
+            for choice in action.choices.values():
+                yield from _parsers(choice)
 
 
 def _is_behind_dashes(line: str, point: int) -> bool:
@@ -163,7 +163,7 @@ def _offer_runs(prefix: str, arguments: argparse.Namespace) -> Offers:
     offers |= dict.fromkeys(islice(older, _NEWEST), "ended")
     if newest and "last" not in offers:
         offers["last"] = "the newest run"
-    return {name: words for name, words in offers.items() if name and name not in given}
+    return {name: text for name, text in offers.items() if name and name not in given}
 
 
 def _offer_deleted(prefix: str, arguments: argparse.Namespace) -> Offers:
@@ -173,7 +173,7 @@ def _offer_deleted(prefix: str, arguments: argparse.Namespace) -> Offers:
     deleted = list(reversed(list_deleted(StateDirectory())))
     offers = {run.id: f"{run.name} {run.state}" for run in deleted}
     offers |= {run.name: f"{run.state}" for run in deleted if run.name not in offers}
-    return {name: words for name, words in offers.items() if name and name not in given}
+    return {name: text for name, text in offers.items() if name and name not in given}
 
 
 def _offer_tags(prefix: str, arguments: argparse.Namespace) -> Offers:
@@ -186,13 +186,13 @@ def _offer_tags(prefix: str, arguments: argparse.Namespace) -> Offers:
     else:
         newest = list_run_ids(state)[-10 * _NEWEST :]
         tags = tuple(
-            one for run_id in reversed(newest) for one in read_labels(state.run(run_id)).tags
+            tag for run_id in reversed(newest) for tag in read_labels(state.run(run_id)).tags
         )
-    return dict.fromkeys((one for one in dict.fromkeys(tags) if one not in given), "")
+    return dict.fromkeys((tag for tag in dict.fromkeys(tags) if tag not in given), "")
 
 
 def _offer_commands(prefix: str, arguments: argparse.Namespace) -> Offers:
-    return {name: one.summary for name, one in COMMANDS.items() if one.json}
+    return {name: entry.summary for name, entry in COMMANDS.items() if entry.json}
 
 
 def _offer_rules(prefix: str, arguments: argparse.Namespace) -> Offers:
@@ -248,16 +248,22 @@ def _offer_settings(prefix: str, arguments: argparse.Namespace) -> Offers:
     key, equals, _ = prefix.partition("=")
     if not equals:
         return {
-            f"{name}=": f"{one.value}{one.help and ': '}{one.help}"
-            for name, one in parameters.items()
+            f"{name}=": f"{parameter.value}{parameter.help and ': '}{parameter.help}"
+            for name, parameter in parameters.items()
         }
     if key not in parameters:
         return {}
     from runners.model.units import as_text
 
-    one = parameters[key]
-    values = one.choices or ((True, False) if one.type == "bool" else (one.value,))
-    return {f"{key}={as_text(value)}": one.help for value in values if not isinstance(value, tuple)}
+    parameter = parameters[key]
+    values = parameter.choices or (
+        (True, False) if parameter.type == "bool" else (parameter.value,)
+    )
+    return {
+        f"{key}={as_text(value)}": parameter.help
+        for value in values
+        if not isinstance(value, tuple)
+    }
 
 
 def _specs(arguments: argparse.Namespace) -> list[RunSpec]:
@@ -280,7 +286,10 @@ def _specs(arguments: argparse.Namespace) -> list[RunSpec]:
 def _offer_prices(prefix: str, arguments: argparse.Namespace) -> Offers:
     from runners.cost.prices import list_prices
 
-    return {one.name: f"${one.usd_per_hour}/h per {one.per}, {one.gpu}" for one in list_prices()}
+    return {
+        price.name: f"${price.usd_per_hour}/h per {price.per}, {price.gpu}"
+        for price in list_prices()
+    }
 
 
 def _offer_gpus(prefix: str, arguments: argparse.Namespace) -> Offers:

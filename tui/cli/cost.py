@@ -66,7 +66,9 @@ def _json(report: CostReport) -> dict[str, Any]:
         "earlier_runs": _earlier_json(report),
         "presets": {name: number(amount) for name, amount in presets.items()},
         "days": _days_json(spending),
-        "sessions": [session_json(one, report.statement) for one in report.statement.sessions],
+        "sessions": [
+            session_json(session, report.statement) for session in report.statement.sessions
+        ],
         "session_gpu_hours": None
         if account is None
         else number(to_decimal(add_fractions(account.gpu_hours.values()))),

@@ -147,11 +147,11 @@ def _print(lines: list[PlanRow], budget: Decimal | None) -> None:
         say(f"not counted, because its cost is not known: {', '.join(unknown)}")
     if budget is not None:
         left = budget - total
-        words = f"{dollars(left)} are left" if left >= 0 else f"that is {dollars(-left)} too much"
+        text = f"{dollars(left)} are left" if left >= 0 else f"that is {dollars(-left)} too much"
         doubted = [line.preset for line in lines if line.each is not None and line.each.doubt]
         if doubted:
-            words += f" if the doubted estimates of {', '.join(doubted)} hold"
-        say(f"of {dollars(budget)}, {words}; estimates of GPU time, without idle time")
+            text += f" if the doubted estimates of {', '.join(doubted)} hold"
+        say(f"of {dollars(budget)}, {text}; estimates of GPU time, without idle time")
 
 
 def _times(amount: Decimal | None, count: int) -> Decimal | None:

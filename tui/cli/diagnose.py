@@ -23,8 +23,8 @@ def _recorder_pairs(run: Run) -> list[tuple[str, str]]:
     dumps = len(list(folder.glob(f"{prefix}*")))
     if not dumps:
         return []
-    words = f"{dumps} dumps of the last collectives: torchfrtrace --prefix {prefix} {folder}"
-    return [("flight recorder", words)]
+    text = f"{dumps} dumps of the last collectives: torchfrtrace --prefix {prefix} {folder}"
+    return [("flight recorder", text)]
 
 
 def run_diagnose(arguments: argparse.Namespace) -> int:

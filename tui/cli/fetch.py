@@ -37,11 +37,11 @@ def run_fetch(arguments: argparse.Namespace) -> int:
     to = Path(arguments.to).expanduser().absolute()
     while True:
         found = _once(ssh, arguments, to, patient=every is not None)
-        if every is None or (found is not None and not any(one.is_live for one in found)):
+        if every is None or (found is not None and not any(result.is_live for result in found)):
             break
         time.sleep(every)
     if arguments.json:
-        print_json([_json(one) for one in found or ()])
+        print_json([_json(result) for result in found or ()])
     return ExitCode.DONE
 
 
@@ -68,14 +68,16 @@ def _fetch(ssh: Ssh, arguments: argparse.Namespace, to: Path) -> list[FetchedRun
     fetched = []
     for manifest in manifests.runs:
         with progress_line(copier, str(manifest["run"])):
-            one = fetch_run(ssh, copier, manifest, to, arguments.checkpoints, say)
-        _keep_curves(ssh, one)
-        fetched.append(one)
-        _tell(one)
-        if not one.is_live and arguments.checkpoints != "none":
-            done = output_there(ssh, ["fetched", one.run, "--to", local_place(str(one.folder))])
+            result = fetch_run(ssh, copier, manifest, to, arguments.checkpoints, say)
+        _keep_curves(ssh, result)
+        fetched.append(result)
+        _tell(result)
+        if not result.is_live and arguments.checkpoints != "none":
+            done = output_there(
+                ssh, ["fetched", result.run, "--to", local_place(str(result.folder))]
+            )
             if done.exit_code:
-                raise FresnelError(f"{one.run}: cannot be marked there: {done.errors.decode()}")
+                raise FresnelError(f"{result.run}: cannot be marked there: {done.errors.decode()}")
     replace(to / f"{ssh.host.name}-ledger.jsonl", manifests.ledger.encode())
     return fetched
 
@@ -87,33 +89,33 @@ def _unfetched(ssh: Ssh) -> list[str]:
     return [str(run) for run in json.loads(done.output)["unfetched"]]
 
 
-def _keep_curves(ssh: Ssh, one: FetchedRun) -> None:
+def _keep_curves(ssh: Ssh, result: FetchedRun) -> None:
     """Every value of every metric, as the machine there reads them."""
-    done = output_there(ssh, ["metrics", one.run, "--csv"])
+    done = output_there(ssh, ["metrics", result.run, "--csv"])
     if not done.exit_code and done.output:
-        replace(one.folder / CURVES, done.output)
+        replace(result.folder / CURVES, done.output)
 
 
-def _tell(one: FetchedRun) -> None:
-    what = f"{one.files:,} files, {size(one.bytes)}" if one.files else "nothing new"
-    kept = f"; checkpoints {', '.join(one.checkpoints)}" if one.checkpoints else ""
-    say(f"{one.run} ({one.state}): {what}{kept}, every hash as there → {one.folder}")
-    if one.changing:
-        say(f"  still being written: {', '.join(one.changing)}")
-    if one.is_live:
+def _tell(result: FetchedRun) -> None:
+    what = f"{result.files:,} files, {size(result.bytes)}" if result.files else "nothing new"
+    kept = f"; checkpoints {', '.join(result.checkpoints)}" if result.checkpoints else ""
+    say(f"{result.run} ({result.state}): {what}{kept}, every hash as there → {result.folder}")
+    if result.changing:
+        say(f"  still being written: {', '.join(result.changing)}")
+    if result.is_live:
         say("  it goes on: fetch it again when it has ended, or --every 10m")
 
 
-def _json(one: FetchedRun) -> dict[str, object]:
+def _json(result: FetchedRun) -> dict[str, object]:
     return {
-        "run": one.run,
-        "state": one.state,
-        "live": one.is_live,
-        "folder": str(one.folder),
-        "files": one.files,
-        "bytes": one.bytes,
-        "checkpoints": list(one.checkpoints),
-        "still_changing": list(one.changing),
-        "copied_anew": one.mended,
-        "fetched": not one.is_live,
+        "run": result.run,
+        "state": result.state,
+        "live": result.is_live,
+        "folder": str(result.folder),
+        "files": result.files,
+        "bytes": result.bytes,
+        "checkpoints": list(result.checkpoints),
+        "still_changing": list(result.changing),
+        "copied_anew": result.mended,
+        "fetched": not result.is_live,
     }

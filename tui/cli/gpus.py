@@ -82,7 +82,7 @@ def gpu_json(gpu: GpuSnapshot, leases: list[Lease]) -> dict[str, Any]:
 
 def _readings(state: StateDirectory) -> Iterator[GpuReading]:
     """Every new reading; one that goes stale, or is excused, once more with its problem."""
-    told: tuple[float, str | None] | None = None
+    shown: tuple[float, str | None] | None = None
     while True:
         announce_reader(state)
         reading = latest(state)
@@ -93,8 +93,8 @@ def _readings(state: StateDirectory) -> Iterator[GpuReading]:
             (0.0 if reading.backend == "none" and reading.problem else reading.time),
             reading.problem,
         )
-        if now != told:
-            told = now
+        if now != shown:
+            shown = now
             yield reading
         time.sleep(_POLL_S)
 

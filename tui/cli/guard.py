@@ -68,9 +68,9 @@ def _await_start(state: StateDirectory) -> None:
 def _set(state: StateDirectory, arguments: argparse.Namespace) -> None:
     refuse_untrusted(state)
     session = read_session(state)
-    told = {name: getattr(arguments, name) for name in GuardWish.__struct_fields__}
-    wish = GuardWish(**{name: value for name, value in told.items() if value is not None})
-    rule = rule_from(wish, None if session is None else session.budget)
+    given = {name: getattr(arguments, name) for name in GuardWish.__struct_fields__}
+    wanted = GuardWish(**{name: value for name, value in given.items() if value is not None})
+    rule = rule_from(wanted, None if session is None else session.budget)
     set_rule(state, rule)
     for line in consequences(state, rule):
         say(line)

@@ -176,14 +176,14 @@ def _test(arguments: argparse.Namespace, ssh: Ssh) -> int:
         with AgentConnection(ssh) as connection:
             connection.begin()
             before = time.time()
-            told = connection.ask({"do": "hello"})
-            there = float(told["time"]) - (before + time.time()) / 2
-        steps.append(("panel", f"{told['version']} on Python {told['python']}"))
+            hello = connection.ask({"do": "hello"})
+            offset = float(hello["time"]) - (before + time.time()) / 2
+        steps.append(("panel", f"{hello['version']} on Python {hello['python']}"))
         steps.append(("", f"answers in {(time.monotonic() - began) * 1000:.0f} ms"))
-        if told.get("installed") != source_digest():
+        if hello.get("installed") != source_digest():
             steps.append(("", f"of another source than here: host setup {host.name}"))
-        steps.append(("clock", offset_text(there) or "as here"))
-        steps.append(("state", str(told["state"])))
+        steps.append(("clock", offset_text(offset) or "as here"))
+        steps.append(("state", str(hello["state"])))
     except LineLost as error:
         raise RemoteTrouble(Trouble.NOT_REACHED, f"{host.name}: {error}") from None
     except FresnelError as error:
@@ -193,7 +193,7 @@ def _test(arguments: argparse.Namespace, ssh: Ssh) -> int:
             print_pairs(steps)
         raise
     if arguments.json:
-        print_json({"host": host.name, "ok": True, "agent": told, "clock_offset_s": there})
+        print_json({"host": host.name, "ok": True, "agent": hello, "clock_offset_s": offset})
     else:
         print_pairs(steps)
     return ExitCode.DONE

@@ -80,12 +80,14 @@ def _close_books(state: StateDirectory, ssh: Ssh) -> Decimal | None:
     output_there(ssh, ["session", "end"])
     cost: dict[str, Any] = _json_there(ssh, ["cost", "--json"])
     take_in_ledger(state, ask_manifests(ssh, [], "none").ledger, ssh.host.name)
-    spent = [Decimal(str(one["usd"])) for one in cost["sessions"] if one["usd"] is not None]
+    spent = [
+        Decimal(str(session["usd"])) for session in cost["sessions"] if session["usd"] is not None
+    ]
     return sum(spent, Decimal(0)) if spent else None
 
 
-def _json_there(ssh: Ssh, words: list[str]) -> Any:
-    done = output_there(ssh, words)
+def _json_there(ssh: Ssh, command: list[str]) -> Any:
+    done = output_there(ssh, command)
     if done.exit_code:
         raise FresnelError(done.errors.decode("utf-8", "replace").strip())
     return json.loads(done.output)
@@ -93,17 +95,19 @@ def _json_there(ssh: Ssh, words: list[str]) -> Any:
 
 def bill_text(host: RemoteHost) -> list[str]:
     """What stopping, powering off and destroying do to the bill at this provider."""
-    entry: PriceEntry | None = next((one for one in list_prices() if one.name == host.price), None)
+    entry: PriceEntry | None = next(
+        (price for price in list_prices() if price.name == host.price), None
+    )
     if entry is None or not (entry.stop or entry.destroy):
         return ["what ends the bill is not known for this provider: look it up there"]
-    words = [f"{entry.provider}: {entry.stop}"] if entry.stop else []
-    said = {
+    lines = [f"{entry.provider}: {entry.stop}"] if entry.stop else []
+    effects = {
         "billed": "powering it off from inside ends no bill",
         "partly": "powering it off ends a part of the bill",
         "ends": "powering it off ends the bill",
     }
-    words += [f"{entry.provider}: {said[entry.shutdown]}"] if entry.shutdown in said else []
-    return words + ([f"{entry.provider}: {entry.destroy}"] if entry.destroy else [])
+    lines += [f"{entry.provider}: {effects[entry.shutdown]}"] if entry.shutdown in effects else []
+    return lines + ([f"{entry.provider}: {entry.destroy}"] if entry.destroy else [])
 
 
 def _run_end(command: str, host: RemoteHost, yes: bool) -> bool:

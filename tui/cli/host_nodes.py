@@ -55,15 +55,15 @@ def launch_on_hosts(arguments: argparse.Namespace) -> int:
             lines[-1].begin()
         address = _meet(machines, lines, port, arguments.master_addr)
         say(f"{names[0]} is reached at {address}:{port} by all, and reaches all")
-        words = _words_there(arguments.words_there)
-        told = []
+        command = _words_there(arguments.words_there)
+        commands = []
         for rank, ssh in enumerate(machines):
             place = ["--nodes", str(len(machines)), "--node-rank", str(rank)]
             place += ["--master-addr", address, "--master-port", str(port), "--name", name]
             place += pushed_overrides(registry, ssh.host, arguments.preset, arguments.overrides)
-            told.append([*words[1:], *place])
-        _check_plans(machines, lines, told)
-        nodes = _launch_all(machines, lines, told)
+            commands.append([*command[1:], *place])
+        _check_plans(machines, lines, commands)
+        nodes = _launch_all(machines, lines, commands)
     group = NodeGroup(name, arguments.preset, time.time(), address, port, nodes)
     save_group(state, group)
     start_watcher(state, group)
@@ -95,11 +95,11 @@ def _meet(
 
 def _compare(machines: Sequence[Ssh], hellos: Sequence[dict[str, Any]]) -> None:
     for key, what in (("version", "the panel"), ("installed", "the panel's source")):
-        found = {str(one.get(key)) for one in hellos}
+        found = {str(hello.get(key)) for hello in hellos}
         if len(found) > 1:
             each = ", ".join(
-                f"{ssh.host.name} {one.get(key) or 'unknown'}"
-                for ssh, one in zip(machines, hellos, strict=True)
+                f"{ssh.host.name} {hello.get(key) or 'unknown'}"
+                for ssh, hello in zip(machines, hellos, strict=True)
             )
             raise DeniedError(f"{what} differs: {each}", "fresnel-tui host setup on each of them")
 
@@ -114,11 +114,11 @@ def _reach(
 ) -> str:
     """An address of `target` that all others reach at the port."""
     target_line.send({"do": "listen", "id": 7, "port": port})
-    told = next(
+    addresses = next(
         message for message in target_line.answers(7) if "listening" in message.fields
     ).fields["listening"]
     try:
-        candidates = [wanted] if wanted else list(told)
+        candidates = [wanted] if wanted else list(addresses)
         for other, line in zip(others, lines, strict=True):
             found = line.ask({"do": "reach", "addresses": candidates, "port": port})
             if found["reached"] is None:
@@ -150,12 +150,12 @@ def _words_there(words: Sequence[str]) -> list[str]:
 
 
 def _check_plans(
-    machines: Sequence[Ssh], lines: Sequence[AgentConnection], told: Sequence[list[str]]
+    machines: Sequence[Ssh], lines: Sequence[AgentConnection], commands: Sequence[list[str]]
 ) -> None:
     """Refuse before anything starts where one machine would; compare what would run."""
     versions: dict[str, str] = {}
-    for ssh, line, words in zip(machines, lines, told, strict=True):
-        done = said_over(line, ssh, ["plan", "--json", *words], keep=False)
+    for ssh, line, command in zip(machines, lines, commands, strict=True):
+        done = said_over(line, ssh, ["plan", "--json", *command], keep=False)
         try:
             plan = json.loads(done.output)
         except ValueError:
@@ -173,14 +173,14 @@ def _check_plans(
 
 
 def _launch_all(
-    machines: Sequence[Ssh], lines: Sequence[AgentConnection], told: Sequence[list[str]]
+    machines: Sequence[Ssh], lines: Sequence[AgentConnection], commands: Sequence[list[str]]
 ) -> tuple[NodeRun, ...]:
     """Start every node, or none: when one is refused, those started before it are killed."""
     started: list[NodeRun] = []
-    for ssh, line, words in zip(machines, lines, told, strict=True):
+    for ssh, line, command in zip(machines, lines, commands, strict=True):
         problem, run = "", ""
         try:
-            done = launched_there(line, ssh, ["launch", *words, "--no-queue"])
+            done = launched_there(line, ssh, ["launch", *command, "--no-queue"])
             run = done.output.decode().strip()
             problem = done.errors.decode("utf-8", "replace").strip() if done.exit_code else ""
         except FresnelError as error:
@@ -204,7 +204,8 @@ def run_nodes(arguments: argparse.Namespace) -> int:
             print_json([_json(group) for group in groups])
         elif groups:
             rows = [
-                (one.name, one.preset, ", ".join(node.host for node in one.nodes)) for one in groups
+                (group.name, group.preset, ", ".join(node.host for node in group.nodes))
+                for group in groups
             ]
             print_table(("launch", "preset", "machines"), rows)
         else:
@@ -236,19 +237,19 @@ def _look(registry: RemoteRegistry, group: NodeGroup) -> list[dict[str, Any] | N
     return found
 
 
-def _show(group: NodeGroup, looks: list[dict[str, Any] | None], as_json: bool) -> None:
+def _show(group: NodeGroup, statuses: list[dict[str, Any] | None], as_json: bool) -> None:
     if as_json:
-        print_json({**_json(group), "runs": looks})
+        print_json({**_json(group), "runs": statuses})
         return
     rows = [
         (
             str(rank),
             node.host,
             node.run,
-            look["state"] if look else "not reached",
-            (look.get("reason") or DASH) if look else DASH,
+            status["state"] if status else "not reached",
+            (status.get("reason") or DASH) if status else DASH,
         )
-        for rank, (node, look) in enumerate(zip(group.nodes, looks, strict=True))
+        for rank, (node, status) in enumerate(zip(group.nodes, statuses, strict=True))
     ]
     print_table(("node", "machine", "run", "state", "reason"), rows)
 
@@ -269,15 +270,15 @@ def _stop(state: StateDirectory, group: NodeGroup, force: bool) -> None:
 
 def _wait(state: StateDirectory, group: NodeGroup, as_json: bool) -> int:
     """Until all have ended; when one fails, the others are stopped, and it is named."""
-    said, looks = "", itertools.count()
+    shown, turns = "", itertools.count()
     while True:
         group = find_group(state, group.name)
-        if group.cause != said:
-            said = group.cause
-            say(said)
+        if group.cause != shown:
+            shown = group.cause
+            say(shown)
         if group.ended:
             break
-        if next(looks) % _SEEN_TO_EVERY == 0:
+        if next(turns) % _SEEN_TO_EVERY == 0:
             start_watcher(state, group)
         time.sleep(_LOOK_S)
     _show(group, _look(RemoteRegistry(state), group), as_json)

@@ -49,7 +49,7 @@ def run_there(arguments: argparse.Namespace) -> int:
     return _patiently(ssh, mine, arguments.command_name)
 
 
-def _patiently(ssh: Ssh, words: list[str], name: str) -> int:
+def _patiently(ssh: Ssh, command: list[str], name: str) -> int:
     """Run a command, and again after a broken connection where that repeats nothing.
 
     A command that only reads, and has printed nothing yet, is sent again; so is a launch, whose
@@ -60,7 +60,7 @@ def _patiently(ssh: Ssh, words: list[str], name: str) -> int:
     request = (os.environ.get(REQUEST) or new_request_name()) if launches else ""
     sent = False
     for turn, pause in enumerate((*tries, None)):
-        printed = _Printed(whole=launches and "--follow" not in words)
+        printed = _Printed(whole=launches and "--follow" not in command)
         try:
             with AgentConnection(ssh) as connection:
                 connection.begin()
@@ -69,7 +69,7 @@ def _patiently(ssh: Ssh, words: list[str], name: str) -> int:
                     {
                         "do": "command",
                         "id": 1,
-                        "words": words,
+                        "words": command,
                         "folder": ssh.host.folder,
                         "keep": name not in READING,
                         "environment": environment,
@@ -159,11 +159,11 @@ class DoneThere(NamedTuple):
     errors: bytes
 
 
-def output_there(ssh: Ssh, words: Sequence[str], keep: bool = True) -> DoneThere:
+def output_there(ssh: Ssh, command: Sequence[str], keep: bool = True) -> DoneThere:
     """Run one command on a machine and take down what it says; RemoteTrouble when that fails."""
     with AgentConnection(ssh) as connection:
         connection.begin()
-        return said_over(connection, ssh, words, keep)
+        return said_over(connection, ssh, command, keep)
 
 
 _numbers = itertools.count(1000)
@@ -172,18 +172,18 @@ _numbers = itertools.count(1000)
 def said_over(
     connection: AgentConnection,
     ssh: Ssh,
-    words: Sequence[str],
+    command: Sequence[str],
     keep: bool = True,
     request: str = "",
 ) -> DoneThere:
     """The same over a connection that is there already; `request` names a launch."""
     parts: dict[int, bytes] = {1: b"", 2: b""}
     number = next(_numbers)
-    asked = {"do": "command", "id": number, "words": list(words), "keep": keep}
+    request_fields = {"do": "command", "id": number, "words": list(command), "keep": keep}
     if request:
-        asked["environment"] = {REQUEST: request}
+        request_fields["environment"] = {REQUEST: request}
     try:
-        connection.send({**asked, "folder": ssh.host.folder})
+        connection.send({**request_fields, "folder": ssh.host.folder})
         for message in connection.answers(number):
             if "exit" in message.fields:
                 return DoneThere(int(message.fields["exit"]), parts[1], parts[2])
@@ -193,11 +193,11 @@ def said_over(
     raise RemoteTrouble(Trouble.NOT_REACHED, f"{ssh.host.name}: no answer", "ask again")
 
 
-def launched_there(connection: AgentConnection, ssh: Ssh, words: Sequence[str]) -> DoneThere:
+def launched_there(connection: AgentConnection, ssh: Ssh, command: Sequence[str]) -> DoneThere:
     """Launch over a connection, and over others when it breaks; nothing starts twice."""
     request = new_request_name()
     try:
-        return said_over(connection, ssh, words, request=request)
+        return said_over(connection, ssh, command, request=request)
     except RemoteTrouble as error:
         problem = error
     for pause in _LAUNCH_TRIES_S:
@@ -205,7 +205,7 @@ def launched_there(connection: AgentConnection, ssh: Ssh, words: Sequence[str]) 
         try:
             with AgentConnection(ssh) as another:
                 another.begin()
-                return said_over(another, ssh, words, request=request)
+                return said_over(another, ssh, command, request=request)
         except RemoteTrouble as error:
             problem = error
     raise problem
@@ -217,11 +217,11 @@ def _shown_as() -> dict[str, str]:
     return {"COLUMNS": columns} if columns else {}
 
 
-def _with_terminal(ssh: Ssh, words: list[str]) -> int:
+def _with_terminal(ssh: Ssh, command: list[str]) -> int:
     """Become ssh with a terminal: for joining one, and for a shell."""
     host: RemoteHost = ssh.host
     try:
-        line = " ".join(["exec", quoted(host.command), *(quoted(word) for word in words)])
+        line = " ".join(["exec", quoted(host.command), *(quoted(word) for word in command)])
     except ValueError as error:
         raise WrongInput(str(error)) from None
     say(f"on {host.name}; what ends it there ends it here")

@@ -22,7 +22,7 @@ def set_up(arguments: argparse.Namespace) -> int:
     say(f"looking at {ssh.host.name}…")
     wanted = arguments.python or ssh.host.python
     found = look_at(ssh, wanted)
-    if not arguments.python and all(one.path != wanted for one in found.pythons):
+    if not arguments.python and all(candidate.path != wanted for candidate in found.pythons):
         wanted = ""  # the one chosen before is gone
     python = choose_python(found, wanted)
     if found.free_bytes is not None and found.free_bytes < _MUCH_BYTES:
@@ -32,7 +32,7 @@ def set_up(arguments: argparse.Namespace) -> int:
     )
     registry.save(host)
     ssh = Ssh(registry, host)
-    told = {
+    facts = {
         "machine": f"{found.user}@{host.address.rpartition('@')[2]}, {found.system}",
         "panel": host.command,
         "python": f"{used.path} ({'.'.join(map(str, used.version))})",
@@ -43,9 +43,9 @@ def set_up(arguments: argparse.Namespace) -> int:
         "session": _session(ssh, arguments.budget),
     }
     if arguments.json:
-        print_json({**told, "gpus_seen_by_torch": used.gpus, "torch": used.torch or None})
+        print_json({**facts, "gpus_seen_by_torch": used.gpus, "torch": used.torch or None})
         return ExitCode.DONE
-    print_pairs([(name.replace("_", " "), words) for name, words in told.items()])
+    print_pairs([(name.replace("_", " "), words) for name, words in facts.items()])
     say(
         f"next: fresnel-tui push PRESET --host {host.name}, then fresnel-tui launch PRESET --host "
         f"{host.name}\na guard there ends what is forgotten: fresnel-tui guard set --max-age 8h "
@@ -66,8 +66,8 @@ def gpus_text(found: FoundMachine, used: FoundPython) -> str:
         seen = f"⚠ {seen}"
         if not used.torch:
             seen += "; choose an image with PyTorch, --python one that has it, or --train"
-    there = f"{found.gpus} {found.vendor.upper()}" if found.gpus else "none"
-    return f"{there}; {seen}"
+    present = f"{found.gpus} {found.vendor.upper()}" if found.gpus else "none"
+    return f"{present}; {seen}"
 
 
 def _logout_text(lingers: bool | None, host: str) -> str:
@@ -86,9 +86,9 @@ def _session(ssh: Ssh, budget: str | None) -> str:
         return "goes on"
     if not ssh.host.price:
         return f"{DASH} (no --price was given at `host add`)"
-    words = ["session", "start", "--price", ssh.host.price, "--since", "boot"]
-    words += ["--budget", budget] if budget else []
-    done = output_there(ssh, words)
+    command = ["session", "start", "--price", ssh.host.price, "--since", "boot"]
+    command += ["--budget", budget] if budget else []
+    done = output_there(ssh, command)
     if done.exit_code != ExitCode.DONE:
         raise FresnelError(f"the session could not be started: {done.errors.decode().strip()}")
     return f"{ssh.host.price}, since its boot{f', budget ${budget}' if budget else ''}"

@@ -94,15 +94,15 @@ def _print_lines(state: StateDirectory, run: Run, start: int, follow: bool) -> i
             print_json({"run": run.id, "path": str(path), "lines": [*lines.new(), *lines.rest()]})
             return ExitCode.DONE
 
-        def tell(texts: Iterable[str]) -> None:
+        def emit(texts: Iterable[str]) -> None:
             for text in texts:
                 print(json.dumps({"run": run.id, "text": text}), flush=True)
 
-        tell(lines.new())
+        emit(lines.new())
         if run.is_live:
             tend(state)
-            wait_until_ended(state, run.id, lambda: tell(lines.new()))
-        tell([*lines.new(), *lines.rest()])
+            wait_until_ended(state, run.id, lambda: emit(lines.new()))
+        emit([*lines.new(), *lines.rest()])
     return ExitCode.DONE
 
 

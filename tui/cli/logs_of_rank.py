@@ -28,10 +28,12 @@ def list_ranks(state: StateDirectory, run: Run, arguments: argparse.Namespace) -
     first = verdict.rank if verdict is not None else None
     ranks = rank_overview(state.run(run.id), run.is_live, first)
     if arguments.json:
-        print_json([{name: getattr(one, name) for name in one.__struct_fields__} for one in ranks])
+        print_json(
+            [{name: getattr(entry, name) for name in entry.__struct_fields__} for entry in ranks]
+        )
     elif ranks:
         headings = ("rank", "pid", "now", "last line", "", "remark")
-        print_table(headings, [_row(one) for one in ranks])
+        print_table(headings, [_row(entry) for entry in ranks])
     else:
         say(f"{run.id} has no ranks: no process and no line of it names one")
     return ExitCode.DONE
@@ -45,27 +47,27 @@ def print_rank(state: StateDirectory, run: Run, arguments: argparse.Namespace) -
     else:
         paths = log_of_rank(directory.path, rank)
         if not paths:
-            known = ", ".join(str(one.rank) for one in rank_overview(directory, run.is_live))
+            known = ", ".join(str(entry.rank) for entry in rank_overview(directory, run.is_live))
             raise NotFound(
                 f"nothing of rank {rank} can be told in `{run.id}`",
                 f"it has rank {known}" if known else "no line of its output names a rank",
             )
         sources = [_RankOutput(directory, rank, arguments.lines, path) for path in paths]
 
-    tell = _Telling(run.id, rank, arguments.json, arguments.follow)
+    printer = _Telling(run.id, rank, arguments.json, arguments.follow)
 
     def copy() -> None:
         for source in sources:
             for block in source.new():
-                tell.take(block)
+                printer.take(block)
 
     copy()
     if arguments.follow and run.is_live:
         wait_until_ended(state, run.id, copy)
         copy()
     for source in sources:
-        tell.take(source.rest())
-    tell.end(", ".join(str(source.path) for source in sources))
+        printer.take(source.rest())
+    printer.end(", ".join(str(source.path) for source in sources))
     return ExitCode.DONE
 
 
@@ -147,7 +149,7 @@ class _RankOutput:
         return self._lines.flush() if self._lines is not None else b""
 
 
-def _row(one: RankOverview) -> tuple[str, ...]:
-    age = DASH if one.line_age_s is None else f"{duration(one.line_age_s)} ago"
-    line = safe_cell(one.last_line[:60])
-    return (str(one.rank), str(one.pid or DASH), one.state or DASH, age, line, one.remark)
+def _row(entry: RankOverview) -> tuple[str, ...]:
+    age = DASH if entry.line_age_s is None else f"{duration(entry.line_age_s)} ago"
+    line = safe_cell(entry.last_line[:60])
+    return (str(entry.rank), str(entry.pid or DASH), entry.state or DASH, age, line, entry.remark)

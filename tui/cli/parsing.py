@@ -30,7 +30,7 @@ class CommandParser(argparse.ArgumentParser):
             name
             for action in self._actions
             if isinstance(action, argparse._SubParsersAction)
-            for name in set(action.choices) - {one.dest for one in action._choices_actions}
+            for name in set(action.choices) - {choice.dest for choice in action._choices_actions}
         }
 
     def _nearest(self, message: str) -> str:
@@ -52,4 +52,4 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches  # only mistakes need it
 
     near = get_close_matches(word, list(known), 2, 0.6)
-    return f"did you mean {' or '.join(f'`{one}`' for one in near)}?" if near else ""
+    return f"did you mean {' or '.join(f'`{name}`' for name in near)}?" if near else ""

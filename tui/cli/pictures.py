@@ -19,9 +19,9 @@ def run_pictures(arguments: argparse.Namespace) -> int:
     run = find_run(StateDirectory(), arguments.run)
     pictures = find_pictures(run)
     if arguments.json:
-        print_json({"run": run.id, "pictures": [_to_json(one) for one in pictures]})
+        print_json({"run": run.id, "pictures": [_to_json(picture) for picture in pictures]})
     elif pictures:
-        print_table(_HEADINGS, [_row(one) for one in pictures])
+        print_table(_HEADINGS, [_row(picture) for picture in pictures])
     else:
         say(f"no PNG or JPEG file of {run.name or run.id} was found")
     return ExitCode.DONE

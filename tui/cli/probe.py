@@ -71,18 +71,18 @@ def _row(step: ProbeStep, result: ProbeResult) -> tuple[str, str, str, str]:
 
 def _words(spec: RunSpec, result: ProbeResult) -> str:
     rate = rate_for(spec, result)
-    words = f"{result.parameter}={result.batch}"
+    text = f"{result.parameter}={result.batch}"
     if rate is not None and spec.scaling is not None:
-        words += f", {spec.scaling.learning_rate} {rate:g} by the {spec.scaling.rule} rule"
-    return words
+        text += f", {spec.scaling.learning_rate} {rate:g} by the {spec.scaling.rule} rule"
+    return text
 
 
 def _settings(spec: RunSpec, result: ProbeResult) -> str:
     rate = rate_for(spec, result)
-    words = f"--set {result.parameter}={result.batch}"
+    text = f"--set {result.parameter}={result.batch}"
     if rate is not None and spec.scaling is not None and spec.scaling.rule != "program":
-        words += f" --set {spec.scaling.learning_rate}={rate:g}"
-    return words
+        text += f" --set {spec.scaling.learning_rate}={rate:g}"
+    return text
 
 
 def _to_json(spec: RunSpec, result: ProbeResult) -> dict[str, Any]:

@@ -27,8 +27,8 @@ def run_push(arguments: argparse.Namespace) -> int:
             f"{host.name} is not set up", f"`fresnel-tui host setup {host.name}` does it"
         )
     plan = plan_push(arguments.preset, arguments.overrides, host, arguments.also)
-    for words in plan.missing:
-        say(f"⚠ {words}: nothing is sent for it")
+    for problem in plan.missing:
+        say(f"⚠ {problem}: nothing is sent for it")
     if host.installed and host.installed != source_digest():
         say(f"⚠ the panel on {host.name} is another one: host setup {host.name} renews it")
     copier = make_copier(Ssh(registry, host), say)
@@ -48,11 +48,11 @@ def run_push(arguments: argparse.Namespace) -> int:
                 "what": item.what,
                 "local": str(item.local),
                 "remote": item.remote,
-                "files": one.files,
-                "bytes": one.bytes,
-                "bytes_in_all": one.all_bytes,
+                "files": copied.files,
+                "bytes": copied.bytes,
+                "bytes_in_all": copied.all_bytes,
             }
-            for item, one in zip(plan.items, counted, strict=True)
+            for item, copied in zip(plan.items, counted, strict=True)
         ]
         print_json({"sent": not arguments.dry_run, "items": values, "missing": list(plan.missing)})
     elif arguments.dry_run:
@@ -63,7 +63,7 @@ def run_push(arguments: argparse.Namespace) -> int:
 
 
 def _given(overrides: list[str]) -> dict[str, str]:
-    pairs = (one.partition("=") for one in overrides)
+    pairs = (override.partition("=") for override in overrides)
     return {key.removeprefix("parameters."): value for key, _, value in pairs}
 
 
@@ -73,13 +73,16 @@ def _excludes(item: PushItem, arguments: argparse.Namespace) -> list[str]:
 
 def _show(items: tuple[PushItem, ...], counted: list[Copied]) -> None:
     rows = [
-        (item.what, str(item.local), item.remote, f"{one.files:,}", size(one.bytes))
-        for item, one in zip(items, counted, strict=True)
+        (item.what, str(item.local), item.remote, f"{copied.files:,}", size(copied.bytes))
+        for item, copied in zip(items, counted, strict=True)
     ]
     if rows:
         print_table(("what", "from here", "to there", "files", "to send"), rows)
-    total, there = sum(one.bytes for one in counted), sum(one.all_bytes for one in counted)
-    say(f"to send: {size(total)} of {size(there)}" if rows else "nothing is needed there")
+    total, whole = (
+        sum(copied.bytes for copied in counted),
+        sum(copied.all_bytes for copied in counted),
+    )
+    say(f"to send: {size(total)} of {size(whole)}" if rows else "nothing is needed there")
 
 
 def _send_all(
@@ -88,11 +91,11 @@ def _send_all(
     counted: list[Copied],
     arguments: argparse.Namespace,
 ) -> None:
-    for i, (item, one) in enumerate(zip(items, counted, strict=True), 1):
-        if not one.files:
+    for i, (item, copied) in enumerate(zip(items, counted, strict=True), 1):
+        if not copied.files:
             continue
         began = time.monotonic()
-        say(f"{i}/{len(items)} {item.what}: {one.files:,} files, {size(one.bytes)}…")
+        say(f"{i}/{len(items)} {item.what}: {copied.files:,} files, {size(copied.bytes)}…")
         with progress_line(copier, item.what):
             done = copier.send(item.local, item.remote, _excludes(item, arguments))
         seconds = max(time.monotonic() - began, 0.001)

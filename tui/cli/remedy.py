@@ -49,34 +49,34 @@ def run_remedy(arguments: argparse.Namespace) -> int:
         return run_exit_code(started) if arguments.wait else ExitCode.DONE
     proposals = propose(case, list(FUNCTIONS) if arguments.all else ())
     if arguments.all:
-        proposals = [one for one in proposals if not one.obstacle]
+        proposals = [proposal for proposal in proposals if not proposal.obstacle]
     if arguments.json:
         diagnosis = None if verdict is None else verdict_json(verdict)
-        remedies = [_to_json(one) for one in proposals]
+        remedies = [_to_json(proposal) for proposal in proposals]
         print_json({"run": run.id, "diagnosis": diagnosis, "remedies": remedies})
         return ExitCode.DONE
-    for name, words in diagnosis_pairs(verdict):
+    for name, text in diagnosis_pairs(verdict):
         if name != "remedies":  # they follow, each with its diff
-            print(f"{name}: {words}")
-    for one in proposals:
-        _print(one)
+            print(f"{name}: {text}")
+    for proposal in proposals:
+        _print(proposal)
     if not proposals:
         say("no remedy is known for this; --all shows what could be tried")
-    elif any(not one.obstacle for one in proposals):
+    elif any(not proposal.obstacle for proposal in proposals):
         say(f"\nfresnel-tui remedy {run.id} --apply NAME launches it; several go together")
     return ExitCode.DONE
 
 
-def _print(one: Proposal) -> None:
-    print(f"\n{one.name}: {one.words}")
-    if one.obstacle:
-        print(f"    not possible: {one.obstacle}")
-    for line in one.diff:
+def _print(proposal: Proposal) -> None:
+    print(f"\n{proposal.name}: {proposal.words}")
+    if proposal.obstacle:
+        print(f"    not possible: {proposal.obstacle}")
+    for line in proposal.diff:
         print(f"    {line}")
-    if one.waits:
-        print(f"    would wait: {one.waits}")
+    if proposal.waits:
+        print(f"    would wait: {proposal.waits}")
 
 
-def _to_json(one: Proposal) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.to_builtins(one)
-    return {**found, "possible": not one.obstacle}
+def _to_json(proposal: Proposal) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(proposal)
+    return {**found, "possible": not proposal.obstacle}

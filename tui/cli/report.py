@@ -38,7 +38,7 @@ def run_report(arguments: argparse.Namespace) -> int:
         print_json(
             {
                 "path": str(path.absolute()),
-                "runs": [one.run.id for one in facts],
+                "runs": [fact.run.id for fact in facts],
                 "charts": len(report.charts) + len(report.devices),
                 "pictures": pictures,
                 "bytes": len(content),
@@ -58,7 +58,7 @@ def _title(names: list[str], facts: list[RunFacts]) -> str:
         return facts[0].run.name or facts[0].run.id
     plan = facts[0].run.plan
     group = plan.spec.group if plan else ""
-    if group and all(one.run.plan and one.run.plan.spec.group == group for one in facts):
+    if group and all(fact.run.plan and fact.run.plan.spec.group == group for fact in facts):
         return group
     return " and ".join(names) if len(names) < 4 else f"{len(facts)} runs"
 

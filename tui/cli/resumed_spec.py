@@ -42,8 +42,8 @@ def resumed_spec(arguments: argparse.Namespace, request: GpuRequest | None) -> R
         say(f"resumes from {path.resolve()}")
         return resumed(spec, path.resolve())
     found = resume_run(state, find_run(state, arguments.resume), spec)
-    said = resumed_text(found.parent, found.checkpoint)
-    say(f"resumes {found.parent.id}: {said}")
+    text = resumed_text(found.parent, found.checkpoint)
+    say(f"resumes {found.parent.id}: {text}")
     if spec is not None:
         return found.spec
     changed = varied(found.spec, arguments.overrides, arguments.name)

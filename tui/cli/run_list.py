@@ -106,8 +106,8 @@ def _chosen(
     from tui.views.runs.run_query import checked_query
     from tui.views.runs.run_sort import parse_sort, sort_rows
 
-    words = [*arguments.find, *(_term(arguments, name) for name in _TEXTS)]
-    query = checked_query(" ".join(word for word in words if word), time.time())
+    terms = [*arguments.find, *(_term(arguments, name) for name in _TEXTS)]
+    query = checked_query(" ".join(word for word in terms if word), time.time())
     keys = parse_sort(arguments.sort) if arguments.sort else ()
     live = live_run_ids(state)
     index = EndedIndex(state)
@@ -158,14 +158,14 @@ def _columns(arguments: argparse.Namespace) -> list[str] | None:
 
 
 def _print(rows: list[RunRow], columns: list[str] | None, metric: str | None) -> None:
-    look = Look(time.time(), metric)
+    context = Look(time.time(), metric)
     if columns is None:
         columns = [*_BY_DEFAULT]
         columns += ["cost"] if any(row.cost is not None for row in rows) else []
         columns += ["tags"] if any(row.tags for row in rows) else []
         columns.append("reason")
     headings = [_heading(key, rows, metric) for key in columns]
-    print_table(headings, [[table_text(row, key, look) for key in columns] for row in rows])
+    print_table(headings, [[table_text(row, key, context) for key in columns] for row in rows])
 
 
 def _heading(key: str, rows: list[RunRow], metric: str | None) -> str:

@@ -57,9 +57,9 @@ def run_serve(arguments: argparse.Namespace) -> int:
     if local:
         say(f"From another machine: {_tunnel(port)}\nand then open the same address there.")
     say("Ctrl+C ends the panel; runs go on.")
-    words = [*_this_program(), *(["--read-only"] if arguments.read_only else [])]
+    command = [*_this_program(), *(["--read-only"] if arguments.read_only else [])]
     _log_discreetly()
-    server = PanelServer(words, auth)
+    server = PanelServer(command, auth)
     web.run_app(server.application(), sock=listening, print=None, access_log=None)
     return ExitCode.DONE
 

@@ -44,8 +44,8 @@ def _install(arguments: argparse.Namespace) -> int:
     if not is_booted():
         say(f"systemd does not run this machine: {NAME} is there, and nothing will start it")
         return ExitCode.RUN_FAILED
-    for words in (["daemon-reload"], ["enable", NAME]):
-        _systemctl(system, words)
+    for command in (["daemon-reload"], ["enable", NAME]):
+        _systemctl(system, command)
     if not system and not lingers():
         say(
             "your systemd starts at your first login, not at boot: "
@@ -125,27 +125,27 @@ def _system(arguments: argparse.Namespace) -> bool:
     return bool(arguments.system)
 
 
-def _systemctl(system: bool, words: list[str]) -> None:
-    said = _call(system, words)
-    if said.returncode:
+def _systemctl(system: bool, arguments: list[str]) -> None:
+    done = _call(system, arguments)
+    if done.returncode:
         raise FresnelError(
-            f"systemctl {' '.join(words)}: {said.stderr.strip() or said.returncode}",
+            f"systemctl {' '.join(arguments)}: {done.stderr.strip() or done.returncode}",
             "the unit is written; enable it by hand, or see journalctl",
         )
 
 
-def _ask(system: bool, words: list[str]) -> str:
+def _ask(system: bool, arguments: list[str]) -> str:
     try:
-        return _call(system, words).stdout.strip() or "unknown"
+        return _call(system, arguments).stdout.strip() or "unknown"
     except FresnelError:
         return "unknown"
 
 
-def _call(system: bool, words: list[str]) -> "subprocess.CompletedProcess[str]":
+def _call(system: bool, arguments: list[str]) -> "subprocess.CompletedProcess[str]":
     tool = shutil.which("systemctl")
     if tool is None:
         raise FresnelError("there is no systemctl here", "this machine does not run systemd")
-    command = [tool, *([] if system else ["--user"]), *words]
+    command = [tool, *([] if system else ["--user"]), *arguments]
     try:
         return subprocess.run(
             command, capture_output=True, text=True, timeout=_PATIENCE_S, check=False

@@ -74,13 +74,13 @@ def run_session(arguments: argparse.Namespace) -> int:
 def _ending(session: Session, meter: Meter, now: Moment) -> str:
     """What the session that was just ended came to."""
     idle = "" if meter.idle is None else f", {dollars(meter.idle)} of it idle"
-    words = f"session ended after {duration(session.seconds(now))}: total {dollars(meter.session)}"
-    words += idle
+    text = f"session ended after {duration(session.seconds(now))}: total {dollars(meter.session)}"
+    text += idle
     if meter.budget_left is not None and session.budget is not None:
         over = meter.budget_left < 0
         rest = f"{dollars(abs(meter.budget_left))} {'over' if over else 'under'}"
-        words += f"; {rest} its budget of {dollars(Decimal(session.budget))}"
-    return words
+        text += f"; {rest} its budget of {dollars(Decimal(session.budget))}"
+    return text
 
 
 def _start(state: StateDirectory, arguments: argparse.Namespace) -> Session:

@@ -55,22 +55,22 @@ def _maker(arguments: argparse.Namespace) -> tuple[SpecsMaker, Several]:
         spec = relaunch_spec(state, find_run(state, arguments.again))
         if arguments.command_words is not None:
             spec = with_flags(spec, arguments.command_words)
-        kinds = {one.name: one for one in spec.parameters}
+        kinds = {parameter.name: parameter for parameter in spec.parameters}
         return (
             lambda overrides, name: [varied(spec, overrides, name)],
             lambda key: takes_several(kinds[key]) if key in kinds else key not in CHANGEABLE,
         )
     if arguments.command_words is not None:
-        words = arguments.command_words
+        command = arguments.command_words
 
         def make(overrides: list[str], name: str) -> list[RunSpec]:
-            filled, others = fill_placeholders(words, overrides)
+            filled, others = fill_placeholders(command, overrides)
             return [command_spec(filled, others, name)]
 
-        return make, lambda key: any(f"{{{key}}}" in word for word in words)
+        return make, lambda key: any(f"{{{key}}}" in word for word in command)
     preset = arguments.preset
     known = resolve_runs(preset) if arguments.overrides else []
-    kinds = {one.name: one for spec in known[:1] for one in spec.parameters}
+    kinds = {parameter.name: parameter for spec in known[:1] for parameter in spec.parameters}
     return (
         lambda overrides, name: resolve_runs(preset, overrides, name),
         lambda key: len(known) == 1 and key in kinds and takes_several(kinds[key]),
@@ -117,14 +117,14 @@ def _apply_flags(spec: RunSpec, arguments: argparse.Namespace) -> RunSpec:
 
 def _on_nodes(spec: RunSpec, arguments: argparse.Namespace) -> RunSpec:
     """The spec for one of several machines, where the flags say so."""
-    told = (arguments.nodes, arguments.node_rank, arguments.master_addr)
-    if all(one is None for one in told):
+    given = (arguments.nodes, arguments.node_rank, arguments.master_addr)
+    if all(value is None for value in given):
         return spec
-    if any(one is None for one in told) or arguments.nodes < 2:
+    if any(value is None for value in given) or arguments.nodes < 2:
         raise WrongInput(
             "several machines: --nodes 2 --node-rank 0 --master-addr ADDRESS, on each its own rank"
         )
-    place = NodePlace(*told, arguments.master_port)
+    place = NodePlace(*given, arguments.master_port)
     return place_on_nodes(spec, place)
 
 

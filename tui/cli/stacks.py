@@ -35,14 +35,16 @@ def run_stacks(arguments: argparse.Namespace) -> int:
 
 
 def _print(dump: StackDump, brief: bool) -> None:
-    rows = [(one.label, str(one.pid), one.how or "kernel only", one.words) for one in dump.ranks]
+    rows = [
+        (rank.label, str(rank.pid), rank.how or "kernel only", rank.words) for rank in dump.ranks
+    ]
     print_table(("rank", "pid", "by", "where"), rows)
     if dump.verdict:
         print(f"\n{dump.verdict}")
     if not brief:
-        for one in dump.ranks:
-            print(f"\n── {stack_text(dump, one).rstrip()}")
-    problems = dict.fromkeys(one.problem for one in dump.ranks if one.problem)
+        for rank in dump.ranks:
+            print(f"\n── {stack_text(dump, rank).rstrip()}")
+    problems = dict.fromkeys(rank.problem for rank in dump.ranks if rank.problem)
     for problem in problems:
         say(f"no Python stacks: {problem}")
     if problems and find_py_spy() is None:

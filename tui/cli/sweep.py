@@ -24,7 +24,7 @@ def swept(arguments: argparse.Namespace, make: SpecsMaker, several: Several) -> 
             )
         return specs[0]
 
-    wish = SweepWish(
+    request = SweepWish(
         arguments.samples,
         int(arguments.sample_seed),
         arguments.sampler,
@@ -33,11 +33,11 @@ def swept(arguments: argparse.Namespace, make: SpecsMaker, several: Several) -> 
         arguments.name,
     )
     open_ended = arguments.command_words is not None and arguments.again is None
-    sweep = sweep_of(wish, arguments.overrides, member, several, open_ended)
+    sweep = sweep_of(request, arguments.overrides, member, several, open_ended)
     if sweep is None:
         return make(list(arguments.overrides), arguments.name)
     group = sweep.specs[0].group
     say(f"sweep {group}: {sweep.size}; `fresnel-tui compare {group}` ranks them")
-    for words in sweep.said:
-        say(words)
+    for line in sweep.said:
+        say(line)
     return sweep.specs

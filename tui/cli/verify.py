@@ -23,25 +23,25 @@ def run_verify(arguments: argparse.Namespace) -> int:
             raise WrongInput(f"--only {group}: no such checks{nearest(group, CHECK_GROUPS)}", known)
     found = verify(StateDirectory().create(), specs, arguments.only or ())
     if arguments.json:
-        print_json({"passed": not _failed(found), "runs": [_to_json(one) for one in found]})
+        print_json({"passed": not _failed(found), "runs": [_to_json(result) for result in found]})
     else:
-        for i, one in enumerate(found):
+        for i, result in enumerate(found):
             if len(found) > 1:
-                print(f"{'' if i == 0 else chr(10)}{one.name}:")  # a group: whose they are
-            _print(one, arguments.brief)
+                print(f"{'' if i == 0 else chr(10)}{result.name}:")  # a group: whose they are
+            _print(result, arguments.brief)
         sys.stdout.flush()
         say(counts_text(*found))
     return ExitCode.RUN_FAILED if _failed(found) else ExitCode.DONE
 
 
 def _failed(found: list[Verification]) -> bool:
-    return any(one.failures for one in found)
+    return any(result.failures for result in found)
 
 
-def _print(one: Verification, brief: bool) -> None:
-    if brief and not one.failures and not one.warnings:
-        print(f"PASS  {len(one.checks)} checks")
-    for _, check in one.checks:
+def _print(result: Verification, brief: bool) -> None:
+    if brief and not result.failures and not result.warnings:
+        print(f"PASS  {len(result.checks)} checks")
+    for _, check in result.checks:
         if brief and check.verdict == "PASS":
             continue
         print(f"{check.verdict}  {check.name}: {check.words}")
@@ -49,11 +49,11 @@ def _print(one: Verification, brief: bool) -> None:
             print(f"      {check.advice}")
 
 
-def _to_json(one: Verification) -> dict[str, Any]:
+def _to_json(result: Verification) -> dict[str, Any]:
     return {
-        "preset": one.preset,
-        "name": one.name,
-        "failures": len(one.failures),
-        "warnings": len(one.warnings),
-        "checks": [{"group": group, **check._asdict()} for group, check in one.checks],
+        "preset": result.preset,
+        "name": result.name,
+        "failures": len(result.failures),
+        "warnings": len(result.warnings),
+        "checks": [{"group": group, **check._asdict()} for group, check in result.checks],
     }

@@ -62,8 +62,12 @@ class CurveStore:
         if run.id not in self._metrics:
             return []
         before = self._before.get(run.id, []) if joined else []
-        known = [(one, self._metrics[one.id]) for one in before if one.id in self._metrics]
-        line = [(one, metrics.series()) for one, metrics in known]
+        known = [
+            (ancestor, self._metrics[ancestor.id])
+            for ancestor in before
+            if ancestor.id in self._metrics
+        ]
+        line = [(ancestor, metrics.series()) for ancestor, metrics in known]
         return [*line, (run, self._metrics[run.id].series())]
 
     def higher(self, run: Run, name: str) -> bool | None:
@@ -86,5 +90,5 @@ class CurveStore:
         for run in runs:
             if run.id not in self._before:
                 self._before[run.id] = ancestors(run)
-        found = {one.id: one for run in runs for one in self._before[run.id]}
+        found = {ancestor.id: ancestor for run in runs for ancestor in self._before[run.id]}
         return list({**found, **{run.id: run for run in runs}}.values())

@@ -40,7 +40,7 @@ Ask = Callable[[Question, Sequence[str]], object]
 def answer(
     state: StateDirectory,
     question: Question,
-    words: Sequence[str],
+    subjects: Sequence[str],
     known: Sequence[RunView] = (),
     leases: Mapping[str, list[Lease]] | None = None,
 ) -> msgspec.Struct:
@@ -48,13 +48,15 @@ def answer(
 
     Raises NotFound for a run that is gone, OSError for files that cannot be read or written.
     """
-    run = find_run(state, words[0])
+    run = find_run(state, subjects[0])
     if question is Question.VIEW:
         return _view(run, known, thorough=False)
     if question is Question.DETAILS:
         from tui.views.runs.run_details import read_details
 
-        live = known or [view_run(one, brief=True) for one in list_runs(state, 0) if one.is_live]
+        live = known or [
+            view_run(other, brief=True) for other in list_runs(state, 0) if other.is_live
+        ]
         held = held_leases(state) if leases is None else leases
         return read_details(_view(run, known, thorough=True), state, live, held)
     if question is Question.REMEDIES:
@@ -68,13 +70,13 @@ def answer(
     if question is Question.COMPARISON:
         from tui.views.runs.run_facts import compared_facts
 
-        return compared_facts(state, [read_run(state, word) for word in words])
+        return compared_facts(state, [read_run(state, word) for word in subjects])
     from tui.views.metrics import picture_file
 
     if question is Question.PICTURES:
         return picture_file.found_pictures(run)
     if question is Question.IMAGE:
-        return picture_file.read_image(run, Path(words[1]), MOST_IMAGE_BYTES)
+        return picture_file.read_image(run, Path(subjects[1]), MOST_IMAGE_BYTES)
     return assert_never(question)
 
 

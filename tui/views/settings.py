@@ -10,10 +10,10 @@ _OVERRIDE = re.compile(r"\+{0,2}[A-Za-z_][\w./-]*=")
 _SHORT = re.compile(r"-[A-Za-z]")
 
 
-def settings_of(run: Run, told: Mapping[str, object]) -> dict[str, str]:
+def settings_of(run: Run, stated: Mapping[str, object]) -> dict[str, str]:
     """What the program told of its settings; else the words it was started with."""
-    if told:
-        return {name: as_text(value) for name, value in sorted(told.items())}
+    if stated:
+        return {name: as_text(value) for name, value in sorted(stated.items())}
     return argv_settings(run.plan.argv if run.plan else ())
 
 
@@ -59,13 +59,13 @@ def as_text(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def same(one: str | None, other: str | None) -> bool:
+def same(first: str | None, other: str | None) -> bool:
     """Whether two spellings are the same value: `3e-4` is `0.0003`."""
-    if one == other:
+    if first == other:
         return True
-    if one is None or other is None or not (_is_number(one) and _is_number(other)):
+    if first is None or other is None or not (_is_number(first) and _is_number(other)):
         return False
-    return float(one) == float(other)
+    return float(first) == float(other)
 
 
 def _is_number(word: str) -> bool:

@@ -18,8 +18,8 @@ def host(parser: CommandParser) -> None:
         ("connect", "log in here, with a password or a second factor, for all that follows"),
         ("remove", "forget it and its key; over there nothing is touched"),
     ):
-        one = actions.add(name, summary, [f"host {name} amd"])
-        one.add_argument("name", metavar="HOST", help=_NAME)
+        action = actions.add(name, summary, [f"host {name} amd"])
+        action.add_argument("name", metavar="HOST", help=_NAME)
     end = actions.add(
         "end",
         "say what ends the bill, run what destroys it, and forget it; refused while runs live or "
@@ -164,10 +164,12 @@ def nodes(parser: CommandParser) -> None:
         ("stop", "stop every node step by step, the one where they meet last"),
         ("wait", "until all have ended; when one fails, stop the others and name it"),
     ):
-        one = actions.add(name, summary, [f"nodes {name} last"])
-        one.add_argument("group", metavar="LAUNCH", help="a launch's name, its preset's, or `last`")
+        action = actions.add(name, summary, [f"nodes {name} last"])
+        action.add_argument(
+            "group", metavar="LAUNCH", help="a launch's name, its preset's, or `last`"
+        )
         if name == "stop":
-            one.add_argument("--force", action="store_true", help="SIGKILL at once")
+            action.add_argument("--force", action="store_true", help="SIGKILL at once")
     examples(
         parser,
         "launch pcdiff-8gpu --hosts a,b --scale linear",

@@ -30,5 +30,5 @@ def diagnosis_pairs(verdict: Diagnosis | NotKnown | None) -> list[tuple[str, str
 def remedy_pairs(verdict: Diagnosis | NotKnown) -> list[tuple[str, str]]:
     """Return what `fresnel-tui remedy` can do about it by itself; nothing where it knows none."""
     names = remedies_for(verdict)
-    words = f"{', '.join(names)} (fresnel-tui remedy RUN; d in the panel)"
-    return [("remedies", words)] if names else []
+    text = f"{', '.join(names)} (fresnel-tui remedy RUN; d in the panel)"
+    return [("remedies", text)] if names else []

@@ -5,8 +5,8 @@ from runners.verify.verify import Verification
 
 def counts_text(*found: Verification) -> str:
     """Return `1 failure, 2 warnings` over all that were checked."""
-    failures = sum(len(one.failures) for one in found)
-    warnings = sum(len(one.warnings) for one in found)
+    failures = sum(len(result.failures) for result in found)
+    warnings = sum(len(result.warnings) for result in found)
     return f"{_counted(failures, 'failure')}, {_counted(warnings, 'warning')}"
 
 

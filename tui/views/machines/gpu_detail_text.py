@@ -67,21 +67,23 @@ def process_rows(
 ) -> list[tuple[str, GpuProcess]]:
     """A line for each process, ours first, then by memory; `name` gives a run's name."""
     unknown = strangers(gpu, held)
-    ordered = sorted(gpu.processes, key=lambda one: (one.run is None, -(one.memory_used or 0)))
+    ordered = sorted(
+        gpu.processes, key=lambda process: (process.run is None, -(process.memory_used or 0))
+    )
     rows = []
-    for one in ordered:
-        whose = name(one.run) if one.run else "not ours" if one in unknown else ""
-        age = None if one.started is None else max(0.0, now - one.started)
+    for process in ordered:
+        whose = name(process.run) if process.run else "not ours" if process in unknown else ""
+        age = None if process.started is None else max(0.0, now - process.started)
         cells = (
             whose,
-            str(one.pid),
-            "outside" if one.outside else one.user or DASH,
+            str(process.pid),
+            "outside" if process.outside else process.user or DASH,
             duration(age),
-            memory(one.memory_used),
-            percent(one.utilization),
+            memory(process.memory_used),
+            percent(process.utilization),
         )
-        program = f"\n    {one.command}" if one.command else ""
-        rows.append((_row(cells) + program, one))
+        program = f"\n    {process.command}" if process.command else ""
+        rows.append((_row(cells) + program, process))
     return rows
 
 
@@ -97,28 +99,28 @@ def _row(cells: Sequence[str]) -> str:
 
 def _heat(gpu: GpuSnapshot, detail: GpuDetail) -> str:
     more = (("hot spot", detail.hotspot_c), ("memory", detail.memory_c))
-    words = [f"{name} {value:.0f}°" for name, value in more if value is not None]
-    return _with(gpu.temperature_c, "°") + (f" ({', '.join(words)})" if words else "")
+    parts = [f"{name} {value:.0f}°" for name, value in more if value is not None]
+    return _with(gpu.temperature_c, "°") + (f" ({', '.join(parts)})" if parts else "")
 
 
 def _repairs(detail: GpuDetail, what: str) -> str:
-    words = [f"{detail.rows_remapped} {what}"]
+    parts = [f"{detail.rows_remapped} {what}"]
     if detail.rows_pending:
-        words.append("⚠ one more waits for a reset")
+        parts.append("⚠ one more waits for a reset")
     if detail.rows_failed:
-        words.append("⚠ no spare row is left: have the GPU replaced")
-    return ", ".join(words)
+        parts.append("⚠ no spare row is left: have the GPU replaced")
+    return ", ".join(parts)
 
 
 def _pcie(gpu: GpuSnapshot, detail: GpuDetail) -> str:
-    words = [gpu.pci or DASH]
+    parts = [gpu.pci or DASH]
     if detail.pcie_generation and detail.pcie_width:
         now = detail.pcie_generation, detail.pcie_width
         most = detail.pcie_most_generation or now[0], detail.pcie_most_width or now[1]
         of = f" of {most[0]} ×{most[1]}" if most != now else ""
-        words.append(f"generation {now[0]} ×{now[1]}{of}")
+        parts.append(f"generation {now[0]} ×{now[1]}{of}")
     traffic = _traffic(detail.pcie_bytes_s)
-    return " · ".join([*words, traffic] if traffic else words)
+    return " · ".join([*parts, traffic] if traffic else parts)
 
 
 def _traffic(rate: float | None) -> str:

@@ -45,14 +45,14 @@ def trouble(gpu: GpuSnapshot, room: int = 1000) -> str:
 
     What does not fit into `room` cells is cut off, but never an Xid's number: it comes first then.
     """
-    words = list(dict.fromkeys(f"▼{_SHORT[reason]}" for reason in gpu.throttle if reason in _SHORT))
-    words += [f"⚠ECC {gpu.ecc_errors}"] if gpu.ecc_errors else []
+    signs = list(dict.fromkeys(f"▼{_SHORT[reason]}" for reason in gpu.throttle if reason in _SHORT))
+    signs += [f"⚠ECC {gpu.ecc_errors}"] if gpu.ecc_errors else []
     if gpu.xid is not None and time.time() - gpu.xid.time < _RECENT_S:
-        if len(" ".join([*words, f"⚠Xid {gpu.xid.code}"])) <= room:
-            words.append(f"⚠{xid_words(gpu.xid)}")
+        if len(" ".join([*signs, f"⚠Xid {gpu.xid.code}"])) <= room:
+            signs.append(f"⚠{xid_words(gpu.xid)}")
         else:
-            words.insert(0, f"⚠X{gpu.xid.code}")
-    return " ".join(words)
+            signs.insert(0, f"⚠X{gpu.xid.code}")
+    return " ".join(signs)
 
 
 def xid_words(xid: Xid) -> str:
@@ -94,8 +94,8 @@ def host_text(host: HostSnapshot, room: int) -> str | None:
         f"mem {part}" if part else "",
         f"disk {disk}" if disk else "",
     ]
-    for words in (long, short, short[:2], short[:1]):
-        text = " · ".join(filter(None, words))
+    for parts in (long, short, short[:2], short[:1]):
+        text = " · ".join(filter(None, parts))
         if text and len(text) <= room:
             return text
     return None

@@ -46,7 +46,12 @@ def write_chart(
 
     `span` is the part of the x axis that is drawn, 0 to 1. Raises OSError.
     """
-    ends = [x for one in curves if len(one.curve.xs) for x in (one.curve.xs[0], one.curve.xs[-1])]
+    ends = [
+        x
+        for drawn in curves
+        if len(drawn.curve.xs)
+        for x in (drawn.curve.xs[0], drawn.curve.xs[-1])
+    ]
     least, wide = (min(ends), max(ends) - min(ends)) if ends else (0.0, 0.0)
     low, high = (least + part * wide for part in span)
     picture = chart_svg(title, curves, axis, log, unit, low=low, high=high)
@@ -69,14 +74,14 @@ def chart_csv(name: str, runs: Rows) -> str:
         part = stretch_of(run, series, name)
         if part.series is None:
             continue
-        one = part.series
-        unknown = [math.nan] * len(one)
+        measured = part.series
+        unknown = [math.nan] * len(measured)
         over = [places(part, axis) or unknown for axis in _OVER_TIME]
-        steps = unknown if by_time(one) else one.steps
-        for i, value in enumerate(one.values):
+        steps = unknown if by_time(measured) else measured.steps
+        for i, value in enumerate(measured.values):
             numbers = (column[i] for column in over)
-            when = iso(one.times[i]) if one.times[i] > 0 else ""
-            cells = (_number(steps[i]), _number(one.epochs[i]), when, *map(_number, numbers))
+            when = iso(measured.times[i]) if measured.times[i] > 0 else ""
+            cells = (_number(steps[i]), _number(measured.epochs[i]), when, *map(_number, numbers))
             writer.writerow((name, run.id, run.name, *cells, value))
     return out.getvalue()
 

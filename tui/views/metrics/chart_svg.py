@@ -73,18 +73,18 @@ def chart_svg(
     Values that are not finite are left out and counted in the legend. The document is safe to be
     put into an HTML page: what comes from outside is escaped.
     """
-    filled = [one for one in curves if len(one.curve.xs)]
-    legend = [_legend(one, axis) for one in curves]
+    filled = [drawn for drawn in curves if len(drawn.curve.xs)]
+    legend = [_legend(drawn, axis) for drawn in curves]
     whole = _TITLE + height + _BELOW + _LEGEND_ROW * len(legend) + 8
-    words = _words(title + (f" [{unit}]" if unit else ""))
+    heading = _words(title + (f" [{unit}]" if unit else ""))
     body = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{whole}" '
-        f'viewBox="0 0 {width} {whole}" role="img" aria-label="{words}" {_FONT} font-size="11">',
-        f"<title>{words}</title>",
+        f'viewBox="0 0 {width} {whole}" role="img" aria-label="{heading}" {_FONT} font-size="11">',
+        f"<title>{heading}</title>",
         f'<rect width="{width}" height="{whole}" fill="#ffffff"/>',
-        f'<text x="12" y="20" font-size="14" font-weight="600" fill="{_INK}">{words}</text>',
+        f'<text x="12" y="20" font-size="14" font-weight="600" fill="{_INK}">{heading}</text>',
     ]
-    parts = [_part(one.curve, width, low, high) for one in filled]
+    parts = [_part(drawn.curve, width, low, high) for drawn in filled]
     frame = _frame(filled, parts, log, width, height, low, high)
     if frame is None:
         body.append(
@@ -93,13 +93,13 @@ def chart_svg(
         )
     else:
         body += _axes(frame, axis, log)
-        for i, one in enumerate(filled):
-            place = next(k for k, other in enumerate(curves) if other is one)
-            body += _drawn(frame, one, parts[i], place)
+        for i, drawn in enumerate(filled):
+            place = next(k for k, other in enumerate(curves) if other is drawn)
+            body += _drawn(frame, drawn, parts[i], place)
     top = _TITLE + height + _BELOW + 10
-    for i, (one, text) in enumerate(zip(curves, legend, strict=True)):
+    for i, (drawn, text) in enumerate(zip(curves, legend, strict=True)):
         y = top + _LEGEND_ROW * i
-        body.append(f'<path d="M12 {y - 4}h22" {_stroke(one, i)} stroke-width="2.5"/>')
+        body.append(f'<path d="M12 {y - 4}h22" {_stroke(drawn, i)} stroke-width="2.5"/>')
         body.append(f'<text x="40" y="{y}" fill="{_INK}">{text}</text>')
     return "\n".join([*body, "</svg>", ""])
 
@@ -123,8 +123,8 @@ def _frame(
     """Where the plot stands; None where there is nothing to see."""
     if not filled:
         return None
-    low = max(low, min(one.curve.xs[0] for one in filled))
-    high = min(high, max(one.curve.xs[-1] for one in filled))
+    low = max(low, min(drawn.curve.xs[0] for drawn in filled))
+    high = min(high, max(drawn.curve.xs[-1] for drawn in filled))
     ys = [y for part in parts for x, y in part if low <= x <= high and math.isfinite(y)]
     if not ys:
         return None
@@ -172,22 +172,22 @@ def _axes(frame: _Frame, axis: AxisName, log: bool) -> list[str]:
 
 
 def _drawn(
-    frame: _Frame, one: SvgCurve, part: Sequence[tuple[float, float]], place: int
+    frame: _Frame, drawn: SvgCurve, part: Sequence[tuple[float, float]], place: int
 ) -> list[str]:
     """A curve, its seams, and a dot where it ends."""
     points = [(frame.across(x), frame.down(y)) for x, y in part if frame.x.low <= x <= frame.x.high]
     if not points:
         return []
-    colour, bottom = one.colour or COLOURS[place % len(COLOURS)], frame.top + frame.height
+    colour, bottom = drawn.colour or COLOURS[place % len(COLOURS)], frame.top + frame.height
     body = [
         f'<path d="M{frame.across(seam):.1f} {frame.top:.1f}V{bottom:.1f}" stroke="{colour}" '
-        f'stroke-dasharray="3 4" opacity="0.6"><title>{_words(one.label)}: resumed</title></path>'
-        for seam in one.curve.seams
+        f'stroke-dasharray="3 4" opacity="0.6"><title>{_words(drawn.label)}: resumed</title></path>'
+        for seam in drawn.curve.seams
         if frame.x.low <= seam <= frame.x.high
     ]
     path = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
     body.append(
-        f'<path d="M{path}" fill="none" {_stroke(one, place)} stroke-width="1.5" '
+        f'<path d="M{path}" fill="none" {_stroke(drawn, place)} stroke-width="1.5" '
         'stroke-linejoin="round"/>'
     )
     x, y = points[-1]
@@ -195,28 +195,28 @@ def _drawn(
     return body
 
 
-def _stroke(one: SvgCurve, place: int) -> str:
+def _stroke(drawn: SvgCurve, place: int) -> str:
     """A colour, and dashes where the colours begin again."""
     dashes = _DASHES[place // len(COLOURS) % len(_DASHES)]
-    colour = _words(one.colour) or COLOURS[place % len(COLOURS)]
+    colour = _words(drawn.colour) or COLOURS[place % len(COLOURS)]
     return f'stroke="{colour}"' + (f' stroke-dasharray="{dashes}"' if dashes else "")
 
 
-def _legend(one: SvgCurve, axis: AxisName) -> str:
+def _legend(drawn: SvgCurve, axis: AxisName) -> str:
     """A run's name, its last value, its best and where that was, as XML text."""
-    curve = one.curve
+    curve = drawn.curve
     if not len(curve.xs):
-        return f"{_words(one.label)} · no values"
-    words = [_words(one.label), f"last {short(curve.ys[-1], 4)}"]
+        return f"{_words(drawn.label)} · no values"
+    parts = [_words(drawn.label), f"last {short(curve.ys[-1], 4)}"]
     if curve.best is not None:
         step = curve.best.step
-        words.append(
+        parts.append(
             f"best {short(curve.best.value, 4)}"
             + (f" at step {short(step, 6)}" if math.isfinite(step) else "")
         )
     if curve.lost:
-        words.append(f"{curve.lost:,} not finite")
-    return " · ".join(words)
+        parts.append(f"{curve.lost:,} not finite")
+    return " · ".join(parts)
 
 
 def _words(text: str) -> str:

@@ -78,8 +78,10 @@ class Stretch(NamedTuple):
     @property
     def version(self) -> tuple[object, ...]:
         """Equal as long as the curve is: series only grow, or are cut and grow anew."""
-        known = [one for one in (self.series, self.reference, self.cost) if one]
-        counts = [(id(one), len(one), repr(one.last), one.steps[-1]) for one in known]
+        known = [series for series in (self.series, self.reference, self.cost) if series]
+        counts = [
+            (id(series), len(series), repr(series.last), series.steps[-1]) for series in known
+        ]
         return (self.start, self.seconds, self.devices, *counts)
 
     def extent(self, axis: AxisName) -> float | None:
@@ -154,12 +156,12 @@ def join(
 
 def known_axes(line: Sequence[tuple[Run, Mapping[str, Series]]]) -> tuple[AxisName, ...]:
     """The axes over which at least one metric of these runs is known."""
-    every = [one for _, series in line for one in series.values()]
-    told = [one for one in every if not by_time(one)]
+    every = [measured for _, series in line for measured in series.values()]
+    stepped = [measured for measured in every if not by_time(measured)]
     known: dict[AxisName, bool] = {
         "step": True,
-        "epoch": any(math.isfinite(one.epochs[-1]) for one in told if len(one)),
-        "time": any(math.isfinite(one.times[-1]) for one in every if len(one)),
+        "epoch": any(math.isfinite(measured.epochs[-1]) for measured in stepped if len(measured)),
+        "time": any(math.isfinite(measured.times[-1]) for measured in every if len(measured)),
         "GPU-hours": any(run.plan is not None and run.plan.gpus for run, _ in line),
         "dollars": any("cost" in series for _, series in line),
     }
@@ -188,12 +190,12 @@ def _best(
 def _reference(series: Mapping[str, Series]) -> Series | None:
     """The series with most values whose steps, epochs and times are known."""
     known = [
-        one
-        for one in series.values()
-        if not by_time(one)
-        and one.times
-        and math.isfinite(one.times[-1])
-        and math.isfinite(one.times[0])
+        candidate
+        for candidate in series.values()
+        if not by_time(candidate)
+        and candidate.times
+        and math.isfinite(candidate.times[-1])
+        and math.isfinite(candidate.times[0])
     ]
     return max(known, key=len, default=None)
 

@@ -13,8 +13,8 @@ class PictureAlbum:
         self._runs: list[dict[str, dict[PicturePlace, RunPicture]]] = []
         for pictures in runs:
             mine: dict[str, dict[PicturePlace, RunPicture]] = {}
-            for one in pictures:
-                mine.setdefault(one.series, {})[one.place] = one
+            for picture in pictures:
+                mine.setdefault(picture.series, {})[picture.place] = picture
             self._runs.append(mine)
         counts: dict[str, tuple[int, int]] = {}
         for mine in self._runs:
@@ -43,5 +43,5 @@ def place_words(place: PicturePlace) -> str:
     kind, epoch, step = place
     if kind == NEWEST[0]:
         return "newest"
-    words = [f"epoch {epoch:,}"] if kind == 0 else []
-    return ", ".join([*words, f"step {step:,}"] if step or kind == 1 else words)
+    parts = [f"epoch {epoch:,}"] if kind == 0 else []
+    return ", ".join([*parts, f"step {step:,}"] if step or kind == 1 else parts)

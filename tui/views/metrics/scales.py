@@ -40,7 +40,7 @@ def scale_for(least: float, greatest: float, log: bool) -> Scale:
 
     What a float can hardly hold lies at its ends.
     """
-    least, greatest = (min(_GREATEST, max(-_GREATEST, one)) for one in (least, greatest))
+    least, greatest = (min(_GREATEST, max(-_GREATEST, end)) for end in (least, greatest))
     if log and greatest > 0:
         greatest = max(greatest, 1 / _GREATEST)
         low = max(least, 1 / _GREATEST) if least > 0 else greatest / 1e6
@@ -94,7 +94,7 @@ def clock_ticks(scale: Scale, most: int) -> list[float]:
     if scale.constant is not None or wanted <= 1:
         return ticks(scale, most)
     days = 86400 * stride(wanted / 86400)
-    step = next((one for one in _CLOCK if one >= wanted), days)
+    step = next((seconds for seconds in _CLOCK if seconds >= wanted), days)
     return [k * step for k in range(math.ceil(scale.low / step), int(scale.high // step) + 1)]
 
 

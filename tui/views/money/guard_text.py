@@ -138,13 +138,13 @@ def consequences(state: StateDirectory, rule: GuardRule) -> list[str]:
 
 def watched_text(rule: GuardRule) -> str:
     """What the rule watches."""
-    told = [
+    limits = [
         "" if rule.budget_stop is None else f"budget {_amount(rule.budget_stop)}",
         "" if rule.max_age_s is None else f"age {duration(rule.max_age_s)}",
         "" if rule.no_run_s is None else f"no run for {duration(rule.no_run_s)}",
         "" if rule.idle_s is None else f"idle GPUs for {duration(rule.idle_s)}",
     ]
-    return ", ".join(filter(None, told)) or "nothing"
+    return ", ".join(filter(None, limits)) or "nothing"
 
 
 def _amount(text: str) -> str:

@@ -38,19 +38,19 @@ def session_pairs(
         pairs.append(("caveat", f"⚠ {meter.caveat}"))
     if session is not None and session.stopping:
         pairs.append(("stopping", session.stopping))
-    words = guard_text(guard, now)
-    return [*pairs, *([("guard", words)] if words else [])]
+    guarded = guard_text(guard, now)
+    return [*pairs, *([("guard", guarded)] if guarded else [])]
 
 
 def ended_text(session: Session) -> str:
     """What an ended session came to: `session ended: $1.73 in 1h02m, $48.27 under its budget`."""
     end = session.end or moment_now()
     total = session.cost(end)
-    words = f"session ended: {dollars(total)} in {duration(session.seconds(end))}"
+    text = f"session ended: {dollars(total)} in {duration(session.seconds(end))}"
     if session.budget is not None:
         left = Decimal(session.budget) - total
-        words += f", {dollars(abs(left))} {'under' if left >= 0 else 'over'} its budget"
-    return words
+        text += f", {dollars(abs(left))} {'under' if left >= 0 else 'over'} its budget"
+    return text
 
 
 def _budget_text(budget: Decimal, meter: Meter, now: Moment) -> str:

@@ -88,7 +88,7 @@ def report_html(report: Report) -> str:
 
 def _summary(report: Report) -> list[str]:
     comparison = report.comparison
-    row = next((one for one in comparison.metrics if one.name == comparison.headline), None)
+    row = next((row for row in comparison.metrics if row.name == comparison.headline), None)
     named = [f"{row.name}, last", f"{row.name}, best"] if row is not None else []
     heads = ["run", "state", *named, "time", "cost"]
     rows = []
@@ -141,9 +141,9 @@ def _run(heading: str, part: RunPart) -> list[str]:
     if part.pictures:
         found.append("<h3>Pictures</h3>")
         found += [
-            f'<figure><img src="{one.uri}" alt="{words(one.caption)}">'
-            f"<figcaption>{words(one.caption)}</figcaption></figure>"
-            for one in part.pictures
+            f'<figure><img src="{picture.uri}" alt="{words(picture.caption)}">'
+            f"<figcaption>{words(picture.caption)}</figcaption></figure>"
+            for picture in part.pictures
         ]
     if part.pictures_left_out:
         left = f"{part.pictures_left_out:,} more pictures are left out."

@@ -48,12 +48,12 @@ def make_report(
 ) -> Report:
     """Gather a report on runs whose facts are known; all their output is read."""
     comparison = compare(facts, baseline, headline)
-    metrics = [_metrics_of(one.run) for one in facts]
+    metrics = [_metrics_of(fact.run) for fact in facts]
     drawn = list(comparison.ranking[:MOST_CURVES])
     room = ALL_PICTURES_BYTES
     parts = []
-    for i, one in enumerate(facts):
-        part, used = _run_part(state, one, metrics[i].notes, room // (len(facts) - i))
+    for i, fact in enumerate(facts):
+        part, used = _run_part(state, fact, metrics[i].notes, room // (len(facts) - i))
         room -= used
         parts.append(part)
     charts, devices = _charts(comparison, metrics, drawn)
@@ -72,13 +72,13 @@ def _charts(
     comparison: Comparison, metrics: Sequence[RunMetrics], drawn: Sequence[int]
 ) -> tuple[list[str], list[str]]:
     """The charts of the program's metrics, and those of its GPUs."""
-    series = [one.series() for one in metrics]
+    series = [measured.series() for measured in metrics]
     names = dict.fromkeys(name for i in drawn for name in series[i])
     devices = [name for name in names if any(_is_device(series[i].get(name)) for i in drawn)]
     own = sorted((name for name in names if name not in devices), key=headline_rank)
 
     def draw(name: str) -> str:
-        known = [(i, one) for i in drawn if (one := series[i].get(name)) is not None]
+        known = [(i, found) for i in drawn if (found := series[i].get(name)) is not None]
         upwards = next((metrics[i].higher(name) for i, _ in known), None)
         unit = known[0][1].unit
         for axis in _AXES:
@@ -137,11 +137,11 @@ def _about(fact: RunFacts) -> list[tuple[str, str]]:
     if money.gpu_hours is not None:
         pairs.append(("GPU hours", f"{money.gpu_hours:.3f}"))
     pairs += [("GPU use", describe_use(use)) for use in read_usage(Path(run.directory))]
-    for name, one in sorted(fact.metrics.items(), key=lambda pair: headline_rank(pair[0]))[:12]:
+    for name, final in sorted(fact.metrics.items(), key=lambda pair: headline_rank(pair[0]))[:12]:
         best = ""
-        if one.best is not None and one.best != one.last and one.best_step is not None:
-            best = f", best {metric(one.best)} at step {one.best_step:g}"
-        pairs.append((name, f"{metric(one.last)} at step {one.step:g}{best}"))
+        if final.best is not None and final.best != final.last and final.best_step is not None:
+            best = f", best {metric(final.best)} at step {final.best_step:g}"
+        pairs.append((name, f"{metric(final.last)} at step {final.step:g}{best}"))
     return pairs
 
 
@@ -163,18 +163,18 @@ def _pictures(run: Run, room: int) -> tuple[list[EmbeddedPicture], int, int]:
     """Pictures of each series, first to newest, in `room` bytes; bytes used, number left out."""
     found = find_pictures(run)
     by_series: dict[str, list[RunPicture]] = {}
-    for one in found:
-        by_series.setdefault(one.series, []).append(one)
-    chosen = [one for several in by_series.values() for one in _spread(several)]
+    for picture in found:
+        by_series.setdefault(picture.series, []).append(picture)
+    chosen = [picture for several in by_series.values() for picture in _spread(several)]
     embedded: list[EmbeddedPicture] = []
     used = 0
-    for one in chosen:
-        if one.bytes > min(PICTURE_BYTES, room - used):
+    for picture in chosen:
+        if picture.bytes > min(PICTURE_BYTES, room - used):
             continue
-        uri = _data_uri(one.path)
+        uri = _data_uri(picture.path)
         if uri is not None:
-            embedded.append(EmbeddedPicture(uri, _caption(one)))
-            used += one.bytes
+            embedded.append(EmbeddedPicture(uri, _caption(picture)))
+            used += picture.bytes
     return embedded, used, len(found) - len(embedded)
 
 

@@ -79,13 +79,14 @@ def compare(
     rows in which they agree.
     """
     sections = tuple(
-        _section(title, [take(one) for one in facts], everything) for title, take in _sources(facts)
+        _section(title, [take(fact) for fact in facts], everything)
+        for title, take in _sources(facts)
     )
     metrics = _metric_rows(facts)
     chosen = headline if headline is not None else _common_headline(facts)
-    pinned = [one.run.id for one in facts if "baseline" in one.run.labels.tags]
+    pinned = [fact.run.id for fact in facts if "baseline" in fact.run.labels.tags]
     wanted = baseline or (max(pinned) if pinned else None)
-    ids = [one.run.id for one in facts]
+    ids = [fact.run.id for fact in facts]
     return Comparison(
         tuple(facts),
         sections,
@@ -119,7 +120,7 @@ def differing(comparison: Comparison) -> list[DifferenceRow]:
 def label_of(comparison: Comparison, index: int) -> str:
     """A run's name, with the last part of its id where others have the same name."""
     run = comparison.facts[index].run
-    names = [one.run.name for one in comparison.facts]
+    names = [fact.run.name for fact in comparison.facts]
     short = run.id.rpartition("-")[2]
     return run.name if run.name and names.count(run.name) == 1 else f"{run.name} {short}".strip()
 
@@ -128,16 +129,16 @@ def _sources(
     facts: Sequence[RunFacts],
 ) -> list[tuple[str, Callable[[RunFacts], dict[str, str]]]]:
     # What programs told counts only where all did: one that failed early told nothing.
-    told = all(one.told for one in facts)
+    told = all(fact.told for fact in facts)
 
-    def settings(one: RunFacts) -> dict[str, str]:
-        return _merged(one.settings, one.told) if told else one.settings
+    def settings(fact: RunFacts) -> dict[str, str]:
+        return _merged(fact.settings, fact.told) if told else fact.settings
 
     return [
         ("settings", settings),
-        ("code", lambda one: one.code),
-        ("environment", lambda one: one.environment),
-        ("machine", lambda one: one.machine),
+        ("code", lambda fact: fact.code),
+        ("environment", lambda fact: fact.environment),
+        ("machine", lambda fact: fact.machine),
     ]
 
 
@@ -149,10 +150,10 @@ def _merged(settings: dict[str, str], told: dict[str, str]) -> dict[str, str]:
 
 
 def _section(title: str, values: Sequence[dict[str, str]], everything: bool) -> Section:
-    names = dict.fromkeys(name for one in values for name in one)
+    names = dict.fromkeys(name for known in values for name in known)
     rows = []
     for name in names:
-        cells = tuple(one.get(name) for one in values)
+        cells = tuple(known.get(name) for known in values)
         differs = any(not same(cells[0], cell) for cell in cells[1:])
         if differs or everything:
             rows.append(DifferenceRow(name, cells, differs))
@@ -160,12 +161,12 @@ def _section(title: str, values: Sequence[dict[str, str]], everything: bool) -> 
 
 
 def _metric_rows(facts: Sequence[RunFacts]) -> tuple[MetricRow, ...]:
-    names = dict.fromkeys(name for one in facts for name in one.metrics)
-    upwards = {name for one in facts for name in one.higher}
+    names = dict.fromkeys(name for fact in facts for name in fact.metrics)
+    upwards = {name for fact in facts for name in fact.higher}
     rows = []
     for name in sorted(names, key=headline_rank):
         higher = True if name in upwards else higher_is_better(name)
-        values = tuple(one.metrics.get(name) for one in facts)
+        values = tuple(fact.metrics.get(name) for fact in facts)
         order = _ordered(values, higher)
         rows.append(MetricRow(name, higher, values, order[0] if order else None))
     return tuple(rows)
@@ -175,12 +176,12 @@ def _ordered(values: Sequence[FinalMetric | None], higher: bool | None) -> list[
     """Indices of the runs that have the metric, the best first; none where that is unknown."""
     if higher is None:
         return []
-    known = [(value, i) for i, one in enumerate(values) if (value := value_of(one)) is not None]
+    known = [(value, i) for i, final in enumerate(values) if (value := value_of(final)) is not None]
     return [i for _, i in sorted(known, key=lambda pair: -pair[0] if higher else pair[0])]
 
 
 def _common_headline(facts: Sequence[RunFacts]) -> str | None:
-    counted = Counter(one.headline for one in facts if one.headline is not None)
+    counted = Counter(fact.headline for fact in facts if fact.headline is not None)
     return counted.most_common(1)[0][0] if counted else None
 
 
@@ -221,7 +222,7 @@ def _seed_groups(facts: Sequence[RunFacts], metrics: Sequence[MetricRow]) -> tup
 def _pick(
     row: MetricRow, members: Iterable[int], take: Callable[[FinalMetric], float | None]
 ) -> list[float]:
-    values = [take(one) for i in members if (one := row.values[i]) is not None]
+    values = [take(final) for i in members if (final := row.values[i]) is not None]
     return [value for value in values if value is not None and math.isfinite(value)]
 
 

@@ -75,11 +75,11 @@ def agreements(comparison: Comparison) -> list[str]:
 def _outcomes(comparison: Comparison) -> list[tuple[str, ...]]:
     facts = comparison.facts
     rows = [
-        ("id", *(one.run.id for one in facts)),
-        ("state", *(f"{one.run.state.sign} {one.run.state}" for one in facts)),
-        ("reason", *(one.run.reason or DASH for one in facts)),
-        ("time", *(duration(one.seconds) for one in facts)),
-        ("cost", *(dollars(one.money.cost) for one in facts)),
+        ("id", *(fact.run.id for fact in facts)),
+        ("state", *(f"{fact.run.state.sign} {fact.run.state}" for fact in facts)),
+        ("reason", *(fact.run.reason or DASH for fact in facts)),
+        ("time", *(duration(fact.seconds) for fact in facts)),
+        ("cost", *(dollars(fact.money.cost) for fact in facts)),
     ]
     return [row for row in rows if set(row[1:]) != {DASH}]
 
@@ -89,29 +89,42 @@ def _metric_cells(comparison: Comparison, row: MetricRow) -> tuple[str, ...]:
     return (
         row.name,
         *(
-            _value_words(one, row.leader == i, value_of(base) if comparison.baseline != i else None)
-            for i, one in enumerate(row.values)
+            _value_words(
+                final, row.leader == i, value_of(base) if comparison.baseline != i else None
+            )
+            for i, final in enumerate(row.values)
         ),
     )
 
 
-def _value_words(one: FinalMetric | None, leads: bool, base: float | None) -> str:
-    if one is None:
+def _value_words(final: FinalMetric | None, leads: bool, base: float | None) -> str:
+    if final is None:
         return DASH
-    words = f"{metric(one.last)} at {one.step:g}"
-    if one.best is not None and one.best != one.last:
-        words += f", best {metric(one.best)} at {one.best_step:g}"
-    against = change(value_of(one), base)
-    return f"{words}{f' {against}' if against else ''}{' ★' if leads else ''}"
+    text = f"{metric(final.last)} at {final.step:g}"
+    if final.best is not None and final.best != final.last:
+        text += f", best {metric(final.best)} at {final.best_step:g}"
+    against = change(value_of(final), base)
+    return f"{text}{f' {against}' if against else ''}{' ★' if leads else ''}"
 
 
 def _ranked(comparison: Comparison) -> Table:
     settings = differing(comparison)
-    row = next((one for one in comparison.metrics if one.name == comparison.headline), None)
+    row = next(
+        (setting for setting in comparison.metrics if setting.name == comparison.headline), None
+    )
     higher = None if row is None else row.higher
     order = "" if higher is None else ", most first" if higher else ", least first"
     title = f"by {comparison.headline}{order}" if comparison.headline else "runs"
-    heads = ("", "run", "state", *(one.name for one in settings), "last", "at", "best", "at")
+    heads = (
+        "",
+        "run",
+        "state",
+        *(setting.name for setting in settings),
+        "last",
+        "at",
+        "best",
+        "at",
+    )
     base = comparison.baseline
     based = () if base is None else ("to baseline",)
     rows: list[tuple[str, ...]] = [(*heads, *based, "time", "cost")]
@@ -125,7 +138,7 @@ def _ranked(comparison: Comparison) -> Table:
                 str(place),
                 label_of(comparison, i),
                 f"{fact.run.state.sign} {fact.run.state}",
-                *(one.values[i] or DASH for one in settings),
+                *(setting.values[i] or DASH for setting in settings),
                 *_numbers(value),
                 *(against if based else ()),
                 duration(fact.seconds),
@@ -224,15 +237,20 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _final_json(one: FinalMetric | None) -> dict[str, Any] | None:
-    if one is None:
+def _final_json(final: FinalMetric | None) -> dict[str, Any] | None:
+    if final is None:
         return None
-    return {"last": one.last, "step": one.step, "best": one.best, "best_step": one.best_step}
+    return {
+        "last": final.last,
+        "step": final.step,
+        "best": final.best,
+        "best_step": final.best_step,
+    }
 
 
 def _seed_json(comparison: Comparison, group: SeedGroup) -> dict[str, Any]:
     def spreads(found: dict[str, Spread]) -> dict[str, Any]:
-        return {name: one._asdict() for name, one in found.items()}
+        return {name: spread._asdict() for name, spread in found.items()}
 
     return {
         "runs": [comparison.facts[i].run.id for i in group.runs],
@@ -253,7 +271,11 @@ def csv_rows(comparison: Comparison) -> list[list[str]]:
         cells: list[object] = [fact.run.id, fact.run.name, fact.run.state]
         cells += [fact.seconds, number(fact.money.cost), *(row.values[i] for row in settings)]
         for row in comparison.metrics:
-            one = row.values[i]
-            cells += [None] * 4 if one is None else [one.last, one.step, one.best, one.best_step]
+            final = row.values[i]
+            cells += (
+                [None] * 4
+                if final is None
+                else [final.last, final.step, final.best, final.best_step]
+            )
         rows.append(["" if cell is None else str(cell) for cell in cells])
     return rows

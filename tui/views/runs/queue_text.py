@@ -16,23 +16,23 @@ def queue_lines(
     if run.state is not State.QUEUED:
         return []
     queue = sorted(
-        (one for one in runs if one.run.state is State.QUEUED),
-        key=lambda one: (-_priority(one), one.run.created, one.run.id),
+        (other for other in runs if other.run.state is State.QUEUED),
+        key=lambda other: (-_priority(other), other.run.created, other.run.id),
     )
-    ids = [one.run.id for one in queue]
+    ids = [other.run.id for other in queue]
     lines = [f"It is queued: {run.reason or 'not looked at yet'}."]
     place = ids.index(run.id) + 1 if run.id in ids else view.queue_place
     if place is not None:
         of = f" of {len(ids)}" if run.id in ids else ""
         lines.append(f"Place {place}{of} in the queue, priority {_priority(view)}.")
-    holders = [one for one in runs if any(one.run.id == held.run for held in _all(leases))]
+    holders = [other for other in runs if any(other.run.id == held.run for held in _all(leases))]
     if holders and run.plan is not None and run.plan.spec.after is None:
         lines.append("Who holds GPUs, and when that may end by its own pace:")
-        for holder in sorted(holders, key=lambda one: one.progress.eta_s or float("inf")):
+        for holder in sorted(holders, key=lambda other: other.progress.eta_s or float("inf")):
             lines.append(_holder_line(holder))
     if run.plan is not None and run.plan.spec.after is not None:
         after = run.plan.spec.after
-        other = next((one for one in runs if one.run.id == after.run), None)
+        other = next((other for other in runs if other.run.id == after.run), None)
         left = "" if other is None else f"; {_may_end(other)}"
         lines.append(f"It starts after {after.run} has ended ({after.on}){left}.")
     return lines

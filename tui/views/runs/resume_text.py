@@ -13,16 +13,16 @@ def resumed_text(parent: Run, checkpoint: Checkpoint, now: float | None = None) 
     now = time.time() if now is None else now
     view = view_run(parent, thorough=True)
     progress = view.progress
-    words = []
+    parts = []
     if progress.epoch is not None:
-        words.append(f"epoch {progress.epoch:g} of {progress.epochs or '—'}")
+        parts.append(f"epoch {progress.epoch:g} of {progress.epochs or '—'}")
     if progress.epoch and progress.epochs and view.seconds:
         left = progress.epochs - progress.epoch
         seconds = left * view.seconds / progress.epoch
         cost = ""
         if view.money.rate is not None:
             cost = f", {dollars(view.money.rate * int(seconds) / 3600)}"
-        words.append(f"{left:g} epochs left, about {duration(seconds)}{cost}")
+        parts.append(f"{left:g} epochs left, about {duration(seconds)}{cost}")
     age = duration(max(0.0, now - checkpoint.modified))
-    words.append(f"checkpoint {checkpoint.path} ({size(checkpoint.bytes)}, {age} old)")
-    return "; ".join(words)
+    parts.append(f"checkpoint {checkpoint.path} ({size(checkpoint.bytes)}, {age} old)")
+    return "; ".join(parts)

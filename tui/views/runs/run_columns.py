@@ -42,9 +42,9 @@ class Column(NamedTuple):
 
 def _progress(row: RunRow, look: Look, width: int) -> str:
     if row.step is not None and row.steps and width > 10:
-        words = f"{row.step:,}/{row.steps:,}"
-        if len(words) <= width:
-            return words
+        text = f"{row.step:,}/{row.steps:,}"
+        if len(text) <= width:
+            return text
     return "" if row.fraction is None else f"{row.fraction:.0%}"
 
 
@@ -193,8 +193,8 @@ def fit_columns(
 
 def remark_span(row: RunRow, cells: Sequence[Cell]) -> tuple[int, int]:
     """First and last cell of a row's reason, over other columns when long; (0, 0) for none."""
-    words = brief_remark(row)
-    if not words or row.state is State.DONE:
+    text = brief_remark(row)
+    if not text or row.state is State.DONE:
         return 0, 0
     order = list(COLUMNS)
     end = cells[-1].start + cells[-1].width
@@ -208,7 +208,7 @@ def remark_span(row: RunRow, cells: Sequence[Cell]) -> tuple[int, int]:
         found = after[0].start, end
         room = end - found[0]
         enough = room >= REMARK_ROOM and row.last is not None and key != "reason"
-        if room >= len(words) or enough:
+        if room >= len(text) or enough:
             break
     return found
 
@@ -216,16 +216,16 @@ def remark_span(row: RunRow, cells: Sequence[Cell]) -> tuple[int, int]:
 def heading_of(cell: Cell, look: Look, sort: Sequence[SortKey], common: str | None = None) -> str:
     """A heading in its width: the metric's name where runs agree, an arrow for the order."""
     column, width = cell.column, cell.width
-    words = column.heading
+    text = column.heading
     if column.key == "progress" and width > 8:
-        words = "progress"
+        text = "progress"
     if column.key == "last":
-        words = (look.metric or common or "last").rpartition("/")[2]
+        text = (look.metric or common or "last").rpartition("/")[2]
     key = next((key for key in sort if key.column == column.key), None)
     if key is not None:
-        words = words[: width - 1] + ("▼" if key.descending else "▲")
-    words = words if len(words) <= width else words[: width - 1] + "…"
-    return words.rjust(width) if column.right else words.ljust(width)
+        text = text[: width - 1] + ("▼" if key.descending else "▲")
+    text = text if len(text) <= width else text[: width - 1] + "…"
+    return text.rjust(width) if column.right else text.ljust(width)
 
 
 def brief_remark(row: RunRow) -> str:
@@ -244,12 +244,12 @@ def number_in(value: float | None, width: int) -> str:
     """A metric in at most `width` cells, with as many digits as these hold."""
     if value is None:
         return ""
-    words = metric(value)
+    text = metric(value)
     for digits in (3, 2, 1):
-        if len(words) <= width:
+        if len(text) <= width:
             break
-        words = f"{value:.{digits}g}"
-    return words
+        text = f"{value:.{digits}g}"
+    return text
 
 
 def coarse(seconds: float) -> float:
@@ -328,8 +328,8 @@ def table_text(row: RunRow, key: str, look: Look) -> str:
     if key == "reason":
         return row.remark
     if key in ("last", "best", "tags"):
-        words = COLUMNS[key].text(row, look, 400)
-        return words or (DASH if key in ("last", "best") else "")
+        text = COLUMNS[key].text(row, look, 400)
+        return text or (DASH if key in ("last", "best") else "")
     return COLUMNS[key].text(row, look, 6) or DASH
 
 

@@ -275,14 +275,14 @@ def code_pairs(plan: LaunchPlan, state: StateDirectory) -> Pairs:
             pairs.append(("at launch", known.commit_at_launch))
     source = read(directory.source, _source)
     if source is not None:
-        known_words = "uncommitted changes" if source.dirty else "no uncommitted changes"
-        told = "git did not say in time" if source.dirty is None else known_words
-        words = source.problem or told
+        changes = "uncommitted changes" if source.dirty else "no uncommitted changes"
+        dirty = "git did not say in time" if source.dirty is None else changes
+        text = source.problem or dirty
         if source.diff_bytes:
-            words += f" ({size(source.diff_bytes)}): {directory.source_diff}"
+            text += f" ({size(source.diff_bytes)}): {directory.source_diff}"
         if source.untracked:
-            words += f", {source.untracked} untracked files"
-        pairs.append(("changes", words))
+            text += f", {source.untracked} untracked files"
+        pairs.append(("changes", text))
     for name, value in (
         ("python", known.python),
         ("torch", known.torch),

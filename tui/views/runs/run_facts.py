@@ -98,15 +98,15 @@ def _settings(run: Run) -> dict[str, str]:
 def _told(run: Run) -> dict[str, str]:
     """What the program itself said of its settings, at its latest start."""
     reader = EventReader(Path(run.directory) / "events.jsonl")
-    told: dict[str, object] = {}
+    found: dict[str, object] = {}
     more = True
     while more:
         for event in reader.poll(4 << 20):
             if event.type == "start" and event.settings:
-                told = event.settings
+                found = event.settings
         # It stands at the beginning; of a long file the rest is not read for it.
-        more = reader.more and not told
-    return {name: _neutral(run, as_text(value)) for name, value in told.items()}
+        more = reader.more and not found
+    return {name: _neutral(run, as_text(value)) for name, value in found.items()}
 
 
 def _code(run: Run, directory: RunDirectory) -> dict[str, str]:

@@ -183,7 +183,7 @@ def _best_json(view: RunView) -> dict[str, Any]:
             for name, (value, step) in view.best_so_far.items()
         }
     return {
-        name: {"value": one.best, "step": one.best_step, "source": one.source}
-        for name, one in view.final.items()
-        if one.best is not None
+        name: {"value": final.best, "step": final.best_step, "source": final.source}
+        for name, final in view.final.items()
+        if final.best is not None
     }

@@ -145,20 +145,20 @@ def _containing(word: str) -> Test:
 def _field(key: str, value: str, now: float) -> Test:
     if not value:
         raise WrongInput(f"`{key}:` names nothing")
-    wanted = [one.lower() for one in value.split(",") if one]
+    wanted = [word.lower() for word in value.split(",") if word]
     if key == "state":
         return _in_state(wanted)
     if key == "tag":
         return lambda row: any(tag.lower() in wanted for tag in row.tags)
     if key == "host":
-        return lambda row: any(_is_on(row, one) for one in wanted)
+        return lambda row: any(_is_on(row, word) for word in wanted)
     if key == "gpu":
         return lambda row: any(str(index) in wanted for index in row.gpus)
     if key == "is":
-        unknown = [one for one in wanted if one not in _IS]
+        unknown = [word for word in wanted if word not in _IS]
         if unknown:
             raise WrongInput(f"`is:{unknown[0]}`: expected {', '.join(_IS)}")
-        return lambda row: any(_IS[one](row) for one in wanted)
+        return lambda row: any(_IS[word](row) for word in wanted)
     if key in ("since", "before"):
         moment = parse_moment(value, now)
         return (
@@ -167,7 +167,7 @@ def _field(key: str, value: str, now: float) -> Test:
             else (lambda row: row.created < moment)
         )
     text = _TEXTS[key]
-    return lambda row: any(one in text(row).lower() for one in wanted)
+    return lambda row: any(word in text(row).lower() for word in wanted)
 
 
 def _is_on(row: RunRow, host: str) -> bool:
@@ -178,12 +178,12 @@ def _is_on(row: RunRow, host: str) -> bool:
 def _in_state(wanted: list[str]) -> Test:
     names = [str(state) for state in State]
     chosen: set[str] = set()
-    for one in wanted:
-        found = [name for name in names if name.startswith(one)]
-        if not found and one not in _IS:
-            raise WrongInput(f"`state:{one}`: expected {', '.join(names)}")
+    for word in wanted:
+        found = [name for name in names if name.startswith(word)]
+        if not found and word not in _IS:
+            raise WrongInput(f"`state:{word}`: expected {', '.join(names)}")
         chosen.update(found)
-    flags = [_IS[one] for one in wanted if one in _IS]
+    flags = [_IS[word] for word in wanted if word in _IS]
     return lambda row: row.state.value in chosen or any(flag(row) for flag in flags)
 
 

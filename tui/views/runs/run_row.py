@@ -53,7 +53,7 @@ def row_of_view(view: RunView) -> RunRow:
 
 
 def _final_values(metrics: Mapping[str, FinalMetric]) -> dict[str, MetricValues]:
-    return {name: (one.last, one.best, one.best_step) for name, one in metrics.items()}
+    return {name: (final.last, final.best, final.best_step) for name, final in metrics.items()}
 
 
 def remark_of(view: RunView) -> tuple[str, bool]:

@@ -158,7 +158,7 @@ def _together(rows: Iterable[RunRow], folded: frozenset[str]) -> list[Line]:
         mine = members.pop(row.group, None)
         if mine is None:
             continue
-        mine.sort(key=lambda one: (one.created, one.id))
+        mine.sort(key=lambda member: (member.created, member.id))
         if row.group in folded and len(mine) > 1:
             lines.append(FoldedGroup(row.group, tuple(mine)))
         else:
@@ -194,12 +194,12 @@ def group_row(group: FoldedGroup) -> RunRow:
     pick = max if higher_is_better(first.headline or "") else min
     costs = [row.cost for row in rows if row.cost is not None]
     etas = [row.eta_s for row in rows if row.eta_s is not None]
-    words = ", ".join(f"{count} {state}" for state, count in counts.items())
+    states = ", ".join(f"{count} {state}" for state, count in counts.items())
     return msgspec.structs.replace(
         first,
         id=group.id,
         name=f"{group.group} ({len(rows)})",
-        remark=words,
+        remark=states,
         fraction=sum(done) / len(done),
         step=None,
         epoch=None,

@@ -36,15 +36,15 @@ def asks_text(view: RunView) -> str:
 
 def describe_use(use: GpuUse) -> str:
     """What a run made of one GPU: `GPU 7: peak VRAM 62.1G of 80.0G, mean use 93%, 0.64 kWh`."""
-    words = f"GPU {use.index}: peak VRAM {memory(use.peak_memory)} of {memory(use.memory_total)}"
-    words += f", mean use {percent(use.mean_utilization)}"
+    text = f"GPU {use.index}: peak VRAM {memory(use.peak_memory)} of {memory(use.memory_total)}"
+    text += f", mean use {percent(use.mean_utilization)}"
     if use.energy_wh is not None:
         kilo = use.energy_wh >= 100
-        words += f", {use.energy_wh / 1000:.2f} kWh" if kilo else f", {use.energy_wh:.1f} Wh"
+        text += f", {use.energy_wh / 1000:.2f} kWh" if kilo else f", {use.energy_wh:.1f} Wh"
     known = (("simulated", use.simulated), ("shared", use.shared))
     remarks = [word for word, holds in known if holds]
-    words += f" ({', '.join(remarks)})" if remarks else ""
-    return "; ".join([words, *(f"⚠ {_error(xid)}" for xid in use.xids)])
+    text += f" ({', '.join(remarks)})" if remarks else ""
+    return "; ".join([text, *(f"⚠ {_error(xid)}" for xid in use.xids)])
 
 
 def energy_pairs(usage: Sequence[GpuUse]) -> list[tuple[str, str]]:
