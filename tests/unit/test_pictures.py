@@ -14,7 +14,7 @@ from runners.model.run import Run
 from runners.model.states import State
 from runners.watch.pictures import PictureFinder, find_pictures
 from tests.support import make_plan, make_run
-from tui.views.metrics.picture_album import PictureAlbum, place_words
+from tui.views.metrics.picture_album import PictureAlbum, place_text
 from tui.views.metrics.picture_file import UnreadablePicture, load_picture
 
 PIL = pytest.importorskip("PIL.Image")
@@ -103,7 +103,7 @@ def test_events_name_pictures_and_say_where_they_belong(run: Run, tmp_path: Path
 def test_a_name_tells_series_and_place(run: Run, name: str, series: str, place: str) -> None:
     image(Path(run.directory) / name)
     (found,) = find_pictures(run)
-    assert (found.series.strip("_"), place_words(found.place)) == (series.strip("_"), place)
+    assert (found.series.strip("_"), place_text(found.place)) == (series.strip("_"), place)
 
 
 def test_two_runs_are_leafed_through_together(run: Run, tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_two_runs_are_leafed_through_together(run: Run, tmp_path: Path) -> None:
     album = PictureAlbum([first, second])
     assert album.series == ["images/epochs", "curves"]
     places = album.places("images/epochs")
-    assert [place_words(one) for one in places] == ["epoch 1", "epoch 2", "epoch 4"]
+    assert [place_text(one) for one in places] == ["epoch 1", "epoch 2", "epoch 4"]
     assert album.at(1, "images/epochs", places[0]) is None
     late = album.at(1, "images/epochs", places[2])
     assert late is not None and late.epoch == 2, "the last one before stands in"

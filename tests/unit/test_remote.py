@@ -14,7 +14,7 @@ from runners.places.ssh.protocol import MARKER, LinkNoise, MessageReader, pack
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry, parse_address
 from runners.places.ssh.ssh import Ssh, Trouble, quoted
 from runners.state.layout import StateDirectory
-from tui.cli.elsewhere import take_host
+from tui.cli.host_option import take_host
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=3),

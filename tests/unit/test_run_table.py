@@ -6,9 +6,15 @@ from runners.model.errors import WrongInput
 from runners.model.states import State
 from runners.places.run_row import RunRow
 from tests.unit.test_run_query import NOW, row
-from tui.views.runs.run_columns import Look, fit_columns, heading_of, remark_span, short_names
+from tui.views.runs.run_columns import (
+    TableContext,
+    fit_columns,
+    heading_of,
+    remark_span,
+    short_names,
+)
 from tui.views.runs.run_query import parse_query
-from tui.views.runs.run_row import age_words
+from tui.views.runs.run_row import age_text
 from tui.views.runs.run_sort import SortKey, parse_sort, sort_rows
 from tui.views.runs.run_table import Arranger, FoldedGroup, TableChoice, group_mark
 
@@ -81,10 +87,10 @@ def test_the_reason_takes_the_place_of_what_a_queued_or_failed_run_has_not() -> 
 
 def test_the_heading_names_the_metric_and_shows_the_direction() -> None:
     last = next(cell for cell in fit_columns(60) if cell.column.key == "last")
-    assert heading_of(last, Look(NOW, "val/psnr"), ()).strip() == "psnr"
+    assert heading_of(last, TableContext(NOW, "val/psnr"), ()).strip() == "psnr"
     age = next(cell for cell in fit_columns(60) if cell.column.key == "age")
-    assert heading_of(age, Look(NOW), (SortKey("age"),)) == "age▲"
-    assert heading_of(age, Look(NOW), (SortKey("age", True),)) == "age▼"
+    assert heading_of(age, TableContext(NOW), (SortKey("age"),)) == "age▲"
+    assert heading_of(age, TableContext(NOW), (SortKey("age", True),)) == "age▼"
 
 
 def test_names_are_cut_where_they_agree() -> None:
@@ -105,4 +111,4 @@ def test_runs_of_a_sweep_are_told_apart_in_ten_cells() -> None:
     ("seconds", "words"), [(4, "4s"), (720, "12m"), (10800, "3h"), (200000, "2d"), (2e6, "3w")]
 )
 def test_an_age_has_one_part(seconds: float, words: str) -> None:
-    assert age_words(seconds) == words
+    assert age_text(seconds) == words

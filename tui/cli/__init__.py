@@ -8,7 +8,7 @@ from importlib import import_module
 from runners.model.errors import ExitCode, FresnelError, UnknownPreset
 from runners.state.layout import settings_file, state_dir
 from tui.cli.arguments import dashes_hint, parse, split_command
-from tui.cli.elsewhere import is_elsewhere, take_host
+from tui.cli.host_option import may_take_host, take_host
 from tui.cli.parsing import UsageError
 
 _CODES = {
@@ -28,14 +28,14 @@ def run_command(words: Sequence[str]) -> int:
     mine, command = split_command(words)
     as_json = "--json" in mine
     try:
-        there, name = take_host(words) if is_elsewhere(words) else (list(words), "")
-        arguments = parse(there)
+        remaining, name = take_host(words) if may_take_host(words) else (list(words), "")
+        arguments = parse(remaining)
         if arguments is None:
             return ExitCode.DONE
-        arguments.words_there = there
+        arguments.remote_words = remaining
         if name:
             arguments.host = name
-            arguments.action = "host_run:run_there"
+            arguments.action = "host_run:run_remotely"
         _load_msgspec()
         if mine and mine[0] in _WARNED:
             _warn_of_settings()

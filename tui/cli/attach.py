@@ -21,7 +21,7 @@ from runners.model.run import Run
 from runners.scheduling.visibility import ALL_VARIABLES
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
-from tui.cli.output import control, say
+from tui.cli.output import control, echo
 
 DETACH = b"\x1d"
 """Ctrl+], as in telnet: nothing that a program on a terminal is likely to want."""
@@ -36,7 +36,7 @@ def run_attach(arguments: argparse.Namespace) -> int:
             "attach needs a terminal", f"fresnel-tui logs -f {run.id} shows its output"
         )
     link = _connect(run)
-    say(f"attached to {run.id}; Ctrl+] leaves it and lets it go on")
+    echo(f"attached to {run.id}; Ctrl+] leaves it and lets it go on")
     before = termios.tcgetattr(0)
     reading, waking = os.pipe()
     signal.signal(signal.SIGWINCH, lambda *_: os.write(waking, b"w"))
@@ -50,9 +50,9 @@ def run_attach(arguments: argparse.Namespace) -> int:
     # Colours and a hidden cursor that the program set would stay in the user's own shell.
     control("\x1b[0m\x1b[?25h\n")
     if code is None:
-        say(f"left {run.id}, which goes on: fresnel-tui attach {run.id} comes back to it")
+        echo(f"left {run.id}, which goes on: fresnel-tui attach {run.id} comes back to it")
         return ExitCode.DONE
-    say(f"{run.id} has ended, exit code {code}")
+    echo(f"{run.id} has ended, exit code {code}")
     return ExitCode.DONE if code == 0 else ExitCode.RUN_FAILED
 
 
@@ -70,13 +70,13 @@ def run_shell(arguments: argparse.Namespace) -> int:
     }
     environment["FRESNEL_SHELL_OF"] = run.id
     if secret:
-        say(f"{', '.join(secret)}: secrets are never written down; set them yourself")
+        echo(f"{', '.join(secret)}: secrets are never written down; set them yourself")
     folder = run.plan.working_directory
     gpus = ",".join(str(gpu.index) for gpu in run.plan.gpus) or "none"
     remark = (
         "it is running: you share its GPUs" if run.is_live and run.plan.gpus else "exit leaves it"
     )
-    say(f"a shell of {run.id} in {folder}, GPUs {gpus}; {remark}")
+    echo(f"a shell of {run.id} in {folder}, GPUs {gpus}; {remark}")
     shell = os.environ.get("SHELL") or "/bin/sh"
     try:
         os.chdir(folder)

@@ -15,7 +15,7 @@ from runners.verify.checkpoint_tool import (
     CheckpointToolError,
     ask_checkpoint_tool,
 )
-from tui.cli.output import print_json, print_pairs, print_table, say
+from tui.cli.output import echo, print_json, print_pairs, print_table
 from tui.views.format import size
 
 _SHOWN_KEYS = 40
@@ -108,15 +108,15 @@ def _print_inspected(file: dict[str, Any]) -> None:
         print()
         print_table(("key", "shape", "type"), rows)
     if file["tensors"] > len(rows):
-        say(f"{file['tensors'] - len(rows):,} more keys: --json lists them")
+        echo(f"{file['tensors'] - len(rows):,} more keys: --json lists them")
 
 
 def _print_written(file: dict[str, Any]) -> None:
     print(file["written"])
     if "renamed" in file:
-        say(f"keys renamed: {file['renamed']:,}")
+        echo(f"keys renamed: {file['renamed']:,}")
     if "to" in file:
-        say(f"from {', '.join(file['from'])} to {file['to']}")
+        echo(f"from {', '.join(file['from'])} to {file['to']}")
     if "averaged" in file:
         left = f"; left out: {', '.join(file['left_out'])}" if file["left_out"] else ""
-        say(f"{file['averaged']:,} tensors averaged over {file['of']} files{left}")
+        echo(f"{file['averaged']:,} tensors averaged over {file['of']} files{left}")

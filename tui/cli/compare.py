@@ -11,7 +11,7 @@ from runners.housekeeping import tend
 from runners.model.errors import ExitCode, NotFound, WrongInput
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run, find_runs
-from tui.cli.output import print_json, print_table, say
+from tui.cli.output import echo, print_json, print_table
 from tui.views.runs.comparison import Comparison, compare
 from tui.views.runs.comparison_text import agreements, csv_rows, tables_of, to_json
 from tui.views.runs.run_facts import RunFacts, facts_of, read_diff
@@ -71,7 +71,7 @@ def _print(comparison: Comparison) -> None:
         print_table(rows[0], rows[1:])
     same = agreements(comparison)
     if same:
-        say(f"\nno difference in {' and '.join(', '.join(same).rsplit(', ', 1))}")
+        echo(f"\nno difference in {' and '.join(', '.join(same).rsplit(', ', 1))}")
 
 
 def _print_code(state: StateDirectory, facts: list[RunFacts]) -> int:
@@ -81,7 +81,7 @@ def _print_code(state: StateDirectory, facts: list[RunFacts]) -> int:
     plans = [fact.run.plan for fact in facts]
     commits = [plan.provenance.commit if plan else None for plan in plans]
     if None not in commits and commits[0] != commits[1]:
-        say(f"other commits: git diff {commits[0]} {commits[1]} shows how these differ")
+        echo(f"other commits: git diff {commits[0]} {commits[1]} shows how these differ")
     before, after = (
         read_diff(state.run(fact.run.id)).decode("utf-8", "replace").splitlines() for fact in facts
     )
@@ -90,5 +90,5 @@ def _print_code(state: StateDirectory, facts: list[RunFacts]) -> int:
     for line in lines:
         print(line)
     if not lines:
-        say("no difference in what was not committed")
+        echo("no difference in what was not committed")
     return ExitCode.DONE

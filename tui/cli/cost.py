@@ -12,7 +12,7 @@ from runners.cost.sessions import is_damaged
 from runners.cost.statement import Spending
 from runners.model.errors import ExitCode, WrongInput
 from runners.state.layout import StateDirectory
-from tui.cli.output import print_json, print_pairs, print_table, say
+from tui.cli.output import echo, print_json, print_pairs, print_table
 from tui.views.json_values import number
 from tui.views.money.cost_report import CostReport, CostRow, cost_notes, cost_tables, read_report
 from tui.views.money.guard_text import guard_json
@@ -43,17 +43,17 @@ def run_cost(arguments: argparse.Namespace) -> int:
     costs = report.costs
     print_pairs(session_pairs(report.meter, costs.session, costs.now, report.guard))
     if is_damaged(state):
-        say(
+        echo(
             f"{state.session} cannot be read: its session is not counted; `fresnel-tui "
             "session start` begins a new one"
         )
     if report.statement.problem:
-        say(f"{report.statement.problem}: what is there is not counted")
+        echo(f"{report.statement.problem}: what is there is not counted")
     for table in cost_tables(report):
         print()
         print_table(table.headings, table.rows)
     for note in cost_notes(report):
-        say(note)
+        echo(note)
     return ExitCode.DONE
 
 

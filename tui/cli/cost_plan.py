@@ -19,7 +19,7 @@ from runners.model.plan import Estimate
 from runners.model.spec import Price, RunSpec
 from runners.presets.catalogue import resolve_runs
 from runners.state.layout import StateDirectory
-from tui.cli.output import print_json, print_table, say
+from tui.cli.output import echo, print_json, print_table
 from tui.views.format import DASH, dollars, duration
 from tui.views.json_values import number
 
@@ -141,17 +141,17 @@ def _print(lines: list[PlanRow], budget: Decimal | None) -> None:
     print_table(("runs", "GPU time", "cost", "total", "left", "preset says", "estimate"), rows)
     for line in lines:
         if line.each is not None and line.each.doubt:
-            say(f"{line.preset}: {line.each.doubt}")
+            echo(f"{line.preset}: {line.each.doubt}")
     unknown = [line.preset for line in lines if line.usd is None]
     if unknown:
-        say(f"not counted, because its cost is not known: {', '.join(unknown)}")
+        echo(f"not counted, because its cost is not known: {', '.join(unknown)}")
     if budget is not None:
         left = budget - total
         text = f"{dollars(left)} are left" if left >= 0 else f"that is {dollars(-left)} too much"
         doubted = [line.preset for line in lines if line.each is not None and line.each.doubt]
         if doubted:
             text += f" if the doubted estimates of {', '.join(doubted)} hold"
-        say(f"of {dollars(budget)}, {text}; estimates of GPU time, without idle time")
+        echo(f"of {dollars(budget)}, {text}; estimates of GPU time, without idle time")
 
 
 def _times(amount: Decimal | None, count: int) -> Decimal | None:

@@ -12,7 +12,7 @@ from runners.model.errors import ExitCode, WrongInput
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
-from tui.cli.output import print_json, print_pairs, say
+from tui.cli.output import echo, print_json, print_pairs
 from tui.views.health.diagnosis_text import diagnose_run, remedy_pairs
 from tui.views.health.stack_text import stack_pairs
 
@@ -39,7 +39,7 @@ def run_diagnose(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"run": run.id, "diagnosis": None if verdict is None else to_json(verdict)})
     elif verdict is None:
-        say(f"{run.id} ended well: there is nothing to explain")
+        echo(f"{run.id} ended well: there is nothing to explain")
     else:
         pairs = [("run", run.id), ("class", verdict.kind)]
         if isinstance(verdict, Diagnosis):

@@ -14,8 +14,8 @@ from runners.places.ssh.registry import RemoteRegistry
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
 from runners.state.layout import StateDirectory
 from tui.cli.host import local_place
-from tui.cli.host_run import output_there
-from tui.cli.output import print_json, say
+from tui.cli.host_run import remote_output
+from tui.cli.output import echo, print_json
 from tui.cli.progress import progress_line
 from tui.views.format import size
 
@@ -54,26 +54,26 @@ def _once(
     except RemoteTrouble as error:
         if not patient or error.kind is not Trouble.NOT_REACHED:
             raise
-        say(f"{time.strftime('%H:%M')} {error.message}; asking again later")
+        echo(f"{time.strftime('%H:%M')} {error.message}; asking again later")
         return None
 
 
 def _fetch(ssh: Ssh, arguments: argparse.Namespace, to: Path) -> list[FetchedRun]:
     names = list(arguments.runs) or _unfetched(ssh)
     if not names:
-        say(f"everything on {ssh.host.name} is fetched")
+        echo(f"everything on {ssh.host.name} is fetched")
         return []
     manifests = ask_manifests(ssh, names, arguments.checkpoints)
-    copier = make_copier(ssh, say)
+    copier = make_copier(ssh, echo)
     fetched = []
     for manifest in manifests.runs:
         with progress_line(copier, str(manifest["run"])):
-            result = fetch_run(ssh, copier, manifest, to, arguments.checkpoints, say)
+            result = fetch_run(ssh, copier, manifest, to, arguments.checkpoints, echo)
         _keep_curves(ssh, result)
         fetched.append(result)
         _tell(result)
         if not result.is_live and arguments.checkpoints != "none":
-            done = output_there(
+            done = remote_output(
                 ssh, ["fetched", result.run, "--to", local_place(str(result.folder))]
             )
             if done.exit_code:
@@ -83,7 +83,7 @@ def _fetch(ssh: Ssh, arguments: argparse.Namespace, to: Path) -> list[FetchedRun
 
 
 def _unfetched(ssh: Ssh) -> list[str]:
-    done = output_there(ssh, ["fetched", "--json"])
+    done = remote_output(ssh, ["fetched", "--json"])
     if done.exit_code:
         raise FresnelError(done.errors.decode("utf-8", "replace").strip())
     return [str(run) for run in json.loads(done.output)["unfetched"]]
@@ -91,7 +91,7 @@ def _unfetched(ssh: Ssh) -> list[str]:
 
 def _keep_curves(ssh: Ssh, result: FetchedRun) -> None:
     """Every value of every metric, as the machine there reads them."""
-    done = output_there(ssh, ["metrics", result.run, "--csv"])
+    done = remote_output(ssh, ["metrics", result.run, "--csv"])
     if not done.exit_code and done.output:
         replace(result.folder / CURVES, done.output)
 
@@ -99,11 +99,11 @@ def _keep_curves(ssh: Ssh, result: FetchedRun) -> None:
 def _tell(result: FetchedRun) -> None:
     what = f"{result.files:,} files, {size(result.bytes)}" if result.files else "nothing new"
     kept = f"; checkpoints {', '.join(result.checkpoints)}" if result.checkpoints else ""
-    say(f"{result.run} ({result.state}): {what}{kept}, every hash as there → {result.folder}")
+    echo(f"{result.run} ({result.state}): {what}{kept}, every hash as there → {result.folder}")
     if result.changing:
-        say(f"  still being written: {', '.join(result.changing)}")
+        echo(f"  still being written: {', '.join(result.changing)}")
     if result.is_live:
-        say("  it goes on: fetch it again when it has ended, or --every 10m")
+        echo("  it goes on: fetch it again when it has ended, or --every 10m")
 
 
 def _json(result: FetchedRun) -> dict[str, object]:

@@ -14,10 +14,10 @@ from runners.model.gpus import GpuReading, GpuSnapshot
 from runners.scheduling.allocation import obstacle
 from runners.state.layout import StateDirectory
 from runners.state.leases import Lease, held_leases
-from tui.cli.output import print_json, print_table, say
+from tui.cli.output import echo, print_json, print_table
 from tui.views.format import DASH, memory, percent
 from tui.views.json_values import iso
-from tui.views.machines.gpu_text import gpu_label, process_words, trouble
+from tui.views.machines.gpu_text import gpu_label, process_text, trouble
 
 _POLL_S = 0.1
 _HEADINGS = ("GPU", "name", "use", "memory", "temp", "power", "held by", "others", "trouble")
@@ -41,9 +41,9 @@ def run_gpus(arguments: argparse.Namespace) -> int:
     else:
         print_reading(reading, leases, arguments.host)
     if reading.problem:
-        say(f"GPUs: {reading.problem}")
+        echo(f"GPUs: {reading.problem}")
     elif not reading.gpus and not arguments.host:
-        say(f"no GPU here; {_host_words(reading)}; runs use the CPU")
+        echo(f"no GPU here; {_host_words(reading)}; runs use the CPU")
     return ExitCode.DONE
 
 
@@ -146,7 +146,7 @@ def _unheld(gpu: GpuSnapshot, reading: GpuReading, others: str) -> str:
 def _row(gpu: GpuSnapshot, reading: GpuReading, leases: list[Lease]) -> tuple[str, ...]:
     held = ", ".join(f"{lease.run} (device {lease.logical})" for lease in leases)
     others = "; ".join(
-        process_words(process)[:60] for process in gpu.processes if process.run is None
+        process_text(process)[:60] for process in gpu.processes if process.run is None
     )
     name = f"{gpu.name} (simulated)" if gpu.simulated else gpu.name
     label = gpu_label(gpu, reading.gpus).removeprefix("GPU ")

@@ -21,7 +21,7 @@ from runners.lifecycle.launch.preconditions import refuse_untrusted
 from runners.model.errors import ExitCode, NotFound, WrongInput
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_runs
-from tui.cli.output import print_json, print_pairs, say
+from tui.cli.output import echo, print_json, print_pairs
 from tui.views.format import duration
 from tui.views.money.guard_text import (
     consequences,
@@ -45,9 +45,9 @@ def run_guard(arguments: argparse.Namespace) -> int:
     elif arguments.what == "off":
         late = too_late_text(state)
         was_set = lift(state)
-        say("the guard is off" if was_set else "no guard was set")
+        echo("the guard is off" if was_set else "no guard was set")
         if late:
-            say(late)
+            echo(late)
         if arguments.json:
             print_json({"was_set": was_set, "too_late": late or None})
         return ExitCode.DONE
@@ -73,7 +73,7 @@ def _set(state: StateDirectory, arguments: argparse.Namespace) -> None:
     rule = rule_from(wanted, None if session is None else session.budget)
     set_rule(state, rule)
     for line in consequences(state, rule):
-        say(line)
+        echo(line)
 
 
 def _postpone(state: StateDirectory, text: str | None) -> None:
@@ -86,17 +86,17 @@ def _postpone(state: StateDirectory, text: str | None) -> None:
         raise WrongInput(str(error), "`fresnel-tui guard set` sets it anew") from None
     late = too_late_text(state)
     if late:
-        say(late)
+        echo(late)
         return
     held = postponed_text(read_guard(state), moment_now()) or "guard goes on"
-    say(f"{held}; what it has asked to stop, stops")
+    echo(f"{held}; what it has asked to stop, stops")
 
 
 def _be_guard(state: StateDirectory) -> int:
     if not (state.guard / "guard.json").exists():
         raise NotFound("no guard is set", f"fresnel-tui guard set: {_WHAT}")
     if not watch(state):
-        say("a guard is running already")
+        echo("a guard is running already")
     return ExitCode.DONE
 
 
@@ -106,9 +106,9 @@ def _show(state: StateDirectory, as_json: bool) -> int:
         print_json(guard_json(view))
         return ExitCode.DONE
     for problem in view.problems:
-        say(f"⚠ {problem}")
+        echo(f"⚠ {problem}")
     if view.rule is None:
-        say("no guard is set: `fresnel-tui guard set --max-age 8h` sets one")
+        echo("no guard is set: `fresnel-tui guard set --max-age 8h` sets one")
         return ExitCode.DONE
     rule = view.rule
     pairs = [
@@ -126,7 +126,7 @@ def _show(state: StateDirectory, as_json: bool) -> int:
         )
     )
     if is_damaged(state):
-        say(f"⚠ {state.session} cannot be read")
+        echo(f"⚠ {state.session} cannot be read")
     print_pairs(pairs)
     return ExitCode.DONE
 
@@ -142,10 +142,10 @@ def run_fetched(arguments: argparse.Namespace) -> int:
             if arguments.all and run.is_live:
                 continue
             mark_fetched(state, run, arguments.to)
-            say(f"{run.id}: fetched{' to ' + arguments.to if arguments.to else ''}")
+            echo(f"{run.id}: fetched{' to ' + arguments.to if arguments.to else ''}")
     missing = [run.id for run in unfetched_runs(state)]
     if arguments.json:
         print_json({"unfetched": missing})
     elif missing:
-        say(f"not fetched: {', '.join(missing)}")
+        echo(f"not fetched: {', '.join(missing)}")
     return ExitCode.DONE

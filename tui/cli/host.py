@@ -17,7 +17,7 @@ from runners.places.ssh.source import source_digest
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
 from runners.places.ssh.status_text import offset_text
 from runners.state.layout import StateDirectory
-from tui.cli.output import print_json, print_pairs, print_table, say
+from tui.cli.output import echo, print_json, print_pairs, print_table
 from tui.views.format import DASH
 
 
@@ -78,9 +78,9 @@ def _add(arguments: argparse.Namespace) -> int:
         print_json(host_json(registry, host))
     else:
         where = f"{address}{f':{port}' if port else ''}"
-        say(f"{name}: {where}, host key {found}, pinned")
-        say("  compare it with what the provider shows; another key will be refused from now on")
-        say(f"next: fresnel-tui host setup {name}")
+        echo(f"{name}: {where}, host key {found}, pinned")
+        echo("  compare it with what the provider shows; another key will be refused from now on")
+        echo(f"next: fresnel-tui host setup {name}")
     return ExitCode.DONE
 
 
@@ -114,7 +114,7 @@ def _list(arguments: argparse.Namespace) -> int:
         print_json([host_json(registry, host) for host in hosts])
         return ExitCode.DONE
     if not hosts:
-        say("no hosts yet: `fresnel-tui host add NAME user@address` adds a rented machine")
+        echo("no hosts yet: `fresnel-tui host add NAME user@address` adds a rented machine")
         return ExitCode.DONE
     rows = []
     for host in hosts:
@@ -134,14 +134,14 @@ def _remove(arguments: argparse.Namespace, ssh: Ssh) -> int:
     """Forget a machine here; nothing is touched there."""
     ssh.disconnect()
     ssh.registry.forget(ssh.host.name)
-    say(f"{ssh.host.name} is forgotten, with its key; over there nothing was touched")
+    echo(f"{ssh.host.name} is forgotten, with its key; over there nothing was touched")
     return ExitCode.DONE
 
 
 def _connect(arguments: argparse.Namespace, ssh: Ssh) -> int:
     """Log in at this terminal, once, for everything that follows."""
     if ssh.is_connected():
-        say(f"{ssh.host.name} is connected already")
+        echo(f"{ssh.host.name} is connected already")
         return ExitCode.DONE
     extra = ("ForkAfterAuthentication=yes", "SessionType=none")
     argv = [*ssh.command("open", batch=False, extra=extra), "--", ssh.host.address]
@@ -154,7 +154,7 @@ def _connect(arguments: argparse.Namespace, ssh: Ssh) -> int:
     if code or not ssh.is_connected():
         raise RemoteTrouble(Trouble.LOGIN, f"{ssh.host.name}: no connection was opened")
     ssh.registry.save(msgspec.structs.replace(ssh.host, interactive=True))
-    say(
+    echo(
         f"{ssh.host.name} is connected; it stays so until the line breaks, or: "
         f"ssh -S {ssh.control_path} -O exit {ssh.host.address}"
     )

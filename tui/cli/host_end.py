@@ -15,8 +15,8 @@ from runners.places.ssh.registry import RemoteHost, RemoteRegistry
 from runners.places.ssh.remote_ledger import take_in_ledger
 from runners.places.ssh.ssh import Ssh
 from runners.state.layout import StateDirectory
-from tui.cli.host_run import output_there
-from tui.cli.output import print_json, say
+from tui.cli.host_run import remote_output
+from tui.cli.output import echo, print_json
 from tui.views.format import dollars
 
 
@@ -34,17 +34,17 @@ def end_host(arguments: argparse.Namespace) -> int:
         except FresnelError as error:
             if not arguments.anyway:
                 raise
-            say(f"⚠ {error.message}; going on all the same")
+            echo(f"⚠ {error.message}; going on all the same")
     for line in bill_text(host):
-        say(line)
+        echo(line)
     command = arguments.end_command or host.end_command
     ended = bool(command) and _run_end(command, host, arguments.yes)
     if ended:
         ssh.disconnect()
         registry.forget(host.name)
-        say(f"{host.name} is ended and forgotten, its host key too")
+        echo(f"{host.name} is ended and forgotten, its host key too")
     elif not command:
-        say(
+        echo(
             f"nothing was ended: no --end-command. Destroy it at the provider, then "
             f"`fresnel-tui host remove {host.name}`"
         )
@@ -52,13 +52,13 @@ def end_host(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"host": host.name, "ended": ended, "spent_usd": spent})
     elif total is not None:
-        say(f"{dollars(total)} were spent on it in all, an estimate; kept in {state.ledger}")
+        echo(f"{dollars(total)} were spent on it in all, an estimate; kept in {state.ledger}")
     return ExitCode.DONE if ended or not command else ExitCode.RUN_FAILED
 
 
 def _refuse_while_needed(ssh: Ssh, anyway: bool) -> None:
     name = ssh.host.name
-    runs = _json_there(ssh, ["list", "--json"])
+    runs = _remote_json(ssh, ["list", "--json"])
     live = [
         run["id"] for run in runs if run["ended"] is None and run["state"] not in ("lost", "failed")
     ]
@@ -67,7 +67,7 @@ def _refuse_while_needed(ssh: Ssh, anyway: bool) -> None:
             f"{len(live)} live on {name}: {', '.join(live)}",
             f"fresnel-tui stop --all --wait --host {name}",
         )
-    unfetched = _json_there(ssh, ["fetched", "--json"])["unfetched"]
+    unfetched = _remote_json(ssh, ["fetched", "--json"])["unfetched"]
     if unfetched and not anyway:
         raise DeniedError(
             f"not fetched from {name}: {', '.join(unfetched)}",
@@ -77,8 +77,8 @@ def _refuse_while_needed(ssh: Ssh, anyway: bool) -> None:
 
 def _close_books(state: StateDirectory, ssh: Ssh) -> Decimal | None:
     """End the session there, take its ledger into ours; what the machine cost."""
-    output_there(ssh, ["session", "end"])
-    cost: dict[str, Any] = _json_there(ssh, ["cost", "--json"])
+    remote_output(ssh, ["session", "end"])
+    cost: dict[str, Any] = _remote_json(ssh, ["cost", "--json"])
     take_in_ledger(state, ask_manifests(ssh, [], "none").ledger, ssh.host.name)
     spent = [
         Decimal(str(session["usd"])) for session in cost["sessions"] if session["usd"] is not None
@@ -86,8 +86,8 @@ def _close_books(state: StateDirectory, ssh: Ssh) -> Decimal | None:
     return sum(spent, Decimal(0)) if spent else None
 
 
-def _json_there(ssh: Ssh, command: list[str]) -> Any:
-    done = output_there(ssh, command)
+def _remote_json(ssh: Ssh, command: list[str]) -> Any:
+    done = remote_output(ssh, command)
     if done.exit_code:
         raise FresnelError(done.errors.decode("utf-8", "replace").strip())
     return json.loads(done.output)
@@ -115,8 +115,8 @@ def _run_end(command: str, host: RemoteHost, yes: bool) -> bool:
     if not yes:
         if not sys.stdin.isatty():
             raise DeniedError(f"this would run: {command}", "--yes runs it without asking")
-        say(f"this runs here: {command}")
-        say(f"end {host.name}? [y/N] ")
+        echo(f"this runs here: {command}")
+        echo(f"end {host.name}? [y/N] ")
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             return False
     surroundings = {"FRESNEL_REMOTE_NAME": host.name, "FRESNEL_REMOTE_ADDRESS": host.address}

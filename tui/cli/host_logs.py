@@ -8,7 +8,7 @@ from runners.places.ssh.link import Link, LinkState, LinkStatus
 from runners.places.ssh.remote_log import RemoteOutput
 from runners.places.ssh.ssh import Ssh, Trouble
 from runners.places.ssh.status_text import link_text
-from tui.cli.output import say
+from tui.cli.output import echo
 
 _NEEDS_YOU = (Trouble.KEY_CHANGED, Trouble.LOGIN, Trouble.NO_AGENT)
 
@@ -55,14 +55,14 @@ class _Follower:
                 self.failure = FresnelError(status.reason, status.hint)
                 self.over.set()
             elif not self._was_down:
-                say(link_text(status))
+                echo(link_text(status))
             self._was_down = True
         elif status.state is LinkState.UP and self._was_down:
             self._was_down = False
-            say(f"{self.link.ssh.host.name} is reached again")
+            echo(f"{self.link.ssh.host.name} is reached again")
 
 
-def follow_there(ssh: Ssh, run: str, lines: int | None) -> int:
+def follow_remotely(ssh: Ssh, run: str, lines: int | None) -> int:
     """Print the output of a run on another machine until it has ended."""
     follower = _Follower(ssh, run, lines)
     follower.link.start()

@@ -27,13 +27,13 @@ from runners.places.ssh.pushed import pushed_overrides
 from runners.places.ssh.registry import RemoteRegistry
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
 from runners.state.layout import StateDirectory
-from tui.cli.host_run import launched_there, output_there, said_over
-from tui.cli.output import print_json, print_table, say
+from tui.cli.host_run import launch_over, output_over, remote_output
+from tui.cli.output import echo, print_json, print_table
 from tui.views.format import DASH
 
-_LOOK_S = 0.5
+_POLL_S = 0.5
 _SEEN_TO_EVERY = 20
-_NOT_FOR_THERE = {"--hosts": 1, "--name": 1, "--master-addr": 1, "--master-port": 1}
+_OWN_OPTIONS = {"--hosts": 1, "--name": 1, "--master-addr": 1, "--master-port": 1}
 
 
 def launch_on_hosts(arguments: argparse.Namespace) -> int:
@@ -54,8 +54,8 @@ def launch_on_hosts(arguments: argparse.Namespace) -> int:
             lines.append(stack.enter_context(AgentConnection(ssh)))
             lines[-1].begin()
         address = _meet(machines, lines, port, arguments.master_addr)
-        say(f"{names[0]} is reached at {address}:{port} by all, and reaches all")
-        command = _words_there(arguments.words_there)
+        echo(f"{names[0]} is reached at {address}:{port} by all, and reaches all")
+        command = _node_words(arguments.remote_words)
         commands = []
         for rank, ssh in enumerate(machines):
             place = ["--nodes", str(len(machines)), "--node-rank", str(rank)]
@@ -74,8 +74,8 @@ def launch_on_hosts(arguments: argparse.Namespace) -> int:
     else:
         print(group.name)
         for rank, node in enumerate(group.nodes):
-            say(f"  node {rank}: {node.run} on {node.host}")
-        say("when one fails, the others are ended; `fresnel-tui nodes status` says which and why")
+            echo(f"  node {rank}: {node.run} on {node.host}")
+        echo("when one fails, the others are ended; `fresnel-tui nodes status` says which and why")
     return ExitCode.DONE
 
 
@@ -134,7 +134,7 @@ def _reach(
         target_line.ask({"do": "hello"})  # answered when nobody listens there any more
 
 
-def _words_there(words: Sequence[str]) -> list[str]:
+def _node_words(words: Sequence[str]) -> list[str]:
     """The launch's words without those that are meant for us."""
     kept: list[str] = []
     skip = 0
@@ -142,8 +142,8 @@ def _words_there(words: Sequence[str]) -> list[str]:
         flag, equals, _ = word.partition("=")
         if skip:
             skip -= 1
-        elif flag in _NOT_FOR_THERE:
-            skip = 0 if equals else _NOT_FOR_THERE[flag]
+        elif flag in _OWN_OPTIONS:
+            skip = 0 if equals else _OWN_OPTIONS[flag]
         elif word not in ("--wait", "--follow", "--json", "--no-queue"):
             kept.append(word)
     return kept
@@ -155,7 +155,7 @@ def _check_plans(
     """Refuse before anything starts where one machine would; compare what would run."""
     versions: dict[str, str] = {}
     for ssh, line, command in zip(machines, lines, commands, strict=True):
-        done = said_over(line, ssh, ["plan", "--json", *command], keep=False)
+        done = output_over(line, ssh, ["plan", "--json", *command], keep=False)
         try:
             plan = json.loads(done.output)
         except ValueError:
@@ -169,7 +169,7 @@ def _check_plans(
     known = {version for version in versions.values() if version}
     if len(known) > 1:
         each = ", ".join(f"{name} {version}" for name, version in versions.items())
-        say(f"⚠ torch differs: {each}")
+        echo(f"⚠ torch differs: {each}")
 
 
 def _launch_all(
@@ -180,7 +180,7 @@ def _launch_all(
     for ssh, line, command in zip(machines, lines, commands, strict=True):
         problem, run = "", ""
         try:
-            done = launched_there(line, ssh, ["launch", *command, "--no-queue"])
+            done = launch_over(line, ssh, ["launch", *command, "--no-queue"])
             run = done.output.decode().strip()
             problem = done.errors.decode("utf-8", "replace").strip() if done.exit_code else ""
         except FresnelError as error:
@@ -188,7 +188,7 @@ def _launch_all(
         if problem or not run:
             registry = ssh.registry
             for node in started:
-                output_there(Ssh(registry, registry.find(node.host)), ["kill", node.run])
+                remote_output(Ssh(registry, registry.find(node.host)), ["kill", node.run])
             raise DeniedError(f"{ssh.host.name}: {problem}", "nothing runs on any machine")
         started.append(NodeRun(ssh.host.name, run))
     return tuple(started)
@@ -209,7 +209,7 @@ def run_nodes(arguments: argparse.Namespace) -> int:
             ]
             print_table(("launch", "preset", "machines"), rows)
         else:
-            say("none yet: fresnel-tui launch PRESET --hosts a,b")
+            echo("none yet: fresnel-tui launch PRESET --hosts a,b")
         return ExitCode.DONE
     group = find_group(state, arguments.group)
     if arguments.what == "stop":
@@ -218,19 +218,19 @@ def run_nodes(arguments: argparse.Namespace) -> int:
     if arguments.what == "wait":
         return _wait(state, group, arguments.json)
     start_watcher(state, group)
-    _show(group, _look(registry, group), arguments.json)
+    _show(group, _statuses(registry, group), arguments.json)
     if group.cause:
-        say(group.cause)
+        echo(group.cause)
     return ExitCode.DONE
 
 
-def _look(registry: RemoteRegistry, group: NodeGroup) -> list[dict[str, Any] | None]:
+def _statuses(registry: RemoteRegistry, group: NodeGroup) -> list[dict[str, Any] | None]:
     """Every node's status; None for a machine that is not reached, whose run may well go on."""
     found: list[dict[str, Any] | None] = []
     for node in group.nodes:
         try:
             ssh = Ssh(registry, registry.find(node.host))
-            done = output_there(ssh, ["status", node.run, "--json"], keep=False)
+            done = remote_output(ssh, ["status", node.run, "--json"], keep=False)
             found.append(json.loads(done.output))
         except (FresnelError, ValueError):
             found.append(None)
@@ -262,10 +262,10 @@ def _stop(state: StateDirectory, group: NodeGroup, force: bool) -> None:
         save_group(state, msgspec.structs.replace(group, cause=f"stopped by {user_name()}"))
     for node in reversed(group.nodes):
         try:
-            done = output_there(Ssh(registry, registry.find(node.host)), [*word, node.run])
-            say(f"{node.host}: {done.errors.decode().strip() or 'asked to stop'}")
+            done = remote_output(Ssh(registry, registry.find(node.host)), [*word, node.run])
+            echo(f"{node.host}: {done.errors.decode().strip() or 'asked to stop'}")
         except FresnelError as error:
-            say(f"⚠ {node.host}: {error}")
+            echo(f"⚠ {node.host}: {error}")
 
 
 def _wait(state: StateDirectory, group: NodeGroup, as_json: bool) -> int:
@@ -275,13 +275,13 @@ def _wait(state: StateDirectory, group: NodeGroup, as_json: bool) -> int:
         group = find_group(state, group.name)
         if group.cause != shown:
             shown = group.cause
-            say(shown)
+            echo(shown)
         if group.ended:
             break
         if next(turns) % _SEEN_TO_EVERY == 0:
             start_watcher(state, group)
-        time.sleep(_LOOK_S)
-    _show(group, _look(RemoteRegistry(state), group), as_json)
+        time.sleep(_POLL_S)
+    _show(group, _statuses(RemoteRegistry(state), group), as_json)
     return ExitCode.RUN_FAILED if group.cause else ExitCode.DONE
 
 

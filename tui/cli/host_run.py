@@ -16,7 +16,7 @@ from runners.places.ssh.registry import RemoteHost, RemoteRegistry
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble, quoted
 from runners.state.layout import StateDirectory
 from runners.state.requests import REQUEST
-from tui.cli.output import say
+from tui.cli.output import echo
 
 READING = frozenset(
     {"plan", "list", "status", "diagnose", "logs", "metrics", "gpus", "monitor", "presets", "wait"}
@@ -30,18 +30,18 @@ _FIRST_TRIES = 2
 _LAUNCH_TRIES_S = (*_TRIES_S, 20.0, 30.0, 30.0)
 
 
-def run_there(arguments: argparse.Namespace) -> int:
+def run_remotely(arguments: argparse.Namespace) -> int:
     """Run the command on the machine `--host` names, and be its output and its exit code."""
     registry = RemoteRegistry(StateDirectory())
     host = registry.find(arguments.host)
-    mine: list[str] = arguments.words_there
+    mine: list[str] = arguments.remote_words
     ssh = Ssh(registry, host)
     if arguments.command_name in ("attach", "shell"):
         return _with_terminal(ssh, mine)
     if arguments.command_name == "logs" and arguments.follow and not arguments.json:
-        from tui.cli.host_logs import follow_there
+        from tui.cli.host_logs import follow_remotely
 
-        return follow_there(ssh, arguments.run, arguments.lines)
+        return follow_remotely(ssh, arguments.run, arguments.lines)
     if arguments.command_name in ("launch", "plan") and arguments.preset:
         mine = [*mine, *pushed_overrides(registry, host, arguments.preset, arguments.overrides)]
         if arguments.command_words is not None:
@@ -151,7 +151,7 @@ class _Printed:
             self.take(stream, data)
 
 
-class DoneThere(NamedTuple):
+class RemoteResult(NamedTuple):
     """What a command on another machine came to."""
 
     exit_code: int
@@ -159,23 +159,23 @@ class DoneThere(NamedTuple):
     errors: bytes
 
 
-def output_there(ssh: Ssh, command: Sequence[str], keep: bool = True) -> DoneThere:
+def remote_output(ssh: Ssh, command: Sequence[str], keep: bool = True) -> RemoteResult:
     """Run one command on a machine and take down what it says; RemoteTrouble when that fails."""
     with AgentConnection(ssh) as connection:
         connection.begin()
-        return said_over(connection, ssh, command, keep)
+        return output_over(connection, ssh, command, keep)
 
 
 _numbers = itertools.count(1000)
 
 
-def said_over(
+def output_over(
     connection: AgentConnection,
     ssh: Ssh,
     command: Sequence[str],
     keep: bool = True,
     request: str = "",
-) -> DoneThere:
+) -> RemoteResult:
     """The same over a connection that is there already; `request` names a launch."""
     parts: dict[int, bytes] = {1: b"", 2: b""}
     number = next(_numbers)
@@ -186,18 +186,18 @@ def said_over(
         connection.send({**request_fields, "folder": ssh.host.folder})
         for message in connection.answers(number):
             if "exit" in message.fields:
-                return DoneThere(int(message.fields["exit"]), parts[1], parts[2])
+                return RemoteResult(int(message.fields["exit"]), parts[1], parts[2])
             parts[int(message.fields.get("stream", 1))] += message.payload
     except LineLost as error:
         raise RemoteTrouble(Trouble.NOT_REACHED, f"{ssh.host.name}: {error}", "ask again") from None
     raise RemoteTrouble(Trouble.NOT_REACHED, f"{ssh.host.name}: no answer", "ask again")
 
 
-def launched_there(connection: AgentConnection, ssh: Ssh, command: Sequence[str]) -> DoneThere:
+def launch_over(connection: AgentConnection, ssh: Ssh, command: Sequence[str]) -> RemoteResult:
     """Launch over a connection, and over others when it breaks; nothing starts twice."""
     request = new_request_name()
     try:
-        return said_over(connection, ssh, command, request=request)
+        return output_over(connection, ssh, command, request=request)
     except RemoteTrouble as error:
         problem = error
     for pause in _LAUNCH_TRIES_S:
@@ -205,7 +205,7 @@ def launched_there(connection: AgentConnection, ssh: Ssh, command: Sequence[str]
         try:
             with AgentConnection(ssh) as another:
                 another.begin()
-                return said_over(another, ssh, command, request=request)
+                return output_over(another, ssh, command, request=request)
         except RemoteTrouble as error:
             problem = error
     raise problem
@@ -224,6 +224,6 @@ def _with_terminal(ssh: Ssh, command: list[str]) -> int:
         line = " ".join(["exec", quoted(host.command), *(quoted(word) for word in command)])
     except ValueError as error:
         raise WrongInput(str(error)) from None
-    say(f"on {host.name}; what ends it there ends it here")
+    echo(f"on {host.name}; what ends it there ends it here")
     os.execvp("ssh", [*ssh.command("use", terminal=True), "--", host.address, line])
     return ExitCode.RUN_FAILED

@@ -8,8 +8,8 @@ from runners.places.ssh.registry import RemoteRegistry
 from runners.places.ssh.setup import FoundMachine, FoundPython, choose_python, install, look_at
 from runners.places.ssh.ssh import Ssh
 from runners.state.layout import StateDirectory
-from tui.cli.host_run import output_there
-from tui.cli.output import print_json, print_pairs, say
+from tui.cli.host_run import remote_output
+from tui.cli.output import echo, print_json, print_pairs
 from tui.views.format import DASH, size
 
 _MUCH_BYTES = 2_000_000_000
@@ -19,16 +19,16 @@ def set_up(arguments: argparse.Namespace) -> int:
     """Look, install, start the session; safe to do again."""
     registry = RemoteRegistry(StateDirectory().create())
     ssh = Ssh(registry, registry.find(arguments.name))
-    say(f"looking at {ssh.host.name}…")
+    echo(f"looking at {ssh.host.name}…")
     wanted = arguments.python or ssh.host.python
     found = look_at(ssh, wanted)
     if not arguments.python and all(candidate.path != wanted for candidate in found.pythons):
         wanted = ""  # the one chosen before is gone
     python = choose_python(found, wanted)
     if found.free_bytes is not None and found.free_bytes < _MUCH_BYTES:
-        say(f"⚠ only {size(found.free_bytes)} are free in {found.home}")
+        echo(f"⚠ only {size(found.free_bytes)} are free in {found.home}")
     host, used, lingers = install(
-        ssh, found, python, arguments.folder or "", arguments.train, arguments.torch_index, say
+        ssh, found, python, arguments.folder or "", arguments.train, arguments.torch_index, echo
     )
     registry.save(host)
     ssh = Ssh(registry, host)
@@ -46,7 +46,7 @@ def set_up(arguments: argparse.Namespace) -> int:
         print_json({**facts, "gpus_seen_by_torch": used.gpus, "torch": used.torch or None})
         return ExitCode.DONE
     print_pairs([(name.replace("_", " "), words) for name, words in facts.items()])
-    say(
+    echo(
         f"next: fresnel-tui push PRESET --host {host.name}, then fresnel-tui launch PRESET --host "
         f"{host.name}\na guard there ends what is forgotten: fresnel-tui guard set --max-age 8h "
         f"--no-run 30m --host {host.name}"
@@ -81,14 +81,14 @@ def _logout_text(lingers: bool | None, host: str) -> str:
 
 def _session(ssh: Ssh, budget: str | None) -> str:
     """Start the machine's billing period, if it has a price and none is open."""
-    status = output_there(ssh, ["session", "status", "--json"])
+    status = remote_output(ssh, ["session", "status", "--json"])
     if status.exit_code == ExitCode.DONE and json.loads(status.output).get("session_started"):
         return "goes on"
     if not ssh.host.price:
         return f"{DASH} (no --price was given at `host add`)"
     command = ["session", "start", "--price", ssh.host.price, "--since", "boot"]
     command += ["--budget", budget] if budget else []
-    done = output_there(ssh, command)
+    done = remote_output(ssh, command)
     if done.exit_code != ExitCode.DONE:
         raise FresnelError(f"the session could not be started: {done.errors.decode().strip()}")
     return f"{ssh.host.price}, since its boot{f', budget ${budget}' if budget else ''}"

@@ -11,7 +11,7 @@ from runners.model.errors import ExitCode, WrongInput
 from runners.model.states import TERMINAL, State
 from runners.model.units import parse_duration
 from runners.state.layout import StateDirectory
-from tui.cli.output import print_json, say
+from tui.cli.output import echo, print_json
 from tui.views.format import memory
 
 _ENDED = ", ".join(sorted(TERMINAL))
@@ -72,12 +72,12 @@ def _print(pruned: Pruned, dry_run: bool) -> None:
     for run in pruned.removed:
         print(f"{run.run}  {run.state}  {memory(run.bytes)}")
     for run_id, reason in (pruned.left | pruned.failed).items():
-        say(f"{run_id} stays: {reason}")
+        echo(f"{run_id} stays: {reason}")
     if pruned.leftover_bytes:
-        say(f"finished what an interrupted prune had left: {memory(pruned.leftover_bytes)}")
+        echo(f"finished what an interrupted prune had left: {memory(pruned.leftover_bytes)}")
     number = len(pruned.removed)
     what = f"{number:,} run{'' if number == 1 else 's'}"
-    say(
+    echo(
         f"would remove {what}: {memory(pruned.bytes)}"
         if dry_run
         else f"removed {what}: {memory(pruned.bytes)} freed"

@@ -13,9 +13,9 @@ from runners.model.states import State
 from runners.state.layout import StateDirectory
 from runners.state.leases import held_leases
 from runners.state.runs import find_runs, list_runs
-from tui.cli.output import control, print_details, print_json, say
+from tui.cli.output import control, echo, print_details, print_json
 from tui.views.format import dollars
-from tui.views.runs.code_diff import DiffKind, diff_lines, diff_text, diff_words
+from tui.views.runs.code_diff import DiffKind, diff_lines, diff_summary, diff_text
 from tui.views.runs.run_details import describe_details
 from tui.views.runs.run_json import to_json
 from tui.views.runs.run_view import RunView, view_run
@@ -45,7 +45,7 @@ def run_status(arguments: argparse.Namespace) -> int:
                 _print_diff(state, view.run.id)
         costs = [view.money.cost for view in views if view.money.cost is not None]
         if len(views) > 1 and costs:
-            say(f"together {dollars(sum(costs, Decimal(0)))}")
+            echo(f"together {dollars(sum(costs, Decimal(0)))}")
     return ExitCode.DONE
 
 
@@ -61,7 +61,7 @@ def _print_diff(state: StateDirectory, run_id: str) -> None:
     if not lines:
         print("no uncommitted changes were recorded at its launch")
         return
-    print(f"uncommitted changes: {diff_words(lines)}")
+    print(f"uncommitted changes: {diff_summary(lines)}")
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     for line in lines:
         colour = _COLOURS.get(line.kind, "") if coloured else ""

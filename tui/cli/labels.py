@@ -10,7 +10,7 @@ from runners.model.labels import Labels
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run, find_runs, read_run
-from tui.cli.output import print_json, say
+from tui.cli.output import echo, print_json
 
 
 def run_rename(arguments: argparse.Namespace) -> int:
@@ -83,9 +83,9 @@ def _tell(state: StateDirectory, runs: list[Run], as_json: bool) -> int:
         labels = run.labels
         star = "★ " if labels.starred else ""
         tags = f"  [{', '.join(labels.tags)}]" if labels.tags else ""
-        say(f"{run.id}  {star}{run.name}{tags}")
+        echo(f"{run.id}  {star}{run.name}{tags}")
         for line in labels.note.splitlines():
-            say(f"  {line}")
+            echo(f"  {line}")
     return ExitCode.DONE
 
 

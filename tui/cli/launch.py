@@ -21,7 +21,7 @@ from runners.scheduling.allocation import Denied
 from runners.scheduling.policy import Granted, Waiting
 from runners.state.layout import StateDirectory
 from runners.state.requests import open_request
-from tui.cli.output import print_json, print_pairs, print_summary, run_exit_code, say
+from tui.cli.output import echo, print_json, print_pairs, print_summary, run_exit_code
 from tui.cli.specs import specs_from
 from tui.views.runs.plan_text import describe_plan, estimate_text
 
@@ -51,7 +51,7 @@ def run_launch(arguments: argparse.Namespace) -> int:
         for run in runs:
             print(run.id, flush=True)
             if arguments.wait:
-                say(f"{run.state}{': ' + run.reason if run.reason else ''}")
+                echo(f"{run.state}{': ' + run.reason if run.reason else ''}")
     return max(run_exit_code(run) for run in runs) if arguments.wait else ExitCode.DONE
 
 
@@ -80,18 +80,18 @@ def _start(state: StateDirectory, arguments: argparse.Namespace, request: str) -
     if judged_by is not None:
         watch_for_hopeless(state, specs[0].group, [run.id for run in runs], judged_by)
     for problem in read_guard(state).problems:
-        say(f"⚠ {problem}")
+        echo(f"⚠ {problem}")
     shown: set[str] = set()
     for run in runs:
         for note in run.plan.notes if run.plan else ():
             # A note that all runs of a sweep have is printed once.
             if note not in shown:
-                say(f"note: {note}")
+                echo(f"note: {note}")
                 shown.add(note)
         if run.plan is not None and run.plan.forecast is not None and run.plan.phase != "queued":
-            say(f"estimate: {estimate_text(run.plan.forecast)}")
+            echo(f"estimate: {estimate_text(run.plan.forecast)}")
         if run.state is State.QUEUED and specs[0].parallel is None:
-            say(f"{run.id} is queued: {run.reason}")
+            echo(f"{run.id} is queued: {run.reason}")
     return runs
 
 
@@ -99,7 +99,7 @@ def _follow(state: StateDirectory, runs: list[Run], as_json: bool) -> int:
     from tui.cli.logs import OutputFollower  # most launches do not wait for their output
 
     for run in runs:
-        say(f"run {run.id}  ·  {run.directory}")
+        echo(f"run {run.id}  ·  {run.directory}")
     label = len(runs) > 1
     with ExitStack() as stack:
         followers = [
@@ -134,7 +134,7 @@ def _follow(state: StateDirectory, runs: list[Run], as_json: bool) -> int:
 
 def _interrupted(runs: list[Run]) -> int:
     names = " ".join(run.id for run in runs)
-    say(
+    echo(
         f"\nit goes on: `fresnel-tui logs -f {runs[0].id}` shows it, `fresnel-tui stop "
         f"{names}` stops it"
     )
@@ -154,7 +154,7 @@ def run_plan(arguments: argparse.Namespace) -> int:
             print_pairs(describe_plan(run.plan, run.decision))
     hints = (run.decision.hint for run in planned if not isinstance(run.decision, Granted))
     for hint in dict.fromkeys(filter(None, hints)):
-        say(hint)
+        echo(hint)
     refused = (run.refusal() for run in planned)
     return next((problem.exit_code for problem in refused if problem), ExitCode.DONE)
 

@@ -14,7 +14,7 @@ from runners.state.layout import RunDirectory, StateDirectory
 from runners.watch.logs.rank_lines import RankLines, is_in_output
 from runners.watch.logs.rank_logs import has_rank_logs
 from runners.watch.logs.rank_overview import RankOverview, log_of_rank, rank_overview
-from tui.cli.output import print_json, print_table, say
+from tui.cli.output import echo, print_json, print_table
 from tui.views.format import DASH, duration
 from tui.views.health.diagnosis_text import diagnose_run
 from tui.views.safe import safe_cell
@@ -35,7 +35,7 @@ def list_ranks(state: StateDirectory, run: Run, arguments: argparse.Namespace) -
         headings = ("rank", "pid", "now", "last line", "", "remark")
         print_table(headings, [_row(entry) for entry in ranks])
     else:
-        say(f"{run.id} has no ranks: no process and no line of it names one")
+        echo(f"{run.id} has no ranks: no process and no line of it names one")
     return ExitCode.DONE
 
 

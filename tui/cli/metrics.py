@@ -15,7 +15,7 @@ from runners.state.layout import StateDirectory
 from runners.state.runs import find_run, read_run
 from runners.watch.metrics.run_metrics import RunMetrics
 from runners.watch.metrics.series import Series, downsample
-from tui.cli.output import print_json, print_table, say
+from tui.cli.output import echo, print_json, print_table
 from tui.views.format import DASH, metric
 from tui.views.json_values import iso
 from tui.views.metrics.sparkline import sparkline
@@ -51,9 +51,9 @@ def run_metrics(arguments: argparse.Namespace) -> int:
     elif chosen:
         print_table(_HEADINGS, [_row(series, arguments.last) for series in chosen.values()])
     for note in metrics.notes:
-        say(note)
+        echo(note)
     if not chosen:
-        say(_nothing(run, metrics, arguments.name))
+        echo(_nothing(run, metrics, arguments.name))
     return ExitCode.DONE
 
 

@@ -11,7 +11,7 @@ from runners.model.states import State
 from tui.views.safe import safe_cell, safe_json
 
 
-def say(text: str) -> None:
+def echo(text: str) -> None:
     """A sentence for the person at the terminal."""
     print(text, file=sys.stderr, flush=True)
 

@@ -6,10 +6,10 @@ from runners.model.errors import ExitCode
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
 from runners.watch.pictures import RunPicture, find_pictures
-from tui.cli.output import print_json, print_table, say
+from tui.cli.output import echo, print_json, print_table
 from tui.views.format import size
 from tui.views.json_values import iso
-from tui.views.metrics.picture_album import place_words
+from tui.views.metrics.picture_album import place_text
 
 _HEADINGS = ("picture", "place", "size", "written", "file", "caption")
 
@@ -23,7 +23,7 @@ def run_pictures(arguments: argparse.Namespace) -> int:
     elif pictures:
         print_table(_HEADINGS, [_row(picture) for picture in pictures])
     else:
-        say(f"no PNG or JPEG file of {run.name or run.id} was found")
+        echo(f"no PNG or JPEG file of {run.name or run.id} was found")
     return ExitCode.DONE
 
 
@@ -44,7 +44,7 @@ def _row(picture: RunPicture) -> tuple[str, ...]:
     written = (iso(picture.modified) or "")[:19].replace("T", " ")
     return (
         picture.series,
-        place_words(picture.place),
+        place_text(picture.place),
         size(picture.bytes),
         written,
         picture.path,

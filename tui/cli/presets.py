@@ -5,7 +5,7 @@ import argparse
 from runners.model.errors import ExitCode
 from runners.model.spec import GpuRequest
 from runners.presets.catalogue import PresetEntry, list_presets
-from tui.cli.output import print_json, print_table, say
+from tui.cli.output import echo, print_json, print_table
 from tui.views.format import DASH, duration, indices
 
 
@@ -25,7 +25,7 @@ def run_presets(arguments: argparse.Namespace) -> int:
         print_table(("preset", "GPUs", "takes", "what it is"), [_row(entry) for entry in entries])
     for entry in entries:
         if entry.problem:
-            say(f"not usable: {entry.problem}")
+            echo(f"not usable: {entry.problem}")
     return ExitCode.DONE
 
 
@@ -42,7 +42,7 @@ def _save(arguments: argparse.Namespace) -> int:
         print_json({"name": arguments.name, "path": str(path)})
     else:
         print(path)
-        say(f"fresnel-tui launch {arguments.name} launches it")
+        echo(f"fresnel-tui launch {arguments.name} launches it")
     return ExitCode.DONE
 
 

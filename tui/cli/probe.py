@@ -13,7 +13,7 @@ from runners.model.units import parse_duration
 from runners.probe.probe import ProbeWatcher, probe, rate_for, request_for
 from runners.probe.trial import TrialLength
 from runners.state.layout import StateDirectory
-from tui.cli.output import print_json, print_table, say
+from tui.cli.output import echo, print_json, print_table
 from tui.cli.specs import specs_from
 from tui.views.format import DASH, size
 
@@ -34,7 +34,7 @@ def run_probe(arguments: argparse.Namespace) -> int:
     try:
         result = probe(state, spec, request, watcher)
     except KeyboardInterrupt:
-        say("\ninterrupted: the trial was stopped, nothing was kept")
+        echo("\ninterrupted: the trial was stopped, nothing was kept")
         return ExitCode.INTERRUPTED
     if arguments.json:
         print_json(_to_json(spec, result))
@@ -50,14 +50,14 @@ def run_probe(arguments: argparse.Namespace) -> int:
 
 
 def _say_started(run: Run) -> None:
-    say(f"{run.name}: {run.id}")
+    echo(f"{run.name}: {run.id}")
 
 
 def _say_tried(step: ProbeStep) -> None:
     verdict = "fits" if step.fits else "does not fit"
     memory = f", {size(step.memory)} at its peak" if step.memory else ""
     pace = f", {step.samples_per_s:.1f} samples/s" if step.samples_per_s else ""
-    say(f"  {step.batch} {verdict}{memory}{pace}")
+    echo(f"  {step.batch} {verdict}{memory}{pace}")
 
 
 def _row(step: ProbeStep, result: ProbeResult) -> tuple[str, str, str, str]:

@@ -13,7 +13,7 @@ from runners.places.ssh.registry import RemoteRegistry
 from runners.places.ssh.source import source_digest
 from runners.places.ssh.ssh import Ssh
 from runners.state.layout import StateDirectory
-from tui.cli.output import print_json, print_table, say
+from tui.cli.output import echo, print_json, print_table
 from tui.cli.progress import progress_line
 from tui.views.format import size
 
@@ -28,10 +28,10 @@ def run_push(arguments: argparse.Namespace) -> int:
         )
     plan = plan_push(arguments.preset, arguments.overrides, host, arguments.also)
     for problem in plan.missing:
-        say(f"⚠ {problem}: nothing is sent for it")
+        echo(f"⚠ {problem}: nothing is sent for it")
     if host.installed and host.installed != source_digest():
-        say(f"⚠ the panel on {host.name} is another one: host setup {host.name} renews it")
-    copier = make_copier(Ssh(registry, host), say)
+        echo(f"⚠ the panel on {host.name} is another one: host setup {host.name} renews it")
+    copier = make_copier(Ssh(registry, host), echo)
     counted = []
     for item in plan.items:
         counted.append(copier.send(item.local, item.remote, _excludes(item, arguments), dry=True))
@@ -56,9 +56,9 @@ def run_push(arguments: argparse.Namespace) -> int:
         ]
         print_json({"sent": not arguments.dry_run, "items": values, "missing": list(plan.missing)})
     elif arguments.dry_run:
-        say("nothing was sent: that was a dry run")
+        echo("nothing was sent: that was a dry run")
     else:
-        say(f"next: fresnel-tui launch {arguments.preset} --host {host.name}")
+        echo(f"next: fresnel-tui launch {arguments.preset} --host {host.name}")
     return ExitCode.DONE
 
 
@@ -82,7 +82,7 @@ def _show(items: tuple[PushItem, ...], counted: list[Copied]) -> None:
         sum(copied.bytes for copied in counted),
         sum(copied.all_bytes for copied in counted),
     )
-    say(f"to send: {size(total)} of {size(whole)}" if rows else "nothing is needed there")
+    echo(f"to send: {size(total)} of {size(whole)}" if rows else "nothing is needed there")
 
 
 def _send_all(
@@ -95,8 +95,8 @@ def _send_all(
         if not copied.files:
             continue
         began = time.monotonic()
-        say(f"{i}/{len(items)} {item.what}: {copied.files:,} files, {size(copied.bytes)}…")
+        echo(f"{i}/{len(items)} {item.what}: {copied.files:,} files, {size(copied.bytes)}…")
         with progress_line(copier, item.what):
             done = copier.send(item.local, item.remote, _excludes(item, arguments))
         seconds = max(time.monotonic() - began, 0.001)
-        say(f"{i}/{len(items)} {item.what}: sent, {size(done.bytes / seconds)}/s")
+        echo(f"{i}/{len(items)} {item.what}: sent, {size(done.bytes / seconds)}/s")

@@ -11,7 +11,7 @@ from runners.model.states import State
 from runners.state.codec import read_waits
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run, find_runs, list_runs
-from tui.cli.output import print_json, say
+from tui.cli.output import echo, print_json
 from tui.views.runs.run_json import to_json
 from tui.views.runs.run_view import view_run
 
@@ -30,7 +30,7 @@ def run_priority(arguments: argparse.Namespace) -> int:
         print_json({"id": run.id, "state": str(run.state), "priority": number, "place": place})
     else:
         where = f", place {place} in the queue: {run.reason}" if place else f", {run.state}"
-        say(f"{run.id} priority {number}{where}")
+        echo(f"{run.id} priority {number}{where}")
     return ExitCode.DONE
 
 
@@ -48,9 +48,9 @@ def run_cancel(arguments: argparse.Namespace) -> int:
         print_json([to_json(view_run(run)) for run in ended])
     else:
         for run in ended:
-            say(f"{run.id} {run.state}: {run.reason}")
+            echo(f"{run.id} {run.state}: {run.reason}")
         if not ended:
-            say("the queue is empty")
+            echo("the queue is empty")
     return ExitCode.DONE
 
 

@@ -20,7 +20,7 @@ from runners.lifecycle.control.wait import wait_until_ended
 from runners.model.errors import ExitCode
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
-from tui.cli.output import print_json, run_exit_code, say
+from tui.cli.output import echo, print_json, run_exit_code
 from tui.views.health.diagnosis_text import diagnose_run, diagnosis_pairs
 from tui.views.runs.run_json import to_json
 from tui.views.runs.run_view import view_run
@@ -36,7 +36,7 @@ def run_remedy(arguments: argparse.Namespace) -> int:
     if arguments.apply:
         treated = treat(case, arguments.apply)
         for line in combined_diff(case, treated):
-            say(line)
+            echo(line)
         if arguments.dry_run:
             return ExitCode.DONE
         started = launch_treated(treated)
@@ -61,9 +61,9 @@ def run_remedy(arguments: argparse.Namespace) -> int:
     for proposal in proposals:
         _print(proposal)
     if not proposals:
-        say("no remedy is known for this; --all shows what could be tried")
+        echo("no remedy is known for this; --all shows what could be tried")
     elif any(not proposal.obstacle for proposal in proposals):
-        say(f"\nfresnel-tui remedy {run.id} --apply NAME launches it; several go together")
+        echo(f"\nfresnel-tui remedy {run.id} --apply NAME launches it; several go together")
     return ExitCode.DONE
 
 

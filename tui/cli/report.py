@@ -9,7 +9,7 @@ from runners.housekeeping import tend
 from runners.model.errors import ExitCode, FresnelError, WrongInput
 from runners.state.layout import StateDirectory
 from tui.cli.compare import gather
-from tui.cli.output import print_json, say
+from tui.cli.output import echo, print_json
 from tui.views.format import size
 from tui.views.report.report import MARK, report_html
 from tui.views.report.report_parts import make_report
@@ -46,7 +46,7 @@ def run_report(arguments: argparse.Namespace) -> int:
         )
     else:
         print(path)
-        say(
+        echo(
             f"{len(facts)} run{'' if len(facts) == 1 else 's'}, {len(report.charts)} charts, "
             f"{pictures} pictures, {size(len(content))}"
         )

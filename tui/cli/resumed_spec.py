@@ -15,7 +15,7 @@ from runners.model.spec import GpuRequest, RunSpec
 from runners.presets.catalogue import resolve_runs
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
-from tui.cli.output import say
+from tui.cli.output import echo
 from tui.views.runs.resume_text import resumed_text
 
 
@@ -39,11 +39,11 @@ def resumed_spec(arguments: argparse.Namespace, request: GpuRequest | None) -> R
                 f"--resume {path}: resume it with which preset?",
                 f"fresnel-tui launch PRESET --resume {path}",
             )
-        say(f"resumes from {path.resolve()}")
+        echo(f"resumes from {path.resolve()}")
         return resumed(spec, path.resolve())
     found = resume_run(state, find_run(state, arguments.resume), spec)
     text = resumed_text(found.parent, found.checkpoint)
-    say(f"resumes {found.parent.id}: {text}")
+    echo(f"resumes {found.parent.id}: {text}")
     if spec is not None:
         return found.spec
     changed = varied(found.spec, arguments.overrides, arguments.name)

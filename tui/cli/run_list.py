@@ -15,8 +15,8 @@ from runners.state.layout import StateDirectory
 from runners.state.leases import live_run_ids
 from runners.state.runs import list_run_ids, list_runs, read_run
 from runners.watch.metrics.final import read_final
-from tui.cli.output import print_json, print_table, say
-from tui.views.runs.run_columns import COLUMNS, EXTRA, NO_RUNS, Look, table_text
+from tui.cli.output import echo, print_json, print_table
+from tui.views.runs.run_columns import COLUMNS, EXTRA, NO_RUNS, TableContext, table_text
 from tui.views.runs.run_row import row_of_ended, row_of_view
 from tui.views.runs.run_view import view_run
 
@@ -46,19 +46,19 @@ def run_list(arguments: argparse.Namespace) -> int:
     elif rows:
         _print(rows, columns, arguments.metric)
     elif not ids:
-        say(
+        echo(
             f"{NO_RUNS}: `fresnel-tui launch PRESET` starts one, `fresnel-tui presets` lists "
             "presets"
         )
     else:
-        say("no run matches")
+        echo("no run matches")
     guard = read_guard(state)
     if guard.is_urgent:
         from tui.views.money.guard_text import guard_text
 
-        say(f"guard: {guard_text(guard, moment_now())}")
+        echo(f"guard: {guard_text(guard, moment_now())}")
     if more > 0:
-        say(f"{more:,} more runs: --all shows them")
+        echo(f"{more:,} more runs: --all shows them")
     return ExitCode.DONE
 
 
@@ -158,7 +158,7 @@ def _columns(arguments: argparse.Namespace) -> list[str] | None:
 
 
 def _print(rows: list[RunRow], columns: list[str] | None, metric: str | None) -> None:
-    context = Look(time.time(), metric)
+    context = TableContext(time.time(), metric)
     if columns is None:
         columns = [*_BY_DEFAULT]
         columns += ["cost"] if any(row.cost is not None for row in rows) else []

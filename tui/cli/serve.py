@@ -9,7 +9,7 @@ from ipaddress import ip_address
 
 from runners.host.identity import host_name
 from runners.model.errors import ExitCode, WrongInput
-from tui.cli.output import print_json, say
+from tui.cli.output import echo, print_json
 
 
 def run_serve(arguments: argparse.Namespace) -> int:
@@ -46,7 +46,7 @@ def run_serve(arguments: argparse.Namespace) -> int:
         print_json({"url": url, "host": arguments.host, "port": port, "token": token})
     else:
         print(url, flush=True)
-    say(
+    echo(
         "Whoever has this address can do all that you can do in the panel"
         + (
             " (which only shows: --read-only)."
@@ -55,8 +55,8 @@ def run_serve(arguments: argparse.Namespace) -> int:
         )
     )
     if local:
-        say(f"From another machine: {_tunnel(port)}\nand then open the same address there.")
-    say("Ctrl+C ends the panel; runs go on.")
+        echo(f"From another machine: {_tunnel(port)}\nand then open the same address there.")
+    echo("Ctrl+C ends the panel; runs go on.")
     command = [*_this_program(), *(["--read-only"] if arguments.read_only else [])]
     _log_discreetly()
     server = PanelServer(command, auth)
@@ -69,7 +69,7 @@ class _Discreet(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         kind = record.exc_info[0] if record.exc_info else None
-        say(f"serve: a request was refused{f' ({kind.__name__})' if kind else ''}")
+        echo(f"serve: a request was refused{f' ({kind.__name__})' if kind else ''}")
 
 
 def _log_discreetly() -> None:

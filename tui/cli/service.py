@@ -15,7 +15,7 @@ from runners.lifecycle.launch.words import MASK
 from runners.model.errors import DeniedError, ExitCode, FresnelError, WrongInput
 from runners.presets.catalogue import resolve_runs
 from runners.state.layout import StateDirectory
-from tui.cli.output import print_json, print_pairs, say
+from tui.cli.output import echo, print_json, print_pairs
 
 _PATIENCE_S = 20.0
 
@@ -38,16 +38,16 @@ def _install(arguments: argparse.Namespace) -> int:
     path = folder / NAME
     replace(path, boot_unit(state.root, user_name() if system else None).encode())
     path.chmod(0o644)
-    say(f"wrote {path}")
+    echo(f"wrote {path}")
     if arguments.json:
         print_json({"unit": str(path), "systemd": is_booted()})
     if not is_booted():
-        say(f"systemd does not run this machine: {NAME} is there, and nothing will start it")
+        echo(f"systemd does not run this machine: {NAME} is there, and nothing will start it")
         return ExitCode.RUN_FAILED
     for command in (["daemon-reload"], ["enable", NAME]):
         _systemctl(system, command)
     if not system and not lingers():
-        say(
+        echo(
             "your systemd starts at your first login, not at boot: "
             "`loginctl enable-linger` changes that"
         )
@@ -69,7 +69,7 @@ def _status(arguments: argparse.Namespace) -> int:
     elif found:
         print_pairs([(name, f"{path} ({enabled[name]})") for name, path in found])
     else:
-        say("not installed: fresnel-tui service install")
+        echo("not installed: fresnel-tui service install")
     return ExitCode.DONE if found else ExitCode.NOT_FOUND
 
 
@@ -77,7 +77,7 @@ def _remove(arguments: argparse.Namespace) -> int:
     system = _system(arguments)
     path = unit_folder(system) / NAME
     if not path.exists():
-        say(f"there is no {path}")
+        echo(f"there is no {path}")
         return ExitCode.NOT_FOUND
     if is_booted():
         _systemctl(system, ["disable", NAME])
@@ -86,7 +86,7 @@ def _remove(arguments: argparse.Namespace) -> int:
         _systemctl(system, ["daemon-reload"])
     if arguments.json:
         print_json({"removed": str(path)})
-    say(f"removed {path}; runs, queue and guard go on until the next boot")
+    echo(f"removed {path}; runs, queue and guard go on until the next boot")
     return ExitCode.DONE
 
 
@@ -96,7 +96,7 @@ def _boot(arguments: argparse.Namespace) -> int:
     adopted = tend(state)
     if arguments.json:
         print_json({"adopted": adopted})
-    say(f"after boot: {len(adopted)} runs taken over{': ' if adopted else ''}{', '.join(adopted)}")
+    echo(f"after boot: {len(adopted)} runs taken over{': ' if adopted else ''}{', '.join(adopted)}")
     return ExitCode.DONE
 
 
@@ -114,10 +114,12 @@ def _print_unit(arguments: argparse.Namespace) -> int:
         if not arguments.json:
             print(units[-1], end="")
         for name in hidden:
-            say(f"{name} is a secret: put it into a file of yours with EnvironmentFile=")
+            echo(f"{name} is a secret: put it into a file of yours with EnvironmentFile=")
     if arguments.json:
         print_json({"units": units})
-    say("systemd owns such a run: no queue, no cost meter, no panel; the GPUs stay as planned here")
+    echo(
+        "systemd owns such a run: no queue, no cost meter, no panel; the GPUs stay as planned here"
+    )
     return ExitCode.DONE
 
 

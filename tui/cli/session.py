@@ -29,7 +29,7 @@ from runners.model.errors import ExitCode, WrongInput
 from runners.model.gpus import GpuReading
 from runners.state.layout import StateDirectory
 from runners.state.runs import list_runs
-from tui.cli.output import print_json, print_pairs, say
+from tui.cli.output import echo, print_json, print_pairs
 from tui.views.format import dollars, duration
 from tui.views.money.money_text import meter_json, session_pairs
 
@@ -60,14 +60,14 @@ def run_session(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(meter_json(meter, session) | {"runs": []})
     elif session is None:
-        say(
+        echo(
             "no session is open: `fresnel-tui session start --price NAME` opens one from this "
             "machine's boot"
         )
     elif arguments.what != "end":
         print_pairs(session_pairs(meter, session, now, read_guard(state)))
     if session is not None and arguments.what == "end":
-        say(_ending(session, meter, now))
+        echo(_ending(session, meter, now))
     return ExitCode.DONE
 
 
@@ -156,7 +156,7 @@ def _await_word(caveat: str, anyway: bool) -> None:
     if not caveat or anyway:
         return
     if sys.stdin.isatty() and sys.stderr.isatty():
-        say(f"⚠ {caveat}")
+        echo(f"⚠ {caveat}")
         print("take it all the same? [y/N] ", end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().lower() in ("y", "yes"):
             return
@@ -170,7 +170,7 @@ def _recognised_price(reading: GpuReading, instance: Instance) -> str:
     fitting = fitting_here(reading, instance)
     chosen = recognised_price(fitting, instance)
     if chosen is not None:
-        say(f"price {chosen.name}: {instance.provider} rents out this machine, and it has {model}")
+        echo(f"price {chosen.name}: {instance.provider} rents out this machine, and it has {model}")
         return chosen.name
     some = (
         f"for {model}: {', '.join(entry.name for entry in fitting)}"

@@ -18,7 +18,7 @@ from runners.presets.catalogue import resolve_runs
 from runners.presets.load import command_spec
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
-from tui.cli.output import say
+from tui.cli.output import echo
 from tui.cli.sweep import SpecsMaker, swept
 
 
@@ -150,7 +150,7 @@ def _rescale(spec: RunSpec, request: GpuRequest, rule: str) -> RunSpec:
     before, devices = devices_of(alone, spec.gpus, present), devices_of(spec, request, present)
     changes = rescaled(spec, before, devices, "none" if rule == "batch" else rule)  # type: ignore[arg-type]
     for name, value in changes.items():
-        say(f"--scale {rule}: {name}={value:g}")
+        echo(f"--scale {rule}: {name}={value:g}")
     if rule != "batch" and spec.scaling is not None:
         spec = msgspec.structs.replace(
             spec, scaling=msgspec.structs.replace(spec.scaling, rule=rule)

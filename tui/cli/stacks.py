@@ -8,7 +8,7 @@ from runners.housekeeping import tend
 from runners.model.errors import ExitCode, NotFound, WrongInput
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
-from tui.cli.output import print_json, print_table, say
+from tui.cli.output import echo, print_json, print_table
 from tui.views.health.stack_text import stacks_json
 
 
@@ -46,7 +46,7 @@ def _print(dump: StackDump, brief: bool) -> None:
             print(f"\n── {stack_text(dump, rank).rstrip()}")
     problems = dict.fromkeys(rank.problem for rank in dump.ranks if rank.problem)
     for problem in problems:
-        say(f"no Python stacks: {problem}")
+        echo(f"no Python stacks: {problem}")
     if problems and find_py_spy() is None:
-        say("without py-spy only the kernel's view is shown, and our own trainers answer")
-    say(f"saved in {dump.folder}")
+        echo("without py-spy only the kernel's view is shown, and our own trainers answer")
+    echo(f"saved in {dump.folder}")

@@ -13,7 +13,7 @@ from runners.model.errors import ExitCode, WrongInput
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run, find_runs, home_of, list_runs, read_run
-from tui.cli.output import print_json, run_exit_code, say
+from tui.cli.output import echo, print_json, run_exit_code
 from tui.views.format import duration
 from tui.views.runs.run_json import to_json
 from tui.views.runs.run_view import view_run
@@ -28,7 +28,7 @@ def run_stop(arguments: argparse.Namespace) -> int:
     runs = _live_here(state) if arguments.all else find_runs(state, arguments.runs)
     for run in runs:
         if not run.is_live:
-            say(f"{run.id} has ended already: {run.state}")
+            echo(f"{run.id} has ended already: {run.state}")
             continue
         intent = request_stop(state, run, arguments.force)
         ladder = run.plan.spec.stop.ladder if run.plan else ()
@@ -36,10 +36,10 @@ def run_stop(arguments: argparse.Namespace) -> int:
         rest = " → ".join(
             f"{rung.how} {duration(rung.wait_s)}" for rung in ladder[max(0, step - 1) :]
         )
-        say(f"stopping {run.id}: {rest}")
+        echo(f"stopping {run.id}: {rest}")
         suspended = suspended_supervisor(state.run(run.id))
         if suspended is not None:
-            say(
+            echo(
                 f"{run.id}: its supervisor (pid {suspended}) is suspended; the wish is kept, but "
                 f"nothing is done until `kill -CONT {suspended}`"
             )
@@ -56,7 +56,7 @@ def _live_here(state: StateDirectory) -> list[Run]:
     live = [run for run in list_runs(state, 0) if run.is_live]
     for run in live:
         if home_of(run.plan, run.record) != host_name():
-            say(f"{run.id} is left alone: {run.reason}")
+            echo(f"{run.id} is left alone: {run.reason}")
     return [run for run in live if home_of(run.plan, run.record) == host_name()]
 
 
@@ -67,7 +67,7 @@ def run_wait(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(to_json(view_run(run, thorough=True)))
     else:
-        say(f"{run.id} {run.state}{': ' + run.reason if run.reason else ''}")
+        echo(f"{run.id} {run.state}{': ' + run.reason if run.reason else ''}")
     return run_exit_code(run)
 
 
@@ -77,12 +77,12 @@ def run_drain(arguments: argparse.Namespace) -> int:
     if arguments.what in ("on", "off"):
         set_drain(state, arguments.what == "on")
     elif arguments.what is None:
-        say("`drain` alone only shows, since version 0.2; `drain on` lets nothing start")
+        echo("`drain` alone only shows, since version 0.2; `drain on` lets nothing start")
     since = drained_since(state)
     if arguments.json:
         print_json({"drained": bool(since), "since": since or None})
     else:
-        say(
+        echo(
             f"draining since {since}: running jobs finish, no new ones start; "
             "`fresnel-tui drain off` ends it"
             if since

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from runners.lifecycle.launch.sweep import Several, SweepWish, sweep_of
 from runners.model.errors import WrongInput
 from runners.model.spec import RunSpec
-from tui.cli.output import say
+from tui.cli.output import echo
 
 SpecsMaker = Callable[[list[str], str], list[RunSpec]]
 """The RunSpecs for overrides and a name."""
@@ -37,7 +37,7 @@ def swept(arguments: argparse.Namespace, make: SpecsMaker, several: Several) -> 
     if sweep is None:
         return make(list(arguments.overrides), arguments.name)
     group = sweep.specs[0].group
-    say(f"sweep {group}: {sweep.size}; `fresnel-tui compare {group}` ranks them")
+    echo(f"sweep {group}: {sweep.size}; `fresnel-tui compare {group}` ranks them")
     for line in sweep.said:
-        say(line)
+        echo(line)
     return sweep.specs

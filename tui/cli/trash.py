@@ -17,7 +17,7 @@ from runners.model.errors import ExitCode, WrongInput
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_runs
-from tui.cli.output import print_json, print_table, say
+from tui.cli.output import echo, print_json, print_table
 from tui.views.format import duration
 from tui.views.json_values import iso
 
@@ -37,7 +37,7 @@ def run_delete(arguments: argparse.Namespace) -> int:
         for run in deletion.deleted:
             print(run.id)
         for run_id, reason in deletion.kept.items():
-            say(f"{run_id} stays: {reason}")
+            echo(f"{run_id} stays: {reason}")
         _say_deleted(deletion.deleted, arguments.forever)
     return ExitCode.RUN_FAILED if deletion.kept else ExitCode.DONE
 
@@ -47,10 +47,10 @@ def _say_deleted(runs: list[Run], forever: bool) -> None:
         return
     what = runs[0].id if len(runs) == 1 else f"{len(runs):,} runs"
     if forever:
-        say(f"{what}: gone for good")
+        echo(f"{what}: gone for good")
         return
     names = " ".join(run.id for run in runs[:4]) + (" …" if len(runs) > 4 else "")
-    say(f"{what}: for {duration(KEPT_S)}, `fresnel-tui undelete {names}` brings back")
+    echo(f"{what}: for {duration(KEPT_S)}, `fresnel-tui undelete {names}` brings back")
 
 
 def run_undelete(arguments: argparse.Namespace) -> int:
@@ -63,7 +63,7 @@ def run_undelete(arguments: argparse.Namespace) -> int:
         if arguments.json:
             print_json({"removed": [run.id for run in gone]})
         else:
-            say(f"{len(gone):,} deleted run{'' if len(gone) == 1 else 's'} gone for good")
+            echo(f"{len(gone):,} deleted run{'' if len(gone) == 1 else 's'} gone for good")
         return ExitCode.DONE
     if not arguments.runs:
         return _list(list_deleted(state), arguments.json)
@@ -93,7 +93,7 @@ def _list(deleted: list[DeletedRun], as_json: bool) -> int:
         ]
         print_table(("run", "name", "state", "deleted", "gone for good"), rows)
     else:
-        say("no deleted runs")
+        echo("no deleted runs")
     return ExitCode.DONE
 
 

@@ -9,7 +9,7 @@ from runners.model.errors import ExitCode, WrongInput
 from runners.presets.reading.diagnostics import nearest
 from runners.state.layout import StateDirectory
 from runners.verify.verify import Verification, verify
-from tui.cli.output import print_json, say
+from tui.cli.output import echo, print_json
 from tui.cli.specs import specs_from
 from tui.views.health.verification_text import counts_text
 
@@ -30,7 +30,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
                 print(f"{'' if i == 0 else chr(10)}{result.name}:")  # a group: whose they are
             _print(result, arguments.brief)
         sys.stdout.flush()
-        say(counts_text(*found))
+        echo(counts_text(*found))
     return ExitCode.RUN_FAILED if _failed(found) else ExitCode.DONE
 
 

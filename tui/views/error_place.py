@@ -9,7 +9,7 @@ _MOST_BYTES = 1 << 30
 _PIECE = 80
 
 
-def error_words(directory: str, line: str) -> str:
+def error_text(directory: str, line: str) -> str:
     """The `line` that tells why the run in `directory` ended, and its number in the log."""
     number = error_line(directory, line) if line else None
     return f"{line} (line {number:,} of output.log)" if number is not None else line

@@ -20,7 +20,7 @@ from tui.panel.theme.palette import run_colour
 from tui.panel.widgets.picture.box import PictureBox
 from tui.panel.widgets.picture.source import PictureSource
 from tui.snapshot.feed import PanelSnapshot
-from tui.views.metrics.picture_album import PictureAlbum, place_words
+from tui.views.metrics.picture_album import PictureAlbum, place_text
 from tui.views.runs.run_view import RunView
 
 _LOOK_EVERY_S = 3.0
@@ -140,7 +140,7 @@ class PicturesScreen(Screen[None]):
             for i, (box, view) in enumerate(zip(boxes, self._views, strict=False)):
                 picture = album.at(i, self._series, place)
                 words = "" if picture else "no picture here" if places else "no pictures yet"
-                await box.show(self._title_of(view), picture, place_words(place), words)
+                await box.show(self._title_of(view), picture, place_text(place), words)
 
     def _show_line(
         self, album: PictureAlbum, places: list[PicturePlace], place: PicturePlace
@@ -149,7 +149,7 @@ class PicturesScreen(Screen[None]):
         if places:
             at, of = album.series.index(self._series) + 1, len(album.series)
             words += f" · {self._series}" + (f" ({at} of {of}, ↑ ↓)" if of > 1 else "")
-            words += f" · {place_words(place)} ({places.index(place) + 1} of {len(places)}, ← →)"
+            words += f" · {place_text(place)} ({places.index(place) + 1} of {len(places)}, ← →)"
         self.query_one("#pictures-line", Static).update(f" {words}")
 
     def _title_of(self, view: RunView) -> Text:

@@ -18,7 +18,7 @@ from runners.model.states import State
 from tui.panel.hotkeys import hotkey
 from tui.panel.terminal.osc import copy_text
 from tui.snapshot.feed import PanelSnapshot
-from tui.views.runs.code_diff import DiffKind, DiffLine, diff_words
+from tui.views.runs.code_diff import DiffKind, DiffLine, diff_summary
 from tui.views.runs.run_details import RunDetails
 from tui.views.safe import safe_cell
 
@@ -135,7 +135,7 @@ def draw_sections(
 def draw_diff(lines: list[DiffLine]) -> Text:
     """A diff in colours; its signs say the same without them."""
     text = Text(overflow="fold")
-    text.append(f"\nUncommitted changes: {diff_words(lines)}\n", "bold")
+    text.append(f"\nUncommitted changes: {diff_summary(lines)}\n", "bold")
     for line in lines:
         text.append(f"{line.text}\n", _DIFF_STYLES[line.kind])
     return text

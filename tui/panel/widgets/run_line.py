@@ -9,7 +9,14 @@ from textual.theme import Theme
 
 from runners.places.run_row import RunRow
 from tui.panel.theme.palette import run_colour
-from tui.views.runs.run_columns import Cell, Look, brief_remark, fitted, heading_of, remark_span
+from tui.views.runs.run_columns import (
+    Cell,
+    TableContext,
+    brief_remark,
+    fitted,
+    heading_of,
+    remark_span,
+)
 from tui.views.runs.run_sort import SortKey
 
 MARGIN = 4
@@ -17,7 +24,11 @@ MARGIN = 4
 
 
 def draw_header(
-    cells: Sequence[Cell], look: Look, sort: Sequence[SortKey], common: str | None, width: int
+    cells: Sequence[Cell],
+    look: TableContext,
+    sort: Sequence[SortKey],
+    common: str | None,
+    width: int,
 ) -> Text:
     """The headings over their columns."""
     text = Text(" " * MARGIN, no_wrap=True)
@@ -32,7 +43,7 @@ def draw_header(
 def draw_row(
     row: RunRow,
     cells: Sequence[Cell],
-    look: Look,
+    look: TableContext,
     theme: Theme,
     *,
     letter: str,

@@ -16,7 +16,14 @@ from runners.places.run_row import RunRow
 from tui.panel.widgets.run_line import MARGIN, draw_header, draw_row
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.runs.ended_index import EndedRows
-from tui.views.runs.run_columns import NO_RUNS, Cell, Look, fit_columns, headings_agree, short_names
+from tui.views.runs.run_columns import (
+    NO_RUNS,
+    Cell,
+    TableContext,
+    fit_columns,
+    headings_agree,
+    short_names,
+)
 from tui.views.runs.run_row import row_of_view
 from tui.views.runs.run_sort import SORTABLE
 from tui.views.runs.run_table import (
@@ -65,7 +72,7 @@ class RunLines(Sequence[Text]):
         self.cells: tuple[Cell, ...] = ()
         self._names: dict[tuple[str, int], str] = {}
         self._shown: frozenset[str] = frozenset()
-        self._look = Look(0.0)
+        self._look = TableContext(0.0)
         self._theme: Theme | None = None
 
     def show(self, snapshot: PanelSnapshot) -> None:
@@ -162,7 +169,7 @@ class RunLines(Sequence[Text]):
     def lay_out(self, width: int, theme: Theme) -> Text:
         """Fit the columns to the width; the header over them."""
         self._theme = theme
-        self._look = Look(self.snapshot.time if self.snapshot else 0.0, self.choice.metric)
+        self._look = TableContext(self.snapshot.time if self.snapshot else 0.0, self.choice.metric)
         sample = [*self.live.values(), *map(self._row_of, self.table.lines[:_SAMPLE])]
         self._shown |= {key for key, test in _CHANGING.items() if any(map(test, sample))}
         longest = max((len(row.name) + 2 for row in sample), default=8)

@@ -21,13 +21,13 @@ def health_pairs(health: Health | None) -> list[tuple[str, str]]:
     pairs += [("evidence", line) for line in health.evidence]
     pairs += [("also", line) for line in health.also]
     if len(health.ranks) > 1:
-        pairs += [(rank.label, rank_words(rank)) for rank in health.ranks[:_MOST_RANKS]]
+        pairs += [(rank.label, rank_text(rank)) for rank in health.ranks[:_MOST_RANKS]]
     if health.stacks:
         pairs.append(("stacks", health.stacks))
     return pairs
 
 
-def rank_words(rank: RankSign) -> str:
+def rank_text(rank: RankSign) -> str:
     """`pid 4711, runs, 98 % CPU, last line 4s ago`."""
     parts = [f"pid {rank.pid}", rank.state]
     if rank.cpu_percent is not None:

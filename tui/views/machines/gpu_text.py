@@ -49,13 +49,13 @@ def trouble(gpu: GpuSnapshot, room: int = 1000) -> str:
     signs += [f"⚠ECC {gpu.ecc_errors}"] if gpu.ecc_errors else []
     if gpu.xid is not None and time.time() - gpu.xid.time < _RECENT_S:
         if len(" ".join([*signs, f"⚠Xid {gpu.xid.code}"])) <= room:
-            signs.append(f"⚠{xid_words(gpu.xid)}")
+            signs.append(f"⚠{xid_text(gpu.xid)}")
         else:
             signs.insert(0, f"⚠X{gpu.xid.code}")
     return " ".join(signs)
 
 
-def xid_words(xid: Xid) -> str:
+def xid_text(xid: Xid) -> str:
     """`Xid 79: fell off the bus`."""
     return f"Xid {xid.code}: {xid.meaning.partition(':')[0]}"
 
@@ -67,7 +67,7 @@ def strangers(gpu: GpuSnapshot, held: bool) -> list[GpuProcess]:
     ]
 
 
-def process_words(process: GpuProcess) -> str:
+def process_text(process: GpuProcess) -> str:
     """`pid 4711 eve 18.0G python train.py`; a process of another namespace is `outside`."""
     who = "outside" if process.outside else process.user or DASH
     parts = [f"pid {process.pid}", who, memory(process.memory_used), process.command or ""]

@@ -76,7 +76,7 @@ def chart_svg(
     filled = [drawn for drawn in curves if len(drawn.curve.xs)]
     legend = [_legend(drawn, axis) for drawn in curves]
     whole = _TITLE + height + _BELOW + _LEGEND_ROW * len(legend) + 8
-    heading = _words(title + (f" [{unit}]" if unit else ""))
+    heading = _escaped(title + (f" [{unit}]" if unit else ""))
     body = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{whole}" '
         f'viewBox="0 0 {width} {whole}" role="img" aria-label="{heading}" {_FONT} font-size="11">',
@@ -179,9 +179,10 @@ def _drawn(
     if not points:
         return []
     colour, bottom = drawn.colour or COLOURS[place % len(COLOURS)], frame.top + frame.height
+    label = _escaped(drawn.label)
     body = [
         f'<path d="M{frame.across(seam):.1f} {frame.top:.1f}V{bottom:.1f}" stroke="{colour}" '
-        f'stroke-dasharray="3 4" opacity="0.6"><title>{_words(drawn.label)}: resumed</title></path>'
+        f'stroke-dasharray="3 4" opacity="0.6"><title>{label}: resumed</title></path>'
         for seam in drawn.curve.seams
         if frame.x.low <= seam <= frame.x.high
     ]
@@ -198,7 +199,7 @@ def _drawn(
 def _stroke(drawn: SvgCurve, place: int) -> str:
     """A colour, and dashes where the colours begin again."""
     dashes = _DASHES[place // len(COLOURS) % len(_DASHES)]
-    colour = _words(drawn.colour) or COLOURS[place % len(COLOURS)]
+    colour = _escaped(drawn.colour) or COLOURS[place % len(COLOURS)]
     return f'stroke="{colour}"' + (f' stroke-dasharray="{dashes}"' if dashes else "")
 
 
@@ -206,8 +207,8 @@ def _legend(drawn: SvgCurve, axis: AxisName) -> str:
     """A run's name, its last value, its best and where that was, as XML text."""
     curve = drawn.curve
     if not len(curve.xs):
-        return f"{_words(drawn.label)} · no values"
-    parts = [_words(drawn.label), f"last {short(curve.ys[-1], 4)}"]
+        return f"{_escaped(drawn.label)} · no values"
+    parts = [_escaped(drawn.label), f"last {short(curve.ys[-1], 4)}"]
     if curve.best is not None:
         step = curve.best.step
         parts.append(
@@ -219,6 +220,6 @@ def _legend(drawn: SvgCurve, axis: AxisName) -> str:
     return " · ".join(parts)
 
 
-def _words(text: str) -> str:
+def _escaped(text: str) -> str:
     """Words from outside as XML text or attribute: nothing that XML 1.0 does not have."""
     return html.escape(safe_cell(text).replace("\ufffe", "�").replace("\uffff", "�"))

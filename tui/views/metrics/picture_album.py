@@ -38,7 +38,7 @@ class PictureAlbum:
         return mine[before[i - 1]] if i and before[i - 1][0] == place[0] else None
 
 
-def place_words(place: PicturePlace) -> str:
+def place_text(place: PicturePlace) -> str:
     """`epoch 3`, `epoch 3, step 1,200`, `step 1,200` or `newest`."""
     kind, epoch, step = place
     if kind == NEWEST[0]:

@@ -66,8 +66,8 @@ def report_html(report: Report) -> str:
     facts = report.comparison.facts
     several = len(facts) > 1
     body = [
-        f"<h1>{words(report.title)}</h1>",
-        f'<p class="quiet">{words(report.made)}</p>',
+        f"<h1>{escaped(report.title)}</h1>",
+        f'<p class="quiet">{escaped(report.made)}</p>',
         *_summary(report),
         *_charts(report),
     ]
@@ -81,7 +81,7 @@ def report_html(report: Report) -> str:
         f'<!doctype html>\n{MARK}\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{html.escape(_POLICY)}">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{words(report.title)}</title><style>\n{_STYLE}</style></head><body>\n"
+        f"<title>{escaped(report.title)}</title><style>\n{_STYLE}</style></head><body>\n"
     )
     return head + "\n".join(body) + "\n</body></html>\n"
 
@@ -105,7 +105,7 @@ def _summary(report: Report) -> list[str]:
     known = [fact.money.cost for fact in comparison.facts if fact.money.cost is not None]
     found = ["<h2>Runs</h2>", _table([heads, *rows])]
     if known and len(comparison.facts) > 1:
-        found.append(f"<p>Together {words(dollars(sum(known[1:], known[0])))}.</p>")
+        found.append(f"<p>Together {escaped(dollars(sum(known[1:], known[0])))}.</p>")
     return found
 
 
@@ -120,29 +120,29 @@ def _charts(report: Report) -> list[str]:
 def _differences(comparison: Comparison) -> list[str]:
     found = ["<h2>Differences</h2>"]
     for title, rows in tables_of(comparison):
-        found += [f"<h3>{words(title)}</h3>", _table(rows)]
+        found += [f"<h3>{escaped(title)}</h3>", _table(rows)]
     same = [section.title for section in comparison.sections if not section.rows]
     if same:
-        found.append(f'<p class="quiet">No difference in {words(", ".join(same))}.</p>')
+        found.append(f'<p class="quiet">No difference in {escaped(", ".join(same))}.</p>')
     return found
 
 
 def _run(heading: str, part: RunPart) -> list[str]:
-    found = [f"<h2>{words(heading)}</h2>"] if heading else ["<h2>The run</h2>"]
+    found = [f"<h2>{escaped(heading)}</h2>"] if heading else ["<h2>The run</h2>"]
     found.append(_pairs(part.about))
-    found += [f'<p class="quiet">{words(note)}</p>' for note in part.notes]
+    found += [f'<p class="quiet">{escaped(note)}</p>' for note in part.notes]
     if part.ending:
         found += ["<h3>How it ended</h3>", _pairs(part.ending)]
     if part.last_lines:
-        text = "\n".join(words(line) for line in part.last_lines)
+        text = "\n".join(escaped(line) for line in part.last_lines)
         found.append(f"<pre>{text}</pre>")
     if part.settings:
         found.append(_folded("Settings", [_pairs(part.settings)], opened=not heading))
     if part.pictures:
         found.append("<h3>Pictures</h3>")
         found += [
-            f'<figure><img src="{picture.uri}" alt="{words(picture.caption)}">'
-            f"<figcaption>{words(picture.caption)}</figcaption></figure>"
+            f'<figure><img src="{picture.uri}" alt="{escaped(picture.caption)}">'
+            f"<figcaption>{escaped(picture.caption)}</figcaption></figure>"
             for picture in part.pictures
         ]
     if part.pictures_left_out:
@@ -153,22 +153,22 @@ def _run(heading: str, part: RunPart) -> list[str]:
 
 def _folded(title: str, inner: Iterable[str], opened: bool = False) -> str:
     state = " open" if opened else ""
-    return f"<details{state}><summary>{words(title)}</summary>{''.join(inner)}</details>"
+    return f"<details{state}><summary>{escaped(title)}</summary>{''.join(inner)}</details>"
 
 
 def _pairs(pairs: Sequence[tuple[str, str]]) -> str:
-    rows = "".join(f"<tr><th>{words(a)}</th><td>{words(b)}</td></tr>" for a, b in pairs)
+    rows = "".join(f"<tr><th>{escaped(a)}</th><td>{escaped(b)}</td></tr>" for a, b in pairs)
     return f'<div class="scroll"><table>{rows}</table></div>'
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
-    heads = "".join(f"<th>{words(cell)}</th>" for cell in rows[0])
+    heads = "".join(f"<th>{escaped(cell)}</th>" for cell in rows[0])
     lines = [f"<tr>{heads}</tr>"]
     for row in rows[1:]:
-        lines.append("<tr>" + "".join(f"<td>{words(cell)}</td>" for cell in row) + "</tr>")
+        lines.append("<tr>" + "".join(f"<td>{escaped(cell)}</td>" for cell in row) + "</tr>")
     return f'<div class="scroll"><table>{"".join(lines)}</table></div>'
 
 
-def words(text: str) -> str:
+def escaped(text: str) -> str:
     """Words from outside as HTML text or attribute."""
     return html.escape(safe_cell(text))

@@ -49,7 +49,7 @@ def diff_text(directory: RunDirectory) -> str | None:
     return _read(directory, _MOST_BYTES)[0] or None
 
 
-def diff_words(lines: list[DiffLine]) -> str:
+def diff_summary(lines: list[DiffLine]) -> str:
     """How much was changed, in a few words."""
     files = sum(line.text.startswith("diff ") for line in lines)
     kinds = [line.kind for line in lines]

@@ -89,7 +89,7 @@ def _metric_cells(comparison: Comparison, row: MetricRow) -> tuple[str, ...]:
     return (
         row.name,
         *(
-            _value_words(
+            _value_text(
                 final, row.leader == i, value_of(base) if comparison.baseline != i else None
             )
             for i, final in enumerate(row.values)
@@ -97,7 +97,7 @@ def _metric_cells(comparison: Comparison, row: MetricRow) -> tuple[str, ...]:
     )
 
 
-def _value_words(final: FinalMetric | None, leads: bool, base: float | None) -> str:
+def _value_text(final: FinalMetric | None, leads: bool, base: float | None) -> str:
     if final is None:
         return DASH
     text = f"{metric(final.last)} at {final.step:g}"

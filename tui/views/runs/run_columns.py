@@ -9,7 +9,7 @@ from typing import NamedTuple
 from runners.model.states import State
 from runners.places.run_row import RunRow
 from tui.views.format import DASH, duration, first_line, indices, metric
-from tui.views.runs.run_row import age_words
+from tui.views.runs.run_row import age_text
 from tui.views.runs.run_sort import SortKey
 
 _RUN_ID = re.compile(r"\b\d{8}-\d{6}-(\S+?)-[0-9a-f]{4}\b")
@@ -18,7 +18,7 @@ REMARK_ROOM = 20
 """Cells that a reason needs to be worth reading."""
 
 
-class Look(NamedTuple):
+class TableContext(NamedTuple):
     """What a table needs besides its rows: the time (unix seconds), and the chosen metric."""
 
     now: float
@@ -34,13 +34,13 @@ class Column(NamedTuple):
 
     key: str
     heading: str
-    text: Callable[[RunRow, Look, int], str]
+    text: Callable[[RunRow, TableContext, int], str]
     width: int
     room: int = 0
     right: bool = True
 
 
-def _progress(row: RunRow, look: Look, width: int) -> str:
+def _progress(row: RunRow, context: TableContext, width: int) -> str:
     if row.step is not None and row.steps and width > 10:
         text = f"{row.step:,}/{row.steps:,}"
         if len(text) <= width:
@@ -48,7 +48,7 @@ def _progress(row: RunRow, look: Look, width: int) -> str:
     return "" if row.fraction is None else f"{row.fraction:.0%}"
 
 
-def _epoch(row: RunRow, look: Look, width: int) -> str:
+def _epoch(row: RunRow, context: TableContext, width: int) -> str:
     if row.phase:
         return row.phase
     if row.epoch is None:
@@ -56,40 +56,40 @@ def _epoch(row: RunRow, look: Look, width: int) -> str:
     return f"e{row.epoch}/{row.epochs}" if row.epochs else f"e{row.epoch}"
 
 
-def _gpus(row: RunRow, look: Look, width: int) -> str:
+def _gpus(row: RunRow, context: TableContext, width: int) -> str:
     if row.gpus:
         return indices(list(row.gpus))
     return "" if row.started is None else "cpu"
 
 
-def _rate(row: RunRow, look: Look, width: int) -> str:
+def _rate(row: RunRow, context: TableContext, width: int) -> str:
     if row.rate is None:
         return ""
     number = f"{row.rate:.3g}" if row.rate < 1000 else f"{row.rate:,.0f}"
     return f"{number} {row.rate_unit}/s"
 
 
-def _last(row: RunRow, look: Look, width: int) -> str:
-    value = row.last if look.metric is None else row.metric(look.metric)[0]
+def _last(row: RunRow, context: TableContext, width: int) -> str:
+    value = row.last if context.metric is None else row.metric(context.metric)[0]
     return number_in(value, width)
 
 
-def _best(row: RunRow, look: Look, width: int) -> str:
-    value = row.best if look.metric is None else row.metric(look.metric)[1]
+def _best(row: RunRow, context: TableContext, width: int) -> str:
+    value = row.best if context.metric is None else row.metric(context.metric)[1]
     return number_in(value, width)
 
 
-def _eta(row: RunRow, look: Look, width: int) -> str:
+def _eta(row: RunRow, context: TableContext, width: int) -> str:
     return "" if row.eta_s is None else duration(coarse(row.eta_s))
 
 
-def _elapsed(row: RunRow, look: Look, width: int) -> str:
+def _elapsed(row: RunRow, context: TableContext, width: int) -> str:
     if row.seconds is None:
         return ""
     return duration(coarse(row.seconds) if row.is_live else row.seconds)
 
 
-def _cost(row: RunRow, look: Look, width: int) -> str:
+def _cost(row: RunRow, context: TableContext, width: int) -> str:
     if row.cost is None:
         return ""
     return "<$0.01" if 0 < row.cost < 0.01 else f"${row.cost:,.2f}"
@@ -107,24 +107,29 @@ COLUMNS = {
     column.key: column
     for column in (
         Column(
-            "state", "state", lambda row, look, width: state_word(row, look.now), 8, 9, right=False
+            "state",
+            "state",
+            lambda row, context, width: state_word(row, context.now),
+            8,
+            9,
+            right=False,
         ),
-        Column("name", "name", lambda row, look, width: row.name, 8, 40, right=False),
-        Column("host", "host", lambda row, look, width: row.machine or "here", 6, right=False),
+        Column("name", "name", lambda row, context, width: row.name, 8, 40, right=False),
+        Column("host", "host", lambda row, context, width: row.machine or "here", 6, right=False),
         Column("gpus", "GPUs", _gpus, 5, right=False),
         Column("progress", "prog", _progress, 4, 13),
         Column("epoch", "epoch", _epoch, 9, right=False),
         Column("last", "last", _last, 7, 9),
         Column("best", "best", _best, 7, 9),
-        Column("trend", "trend", lambda row, look, width: row.spark, 8, right=False),
+        Column("trend", "trend", lambda row, context, width: row.spark, 8, right=False),
         Column("rate", "rate", _rate, 13),
-        Column("age", "age", lambda row, look, width: age_words(look.now - row.created), 4),
+        Column("age", "age", lambda row, context, width: age_text(context.now - row.created), 4),
         Column("cost", "cost", _cost, 7, 9),
-        Column("tags", "tags", lambda row, look, width: ",".join(row.tags), 10, right=False),
+        Column("tags", "tags", lambda row, context, width: ",".join(row.tags), 10, right=False),
         Column("eta", "ETA", _eta, 6),
         Column("elapsed", "elapsed", _elapsed, 7),
         Column(
-            "reason", "reason", lambda row, look, width: brief_remark(row), 20, 400, right=False
+            "reason", "reason", lambda row, context, width: brief_remark(row), 20, 400, right=False
         ),
     )
 }
@@ -213,14 +218,16 @@ def remark_span(row: RunRow, cells: Sequence[Cell]) -> tuple[int, int]:
     return found
 
 
-def heading_of(cell: Cell, look: Look, sort: Sequence[SortKey], common: str | None = None) -> str:
+def heading_of(
+    cell: Cell, context: TableContext, sort: Sequence[SortKey], common: str | None = None
+) -> str:
     """A heading in its width: the metric's name where runs agree, an arrow for the order."""
     column, width = cell.column, cell.width
     text = column.heading
     if column.key == "progress" and width > 8:
         text = "progress"
     if column.key == "last":
-        text = (look.metric or common or "last").rpartition("/")[2]
+        text = (context.metric or common or "last").rpartition("/")[2]
     key = next((key for key in sort if key.column == column.key), None)
     if key is not None:
         text = text[: width - 1] + ("▼" if key.descending else "▲")
@@ -316,7 +323,7 @@ def headings_agree(rows: Iterable[RunRow]) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def table_text(row: RunRow, key: str, look: Look) -> str:
+def table_text(row: RunRow, key: str, context: TableContext) -> str:
     """A row's text in one column of a table that cuts nothing off; a dash where it is unknown."""
     if key in EXTRA:
         return EXTRA[key](row) or DASH
@@ -328,9 +335,9 @@ def table_text(row: RunRow, key: str, look: Look) -> str:
     if key == "reason":
         return row.remark
     if key in ("last", "best", "tags"):
-        text = COLUMNS[key].text(row, look, 400)
+        text = COLUMNS[key].text(row, context, 400)
         return text or (DASH if key in ("last", "best") else "")
-    return COLUMNS[key].text(row, look, 6) or DASH
+    return COLUMNS[key].text(row, context, 6) or DASH
 
 
 EXTRA: dict[str, Callable[[RunRow], str]] = {

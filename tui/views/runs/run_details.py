@@ -17,7 +17,7 @@ from runners.state.decoding import read
 from runners.state.layout import StateDirectory
 from runners.state.leases import Lease
 from runners.watch.metrics.checkpoints import checkpoint_files
-from tui.views.error_place import error_words
+from tui.views.error_place import error_text
 from tui.views.format import DASH, duration, indices, size
 from tui.views.health.diagnosis_text import diagnosis_pairs
 from tui.views.health.health_text import health_pairs
@@ -25,9 +25,9 @@ from tui.views.runs.code_diff import DiffLine, diff_lines
 from tui.views.runs.queue_text import queue_lines
 from tui.views.runs.run_text import (
     asks_text,
-    best_words,
+    best_text,
     command_of,
-    cost_words,
+    cost_text,
     describe_use,
     energy_pairs,
     format_metric,
@@ -108,13 +108,13 @@ def describe_run(view: RunView) -> Pairs:
     pairs += energy_pairs(view.usage) + _metrics(view) + progress_pairs(view)
     pairs.append(("checkpoint", _newest(view)))
     pairs += [("picture", path) for path in view.images]
-    pairs += [("wall time", duration(view.seconds)), ("cost", cost_words(view))]
+    pairs += [("wall time", duration(view.seconds)), ("cost", cost_text(view))]
     return [*pairs, ("folder", run.directory)]
 
 
 def _ending(view: RunView, live: Sequence[RunView], leases: Mapping[str, Sequence[Lease]]) -> Pairs:
     line = view.diagnosis.line if view.diagnosis is not None else ""
-    error = error_words(view.run.directory, line)
+    error = error_text(view.run.directory, line)
     return _state(view, queue_lines(view, live, leases), error)
 
 
@@ -214,7 +214,7 @@ _TARGETS = {"leader": "process", "group": "process group"}
 def _metrics(view: RunView) -> Pairs:
     values = view.summary or view.metrics
     pairs = [
-        (readable_metric(name), format_metric(name, value) + best_words(view, name))
+        (readable_metric(name), format_metric(name, value) + best_text(view, name))
         for name, value in values.items()
     ]
     return pairs + [("expected", line) for line in view.shortfalls]
@@ -238,7 +238,7 @@ def _machine(view: RunView) -> Pairs:
             pairs.append(("as", ", ".join(mapping)))
     pairs += [("GPU use", describe_use(use)) for use in view.usage]
     pairs += energy_pairs(view.usage)
-    pairs.append(("cost", cost_words(view)))
+    pairs.append(("cost", cost_text(view)))
     if plan is not None and plan.price is not None and plan.price.name:
         age = f", {old}" if (old := price_age(plan.price)) else ""
         pairs.append(("price", f"{plan.price.name}: {plan.price.source}, {plan.price.date}{age}"))

@@ -120,7 +120,7 @@ def _row(
     )
 
 
-def age_words(seconds: float | None) -> str:
+def age_text(seconds: float | None) -> str:
     """An age in one part: `4s`, `12m`, `3h`, `2d`, `5w`."""
     if seconds is None:
         return duration(None)

@@ -17,7 +17,7 @@ from tui.views.format import (
     percent,
     size,
 )
-from tui.views.machines.gpu_text import xid_words
+from tui.views.machines.gpu_text import xid_text
 from tui.views.runs.run_view import RunView
 
 _NAMES = {"psnr": "PSNR", "ssim": "SSIM", "loss": "loss"}
@@ -60,7 +60,7 @@ def energy_pairs(usage: Sequence[GpuUse]) -> list[tuple[str, str]]:
 
 
 def _error(xid: Xid) -> str:
-    return f"{xid_words(xid)} at {time.strftime('%H:%M:%S', time.localtime(xid.time))}"
+    return f"{xid_text(xid)} at {time.strftime('%H:%M:%S', time.localtime(xid.time))}"
 
 
 def readable_metric(name: str) -> str:
@@ -74,7 +74,7 @@ def format_metric(name: str, value: float | int | None) -> str:
     return metric(value) + _UNITS.get(name.rsplit("_", 1)[-1], "") if value is not None else DASH
 
 
-def best_words(view: RunView, name: str) -> str:
+def best_text(view: RunView, name: str) -> str:
     """The best value of a metric and where it was, unless it is the last one."""
     so_far = view.best_so_far.get(name)
     if so_far is not None and so_far[0] != view.metrics.get(name):
@@ -114,7 +114,7 @@ def progress_pairs(view: RunView) -> list[tuple[str, str]]:
     return pairs
 
 
-def cost_words(view: RunView) -> str:
+def cost_text(view: RunView) -> str:
     """What a run cost, and by which price."""
     price = view.run.plan.price if view.run.plan else None
     money = view.money

@@ -21,7 +21,7 @@ from tui.panel.terminal.graphics import Graphics
 from tui.panel.terminal.osc import send
 from tui.panel.widgets.picture.painting import Painting, paint
 from tui.views.format import duration, size
-from tui.views.metrics.picture_album import place_words
+from tui.views.metrics.picture_album import place_text
 from tui.views.metrics.picture_file import UnreadablePicture, load_picture
 
 Load = Callable[[str], str]
@@ -144,7 +144,7 @@ class PictureBox(Vertical):
         run, picture, asked = self._told
         text = run.copy()
         if picture is not None:
-            place = place_words(picture.place)
+            place = place_text(picture.place)
             stands_in = f" (none at {asked})" if place != asked else ""
             text.append(f"  {place}{stands_in}", style="bold")
             text.append("\n" + describe_picture(picture, self._canvas.pixels), style="dim")

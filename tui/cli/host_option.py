@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tui.cli.command_table import ALIASES
 from tui.cli.parsing import UsageError
 
-ELSEWHERE = frozenset(
+REMOTE_COMMANDS = frozenset(
     {"launch", "plan", "verify", "remedy", "stop", "kill", "wait", "cancel", "priority", "drain"}
     | {"list", "status", "logs", "metrics", "compare", "diagnose", "stacks", "monitor", "gpus"}
     | {"attach", "shell", "rename", "tag", "untag", "note", "star", "unstar", "delete"}
@@ -15,9 +15,9 @@ ELSEWHERE = frozenset(
 HELP = "do it on this rented machine (`fresnel-tui host list`)"
 
 
-def is_elsewhere(words: Sequence[str]) -> bool:
+def may_take_host(words: Sequence[str]) -> bool:
     """Whether the command that stands first can be done on another machine."""
-    return bool(words) and ALIASES.get(words[0], words[0]) in ELSEWHERE
+    return bool(words) and ALIASES.get(words[0], words[0]) in REMOTE_COMMANDS
 
 
 def take_host(words: Sequence[str]) -> tuple[list[str], str]:
