@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from runners.host.files import open_binary
 from runners.housekeeping import tend
 from runners.lifecycle.control import labels
 from runners.lifecycle.control.relaunch import relaunch_spec
@@ -142,8 +143,9 @@ class RunHandle:
     def output(self) -> str:
         """All that its program printed; what is not UTF-8 is replaced."""
         try:
-            return self._state.run(self.id).output.read_text(errors="replace")
-        except FileNotFoundError:
+            with open_binary(self._state.run(self.id).output) as file:
+                return file.read().decode("utf-8", "replace")
+        except OSError:
             return ""
 
     def wait(self, timeout_s: float | None = None) -> State:

@@ -14,7 +14,7 @@ from runners.cost.accounting import MACHINE, Usage
 from runners.cost.sessions import Session, SessionLine, load_session
 from runners.cost.timeline import Timeline
 from runners.host.clock import Moment
-from runners.host.files import append_line, read_tail
+from runners.host.files import append_line, open_plain, read_tail
 from runners.host.identity import host_name
 from runners.model.plan import AssignedGpu
 from runners.model.run import Run
@@ -130,7 +130,7 @@ class Ledger:
             return False
 
     def _poll(self) -> bool:
-        descriptor = os.open(self._state.ledger, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = open_plain(self._state.ledger)
         try:
             stat = os.fstat(descriptor)
             if (stat.st_dev, stat.st_ino) != self._file or stat.st_size < self._offset:

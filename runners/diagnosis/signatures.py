@@ -9,12 +9,14 @@ from typing import Any
 import msgspec
 
 from runners.diagnosis.remedy_names import REMEDIES
-from runners.host.files import replace
+from runners.host.files import read_plain, replace
 from runners.model.errors import WrongInput
 from runners.state.decoding import read
 from runners.state.layout import StateDirectory, config_dir
 
 SHIPPED = Path(__file__).with_name("signatures.yaml")
+_LONGEST_FILE = 1 << 20
+"""Bytes; reading takes a second for as much."""
 
 
 class Tier(IntEnum):
@@ -155,8 +157,8 @@ def _entries(path: Path) -> list[Any]:
     try:
         # The parser in C is ten times as fast; not every build of PyYAML has it.
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        content = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        content = yaml.load(read_plain(path, _LONGEST_FILE).decode(), Loader=loader)
+    except (OSError, UnicodeDecodeError, RecursionError, yaml.YAMLError) as error:
         raise WrongInput(f"{path}: {error}", "it must be a YAML list of signatures") from error
     if not isinstance(content, list):
         raise WrongInput(f"{path}: not a list", f"begin each signature with `- id:`, as {SHIPPED}")

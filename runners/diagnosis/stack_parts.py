@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from runners.host.files import open_binary, read_text
 from runners.host.procfs import catches
 from runners.host.signals import signal_process
 from runners.state.decoding import any_json, decode
@@ -162,11 +163,11 @@ def kernel_lines(pid: int) -> list[str]:
     found = []
     for thread in threads:
         place = f"{folder}/{thread}"
-        fields = _read(f"{place}/stat").rpartition(")")[2].split()
-        name, channel = _read(f"{place}/comm").strip(), wait_channel(place)
+        fields = read_text(f"{place}/stat").rpartition(")")[2].split()
+        name, channel = read_text(f"{place}/comm").strip(), wait_channel(place)
         letter = fields[0] if fields else "?"
         found.append(f"{thread:>8} {name:<16} {letter} {channel}".rstrip())
-        found += [f"           {line}" for line in _read(f"{place}/stack").splitlines()[:12]]
+        found += [f"           {line}" for line in read_text(f"{place}/stack").splitlines()[:12]]
     return found
 
 
@@ -186,7 +187,7 @@ def _wait_for_growth(path: Path, before: int) -> str:
                 break
         elif now != size:
             size, settled = now, 0.0
-    with suppress(OSError), path.open("rb") as file:
+    with suppress(OSError), open_binary(path) as file:
         file.seek(before)
         return file.read(1 << 20).decode("utf-8", "replace")
     return ""
@@ -197,7 +198,7 @@ def _reason(text: str) -> str:
     first = lines[0] if lines else "py-spy failed"
     denied = any("Permission denied" in line or "Operation not permitted" in line for line in lines)
     if denied:
-        scope = _read("/proc/sys/kernel/yama/ptrace_scope").strip()
+        scope = read_text("/proc/sys/kernel/yama/ptrace_scope").strip()
         why = f" (kernel.yama.ptrace_scope is {scope})" if scope not in ("", "0") else ""
         return f"py-spy is not permitted to look into it{why}; root is"
     return f"py-spy: {first}"
@@ -205,10 +206,3 @@ def _reason(text: str) -> str:
 
 def _first_line(text: str) -> str:
     return text.splitlines()[0][:200] if text else "failed"
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text(errors="replace")
-    except OSError:
-        return ""

@@ -22,7 +22,7 @@ from runners.diagnosis.stack_parts import (
     kernel_lines,
 )
 from runners.diagnosis.stack_verdict import RankStack, absent_ranks, collective_of, own_place
-from runners.host.files import replace
+from runners.host.files import read_text, replace
 from runners.host.procfs import command_of
 from runners.state.decoding import read
 from runners.state.layout import RunDirectory, StateDirectory
@@ -95,10 +95,7 @@ def newest_stacks(run: Path) -> StackDump | None:
 
 def stack_text(dump: StackDump, stack: RankStack) -> str:
     """The saved text of one rank; empty when it is gone."""
-    try:
-        return (Path(dump.folder) / stack.file).read_text(errors="replace")
-    except OSError:
-        return ""
+    return read_text(Path(dump.folder) / stack.file)
 
 
 def parse_faulthandler(text: str) -> tuple[PythonThread, ...]:

@@ -12,6 +12,7 @@ import msgspec
 
 from runners.gpus.sampler_lock import owner_of
 from runners.gpus.selection import parse, setting
+from runners.host.files import read_tail
 from runners.host.helpers import command, marked
 from runners.host.identity import host_name
 from runners.host.keep_alive import KeepAlive
@@ -175,9 +176,4 @@ def _reason(state: StateDirectory) -> str:
 
 
 def _log_tail(state: StateDirectory) -> str:
-    try:
-        with state.sampler_log.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - 4096))
-            return file.read().decode("utf-8", "replace")
-    except OSError:
-        return ""
+    return read_tail(state.sampler_log, 4096).decode("utf-8", "replace")

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
+from runners.host.files import open_binary
 from runners.model.gpus import GpuInterval, UsageInterval
 from runners.state.decoding import decode_lines
 
@@ -25,7 +26,7 @@ def compact(path: Path) -> None:
     """Halve the lines of the file at `path`; OSError when the disk refuses, with nothing lost."""
     draft = path.with_suffix(".tmp")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as target, path.open("rb") as source:
+    with os.fdopen(descriptor, "wb") as target, open_binary(path) as source:
         for interval in _pairs(decode_lines(source, _line)):
             target.write(msgspec.json.encode(interval) + b"\n")
     draft.replace(path)

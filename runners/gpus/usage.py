@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from runners.host.files import read_plain
 from runners.model.gpus import GpuUse, HistoryLine, RunUsage
 from runners.state.decoding import decode_lines, read
 from runners.state.layout import StateDirectory
@@ -57,7 +58,7 @@ def read_recent(state: StateDirectory, now: float | None = None) -> list[History
 
 def _lines(path: Path) -> Iterator[HistoryLine]:
     try:
-        content = path.read_bytes()
+        content = read_plain(path)
     except OSError:
         return
     yield from decode_lines(content.split(b"\n"), _line)

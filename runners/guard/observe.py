@@ -18,6 +18,7 @@ from runners.guard.policy import Observation
 from runners.guard.rule import GuardRule, GuardState, Stage
 from runners.guard.triggers import Measurements, find_problems, triggered
 from runners.host.clock import Moment, seconds_between
+from runners.host.files import open_binary
 from runners.host.identity import host_name
 from runners.lifecycle.control.fetched import unfetched_runs
 from runners.model.gpus import UsageInterval
@@ -28,6 +29,7 @@ from runners.state.decoding import decode_lines
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.leases import live_run_ids
 from runners.state.runs import home_of, read_run
+from runners.watch.boundary import cannot_be_read, log_unreadable
 from runners.watch.metrics.epoch_timing import read_epoch_timing
 
 _TAIL_BYTES = 1 << 20
@@ -142,7 +144,13 @@ class GuardObserver:
             if not run.plan.gpus:
                 return False, ()
             directory = self.state.run(run.id)
-            ends = read_epoch_timing(directory.path).ends
+            try:
+                ends = read_epoch_timing(directory.path).ends
+            except Exception as error:  # one odd file: nothing is known of this run
+                log_unreadable(directory.path, cannot_be_read("events.jsonl", error), error)
+                verdicts.append(None)
+                unmeasured.append(run.id)
+                continue
             # Warm-up ends with the first epoch, or after the rule's time when no epoch ends before.
             warm = min([run.begin.wall + rule.warm_up_s, *([ends[0][1]] if ends else [])])
             uuids = [gpu.uuid for gpu in run.plan.gpus]
@@ -159,7 +167,7 @@ class GuardObserver:
 def _read_intervals(run: RunDirectory) -> list[UsageInterval]:
     """The last of a run's intervals, oldest first: a MiB of them is more than half a day."""
     try:
-        with interval_file(run.path).open("rb") as file:
+        with open_binary(interval_file(run.path)) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
             lines = file.read().split(b"\n")
     except OSError:

@@ -7,6 +7,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from runners.host.files import read_plain
 from runners.host.webhook import post_json
 
 TOLD = " told"
@@ -41,7 +42,7 @@ class WebhookOutbox:
         for name in sorted(names):
             if name.startswith("said ") and not name.endswith(TOLD) and name + TOLD not in names:
                 with suppress(OSError, ValueError):
-                    self.send(folder / name, url, json.loads((folder / name).read_bytes()))
+                    self.send(folder / name, url, json.loads(read_plain(folder / name)))
 
     def _post(self, claim: Path, url: str, content: dict[str, object]) -> None:
         done = post_json(url, content)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from runners.host.files import replace
+from runners.host.files import read_plain, replace
 
 SLOT = 8192
 BALLAST = 256 << 10
@@ -47,7 +47,7 @@ def write_reserved(path: Path, value: dict[str, Any]) -> None:
 def read_slots(path: Path) -> list[dict[str, Any]]:
     """The sound slots of `path`, oldest first, as `turn` and `value`. Raises OSError."""
     try:
-        content = path.read_bytes()
+        content = read_plain(path)
     except FileNotFoundError:
         return []
     found = []

@@ -37,6 +37,7 @@ from runners.state.layout import StateDirectory, settings_file
 from runners.state.leases import live_run_ids
 from runners.state.runs import read_run
 from runners.state.trust import state_permission_problem
+from runners.watch.boundary import cannot_be_read
 
 LONGEST_PAUSE_S = 10.0
 _SHORTEST_PAUSE_S = 0.25
@@ -151,8 +152,8 @@ class Watcher:
                 if run_id not in self._watched:
                     self._watched[run_id] = WatchedRun(self.state, run)
                 self._watched[run_id].look(run, now, marks.get(run_id, []))
-            except (OSError, ValueError, FresnelError) as problem:
-                self._tell(f"{run_id}: {problem}")
+            except Exception as problem:  # one run's files never end the watch over the others
+                self._tell(f"{run_id}: {cannot_be_read('its files', problem)}")
         for run_id in self._watched.keys() - seen:
             del self._watched[run_id]
         return min([one.pause_s for one in self._watched.values()], default=LONGEST_PAUSE_S)

@@ -13,10 +13,16 @@ import os
 import struct
 from collections.abc import Sequence
 
+from runners.host.files import open_binary, read_plain
+
 _END = struct.Struct("<4s4H2LH")
 _COMMENT = 65_535
 _LONGEST_HEADER = 100 << 20
 _WHOLE_64 = 0xFFFFFFFF
+_NO_HEADER = (
+    ValueError, KeyError, TypeError, IndexError, AttributeError, ArithmeticError, RecursionError
+)  # fmt: skip
+"""What JSON that is no header of safetensors raises when it is read as one."""
 _SUPERBLOCKS = {0: (13, 24), 1: (13, 28), 2: (9, 12), 3: (9, 12)}
 """By an HDF5 superblock's version: where an address's width stands, and the first address.
 
@@ -28,7 +34,7 @@ def proof(path: str) -> bool | None:
     """Whether a file or folder is whole, None if its format cannot tell. Raises OSError."""
     if os.path.isdir(path):
         return _folder_proof(path)
-    with open(path, "rb") as file:
+    with open_binary(path) as file:
         size = os.fstat(file.fileno()).st_size
         start = file.read(64)
         if not start:
@@ -67,7 +73,7 @@ def _safetensors_proof(start: bytes, size: int, path: str) -> bool:
     (length,) = struct.unpack_from("<Q", start)
     if length > min(size - 8, _LONGEST_HEADER):
         return False
-    with open(path, "rb") as file:
+    with open_binary(path) as file:
         file.seek(8)
         try:
             header = json.loads(file.read(length))
@@ -76,7 +82,15 @@ def _safetensors_proof(start: bytes, size: int, path: str) -> bool:
                 for name, tensor in header.items()
                 if name != "__metadata__"
             ]
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            IndexError,
+            AttributeError,
+            ArithmeticError,
+            RecursionError,
+        ):
             return False
     return bool(8 + length + max(ends, default=0) <= size)
 
@@ -120,17 +134,16 @@ def _folder_proof(folder: str) -> bool | None:
 
 def _is_object(folder: str, name: str) -> bool:
     try:
-        with open(os.path.join(folder, name), "rb") as file:
-            return isinstance(json.loads(file.read()), dict)
-    except (OSError, ValueError):
+        return isinstance(json.loads(read_plain(os.path.join(folder, name))), dict)
+    except (OSError, ValueError, RecursionError):
         return False
 
 
 def _has_shards(index: str) -> bool:
     try:
-        with open(index, "rb") as file:
-            shards: Sequence[str] = list(json.loads(file.read())["weight_map"].values())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        shards: Sequence[str] = list(json.loads(read_plain(index))["weight_map"].values())
+        names = {str(name) for name in shards}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return False
     folder = os.path.dirname(index)
-    return all(os.path.exists(os.path.join(folder, str(name))) for name in set(shards))
+    return all(os.path.exists(os.path.join(folder, name)) for name in names)

@@ -1,6 +1,11 @@
-"""Files written whole or line by line: a crash leaves the old or the new, never a half."""
+"""Files written whole or line by line: a crash leaves the old or the new, never a half.
+
+And the one door by which files are opened for reading: plain files only, without waiting. A FIFO
+under a name that is looked for would otherwise stop whoever opens it, for ever.
+"""
 
 import errno
+import io
 import json
 import os
 import stat
@@ -10,6 +15,8 @@ from typing import IO, Any
 
 PLAIN_LIMIT = 64 << 20
 """Bytes: none of the files that are read whole is meant to become nearly as long."""
+
+_NUMBER_LIMIT = 4096
 
 # Without O_NONBLOCK, opening a FIFO in place of our file would block for ever.
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
@@ -25,10 +32,15 @@ def open_plain(path: Path | str) -> int:
     return descriptor
 
 
+def open_binary(path: Path | str) -> io.BufferedReader:
+    """The plain file at `path`, open for reading bytes; raises OSError for anything else."""
+    return io.BufferedReader(io.FileIO(open_plain(path), "rb"))
+
+
 def read_tail(path: Path, most: int) -> bytes:
-    """The last `most` bytes of a file; empty when it cannot be read."""
+    """The last `most` bytes of a plain file; empty when it cannot be read."""
     try:
-        descriptor = os.open(path, _READ)
+        descriptor = open_plain(path)
     except OSError:
         return b""
     try:
@@ -56,12 +68,20 @@ def read_plain(path: Path | str, limit: int = PLAIN_LIMIT) -> bytes:
         os.close(descriptor)
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path | str) -> str:
     """The text of the file at `path`, whatever bytes are in it; empty when it cannot be read."""
     try:
-        return path.read_text(errors="replace")
+        return read_plain(path).decode("utf-8", "replace")
     except OSError:
         return ""
+
+
+def read_number(path: Path | str) -> int | None:
+    """The whole number that a small file says; None when it says none, or cannot be read."""
+    try:
+        return int(read_plain(path, _NUMBER_LIMIT))
+    except (OSError, ValueError):
+        return None
 
 
 def modified_at(path: Path) -> float:

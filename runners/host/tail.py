@@ -5,6 +5,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from runners.host.files import open_plain
+
 _FINGERPRINT = 64
 _LONGEST = 64 * 1024
 _HEAD = 64 * 1024
@@ -69,10 +71,7 @@ class GrowingFile:
 
     def read_or_raise(self, limit: int, jump: bool = False, head: int = _HEAD) -> Piece:
         """As `read`; raises OSError when the file cannot be opened or read."""
-        if self._held < 0:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        else:
-            descriptor = self._held
+        descriptor = open_plain(self.path) if self._held < 0 else self._held
         try:
             piece = self._read(descriptor, limit, jump, head)
         finally:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from runners.host.files import read_plain
 from runners.model.errors import WrongInput
 from runners.model.spec import ParameterValue, RunSpec
 from runners.presets.parameters import parse_scalar
@@ -45,7 +46,7 @@ def read_config(path: Path) -> ConfigText:
             raise WrongInput(f"config.file: no file {path}", "make it, or change the preset")
         if path.stat().st_size > MOST_BYTES:
             raise WrongInput(f"config.file: {path} is larger than {MOST_BYTES >> 20} MiB")
-        text = path.read_text(encoding="utf-8")
+        text = read_plain(path, MOST_BYTES).decode()
     except UnicodeDecodeError:
         raise WrongInput(f"config.file: {path} is not UTF-8 text") from None
     except OSError as error:

@@ -4,6 +4,7 @@ import os
 import sys
 from pathlib import Path
 
+from runners.host.files import read_number
 from runners.host.helpers import ROOT
 from runners.host.identity import host_name
 from runners.host.ownership import keep_private, permission_problem
@@ -175,7 +176,4 @@ class RunDirectory:
 
     def leader_pid(self) -> int | None:
         """The pid of the program itself, as it wrote it when it started."""
-        try:
-            return int(self.leader.read_text())
-        except (OSError, ValueError):
-            return None
+        return read_number(self.leader)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
+from runners.host.files import read_plain
 from runners.host.locks import locked
 from runners.model.errors import WrongInput
 from runners.model.run import Run
@@ -62,7 +63,7 @@ def note_run(state: StateDirectory, request: str, run_id: str) -> None:
 
 def _made(state: StateDirectory, name: str) -> list[Run]:
     try:
-        ids = (state.requests / name).read_text().split()
+        ids = read_plain(state.requests / name).decode("utf-8", "replace").split()
     except OSError:
         return []
     return [read_run(state, run_id) for run_id in ids if state.run(run_id).plan.exists()]

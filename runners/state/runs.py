@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from runners.host.files import read_number
 from runners.host.identity import boot_id, host_name
 from runners.host.locks import is_held
 from runners.host.procfs import process_state
@@ -148,9 +149,8 @@ def _is_marked_live(directory: RunDirectory) -> bool:
 
 def _judge_by_exit(directory: RunDirectory) -> Status:
     """The ending of a run whose record was damaged afterwards; only the exit file still has it."""
-    try:
-        code = int(directory.exit.read_text())
-    except (OSError, ValueError):
+    code = read_number(directory.exit)
+    if code is None:
         return _ended(State.LOST, {"cause": EndingCause.UNKNOWN, "damaged": True})
     if not code:
         return _ended(State.DONE, {"cause": EndingCause.COMPLETED, "damaged": True}, code)

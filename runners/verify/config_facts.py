@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from runners.host.files import read_plain
 from runners.model.errors import WrongInput
 from runners.model.spec import RunSpec
 from runners.presets.config_file import read_config
@@ -70,7 +71,7 @@ def unread_keys(keys: list[str], script: Path) -> tuple[str, ...] | None:
         if path is None:
             return None
         try:
-            content = path.read_bytes()
+            content = read_plain(path, _MOST_BYTES)
         except OSError:
             continue
         size, number = size + len(content), number + 1

@@ -2,6 +2,7 @@
 
 import csv
 import glob
+import io
 import os
 import re
 import subprocess
@@ -10,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from runners.host.files import open_binary
 from runners.model.parameters import leaf_of
 from runners.model.placeholders import substitute
 from runners.model.spec import CommandRule, FileRule, RunSpec
@@ -181,7 +183,7 @@ def _look_at_rows(
 ) -> int:
     """Look for what each row of a list needs: beside the list, above it, or in the run's folder."""
     number = 0
-    with path.open(newline="", encoding="utf-8-sig") as file:
+    with io.TextIOWrapper(open_binary(path), "utf-8-sig", newline="") as file:
         # `utf-8-sig`: lists saved by spreadsheets begin with a byte order mark.
         for row in islice(csv.reader(file), _MOST_ROWS):
             cell = row[0].strip() if row else ""

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from runners.host.files import read_plain
 from runners.lifecycle.launch.interpreter import interpreter_of
 from runners.state.decoding import any_json, decode
 from runners.verify.facts import InterpreterFacts
@@ -89,7 +90,7 @@ def imports_of(script: Path) -> Iterator[str]:
     try:
         if script.stat().st_size > _LONGEST:
             return
-        tree = ast.parse(script.read_bytes())
+        tree = ast.parse(read_plain(script, _LONGEST))
     except (OSError, SyntaxError, ValueError, RecursionError):
         return
     # Imports inside functions, try or if may never run, so their absence is not a failure.

@@ -54,3 +54,69 @@ def test_functions_are_no_stubs_and_no_longer_than_a_screen() -> None:
                 if length > 60:
                     found.append(f"{place}: {node.name} has {length} lines")
     assert not found, "\n".join(found)
+
+
+_KERNEL = "below /proc and /sys, which the kernel writes"
+_SYSTEM = "the system's own files below /etc"
+_PROGRAM = "files of this program, as they were installed"
+_READ_WITHOUT_THE_DOOR = {
+    "runners/host/locks.py": "opened without blocking, never read",
+    "runners/diagnosis/evidence.py": "/dev/kmsg, opened without blocking",
+    "runners/lifecycle/supervisor/program.py": "/dev/null",
+    "runners/lifecycle/supervisor/pty.py": "its working folder, and /proc",
+    "runners/host/systemd.py": f"{_KERNEL}; {_SYSTEM}",
+    "runners/lifecycle/launch/provenance.py": _SYSTEM,
+    "runners/places/ssh/setup.py": _PROGRAM,
+    "runners/places/ssh/source.py": _PROGRAM,
+    "tui/cli/schema.py": _PROGRAM,
+    "runners/doctor/logout.py": _KERNEL,
+    "runners/doctor/machine_checks.py": _KERNEL,
+    "runners/doctor/state_checks.py": _KERNEL,
+    "runners/gpus/backends/amd_metrics.py": _KERNEL,
+    "runners/gpus/backends/amd_processes.py": _KERNEL,
+    "runners/gpus/backends/amd_topology.py": _KERNEL,
+    "runners/gpus/backends/pci.py": _KERNEL,
+    "runners/gpus/backends/sysfs.py": _KERNEL,
+    "runners/host/detach.py": _KERNEL,
+    "runners/host/identity.py": _KERNEL,
+    "runners/host/procfs.py": _KERNEL,
+    "runners/lifecycle/supervisor/kept_environment.py": _KERNEL,
+    "runners/state/rank_processes.py": _KERNEL,
+    "runners/watch/metrics/run_files.py": _KERNEL,
+    "tui/panel/terminal/job_control.py": _KERNEL,
+}
+"""Modules that open files for reading by themselves, and why they may."""
+
+
+def _opens_to_read(call: ast.Call) -> bool:
+    """Whether a call opens a file by name for reading, other than by `runners/host/files.py`."""
+    modes = [one.value for one in call.args if isinstance(one, ast.Constant)]
+    writes = any(isinstance(mode, str) and set(mode) & set("wax+") for mode in modes)
+    if isinstance(call.func, ast.Name):
+        return call.func.id == "open" and not writes
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    if call.func.attr in ("read_text", "read_bytes"):
+        return True
+    if call.func.attr != "open":
+        return False
+    of = call.func.value.id if isinstance(call.func.value, ast.Name) else ""
+    if of == "os":
+        flags = {node.attr for node in ast.walk(call) if isinstance(node, ast.Attribute)}
+        return "O_RDONLY" in flags
+    modes_of_path = any(mode in ("r", "rb") for mode in modes)
+    return modes_of_path or any(key.arg in ("encoding", "newline") for key in call.keywords)
+
+
+def test_files_are_opened_for_reading_by_one_door() -> None:
+    found = {
+        str(path.relative_to(REPOSITORY)): node.lineno
+        for path in CORE_AND_FRONTS
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and _opens_to_read(node)
+    }
+    beside = {
+        f"{path}:{line}" for path, line in found.items() if path not in _READ_WITHOUT_THE_DOOR
+    }
+    assert not beside, "a FIFO there blocks for ever: use runners/host/files.py, or say why not"
+    assert not _READ_WITHOUT_THE_DOOR.keys() - found.keys()

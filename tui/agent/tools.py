@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from runners.host.files import read_plain
 from runners.model.errors import FresnelError
 from runners.places.ssh.protocol import MARKER
 from runners.places.ssh.stream import list_files, pack, unpack
@@ -62,7 +63,7 @@ def _manifest(request: dict[str, Any], line: Any) -> None:
     except FresnelError as error:
         answer["error"] = [error.message, error.hint, int(error.exit_code)]
     with suppress(OSError):
-        answer["ledger"] = state.ledger.read_text()
+        answer["ledger"] = read_plain(state.ledger).decode("utf-8", "replace")
     line.write(json.dumps(answer).encode())
 
 

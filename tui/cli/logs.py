@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TextIO
 
+from runners.host.files import open_plain
 from runners.host.tail import GrowingFile, data_before_hole
 from runners.housekeeping import tend
 from runners.lifecycle.control.wait import wait_until_ended
@@ -134,7 +135,7 @@ def _text(line: bytes) -> str:
 def last_lines_offset(path: Path, count: int) -> int:
     """Where the last `count` lines of a file begin, found from its end."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = open_plain(path)
     except OSError:
         return 0
     try:

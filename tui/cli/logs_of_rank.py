@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from runners.host.files import open_binary
 from runners.host.tail import GrowingFile, data_before_hole
 from runners.lifecycle.control.wait import wait_until_ended
 from runners.model.errors import ExitCode, NotFound
@@ -116,7 +117,7 @@ class _RankOutput:
         stretch = _BLOCK
         while last > 0:
             begin = max(0, size - stretch)
-            with path.open("rb") as file:
+            with open_binary(path) as file:
                 file.seek(begin)
                 text = file.read(size - begin)
             at, missing = len(text.rstrip(b"\n")), last

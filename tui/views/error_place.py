@@ -4,6 +4,8 @@ import mmap
 import re
 from pathlib import Path
 
+from runners.host.files import open_binary
+
 _MOST_BYTES = 1 << 30
 """Of a longer log the line's number is not counted."""
 _PIECE = 80
@@ -22,7 +24,7 @@ def error_line(directory: str, line: str) -> int | None:
     if len(piece) < 4:
         return None
     try:
-        with (Path(directory) / "output.log").open("rb") as file:
+        with open_binary(Path(directory) / "output.log") as file:
             if file.seek(0, 2) > _MOST_BYTES:
                 return None
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:

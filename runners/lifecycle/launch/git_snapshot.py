@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from runners.host.files import replace
+from runners.host.files import read_text, replace
 from runners.lifecycle.launch.git import Git, GitTrouble
 from runners.model.plan import SourceRecord
 from runners.state.decoding import read
@@ -46,26 +46,26 @@ def find_checkout(folder: Path) -> Checkout | None:
     for place in (folder, *folder.parents):
         git = place / ".git"
         if git.is_file():  # a worktree or a submodule
-            git = place / _text(git).partition("gitdir:")[2].strip()
+            git = place / read_text(git).partition("gitdir:")[2].strip()
         if (git / "HEAD").is_file():
-            shared = _text(git / "commondir").strip()
+            shared = read_text(git / "commondir").strip()
             return Checkout(place, git, git / shared if shared else git)
     return None
 
 
 def head_of(checkout: Checkout) -> tuple[str | None, str | None]:
     """The commit and the branch checked out; None for what the files do not tell."""
-    head = _text(checkout.git / "HEAD").strip()
+    head = read_text(checkout.git / "HEAD").strip()
     if not head.startswith("ref:"):
         return _commit(head), None
     ref = head.partition(":")[2].strip()
     branch = ref.removeprefix("refs/heads/")
-    loose = _commit(_text(checkout.git / ref).strip()) or _commit(
-        _text(checkout.common / ref).strip()
+    loose = _commit(read_text(checkout.git / ref).strip()) or _commit(
+        read_text(checkout.common / ref).strip()
     )
     if loose:
         return loose, branch
-    for line in _text(checkout.common / "packed-refs").splitlines():
+    for line in read_text(checkout.common / "packed-refs").splitlines():
         if line.endswith(f" {ref}"):
             return _commit(line.partition(" ")[0]), branch
     # Repositories of newer kinds keep their refs elsewhere, and write `.invalid` here.
@@ -169,11 +169,3 @@ def changes_between(launch: SourceRecord | None, start: SourceRecord | None) -> 
 
 def _commit(text: str) -> str | None:
     return text if _COMMIT.fullmatch(text) else None
-
-
-def _text(path: Path) -> str:
-    """The text of a small plain file; empty for anything else, so that a FIFO is not waited for."""
-    try:
-        return path.read_text(errors="replace") if path.is_file() else ""
-    except OSError:
-        return ""

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from runners.host.files import open_binary, read_plain
 from runners.lifecycle.launch.wrappers import unwrapped
 
 _VERSION = re.compile(r"(\d+\.\d+(?:\.\d+)?)")
@@ -115,7 +116,7 @@ def _venv_settings(interpreter: Path) -> dict[str, str]:
     """
     for place in (interpreter.parent, _prefix(interpreter)):
         try:
-            lines = (place / "pyvenv.cfg").read_text(errors="replace").splitlines()
+            lines = read_plain(place / "pyvenv.cfg").decode("utf-8", "replace").splitlines()
         except OSError:
             continue
         pairs = (line.partition("=") for line in lines if "=" in line)
@@ -125,7 +126,7 @@ def _venv_settings(interpreter: Path) -> dict[str, str]:
 
 def _first_line(program: Path) -> str:
     try:
-        with program.open("rb") as file:
+        with open_binary(program) as file:
             return (
                 file.read(256).partition(b"\n")[0].decode("utf-8", "replace")
                 if file.peek(2)[:2] == b"#!"

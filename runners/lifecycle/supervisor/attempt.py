@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 from runners.host import helpers
-from runners.host.files import append_event
+from runners.host.files import append_event, read_number
 from runners.host.keep_alive import KeepAlive
 from runners.host.procfs import is_zombie, parent_of, start_ticks
 from runners.host.signals import open_pidfd, signal_process
@@ -224,10 +224,9 @@ class Attempt:
 
     def exit_code(self) -> int | None:
         """The program's exit status: by the waiter's file, else by the kernel for our child."""
-        try:
-            return int(self.run.exit.read_text())
-        except (OSError, ValueError):
-            pass
+        code = read_number(self.run.exit)
+        if code is not None:
+            return code
         if self.waiter_was is not None and self.children.exited_by_itself(self.waiter_was):
             return self.children.code(self.waiter_was)
         leader = self.run.leader_pid()

@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from runners.host.files import open_plain
+
 _LOOK_EVERY_S = 2.0
 _BLOCK = 4096
 _COPIED = 1 << 20
@@ -92,7 +94,7 @@ class OutputLimit:
 
     def _compact(self, size: int, limit: int) -> None:
         temporary = self.path.with_name(f"{self.path.name}.new")
-        source = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        source = open_plain(self.path)
         target = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             # At the start of a line, so that the first line shown after the note is whole.

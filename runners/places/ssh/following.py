@@ -9,6 +9,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from runners.host.files import open_plain
+
 _ATTEMPT = re.compile(r"(.+)\.(\d+)(\.[^.]+)")
 _ZEROS = bytes(16)
 
@@ -77,7 +79,7 @@ class FollowedOutput:
     def _open(self) -> bool:
         path = self._path if self._wanted is None else self._find(self._wanted)
         try:
-            self._descriptor = os.open(path or self._path, os.O_RDONLY | os.O_CLOEXEC)
+            self._descriptor = open_plain(path or self._path)
         except OSError:
             return False
         if self._wanted is not None and path is None:

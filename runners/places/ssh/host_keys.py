@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from runners.host.files import read_plain
 from runners.model.errors import DeniedError
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
@@ -33,7 +34,7 @@ def pin_key(registry: RemoteRegistry, host: RemoteHost, expected: str = "") -> s
             )
         pinned = registry.known_hosts(host.name)
         pinned.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        content = seen.read_bytes()
+        content = read_plain(seen)
         new = pinned.with_suffix(".new")
         new.write_bytes(content)
         new.chmod(0o600)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from runners.host.files import open_binary
 from runners.host.identity import host_name
 from runners.host.newest_file import UNFINISHED, NewestFile, first_whole
 from runners.host.printed_paths import CHECKPOINTS
@@ -57,7 +58,7 @@ def make_manifest(state: StateDirectory, run: Run, checkpoints: str = "best") ->
 def hash_of(path: Path, size: int) -> str:
     """The SHA-256 of a file's first `size` bytes."""
     digest, left = hashlib.sha256(), size
-    with path.open("rb") as file:
+    with open_binary(path) as file:
         while left and (block := file.read(min(left, _BLOCK))):
             digest.update(block)
             left -= len(block)

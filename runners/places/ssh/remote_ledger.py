@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from runners.host.files import append_line
+from runners.host.files import append_line, read_text
 from runners.state.layout import StateDirectory
 
 
@@ -11,10 +11,7 @@ def take_in_ledger(state: StateDirectory, text: str, name: str) -> int:
     """Append the lines of another machine's ledger that ours lacks, as those of the host `name`;
     how many. What cannot be read there is left out. OSError when ours cannot be written.
     """
-    try:
-        known = set(state.ledger.read_text().splitlines())
-    except OSError:
-        known = set()
+    known = set(read_text(state.ledger).splitlines())
     taken = 0
     for line in text.splitlines():
         renamed = _renamed(line, name)

@@ -13,6 +13,7 @@ from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import IO, Any
 
+from runners.host.files import open_binary
 from runners.model.errors import FresnelError
 from runners.places.ssh.copying import Copied, Copier
 from runners.places.ssh.protocol import MARKER, MOST_NOISE
@@ -165,7 +166,7 @@ def pack(folder: Path, names: Sequence[str], stream: IO[bytes]) -> None:
     with tarfile.open(fileobj=stream, mode="w|") as archive:
         for name in names:
             try:
-                with (folder / name).open("rb") as file:
+                with open_binary(folder / name) as file:
                     member = archive.gettarinfo(str(folder / name), name, file)
                     archive.addfile(member, _Padded(file, member.size))
             except FileNotFoundError:

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from runners.host.files import replace
+from runners.host.files import read_plain, replace
 from runners.model.errors import FresnelError, WrongInput
 from runners.presets.reading.settings import Settings, check_settings
 from runners.presets.reading.yaml_lines import CoreLoader
@@ -23,7 +23,7 @@ def change_settings(changes: Mapping[tuple[str, str], Any]) -> Settings:
     """
     path = settings_file()
     try:
-        text = path.read_text(encoding="utf-8") if path.exists() else _HEAD
+        text = read_plain(path, 1 << 20).decode() if path.exists() else _HEAD
     except (OSError, UnicodeDecodeError) as error:
         raise WrongInput(f"{path}: {error}") from None
     for (section, name), value in changes.items():

@@ -4,6 +4,7 @@ import os
 from enum import Enum
 from pathlib import Path
 
+from runners.host.files import open_plain
 from runners.watch.logs.index import LineIndex
 from runners.watch.logs.reader import LogLine, LogSource
 
@@ -76,7 +77,7 @@ class LogFile:
 
     def _open(self, path: Path) -> Change:
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            descriptor = open_plain(path)
         except OSError:
             return Change.NONE
         source = LogSource(descriptor)

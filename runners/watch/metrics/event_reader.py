@@ -8,6 +8,7 @@ import msgspec
 from runners.host.tail import Follower
 from runners.model.events import Event
 from runners.state.decoding import decode_lines
+from runners.watch.metrics.sample import is_sensible
 
 HEAD_BYTES = 64 * 1024
 TAIL_BYTES = 512 * 1024
@@ -16,6 +17,7 @@ _LONGEST = 8 << 20
 _BLOCK = 4 << 20
 _MOST = 1 << 1023
 """The greatest whole number that certainly fits in a float."""
+_COUNTS = ("epoch", "epochs", "step", "steps", "seconds")
 _event = msgspec.json.Decoder(Event)
 
 
@@ -64,4 +66,10 @@ def _decoded(lines: list[bytes]) -> Iterator[Event]:
     for event in decode_lines(lines, _event):
         # JSON allows numbers of any size, and converting these to float would raise.
         if not any(type(value) is int and abs(value) > _MOST for value in event.values.values()):
-            yield event
+            yield _sensible(event)
+
+
+def _sensible(event: Event) -> Event:
+    """The event without what no run can count."""
+    odd = [name for name in _COUNTS if not is_sensible(getattr(event, name))]
+    return msgspec.structs.replace(event, **dict.fromkeys(odd)) if odd else event

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from runners.host.printed_paths import PrintedScan
 from runners.model.run import Run
 from runners.model.spec import MetricRule
+from runners.watch.boundary import ReadBoundary
 from runners.watch.metrics.alerts import AlertStream
 from runners.watch.metrics.events import EventStream
 from runners.watch.metrics.output import OutputEvent, OutputSource
@@ -32,6 +33,7 @@ class LiveReport:
     """What a run reports, while it is shown: reads on in its events, and the end of new output."""
 
     def __init__(self, run: Run) -> None:
+        self.boundary = ReadBoundary(run.directory)
         self.events = EventStream(Path(run.directory) / "events.jsonl")
         self.alerts = AlertStream(Path(run.directory) / "supervisor.jsonl")
         self._printed = ProgressTracker()
@@ -85,10 +87,16 @@ class LiveReport:
         read = self._output is not None and self.course is self._printed
         return self._output.reader.names if read and self._output is not None else ()
 
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """A sentence for each file of the run that cannot be read."""
+        files = () if self._files is None else self._files.problems
+        return (*self.boundary.problems, *files)
+
     def poll(self, run: Run, thorough: bool = False, brief: bool = False) -> None:
         """Read what is new; no output if `brief`, and that of an ended run only if `thorough`."""
-        self.events.poll()
-        self.alerts.poll()
+        self.boundary.read("events.jsonl", self.events.poll, False)
+        self.boundary.read("supervisor.jsonl", self.alerts.poll, None)
         rule = run.plan.spec.metrics if run.plan else MetricRule()
         # A run that reports by events needs no reading of its output, which costs far more.
         if self.events.metrics or self.events.step is not None or rule.readers == ("none",):
@@ -100,13 +108,17 @@ class LiveReport:
             if run.started is None or not (run.is_live or thorough):
                 return
             self._output = OutputSource(Path(run.directory), rule, live=True)
-        for sample in self._output.poll():
+        output = self._output
+        self.boundary.read("output.log", lambda: self._read_output(output), None)
+        self.boundary.read("metric files", lambda: self._look_at_files(run, thorough), None)
+
+    def _read_output(self, output: OutputSource) -> None:
+        for sample in output.poll():
             if isinstance(sample, OutputEvent):
                 self._printed.begin_attempt()
                 continue
             self._printed.note(sample)
             self._printed.note_pace(sample.time, self._printed.epoch)
-        self._look_at_files(run, thorough)
 
     def _look_at_files(self, run: Run, thorough: bool) -> None:
         """Read the files of libraries where output says nothing: if `thorough` now, else seldom."""

@@ -6,9 +6,10 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from runners.host.files import modified_at
+from runners.host.files import modified_at, read_plain
 from runners.host.tail import Follower
 from runners.state.decoding import any_json, decode
+from runners.watch.boundary import cannot_be_read
 from runners.watch.metrics.numbers import whole_number
 from runners.watch.metrics.sample import Sample, metric_name
 from runners.watch.metrics.series_set import SeriesSet
@@ -80,7 +81,7 @@ class TrainerState:
             # The file is rewritten as a whole, so it cannot be read on from an offset.
             if (stat.st_mtime_ns, stat.st_size) == self._seen or stat.st_size > _HUGE:
                 return
-            content = self._path.read_bytes()
+            content = read_plain(self._path, _HUGE)
         except OSError:
             return
         state = decode(content, any_json)
@@ -105,6 +106,12 @@ class LogFileSource:
         self.collection = SeriesSet("file")
         self._since = since
         self._files: dict[Path, TableFile | TrainerState] = {}
+        self._problems: dict[Path, str] = {}
+
+    @property
+    def problems(self) -> list[str]:
+        """Files that could not be read on."""
+        return list(self._problems.values())
 
     def poll(self) -> None:
         """Look for files, and read what is new in them."""
@@ -116,9 +123,14 @@ class LogFileSource:
         # Every checkpoint has a copy with the history so far: the newest one contains the others.
         newest = max((p for p in self._files if p.suffix == ".json"), key=modified_at, default=None)
         for path, file in self._files.items():
-            if isinstance(file, TableFile) or path == newest:
+            is_read = isinstance(file, TableFile) or path == newest
+            if not is_read or path in self._problems:
+                continue
+            try:
                 for sample in file.poll():
                     self.collection.note(sample)
+            except Exception as error:  # one odd file: the others are read on
+                self._problems[path] = cannot_be_read(path.name, error)
 
     def _found(self) -> list[Path]:
         found: list[Path] = []

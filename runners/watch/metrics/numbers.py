@@ -28,6 +28,14 @@ def number(text: str) -> float:
         return math.nan
 
 
+def as_float(value: float) -> float:
+    """A number of JSON as a float; NaN when it is a whole number that none can hold."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.nan
+
+
 def whole_number(text: str) -> float | None:
     """The number that `text` is, with or without a unit; None when it is anything else."""
     text = text.strip().strip("'\"")

@@ -5,7 +5,7 @@ from collections import deque
 from typing import NamedTuple
 
 from runners.model.run import Progress
-from runners.watch.metrics.sample import NO_HEADLINE, Sample, headline_rank
+from runners.watch.metrics.sample import NO_HEADLINE, Sample, headline_rank, sensible
 
 _PACES = 60
 _TREND_POINTS = 240
@@ -64,12 +64,14 @@ class ProgressTracker:
 
     def note(self, sample: Sample, trend: bool = True) -> None:
         """Add what a line or an event says."""
+        sample = sensible(sample)
         self.last_time = sample.time if sample.time is not None else self.last_time
         self.epoch = self.epoch if sample.epoch is None else max(1, math.ceil(sample.epoch))
-        self.epochs = self.epochs if sample.epochs is None else int(sample.epochs)
+        if sample.epochs is not None:
+            # NaN means that a total proved wrong.
+            self.epochs = int(sample.epochs) if math.isfinite(sample.epochs) else None
         self.step = self.step if sample.step is None else int(sample.step)
         if sample.steps is not None:
-            # NaN means that a total proved wrong.
             self.steps = int(sample.steps) if math.isfinite(sample.steps) else None
         self.phase = self.phase if sample.phase is None else sample.phase
         self.batch = self.batch if sample.batch is None else sample.batch

@@ -42,7 +42,8 @@ class RunFiles:
     def problems(self) -> list[str]:
         """Files that could not be read on."""
         boards = [problem for board in self._boards for problem in board.problems]
-        return boards + self._wandb.problems
+        tables = [problem for table in self._tables for problem in table.problems]
+        return boards + self._wandb.problems + tables
 
     def poll(self, run: Run, printed: tuple[str, ...] = ()) -> None:
         """Read what is new, and look for new files now and then; `printed` are paths it named."""

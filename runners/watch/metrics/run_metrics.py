@@ -6,6 +6,7 @@ from runners.host.printed_paths import PrintedScan
 from runners.model.events import Event
 from runners.model.run import Run
 from runners.model.spec import MetricRule
+from runners.watch.boundary import ReadBoundary
 from runners.watch.metrics.event_reader import EventReader
 from runners.watch.metrics.gpu_series import GpuSource, SpentSoFar
 from runners.watch.metrics.output import OutputEvent, OutputSource, Told
@@ -46,26 +47,34 @@ class RunMetrics:
         self._files = RunFiles(run)
         self._scan = PrintedScan(run.directory, run.plan.working_directory if run.plan else "")
         self._tracker = tracker
+        self._boundary = ReadBoundary(run.directory)
 
     def poll(self, run: Run | None = None, limit: int = _BLOCK) -> bool:
         """Read what is new, at most about `limit` bytes of each file; True while there is more."""
         self.run = run or self.run
+        read = self._boundary.read
+        unread = read("events.jsonl", lambda: self._poll_events(limit), False)
+        more = read("gpus.jsonl", lambda: self._gpus.poll(self.run), False) or unread
+        # After the events: only when all of them are read is it known whether there are any.
+        if not unread and (not self._events.series or self.rule.readers or self.rule.patterns):
+            more = read("output.log", lambda: self._poll_output(limit), False) or more
+        read("metric files", lambda: self._files.poll(self.run, self.printed_paths), None)
+        if not more and not self.run.is_live:
+            read("events.jsonl", self._finish_events, None)
+        return more
+
+    def _poll_events(self, limit: int) -> bool:
         events = self._reader.poll(limit)
         # A rewritten file is a new attempt, which replaces values from its first step on.
         if self._reader.restarted:
             self._events.begin_attempt()
         for event in events:
             self._note_event(event)
-        unread = self._reader.more
-        more = self._gpus.poll(self.run) or unread
-        # After the events: only when all of them are read is it known whether there are any.
-        if not unread and (not self._events.series or self.rule.readers or self.rule.patterns):
-            more = self._poll_output(limit) or more
-        self._files.poll(self.run, self.printed_paths)
-        if not more and not self.run.is_live:
-            for event in self._reader.finish():
-                self._note_event(event)
-        return more
+        return self._reader.more
+
+    def _finish_events(self) -> None:
+        for event in self._reader.finish():
+            self._note_event(event)
 
     def series(self) -> dict[str, Series]:
         """All series by name: the run's own first, then those of its GPUs and cost."""
@@ -106,7 +115,7 @@ class RunMetrics:
                     f"{self._output.skipped / 1e6:,.0f} MB of output left out: only its "
                     "beginning and end are read"
                 )
-        notes += self._files.problems
+        notes += [*self._boundary.problems, *self._files.problems]
         if any(one.dropped for one in (self._events, self._printed)):
             notes.append("more than 300 metrics: the rest is left out")
         if any(one.simulated for one in self._gpus.series.values()):

@@ -29,6 +29,47 @@ class Sample(NamedTuple):
     unit: str = ""
 
 
+MOST_COUNTED = 1 << 53
+"""No run has so many steps, epochs or seconds; floats hold every whole number up to here."""
+
+
+def sensible(sample: Sample) -> Sample:
+    """The sample without a place, total or time that is no finite number a run can have.
+
+    A total may be NaN, which says that one proved wrong.
+    """
+    _, step, steps, epoch, epochs, time, pace, _, _, eta, _ = sample
+    if (
+        is_sensible(step)
+        and is_sensible(epoch)
+        and (steps is None or steps != steps or is_sensible(steps))
+        and (epochs is None or epochs != epochs or is_sensible(epochs))
+        and is_sensible(time)
+        and is_sensible(pace)
+        and is_sensible(eta)
+    ):
+        return sample
+    return sample._replace(
+        step=_sensible(step),
+        steps=_sensible(steps),
+        epoch=_sensible(epoch),
+        epochs=_sensible(epochs),
+        time=_sensible(time),
+        pace=_sensible(pace),
+        eta=_sensible(eta),
+    )
+
+
+def is_sensible(number: float | None) -> bool:
+    """Whether a number can be a step, an epoch or a time of a run; None, which says nothing, is."""
+    # NaN fails both comparisons; whole numbers of any length are compared, never converted.
+    return number is None or -MOST_COUNTED <= number <= MOST_COUNTED
+
+
+def _sensible(number: float | None) -> float | None:
+    return number if is_sensible(number) else None
+
+
 @lru_cache(maxsize=4096)
 def metric_name(text: str) -> str:
     """A name as series have it: `Train - Total` is `train_total`."""

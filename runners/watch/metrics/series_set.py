@@ -1,6 +1,6 @@
 """The series of one source, built sample by sample."""
 
-from runners.watch.metrics.sample import Sample
+from runners.watch.metrics.sample import Sample, sensible
 from runners.watch.metrics.series import UNKNOWN, Series
 
 _MOST_SERIES = 300
@@ -24,6 +24,7 @@ class SeriesSet:
 
     def note(self, sample: Sample) -> None:
         """Add values at the sample's step; else at the last, by epoch or count, replacing none."""
+        sample = sensible(sample)
         place = sample.step if sample.step is not None else self._step
         place = place if place is not None else sample.epoch
         if sample.step is not None:

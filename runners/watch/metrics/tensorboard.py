@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from runners.host.tail import GrowingFile
+from runners.watch.boundary import cannot_be_read
 from runners.watch.metrics.sample import Sample
 from runners.watch.metrics.series_set import SeriesSet
 
@@ -87,7 +88,7 @@ class EventFile:
                 break
             try:
                 yield from _scalars(content[at + 12 : at + 12 + length], self._prefix)
-            except (ValueError, struct.error, IndexError):
+            except (ValueError, struct.error, IndexError, OverflowError):
                 # A message of another kind, or a damaged one: the next
                 # begins where its length says.
                 pass
@@ -128,10 +129,16 @@ class BoardSource:
                     "" if top is None or path.parent == top else f"{path.parent.relative_to(top)}/"
                 )
                 self._files[path] = EventFile(path, prefix)
-            for sample in self._files[path].poll():
+            self._read(self._files[path])
+
+    def _read(self, file: EventFile) -> None:
+        try:
+            for sample in file.poll():
                 values = {n: v for n, v in sample.values.items() if not _PLACES.search(n)}
                 if values:
                     self.collection.note(sample._replace(values=values))
+        except Exception as error:  # one odd file: the others are read on
+            file.problem = cannot_be_read(file.path.name, error)
 
 
 def _scalars(message: bytes, prefix: str) -> Iterator[Sample]:

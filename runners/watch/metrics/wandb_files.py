@@ -13,6 +13,8 @@ from pathlib import Path
 
 from runners.host.tail import GrowingFile
 from runners.state.decoding import any_json, decode
+from runners.watch.boundary import cannot_be_read
+from runners.watch.metrics.numbers import as_float
 from runners.watch.metrics.sample import Sample
 from runners.watch.metrics.series_set import SeriesSet
 from runners.watch.metrics.tensorboard import fields
@@ -115,8 +117,11 @@ class WandbSource:
                 except OSError:
                     continue
         for file in self._files.values():
-            for sample in file.poll():
-                self.collection.note(sample)
+            try:
+                for sample in file.poll():
+                    self.collection.note(sample)
+            except Exception as error:  # one odd file: the others are read on
+                file.problem = cannot_be_read(file.path.name, error)
 
 
 def patterns_in(folder: str) -> list[str]:
@@ -143,7 +148,7 @@ def _step(history: bytes) -> Sample:
             name, text = _item(value)
             one = decode(text, any_json) if text else None
             if isinstance(one, (int, float)) and not isinstance(one, bool):
-                found[name] = float(one)
+                found[name] = as_float(one)
         elif number == 2:
             step = _number(value)
     # The step inside the history is the one users see; the message's own may be missing.

@@ -9,7 +9,7 @@ from typing import Any
 from textual.app import App
 from textual.screen import Screen
 
-from runners.host.files import replace
+from runners.host.files import read_plain, replace
 from runners.model.errors import FresnelError
 from runners.model.spec import RunSpec
 from runners.presets.save import preset_path, preset_text, save_preset
@@ -56,11 +56,11 @@ def edit_preset(app: App[Any], path: Path) -> Path:
     if shipped:
         target = config_dir() / "presets" / path.name
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        replace(target, path.read_bytes())
+        replace(target, read_plain(path))
     problem = edit_file(app, target)
     if problem:
         app.notify(problem, severity="error", timeout=10, markup=False)
-    if shipped and target.read_bytes() == path.read_bytes():
+    if shipped and read_plain(target) == read_plain(path):
         target.unlink()
         return path
     if shipped:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from runners.host.files import open_binary
 from runners.state.layout import RunDirectory
 from tui.views.format import size
 from tui.views.safe import safe
@@ -63,7 +64,7 @@ def diff_summary(lines: list[DiffLine]) -> str:
 def _read(directory: RunDirectory, limit: int) -> tuple[str, int]:
     """The diff as text, as much as is read of it, and its bytes in all."""
     try:
-        with directory.source_diff.open("rb") as file:
+        with open_binary(directory.source_diff) as file:
             content = file.read(limit)
         return content.decode("utf-8", "replace"), directory.source_diff.stat().st_size
     except OSError:

@@ -127,6 +127,8 @@ def _state(view: RunView, waits: Sequence[str], error: str) -> Pairs:
     line = view.diagnosis.line if view.diagnosis is not None else ""
     if run.reason and not waits and not _is_told_beside(run.ending, line):
         pairs.append(("reason", run.reason))
+    if view.problem:
+        pairs.append(("problem", view.problem))
     pairs += [("queue", line) for line in waits]
     pairs += health_pairs(view.health)
     if error:

@@ -65,6 +65,7 @@ def _state_json(view: RunView) -> dict[str, Any]:
         "diagnosis": None if view.diagnosis is None else diagnosis_json(view.diagnosis),
         "error": _error_json(view),
         "health": _health_json(view.health),
+        "problem": view.problem or None,
         "waits_for_input": view.asks,
         "attempt": run.record.attempt if run.record else None,
     }

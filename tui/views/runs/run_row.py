@@ -68,6 +68,8 @@ def remark_of(view: RunView) -> tuple[str, bool]:
         return run.reason, run.state in (State.FAILED, State.LOST, State.ORPHANED)
     if view.health is not None and (remark := health_remark(view.health)):
         return remark, view.health.condition.is_trouble
+    if view.problem:
+        return view.problem, True
     # What the judge once found is history: it says itself what holds now.
     standing = [alert for alert in view.alerts if not alert.condition] if run.is_live else []
     return (f"⚠ {standing[-1].text}", True) if standing else ("", False)

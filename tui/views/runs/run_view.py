@@ -10,7 +10,7 @@ from runners.diagnosis.verdict import Diagnosis, NotKnown
 from runners.gpus.usage import read_usage
 from runners.health.expected import shortfalls
 from runners.health.store import health_of
-from runners.host.clock import moment_now
+from runners.host.clock import Moment, moment_now
 from runners.host.files import read_json
 from runners.model.gpus import GpuUse
 from runners.model.health import Health
@@ -18,6 +18,7 @@ from runners.model.run import Checkpoint, Progress, Run
 from runners.model.states import State
 from runners.state.codec import read_waits
 from runners.state.layout import TERMINAL_STATUS
+from runners.watch.boundary import cannot_be_read, log_unreadable
 from runners.watch.metrics.alerts import Alert
 from runners.watch.metrics.checkpoints import run_checkpoint
 from runners.watch.metrics.final import FinalMetric, FinalReport, read_final
@@ -57,6 +58,8 @@ class RunView(msgspec.Struct, frozen=True):
     """Why it ended, by a thorough look at a run that failed, was stopped or lost; else None."""
     health: Health | None = None
     """How it is doing while it runs; None where nobody has judged it."""
+    problem: str = ""
+    """What of it cannot be read, with the file; empty when all can."""
 
     @property
     def shortfalls(self) -> tuple[str, ...]:
@@ -83,11 +86,34 @@ def view_run(
     `brief` reads none.
     """
     now = time.time() if now is None else now
+    report = report or LiveReport(run)
+    at = _at(run, now)
+    try:
+        view = _view(run, report, now, thorough, brief, costs)
+    except Exception as error:  # whatever its files raise: the other runs are still shown
+        sentence = cannot_be_read(run.directory, error)
+        log_unreadable(Path(run.directory), sentence, error)
+        return RunView(run, Progress(), {}, {}, (), None, (), run.seconds(at), problem=sentence)
+    problems = report.problems
+    return msgspec.structs.replace(view, problem="; ".join(problems)) if problems else view
+
+
+def _at(run: Run, now: float) -> Moment | float:
     # A run that was started by the boot's own time is counted by it: a changed clock makes no
     # money.
-    here = moment_now()
-    at = here if run.begin is not None and run.begin.boot_ns is not None else now
-    report = report or LiveReport(run)
+    return moment_now() if run.begin is not None and run.begin.boot_ns is not None else now
+
+
+def _view(
+    run: Run,
+    report: LiveReport,
+    now: float,
+    thorough: bool,
+    brief: bool,
+    costs: Costs | None,
+) -> RunView:
+    here, at = moment_now(), _at(run, now)
+    look = report.boundary.read
     # Of an ended run the kept report tells more than a look at its output's end.
     report.poll(run, brief=brief or not run.is_live, thorough=thorough and run.is_live)
     final = _final(run, thorough)
@@ -98,7 +124,9 @@ def view_run(
         metrics=dict(report.metrics),
         summary=dict(report.events.summary),
         trend=tuple(report.course.trend),
-        checkpoint=run_checkpoint(run, report.printed, final),
+        checkpoint=look(
+            "checkpoints", lambda: run_checkpoint(run, report.printed, final), None, again=True
+        ),
         images=tuple(report.events.images[-1:]),
         seconds=run.seconds(at),
         money=(costs or costs_of(state_of(run), [run], here)).of(
@@ -112,11 +140,17 @@ def view_run(
         alerts=report.alerts.alerts,
         epoch_s=report.events.epoch_clock.timing.seconds_per_epoch,
         asks=_prompt(run),
-        diagnosis=diagnose_run(run) if thorough and not run.is_live else None,
+        diagnosis=look("its ending", lambda: _diagnosis(run, thorough), None, again=True),
         queue_place=_queue_place(run),
-        health=health_of(run, now, None if brief else report),
+        health=look(
+            "its health", lambda: health_of(run, now, None if brief else report), None, again=True
+        ),
     )
     return view if final is None else _as_kept(view, final)
+
+
+def _diagnosis(run: Run, thorough: bool) -> Diagnosis | NotKnown | None:
+    return diagnose_run(run) if thorough and not run.is_live else None
 
 
 def _final(run: Run, thorough: bool) -> FinalReport | None:

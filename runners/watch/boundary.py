@@ -1,0 +1,70 @@
+"""The boundary around what is read of one run: whatever an odd file raises costs that file only."""
+
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+from runners.host.files import append_line, read_tail
+from runners.state.layout import StateDirectory
+
+T = TypeVar("T")
+
+_LONGEST_TEXT = 120
+_LONGEST_LOG = 1 << 20
+
+
+class ReadBoundary:
+    """Reads the sources of the run in `directory`, and keeps a sentence for each that cannot be.
+
+    What is raised is logged once, with where, in `unreadable.log` of this host's state.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self._directory = Path(directory)
+        self._problems: dict[str, str] = {}
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """A sentence for each source that cannot be read."""
+        return tuple(self._problems.values())
+
+    def read(self, source: str, read: Callable[[], T], otherwise: T, again: bool = False) -> T:
+        """What `read` returns; `otherwise` when it raises.
+
+        A reader that has failed in the middle of a file is in no known state: its `source` is not
+        read again, unless `again` says that each look begins anew.
+        """
+        if source in self._problems and not again:
+            return otherwise
+        try:
+            found = read()
+        except Exception as error:  # the boundary: no file may end what shows all runs
+            sentence = cannot_be_read(source, error)
+            if self._problems.get(source) != sentence:
+                self._problems[source] = sentence
+                log_unreadable(self._directory, sentence, error)
+            return otherwise
+        self._problems.pop(source, None)
+        return found
+
+
+def cannot_be_read(source: str, error: Exception) -> str:
+    """The sentence about a source that raised `error`, for a row."""
+    text = " ".join(str(error).split())[:_LONGEST_TEXT]
+    return f"cannot be read: {source} ({type(error).__name__}{': ' if text else ''}{text})"
+
+
+def log_unreadable(directory: Path, sentence: str, error: Exception) -> None:
+    """Write down once, with where it was raised, that a file of the run in `directory` is odd."""
+    path = StateDirectory(directory.parent.parent).host / "unreadable.log"
+    heading = f"{directory.name} {sentence}".encode("utf-8", "replace")
+    known = read_tail(path, _LONGEST_LOG)
+    if heading in known or len(known) >= _LONGEST_LOG:
+        return
+    stamp = time.strftime("%Y-%m-%d %H:%M:%S")
+    trace = "".join(traceback.format_exception(error)).encode("utf-8", "replace")
+    with suppress(OSError):  # a full disk, or somebody else's state
+        append_line(path, stamp.encode() + b" " + heading + b"\n" + trace)
