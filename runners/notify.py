@@ -34,7 +34,7 @@ def announce(run: RunDirectory, kind: str, text: str) -> None:
         result = _run_command(run, wanted, facts)
         append_event(run.supervisor_events, "notice", about=kind, by="command", result=result)
     if wanted.webhook:
-        content = notification(kind, text, facts["name"], run=run.id, told_at=time.time())
+        content = notification(kind, text, facts["name"], run=run.id, sent_at=time.time())
         done = post_json(wanted.webhook, content)
         result = done.answer if done.tries == 1 else f"{done.answer} at try {done.tries}"
         append_event(run.supervisor_events, "notice", about=kind, by="webhook", result=result)
@@ -64,9 +64,9 @@ def _run_command(run: RunDirectory, wanted: NoticeKeys, facts: dict[str, str]) -
 
 
 def notification(
-    kind: str, text: str, name: str, told_at: float, **facts: object
+    kind: str, text: str, name: str, sent_at: float, **facts: object
 ) -> dict[str, object]:
-    """What any webhook of ours is sent, of a run or of the guard; `told_at` in unix seconds.
+    """What any webhook of ours is sent, of a run or of the guard; `sent_at` in unix seconds.
 
     Slack reads `text`, Discord reads `content`; `message` is the text without who and where.
     """
@@ -80,7 +80,7 @@ def notification(
         "message": text,
         "text": sentence,
         "content": sentence,
-        "time": told_at,
+        "time": sent_at,
     }
 
 

@@ -78,11 +78,11 @@ _Sums = dict[tuple[str, int, int], int]
 def apportion(period: Period, holdings: Iterable[Usage]) -> Account:
     """Share the money of `period` among the runs that held GPUs in it."""
     changes = _changes(period, holdings)
-    came = [one for arrivals, _ in changes.values() for one in arrivals]
-    cards = {card for one in came for card in one.gpus}
+    came = [usage for arrivals, _ in changes.values() for usage in arrivals]
+    cards = {card for usage in came for card in usage.gpus}
     rate = Fraction(period.rate) / HOUR_NS
     # Nearly every session has whole cards only, for which whole numbers do, and are much faster.
-    if len(cards) <= period.gpus and not any(one.parts for one in came):
+    if len(cards) <= period.gpus and not any(usage.parts for usage in came):
         held, scale = _sweep_cards(changes)
         each = rate / (scale * period.gpus)
         shares = {run: each * amount for run, amount in held.items()}

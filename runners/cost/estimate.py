@@ -21,7 +21,7 @@ from runners.state.decoding import read
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.watch.metrics.epoch_timing import median, read_epoch_timing
 
-LOOK_BACK = 200
+NEWEST_RUNS = 200
 """How many of the newest ended runs are looked at; of those that fit, `ENOUGH` are read."""
 ENOUGH = 5
 FREE = frozenset({"epochs", "seed", "lr", "resume", "name", "data_seed", "checkpoint_every"})
@@ -79,7 +79,7 @@ def forecast(
 
 def _candidates(lines: Sequence[RunEntry], spec: RunSpec, model: str, gpus: int) -> list[RunEntry]:
     """Ended runs of this preset on as many such GPUs, the newest first."""
-    newest = sorted(lines, key=lambda line: line.run, reverse=True)[:LOOK_BACK]
+    newest = sorted(lines, key=lambda line: line.run, reverse=True)[:NEWEST_RUNS]
     # All bare commands have one preset, `command`, so they go by their names.
     same = spec.preset if spec.preset != "command" else spec.name
     return [

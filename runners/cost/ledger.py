@@ -212,8 +212,9 @@ def enter_lines(state: StateDirectory, lines: Iterable[RunEntry]) -> None:
 def unlisted_lines(state: StateDirectory, ledger: Ledger) -> list[RunEntry]:
     """Ended runs whose line the ledger lacks, as a full disk lost it; their own record is there."""
     live = set(live_run_ids(state))
-    missing = (one for one in list_run_ids(state) if one not in ledger.runs and one not in live)
-    return [line for one in missing if (line := line_of(read_run(state, one))) is not None]
+    missing = set(list_run_ids(state)) - ledger.runs.keys() - live
+    lines = (line_of(read_run(state, run_id)) for run_id in sorted(missing))
+    return [line for line in lines if line is not None]
 
 
 def recent_runs(state: StateDirectory) -> list[RunEntry]:

@@ -33,7 +33,7 @@ def rate_caveat(price: str, per: Per, reading: GpuReading, gpus: int | None = No
     return price_caveat(entry, models) if gpus in (None, len(models)) else ""
 
 
-def fitting_here(reading: GpuReading, instance: Instance) -> list[PriceEntry]:
+def prices_of_machine(reading: GpuReading, instance: Instance) -> list[PriceEntry]:
     """Prices for this machine's GPUs, of its provider where that is known; none for a mixture."""
     models = card_models(reading.gpus)
     if len(set(models)) != 1:
@@ -50,6 +50,6 @@ def recognised_price(fitting: Sequence[PriceEntry], instance: Instance) -> Price
 
 def prices_for(reading: GpuReading, instance: Instance) -> tuple[list[PriceEntry], int]:
     """Every known price, those that fit this machine first, and how many those are."""
-    fitting = fitting_here(reading, instance)
+    fitting = prices_of_machine(reading, instance)
     names = {entry.name for entry in fitting}
-    return [*fitting, *(one for one in list_prices() if one.name not in names)], len(fitting)
+    return [*fitting, *(entry for entry in list_prices() if entry.name not in names)], len(fitting)

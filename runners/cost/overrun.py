@@ -55,11 +55,11 @@ def warn_of_overrun(state: StateDirectory, run: Run, cost: RunCost) -> Overrun |
     found = find_overrun(run, cost)
     if found is not None:
         with suppress(OSError):
-            _say_once(state.run(run.id), msgspec.structs.replace(found, time=time.time()))
+            _write_once(state.run(run.id), msgspec.structs.replace(found, time=time.time()))
     return found
 
 
-def _say_once(run: RunDirectory, found: Overrun) -> None:
+def _write_once(run: RunDirectory, found: Overrun) -> None:
     """Write the alert; of several panels and the guard, the one that creates the file does it."""
     try:
         descriptor = os.open(

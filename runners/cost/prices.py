@@ -167,7 +167,7 @@ def find_entry(name: str) -> PriceEntry | None:
     return next((entry for entry in list_prices() if entry.name == name), None) if name else None
 
 
-def stopping_words(name: str) -> str:
+def stopping_text(name: str) -> str:
     """What stopping and shutting down save at the provider of this price, in words."""
     entry = find_entry(name)
     if entry is None:
@@ -175,14 +175,14 @@ def stopping_words(name: str) -> str:
     unit = entry.billing.removeprefix("per ")
     billed = f"; billed per {unit}" if unit else ""
     least = f", at least {entry.minimum}" if entry.minimum else ""
-    said = f" ({entry.billing_source})" if entry.billing_source and (billed or least) else ""
-    words = (
+    source = f" ({entry.billing_source})" if entry.billing_source and (billed or least) else ""
+    savings = (
         f"{entry.provider}: {entry.stop}"
         if entry.stop
         else f"{entry.provider}: what a shutdown saves is not known"
     )
     destroy = f"; {entry.destroy}" if entry.destroy else ""
-    return f"{words}{destroy}{billed}{least}{said}"
+    return f"{savings}{destroy}{billed}{least}{source}"
 
 
 def matches_model(match: str, driver_name: str) -> bool:
@@ -191,25 +191,25 @@ def matches_model(match: str, driver_name: str) -> bool:
     Words are compared whole: GH200 is not H200. A form factor that the driver does not name is SXM:
     NVIDIA calls an H100 SXM `H100 80GB HBM3`, and names PCIe and NVL.
     """
-    said = [word.upper() for word in re.split(r"[^A-Za-z0-9]+", driver_name) if word]
+    named = [word.upper() for word in re.split(r"[^A-Za-z0-9]+", driver_name) if word]
     wanted = [word.upper() for word in match.split()]
-    if not wanted or any(other in said and other not in wanted for other in _OTHER_MODELS):
+    if not wanted or any(other in named and other not in wanted for other in _OTHER_MODELS):
         return False
-    return all(_says(word, said) for word in wanted)
+    return all(_names(word, named) for word in wanted)
 
 
 _OTHER_MODELS = ("LAPTOP", "MAX", "D", "TI", "SUPER", "ADA")
 """Words that make another model of the same number."""
 
 
-def _says(word: str, said: Sequence[str]) -> bool:
+def _names(word: str, named: Sequence[str]) -> bool:
     if word == "SXM":
-        return "PCIE" not in said and "NVL" not in said
+        return "PCIE" not in named and "NVL" not in named
     if re.fullmatch(r"\d+GB", word):
         # Some drivers leave the size out of the name: then it does not speak against the match.
-        sizes = [one for one in said if re.fullmatch(r"\d+GB", one)]
+        sizes = [size for size in named if re.fullmatch(r"\d+GB", size)]
         return not sizes or word in sizes
-    return word in said
+    return word in named
 
 
 def fitting_prices(provider: str, gpu: str, gpus: int) -> list[PriceEntry]:
@@ -223,11 +223,11 @@ def fitting_prices(provider: str, gpu: str, gpus: int) -> list[PriceEntry]:
 
 def price_caveat(entry: PriceEntry, models: Sequence[str]) -> str:
     """What speaks against this price for cards of these `models` (drivers' names), or empty."""
-    here = " and ".join(
+    cards = " and ".join(
         f"{count} × {model or 'unknown'}" for model, count in Counter(models).items()
     )
     if entry.match and not all(matches_model(entry.match, model) for model in models):
-        return f"price {entry.name} is for {entry.gpu}, and this machine has {here}"
+        return f"price {entry.name} is for {entry.gpu}, and this machine has {cards}"
     if entry.per == "machine" and models and entry.machine_size != len(models):
-        return f"price {entry.name} is for a machine of {entry.machine_size}, this one has {here}"
+        return f"price {entry.name} is for a machine of {entry.machine_size}, this one has {cards}"
     return ""

@@ -163,22 +163,22 @@ def costs_of(
 
 def costs_in(statement: Statement, runs: Iterable[Run], everything: bool = False) -> Costs:
     """What `runs`, or `everything` there is, cost by a statement that is already open."""
-    session = next((one for one in statement.sessions if one.end is None), None)
+    session = next((period for period in statement.sessions if period.end is None), None)
     seen = list(runs)
     live = [run.id for run in seen if run.is_live and run.id in statement.lines]
     # Ended runs that nobody asked for are only needed for the shares of the others.
-    asked = [*statement.lines] if everything else [r.id for r in seen if r.id in statement.lines]
+    wanted = [*statement.lines] if everything else [r.id for r in seen if r.id in statement.lines]
     shares: set[str] = set()
-    for one in statement.sessions:
-        shares.update(statement.account(one).shares)
+    for period in statement.sessions:
+        shares.update(statement.account(period).shares)
     spent = statement.run_costs()
     return Costs(
         statement.now,
         session,
         None if session is None else statement.account(session),
         spent,
-        _rates(statement, spent, asked, live),
-        {run: statement.gpu_hours(run) for run in asked},
+        _rates(statement, spent, wanted, live),
+        {run: statement.gpu_hours(run) for run in wanted},
         frozenset(shares),
         problem=statement.problem,
     )
@@ -187,12 +187,12 @@ def costs_in(statement: Statement, runs: Iterable[Run], everything: bool = False
 def _rates(
     statement: Statement,
     spent: Mapping[str, Fraction],
-    asked: Iterable[str],
+    wanted: Iterable[str],
     beside: Sequence[str],
 ) -> dict[str, Fraction]:
     """Dollars per hour: now, for those live `beside` each other; the average, for ended ones."""
     rates = {run: rate for run in beside if (rate := statement.rate_now(run, beside)) is not None}
-    for run in asked:
+    for run in wanted:
         start, end = statement.span(run)
         if run not in rates and run in spent and end > start:
             rates[run] = spent[run] * HOUR_NS / (end - start)
@@ -249,14 +249,14 @@ class CostReader:
             }
             known = [*lines.values(), *self._lost(lines, ids)]
             self._open_statements(everyone.values(), known, now)
-        here = self._costs[host_name()]
+        own = self._costs[host_name()]
         for host, costs in self._costs.items():
             if not stale:
-                going_on = [lines[run] for run in live if lines[run].host == host]
-                costs = self._advance(self._statements[host], costs, going_on, now)
+                running = [lines[run] for run in live if lines[run].host == host]
+                costs = self._advance(self._statements[host], costs, running, now)
             # A shared home shows runs of several hosts; each host has its own sessions and rates.
-            here = costs if host == host_name() else _beside(here, costs)
-        return msgspec.structs.replace(here, timings=self._timings)
+            own = costs if host == host_name() else _combined(own, costs)
+        return msgspec.structs.replace(own, timings=self._timings)
 
     def _lost(self, shown: Mapping[str, RunEntry], ids: Sequence[str] | None) -> list[RunEntry]:
         """Ended runs near the shown ones whose line the ledger lost: they may have shared GPUs.
@@ -280,12 +280,13 @@ class CostReader:
         shown = list(runs)
         hosts = dict.fromkeys([host_name(), *(line.host for line in lines)])
         self._statements = {host: make_statement(self._ledger, lines, now, host) for host in hosts}
-        self._costs = {host: costs_in(one, shown) for host, one in self._statements.items()}
+        self._costs = {host: costs_in(paid, shown) for host, paid in self._statements.items()}
 
     def course(self, run: Run) -> list[tuple[float, float]]:
         """What a run had cost when its rate changed, and now (unix s, dollars); or nothing."""
         costs = self.read([run])
-        statement = next((one for one in self._statements.values() if run.id in one.lines), None)
+        lists = (paid for paid in self._statements.values() if run.id in paid.lines)
+        statement = next(lists, None)
         if statement is None or run.id not in costs.spent:
             return []
         points = [(at / 1e9, float(spent)) for at, spent in statement.course(run.id)]
@@ -342,14 +343,14 @@ class CostReader:
         )
 
 
-def _beside(here: Costs, other: Costs) -> Costs:
+def _combined(own: Costs, other: Costs) -> Costs:
     """The costs of two hosts; session and account are those of this one."""
     return msgspec.structs.replace(
-        here,
-        spent={**other.spent, **here.spent},
-        rates={**other.rates, **here.rates},
-        hours={**other.hours, **here.hours},
-        in_sessions=here.in_sessions | other.in_sessions,
+        own,
+        spent={**other.spent, **own.spent},
+        rates={**other.rates, **own.rates},
+        hours={**other.hours, **own.hours},
+        in_sessions=own.in_sessions | other.in_sessions,
     )
 
 
@@ -373,13 +374,13 @@ class CostCurve:
 
     def __init__(self, state: StateDirectory) -> None:
         self._reader = CostReader(state)
-        self._looked = float("-inf")
+        self._read_at = float("-inf")
         self._points: list[tuple[float, float]] = []
 
     def __call__(self, run: Run) -> list[tuple[float, float]]:
         """The points of its curve so far, joined by straight lines; empty when unknown."""
         now = time.monotonic()
-        if now - self._looked >= 1.0:
-            self._looked = now
+        if now - self._read_at >= 1.0:
+            self._read_at = now
             self._points = self._reader.course(run)
         return self._points

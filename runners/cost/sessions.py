@@ -146,7 +146,7 @@ def start_session(
     when it cannot be written.
     """
     # Only here: the meter, which imports this module, reads no price list.
-    from runners.cost.prices import choose_price, stopping_words
+    from runners.cost.prices import choose_price, stopping_text
 
     before = load_session(state)
     if before is not None and before.ended is None:
@@ -165,7 +165,7 @@ def start_session(
         uuids=uuids,
         provider=provider,
         instance=instance,
-        stopping=stopping_words(chosen.name),
+        stopping=stopping_text(chosen.name),
         caveat=caveat,
     )
     return _write(state, session)
@@ -173,13 +173,15 @@ def start_session(
 
 def end_session(state: StateDirectory) -> Session:
     """End the open session now. Raises NotFound when there is none."""
-    session, now = _open_one(state), moment_now()
+    session, now = _open_session(state), moment_now()
     return _write(state, msgspec.structs.replace(session, ended=now.wall, finished=now))
 
 
 def change_budget(state: StateDirectory, budget: str) -> Session:
     """Give the open session another budget. Raises NotFound without one, WrongInput."""
-    return _write(state, msgspec.structs.replace(_open_one(state), budget=_parse_budget(budget)))
+    return _write(
+        state, msgspec.structs.replace(_open_session(state), budget=_parse_budget(budget))
+    )
 
 
 def change_price(
@@ -190,7 +192,7 @@ def change_price(
     caveat: str = "",
 ) -> Session:
     """Correct the price of the open or last session, for all of it. Raises NotFound, WrongInput."""
-    from runners.cost.prices import choose_price, stopping_words
+    from runners.cost.prices import choose_price, stopping_text
 
     session = load_session(state)
     if session is None:
@@ -202,13 +204,13 @@ def change_price(
             session,
             price=chosen,
             gpus=gpus or session.gpus,
-            stopping=stopping_words(chosen.name),
+            stopping=stopping_text(chosen.name),
             caveat=caveat,
         ),
     )
 
 
-def _open_one(state: StateDirectory) -> Session:
+def _open_session(state: StateDirectory) -> Session:
     session = read_session(state)
     if session is None:
         raise NotFound("no session is open", "`fresnel-tui session start --price NAME` opens one")

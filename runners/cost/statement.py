@@ -191,14 +191,14 @@ class Statement:
     def rate_now(self, run: str, live: Iterable[str]) -> Fraction | None:
         """Dollars per hour of a live run now, beside those that are `live`; None when unknown."""
         line = self.lines[run]
-        session = next((one for one in self.sessions if one.end is None), None)
+        session = next((other for other in self.sessions if other.end is None), None)
         if session is None:
             price = line.price
             return None if price is None else exact_rate(price, device_count(line.gpus))
         # One hour in which nothing changes: the shares of it are the rates of now.
         hour = Period(0, HOUR_NS, session.rate, max(session.gpus, 1))
-        beside = [self.lines[one] for one in live if one in self.lines]
-        account = apportion(hour, (one.holding((0, HOUR_NS), session) for one in beside))
+        beside = [self.lines[other] for other in live if other in self.lines]
+        account = apportion(hour, (other.holding((0, HOUR_NS), session) for other in beside))
         return account.shares.get(run, Fraction(0))
 
     def course(self, run: str) -> list[tuple[int, Fraction]]:

@@ -22,7 +22,7 @@ class Timeline:
     def __init__(self, moments: Iterable[Moment]) -> None:
         # By boot: since which of its nanoseconds its start was at which wall time, oldest first.
         self._clocks: dict[str, list[tuple[int, int]]] = {}
-        for moment in sorted(moments, key=lambda one: one.boot_ns or 0):
+        for moment in sorted(moments, key=lambda moment: moment.boot_ns or 0):
             if moment.boot and moment.boot_ns is not None:
                 began = wall_ns(moment.wall) - moment.boot_ns
                 known = self._clocks.setdefault(moment.boot, [(moment.boot_ns, began)])

@@ -66,12 +66,12 @@ def check_terminal() -> Check:
         if os.environ.get("COLORTERM") in ("truecolor", "24bit")
         else "colours as TERM says"
     )
-    words = f"{columns}×{lines}, TERM={kind or 'unset'}, {colours}"
+    text = f"{columns}×{lines}, TERM={kind or 'unset'}, {colours}"
     if kind in ("", "dumb"):
-        return Check("terminal", "WARN", words, "export TERM=xterm-256color, or use --no-ui")
+        return Check("terminal", "WARN", text, "export TERM=xterm-256color, or use --no-ui")
     if columns < _SMALLEST_TERMINAL[0] or lines < _SMALLEST_TERMINAL[1]:
-        return Check("terminal", "WARN", words, "the panel is made for 80×24 and more")
-    return Check("terminal", "PASS", words)
+        return Check("terminal", "WARN", text, "the panel is made for 80×24 and more")
+    return Check("terminal", "PASS", text)
 
 
 def check_gpus(reading: GpuReading) -> Iterator[Check]:
@@ -132,28 +132,28 @@ def check_shared_memory(folder: Path = Path("/dev/shm")) -> Check:
             "shared memory", "WARN", f"{folder}: {error.strerror}", "DataLoader workers will fail"
         )
     size, free = found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
-    words = f"{folder} {gib_text(size)}, {gib_text(free)} free"
+    text = f"{folder} {gib_text(size)}, {gib_text(free)} free"
     if size < _SMALL_SHM or free < size // 10:
         advice = (
             "DataLoader workers fail when it is full: docker run --shm-size=16g or "
             "--ipc=host, or num_workers 0"
         )
-        return Check("shared memory", "WARN", words, advice)
-    return Check("shared memory", "PASS", words)
+        return Check("shared memory", "WARN", text, advice)
+    return Check("shared memory", "PASS", text)
 
 
 def check_open_files() -> Check:
     """How many files a run may hold open."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    words = f"{_limit(soft)} (at most {_limit(hard)})"
+    text = f"{_limit(soft)} (at most {_limit(hard)})"
     if soft != resource.RLIM_INFINITY and soft < _FEW_FILES:
         return Check(
             "open files",
             "WARN",
-            words,
+            text,
             "ulimit -n 65536 before launching: DataLoader workers need many",
         )
-    return Check("open files", "PASS", words)
+    return Check("open files", "PASS", text)
 
 
 def check_clock(now: Callable[[], float] = time.time) -> Check:
@@ -173,9 +173,9 @@ def check_time(host: HostFacts) -> Iterator[Check]:
     """Whether a time service keeps the clock; nothing where none says anything."""
     if host.clock_synchronized is not None:
         fine = host.clock_synchronized
-        words = "kept by a time service" if fine else "no time service has set the clock"
+        text = "kept by a time service" if fine else "no time service has set the clock"
         advice = "" if fine else "timedatectl set-ntp true"
-        yield Check("time service", "PASS" if fine else "WARN", words, advice)
+        yield Check("time service", "PASS" if fine else "WARN", text, advice)
 
 
 def _limit(count: int) -> str:

@@ -89,10 +89,10 @@ def kernel_architectures(root: Path = Path("/")) -> list[str]:
     """
     found = []
     for name in sorted(_names(root / _KFD, r"\d+"), key=int):
-        said = re.search(
+        version = re.search(
             r"^gfx_target_version (\d+)", read_text(root / _KFD / name / "properties"), re.MULTILINE
         )
-        number = int(said[1]) if said else 0
+        number = int(version[1]) if version else 0
         if number:
             major, minor, stepping = number // 10000, number // 100 % 100, number % 100
             found.append(f"gfx{major}{minor:x}{stepping:x}")
@@ -146,6 +146,6 @@ def _number(path: Path) -> int | None:
 
 def _names(folder: Path, pattern: str) -> list[str]:
     try:
-        return sorted(one.name for one in folder.iterdir() if re.fullmatch(pattern, one.name))
+        return sorted(entry.name for entry in folder.iterdir() if re.fullmatch(pattern, entry.name))
     except OSError:
         return []

@@ -31,14 +31,14 @@ def check_drivers(reading: GpuReading, root: Path = Path("/")) -> Iterator[Check
     if found:
         loaded = found[1]
         if reading.driver and reading.backend == "nvml" and reading.driver != loaded:
-            words = f"kernel module {loaded}, libraries {reading.driver}"
+            text = f"kernel module {loaded}, libraries {reading.driver}"
             yield Check(
-                "GPU driver", "WARN", words, "reboot: the driver was updated while it was loaded"
+                "GPU driver", "WARN", text, "reboot: the driver was updated while it was loaded"
             )
         elif "Driver/library version mismatch" in (reading.problem or ""):
-            words = f"kernel module {loaded}, its libraries are of another version"
+            text = f"kernel module {loaded}, its libraries are of another version"
             yield Check(
-                "GPU driver", "FAIL", words, "runs that go on are safe; new ones need a reboot"
+                "GPU driver", "FAIL", text, "runs that go on are safe; new ones need a reboot"
             )
         else:
             yield Check("GPU driver", "PASS", f"NVIDIA {loaded}")
@@ -46,8 +46,8 @@ def check_drivers(reading: GpuReading, root: Path = Path("/")) -> Iterator[Check
     if kinds:
         version = read_text(root / "sys/module/amdgpu/version").strip()
         rocm = read_text(root / "opt/rocm/.info/version").strip()
-        words = f"amdgpu {version or 'of the kernel'}, ROCm {rocm or 'not in /opt/rocm'}"
-        yield Check("GPU driver", "PASS", f"{words}, {', '.join(dict.fromkeys(kinds))}")
+        text = f"amdgpu {version or 'of the kernel'}, ROCm {rocm or 'not in /opt/rocm'}"
+        yield Check("GPU driver", "PASS", f"{text}, {', '.join(dict.fromkeys(kinds))}")
         yield from _check_kfd(root / "dev/kfd")
 
 
@@ -67,9 +67,9 @@ def check_gpu_errors(reading: GpuReading, seen: Sequence[Xid]) -> Iterator[Check
         if gpu.xid is not None:
             known[gpu.xid.code, round(gpu.xid.time)] = gpu.xid
         if gpu.ecc_errors:
-            words = f"GPU {gpu.index}: {gpu.ecc_errors:,} uncorrectable memory errors"
+            text = f"GPU {gpu.index}: {gpu.ecc_errors:,} uncorrectable memory errors"
             advice = "leave it out (--gpu-ids), and tell the machine's keeper"
-            yield Check("GPU memory errors", "WARN", words, advice)
+            yield Check("GPU memory errors", "WARN", text, advice)
     by_code: dict[int, list[Xid]] = {}
     for xid in known.values():
         by_code.setdefault(xid.code, []).append(xid)
@@ -77,8 +77,8 @@ def check_gpu_errors(reading: GpuReading, seen: Sequence[Xid]) -> Iterator[Check
         newest = max(events, key=lambda xid: xid.time)
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(newest.time))
         often = f"{len(events)} times, " if len(events) > 1 else ""
-        words = f"Xid {code} ({newest.meaning}), {often}last {when}"
-        yield Check("GPU errors", "WARN", words, xid_advice(code))
+        text = f"Xid {code} ({newest.meaning}), {often}last {when}"
+        yield Check("GPU errors", "WARN", text, xid_advice(code))
 
 
 def check_heat(reading: GpuReading) -> Iterator[Check]:
@@ -86,13 +86,13 @@ def check_heat(reading: GpuReading) -> Iterator[Check]:
     for gpu in reading.gpus:
         slowed = [why for why in gpu.throttle if any(word in why.lower() for word in _SLOWING)]
         if slowed:
-            words = f"GPU {gpu.index} slows itself down: {', '.join(slowed)}"
+            text = f"GPU {gpu.index} slows itself down: {', '.join(slowed)}"
             advice = "look at fans, dust and room temperature; runs are slower than they were"
-            yield Check("GPU heat", "WARN", words, advice)
+            yield Check("GPU heat", "WARN", text, advice)
         elif gpu.temperature_c is not None and gpu.temperature_c >= _HOT_C:
             verdict: Verdict = "FAIL" if gpu.temperature_c >= _HOTTEST_C else "WARN"
-            words = f"GPU {gpu.index} is at {gpu.temperature_c:.0f} °C"
-            yield Check("GPU heat", verdict, words, "look at its cooling")
+            text = f"GPU {gpu.index} is at {gpu.temperature_c:.0f} °C"
+            yield Check("GPU heat", verdict, text, "look at its cooling")
 
 
 def check_memory(host: HostFacts) -> Iterator[Check]:
@@ -100,15 +100,15 @@ def check_memory(host: HostFacts) -> Iterator[Check]:
     total, left, limit = host.memory_total, host.memory_available, host.memory_limit
     if limit is not None and total is not None and limit < total:
         left = limit - (host.memory_used or 0)
-        words = f"limited to {gib_text(limit)}, {gib_text(left)} of it left"
+        text = f"limited to {gib_text(limit)}, {gib_text(left)} of it left"
         verdict: Verdict = "WARN" if left < _TIGHT_MEMORY else "PASS"
         advice = "loaders are killed when it is used up: docker --memory, Slurm --mem"
-        yield Check("memory", verdict, words, advice if verdict == "WARN" else "")
+        yield Check("memory", verdict, text, advice if verdict == "WARN" else "")
     elif left is not None and total is not None:
-        words = f"{gib_text(total)}, {gib_text(left)} available"
+        text = f"{gib_text(total)}, {gib_text(left)} available"
         verdict = "WARN" if left < _TIGHT_MEMORY else "PASS"
         advice = "end what is not needed: the kernel kills the largest process first"
-        yield Check("memory", verdict, words, advice if verdict == "WARN" else "")
+        yield Check("memory", verdict, text, advice if verdict == "WARN" else "")
 
 
 def check_disks(places: Mapping[str, Path]) -> Iterator[Check]:
@@ -127,20 +127,20 @@ def check_disks(places: Mapping[str, Path]) -> Iterator[Check]:
         seen.add(device)
         free = found.f_frsize * found.f_bavail
         inodes = found.f_favail if found.f_files else None
-        words = f"{name} ({folder}): {gib_text(free)} free"
+        text = f"{name} ({folder}): {gib_text(free)} free"
         if inodes is not None and inodes < 10_000:
-            yield Check("disks", "WARN", f"{words}, {inodes:,} inodes", "remove small files")
+            yield Check("disks", "WARN", f"{text}, {inodes:,} inodes", "remove small files")
         elif free < _TIGHT_DISK:
-            yield Check("disks", "WARN", words, "checkpoints need room: `fresnel-tui prune`")
+            yield Check("disks", "WARN", text, "checkpoints need room: `fresnel-tui prune`")
         else:
-            yield Check("disks", "PASS", words)
+            yield Check("disks", "PASS", text)
 
 
 def check_network(host: HostFacts, name: str) -> Iterator[Check]:
     """What runs over several machines need: a route, and a name that is not the loopback's."""
     if not host.routed:
-        words = "no default route: enough for runs on this machine alone"
-        yield Check("network", "PASS", words)
+        text = "no default route: enough for runs on this machine alone"
+        yield Check("network", "PASS", text)
         return
     own = [
         line.split()[0]
@@ -148,9 +148,9 @@ def check_network(host: HostFacts, name: str) -> Iterator[Check]:
         if name in line.split()[1:] and not line.startswith("#")
     ]
     if own and all(address.startswith("127.") for address in own):
-        words = f"{name} is {own[0]} in /etc/hosts: Gloo takes the loopback for the network"
+        text = f"{name} is {own[0]} in /etc/hosts: Gloo takes the loopback for the network"
         yield Check(
-            "network", "WARN", words, f"over several machines: GLOO_SOCKET_IFNAME={host.routed}"
+            "network", "WARN", text, f"over several machines: GLOO_SOCKET_IFNAME={host.routed}"
         )
     else:
         yield Check("network", "PASS", f"default route by {host.routed}")
@@ -162,11 +162,11 @@ def check_helpers(state: Path, root: Path = Path("/proc")) -> Iterator[Check]:
     for pid, kind in _helpers(state, root):
         letter = process_state(pid)
         if letter in ("T", "t"):
-            words = f"{kind} (pid {pid}) is suspended: nothing is done by it"
-            yield Check("helpers", "WARN", words, f"kill -CONT {pid}")
+            text = f"{kind} (pid {pid}) is suspended: nothing is done by it"
+            yield Check("helpers", "WARN", text, f"kill -CONT {pid}")
         elif kind != "supervisor" and _is_outdated(pid):
-            words = f"{kind} (pid {pid}) was started before this version was installed"
-            yield Check("helpers", "WARN", words, f"kill {pid}: another starts when it is needed")
+            text = f"{kind} (pid {pid}) was started before this version was installed"
+            yield Check("helpers", "WARN", text, f"kill {pid}: another starts when it is needed")
         else:
             fine += 1
     yield Check("helpers", "PASS", f"{fine} helper processes are well")
@@ -176,8 +176,8 @@ def check_versions(installed: Mapping[str, str], wanted: Sequence[str]) -> Itera
     """Versions of what we need, as they are installed; `wanted` must all be there."""
     missing = [name for name in wanted if name not in installed]
     if missing:
-        words = f"not installed: {', '.join(missing)}"
-        yield Check("packages", "FAIL", words, f"{sys.executable} -m pip install {missing[0]}")
+        text = f"not installed: {', '.join(missing)}"
+        yield Check("packages", "FAIL", text, f"{sys.executable} -m pip install {missing[0]}")
     else:
         listed = ", ".join(f"{name} {installed[name]}" for name in wanted)
         yield Check("packages", "PASS", listed)
@@ -192,17 +192,15 @@ def _helpers(state: Path, root: Path) -> Iterator[tuple[int, str]]:
         try:
             if entry.stat().st_uid != os.getuid():
                 continue
-            words = (entry / "cmdline").read_bytes()
+            arguments = (entry / "cmdline").read_bytes()
             variables = (entry / "environ").read_bytes().split(b"\0")
         except OSError:
             continue
-        if str(ROOT).encode() not in words or str(state).encode() not in words:
+        if str(ROOT).encode() not in arguments or str(state).encode() not in arguments:
             continue
-        kinds = [
-            one[len(mark) :].decode("ascii", "replace") for one in variables if one.startswith(mark)
-        ]
-        if kinds and int(entry.name) != os.getpid():
-            yield int(entry.name), kinds[0]
+        kind = next((text for text in variables if text.startswith(mark)), b"")
+        if kind and int(entry.name) != os.getpid():
+            yield int(entry.name), kind[len(mark) :].decode("ascii", "replace")
 
 
 def _is_outdated(pid: int) -> bool:

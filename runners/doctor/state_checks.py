@@ -58,10 +58,8 @@ def check_folder(state: StateDirectory) -> Check:
         )
     mode = state.root.stat().st_mode & 0o777
     if mode & 0o077:
-        words = (
-            f"{state.root} holds other things too, and others may look into it (mode {mode:04o})"
-        )
-        return Check("state folder", "WARN", words, "give it a folder of its own, or chmod 700 it")
+        text = f"{state.root} holds other things too, and others may look into it (mode {mode:04o})"
+        return Check("state folder", "WARN", text, "give it a folder of its own, or chmod 700 it")
     return Check("state folder", "PASS", str(state.root))
 
 
@@ -69,21 +67,21 @@ def check_room(root: Path) -> Check:
     """How much the disk of the state folder still takes."""
     found = os.statvfs(root)
     free = found.f_frsize * found.f_bavail
-    words = f"{gib_text(free)} free" + (
+    text = f"{gib_text(free)} free" + (
         ", no inodes left" if found.f_files and not found.f_favail else ""
     )
     if free < _NO_ROOM or (found.f_files and not found.f_favail):
         return Check(
             "disk",
             "FAIL",
-            words,
+            text,
             "make room: `fresnel-tui prune --older-than 30d` removes ended runs",
         )
     if free < _LITTLE_ROOM:
         return Check(
-            "disk", "WARN", words, "`fresnel-tui prune --older-than 30d` removes ended runs"
+            "disk", "WARN", text, "`fresnel-tui prune --older-than 30d` removes ended runs"
         )
-    return Check("disk", "PASS", words)
+    return Check("disk", "PASS", text)
 
 
 def check_filesystem(root: Path) -> Check:
@@ -148,11 +146,11 @@ def check_leftovers(state: StateDirectory) -> Iterator[Check]:
         if pids:
             left[run_id] = sorted({*left.get(run_id, ()), *pids})
     for run_id, pids in left.items():
-        words = f"{run_id} has ended, but pid {', '.join(map(str, pids))} is alive"
+        text = f"{run_id} has ended, but pid {', '.join(map(str, pids))} is alive"
         yield Check(
             "left over",
             "WARN",
-            words,
+            text,
             f"kill {' '.join(map(str, pids))}, if it is not meant to be there",
         )
     if not left:
@@ -165,15 +163,15 @@ def check_supervisors(state: StateDirectory) -> Iterator[Check]:
         record = read_record(state.run(run_id))
         pid = record.supervisor_pid if record else None
         if pid is not None and process_state(pid) in ("T", "t"):
-            words = f"the supervisor of {run_id} (pid {pid}) is suspended: nothing is done for it"
-            yield Check("supervisor", "WARN", words, f"kill -CONT {pid}")
+            text = f"the supervisor of {run_id} (pid {pid}) is suspended: nothing is done for it"
+            yield Check("supervisor", "WARN", text, f"kill -CONT {pid}")
 
 
 def check_containment() -> Check:
     """How surely everything that a run starts is found again."""
     if not is_mounted():
-        words = "/proc is not mounted: a run's processes can be neither found nor stopped"
-        return Check("processes", "FAIL", words, "mount -t proc proc /proc")
+        text = "/proc is not mounted: a run's processes can be neither found nor stopped"
+        return Check("processes", "FAIL", text, "mount -t proc proc /proc")
     return Check(
         "processes",
         "PASS",
@@ -196,11 +194,11 @@ def check_future(state: StateDirectory) -> Iterator[Check]:
         (place.stat().st_mtime for place in (state.root, state.runs, state.live)), default=0.0
     )
     if latest > time.time() + 60:
-        words = f"the state folder was written {latest - time.time():,.0f} s from now"
+        text = f"the state folder was written {latest - time.time():,.0f} s from now"
         yield Check(
             "clock and files",
             "WARN",
-            words,
+            text,
             "the clock was set back; ages and costs are off until it catches up",
         )
 

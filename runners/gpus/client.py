@@ -83,7 +83,7 @@ def ensure_sampler(state: StateDirectory) -> None:
         starts = _starts[state.root] = _keep_alive(state)
     now = time.monotonic()
     owner = owner_of(state)
-    if owner is not None and owner.is_here and owner.setting != setting():
+    if owner is not None and owner.is_alive and owner.setting != setting():
         # Another takes its place: it has lived long enough to be no reason to wait.
         if starts.pause_over(now) and owner.ticks is not None:
             signal_process(owner.pid, owner.ticks, signal.SIGTERM)

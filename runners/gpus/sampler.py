@@ -42,9 +42,9 @@ TROUBLE_S = 30.0
 LOCK_PATIENCE_S = 0.25
 
 
-def main(words: list[str] | None = None) -> int:
+def main(argv: list[str] | None = None) -> int:
     """Sample until nobody needs it; 0, at once when another one samples, or 2 for wrong input."""
-    arguments = sys.argv[1:] if words is None else words
+    arguments = sys.argv[1:] if argv is None else argv
     if len(arguments) != 2 or arguments[0] != "--state-dir":
         print("usage: python -m runners.gpus.sampler --state-dir DIR", file=sys.stderr)
         return ExitCode.WRONG_INPUT

@@ -20,7 +20,7 @@ class SamplerOwner(msgspec.Struct, frozen=True):
     setting: str
 
     @property
-    def is_here(self) -> bool:
+    def is_alive(self) -> bool:
         """True when exactly this process lives on this host."""
         return (
             self.host == host_name()

@@ -223,7 +223,7 @@ class UsageRecorder:
         seconds = 1.0 if self._last is None else min(now - self._last, _LONGEST_STEP_S)
         self._last = now
         self._note_recent(reading)
-        self._look_for_runs(now, reading.time)
+        self._follow_runs(now, reading.time)
         if self._tracks:
             self._count(reading, seconds)
 
@@ -258,7 +258,7 @@ class UsageRecorder:
             if track.is_due:
                 track.write(reading.time)
 
-    def _look_for_runs(self, now: float, wall: float) -> None:
+    def _follow_runs(self, now: float, wall: float) -> None:
         """Follow the runs that hold GPUs now; close those that no longer do."""
         live = live_run_ids(self._state)
         holding = {run_id for run_id in live if self._gpus_of(run_id) and self._holds(run_id, now)}

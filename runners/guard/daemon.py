@@ -58,11 +58,11 @@ class Guard:
 
     def __init__(self, state: StateDirectory) -> None:
         self.state = state
-        self.lookout = GuardObserver(state)
+        self.observer = GuardObserver(state)
         self.children: list[subprocess.Popen[bytes]] = []
         self.trouble: tuple[str, ...] = ()
         self._unwritten: GuardState | None = None
-        self._said: set[str] = set()
+        self._announced: set[str] = set()
         self._posts = WebhookOutbox()
         self._seldom = float("-inf")
 
@@ -84,8 +84,8 @@ class Guard:
 
     def step(self, rule: GuardRule) -> None:
         """Look once, decide, write the decision down, and carry it out."""
-        before, now = self._how_far(rule), moment_now()
-        sight = self.lookout.look(rule, before, now, (*self.trouble, *self._troubles(rule)))
+        before, now = self._progress(rule), moment_now()
+        sight = self.observer.observe(rule, before, now, (*self.trouble, *self._troubles(rule)))
         after, action = next_step(rule, before, sight)
         # Before acting: a guard killed in between repeats the step, and claims
         # keep it from doing it twice.
@@ -113,7 +113,7 @@ class Guard:
                     self.state, msgspec.structs.replace(progress, problems=(problem,))
                 )
 
-    def _how_far(self, rule: GuardRule) -> GuardState | None:
+    def _progress(self, rule: GuardRule) -> GuardState | None:
         """How far it has gone; what could not be written counts too."""
         if self._unwritten is not None and self._unwritten.rule == rule.id:
             return self._unwritten
@@ -170,7 +170,7 @@ class Guard:
             "`fresnel-tui guard postpone 1h`"
         )
         if self._announce(rule, progress, "warn", text):
-            for run in self.lookout.live_runs():
+            for run in self.observer.live_runs():
                 append_event(
                     self.state.run(run.id).supervisor_events, "alert", text=f"guard: {text}"
                 )
@@ -182,7 +182,7 @@ class Guard:
         trouble = []
         ending = Ending(cause=EndingCause.GUARD, rule=rule.id, detail=progress.reason)
         waited = 0.0 if progress.since is None else seconds_between(progress.since, now)
-        for run in self.lookout.live_runs():
+        for run in self.observer.live_runs():
             if self.state.run(run.id).stop.exists():
                 if waited > _ladder_s(run) + _STUCK_AFTER_S:
                     trouble.append(f"{run.id} does not end: nothing further is done before it has")
@@ -211,7 +211,7 @@ class Guard:
 
     def _claim(self, rule: GuardRule, name: str, content: dict[str, object]) -> bool:
         """True for the first caller, ever; where nothing can be written, in this process."""
-        if name in self._said:
+        if name in self._announced:
             return False
         path = self._folder(rule) / name
         try:
@@ -219,7 +219,7 @@ class Guard:
         except FileExistsError:
             return False
         except OSError:
-            self._said.add(name)
+            self._announced.add(name)
             return True
         with os.fdopen(descriptor, "wb", buffering=0) as file, suppress(OSError):
             file.write(msgspec.json.encode(content))
@@ -240,14 +240,14 @@ class Guard:
         # Cheap, and not the proof: `run_once` asks again under the marker's lock.
         if begun.attempt >= attempt or begun.alive:
             return
-        told = {
+        variables = {
             "FRESNEL_STATE_DIR": str(self.state.root),
             "FRESNEL_GUARD_STEP": progress.stage.value,
             "FRESNEL_GUARD_TEXT": text,
         }
         child = subprocess.Popen(  # its output goes where ours goes: into the guard's log
             helpers.command("run-once", marker, str(attempt), command),
-            env={**os.environ, **told},
+            env={**os.environ, **variables},
             cwd="/",
             stdin=subprocess.DEVNULL,
             start_new_session=True,
@@ -271,8 +271,8 @@ class Guard:
             return
         self._seldom = time.monotonic()
         adopt_orphans(self.state)
-        runs = self.lookout.live_runs()
-        costs = self.lookout.costs.read(runs, whole=True)
+        runs = self.observer.live_runs()
+        costs = self.observer.costs.read(runs, whole=True)
         for run in runs:
             warn_of_overrun(self.state, run, costs.of(run))
 

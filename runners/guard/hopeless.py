@@ -91,14 +91,14 @@ class _SweepWatcher:
         self._state = state
         self._rule = rule
         self._metrics: dict[str, RunMetrics] = {}
-        self._asked: set[str] = set()
+        self._stopped: set[str] = set()
 
-    def look(self) -> bool:
+    def step(self) -> bool:
         """Judge the runs as they stand; False once the last of them has ended."""
         # All readers of output: who only asks whether a sweep is watched needs none of them.
         from runners.watch.metrics.run_metrics import RunMetrics
 
-        present = [one for one in self._rule.runs if self._state.run(one).path.is_dir()]
+        present = [run_id for run_id in self._rule.runs if self._state.run(run_id).path.is_dir()]
         runs = [read_run(self._state, run_id) for run_id in present]
         for run in runs:
             if run.started is not None:
@@ -110,31 +110,31 @@ class _SweepWatcher:
         name = self._rule.metric or self._headline()
         higher = None if name is None else self._higher(name)
         if name is not None and higher is not None:
-            live = [run.id for run in runs if run.is_live and run.id not in self._asked]
-            for run_id, words in hopeless(self._courses(name), live, higher, name).items():
-                self._stop(next(run for run in runs if run.id == run_id), words)
+            live = [run.id for run in runs if run.is_live and run.id not in self._stopped]
+            for run_id, reason in hopeless(self._courses(name), live, higher, name).items():
+                self._stop(next(run for run in runs if run.id == run_id), reason)
         return any(run.is_live for run in runs)
 
     def _headline(self) -> str | None:
-        return headline({name for one in self._metrics.values() for name in one.series()})
+        return headline({name for metrics in self._metrics.values() for name in metrics.series()})
 
     def _higher(self, name: str) -> bool | None:
-        return next((one.higher(name) for one in self._metrics.values()), None)
+        return next((metrics.higher(name) for metrics in self._metrics.values()), None)
 
     def _courses(self, name: str) -> dict[str, Course]:
-        found = {run_id: one.series().get(name) for run_id, one in self._metrics.items()}
+        found = {run_id: metrics.series().get(name) for run_id, metrics in self._metrics.items()}
         return {
             run_id: Course(series.steps, series.values)
             for run_id, series in found.items()
             if series is not None
         }
 
-    def _stop(self, run: Run, words: str) -> None:
-        self._asked.add(run.id)
+    def _stop(self, run: Run, reason: str) -> None:
+        self._stopped.add(run.id)
         with suppress(FresnelError, OSError):
-            ending = Ending(cause=EndingCause.HOPELESS, detail=words)
+            ending = Ending(cause=EndingCause.HOPELESS, detail=reason)
             request_stop(self._state, run, ending=ending)
-            append_event(self._state.run(run.id).supervisor_events, "hopeless", reason=words)
+            append_event(self._state.run(run.id).supervisor_events, "hopeless", reason=reason)
 
 
 def main() -> None:
@@ -146,7 +146,7 @@ def main() -> None:
     rule = read_watch(path)
     if rule is not None:
         watcher = _SweepWatcher(state, rule)
-        while path.exists() and watcher.look():
+        while path.exists() and watcher.step():
             time.sleep(_EVERY_S)
     path.unlink(missing_ok=True)
     lock_of(path).unlink(missing_ok=True)

@@ -34,7 +34,7 @@ def judge_idleness(
     length = idle_s / WINDOWS
     for i in range(WINDOWS):
         end = now - i * length
-        window = [one for one in intervals if end - length < one.time <= end]
+        window = [interval for interval in intervals if end - length < interval.time <= end]
         for uuid in uuids:
             # Weighted by length: intervals of old history are merged and longer than new ones.
             mean = _mean(window, uuid, length)
@@ -53,9 +53,9 @@ def is_unmeasured(
         return False
     return not any(
         gpu.utilization is not None
-        for one in intervals
-        if one.time > now - idle_s
-        for gpu in one.gpus
+        for interval in intervals
+        if interval.time > now - idle_s
+        for gpu in interval.gpus
     )
 
 

@@ -46,7 +46,7 @@ class GuardObserver:
         self.costs = CostReader(state)
         self._ledger = Ledger(state)
 
-    def look(
+    def observe(
         self, rule: GuardRule, before: GuardState | None, now: Moment, trouble: tuple[str, ...]
     ) -> Observation:
         """What the guard sees at `now`; `trouble` came of its last action. OSError if nothing."""

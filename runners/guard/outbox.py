@@ -10,7 +10,7 @@ from pathlib import Path
 from runners.host.files import read_plain
 from runners.host.webhook import post_json
 
-TOLD = " told"
+SENT = " told"
 _AGAIN_AFTER_S = 60.0
 
 
@@ -20,7 +20,7 @@ class WebhookOutbox:
     def __init__(self) -> None:
         self.problem = ""
         self._on_its_way: set[str] = set()
-        self._looked = float("-inf")
+        self._sent_at = float("-inf")
 
     def send(self, claim: Path, url: str, content: dict[str, object]) -> None:
         """Post the message that `claim` names, unless that is already going on."""
@@ -32,15 +32,15 @@ class WebhookOutbox:
 
     def send_again(self, folder: Path, url: str) -> None:
         """Post what a guard before this one has claimed and not sent, and what was not accepted."""
-        if not url or time.monotonic() - self._looked < _AGAIN_AFTER_S:
+        if not url or time.monotonic() - self._sent_at < _AGAIN_AFTER_S:
             return
-        self._looked = time.monotonic()
+        self._sent_at = time.monotonic()
         try:
             names = {path.name for path in folder.iterdir()}
         except OSError:
             return
         for name in sorted(names):
-            if name.startswith("said ") and not name.endswith(TOLD) and name + TOLD not in names:
+            if name.startswith("said ") and not name.endswith(SENT) and name + SENT not in names:
                 with suppress(OSError, ValueError):
                     self.send(folder / name, url, json.loads(read_plain(folder / name)))
 
@@ -50,7 +50,7 @@ class WebhookOutbox:
             self.problem = ""
             with suppress(OSError):
                 # A file beside the claim, because the claim must not change once it is there.
-                claim.with_name(claim.name + TOLD).touch(mode=0o600)
+                claim.with_name(claim.name + SENT).touch(mode=0o600)
         else:
             self.problem = f"the webhook does not take messages: {done.answer} (try {done.tries})"
             with suppress(OSError):

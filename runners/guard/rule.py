@@ -148,10 +148,10 @@ def write_guard_state(state: StateDirectory, progress: GuardState) -> None:
     write_reserved(state.guard / "progress.json", msgspec.to_builtins(progress))
 
 
-def new_rule(**told: Any) -> GuardRule:
+def new_rule(**keys: Any) -> GuardRule:
     """A rule that begins now."""
     return GuardRule(
-        f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}", user_name(), moment_now(), **told
+        f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}", user_name(), moment_now(), **keys
     )
 
 

@@ -36,7 +36,7 @@ def _start(state: StateDirectory) -> None:
     # The pid in the unit's name: systemd may still know the unit of a guard that has just died.
     unit = f"fresnel-guard-{state.guard.name}-{os.getpid()}"
     with open_private(state.guard / "guard.log") as log:
-        words = command("guard", state.root)
+        argv = command("guard", state.root)
         environment = marked(os.environ, "guard")
-        detached = detach(unit, words, environment, [], log, state.host / "scope.json")
+        detached = detach(unit, argv, environment, [], log, state.host / "scope.json")
     append_event(state.guard / "guard.jsonl", "detached", **detached.fields())

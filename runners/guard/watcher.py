@@ -41,7 +41,7 @@ from runners.watch.boundary import cannot_be_read
 
 LONGEST_PAUSE_S = 10.0
 _SHORTEST_PAUSE_S = 0.25
-_LOOKS_BEFORE_STALL = 6
+_STEPS_BEFORE_STALL = 6
 _LEAVES_AFTER = 2
 """Looks at an empty list of runs after which it leaves."""
 
@@ -56,18 +56,18 @@ class WatchedRun:
         self._attempt = run.record.attempt if run.record else 1
         before = read_health(self._directory.path)
         known = before is not None and before.attempt == self._attempt
-        said = [(before.condition, before.since)] if before is not None and known else []
-        self._episodes = EpisodeTracker(said)
+        reported = [(before.condition, before.since)] if before is not None and known else []
+        self._episodes = EpisodeTracker(reported)
         self._dump: StackDump | None = None
         self._stopped = False
         rule = run.plan.spec.on_stall if run.plan else None
         self.pause_s = LONGEST_PAUSE_S
         if rule is not None:
-            self.pause_s = max(_SHORTEST_PAUSE_S, rule.after_s / _LOOKS_BEFORE_STALL)
+            self.pause_s = max(_SHORTEST_PAUSE_S, rule.after_s / _STEPS_BEFORE_STALL)
 
-    def look(self, run: Run, now: float, marked: Sequence[int]) -> None:
+    def observe(self, run: Run, now: float, marked: Sequence[int]) -> None:
         """Look once: write what is found, say what is new, act where the preset says so."""
-        signs = self._observer.look(run, now, marked)
+        signs = self._observer.observe(run, now, marked)
         attempt = run.record.attempt if run.record else 1
         if attempt != self._attempt:
             self._attempt, self._episodes, self._dump = attempt, EpisodeTracker(), None
@@ -80,20 +80,20 @@ class WatchedRun:
                 self._dump = take_stacks(self._directory, "possible stall")
         health = self._with_ranks(health, signs)
         for finding in news:
-            self._say(finding, health)
+            self._report(finding, health)
         with suppress(OSError):  # a full disk: the run goes on, and is judged again
             replace(self._directory.health, msgspec.json.encode(health), sync=False)
         with suppress(OSError):
             self._observer.report.printed.save()
         if stalled:
-            self._stop_if_asked(run, health)
+            self._stop_if_configured(run, health)
 
     def _with_ranks(self, health: Health, signs: RunSigns) -> Health:
         """With what each rank does, and of a stall what its stacks show."""
         dump = self._dump
         if dump is None:
             return msgspec.structs.replace(health, ranks=signs.ranks)
-        shown = dump.verdict or "; ".join(f"{one.label}: {one.words}" for one in dump.ranks[:4])
+        shown = dump.verdict or "; ".join(f"{rank.label}: {rank.words}" for rank in dump.ranks[:4])
         return msgspec.structs.replace(
             health,
             ranks=signs.ranks,
@@ -102,18 +102,18 @@ class WatchedRun:
             stacks=dump.folder,
         )
 
-    def _say(self, finding: Finding, health: Health) -> None:
-        name, told = str(finding.condition), health
+    def _report(self, finding: Finding, health: Health) -> None:
+        name, shown = str(finding.condition), health
         if finding.condition is not health.condition:
-            told = Health(finding.condition, finding.words, 0.0, 0.0, evidence=finding.evidence)
-        rest = told.evidence[1:] if told.absent else told.evidence
-        text = "; ".join((told.sentence, *rest[:4]))
+            shown = Health(finding.condition, finding.words, 0.0, 0.0, evidence=finding.evidence)
+        rest = shown.evidence[1:] if shown.absent else shown.evidence
+        text = "; ".join((shown.sentence, *rest[:4]))
         append_event(self._directory.supervisor_events, "alert", text=text, condition=name)
         if settings_file().is_file():
             with suppress(OSError):
                 helpers.spawn("notify", self._state.root, self._directory.id, "alert", text)
 
-    def _stop_if_asked(self, run: Run, health: Health) -> None:
+    def _stop_if_configured(self, run: Run, health: Health) -> None:
         rule = run.plan.spec.on_stall if run.plan else None
         if rule is None or not rule.stop or self._stopped or self._directory.stop.exists():
             return
@@ -151,14 +151,14 @@ class Watcher:
                 seen.add(run_id)
                 if run_id not in self._watched:
                     self._watched[run_id] = WatchedRun(self.state, run)
-                self._watched[run_id].look(run, now, marks.get(run_id, []))
+                self._watched[run_id].observe(run, now, marks.get(run_id, []))
             except Exception as problem:  # one run's files never end the watch over the others
-                self._tell(f"{run_id}: {cannot_be_read('its files', problem)}")
+                self._log(f"{run_id}: {cannot_be_read('its files', problem)}")
         for run_id in self._watched.keys() - seen:
             del self._watched[run_id]
-        return min([one.pause_s for one in self._watched.values()], default=LONGEST_PAUSE_S)
+        return min([watched.pause_s for watched in self._watched.values()], default=LONGEST_PAUSE_S)
 
-    def _tell(self, problem: str) -> None:
+    def _log(self, problem: str) -> None:
         """What it cannot read, once, into its log."""
         if problem not in self._troubles:
             self._troubles.add(problem)

@@ -13,7 +13,7 @@ _HOLDS_S = {
 """How long a condition holds before it counts; the others are judged over a window already."""
 _OVER_S = {Condition.STALL: 0.0, Condition.NOT_FINITE: 0.0}
 _OVER_AFTER_S = 60.0
-_SAID_AGAIN_S = 1800.0
+_REPEATED_S = 1800.0
 
 
 class Verdict(NamedTuple):
@@ -26,12 +26,12 @@ class Verdict(NamedTuple):
 class EpisodeTracker:
     """The conditions of one run over time."""
 
-    def __init__(self, said: Sequence[tuple[Condition, float]] = ()) -> None:
-        """`said`: conditions that were told before this process began, and when."""
+    def __init__(self, reported: Sequence[tuple[Condition, float]] = ()) -> None:
+        """`reported`: conditions that were told before this process began, and when."""
         self._since: dict[Condition, float] = {}
         self._last: dict[Condition, tuple[float, Finding]] = {}
         self._holding: dict[Condition, float] = {}
-        self._said: dict[Condition, float] = dict(said)
+        self._reported: dict[Condition, float] = dict(reported)
 
     def take(self, findings: Sequence[Finding], now: float, attempt: int = 1) -> Verdict:
         """Add what holds at `now`, the gravest first."""
@@ -49,8 +49,8 @@ class EpisodeTracker:
                 continue
             self._holding[condition] = since
             # Once per half hour: a condition that comes and goes must not fill the notifications.
-            if condition.is_trouble and now - self._said.get(condition, 0.0) >= _SAID_AGAIN_S:
-                self._said[condition] = now
+            if condition.is_trouble and now - self._reported.get(condition, 0.0) >= _REPEATED_S:
+                self._reported[condition] = now
                 news.append(self._last[condition][1])
         self._end(now)
         return Verdict(self._health(now, attempt), tuple(news))
@@ -69,7 +69,7 @@ class EpisodeTracker:
         if not holding:
             return Health(Condition.WARMING, "", now, now, attempt)
         first = self._last[holding[0]][1]
-        also = tuple(self._last[one][1].words for one in holding[1:] if one.is_trouble)
+        also = tuple(self._last[kind][1].words for kind in holding[1:] if kind.is_trouble)
         return Health(
             first.condition,
             first.words,

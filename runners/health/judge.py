@@ -54,11 +54,11 @@ def _doing(signs: RunSigns) -> Finding:
     if signs.paused:
         return Finding(Condition.PAUSED, "paused by a signal or a debugger")
     if not signs.stepped:
-        words = f"warming up for {duration_text(signs.now - signs.started)}"
-        return Finding(Condition.WARMING, words)
+        text = f"warming up for {duration_text(signs.now - signs.started)}"
+        return Finding(Condition.WARMING, text)
     if signs.quiet_s >= _SILENT_S:
-        words = f"silent for {duration_text(signs.quiet_s)}{_activity(signs)}"
-        return Finding(Condition.SILENT, words, _silence_evidence(signs))
+        text = f"silent for {duration_text(signs.quiet_s)}{_activity(signs)}"
+        return Finding(Condition.SILENT, text, _silence_evidence(signs))
     return Finding(Condition.PROGRESSING, "progressing")
 
 
@@ -72,13 +72,13 @@ def _activity(signs: RunSigns) -> str:
 
 def stall_after(signs: RunSigns) -> float:
     """Seconds of silence after which a run may have stalled: its preset's, else by its own."""
-    asked = signs.stall_after_s
+    stated = signs.stall_after_s
     if not signs.stepped:
         if not _all_idle(signs):
-            return max(2 * WARM_UP_S if _gpus_are_busy(signs) else WARM_UP_S, asked or 0.0)
-        return asked or (_IDLE_GPUS_S if signs.gpus else WARM_UP_S)
-    if asked is not None:
-        return asked
+            return max(2 * WARM_UP_S if _gpus_are_busy(signs) else WARM_UP_S, stated or 0.0)
+        return stated or (_IDLE_GPUS_S if signs.gpus else WARM_UP_S)
+    if stated is not None:
+        return stated
     return max(SHORTEST_STALL_S, _GAPS * (signs.gap_s or 0.0))
 
 
@@ -95,13 +95,13 @@ def _stall(signs: RunSigns) -> Finding | None:
 
 def _silence_evidence(signs: RunSigns) -> tuple[str, ...]:
     evidence = [_since("output", signs.output_at, signs), _since("event", signs.event_at, signs)]
-    evidence += [_gpu_words(gpu) for gpu in signs.gpus]
-    evidence += _rank_words(signs.ranks)
+    evidence += [_gpu_text(gpu) for gpu in signs.gpus]
+    evidence += _rank_lines(signs.ranks)
     # One rank that died leaves the others waiting in a collective, at full use.
     missing = signs.expected_ranks - len(signs.ranks)
     if missing > 0 and signs.expected_ranks > 1:
-        here = {rank.rank for rank in signs.ranks}
-        gone = [str(rank) for rank in range(signs.expected_ranks) if rank not in here]
+        present = {rank.rank for rank in signs.ranks}
+        gone = [str(rank) for rank in range(signs.expected_ranks) if rank not in present]
         evidence.append(f"no process of rank {', '.join(gone[:8])}")
     return tuple(filter(None, evidence))
 
@@ -145,8 +145,8 @@ def _not_finite(signs: RunSigns) -> Finding | None:
     count = signs.losses_not_finite
     if count < _NOT_FINITE:
         return None
-    words = f"{signs.loss_name} is not finite"
-    return Finding(Condition.NOT_FINITE, words, (f"the last {count:,} values",))
+    text = f"{signs.loss_name} is not finite"
+    return Finding(Condition.NOT_FINITE, text, (f"the last {count:,} values",))
 
 
 def _diverging(signs: RunSigns) -> Finding | None:
@@ -160,11 +160,11 @@ def _flat(signs: RunSigns) -> Finding | None:
 
 
 def _below(signs: RunSigns) -> Finding | None:
-    one = signs.baseline
-    if one is None or one.below < _BELOW or one.measured < _MEASURED:
+    known = signs.baseline
+    if known is None or known.below < _BELOW or known.measured < _MEASURED:
         return None
-    words = f"{one.name} {one.value:.4g} is worse than the plain baseline's {one.plain:.4g}"
-    return Finding(Condition.BELOW, words, (f"in the last {one.below:,} measurements",))
+    text = f"{known.name} {known.value:.4g} is worse than the plain baseline's {known.plain:.4g}"
+    return Finding(Condition.BELOW, text, (f"in the last {known.below:,} measurements",))
 
 
 def _waits_for_data(signs: RunSigns) -> Finding | None:
@@ -175,17 +175,17 @@ def _waits_for_data(signs: RunSigns) -> Finding | None:
     mean = sum(used) / len(used)
     if mean >= _WAITING_PERCENT or loading < _BUSY_LOADER_PERCENT:
         return None
-    words = f"waits for data: GPUs at {mean:.0f} %, loaders busy"
+    text = f"waits for data: GPUs at {mean:.0f} %, loaders busy"
     evidence = f"{signs.loaders} loader processes at {loading:.0f} % of a core each"
-    return Finding(Condition.DATA, words, (evidence, *map(_gpu_words, signs.gpus)))
+    return Finding(Condition.DATA, text, (evidence, *map(_gpu_text, signs.gpus)))
 
 
 def _slow(signs: RunSigns) -> Finding | None:
     pace, usual = signs.pace_s, signs.usual_pace_s
     if pace is not None and usual is not None and pace > _SLOWER * usual:
-        words = f"{pace / usual:.1f} times slower than its own pace"
+        text = f"{pace / usual:.1f} times slower than its own pace"
         evidence = f"{_pace(pace)} a {signs.counted}, {_pace(usual)} before"
-        return Finding(Condition.SLOW, words, (evidence,))
+        return Finding(Condition.SLOW, text, (evidence,))
     return None
 
 
@@ -201,7 +201,7 @@ def _since(what: str, moment: float | None, signs: RunSigns) -> str:
     return f"last {what} {duration_text(max(0.0, signs.now - moment))} ago"
 
 
-def _gpu_words(gpu: GpuSign) -> str:
+def _gpu_text(gpu: GpuSign) -> str:
     parts = []
     if gpu.utilization is not None:
         usual = gpu.usual_utilization
@@ -215,7 +215,7 @@ def _gpu_words(gpu: GpuSign) -> str:
     return f"GPU {gpu.index}{before}: {', '.join(parts)}"
 
 
-def _rank_words(ranks: tuple[RankSign, ...]) -> list[str]:
+def _rank_lines(ranks: tuple[RankSign, ...]) -> list[str]:
     """One line for each way of waiting, and who waits so; each rank's silence where it is known."""
     # Grouped, with the smallest group first: the rank that differs is most often the culprit.
     groups: dict[str, list[RankSign]] = {}
@@ -223,8 +223,8 @@ def _rank_words(ranks: tuple[RankSign, ...]) -> list[str]:
         groups.setdefault(rank.state, []).append(rank)
     lines = []
     for state, members in sorted(groups.items(), key=lambda pair: len(pair[1])):
-        who = ", ".join(one.label for one in members[:8]) + ("…" if len(members) > 8 else "")
-        used = [one.cpu_percent for one in members if one.cpu_percent is not None]
+        who = ", ".join(member.label for member in members[:8]) + ("…" if len(members) > 8 else "")
+        used = [member.cpu_percent for member in members if member.cpu_percent is not None]
         cpu = f", {sum(used) / len(used):.0f} % CPU" if used else ""
         lines.append(f"{who}: {state}{cpu}")
     return lines

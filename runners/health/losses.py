@@ -108,7 +108,7 @@ def plain_baseline(metrics: dict[str, float | int | None]) -> list[tuple[str, fl
     for name, value in metrics.items():
         short = name.removeprefix("val/").removeprefix("val_")
         names = (f"{name}_baseline", f"{name}/baseline", f"baseline_{short}", f"mirror_{short}")
-        plain = next((metrics[one] for one in names if metrics.get(one) is not None), None)
+        plain = next((metrics[other] for other in names if metrics.get(other) is not None), None)
         if value is not None and plain is not None:
             found.append((name, float(value), float(plain)))
     return found

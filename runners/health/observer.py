@@ -32,7 +32,7 @@ from runners.watch.metrics.sample import higher_is_better
 
 _RECENT_S = 60.0
 _GPU_INTERVALS = 720
-_CPU_LOOKS = 360
+_CPU_SAMPLES = 360
 _MOST_BYTES = 256 << 10
 
 _interval = msgspec.json.Decoder(UsageInterval)
@@ -50,8 +50,8 @@ class RunObserver:
         self._intervals = Follower(interval_file(self._path))
         self._gpus: deque[UsageInterval] = deque(maxlen=_GPU_INTERVALS)
         self._cpu: dict[tuple[int, int], float] = {}
-        self._used: deque[float] = deque(maxlen=_CPU_LOOKS)
-        self._looked: float | None = None
+        self._used: deque[float] = deque(maxlen=_CPU_SAMPLES)
+        self._measured_at: float | None = None
         self._attempt = 0
         self._begin_attempt(run)
 
@@ -63,7 +63,7 @@ class RunObserver:
         self._gap: float | None = None
         self._baselines: dict[str, BaselineSign] = {}
 
-    def look(self, run: Run, now: float, marked: Iterable[int] | None = None) -> RunSigns:
+    def observe(self, run: Run, now: float, marked: Iterable[int] | None = None) -> RunSigns:
         """What is seen of `run` at `now` (unix s); `marked`: the pids with its mark, if known."""
         if run.record is not None and run.record.attempt != self._attempt:
             self._begin_attempt(run)
@@ -148,14 +148,14 @@ class RunObserver:
             below = (before.below if before else 0) + 1 if worse else 0
             measured = (before.measured if before else 0) + 1
             self._baselines[name] = BaselineSign(name, value, plain, below, measured)
-        return max(self._baselines.values(), key=lambda one: one.below, default=None)
+        return max(self._baselines.values(), key=lambda baseline: baseline.below, default=None)
 
     def _measure(
         self, ranks: tuple[RankProcess, ...], now: float
     ) -> tuple[float | None, dict[int, float], float | None]:
         """Percent of a core since the last look: all processes, each, mean of the loaders."""
-        before, passed = self._cpu, now - (self._looked or now)
-        self._cpu, self._looked = {}, now
+        before, passed = self._cpu, now - (self._measured_at or now)
+        self._cpu, self._measured_at = {}, now
         shares: dict[int, float] = {}
         for key in self._finder.everything.items():
             spent = cpu_seconds(key[0])
@@ -206,9 +206,9 @@ class RunObserver:
             recent: list[tuple[float | None, float | None]] = []
             before: list[tuple[float | None, float | None]] = []
             for interval in self._gpus:
-                for one in interval.gpus:
-                    if one.uuid == gpu.uuid:
-                        pair = (one.utilization, one.power_w)
+                for reading in interval.gpus:
+                    if reading.uuid == gpu.uuid:
+                        pair = (reading.utilization, reading.power_w)
                         if interval.time > edge:
                             recent.append(pair)
                         elif interval.time <= alive:

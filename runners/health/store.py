@@ -45,5 +45,5 @@ def _judged_once(run: Run, attempt: int, now: float, report: LiveReport) -> Heal
     leader = directory.leader_pid() if ours else None
     observer = RunObserver(run, directory, report)
     # Without the search through all processes, which is too slow for a list of runs.
-    signs = observer.look(run, now, () if leader is None else (leader,))
+    signs = observer.observe(run, now, () if leader is None else (leader,))
     return EpisodeTracker().take(judge(signs), now, attempt).health

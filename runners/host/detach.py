@@ -36,8 +36,8 @@ class Detached(NamedTuple):
 
     def fields(self) -> dict[str, str]:
         """Return the fields of the event that records it."""
-        told = {"how": self.how, "unit": self.unit, "reason": self.reason}
-        return {name: value for name, value in told.items() if value is not None}
+        known = {"how": self.how, "unit": self.unit, "reason": self.reason}
+        return {name: value for name, value in known.items() if value is not None}
 
 
 def detach(
@@ -129,7 +129,7 @@ def _arrives(child: "subprocess.Popen[bytes]", command: Sequence[str]) -> bool:
 
 def _has_become(pid: int, command: Sequence[str]) -> bool:
     try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return False
-    return words[: len(command)] == [os.fsencode(word) for word in command]
+    return argv[: len(command)] == [os.fsencode(word) for word in command]

@@ -74,14 +74,14 @@ HELPERS = {
 def command(name: str, *arguments: str | os.PathLike[str]) -> list[str]:
     """The argv of helper `name`; no run's environment or folder decides what it imports."""
     helper = HELPERS[name]
-    words = [os.fspath(word) for word in arguments]
+    texts = [os.fspath(word) for word in arguments]
     if helper.isolated:
         file = ROOT.joinpath(*helper.module.split(".")).with_suffix(".py")
         # -I -S: no site-packages and no .pth files, which would cost memory for every live run.
-        return [sys.executable, "-I", "-S", str(file), *words]
+        return [sys.executable, "-I", "-S", str(file), *texts]
     # -E, and the folder that `-c` puts first is replaced: -P would do that,
     # but only since Python 3.11.
-    return [sys.executable, "-E", "-c", _FULL.format(helper.module), str(ROOT), *words]
+    return [sys.executable, "-E", "-c", _FULL.format(helper.module), str(ROOT), *texts]
 
 
 def marked(environment: Mapping[str, str], name: str) -> dict[str, str]:

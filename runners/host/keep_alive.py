@@ -7,7 +7,7 @@ from pathlib import Path
 
 from runners.host.locks import is_held
 
-LOOK_EVERY_S = 20.0
+CHECK_EVERY_S = 20.0
 
 
 class KeepAlive:
@@ -44,7 +44,7 @@ class KeepAlive:
     def poll(self, now: float) -> float:
         """Start another when none lives and its time has come; seconds until the next look."""
         if not self._wanted() or is_held(self._lock):
-            return LOOK_EVERY_S
+            return CHECK_EVERY_S
         wait = self.wait_s(now)
         if wait > 0:
             return wait

@@ -49,7 +49,7 @@ def matching_files(patterns: Iterable[str]) -> list[NewestFile]:
             # Orbax writes a step into a folder with this in its name and renames it at the end.
             if path.endswith(UNFINISHED) or ".orbax-checkpoint-tmp" in path or path in found:
                 continue
-            file = look_at(path)
+            file = measure(path)
             if file is not None:
                 found[path] = file
     return sorted(found.values(), key=by_time_and_number, reverse=True)
@@ -77,7 +77,7 @@ def _is_in(path: str, folder: str) -> bool:
     return bool(folder) and os.path.abspath(path).startswith(os.path.join(folder, ""))
 
 
-def look_at(path: str) -> NewestFile | None:
+def measure(path: str) -> NewestFile | None:
     """The file or non-empty folder at `path`; None when there is none."""
     try:
         stat = os.stat(path)

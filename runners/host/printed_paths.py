@@ -10,7 +10,7 @@ from pathlib import Path
 from runners.host.files import read_json, replace
 from runners.host.tail import Follower
 
-_WORDS = re.compile(
+_WRITING = re.compile(
     rb"sav(?:e|ed|ing)|checkpoint|writ(?:e|ing|ten)|logg(?:ing|ed)|tensorboard|logs? (?:to|in|dir)"
     rb"|output|stored|ckpt|wandb sync",
     re.IGNORECASE,
@@ -41,7 +41,7 @@ class PrintedPaths:
         if not (_SLASH.search(line) or _SUFFIX.search(line) or b"checkpoint-" in line):
             return
         # A path alone says nothing: tracebacks and argument lists are full of them.
-        if not _WORDS.search(line, 0, 400):
+        if not _WRITING.search(line, 0, 400):
             return
         for found in _PATH.finditer(line[:1000]):
             text = found["path"].decode("utf-8", "replace").rstrip(".")

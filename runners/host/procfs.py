@@ -10,7 +10,7 @@ MARK = "FRESNEL_RUN_ID"
 HELPER_MARK = "FRESNEL_HELPER"
 """In the environment of a helper process of ours, and of all below it: never part of a run."""
 _WRITES = os.O_WRONLY | os.O_RDWR
-_EXEC_LOOKS, _EXEC_PAUSE_S = 4, 0.0005
+_EXEC_TRIES, _EXEC_PAUSE_S = 4, 0.0005
 
 
 class ProcessEntry(NamedTuple):
@@ -138,7 +138,7 @@ def _read_environment(pid: int) -> bytes:
     They are also empty for an instant during an exec, so a program is asked again; kernel threads,
     which have no `exe`, are not.
     """
-    for _ in range(_EXEC_LOOKS):
+    for _ in range(_EXEC_TRIES):
         try:
             with open(f"/proc/{pid}/environ", "rb") as file:
                 environment = file.read()

@@ -52,16 +52,16 @@ def lingers(root: Path = Path("/")) -> bool:
 
 def kills_user_processes(root: Path = Path("/")) -> bool | None:
     """Whether logind, or its configuration, ends this user's processes at logout, or None."""
-    said = _ask(["loginctl", "show-session", "--property=KillUserProcesses", "--value"])
-    if said not in ("yes", "no"):
-        said = _ask(["busctl", "get-property", *_LOGIND]).removeprefix("b ")
-    if said in ("yes", "no", "true", "false"):
-        kills = said in ("yes", "true")
+    answer = _ask(["loginctl", "show-session", "--property=KillUserProcesses", "--value"])
+    if answer not in ("yes", "no"):
+        answer = _ask(["busctl", "get-property", *_LOGIND]).removeprefix("b ")
+    if answer in ("yes", "no", "true", "false"):
+        kills = answer in ("yes", "true")
     else:
-        words = _configured("KillUserProcesses", root)
-        if words is None:
+        setting = _configured("KillUserProcesses", root)
+        if setting is None:
             return None
-        kills = words.lower() in ("yes", "true", "on", "1")
+        kills = setting.lower() in ("yes", "true", "on", "1")
     # Logind itself leaves root alone unless told otherwise (logind.conf(5)).
     excluded = (_configured("KillExcludeUsers", root) or "root").split()
     return kills and this_user() not in excluded
@@ -149,9 +149,9 @@ def _configured(key: str, root: Path) -> str | None:
         except OSError:
             continue
         for line in lines:
-            name, equals, words = line.strip().partition("=")
+            name, equals, text = line.strip().partition("=")
             if equals and name.strip() == key:
-                value = words.strip()
+                value = text.strip()
             elif equals and name.lstrip("#; ").strip() == key and default is None:
-                default = words.strip()
+                default = text.strip()
     return default if value is None else value

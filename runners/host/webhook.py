@@ -53,10 +53,10 @@ def _post(url: str, content: dict[str, Any]) -> tuple[int | None, str]:
         with opener.open(request, timeout=_PATIENCE_S) as answer:
             return answer.status, f"HTTP {answer.status}"
     except urllib.error.HTTPError as error:
-        words = f"HTTP {error.code}"
+        outcome = f"HTTP {error.code}"
         if 300 <= error.code < 400:
-            words += f": redirected to {error.headers.get('Location', 'elsewhere')}, not followed"
-        return error.code, words
+            outcome += f": redirected to {error.headers.get('Location', 'elsewhere')}, not followed"
+        return error.code, outcome
     except ValueError as error:
         return 400, str(error)  # no address at all: another try would be the same
     except (OSError, http.client.HTTPException) as error:

@@ -68,7 +68,7 @@ class PictureFinder:
 
     def __init__(self, run: Run) -> None:
         self._events = EventReader(Path(run.directory) / "events.jsonl")
-        self._told: dict[str, Event] = {}
+        self._named: dict[str, Event] = {}
 
     def poll(self, run: Run) -> list[RunPicture]:
         """All that are there now, in the order of the run; at most some thousands."""
@@ -78,24 +78,26 @@ class PictureFinder:
         until = float("inf") if run.ended is None else run.ended + _AFTERWARDS_S
         found: dict[str, RunPicture] = {}
         roots = Path(run.directory), folder
-        for path, event in self._told.items():
+        for path, event in self._named.items():
             _add(found, path, roots, event)
         for path in _walk(run.directory, _DEEPEST):
             _add(found, path, roots)
         for place, depth in _places(run, folder):
             for path in _walk(place, depth):
                 _add(found, path, roots, None, since, until)
-        return sorted(found.values(), key=lambda one: (one.series, *one.place, one.path))
+        return sorted(
+            found.values(), key=lambda picture: (picture.series, *picture.place, picture.path)
+        )
 
     def _note(self, folder: Path) -> None:
         while True:
             for event in self._events.poll():
                 if event.type == "image" and event.path:
                     path = os.path.normpath(folder / event.path)
-                    self._told.pop(path, None)
-                    self._told[path] = event
-                    if len(self._told) > _MOST_PICTURES:
-                        del self._told[next(iter(self._told))]
+                    self._named.pop(path, None)
+                    self._named[path] = event
+                    if len(self._named) > _MOST_PICTURES:
+                        del self._named[next(iter(self._named))]
             if not self._events.more:
                 return
 
@@ -122,7 +124,9 @@ def _add(
         return
     if not since <= stat.st_mtime <= until:
         return
-    root = next((one for one in roots if one in Path(path).parents), Path(path).parent.parent)
+    root = next(
+        (folder for folder in roots if folder in Path(path).parents), Path(path).parent.parent
+    )
     name = str(Path(path).relative_to(root))
     epoch, step, stem = _read_stem(Path(path).stem)
     if event is not None:
@@ -141,20 +145,20 @@ def _read_stem(stem: str) -> tuple[int | None, int | None, str]:
     found = {"epoch": _EPOCH.search(stem), "step": _WANDB.search(stem) or _STEP.search(stem)}
     if not any(found.values()):
         found["step"] = _LAST_NUMBER.search(stem)
-    spans = sorted((one.span() for one in found.values() if one), reverse=True)
+    spans = sorted((match.span() for match in found.values() if match), reverse=True)
     rest = stem
     for first, end in spans:
         rest = rest[:first] + rest[end:]
-    epoch, step = (int(one[1]) if one else None for one in found.values())
+    epoch, step = (int(match[1]) if match else None for match in found.values())
     return epoch, step, rest.strip("_-. ") or ("epochs" if found["epoch"] else "steps")
 
 
 def _places(run: Run, folder: Path) -> Iterator[tuple[str, int]]:
     """Folders that a run may write pictures into, and how deep to look there."""
     above = {str(folder), *map(str, folder.parents), run.directory}
-    words = (word.rpartition("=")[2] for word in (run.plan.argv if run.plan else ()))
+    arguments = (word.rpartition("=")[2] for word in (run.plan.argv if run.plan else ()))
     printed = PrintedScan(run.directory, str(folder)).poll().folders
-    for text in dict.fromkeys([*words, *printed]):
+    for text in dict.fromkeys([*arguments, *printed]):
         if not text or text.startswith("-") or len(text) > os.pathconf("/", "PC_PATH_MAX"):
             continue
         place = os.path.normpath(folder / text)

@@ -13,7 +13,7 @@ import pytest
 from runners.cost.estimate import forecast
 from runners.cost.ledger import RunEntry
 from runners.cost.overrun import Overrun, judge_overrun, warn_of_overrun
-from runners.cost.prices import fitting_prices, list_prices, stopping_words
+from runners.cost.prices import fitting_prices, list_prices, stopping_text
 from runners.cost.rates import price_age
 from runners.cost.run_costs import costs_of
 from runners.host.clock import Moment
@@ -293,12 +293,12 @@ def test_a_price_says_its_age_after_90_days() -> None:
 
 
 def test_what_a_shutdown_saves_is_said_by_provider() -> None:
-    assert stopping_words("amd-cloud-mi300x") == (
+    assert stopping_text("amd-cloud-mi300x") == (
         "AMD Developer Cloud (DigitalOcean): a powered-off machine is still billed; destroy "
         "it to end the bill"
     )
-    assert "keeps paying for its disk" in stopping_words("runpod-community-4090")
-    assert "not known" in stopping_words("lambda-h100-sxm") and "not known" in stopping_words("")
+    assert "keeps paying for its disk" in stopping_text("runpod-community-4090")
+    assert "not known" in stopping_text("lambda-h100-sxm") and "not known" in stopping_text("")
     for entry in list_prices():
         assert bool(entry.stop) == bool(entry.shutdown), entry.name
 

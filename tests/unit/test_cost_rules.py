@@ -21,7 +21,7 @@ from runners.cost.prices import (
     list_prices,
     matches_model,
     price_caveat,
-    stopping_words,
+    stopping_text,
 )
 from runners.cost.rates import HOUR_NS, SECOND_NS, device_count, hourly_rate, price_age
 from runners.cost.sessions import Session, change_price, read_session, start_session
@@ -184,7 +184,7 @@ def test_what_a_provider_bills_has_a_source() -> None:
     billed = [entry for entry in list_prices() if entry.unit_s or entry.minimum_s]
     assert billed and all(entry.billing_source for entry in billed)
     assert choose_price("runpod-secure-h100-sxm", "session").unit_s == 1
-    assert "billed per second (docs.runpod.io" in stopping_words("runpod-secure-h100-sxm")
+    assert "billed per second (docs.runpod.io" in stopping_text("runpod-secure-h100-sxm")
 
 
 # ── clocks ────────────────────────────────────────────────────────────────────────────────────────
@@ -293,7 +293,7 @@ def test_an_entry_of_your_own_may_give_only_what_differs(tmp_path: Path) -> None
     own.write_text("prices:\n  amd-cloud-mi300x: {usd_per_hour: 1.70, date: 2026-11-20}\n")
     price = choose_price("amd-cloud-mi300x", "session")
     assert (price.usd_per_hour, price.source) == ("1.7", "prices.yaml of your own")
-    assert "a powered-off machine is still billed" in stopping_words("amd-cloud-mi300x")
+    assert "a powered-off machine is still billed" in stopping_text("amd-cloud-mi300x")
 
 
 def test_a_date_that_is_none_is_refused_and_a_bare_amount_needs_no_list(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import time
 
 from runners.cost.sessions import is_damaged, read_session
 from runners.guard.daemon import watch
+from runners.guard.request import GuardRequest, length_of, rule_from
 from runners.guard.rule import (
     lift,
     postpone,
@@ -12,7 +13,6 @@ from runners.guard.rule import (
     set_rule,
 )
 from runners.guard.spawn import ensure_guard, guard_lock
-from runners.guard.wish import GuardWish, length_of, rule_from
 from runners.host.clock import moment_now
 from runners.host.locks import is_held
 from runners.housekeeping import tend
@@ -68,8 +68,8 @@ def _await_start(state: StateDirectory) -> None:
 def _set(state: StateDirectory, arguments: argparse.Namespace) -> None:
     refuse_untrusted(state)
     session = read_session(state)
-    given = {name: getattr(arguments, name) for name in GuardWish.__struct_fields__}
-    wanted = GuardWish(**{name: value for name, value in given.items() if value is not None})
+    given = {name: getattr(arguments, name) for name in GuardRequest.__struct_fields__}
+    wanted = GuardRequest(**{name: value for name, value in given.items() if value is not None})
     rule = rule_from(wanted, None if session is None else session.budget)
     set_rule(state, rule)
     for line in consequences(state, rule):

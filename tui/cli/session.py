@@ -9,7 +9,7 @@ import msgspec
 
 from runners.cost.cloud import Instance, find_instance
 from runners.cost.meter import Meter, read_meter
-from runners.cost.opening import fitting_here, rate_caveat, recognised_price
+from runners.cost.opening import prices_of_machine, rate_caveat, recognised_price
 from runners.cost.prices import parse_rate
 from runners.cost.run_costs import costs_in
 from runners.cost.sessions import (
@@ -167,7 +167,7 @@ def _recognised_price(reading: GpuReading, instance: Instance) -> str:
     """The one price that fits the machine's provider and GPUs; WrongInput names those that may."""
     models = card_models(reading.gpus)
     model = models[0] if models else ""
-    fitting = fitting_here(reading, instance)
+    fitting = prices_of_machine(reading, instance)
     chosen = recognised_price(fitting, instance)
     if chosen is not None:
         echo(f"price {chosen.name}: {instance.provider} rents out this machine, and it has {model}")

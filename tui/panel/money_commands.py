@@ -8,7 +8,7 @@ from typing import Any
 from textual.app import App
 
 from runners.cost.sessions import Session
-from runners.guard.wish import GuardWish, wish_words
+from runners.guard.request import GuardRequest, request_flags
 from runners.host.clock import moment_now
 from runners.state.layout import StateDirectory
 from tui.panel.background import in_thread
@@ -64,12 +64,12 @@ class MoneyCommands:
 
         self._in_thread(do)
 
-    def set_guard(self, wish: GuardWish) -> None:
+    def set_guard(self, wish: GuardRequest) -> None:
         """Set the guard by this wish, and start it."""
         from runners.cost.sessions import read_session
+        from runners.guard.request import rule_from
         from runners.guard.rule import set_rule
         from runners.guard.spawn import ensure_guard
-        from runners.guard.wish import rule_from
         from runners.lifecycle.launch.preconditions import refuse_untrusted
 
         def do() -> None:
@@ -78,15 +78,15 @@ class MoneyCommands:
             rule = rule_from(wish, None if session is None else session.budget)
             set_rule(self._state, rule)
             ensure_guard(self._state)
-            self._note("guard", "set", *wish_words(wish))
+            self._note("guard", "set", *request_flags(wish))
             self._tell("\n".join(["guard set", *consequences(self._state, rule)]), timeout=10)
 
         self._in_thread(do)
 
     def postpone_guard(self, length: str) -> None:
         """Let the guard hold back for so long from now; 0 lets it go on."""
+        from runners.guard.request import length_of
         from runners.guard.rule import postpone, read_guard
-        from runners.guard.wish import length_of
 
         def do() -> None:
             seconds = length_of("postpone", length, may_be_nothing=True) or 0.0

@@ -31,7 +31,7 @@ _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORE
 _AMD_VENDOR = "0x1002"
 _MOST_BYTES = 1 << 50
 """A petabyte: a VRAM size above it is a broken counter (16 EB has been seen), not memory."""
-_ASKED_OF_SMI = (
+_FIELDS_OF_SMI = (
     "utilization",
     "memory_used",
     "memory_total",
@@ -78,7 +78,7 @@ class Amd:
     def snapshots(self, now: float) -> tuple[GpuSnapshot, ...]:
         """Read every card's files; a card that is gone keeps its row, with an error."""
         processes = self._processes.by_place()
-        details = {device: one.read(now) for device, one in self._details.items()}
+        details = {device: reader.read(now) for device, reader in self._details.items()}
         rows = []
         for card in self._cards:
             if not card.device.exists():
@@ -119,7 +119,7 @@ class Amd:
 
     def _complete(self, row: GpuSnapshot, node: Node | None) -> GpuSnapshot:
         """Ask amdsmi for what sysfs does not tell, and only then: it loads slowly and may fail."""
-        missing = [field for field in _ASKED_OF_SMI if getattr(row, field) is None]
+        missing = [field for field in _FIELDS_OF_SMI if getattr(row, field) is None]
         if not missing or row.pci is None or row.error:
             return row
         if self._smi is None:
@@ -178,10 +178,10 @@ def _rows(root: Path, devices: list[Path], nodes: list[Node]) -> list[_Card]:
 def _part(card: _Card, node: Node, parts: list[Node]) -> _Card:
     mode = read_text(card.device / "current_compute_partition") or "partition"
     # Some drivers give all partitions of a card one id; then the partition's number is added.
-    told_apart = node.unique_id and len({other.unique_id for other in parts}) == len(parts)
+    distinct = node.unique_id and len({other.unique_id for other in parts}) == len(parts)
     row = msgspec.structs.replace(
         card.row,
-        uuid=f"GPU-{node.unique_id:016x}" if told_apart else f"{card.row.uuid}-{node.partition}",
+        uuid=f"GPU-{node.unique_id:016x}" if distinct else f"{card.row.uuid}-{node.partition}",
         name=f"{card.row.name} {mode}",
         partition=f"{mode} {node.partition}/{len(parts)}",
     )

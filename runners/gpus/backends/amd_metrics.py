@@ -77,28 +77,28 @@ def read_metrics(path: Path) -> AmdMetrics:
     if size > len(content):
         return AmdMetrics()
     found = {name: _numbers(content, kind, at) for name, (kind, at) in table.items()}
-    one = {name: numbers[0] for name, numbers in found.items() if len(numbers) == 1}
-    energy, pcie = one.get("energy"), one.get("pcie")
+    single = {name: numbers[0] for name, numbers in found.items() if len(numbers) == 1}
+    energy, pcie = single.get("energy"), single.get("pcie")
     moved = [*found.get("read", ()), *found.get("write", ())]
-    residencies = [one.get(name) for name, _ in _RESIDENCIES]
+    residencies = [single.get(name) for name, _ in _RESIDENCIES]
     return AmdMetrics(
-        hotspot_c=_degrees(one.get("hotspot")),
-        memory_c=_degrees(one.get("memory")),
+        hotspot_c=_degrees(single.get("hotspot")),
+        memory_c=_degrees(single.get("memory")),
         energy_j=energy * _ENERGY_J if energy else None,
         pcie_bytes_s=None if pcie is None else pcie * 1e6 / 8,
         link_bytes=sum(moved) * 1000 if moved else None,
-        throttled=_reasons(one.get("throttle") or 0),
-        residencies=tuple(one for one in residencies if one is not None),
+        throttled=_reasons(single.get("throttle") or 0),
+        residencies=tuple(single for single in residencies if single is not None),
     )
 
 
 def throttled_between(before: AmdMetrics, now: AmdMetrics) -> tuple[str, ...]:
     """Why clocks were held down since the reading `before`: by bits, or by counters that grew."""
-    words = list(now.throttled)
+    reasons = list(now.throttled)
     if len(before.residencies) == len(now.residencies) == len(_RESIDENCIES):
         pairs = zip(_RESIDENCIES, before.residencies, now.residencies, strict=True)
-        words += [word for (_, word), then, later in pairs if later > then]
-    return tuple(dict.fromkeys(words))
+        reasons += [word for (_, word), then, later in pairs if later > then]
+    return tuple(dict.fromkeys(reasons))
 
 
 def _numbers(content: bytes, kind: str, at: int) -> tuple[int, ...]:
@@ -111,8 +111,8 @@ def _numbers(content: bytes, kind: str, at: int) -> tuple[int, ...]:
 
 
 def _reasons(bits: int) -> tuple[str, ...]:
-    words = [word for places, word in _THROTTLED for place in places if bits >> place & 1]
-    return tuple(dict.fromkeys(words))
+    reasons = [word for places, word in _THROTTLED for place in places if bits >> place & 1]
+    return tuple(dict.fromkeys(reasons))
 
 
 def _degrees(value: int | None) -> float | None:

@@ -54,7 +54,7 @@ class AmdSmi:
         metrics = _answer(lambda: smi.amdsmi_get_gpu_metrics_info(first))
         busy = metrics.get("xcp_stats.gfx_busy_inst")
         parts = busy[number] if isinstance(busy, list) and number < len(busy) else []
-        known = [one for one in (_number(value, 100) for value in parts) if one is not None]
+        known = [share for share in (_number(value, 100) for value in parts) if share is not None]
         return {
             "utilization": sum(known) / len(known) if known else None,
             "memory_used": _mebibytes(memory.get("vram_used")),

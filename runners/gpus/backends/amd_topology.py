@@ -79,4 +79,4 @@ def _memory(folder: Path) -> int | None:
 
 def _pairs(path: Path) -> list[tuple[str, str]]:
     lines = (line.split() for line in path.read_text().splitlines())
-    return [(words[0], words[1]) for words in lines if len(words) == 2]
+    return [(parts[0], parts[1]) for parts in lines if len(parts) == 2]

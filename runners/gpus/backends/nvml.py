@@ -10,7 +10,7 @@ from runners.gpus.backends.nvml_calls import LostGpu, ask, number
 from runners.gpus.backends.nvml_details import NvmlDetails
 from runners.gpus.backends.nvml_events import XidEvents
 from runners.gpus.backends.nvml_processes import ProcessLists
-from runners.gpus.backends.nvml_text import LOST, NO_GPU, problem_text, throttle_words
+from runners.gpus.backends.nvml_text import LOST, NO_GPU, problem_text, throttle_reasons
 from runners.gpus.backends.processes import ProcessTable
 from runners.gpus.selection import Choice
 from runners.model.gpus import GpuProcess, GpuSnapshot
@@ -152,8 +152,7 @@ class Nvml:
         busy = self._details.use(uuid)
         found = (self._processes.describe(pid, used) for pid, used in memory.items())
         return tuple(
-            msgspec.structs.replace(one, utilization=busy[one.pid]) if one.pid in busy else one
-            for one in found
+            msgspec.structs.replace(process, utilization=busy.get(process.pid)) for process in found
         )
 
 
@@ -201,7 +200,7 @@ def _memory(handle: Any) -> tuple[int | None, int | None]:
 
 def _throttle(handle: Any) -> tuple[str, ...]:
     names = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
-    return throttle_words(ask(names, handle) or 0)
+    return throttle_reasons(ask(names, handle) or 0)
 
 
 def _ecc_errors(handle: Any) -> int | None:

@@ -6,7 +6,7 @@ import pynvml
 
 from runners.gpus.backends.nvml_text import LOST
 
-_NOT_THERE = (pynvml.NVML_ERROR_FUNCTION_NOT_FOUND, pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH)
+_MISSING = (pynvml.NVML_ERROR_FUNCTION_NOT_FOUND, pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH)
 _SENTINELS = (2**64 - 1, 2**32 - 1)
 """What NVML writes where it has no value, in its 64-bit and 32-bit fields."""
 
@@ -23,7 +23,7 @@ def ask(names: str | tuple[str, ...], *arguments: Any, **options: Any) -> Any:
         except pynvml.NVMLError as error:
             if error.value in LOST:
                 raise LostGpu(LOST[error.value]) from None
-            if error.value not in _NOT_THERE:
+            if error.value not in _MISSING:
                 return None
         except (
             AttributeError,

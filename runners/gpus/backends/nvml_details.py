@@ -41,10 +41,10 @@ class NvmlDetails:
 
     def refresh(self, cards: Sequence[tuple[str, Any]], now: float) -> None:
         """Read the next one of these GPUs, UUID and handle each, at `now` (unix seconds)."""
-        there = [(uuid, handle) for uuid, handle in cards if handle is not None]
-        if not there:
+        opened = [(uuid, handle) for uuid, handle in cards if handle is not None]
+        if not opened:
             return
-        uuid, handle = there[self._turn % len(there)]
+        uuid, handle = opened[self._turn % len(opened)]
         self._turn += 1
         try:
             self._known[uuid] = self._read(uuid, handle, now)
@@ -58,7 +58,7 @@ class NvmlDetails:
         state = ask("nvmlDeviceGetPerformanceState", handle)
         mode = ask("nvmlDeviceGetComputeMode", handle)
         rows = ask("nvmlDeviceGetRemappedRows", handle) or (None, None, None, None)
-        remapped = [one for one in rows[:2] if one is not None]
+        remapped = [count for count in rows[:2] if count is not None]
         corrected = pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED, pynvml.NVML_VOLATILE_ECC
         fields = _fields(handle)
         link = self._link_rate(uuid, fields, now)
@@ -95,10 +95,10 @@ class NvmlDetails:
         """Mean use of the multiprocessors by each process since this GPU's last turn."""
         samples = ask("nvmlDeviceGetProcessUtilization", handle, self._seen.get(uuid, 0)) or ()
         found: dict[int, list[int]] = {}
-        for one in samples:
-            if one.pid and one.smUtil <= 100:
-                found.setdefault(one.pid, []).append(one.smUtil)
-                self._seen[uuid] = max(self._seen.get(uuid, 0), one.timeStamp)
+        for sample in samples:
+            if sample.pid and sample.smUtil <= 100:
+                found.setdefault(sample.pid, []).append(sample.smUtil)
+                self._seen[uuid] = max(self._seen.get(uuid, 0), sample.timeStamp)
         return {pid: sum(values) / len(values) for pid, values in found.items()}
 
 
@@ -112,11 +112,11 @@ def _fields(handle: Any) -> dict[int, float]:
     """The fields that this GPU has, by number."""
     wanted = [_MEMORY_HEAT, (_LINK_SENT, _ALL_LINKS), (_LINK_RECEIVED, _ALL_LINKS)]
     found: dict[int, float] = {}
-    for one in ask("nvmlDeviceGetFieldValues", handle, wanted) or ():
-        if one.nvmlReturn == pynvml.NVML_SUCCESS:
-            value = _value(one)
+    for field in ask("nvmlDeviceGetFieldValues", handle, wanted) or ():
+        if field.nvmlReturn == pynvml.NVML_SUCCESS:
+            value = _value(field)
             if value is not None:
-                found[one.fieldId] = value
+                found[field.fieldId] = value
     return found
 
 

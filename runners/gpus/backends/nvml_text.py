@@ -48,6 +48,6 @@ def problem_text(code: int, name: str) -> str:
     return f"NVML: {_PROBLEMS.get(code, f'{name} (code {code}): look at dmesg; {_STILL}')}"
 
 
-def throttle_words(mask: int) -> tuple[str, ...]:
+def throttle_reasons(mask: int) -> tuple[str, ...]:
     """Why clocks are held down, by the bits of NVML's clock event reasons; being idle is none."""
     return tuple(word for bit, word in _THROTTLE.items() if mask & bit)

@@ -26,8 +26,8 @@ class ProcessTable:
     def __init__(self, devices: str = "", proc: Path = Path("/proc")) -> None:
         self._known: dict[tuple[int, int], GpuProcess] = {}
         folder, _, name = devices.rpartition("/")
-        told_apart = name and _namespace(proc) != _HOSTS_OWN and any(Path(folder).glob(f"{name}*"))
-        self._devices = devices if told_apart else ""
+        distinct = name and _namespace(proc) != _HOSTS_OWN and any(Path(folder).glob(f"{name}*"))
+        self._devices = devices if distinct else ""
         self._proc = proc
 
     def describe(self, pid: int, memory_used: int | None) -> GpuProcess:
@@ -40,7 +40,7 @@ class ProcessTable:
             # Forgotten all at once: simple, and a GPU seldom has that many processes in a day.
             if len(self._known) >= _MOST_REMEMBERED:
                 self._known.clear()
-            self._known[key] = _look_up(pid)
+            self._known[key] = _describe(pid)
         return msgspec.structs.replace(self._known[key], memory_used=memory_used)
 
     def _is_meant(self, pid: int) -> bool:
@@ -61,7 +61,7 @@ def _namespace(proc: Path) -> str:
         return _HOSTS_OWN
 
 
-def _look_up(pid: int) -> GpuProcess:
+def _describe(pid: int) -> GpuProcess:
     user = command = started = None
     try:
         process = psutil.Process(pid)

@@ -19,7 +19,7 @@ FILL_S = 20.0
 """From the writing of a run's plan to its full memory."""
 HEAT_S = 25.0
 """The time constant of the temperature."""
-_LOOK_AGAIN_S = 5.0
+_SEARCH_EVERY_S = 5.0
 
 
 class _Load(msgspec.Struct, frozen=True):
@@ -140,7 +140,7 @@ class Simulated:
         if pid and mark_of(pid) == run:
             return pid
         # Searching all of /proc for each run at each reading would be slow.
-        if pid or abs(now - looked) >= _LOOK_AGAIN_S:
+        if pid or abs(now - looked) >= _SEARCH_EVERY_S:
             pid = _program_of(sorted(marked_processes(run)))
             self._leaders[run] = (pid, now)
         return pid

@@ -55,14 +55,14 @@ def compile_expression(text: str) -> Expression:
     try:
         compiled: Expression = re2.compile(f"(?m){text}", options)
     except re2.error as why:
-        words = why.args[0]
-        words = words.decode(errors="replace") if isinstance(words, bytes) else str(words)
+        reason = why.args[0]
+        reason = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
         hint = (
             " (look-around and back-references are not known here)"
-            if re.search(r"\(\?|\\\d", words)
+            if re.search(r"\(\?|\\\d", reason)
             else ""
         )
-        raise BadExpression(f"{words}{hint}") from None
+        raise BadExpression(f"{reason}{hint}") from None
     return compiled
 
 

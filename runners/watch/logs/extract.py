@@ -55,14 +55,14 @@ def text_of(lines: Lines, first: int, last: int, cap: int) -> Text:
     return Text(data[:cap].decode("utf-8", "ignore").encode(), data[:cap].count(b"\n") + 1, True)
 
 
-def check_target(words: str, folder: Path, log: Path) -> tuple[Path, bool]:
+def check_target(text: str, folder: Path, log: Path) -> tuple[Path, bool]:
     """The file meant, and whether a final `!` lets it be overwritten. Raises ExtractRefused."""
-    words = words.strip()
-    insisted = words.endswith("!")
-    if not (words := words.removesuffix("!").strip()) or "\0" in words:
+    text = text.strip()
+    insisted = text.endswith("!")
+    if not (text := text.removesuffix("!").strip()) or "\0" in text:
         raise ExtractRefused("name a file")
     try:
-        path = folder / Path(words).expanduser()
+        path = folder / Path(text).expanduser()
         if path.is_dir():
             raise ExtractRefused(f"{path} is a folder")
         # Not created: a mistyped path would leave folders behind.

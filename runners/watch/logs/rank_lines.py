@@ -5,7 +5,7 @@ from runners.state.layout import RunDirectory
 from runners.watch.logs.rank_logs import has_rank_logs
 from runners.watch.logs.ranks import rank_named
 
-_LOOK_BYTES = 8 << 20
+_TAIL_BYTES = 8 << 20
 
 
 class RankLines:
@@ -48,4 +48,4 @@ def is_in_output(run: RunDirectory, rank: int) -> bool:
     """Whether lines of this rank can be told in the run's output, by a look at its end."""
     if rank == 0 and has_rank_logs(run.path):
         return True
-    return rank in tags_in(read_tail(run.output, _LOOK_BYTES))
+    return rank in tags_in(read_tail(run.output, _TAIL_BYTES))

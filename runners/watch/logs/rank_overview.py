@@ -38,7 +38,7 @@ def rank_overview(
 ) -> list[RankOverview]:
     """All ranks known of, rising; `first_to_fail` as the diagnosis of an ended run has it."""
     now = time.time()
-    processes = {one.rank: one for one in RankFinder(run).find()} if live else {}
+    processes = {process.rank: process for process in RankFinder(run).find()} if live else {}
     logs = rank_logs(run.path)
     tail = read_tail(run.output, _TAIL_BYTES)
     teed = has_rank_logs(run.path)
@@ -93,21 +93,21 @@ def _last_step(text: bytes) -> int | None:
 
 def _with_remarks(ranks: list[RankOverview], first_to_fail: int | None) -> list[RankOverview]:
     """What sets a rank apart: it failed first, its process is gone, it is silent, or behind."""
-    ages = [one.line_age_s for one in ranks if one.line_age_s is not None]
-    steps = [one.step for one in ranks if one.step is not None]
-    alive = any(one.pid is not None for one in ranks)
+    ages = [rank.line_age_s for rank in ranks if rank.line_age_s is not None]
+    steps = [rank.step for rank in ranks if rank.step is not None]
+    alive = any(rank.pid is not None for rank in ranks)
     found = []
-    for one in ranks:
+    for rank in ranks:
         remark = ""
-        if one.rank == first_to_fail:
+        if rank.rank == first_to_fail:
             remark = "failed first"
-        elif alive and one.pid is None:
+        elif alive and rank.pid is None:
             remark = "has ended, while others run"
-        elif _is_silent(one.line_age_s, ages):
+        elif _is_silent(rank.line_age_s, ages):
             remark = "silent"
-        elif len(steps) > 1 and one.step is not None and one.step < median(steps) - 1:
-            remark = f"behind: step {one.step:,}, others {max(steps):,}"
-        found.append(msgspec.structs.replace(one, remark=remark))
+        elif len(steps) > 1 and rank.step is not None and rank.step < median(steps) - 1:
+            remark = f"behind: step {rank.step:,}, others {max(steps):,}"
+        found.append(msgspec.structs.replace(rank, remark=remark))
     return found
 
 

@@ -31,7 +31,7 @@ class Span(NamedTuple):
 
     start: int
     end: int
-    look: TextStyle
+    style: TextStyle
 
 
 class SafeLine(NamedTuple):
@@ -83,16 +83,16 @@ class _Row:
 
     def __init__(self) -> None:
         self.cells: list[str] = []
-        self.looks: list[TextStyle] = []
+        self.styles: list[TextStyle] = []
         self.at = 0
-        self.look = PLAIN
+        self.style = PLAIN
 
     def write(self, text: str) -> None:
         # Cursor movements cannot make a row longer than what is shown.
         text = text[: LIMIT - self.at]
         end = self.at + len(text)
         self.cells[self.at : end] = text
-        self.looks[self.at : end] = [self.look] * len(text)
+        self.styles[self.at : end] = [self.style] * len(text)
         self.at = end
 
     def control(self, character: str) -> None:
@@ -113,15 +113,15 @@ class _Row:
         if how == "2":
             self.at = 0
         if how in ("", "0", "2"):
-            del self.cells[self.at :], self.looks[self.at :]
+            del self.cells[self.at :], self.styles[self.at :]
 
     def runs(self) -> tuple[Span, ...]:
         runs: list[Span] = []
         start = 0
-        for at in range(1, len(self.looks) + 1):
-            if at == len(self.looks) or self.looks[at] != self.looks[start]:
-                if self.looks[start] != PLAIN:
-                    runs.append(Span(start, at, self.looks[start]))
+        for at in range(1, len(self.styles) + 1):
+            if at == len(self.styles) or self.styles[at] != self.styles[start]:
+                if self.styles[start] != PLAIN:
+                    runs.append(Span(start, at, self.styles[start]))
                 start = at
         return tuple(runs)
 
@@ -150,7 +150,7 @@ def _apply(text: str, token: "re.Match[str] | None", row: _Row) -> None:
             and not token.group("mid")
             and _is_public(token.group("args"))
         ):
-            row.look = apply_sgr(row.look, token.group("args"))
+            row.style = apply_sgr(row.style, token.group("args"))
         elif token.group("final") == "K":
             row.erase(token.group("args"))
         token = TOKEN.search(text, done)

@@ -45,9 +45,9 @@ def make_final(run: Run) -> FinalReport:
     events = EventStream(Path(run.directory) / "events.jsonl")
     events.poll()
     # What the run itself reports comes before what was guessed from its output.
-    told = events if events.metrics or events.step is not None else tracker
+    source = events if events.metrics or events.step is not None else tracker
     name = headline(found)
-    progress = told.progress(run.ended or 0.0, *run.totals)
+    progress = source.progress(run.ended or 0.0, *run.totals)
     if progress.step is None and progress.epoch is None and name is not None:
         progress = msgspec.structs.replace(progress, step=_whole(found[name]))
     return FinalReport(

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 _FILES_EVERY_S = 5.0
 
 
-def _stands_in(name: str, told: dict[str, float | int | None]) -> bool:
+def _stands_in(name: str, reported: dict[str, float | int | None]) -> bool:
     plain = name.removeprefix("train/")
-    return plain in told or name.replace("/", "_") in told
+    return plain in reported or name.replace("/", "_") in reported
 
 
 class LiveReport:
@@ -38,15 +38,15 @@ class LiveReport:
         self.alerts = AlertStream(Path(run.directory) / "supervisor.jsonl")
         self._printed = ProgressTracker()
         self._files: RunFiles | None = None
-        self._looked = 0.0
+        self._files_polled_at = 0.0
         self._output: OutputSource | None = None
         self.printed = PrintedScan(run.directory, run.plan.working_directory if run.plan else "")
 
     @property
     def course(self) -> ProgressTracker:
         """Where the run is, by the source that says most."""
-        told = self.events.metrics or self.events.step is not None
-        return self.events if told or self._output is None else self._printed
+        has_events = self.events.metrics or self.events.step is not None
+        return self.events if has_events or self._output is None else self._printed
 
     @property
     def metrics(self) -> dict[str, float | int | None]:
@@ -54,13 +54,13 @@ class LiveReport:
         found: dict[str, Series] = {}
         if self._files is not None:
             self._files.add_to(found)
-        told = self.course.metrics
+        reported = self.course.metrics
         held = {
             name: series.last if math.isfinite(series.last) else None
             for name, series in found.items()
-            if name not in told and not _stands_in(name, told)
+            if name not in reported and not _stands_in(name, reported)
         }
-        return {**told, **held}
+        return {**reported, **held}
 
     def best(self, run: Run) -> dict[str, tuple[float, int | None]]:
         """Best value and step so far where more or less is better; none where output was missed."""
@@ -70,10 +70,14 @@ class LiveReport:
             return {}
         rule = run.plan.spec.metrics if run.plan else MetricRule()
         found: dict[str, tuple[float, int | None]] = {}
-        for name, one in course.extremes.items():
+        for name, extremes in course.extremes.items():
             higher = True if name in rule.higher else higher_is_better(name)
             if higher is not None:
-                found[name] = (one.most, one.most_step) if higher else (one.least, one.least_step)
+                found[name] = (
+                    (extremes.most, extremes.most_step)
+                    if higher
+                    else (extremes.least, extremes.least_step)
+                )
         return found
 
     @property
@@ -110,7 +114,7 @@ class LiveReport:
             self._output = OutputSource(Path(run.directory), rule, live=True)
         output = self._output
         self.boundary.read("output.log", lambda: self._read_output(output), None)
-        self.boundary.read("metric files", lambda: self._look_at_files(run, thorough), None)
+        self.boundary.read("metric files", lambda: self._poll_files(run, thorough), None)
 
     def _read_output(self, output: OutputSource) -> None:
         for sample in output.poll():
@@ -120,13 +124,13 @@ class LiveReport:
             self._printed.note(sample)
             self._printed.note_pace(sample.time, self._printed.epoch)
 
-    def _look_at_files(self, run: Run, thorough: bool) -> None:
+    def _poll_files(self, run: Run, thorough: bool) -> None:
         """Read the files of libraries where output says nothing: if `thorough` now, else seldom."""
         now = time.monotonic()
-        waited = now - self._looked >= _FILES_EVERY_S
+        waited = now - self._files_polled_at >= _FILES_EVERY_S
         if not thorough and (self._printed.metrics or not waited):
             return
-        self._looked = now
+        self._files_polled_at = now
         if self._files is None:
             # All readers of files: not for every command that looks at runs.
             from runners.watch.metrics.run_files import RunFiles

@@ -59,7 +59,9 @@ class TableFile:
         epoch = None if epoch is None else epoch + self._zero
         if not values:
             return None
-        return Sample({metric_name(name): one for name, one in values.items()}, step, epoch=epoch)
+        return Sample(
+            {metric_name(name): value for name, value in values.items()}, step, epoch=epoch
+        )
 
 
 class TrainerState:
@@ -139,7 +141,7 @@ class LogFileSource:
                 # Lightning puts it in `lightning_logs/version_3`, the Trainer in `checkpoint-500`.
                 found += _tables_below(top, 2)
             if pattern.endswith((".csv", ".json", ".log")):
-                found += [Path(one) for one in glob.glob(pattern)]  # noqa: PTH207 — escaped
+                found += [Path(name) for name in glob.glob(pattern)]  # noqa: PTH207 — escaped
             # A folder of old runs must not be searched at every look.
             if len(found) > _MOST_FILES:
                 break
@@ -156,9 +158,9 @@ def _tables_below(folder: str, levels: int) -> list[Path]:
     if levels:
         try:
             with os.scandir(folder) as entries:
-                below = [one.path for one in entries if one.name[0] != "." and one.is_dir()]
+                below = [entry.path for entry in entries if entry.name[0] != "." and entry.is_dir()]
         except OSError:
             return found
-        for one in below:
-            found += _tables_below(one, levels - 1)
+        for entry in below:
+            found += _tables_below(entry, levels - 1)
     return found

@@ -25,7 +25,7 @@ class OutputEvent(Enum):
     ATTEMPT = "the program was started again"
 
 
-Told = Sample | OutputEvent
+OutputItem = Sample | OutputEvent
 """A sample, or the start of an attempt."""
 
 
@@ -54,7 +54,7 @@ class OutputSource:
         else:
             self._waiting = self._attempts()
 
-    def poll(self, limit: int = LIVE_BYTES) -> Iterator[Told]:
+    def poll(self, limit: int = LIVE_BYTES) -> Iterator[OutputItem]:
         """What is new, as far as `limit` bytes go; `more` says whether there is more."""
         # The supervisor renames the output when it starts the program again.
         if self._follower.changed():
@@ -66,11 +66,11 @@ class OutputSource:
         yield from self._read(self._follower, limit, time.time() if self._caught_up else None)
         self._caught_up = not self.more
 
-    def finish(self) -> Iterator[Told]:
+    def finish(self) -> Iterator[OutputItem]:
         """The last line, which has no end; for a run that has ended."""
         yield from self._last_of(self._follower)
 
-    def _last_of(self, follower: Follower) -> Iterator[Told]:
+    def _last_of(self, follower: Follower) -> Iterator[OutputItem]:
         for line in follower.flush():
             if sample := self.reader.read(line):
                 yield sample
@@ -86,7 +86,7 @@ class OutputSource:
             return []
         return sorted(int(found[1]) for name in names if (found := _ATTEMPT.fullmatch(name)))
 
-    def _finish_old(self, limit: int) -> Iterator[Told]:
+    def _finish_old(self, limit: int) -> Iterator[OutputItem]:
         """The rest of the file that was read so far, under its new name."""
         for number in self._waiting:
             old = self._directory / f"output.{number}.log"
@@ -101,7 +101,7 @@ class OutputSource:
                 return
         self._follower.path = self._directory / "output.log"
 
-    def _read_old(self, number: int) -> Iterator[Told]:
+    def _read_old(self, number: int) -> Iterator[OutputItem]:
         follower = Follower(self._directory / f"output.{number}.log")
         while True:
             # First a small piece: what is skipped for `most` is only skipped after the beginning.
@@ -112,11 +112,11 @@ class OutputSource:
         self._ended.append(number)
         yield from self._begin_attempt()
 
-    def _begin_attempt(self) -> Iterator[Told]:
+    def _begin_attempt(self) -> Iterator[OutputItem]:
         self.reader = self.reader.next_attempt()
         yield OutputEvent.ATTEMPT
 
-    def _read(self, follower: Follower, limit: int, moment: float | None) -> Iterator[Told]:
+    def _read(self, follower: Follower, limit: int, moment: float | None) -> Iterator[OutputItem]:
         if self.most is not None and follower.offset:
             self.skipped += follower.skip_to_last(self.most)
         news = follower.poll(limit, jump=self._live)

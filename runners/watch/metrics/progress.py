@@ -46,9 +46,9 @@ class ProgressTracker:
         self.batch: float | None = None
         self.last_time: float | None = None
         self.unit = ""
-        self._told_pace: float | None = None
-        self._told_eta: float | None = None
-        self._told_at: float | None = None
+        self._stated_pace: float | None = None
+        self._stated_eta: float | None = None
+        self._stated_at: float | None = None
         self._paces: deque[tuple[float, float, int]] = deque(maxlen=_PACES)
         self._first_epoch: int | None = None
 
@@ -75,11 +75,11 @@ class ProgressTracker:
             self.steps = int(sample.steps) if math.isfinite(sample.steps) else None
         self.phase = self.phase if sample.phase is None else sample.phase
         self.batch = self.batch if sample.batch is None else sample.batch
-        self._told_pace = self._told_pace if sample.pace is None else sample.pace
+        self._stated_pace = self._stated_pace if sample.pace is None else sample.pace
         if sample.eta is not None:
-            self._told_eta = sample.eta
+            self._stated_eta = sample.eta
             # With its moment: an ETA that was printed long ago has shrunk since.
-            self._told_at = sample.time
+            self._stated_at = sample.time
         self.unit = sample.unit if sample.step is not None else self.unit
         for name, value in sample.values.items():
             self.metrics[name] = value if math.isfinite(value) else None
@@ -115,9 +115,9 @@ class ProgressTracker:
             # Time since the last report counts too: the ETA goes on falling between two reports.
             since = now - self.last_time if self.last_time is not None else 0.0
             eta = max(0.0, pace * (total - done) - since)
-        elif self._told_eta is not None:
-            since = now - self._told_at if self._told_at is not None else 0.0
-            eta = max(0.0, self._told_eta - since)
+        elif self._stated_eta is not None:
+            since = now - self._stated_at if self._stated_at is not None else 0.0
+            eta = max(0.0, self._stated_eta - since)
         rate, unit = self._rate(self.pace())
         return Progress(
             self.epoch,
@@ -137,16 +137,16 @@ class ProgressTracker:
         paces = [entry for entry in self._paces if entry[2] != self._first_epoch]
         paces = paces if len(paces) > 1 else list(self._paces)
         if len(paces) < 2 or paces[-1][1] <= paces[0][1]:
-            return self._told_pace
+            return self._stated_pace
         return (paces[-1][0] - paces[0][0]) / (paces[-1][1] - paces[0][1])
 
     def _rate(self, pace: float | None) -> tuple[float | None, str]:
         """Samples per second where they are reported or can be computed, else steps."""
         for unit in _RATES:
             for name in (f"{unit}_per_second", f"{unit}_per_s", f"{unit}/s", f"{unit}_per_sec"):
-                told = self.metrics.get(name)
-                if told:
-                    return told, unit.removeprefix("train_")
+                rate = self.metrics.get(name)
+                if rate:
+                    return rate, unit.removeprefix("train_")
         if not pace or self.step is None:
             return None, ""
         return (self.batch / pace, "samples") if self.batch else (1 / pace, self.unit or "steps")

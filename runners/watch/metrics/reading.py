@@ -32,7 +32,7 @@ class OutputReader:
         self._readers: list[Reader] = [PatternReader(rule.patterns)] if rule.patterns else []
         self._readers += [make_reader(name) for name in rule.readers if name != "none"]
         for reader in self._readers:
-            reader.told = True
+            reader.named = True
         self._found: set[str] = set()
         self._epoch: float | None = None
         self._epochs: float | None = None
@@ -56,14 +56,18 @@ class OutputReader:
     def names(self) -> tuple[str, ...]:
         """The readers in use; none while nothing matched."""
         return tuple(
-            reader.name for reader in self._readers if reader.told or reader.name in self._found
+            reader.name for reader in self._readers if reader.named or reader.name in self._found
         )
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What has to be known to understand the values."""
-        notes = [note for one in self._readers if one.name in self._found for note in one.notes]
-        corrected = [note for one in self._readers if one.told for note in one.corrections]
+        notes = [
+            note for reader in self._readers if reader.name in self._found for note in reader.notes
+        ]
+        corrected = [
+            note for reader in self._readers if reader.named for note in reader.corrections
+        ]
         moved = [f"{name} {by:+g}, as the preset says" for name, by in self.rule.offset.items()]
         return (*notes, *corrected, *moved)
 
@@ -130,7 +134,9 @@ class OutputReader:
         """Ask this reader before others of its kind from now on."""
         self._found.add(reader.name)
         # The sort is stable: readers in use keep their order of particularity.
-        self._readers.sort(key=lambda one: (one.name in GENERAL, one.name not in self._found))
+        self._readers.sort(
+            key=lambda reader: (reader.name in GENERAL, reader.name not in self._found)
+        )
 
     def _share(self, sample: Sample) -> None:
         """Tell every reader the epoch that one of them has found."""

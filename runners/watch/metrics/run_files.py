@@ -17,7 +17,7 @@ from runners.watch.metrics.tensorboard import BoardSource
 from runners.watch.metrics.wandb_files import SUFFIX as WANDB
 from runners.watch.metrics.wandb_files import WandbSource, patterns_in
 
-_LOOK_EVERY_S = 5.0
+_SEARCH_EVERY_S = 5.0
 _DEEPEST = 4
 _MOST_ENTRIES = 20_000
 _NEAR = 0.01
@@ -35,7 +35,7 @@ class RunFiles:
         self._boards = [BoardSource([own], 0.0), BoardSource(named, since, Path(run.directory))]
         self._tables = [LogFileSource([own], 0.0), LogFileSource([], since, Path(run.directory))]
         self._wandb = WandbSource(patterns_in(run.directory), since - 1.0)
-        self._looked = 0.0
+        self._searched_at = 0.0
         self._walked = False
 
     @property
@@ -48,19 +48,19 @@ class RunFiles:
     def poll(self, run: Run, printed: tuple[str, ...] = ()) -> None:
         """Read what is new, and look for new files now and then; `printed` are paths it named."""
         now = time.monotonic()
-        if not self._looked or now - self._looked >= _LOOK_EVERY_S:
-            self._looked = now
-            self._look(run, printed)
+        if not self._searched_at or now - self._searched_at >= _SEARCH_EVERY_S:
+            self._searched_at = now
+            self._search(run, printed)
         for board in self._boards:
             board.poll()
         for table in self._tables:
             table.poll()
         self._wandb.poll()
 
-    def _look(self, run: Run, printed: tuple[str, ...]) -> None:
+    def _search(self, run: Run, printed: tuple[str, ...]) -> None:
         own = [path for path in printed if _is_own_log(path, run)]
-        told = [glob.escape(path) for path in own]
-        found = {*self._boards[1].patterns, *told}
+        patterns = [glob.escape(path) for path in own]
+        found = {*self._boards[1].patterns, *patterns}
         if run.plan is not None and run.record is not None and run.record.leader_pid:
             pid = run.record.leader_pid
             if run.is_live:
@@ -72,7 +72,7 @@ class RunFiles:
             found.update(glob.escape(path) for path in opened)
             own += [path for path in opened if path.endswith(WANDB)]
         self._boards[1].patterns = sorted(found)
-        self._tables[1].patterns = sorted({*self._tables[1].patterns, *told})
+        self._tables[1].patterns = sorted({*self._tables[1].patterns, *patterns})
         places = [place for path in own for place in (glob.escape(path), *patterns_in(path))]
         self._wandb.patterns = sorted({*self._wandb.patterns, *places})
 
@@ -87,7 +87,7 @@ class RunFiles:
                 if known and len(known) == 1 <= len(series) and _agree(known, series):
                     # What was printed is the last value of it, as in wandb's summary of a run.
                     found[name] = series
-                elif not _is_told(series, name, found):
+                elif not _is_known(series, name, found):
                     found[name if name not in found else f"{series.source}/{name}"] = series
 
 
@@ -150,7 +150,7 @@ def _open_logs(leader: int) -> set[str]:
     return found
 
 
-def _is_told(series: Series, name: str, found: dict[str, Series]) -> bool:
+def _is_known(series: Series, name: str, found: dict[str, Series]) -> bool:
     """Whether another source has these values already, under this name or its usual spelling."""
     plain = _TRAIN.sub("", name)
     for other in dict.fromkeys((name, plain, name.replace("/", "_"), plain.replace("/", "_"))):
@@ -160,10 +160,10 @@ def _is_told(series: Series, name: str, found: dict[str, Series]) -> bool:
     return False
 
 
-def _agree(one: Series, two: Series) -> bool:
+def _agree(first: Series, second: Series) -> bool:
     # By value, not only by name: programs name other things alike.
-    pairs = [(one.last, two.last)]
-    range_one, range_two = one.extremes(), two.extremes()
-    if range_one is not None and range_two is not None and len(one) == len(two):
-        pairs += list(zip(range_one, range_two, strict=True))
+    pairs = [(first.last, second.last)]
+    first_range, second_range = first.extremes(), second.extremes()
+    if first_range is not None and second_range is not None and len(first) == len(second):
+        pairs += list(zip(first_range, second_range, strict=True))
     return all(abs(a - b) <= _NEAR * max(abs(a), abs(b)) + 5e-4 for a, b in pairs)

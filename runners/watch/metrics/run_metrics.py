@@ -9,7 +9,7 @@ from runners.model.spec import MetricRule
 from runners.watch.boundary import ReadBoundary
 from runners.watch.metrics.event_reader import EventReader
 from runners.watch.metrics.gpu_series import GpuSource, SpentSoFar
-from runners.watch.metrics.output import OutputEvent, OutputSource, Told
+from runners.watch.metrics.output import OutputEvent, OutputItem, OutputSource
 from runners.watch.metrics.progress import ProgressTracker
 from runners.watch.metrics.run_files import RunFiles
 from runners.watch.metrics.sample import Sample, higher_is_better
@@ -84,7 +84,14 @@ class RunMetrics:
             # gets the source in front.
             found[name if name not in found else f"{series.source}/{name}"] = series
         self._files.add_to(found)
-        return {**found, **{name: one for name, one in self._gpus.series.items() if one.values}}
+        return {
+            **found,
+            **{
+                name: gpu_series
+                for name, gpu_series in self._gpus.series.items()
+                if gpu_series.values
+            },
+        }
 
     @property
     def printed_paths(self) -> tuple[str, ...]:
@@ -116,9 +123,9 @@ class RunMetrics:
                     "beginning and end are read"
                 )
         notes += [*self._boundary.problems, *self._files.problems]
-        if any(one.dropped for one in (self._events, self._printed)):
+        if any(source.dropped for source in (self._events, self._printed)):
             notes.append("more than 300 metrics: the rest is left out")
-        if any(one.simulated for one in self._gpus.series.values()):
+        if any(source.simulated for source in self._gpus.series.values()):
             notes.append("its GPUs are simulated: their numbers are made up")
         return notes
 
@@ -138,13 +145,13 @@ class RunMetrics:
                 self._note_printed(sample)
         return output.more
 
-    def _note_printed(self, told: Told) -> None:
-        if isinstance(told, OutputEvent):
+    def _note_printed(self, sample: OutputItem) -> None:
+        if isinstance(sample, OutputEvent):
             self._printed.begin_attempt()
         else:
-            self._printed.note(told)
+            self._printed.note(sample)
             if self._tracker is not None:
-                self._tracker.note(told)
+                self._tracker.note(sample)
 
     def _note_event(self, event: Event) -> None:
         if event.type == "start":

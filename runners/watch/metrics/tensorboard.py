@@ -210,13 +210,13 @@ def _listed(number: int, kind: int, value: int | bytes) -> list[float]:
     if number in (5, 6):
         size, form = (4, "<f") if number == 5 else (8, "<d")
         raw = value if isinstance(value, bytes) else value.to_bytes(size, "little")
-        return [float(one[0]) for one in struct.iter_unpack(form, raw)]
+        return [float(item[0]) for item in struct.iter_unpack(form, raw)]
     if isinstance(value, int):
         return [float(value - (1 << 64) if value >> 63 else value)]
     at, found = 0, []
     while at < len(value):
-        one, at = _varint(value, at)
-        found.append(float(one - (1 << 64) if one >> 63 else one))
+        item, at = _varint(value, at)
+        found.append(float(item - (1 << 64) if item >> 63 else item))
     return found
 
 

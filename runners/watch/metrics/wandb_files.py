@@ -146,14 +146,14 @@ def _step(history: bytes) -> Sample:
             continue
         if number == 1:
             name, text = _item(value)
-            one = decode(text, any_json) if text else None
-            if isinstance(one, (int, float)) and not isinstance(one, bool):
-                found[name] = as_float(one)
+            scalar = decode(text, any_json) if text else None
+            if isinstance(scalar, (int, float)) and not isinstance(scalar, bool):
+                found[name] = as_float(scalar)
         elif number == 2:
             step = _number(value)
     # The step inside the history is the one users see; the message's own may be missing.
     moment, inner = found.get("_timestamp"), found.get("_step")
-    values = {name: one for name, one in found.items() if not name.startswith("_")}
+    values = {name: scalar for name, scalar in found.items() if not name.startswith("_")}
     return Sample(values, inner if inner is not None else step, time=moment)
 
 

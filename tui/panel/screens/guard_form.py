@@ -14,8 +14,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
 from runners.cost.sessions import read_session
+from runners.guard.request import GuardRequest, length_of, request_of, rule_from
 from runners.guard.rule import GuardRule, GuardView
-from runners.guard.wish import GuardWish, length_of, rule_from, wish_of
 from runners.host.clock import moment_now
 from runners.model.errors import FresnelError, WrongInput
 from runners.state.layout import StateDirectory
@@ -55,7 +55,7 @@ class GuardScreen(ModalScreen[None]):
         super().__init__()
         self.state = state
         self.commands = commands
-        self.wish = GuardWish() if rule is None else wish_of(rule)
+        self.wish = GuardRequest() if rule is None else request_of(rule)
         self._is_new = rule is None
 
     def compose(self) -> ComposeResult:
@@ -85,13 +85,13 @@ class GuardScreen(ModalScreen[None]):
             text = Text.assemble((f"{field.title}: ", "bold"), field.hint)
         self.query_one("#fieldhelp", Static).update(text)
 
-    def _read(self) -> GuardWish:
+    def _read(self) -> GuardRequest:
         """What the fields say; WrongInput for `destroys` that is neither true nor false."""
         texts = {field.key: field.value for field in self.query(FormField)}
         destroys = texts.pop("destroys").lower()
         if destroys not in ("true", "false", ""):
             raise WrongInput(f"destroys: expected true or false, got {destroys!r}")
-        return GuardWish(**texts, destroys=destroys == "true")
+        return GuardRequest(**texts, destroys=destroys == "true")
 
     def _rule(self) -> GuardRule:
         session = read_session(self.state)

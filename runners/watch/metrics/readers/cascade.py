@@ -82,7 +82,7 @@ class CascadeReader(Reader):
             values = _pairs(metrics["pairs"])
             # Only where a preset names this reader: the same line of
             # another program would be right.
-            if self.told and not values.get("psnr", 1.0):
+            if self.named and not values.get("psnr", 1.0):
                 del values["psnr"]
             return self._at(values)
         if batch := _C.match(line) or _B.match(line):
@@ -124,7 +124,7 @@ class CascadeReader(Reader):
                 self._enter(int(found["stage"]), None)
         else:
             self._from_b = True
-            if "ssim" in values and self.told:
+            if "ssim" in values and self.named:
                 values = {**values, "ssim_loss": values["ssim"], "ssim": 1 - values["ssim"]}
         self._epoch, self._per_epoch = number(found["epoch"]), number(found["of"])
         self._step = self._before + (self._epoch - 1) * self._per_epoch + number(found["at"]) + 1
@@ -145,7 +145,7 @@ class CascadeReader(Reader):
     def _means(self, kind: str, text: str) -> dict[str, float]:
         values = _pairs(text)
         values.pop("time", None)
-        if self.told and "total" not in values and "psnr" in values and values.get("loss") == 0:
+        if self.named and "total" not in values and "psnr" in values and values.get("loss") == 0:
             del values["loss"]
         return {f"{kind}/{name}": value for name, value in values.items()}
 

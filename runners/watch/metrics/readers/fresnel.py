@@ -107,7 +107,7 @@ class FresnelReader(Reader):
         values = {}
         for pair in _PAIR.finditer(pairs):
             name, value = metric_name(pair["name"]), number(pair["value"])
-            if name == "ssim" and self.told:
+            if name == "ssim" and self.named:
                 values[f"ssim_loss{ending}"] = value
                 value = 1 - value
             values[name + ending if name not in ("time", "lr") else name] = value

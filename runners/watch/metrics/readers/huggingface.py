@@ -50,8 +50,8 @@ class HuggingFaceReader(Reader):
             # An evaluation has its own bar, and a shorter one.
             return CLAIMED if self._known else None
         self._step, self._steps = bar.done, bar.total
-        told = self._release()
-        return told or Sample(step=bar.done, steps=bar.total, pace=bar.pace)
+        sample = self._release()
+        return sample or Sample(step=bar.done, steps=bar.total, pace=bar.pace)
 
     def finish(self) -> Sample | None:
         """The last dictionary, after which no bar was drawn."""
@@ -69,19 +69,19 @@ class HuggingFaceReader(Reader):
             metric_name(pair["name"]): number(pair["value"]) for pair in _ENTRY.finditer(line, at)
         }
         epoch, step = values.pop("epoch", None), values.pop("step", None)
-        told = Sample(values, step, self._steps, epoch)
+        sample = Sample(values, step, self._steps, epoch)
         if step is not None or self._steps is None:
-            return earlier or told
+            return earlier or sample
         if bar is not None or _SUMMARY.search(line):
-            return self._beside(earlier, told._replace(step=self._step))
-        self._waiting = told
+            return self._beside(earlier, sample._replace(step=self._step))
+        self._waiting = sample
         return earlier or CLAIMED
 
-    def _beside(self, earlier: Sample | None, told: Sample) -> Sample:
+    def _beside(self, earlier: Sample | None, sample: Sample) -> Sample:
         """One sample now; the other one is given with the next line."""
         if earlier is None:
-            return told
-        self._waiting = told
+            return sample
+        self._waiting = sample
         return earlier
 
     def _release(self) -> Sample | None:

@@ -90,7 +90,9 @@ class LightningReader(Reader):
 
     def _fresh(self, values: dict[str, float]) -> dict[str, float]:
         """Those that were not there before the first step, or have changed since."""
-        named = {metric_name(name): one for name, one in values.items() if name not in _NOT_METRICS}
+        named = {
+            metric_name(name): value for name, value in values.items() if name not in _NOT_METRICS
+        }
         if self._at_start:
             self._before.update(named)
             return {}

@@ -49,14 +49,14 @@ def named_values(text: str, start: int = 0) -> dict[str, float]:
         name = _NAME.search(text, max(before, found.start() - _MOST_NAME), found.start())
         if name is None:
             continue
-        told = name["name"]
+        phrase = name["name"]
         # Without a sign between them, many words before a number are not its name.
         if found["sep"].isspace() and not (
-            found["mean"] or _BARE.search(told) or _is_field(text, name.start(), found.end())
+            found["mean"] or _BARE.search(phrase) or _is_field(text, name.start(), found.end())
         ):
             continue
         before = found.end()
-        called = metric_name(_POSSESSIVE.sub("/", told))
+        called = metric_name(_POSSESSIVE.sub("/", phrase))
         if not called or is_count(called):
             continue
         if found["part"]:

@@ -37,14 +37,14 @@ class ObjectReader(Reader):
         end = line.rfind("}")
         if at < 0 or end < at:
             return None
-        told = decode(line[at : end + 1], any_json)
-        if not isinstance(told, dict):
+        entry = decode(line[at : end + 1], any_json)
+        if not isinstance(entry, dict):
             return None
-        return self.sample_of(told, phase_of(line[:at].rpartition("INFO |")[2].strip()))
+        return self.sample_of(entry, phase_of(line[:at].rpartition("INFO |")[2].strip()))
 
-    def sample_of(self, told: dict[str, Any], phase: str = "") -> Sample | None:
+    def sample_of(self, entry: dict[str, Any], phase: str = "") -> Sample | None:
         """What a dictionary of names and values says."""
-        flat = dict(_flat(told))
+        flat = dict(_flat(entry))
         step = next((flat[name] for name in _step_names(flat) if name in flat), None)
         epoch = next((flat[name] for name in _EPOCHS if name in flat), None)
         # Places are not metrics: as curves they would all be straight lines.
@@ -74,9 +74,9 @@ def _in_phase(name: str, phase: str) -> str:
     return name if name.startswith(("val", "test", "eval")) else f"{phase}/{name}"
 
 
-def _flat(told: dict[str, Any], before: str = "", depth: int = 0) -> list[tuple[str, float]]:
+def _flat(entry: dict[str, Any], before: str = "", depth: int = 0) -> list[tuple[str, float]]:
     found: list[tuple[str, float]] = []
-    for name, value in told.items():
+    for name, value in entry.items():
         if isinstance(value, dict) and depth < _DEPTH:
             found += _flat(value, f"{before}{name}/", depth + 1)
         elif isinstance(value, int | float) and not isinstance(value, bool):

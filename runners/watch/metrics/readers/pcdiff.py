@@ -17,7 +17,7 @@ from runners.watch.metrics.numbers import WHOLE, number
 from runners.watch.metrics.readers.reader import CLAIMED, Reader
 from runners.watch.metrics.sample import Sample, metric_name
 
-_LINE = re.compile(r"(?P<moment>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(?P<ms>\d{3}) : (?P<words>.*)$")
+_LINE = re.compile(r"(?P<moment>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(?P<ms>\d{3}) : (?P<message>.*)$")
 _STEP = re.compile(
     r"\[ *(?P<epoch>\d+)/ *(?P<epochs>\d+)\]\[ *(?P<at>\d+)/ "
     rf"*(?P<of>\d+)\]\s+loss:\s*(?P<loss>{WHOLE}),"
@@ -55,25 +55,25 @@ class PcdiffReader(Reader):
         if found is None:
             # Another rank, or a line without its time: the other readers would count it wrongly.
             return CLAIMED if self._epoch is not None and _PLACE.search(line) else None
-        words, moment = found["words"], _unix(found["moment"], found["ms"])
-        if step := _STEP.search(words):
+        message, moment = found["message"], _unix(found["moment"], found["ms"])
+        if step := _STEP.search(message):
             return self._step(step, moment)
-        if best := _BEST.search(words):
+        if best := _BEST.search(message):
             epoch = number(best["epoch"]) + 1
             return Sample(
                 {"best_loss": number(best["loss"])}, self._end_of(epoch), None, epoch, None, moment
             )
-        if recent := _RECENT.search(words):
+        if recent := _RECENT.search(message):
             values = {f"loss_{name}_50": number(recent[name]) for name in ("median", "p10", "p90")}
             return Sample(values, time=moment)
-        if proxy := _PROXY.search(words):
+        if proxy := _PROXY.search(message):
             values = {
                 metric_name(p["name"]): number(p["value"]) for p in _PAIR.finditer(proxy["pairs"])
             }
             return Sample(values, time=moment)
-        if batch := _BATCH.search(words):
+        if batch := _BATCH.search(message):
             return Sample(batch=float(batch["batch"]))
-        if rate := _RATE.search(words):
+        if rate := _RATE.search(message):
             return Sample({"learning_rate": number(rate["rate"])}, 0.0, time=moment)
         return None if self._epoch is None else CLAIMED
 

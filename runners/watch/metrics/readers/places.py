@@ -152,11 +152,11 @@ def _brackets(text: str, phase: str) -> StatedPlace:
     found = _BRACKETS.match(text)
     if found is None:
         return StatedPlace(phase=phase)
-    one, ones = number(found["one"]), number(found["ones"]) if found["ones"] else None
+    first, total = number(found["one"]), number(found["ones"]) if found["ones"] else None
     if found["two"]:
         return StatedPlace(
-            one, ones, at=number(found["two"]), all=number(found["twos"]), phase=phase
+            first, total, at=number(found["two"]), all=number(found["twos"]), phase=phase
         )
-    if ones is None:
-        return StatedPlace(step=one, phase=phase)
-    return StatedPlace(at=one, all=ones, phase=phase)
+    if total is None:
+        return StatedPlace(step=first, phase=phase)
+    return StatedPlace(at=first, all=total, phase=phase)

@@ -22,7 +22,7 @@ class Reader(ABC):
     marks: tuple[str, ...] = ("",)
     bars: tuple[str, ...] = ()
     """The `marks` of lines that draw a progress bar; without any, it is not given such lines."""
-    told: bool = False
+    named: bool = False
     """Whether a preset names this reader: only then does it correct what is misprinted."""
     sure: bool = False
     """Whether the output is certainly of this reader's kind, though no value was found yet."""

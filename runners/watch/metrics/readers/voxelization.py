@@ -78,9 +78,9 @@ class VoxelizationReader(Reader):
             parts = {
                 pair["name"]: number(pair["value"]) for pair in _PAIR.finditer(loss["parts"] or "")
             }
-            return self._here({"loss": number(loss["loss"]), **parts})
+            return self._held_out({"loss": number(loss["loss"]), **parts})
         if found := _VALIDATION.match(line) or _L1.match(line):
-            return self._here({f"val/{found['name']}": number(found["value"])})
+            return self._held_out({f"val/{found['name']}": number(found["value"])})
         return None
 
     def _bar(self, line: str) -> Sample | None:
@@ -110,7 +110,7 @@ class VoxelizationReader(Reader):
             return Sample(batch=value)
         return Sample(epochs=self._epochs)
 
-    def _here(self, values: dict[str, float]) -> Sample:
+    def _held_out(self, values: dict[str, float]) -> Sample:
         return Sample(values, self._step, None, self._epoch, self._epochs)
 
     def _steps(self) -> float | None:

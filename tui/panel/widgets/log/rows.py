@@ -139,7 +139,7 @@ def draw(
     for run in safe.runs:
         low, high = max(start, run.start) - start, min(end, run.end) - start
         if low < high:
-            styles[low:high] = [base + style_of(run.look)] * (high - low)
+            styles[low:high] = [base + style_of(run.style)] * (high - low)
     for found in marks.finditer(text) if marks is not None else ():
         low, high = max(start, found.start()) - start, min(end, found.end()) - start
         if low < high:

@@ -1,4 +1,4 @@
-"""What a person asks the guard for, as text, checked and turned into a rule."""
+"""What a person wants the guard to do, as text, checked and turned into a rule."""
 
 import re
 from collections.abc import Callable
@@ -11,10 +11,11 @@ from runners.model.errors import WrongInput
 from runners.model.units import parse_duration
 
 WATCHABLE = ("budget_stop", "max_age", "no_run", "idle")
+_LENGTHS = ("max_age", "no_run", "idle", "countdown", "warm_up")
 _MAY_BE_NOTHING = ("countdown", "warm_up")
 
 
-class GuardWish(msgspec.Struct, frozen=True):
+class GuardRequest(msgspec.Struct, frozen=True):
     """The words for each part of a rule; empty where nothing was said."""
 
     budget_stop: str = ""
@@ -37,31 +38,30 @@ def spell_length(seconds: float) -> str:
     return f"{seconds:g}s"
 
 
-def wish_of(rule: GuardRule) -> GuardWish:
+def request_of(rule: GuardRule) -> GuardRequest:
     """The words that make this rule."""
-    lengths = ("max_age", "no_run", "idle", "countdown", "warm_up")
-    told = {part: getattr(rule, f"{part}_s") for part in lengths}
-    return GuardWish(
+    seconds = {part: getattr(rule, f"{part}_s") for part in _LENGTHS}
+    return GuardRequest(
         budget_stop=rule.budget_stop or "",
         warn_command=rule.warn_command,
         end_command=rule.end_command,
         webhook=rule.webhook,
         destroys=rule.destroys,
-        **{part: "" if told[part] is None else spell_length(told[part]) for part in lengths},
+        **{part: "" if seconds[part] is None else spell_length(seconds[part]) for part in _LENGTHS},
     )
 
 
-def wish_words(wish: GuardWish) -> list[str]:
+def request_flags(request: GuardRequest) -> list[str]:
     """The headless flags that say the same."""
-    words = []
-    plain = GuardWish()
-    for part in GuardWish.__struct_fields__:
-        value = getattr(wish, part)
+    flags = []
+    plain = GuardRequest()
+    for part in GuardRequest.__struct_fields__:
+        value = getattr(request, part)
         if value is True:
-            words.append(flag_of(part))
+            flags.append(flag_of(part))
         elif value and value != getattr(plain, part):
-            words += [flag_of(part), value]
-    return words
+            flags += [flag_of(part), value]
+    return flags
 
 
 def flag_of(part: str) -> str:
@@ -70,17 +70,17 @@ def flag_of(part: str) -> str:
 
 
 def rule_from(
-    wish: GuardWish, budget: str | None, named: Callable[[str], str] = flag_of
+    request: GuardRequest, budget: str | None, named: Callable[[str], str] = flag_of
 ) -> GuardRule:
-    """The rule that `wish` describes; `budget` is that of the open session, in dollars.
+    """The rule that `request` describes; `budget` is that of the open session, in dollars.
 
     WrongInput names the part that is wrong, as `named` spells it.
     """
     lengths = {
-        part: length_of(named(part), getattr(wish, part), part in _MAY_BE_NOTHING)
-        for part in ("max_age", "no_run", "idle", "countdown", "warm_up")
+        part: length_of(named(part), getattr(request, part), part in _MAY_BE_NOTHING)
+        for part in _LENGTHS
     }
-    if not any(getattr(wish, part) for part in WATCHABLE):
+    if not any(getattr(request, part) for part in WATCHABLE):
         watchable = ", ".join(named(part) for part in WATCHABLE)
         raise WrongInput(
             "guard set: say what the guard should watch", f"{watchable} may be combined"
@@ -88,27 +88,27 @@ def rule_from(
     idle = lengths["idle"]
     if idle is not None and idle < LEAST_S:
         raise WrongInput(
-            f"{named('idle')} {wish.idle}: expected at least {spell_length(LEAST_S)}",
+            f"{named('idle')} {request.idle}: expected at least {spell_length(LEAST_S)}",
             "use is kept as means of 10 s, and three windows in a row must be idle",
         )
-    if wish.destroys and not wish.end_command:
+    if request.destroys and not request.end_command:
         raise WrongInput(f"{named('destroys')} goes with {named('end_command')}")
-    if wish.webhook and not re.match(r"https?://[^/\s]+", wish.webhook):
+    if request.webhook and not re.match(r"https?://[^/\s]+", request.webhook):
         raise WrongInput(
-            f"{named('webhook')} {wish.webhook}: expected an address such as "
+            f"{named('webhook')} {request.webhook}: expected an address such as "
             "https://example.org/hook"
         )
     return new_rule(
-        budget_stop=_budget(named("budget_stop"), wish.budget_stop, budget),
+        budget_stop=_budget(named("budget_stop"), request.budget_stop, budget),
         max_age_s=lengths["max_age"],
         no_run_s=lengths["no_run"],
         idle_s=idle,
         countdown_s=lengths["countdown"] or 0.0,
         warm_up_s=lengths["warm_up"] or 0.0,
-        warn_command=wish.warn_command,
-        end_command=wish.end_command,
-        webhook=wish.webhook,
-        destroys=wish.destroys,
+        warn_command=request.warn_command,
+        end_command=request.end_command,
+        webhook=request.webhook,
+        destroys=request.destroys,
     )
 
 
