@@ -69,8 +69,8 @@ def test_the_newest_checkpoint_is_the_same_everywhere(worlds: Worlds, host: Draw
             one = run_checkpoint(run)
             assert (None if one is None else one.path) == path
             assert opened(world, run) == path
-            fetched = make_manifest(world.state, run)["checkpoints"]
-            assert fetched == ([] if path is None else [Path(path).name])
+            fetched = make_manifest(world.state, run).checkpoints
+            assert fetched == (() if path is None else (Path(path).name,))
             if run.started is not None:
                 assert restarted_from(world, run) == path
             if run.state is State.STOPPING:

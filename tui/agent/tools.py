@@ -3,8 +3,9 @@
 import json
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from runners.host.files import read_plain
 from runners.model.errors import FresnelError
 from runners.places.ssh.protocol import MARKER
 from runners.places.ssh.stream import list_files, pack, unpack
+
+_BEAT_S = 10.0
 
 
 def run_tool(arguments: Sequence[str]) -> int:
@@ -32,7 +35,7 @@ def run_tool(arguments: Sequence[str]) -> int:
 
 
 def _have(request: dict[str, Any], line: Any) -> None:
-    """Size and time (s) of each file in a folder."""
+    """Size and modification time (ns) of each file in a folder."""
     folder = Path(request["folder"]).expanduser()
     names = request.get("names")
     if names is None:
@@ -45,26 +48,52 @@ def _have(request: dict[str, Any], line: Any) -> None:
             except OSError:
                 continue
             found[name] = (status.st_size, status.st_mtime_ns)
-    answer = {name: [size, time // 10**9] for name, (size, time) in found.items()}
-    line.write(json.dumps(answer).encode())
+    line.write(json.dumps(found).encode())
 
 
 def _manifest(request: dict[str, Any], line: Any) -> None:
     """What is to be brought of each run, with its hash; and this machine's ledger."""
+    import msgspec
+
+    from runners.places.ssh.fetch import Manifests
     from runners.places.ssh.manifest import make_manifest
     from runners.state.layout import StateDirectory
     from runners.state.runs import find_runs
 
-    state = StateDirectory()
-    answer: dict[str, Any] = {"runs": [], "ledger": ""}
+    state, checkpoints = StateDirectory(), request.get("checkpoints", "best")
+    answer = Manifests()
     try:
-        for run in find_runs(state, request["runs"]):
-            answer["runs"].append(make_manifest(state, run, request.get("checkpoints", "best")))
+        with _beating(line):
+            runs = [
+                make_manifest(state, run, checkpoints) for run in find_runs(state, request["runs"])
+            ]
+        answer = Manifests(runs)
     except FresnelError as error:
-        answer["error"] = [error.message, error.hint, int(error.exit_code)]
+        answer = Manifests(error=(error.message, error.hint, int(error.exit_code)))
     with suppress(OSError):
-        answer["ledger"] = read_plain(state.ledger).decode("utf-8", "replace")
-    line.write(json.dumps(answer).encode())
+        text = read_plain(state.ledger).decode("utf-8", "replace")
+        answer = msgspec.structs.replace(answer, ledger=text)
+    line.write(msgspec.json.encode(answer))
+
+
+@contextmanager
+def _beating(line: Any) -> Iterator[None]:
+    """Write a blank now and then, which no JSON minds: whoever waits knows that it goes on."""
+    over = threading.Event()
+
+    def beat() -> None:
+        while not over.wait(_BEAT_S):
+            with suppress(OSError):
+                line.write(b" ")
+                line.flush()
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def _receive(request: dict[str, Any], line: Any) -> None:

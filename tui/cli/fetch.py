@@ -9,7 +9,7 @@ from runners.host.files import replace
 from runners.model.errors import ExitCode, FresnelError, WrongInput
 from runners.model.units import parse_duration
 from runners.places.ssh.copier_choice import make_copier
-from runners.places.ssh.fetch import FetchedRun, ask_manifests, fetch_run
+from runners.places.ssh.fetch import CURVES, FetchedRun, ask_manifests, fetch_run
 from runners.places.ssh.registry import RemoteRegistry
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
 from runners.state.layout import StateDirectory
@@ -18,8 +18,6 @@ from tui.cli.host_run import remote_output
 from tui.cli.output import echo, print_json
 from tui.cli.progress import progress_line
 from tui.views.format import size
-
-CURVES = "fresnel-metrics.csv"
 
 
 def run_fetch(arguments: argparse.Namespace) -> int:
@@ -67,7 +65,7 @@ def _fetch(ssh: Ssh, arguments: argparse.Namespace, to: Path) -> list[FetchedRun
     copier = make_copier(ssh, echo)
     fetched = []
     for manifest in manifests.runs:
-        with progress_line(copier, str(manifest["run"])):
+        with progress_line(copier, manifest.run):
             result = fetch_run(ssh, copier, manifest, to, arguments.checkpoints, echo)
         _keep_curves(ssh, result)
         fetched.append(result)

@@ -3,8 +3,6 @@
 Asked without a lock to show it, and under the allocation lock to do it. Nothing is written.
 """
 
-import os
-import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,6 +24,7 @@ from runners.model.closed import assert_never
 from runners.model.errors import DeniedError, FresnelError, WrongInput
 from runners.model.gpus import GpuReading
 from runners.model.plan import LaunchPlan
+from runners.model.run_ids import new_run_id
 from runners.model.spec import Price, RunSpec
 from runners.presets.reading.diagnostics import located
 from runners.scheduling.allocation import Allocation, Denied
@@ -117,10 +116,10 @@ class Planner:
         now = time.time()
         candidates: dict[str, Candidate] = {}
         for i, spec in enumerate(self._specs):
-            run_id = _new_run_id(spec.name)
+            run_id = new_run_id(spec.name)
             # A hundred launches in one second do share four hex digits.
             while run_id in candidates or self._state.run(run_id).path.exists():
-                run_id = _new_run_id(spec.name)
+                run_id = new_run_id(spec.name)
             # Microseconds apart: specs of one launch keep their order in the queue.
             candidate = candidate_of(run_id, spec, now + i * 1e-6)
             candidates[run_id] = msgspec.structs.replace(candidate, name=spec.name)
@@ -194,12 +193,6 @@ def _check_texts(spec: RunSpec) -> None:
         raise WrongInput(
             f"not UTF-8 text: {error.object!r}", "programs get only arguments that are"
         ) from None
-
-
-def _new_run_id(name: str) -> str:
-    """An id that sorts by time and reads well: 20261120-231502-gaussian-validate-7f3a."""
-    readable = re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-.")[:40] or "run"
-    return f"{time.strftime('%Y%m%d-%H%M%S')}-{readable}-{os.urandom(2).hex()}"
 
 
 def _price_of(state: StateDirectory, spec: RunSpec) -> Price | None:

@@ -9,6 +9,8 @@ from runners.places.ssh.rsync import RsyncCopier
 from runners.places.ssh.ssh import Ssh
 from runners.places.ssh.stream import StreamCopier
 
+_OLDEST = (3, 2, 5)
+
 
 def make_copier(ssh: Ssh, tell: Callable[[str], None] = lambda _: None) -> Copier:
     """rsync where both sides have it; else a stream of our own."""
@@ -18,10 +20,12 @@ def make_copier(ssh: Ssh, tell: Callable[[str], None] = lambda _: None) -> Copie
 
 
 def _has_rsync() -> bool:
-    """Whether there is an rsync here that knows what we ask of it: macOS has one that does not."""
+    """Whether there is an rsync here that takes only the files that it asked for: an older one, and
+    that of macOS, believes whatever the other end sends.
+    """
     try:
         said = subprocess.run(["rsync", "--version"], capture_output=True, text=True, check=False)
     except OSError:
         return False
-    found = re.search(r"version v?(\d+)\.(\d+)", said.stdout)
-    return found is not None and (int(found[1]), int(found[2])) >= (3, 1)
+    found = re.search(r"version v?(\d+)\.(\d+)\.(\d+)", said.stdout)
+    return found is not None and tuple(map(int, found.groups())) >= _OLDEST

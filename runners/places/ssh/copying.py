@@ -1,7 +1,7 @@
 """Copying files to and from a machine, in whatever way it can."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,5 +27,9 @@ class Copier(ABC):
         """Bring the file or folder `local` to the path `remote` there; `dry` only counts."""
 
     @abstractmethod
-    def bring(self, remote: str, names: Sequence[str], local: Path, anew: bool = False) -> Copied:
-        """Bring files of the folder `remote`, by their names in it, into the folder `local`."""
+    def bring(
+        self, remote: str, sizes: Mapping[str, int], local: Path, anew: bool = False
+    ) -> Copied:
+        """Bring files of the folder `remote` into the folder `local`: those whose names in it are
+        the keys of `sizes`, each of so many bytes at most. FresnelError for anything else.
+        """

@@ -1,19 +1,31 @@
-"""Bringing a run's results here, each file proven by the hash that was made there."""
+"""Bringing a run's results here, each file proven by the hash that was made there.
+
+The machine is not trusted: what it names is written below the folder that was asked for, and over
+nothing that was not fetched from it before.
+"""
 
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
 
-from runners.host.files import write_json
+import msgspec
+from msgspec import Meta
+
+from runners.host.below import resolve_below
+from runners.host.files import replace
 from runners.model.errors import FresnelError
+from runners.model.run_ids import is_run_id
 from runners.places.ssh.connection import RefusedThere
 from runners.places.ssh.copying import Copied, Copier
-from runners.places.ssh.manifest import hash_of
+from runners.places.ssh.fetched_before import FetchedBefore
+from runners.places.ssh.frames import decoded
+from runners.places.ssh.manifest import FileEntry, Manifest, hash_of
 from runners.places.ssh.ssh import Ssh
 from runners.places.ssh.stream import StreamCopier
 
 MANIFEST = "fresnel-manifest.json"
+CURVES = "fresnel-metrics.csv"
 ELSEWHERE = "elsewhere"
 """The folder of what a run wrote outside of its own."""
 
@@ -37,26 +49,51 @@ class FetchedRun(NamedTuple):
     """Files that were not as they are there, and were copied again."""
 
 
-class Manifests(NamedTuple):
+class Manifests(msgspec.Struct, frozen=True):
     """What there is to bring of some runs, and the machine's ledger."""
 
-    runs: list[dict[str, Any]]
-    ledger: str
+    runs: Annotated[list[Manifest], Meta(max_length=10_000)] = []
+    ledger: str = ""
+    error: tuple[str, str, int] | None = None
 
 
 def ask_manifests(ssh: Ssh, runs: Sequence[str], checkpoints: str) -> Manifests:
-    """What there is to bring, hashed there. RefusedThere for a run that is not there."""
+    """What there is to bring, hashed there.
+
+    RefusedThere for a run that is not there, FresnelError for an answer that cannot be one.
+    """
     asked = {"runs": list(runs), "checkpoints": checkpoints}
-    answer = StreamCopier(ssh).ask("manifest", asked)
-    if "error" in answer:
-        raise RefusedThere(*answer["error"])
-    return Manifests(answer["runs"], answer["ledger"])
+    try:
+        answer = decoded(StreamCopier(ssh).ask("manifest", asked), Manifests)
+        if answer.error is not None:
+            raise RefusedThere(*answer.error)
+        _check_runs(runs, [manifest.run for manifest in answer.runs])
+    except ValueError as error:
+        raise FresnelError(
+            f"{ssh.host.name}: what it has cannot be understood: {error}", "nothing was written"
+        ) from None
+    return answer
+
+
+def _check_runs(asked: Sequence[str], answered: Sequence[str]) -> None:
+    """Raise ValueError for runs that nobody asked for, and for what is no run.
+
+    A name, a group or `last` may mean any run; an id means that one.
+    """
+    by_name = any(not is_run_id(word) for word in asked)
+    for run in answered:
+        if not is_run_id(run):
+            raise ValueError(f"{run!r} is no run")
+        if not by_name and run not in asked:
+            raise ValueError(f"{run} was not asked for")
+    if len(set(answered)) != len(answered):
+        raise ValueError("one run twice")
 
 
 def fetch_run(
     ssh: Ssh,
     copier: Copier,
-    manifest: dict[str, Any],
+    manifest: Manifest,
     to: Path,
     checkpoints: str = "best",
     tell: Callable[[str], None] = lambda _: None,
@@ -66,18 +103,25 @@ def fetch_run(
     What differs is looked at again there: what changed meanwhile is brought as it is now, what did
     not is copied anew. FresnelError names what cannot be brought whole.
     """
-    folder = to / str(manifest["run"])
+    to.mkdir(parents=True, exist_ok=True)
+    try:
+        folder = resolve_below(to, manifest.run)
+    except ValueError as error:
+        raise FresnelError(f"{ssh.host.name}: {error}", "nothing was written") from None
+    before = FetchedBefore(folder, ssh.host.name)
+    _claim(before, manifest)
     _check_room(manifest, folder)
     copied, mended = _copy(copier, manifest, folder, None, False), 0
     bad = _differing(manifest, folder)
     for _ in range(_ROUNDS):
         if not bad:
             break
-        before, manifest = manifest, ask_manifests(ssh, [manifest["run"]], checkpoints).runs[0]
-        same = _same(before, manifest) & bad
+        last, manifest = manifest, _asked_again(ssh, manifest, checkpoints)
+        _claim(before, manifest)
+        same = _same(last, manifest) & bad
         if same:
             mended += len(same)
-            tell(f"{manifest['run']}: {len(same)} differ from what lies there: copied anew")
+            tell(f"{manifest.run}: {len(same)} differ from what lies there: copied anew")
         more = _copy(copier, manifest, folder, same, True)
         rest = _copy(copier, manifest, folder, set(_keys(manifest)) - same, False)
         copied = Copied(
@@ -85,20 +129,20 @@ def fetch_run(
         )
         bad = _differing(manifest, folder)
     names = tuple(sorted(name for _, name in bad))
-    if names and not manifest["live"]:
+    if names and not manifest.live:
         raise FresnelError(
-            f"{manifest['run']}: not as it lies there after {_ROUNDS} copies: {', '.join(names)}",
+            f"{manifest.run}: not as it lies there after {_ROUNDS} copies: {', '.join(names)}",
             "look at the disk here and there; it is not marked as fetched",
         )
-    write_json(folder / MANIFEST, manifest)
+    replace(folder / MANIFEST, msgspec.json.encode(manifest))
     return FetchedRun(
-        str(manifest["run"]),
-        str(manifest["state"]),
-        bool(manifest["live"]),
+        manifest.run,
+        manifest.state,
+        manifest.live,
         folder,
         copied.files,
         copied.bytes,
-        tuple(manifest["checkpoints"]),
+        manifest.checkpoints,
         names,
         mended,
     )
@@ -107,70 +151,89 @@ def fetch_run(
 _Key = tuple[str, str]
 
 
-def _keys(manifest: dict[str, Any]) -> dict[_Key, dict[str, Any]]:
-    return {(entry["root"], entry["name"]): entry for entry in manifest["files"]}
+def _asked_again(ssh: Ssh, manifest: Manifest, checkpoints: str) -> Manifest:
+    """What there is of the same run now."""
+    runs = ask_manifests(ssh, [manifest.run], checkpoints).runs
+    if len(runs) != 1:
+        raise FresnelError(f"{manifest.run}: it is on {ssh.host.name} no more")
+    return runs[0]
 
 
-def _same(before: dict[str, Any], after: dict[str, Any]) -> set[_Key]:
+def _keys(manifest: Manifest) -> dict[_Key, FileEntry]:
+    return {(entry.root, entry.name): entry for entry in manifest.files}
+
+
+def _same(before: Manifest, after: Manifest) -> set[_Key]:
     """The files that did not change there."""
     old = _keys(before)
     return {key for key, entry in _keys(after).items() if old.get(key) == entry}
 
 
-def _place(folder: Path, key: _Key) -> Path:
+def _name(key: _Key) -> str:
+    """A file's name in the folder of its run here."""
     root, name = key
-    return folder / name if root != "/" else folder / ELSEWHERE / name
+    return name if root != "/" else f"{ELSEWHERE}/{name}"
+
+
+def _claim(before: FetchedBefore, manifest: Manifest) -> None:
+    """Check every name, and note it as fetched, before anything is written."""
+    if any(entry.root not in (manifest.directory, "/") for entry in manifest.files):
+        raise FresnelError(f"{manifest.run}: files of another folder than its own")
+    names = [_name(key) for key in _keys(manifest)]
+    if {MANIFEST, CURVES} & set(names):
+        raise FresnelError(f"{manifest.run}: a file has a name that is kept for ours")
+    before.claim([*names, MANIFEST, CURVES])
 
 
 def _copy(
-    copier: Copier, manifest: dict[str, Any], folder: Path, keys: set[_Key] | None, anew: bool
+    copier: Copier, manifest: Manifest, folder: Path, keys: set[_Key] | None, anew: bool
 ) -> Copied:
     """Copy the files with these keys, all when None."""
     copied = Copied()
-    for root in dict.fromkeys(file["root"] for file in manifest["files"]):
-        names = [
-            name
-            for at, name in _keys(manifest)
+    for root in dict.fromkeys(entry.root for entry in manifest.files):
+        sizes = {
+            name: _most(entry, manifest.live)
+            for (at, name), entry in _keys(manifest).items()
             if at == root and (keys is None or (at, name) in keys)
-        ]
-        if any(".." in Path(name).parts or Path(name).is_absolute() for name in names):
-            raise FresnelError(f"{manifest['run']}: a file's name leads out of its folder")
+        }
         target = folder / ELSEWHERE if root == "/" else folder
-        part = copier.bring(root, names, target, anew)
-        copied = Copied(copied.files + part.files, copied.bytes + part.bytes)
+        some = copier.bring(root, sizes, target, anew)
+        copied = Copied(copied.files + some.files, copied.bytes + some.bytes)
     return copied
 
 
-def _differing(manifest: dict[str, Any], folder: Path) -> set[_Key]:
+def _most(entry: FileEntry, is_live: bool) -> int:
+    """How long a file may be when it comes, in bytes: what a live run writes has grown since."""
+    return 2 * entry.size + _SPARE if is_live else entry.size
+
+
+def _differing(manifest: Manifest, folder: Path) -> set[_Key]:
     """The files here that are not what the manifest says; a log may have grown since."""
     bad = set()
     for key, entry in _keys(manifest).items():
-        path = _place(folder, key)
+        path = folder / _name(key)
         try:
             size = path.stat().st_size
-            grew = manifest["live"] and path.suffix in _GROWING and size > entry["size"]
-            if (size != entry["size"] and not grew) or hash_of(path, entry["size"]) != entry[
-                "sha256"
-            ]:
+            grew = manifest.live and path.suffix in _GROWING and size > entry.size
+            if (size != entry.size and not grew) or hash_of(path, entry.size) != entry.sha256:
                 bad.add(key)
         except OSError:
             bad.add(key)
     return bad
 
 
-def _check_room(manifest: dict[str, Any], folder: Path) -> None:
+def _check_room(manifest: Manifest, folder: Path) -> None:
     """FresnelError when it does not fit on the disk here."""
-    folder.mkdir(parents=True, exist_ok=True)
-    missing = 0
-    for key, entry in _keys(manifest).items():
-        path = _place(folder, key)
-        missing += (
-            entry["size"] if not path.exists() else max(0, entry["size"] - path.stat().st_size)
-        )
+    missing = sum(_missing(folder / _name(key), entry) for key, entry in _keys(manifest).items())
     free = shutil.disk_usage(folder).free
     if missing + _SPARE > free:
         raise FresnelError(
-            f"{manifest['run']}: {missing / 1e6:,.0f} MB to bring, {free / 1e6:,.0f} MB free in "
+            f"{manifest.run}: {missing / 1e6:,.0f} MB to bring, {free / 1e6:,.0f} MB free in "
             f"{folder}",
             "--to names another folder; --checkpoints none leaves the checkpoints",
         )
+
+
+def _missing(path: Path, entry: FileEntry) -> int:
+    """The bytes of a file that are not here yet."""
+    return entry.size if not path.exists() else max(0, entry.size - path.stat().st_size)

@@ -4,7 +4,9 @@ import hashlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from runners.host.files import open_binary
 from runners.host.identity import host_name
@@ -18,13 +20,35 @@ LEFT_OUT = frozenset({"supervisor.lock", "run.lock", "stop.reserve", "tty.sock",
 """Signs of life and notes of that machine: nothing of a run's results."""
 
 _BLOCK = 1 << 20
+_Name = Annotated[str, Meta(max_length=4096)]
 
 
-def make_manifest(state: StateDirectory, run: Run, checkpoints: str = "best") -> dict[str, Any]:
+class FileEntry(Struct, frozen=True):
+    """One file: its name in the folder `root`, its size in bytes and their SHA-256."""
+
+    root: _Name
+    name: _Name
+    size: Annotated[int, Meta(ge=0, le=1 << 50)]
+    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+
+
+class Manifest(Struct, frozen=True):
+    """What there is to bring of one run; `checkpoints` are the names of those among the files."""
+
+    run: Annotated[str, Meta(max_length=128)]
+    host: _Name
+    directory: _Name
+    state: Annotated[str, Meta(max_length=64)]
+    live: bool
+    checkpoints: Annotated[tuple[_Name, ...], Meta(max_length=100_000)]
+    files: Annotated[tuple[FileEntry, ...], Meta(max_length=1_000_000)]
+
+
+def make_manifest(state: StateDirectory, run: Run, checkpoints: str = "best") -> Manifest:
     """The files of a run: logs, curves, pictures, models; of its checkpoints the best and the
     newest that is whole (`best`), `all`, or `none`.
 
-    Each is `{root, name, size, sha256}`: `root` is the run's folder, or `/`.
+    The root of each is the run's folder, or `/`.
     """
     folder = state.run(run.id).path
     found = checkpoint_files(run)
@@ -41,18 +65,18 @@ def make_manifest(state: StateDirectory, run: Run, checkpoints: str = "best") ->
                 files["/", str(path).lstrip("/")] = path
     entries = []
     for (root, name), path in sorted(files.items()):
-        entry = _entry(path)
+        entry = _entry(root, name, path)
         if entry is not None:
-            entries.append({"root": root, "name": name, **entry})
-    return {
-        "run": run.id,
-        "host": host_name(),
-        "directory": str(folder),
-        "state": str(run.state),
-        "live": run.is_live,
-        "checkpoints": [os.path.basename(path) for path in chosen],
-        "files": entries,
-    }
+            entries.append(entry)
+    return Manifest(
+        run=run.id,
+        host=host_name(),
+        directory=str(folder),
+        state=str(run.state),
+        live=run.is_live,
+        checkpoints=tuple(os.path.basename(path) for path in chosen),
+        files=tuple(entries),
+    )
 
 
 def hash_of(path: Path, size: int) -> str:
@@ -65,10 +89,10 @@ def hash_of(path: Path, size: int) -> str:
     return digest.hexdigest()
 
 
-def _entry(path: Path) -> dict[str, Any] | None:
+def _entry(root: str, name: str, path: Path) -> FileEntry | None:
     try:
         size = path.stat().st_size
-        return {"size": size, "sha256": hash_of(path, size)}
+        return FileEntry(root, name, size, hash_of(path, size))
     except OSError:
         return None  # it went away: a checkpoint that is not kept, a file that was renamed
 

@@ -28,7 +28,7 @@ class MirroredLog:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path = path
         self._all_of_it = f"fresnel-tui logs {run} --host {host}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW
         self._file = os.open(path, flags, 0o600)
         self._lock = threading.Lock()
         self._begun = False

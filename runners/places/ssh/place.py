@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
+from runners.model.run_ids import is_run_id
 from runners.places.actions import (
     ApplyRemedy,
     DeleteRuns,
@@ -105,7 +106,12 @@ class SshPlace:
     # ---- output
 
     def log_path(self, run: str) -> Path:
-        """The file that a run's output is written to while it is followed; its folder is there."""
+        """The file that a run's output is written to while it is followed; its folder is there.
+
+        Raises ValueError for what is no run.
+        """
+        if not is_run_id(run):
+            raise ValueError(f"{run[:80]!r} is no run")
         path = self._mirror / run / "output.log"
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         return path

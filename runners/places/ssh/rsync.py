@@ -10,7 +10,7 @@ import shlex
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from runners.model.errors import FresnelError
@@ -53,19 +53,29 @@ class RsyncCopier(Copier):
         with tempfile.TemporaryDirectory(prefix="fresnel-none-") as nothing:
             return self._run([*flags, "-n", source, f"{nothing}/"])
 
-    def bring(self, remote: str, names: Sequence[str], local: Path, anew: bool = False) -> Copied:
-        """Bring files of the folder `remote`, by their names in it, into the folder `local`.
+    def bring(
+        self, remote: str, sizes: Mapping[str, int], local: Path, anew: bool = False
+    ) -> Copied:
+        """Bring files of the folder `remote` into the folder `local`, of these sizes at most.
 
         `anew` compares every byte, where size and time say that nothing changed.
         """
-        if not names:
+        if not sizes:
             return Copied()
         local.mkdir(parents=True, exist_ok=True)
+        # A link that the machine sends would lead what comes after it out of the folder.
+        flags = ["--from0", "--no-links", "--no-inc-recursive", f"--max-size={max(sizes.values())}"]
         with tempfile.NamedTemporaryFile("w", prefix="fresnel-names-") as listed:
-            listed.write("\0".join(names))
+            listed.write("\0".join(sizes))
             listed.flush()
-            flags = ["--from0", f"--files-from={listed.name}", *(["--checksum"] if anew else [])]
-            return self._run([*flags, self._there(f"{remote}/"), f"{local}/"])
+            flags += [f"--files-from={listed.name}", *(["--checksum"] if anew else [])]
+            copied = self._run([*flags, self._there(f"{remote}/"), f"{local}/"])
+        for name, most in sizes.items():
+            path = local / name
+            if path.is_file() and path.stat().st_size > most:
+                path.unlink()
+                raise FresnelError(f"{self._ssh.host.name}: {name} is longer than was said")
+        return copied
 
     def _there(self, path: str) -> str:
         return f"{self._ssh.host.address}:{path}"

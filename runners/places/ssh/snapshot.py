@@ -13,6 +13,7 @@ import msgspec
 from runners.model.errors import FresnelError
 from runners.model.fingerprint import fingerprint
 from runners.model.run import Run
+from runners.model.run_ids import is_run_id
 from runners.places.run_row import MOST_METRICS, MetricValues, RunRow, pack_metrics
 from runners.places.snapshot import PlaceSnapshot
 from runners.places.ssh.curves import CurvePart
@@ -82,6 +83,8 @@ def _row(tree: Any) -> RunRow:
     values = list(tree)
     values[_PACKED] = b""
     row = decoded(values, RunRow)
+    if not is_run_id(row.id):
+        raise ValueError(f"a run called {row.id[:80]!r}")
     row.packed = pack_metrics(metrics, row.headline)
     if row.last is None and row.best is None and row.headline in metrics:
         row.last, row.best, _ = metrics[row.headline]

@@ -7,19 +7,24 @@ import io
 import json
 import os
 import tarfile
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from subprocess import PIPE, Popen
 from typing import IO, Any
 
+from runners.host.below import resolve_below
 from runners.host.files import open_binary
 from runners.model.errors import FresnelError
+from runners.places.ssh.agent_tool import AgentTool
 from runners.places.ssh.copying import Copied, Copier
-from runners.places.ssh.protocol import MARKER, MOST_NOISE
-from runners.places.ssh.ssh import Ssh, quoted
+from runners.places.ssh.frames import decoded
+from runners.places.ssh.ssh import Ssh
+
+MOST_ANSWER = 256 << 20
+"""Bytes of one answer: what there is of ten thousand runs."""
 
 _BLOCK = 1 << 16
+_TIME_NS = "FRESNEL.mtime_ns"
+"""A file's modification time in an archive, by which it is known to be the same still."""
 
 
 class StreamCopier(Copier):
@@ -37,101 +42,72 @@ class StreamCopier(Copier):
         )
         renamed = {} if local.is_dir() else {local.name: Path(remote).name}
         files = list_files(root, excludes) if local.is_dir() else {local.name: _look(local)}
-        there = self.ask("have", {"folder": folder})
+        there = self._have({"folder": folder})
         wanted = [
-            name
-            for name, (size, time) in files.items()
-            if there.get(renamed.get(name, name)) != [size, time // 10**9]
+            name for name, look in files.items() if there.get(renamed.get(name, name)) != look
         ]
         total = sum(size for size, _ in files.values())
         sent = sum(files[name][0] for name in wanted)
         if wanted and not dry:
-            with self._tool("receive") as (process, _):
-                assert process.stdin is not None
-                process.stdin.write(json.dumps({"folder": folder}).encode() + b"\n")
-                with tarfile.open(fileobj=process.stdin, mode="w|") as archive:
+            with AgentTool(self._ssh, "receive") as tool:
+                tool.say({"folder": folder})
+                with tarfile.open(
+                    fileobj=tool.input, mode="w|", format=tarfile.PAX_FORMAT
+                ) as archive:
                     for name in wanted:
-                        archive.add(root / name, renamed.get(name, name), recursive=False)
-                process.stdin.close()
-                self._finish(process)
+                        member = _member(root / name, renamed.get(name, name))
+                        with open_binary(root / name) as file:
+                            archive.addfile(member, _Padded(file, member.size))
+                tool.close_input()
+                tool.finish()
         return Copied(len(wanted), sent, total)
 
-    def bring(self, remote: str, names: Sequence[str], local: Path, anew: bool = False) -> Copied:
-        """Bring files of the folder `remote`, by their names in it, into the folder `local`."""
+    def bring(
+        self, remote: str, sizes: Mapping[str, int], local: Path, anew: bool = False
+    ) -> Copied:
+        """Bring files of the folder `remote` into the folder `local`, of these sizes at most."""
         local.mkdir(parents=True, exist_ok=True)
         here = {} if anew else list_files(local)
-        there = self.ask("have", {"folder": remote, "names": list(names)})
-        wanted = [
-            name
-            for name in names
-            if name in there
-            and there[name] != [here.get(name, (-1, 0))[0], here.get(name, (0, 0))[1] // 10**9]
-        ]
+        found = self._have({"folder": remote, "names": list(sizes)})
+        there = {name: found[name] for name in sizes if name in found}
+        wanted = [name for name, look in there.items() if here.get(name) != look]
         count = 0
         if wanted:
-            with self._tool("send") as (process, stream):
-                assert process.stdin is not None
-                asked = {"folder": remote, "names": wanted}
-                process.stdin.write(json.dumps(asked).encode() + b"\n")
-                process.stdin.close()
-                count = unpack(stream, local)
-                self._finish(process)
+            with AgentTool(self._ssh, "send") as tool:
+                tool.say({"folder": remote, "names": wanted})
+                tool.close_input()
+                try:
+                    count = unpack(tool.output, local, {name: sizes[name] for name in wanted})
+                except (tarfile.TarError, ValueError, OverflowError) as error:
+                    raise FresnelError(
+                        f"{self._ssh.host.name}: what it sent cannot be understood: {error}"
+                    ) from None
+                tool.finish()
         return Copied(len(wanted), count, sum(size for size, _ in there.values()))
 
     def ask(self, tool: str, asked: dict[str, Any]) -> dict[str, Any]:
-        """Have the tool answer one question."""
-        with self._tool(tool) as (process, stream):
-            assert process.stdin is not None
-            process.stdin.write(json.dumps(asked).encode() + b"\n")
-            process.stdin.close()
-            answer = stream.read()
-            self._finish(process)
-        found = json.loads(answer)
-        return found if isinstance(found, dict) else {}
+        """Have the tool answer one question. FresnelError for an answer that is none."""
+        with AgentTool(self._ssh, tool) as running:
+            running.say(asked)
+            running.close_input()
+            answer = running.output.read(MOST_ANSWER + 1)
+            if len(answer) > MOST_ANSWER:
+                raise FresnelError(f"{self._ssh.host.name}: an answer without an end")
+            running.finish()
+        try:
+            found = json.loads(answer)
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise FresnelError(f"{self._ssh.host.name}: an answer that cannot be understood")
+        return found
 
-    def _tool(self, name: str) -> "_Tool":
-        return _Tool(self._ssh, name)
-
-    def _finish(self, process: "Popen[bytes]") -> None:
-        if process.wait():
-            raise FresnelError(f"{self._ssh.host.name}: the copy broke off", "ask again")
-
-
-class _Tool:
-    """One of the agent's tools, at the place behind its start marker."""
-
-    def __init__(self, ssh: Ssh, name: str) -> None:
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 (closed on exit)
-        line = f"exec {quoted(ssh.host.command)} host-agent {name}"
-        self._ssh = ssh
-        self._process = Popen(
-            [*ssh.command("keep"), "--", ssh.host.address, line],
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=self._said,
-        )
-
-    def __enter__(self) -> "tuple[Popen[bytes], IO[bytes]]":
-        stream = self._process.stdout
-        assert stream is not None
-        seen = b""
-        while not seen.endswith(MARKER):
-            byte = stream.read(1)
-            seen += byte
-            if not byte or len(seen) > MOST_NOISE:
-                self._said.seek(0)
-                raise self._ssh.trouble(self._said.read().decode("utf-8", "replace"))
-        return self._process, stream
-
-    def __exit__(self, *_: object) -> None:
-        for stream in (self._process.stdin, self._process.stdout):
-            try:
-                if stream is not None:
-                    stream.close()
-            except OSError:
-                pass
-        self._process.wait()
-        self._said.close()
+    def _have(self, asked: dict[str, Any]) -> dict[str, tuple[int, int]]:
+        """Size and modification time (ns) of files there."""
+        try:
+            return decoded(self.ask("have", asked), dict[str, tuple[int, int]])
+        except ValueError as error:
+            raise FresnelError(f"{self._ssh.host.name}: {error}") from None
 
 
 def list_files(root: Path, excludes: Sequence[str] = ()) -> dict[str, tuple[int, int]]:
@@ -167,10 +143,19 @@ def pack(folder: Path, names: Sequence[str], stream: IO[bytes]) -> None:
         for name in names:
             try:
                 with open_binary(folder / name) as file:
-                    member = archive.gettarinfo(str(folder / name), name, file)
+                    member = _member(folder / name, name)
                     archive.addfile(member, _Padded(file, member.size))
             except FileNotFoundError:
                 continue
+
+
+def _member(path: Path, name: str) -> tarfile.TarInfo:
+    """A file's entry in an archive, its time to the nanosecond: a double holds no such."""
+    found = path.stat()
+    member = tarfile.TarInfo(name)
+    member.size, member.mode, member.mtime = found.st_size, found.st_mode & 0o777, 0
+    member.pax_headers = {_TIME_NS: str(found.st_mtime_ns)}
+    return member
 
 
 class _Padded(io.RawIOBase):
@@ -188,26 +173,33 @@ class _Padded(io.RawIOBase):
         return data
 
 
-def unpack(stream: IO[bytes], folder: Path) -> int:
+def unpack(stream: IO[bytes], folder: Path, sizes: Mapping[str, int] | None = None) -> int:
     """Take files out of a tar stream into a folder, each under its name once it is whole; the
-    bytes. FresnelError for a name that leads out of it.
+    bytes. With `sizes`, only files of these names come, of so many bytes at most each.
+
+    Raises ValueError for a file that leads out of the folder, was not asked for or is too long.
     """
     count = 0
     with tarfile.open(fileobj=stream, mode="r|") as archive:
         for member in archive:
-            parts = Path(member.name).parts
-            if not member.isfile() or Path(member.name).is_absolute() or ".." in parts:
-                raise FresnelError(f"{member.name!r} is no file below a folder")
-            target = folder / member.name
+            if not member.isfile():
+                raise ValueError(f"{member.name!r} is no file")
+            if sizes is not None and member.name not in sizes:
+                raise ValueError(f"{member.name!r} was not asked for")
+            if sizes is not None and member.size > sizes[member.name]:
+                raise ValueError(f"{member.name!r} is longer than was said: {member.size:,} bytes")
+            target = resolve_below(folder, member.name)
             target.parent.mkdir(parents=True, exist_ok=True)
-            part = target.with_name(f".{target.name}.part")
+            part = target.with_name(f".{target.name[:200]}.part")
+            part.unlink(missing_ok=True)
             source = archive.extractfile(member)
             assert source is not None
-            with part.open("wb") as file:
+            with part.open("xb") as file:
                 while data := source.read(_BLOCK):
                     file.write(data)
                     count += len(data)
-            os.utime(part, (member.mtime, member.mtime))
+            modified = int(member.pax_headers.get(_TIME_NS, 0))
+            os.utime(part, ns=(modified, modified))
             part.chmod(member.mode & 0o777 | 0o600)
             part.replace(target)
     return count

@@ -1,0 +1,149 @@
+"""One of the agent's tools at work: a question, and a stream there or back, none without an end."""
+
+import io
+import json
+import os
+import select
+import tempfile
+import time
+from collections.abc import Callable
+from subprocess import PIPE, Popen, TimeoutExpired
+from typing import Any
+
+from runners.model.errors import FresnelError
+from runners.places.ssh.connection import BEGINS_WITHIN_S, SILENT_S
+from runners.places.ssh.protocol import MARKER, MOST_NOISE
+from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble, quoted
+
+_ENDS_WITHIN_S = 120.0
+"""What it got is on its disk by then."""
+
+
+class AgentTool:
+    """A running `ssh HOST fresnel-tui host-agent TOOL`, at the place behind its start marker.
+
+    RemoteTrouble whenever the machine says nothing, or takes nothing, for SILENT_S.
+    """
+
+    def __init__(self, ssh: Ssh, name: str) -> None:
+        self._name = name
+        self._ssh = ssh
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 (closed on exit)
+        line = f"exec {quoted(ssh.host.command)} host-agent {name}"
+        self._process = Popen(
+            [*ssh.command("keep"), "--", ssh.host.address, line],
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=self._said,
+            bufsize=0,
+        )
+        assert self._process.stdin is not None and self._process.stdout is not None
+        os.set_blocking(self._process.stdin.fileno(), False)
+        self._raw_input = _PatientWriter(self._process.stdin.fileno(), self._silent)
+        self._raw_output = _PatientReader(self._process.stdout.fileno(), self._silent)
+        self.input = io.BufferedWriter(self._raw_input, 1 << 16)
+        self.output = io.BufferedReader(self._raw_output, 1 << 16)
+
+    def __enter__(self) -> "AgentTool":
+        try:
+            self._begin()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def say(self, asked: dict[str, Any]) -> None:
+        """Send the question."""
+        self.input.write(json.dumps(asked).encode() + b"\n")
+
+    def close_input(self) -> None:
+        """Nothing more is sent."""
+        self.input.flush()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+    def finish(self) -> None:
+        """Wait until it has ended. FresnelError when it failed."""
+        try:
+            code = self._process.wait(_ENDS_WITHIN_S)
+        except TimeoutExpired:
+            raise self._silent() from None
+        if code:
+            raise FresnelError(f"{self._ssh.host.name}: the copy broke off", "ask again")
+
+    def _begin(self) -> None:
+        until = time.monotonic() + BEGINS_WITHIN_S
+        seen = b""
+        while not seen.endswith(MARKER):
+            byte = self.output.read(1)
+            seen += byte
+            if not byte or len(seen) > MOST_NOISE:
+                self._said.seek(0)
+                raise self._ssh.trouble(self._said.read().decode("utf-8", "replace"))
+            if time.monotonic() > until:
+                raise self._silent()
+
+    def _end(self) -> None:
+        # What is still buffered must not go to another file that gets the number.
+        self._raw_input.close()
+        self._raw_output.close()
+        for stream in (self._process.stdin, self._process.stdout):
+            try:
+                if stream is not None:
+                    stream.close()
+            except OSError:
+                pass
+        try:
+            self._process.wait(1.0)
+        except TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._said.close()
+
+    def _silent(self) -> RemoteTrouble:
+        return RemoteTrouble(
+            Trouble.NOT_REACHED,
+            f"{self._ssh.host.name} says nothing any more ({self._name})",
+            "ask again; what came so far is kept",
+        )
+
+
+class _PatientReader(io.RawIOBase):
+    """The reading end of a pipe; `silent()` is raised when nothing comes for SILENT_S."""
+
+    def __init__(self, descriptor: int, silent: Callable[[], RemoteTrouble]) -> None:
+        self._descriptor = descriptor
+        self._silent = silent
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """The next bytes; 0 at the end."""
+        if not select.select([self._descriptor], [], [], SILENT_S)[0]:
+            raise self._silent()
+        data = os.read(self._descriptor, len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+class _PatientWriter(io.RawIOBase):
+    """The writing end of a pipe; `silent()` is raised when it takes nothing for SILENT_S."""
+
+    def __init__(self, descriptor: int, silent: Callable[[], RemoteTrouble]) -> None:
+        self._descriptor = descriptor
+        self._silent = silent
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """As many of the bytes as it takes."""
+        if not select.select([], [self._descriptor], [], SILENT_S)[1]:
+            raise self._silent()
+        return os.write(self._descriptor, data)
