@@ -127,10 +127,7 @@ def _apply_overrides(
 
 
 def _apply_override(
-    values: dict[str, Any],
-    override: str,
-    defaults: dict[str, ParameterValue],
-    source: Diagnostics,
+    values: dict[str, Any], override: str, defaults: dict[str, ParameterValue], source: Diagnostics
 ) -> None:
     key, equals, text = override.partition("=")
     key = key.strip()

@@ -10,13 +10,7 @@ from runners.model.spec import RunSpec
 from runners.model.spelling import key
 from runners.presets.reading.typed import KeyType, is_struct, key_type, keys_of, short_key
 
-_JSON_NAMES = {
-    str: "string",
-    int: "integer",
-    float: "number",
-    bool: "boolean",
-    NoneType: "null",
-}
+_JSON_NAMES = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
 
 
 class Member(msgspec.Struct, frozen=True):

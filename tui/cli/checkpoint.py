@@ -11,10 +11,7 @@ from runners.model.errors import ExitCode, NotFound, WrongInput
 from runners.presets.catalogue import resolve_preset
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
-from runners.verify.checkpoint_tool import (
-    CheckpointToolError,
-    ask_checkpoint_tool,
-)
+from runners.verify.checkpoint_tool import CheckpointToolError, ask_checkpoint_tool
 from tui.cli.output import echo, print_json, print_pairs, print_table
 from tui.views.format import size
 
@@ -81,8 +78,7 @@ def _ask(interpreter: str, request: dict[str, Any]) -> list[dict[str, Any]]:
         if error.answered:
             raise WrongInput(error.words, "nothing was written") from None
         raise WrongInput(
-            f"{interpreter} could not open the files: {error.words}",
-            "is it a Python with PyTorch?",
+            f"{interpreter} could not open the files: {error.words}", "is it a Python with PyTorch?"
         ) from None
 
 

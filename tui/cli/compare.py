@@ -49,8 +49,7 @@ def gather(
         runs = [pinned, *(run for run in runs if run.id != pinned.id)]
     if len(runs) < least:
         raise WrongInput(
-            f"{runs[0].id} alone: compare it with which run?",
-            "name two runs or more, or a group",
+            f"{runs[0].id} alone: compare it with which run?", "name two runs or more, or a group"
         )
     costs, now = costs_of(state, runs), moment_now()
     return [facts_of(state, run, costs.of(run), run.seconds(now)) for run in runs]

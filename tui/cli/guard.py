@@ -6,12 +6,7 @@ import time
 from runners.cost.sessions import is_damaged, read_session
 from runners.guard.daemon import watch
 from runners.guard.request import GuardRequest, length_of, rule_from
-from runners.guard.rule import (
-    lift,
-    postpone,
-    read_guard,
-    set_rule,
-)
+from runners.guard.rule import lift, postpone, read_guard, set_rule
 from runners.guard.spawn import ensure_guard, guard_lock
 from runners.host.clock import moment_now
 from runners.host.locks import is_held

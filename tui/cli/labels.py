@@ -61,9 +61,7 @@ def run_star(arguments: argparse.Namespace) -> int:
 
 
 def _change_all(
-    arguments: argparse.Namespace,
-    change: Callable[[StateDirectory, Run], Labels],
-    changes: object,
+    arguments: argparse.Namespace, change: Callable[[StateDirectory, Run], Labels], changes: object
 ) -> int:
     state = StateDirectory()
     names = arguments.runs if "runs" in arguments else [arguments.run]

@@ -96,10 +96,7 @@ def _json(
     value["session"] = None if costs.session is None else meter_json(meter, costs.session)
     value["runs"] = [
         to_json(view)
-        | {
-            "last_lines": last_lines(state.run(view.run.id).output, lines),
-            "disks": disks_of(view),
-        }
+        | {"last_lines": last_lines(state.run(view.run.id).output, lines), "disks": disks_of(view)}
         for view in views
     ]
     return value

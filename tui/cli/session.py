@@ -118,9 +118,7 @@ def _change_price(state: StateDirectory, arguments: argparse.Namespace) -> Sessi
     return change_price(state, price, per, _told_gpus(arguments), caveat)
 
 
-def _told_price(
-    arguments: argparse.Namespace,
-) -> tuple[str | None, Literal["gpu", "machine"]]:
+def _told_price(arguments: argparse.Namespace) -> tuple[str | None, Literal["gpu", "machine"]]:
     """The price that was named, and whether a bare amount is for a GPU or for the machine."""
     if arguments.price is not None and arguments.rate is not None:
         raise WrongInput(

@@ -50,9 +50,7 @@ class Git:
         """
         # A repository can name any program as a filter, and `git diff` would run it.
         listed, _ = self.ask(
-            ["config", "--show-scope", "-z", "--get-regexp", r"^filter\."],
-            1 << 16,
-            fails=True,
+            ["config", "--show-scope", "-z", "--get-regexp", r"^filter\."], 1 << 16, fails=True
         )
         words = listed.decode("utf-8", "surrogateescape").split("\0")
         keys = [

@@ -133,10 +133,7 @@ def spell_command(spec: RunSpec) -> tuple[list[str], dict[str, str]]:
 
 
 def _environment(
-    spec: RunSpec,
-    own: Mapping[str, str],
-    allocation: Allocation,
-    reading: GpuReading | None,
+    spec: RunSpec, own: Mapping[str, str], allocation: Allocation, reading: GpuReading | None
 ) -> _Variables:
     added = {
         **_DEFAULT_ENVIRONMENT,

@@ -13,11 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from runners.host.helpers import ROOT
-from runners.lifecycle.launch.interpreter import (
-    interpreter_of,
-    package_folders,
-    package_version,
-)
+from runners.lifecycle.launch.interpreter import interpreter_of, package_folders, package_version
 from runners.model.launchers import traits_of
 from runners.model.spec import RunSpec
 

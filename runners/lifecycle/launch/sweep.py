@@ -62,11 +62,7 @@ def sweep_of(
     judging_metric(wish.rule)
     variants = expand(overrides, several, wish.samples, wish.seed)
     if len(variants) == 1 and not variants[0].varied:
-        asked = {
-            "parallel": wish.parallel,
-            "stop-hopeless": wish.rule,
-            "sampler": wish.sampler,
-        }
+        asked = {"parallel": wish.parallel, "stop-hopeless": wish.rule, "sampler": wish.sampler}
         for flag, value in asked.items():
             if value is not None:
                 raise WrongInput(f"--{flag} goes with a sweep", "--set lr=1e-4,3e-4 makes one")

@@ -39,11 +39,7 @@ _PER_NODE = re.compile(r"--nproc[-_]per[-_]node(?:=(\d+))?$")
 
 
 def watched_environment(
-    spec: RunSpec,
-    argv: Sequence[str],
-    run: Path,
-    processes: int,
-    environment: Mapping[str, str],
+    spec: RunSpec, argv: Sequence[str], run: Path, processes: int, environment: Mapping[str, str]
 ) -> dict[str, str]:
     """Variables for a run of `argv` in the folder `run`, without those in `environment`.
 

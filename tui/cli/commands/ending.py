@@ -1,16 +1,14 @@
 """`stop`, `kill`, `wait`, `cancel`, `priority` and `drain`."""
 
-from tui.cli.commands.parts import RUN, RUNS, examples
+from tui.cli.commands.parts import RUN, RUNS, argument, examples, flag
 from tui.cli.parsing import CommandParser
 
 
 def stop(parser: CommandParser) -> None:
     """`stop`: ask, step by step."""
     _which(parser)
-    parser.add_argument(
-        "--force", action="store_true", help="SIGKILL at once: no checkpoint is written"
-    )
-    parser.add_argument("--wait", action="store_true", help="return when they have ended")
+    flag(parser, "--force", "SIGKILL at once: no checkpoint is written")
+    flag(parser, "--wait", "return when they have ended")
     parser.set_defaults(action="stop:run_stop")
     examples(parser, "stop last", "stop my-sweep --wait", "stop --all")
 
@@ -18,37 +16,35 @@ def stop(parser: CommandParser) -> None:
 def kill(parser: CommandParser) -> None:
     """`kill`: SIGKILL at once, the same as `stop --force`."""
     _which(parser)
-    parser.add_argument("--wait", action="store_true", help="return when they have ended")
+    flag(parser, "--wait", "return when they have ended")
     parser.set_defaults(action="stop:run_stop", force=True)
     examples(parser, "kill last", "kill --all --wait")
 
 
 def _which(parser: CommandParser) -> None:
-    parser.add_argument("runs", nargs="*", metavar="RUN", help=RUNS)
-    parser.add_argument("--all", action="store_true", help="every live run of this host")
+    argument(parser, "runs", "RUN", RUNS, nargs="*")
+    flag(parser, "--all", "every live run of this host")
 
 
 def wait(parser: CommandParser) -> None:
     """`wait`: until a run has ended."""
-    parser.add_argument("run", metavar="RUN", help=RUN)
+    argument(parser, "run", "RUN", RUN)
     parser.set_defaults(action="stop:run_wait")
     examples(parser, "wait last && echo it went well")
 
 
 def cancel(parser: CommandParser) -> None:
     """`cancel`: out of the queue."""
-    parser.add_argument("runs", nargs="*", metavar="RUN", help=f"queued: {RUNS}")
-    parser.add_argument("--all", action="store_true", help="every queued run")
+    argument(parser, "runs", "RUN", f"queued: {RUNS}", nargs="*")
+    flag(parser, "--all", "every queued run")
     parser.set_defaults(action="queue:run_cancel")
     examples(parser, "cancel last", "cancel --all")
 
 
 def priority(parser: CommandParser) -> None:
     """`priority`: of a queued run."""
-    parser.add_argument("run", metavar="RUN", help=f"queued: {RUN}")
-    parser.add_argument(
-        "number", nargs="?", type=int, metavar="N", help="higher goes first (default 0)"
-    )
+    argument(parser, "run", "RUN", f"queued: {RUN}")
+    argument(parser, "number", "N", "higher goes first (default 0)", nargs="?", type=int)
     parser.set_defaults(action="queue:run_priority")
     examples(parser, "priority last 5", "priority last")
 

@@ -1,6 +1,6 @@
 """`guard`."""
 
-from tui.cli.commands.parts import Actions, examples
+from tui.cli.commands.parts import Actions, argument, examples, flag
 from tui.cli.parsing import CommandParser
 
 
@@ -11,9 +11,7 @@ def guard(parser: CommandParser) -> None:
     actions.add("status", "show it (the same as `guard` alone)", ["guard --json"])
     _add_set(actions)
     postpone = actions.add("postpone", "hold back for a while", ["guard postpone 1h"])
-    postpone.add_argument(
-        "length", nargs="?", metavar="TIME", help="for how long, e.g. 1h; 0 ends a postponement"
-    )
+    argument(postpone, "length", "TIME", "for how long, e.g. 1h; 0 ends a postponement", nargs="?")
     actions.add("off", "lift it", ["guard off"])
     actions.add_hidden("run")
     examples(
@@ -31,31 +29,18 @@ def _add_set(actions: Actions) -> None:
         "say what it watches and does",
         ["guard set --budget-stop 95% --idle 30m", "guard set --max-age 8h --countdown 5m"],
     )
-    parser.add_argument(
-        "--budget-stop", metavar="USD|PERCENT", help="session total, or part of its budget: 95%%"
-    )
-    parser.add_argument(
-        "--max-age", metavar="TIME", help="age of the session, or of the boot without one"
-    )
-    parser.add_argument("--no-run", metavar="TIME", help="no run for so long")
-    parser.add_argument(
+    argument(parser, "--budget-stop", "USD|PERCENT", "session total, or part of its budget: 95%%")
+    argument(parser, "--max-age", "TIME", "age of the session, or of the boot without one")
+    argument(parser, "--no-run", "TIME", "no run for so long")
+    argument(
+        parser,
         "--idle",
-        metavar="TIME",
-        help="GPUs below 5%% for so long (at least 1m) while runs say they train",
+        "TIME",
+        "GPUs below 5%% for so long (at least 1m) while runs say they train",
     )
-    parser.add_argument(
-        "--warm-up", metavar="TIME", default="30m", help="how long a first epoch may idle (30m)"
-    )
-    parser.add_argument(
-        "--countdown", metavar="TIME", default="10m", help="between the warning and the stop (10m)"
-    )
-    parser.add_argument(
-        "--warn-command", metavar="CMD", help="run at the warning; FRESNEL_GUARD_TEXT says why"
-    )
-    parser.add_argument("--webhook", metavar="URL", help="posted to, as JSON, at every step")
-    parser.add_argument(
-        "--end-command", metavar="CMD", help="run once every run has stopped; none by default"
-    )
-    parser.add_argument(
-        "--destroys", action="store_true", help="the end command destroys: only when all is fetched"
-    )
+    argument(parser, "--warm-up", "TIME", "how long a first epoch may idle (30m)", default="30m")
+    argument(parser, "--countdown", "TIME", "between the warning and the stop (10m)", default="10m")
+    argument(parser, "--warn-command", "CMD", "run at the warning; FRESNEL_GUARD_TEXT says why")
+    argument(parser, "--webhook", "URL", "posted to, as JSON, at every step")
+    argument(parser, "--end-command", "CMD", "run once every run has stopped; none by default")
+    flag(parser, "--destroys", "the end command destroys: only when all is fetched")

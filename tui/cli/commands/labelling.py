@@ -1,45 +1,46 @@
 """`rename`, `tag`, `untag`, `note`, `star`, `unstar`, `delete`, `undelete`, `prune`, `fetched`."""
 
-from tui.cli.commands.parts import RUN, RUNS, examples
+from tui.cli.commands.parts import RUN, RUNS, argument, examples, flag
 from tui.cli.parsing import CommandParser
 
 
 def rename(parser: CommandParser) -> None:
     """`rename`: another name."""
-    parser.add_argument("run", metavar="RUN", help=RUN)
-    parser.add_argument("name", nargs="?", metavar="NAME", help="its name from now on")
-    parser.add_argument("--reset", action="store_true", help="back to the name of its launch")
+    argument(parser, "run", "RUN", RUN)
+    argument(parser, "name", "NAME", "its name from now on", nargs="?")
+    flag(parser, "--reset", "back to the name of its launch")
     parser.set_defaults(action="labels:run_rename")
     examples(parser, "rename last baseline", "status baseline", "rename baseline --reset")
 
 
 def tag(parser: CommandParser) -> None:
     """`tag`: words to find runs by."""
-    parser.add_argument("run", metavar="RUN", help=RUNS)
-    parser.add_argument("tags", nargs="*", metavar="TAG", help="one word each; none shows them")
+    argument(parser, "run", "RUN", RUNS)
+    argument(parser, "tags", "TAG", "one word each; none shows them", nargs="*")
     parser.set_defaults(action="labels:run_tag")
     examples(parser, "tag last good paper", "tag last")
 
 
 def untag(parser: CommandParser) -> None:
     """`untag`: take them away."""
-    parser.add_argument("run", metavar="RUN", help=RUNS)
-    parser.add_argument("tags", nargs="*", metavar="TAG", help="which tags to take away")
-    parser.add_argument("--all", action="store_true", help="all of them")
+    argument(parser, "run", "RUN", RUNS)
+    argument(parser, "tags", "TAG", "which tags to take away", nargs="*")
+    flag(parser, "--all", "all of them")
     parser.set_defaults(action="labels:run_untag")
     examples(parser, "untag last good", "untag last --all")
 
 
 def note(parser: CommandParser) -> None:
     """`note`: a text of your own."""
-    parser.add_argument("run", metavar="RUN", help=RUN)
-    parser.add_argument(
+    argument(parser, "run", "RUN", RUN)
+    argument(
+        parser,
         "text",
+        "TEXT",
+        "the note, in place of the older one; - reads it from stdin, none shows it",
         nargs="*",
-        metavar="TEXT",
-        help="the note, in place of the older one; - reads it from stdin, none shows it",
     )
-    parser.add_argument("--clear", action="store_true", help="remove it")
+    flag(parser, "--clear", "remove it")
     parser.set_defaults(action="labels:run_note")
     examples(
         parser,
@@ -66,9 +67,7 @@ def unstar(parser: CommandParser) -> None:
 def delete(parser: CommandParser) -> None:
     """`delete`: into the trash."""
     _runs(parser)
-    parser.add_argument(
-        "--forever", action="store_true", help="free the disk at once: nothing brings them back"
-    )
+    flag(parser, "--forever", "free the disk at once: nothing brings them back")
     parser.set_defaults(action="trash:run_delete")
     examples(
         parser,
@@ -80,26 +79,22 @@ def delete(parser: CommandParser) -> None:
 
 def undelete(parser: CommandParser) -> None:
     """`undelete`: out of the trash."""
-    parser.add_argument(
-        "runs", nargs="*", metavar="DELETED", help="id, its beginning, a name, or `last`"
-    )
-    parser.add_argument("--empty", action="store_true", help="remove all of them for good")
+    argument(parser, "runs", "DELETED", "id, its beginning, a name, or `last`", nargs="*")
+    flag(parser, "--empty", "remove all of them for good")
     parser.set_defaults(action="trash:run_undelete")
     examples(parser, "undelete", "undelete last", "undelete --empty")
 
 
 def _runs(parser: CommandParser) -> None:
-    parser.add_argument("runs", nargs="+", metavar="RUN", help=RUNS)
+    argument(parser, "runs", "RUN", RUNS, nargs="+")
 
 
 def prune(parser: CommandParser) -> None:
     """`prune`: by age, number and ending."""
-    parser.add_argument("--older-than", metavar="AGE", help="ended longer ago than this, e.g. 30d")
-    parser.add_argument(
-        "--keep", type=int, metavar="N", help="all but the newest N of those that ended so"
-    )
-    parser.add_argument("--state", metavar="STATES", help="that ended so, e.g. done,failed")
-    parser.add_argument("--dry-run", action="store_true", help="only show what would be removed")
+    argument(parser, "--older-than", "AGE", "ended longer ago than this, e.g. 30d")
+    argument(parser, "--keep", "N", "all but the newest N of those that ended so", type=int)
+    argument(parser, "--state", "STATES", "that ended so, e.g. done,failed")
+    flag(parser, "--dry-run", "only show what would be removed")
     parser.set_defaults(action="housekeeping:run_prune")
     examples(
         parser,
@@ -111,8 +106,8 @@ def prune(parser: CommandParser) -> None:
 
 def fetched(parser: CommandParser) -> None:
     """`fetched`: results that are safe."""
-    parser.add_argument("runs", nargs="*", metavar="RUN", help=RUNS)
-    parser.add_argument("--all", action="store_true", help="every ended run of this host")
-    parser.add_argument("--to", default="", metavar="WHERE", help="where they were taken")
+    argument(parser, "runs", "RUN", RUNS, nargs="*")
+    flag(parser, "--all", "every ended run of this host")
+    argument(parser, "--to", "WHERE", "where they were taken", default="")
     parser.set_defaults(action="guard:run_fetched")
     examples(parser, "fetched last --to nas:/runs", "fetched --all", "fetched")

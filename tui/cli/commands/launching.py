@@ -1,6 +1,6 @@
 """`launch`, `plan`, `verify`, `probe` and `remedy`."""
 
-from tui.cli.commands.parts import RUN, examples
+from tui.cli.commands.parts import RUN, argument, examples, flag, overrides, repeated
 from tui.cli.parsing import CommandParser
 
 _NOTES = """\
@@ -18,27 +18,20 @@ def launch(parser: CommandParser) -> None:
     _what(parser)
     _how(parser)
     _sweep(parser)
-    parser.add_argument(
-        "--no-queue", action="store_true", help="be denied (exit 4) instead of waiting for GPUs"
-    )
-    parser.add_argument(
-        "--hosts", metavar="A,B", help="on these rented machines together: on all, or on none"
-    )
-    parser.add_argument(
+    flag(parser, "--no-queue", "be denied (exit 4) instead of waiting for GPUs")
+    argument(parser, "--hosts", "A,B", "on these rented machines together: on all, or on none")
+    argument(
+        parser,
         "--stop-hopeless",
-        metavar="median[:METRIC]",
-        help="with a sweep: stop a run whose best is worse than the median of the others so far, "
+        "median[:METRIC]",
+        "with a sweep: stop a run whose best is worse than the median of the others so far, "
         "by its loss or METRIC",
     )
-    parser.add_argument(
-        "--no-verify", action="store_true", help="leave out the checks that the preset asks for"
-    )
+    flag(parser, "--no-verify", "leave out the checks that the preset asks for")
     until = parser.add_mutually_exclusive_group()
-    until.add_argument("--wait", action="store_true", help="return when the run has ended")
-    until.add_argument(
-        "--follow",
-        action="store_true",
-        help="show its output, then a summary; with --json the output goes to stderr",
+    flag(until, "--wait", "return when the run has ended")
+    flag(
+        until, "--follow", "show its output, then a summary; with --json the output goes to stderr"
     )
     parser.set_defaults(action="launch:run_launch")
     examples(
@@ -75,14 +68,14 @@ def verify(parser: CommandParser) -> None:
     _what(parser)
     _how(parser)
     _sweep(parser)
-    parser.add_argument(
+    repeated(
+        parser,
         "--only",
-        action="append",
-        metavar="CHECKS",
-        help="only some checks (repeatable): program, gpus, data, checkpoint, config, memory, "
-        "batch, disk, network, machine, outputs, own",
+        "CHECKS",
+        "only some checks: program, gpus, data, checkpoint, config, memory, batch, disk, network, "
+        "machine, outputs, own",
     )
-    parser.add_argument("--brief", action="store_true", help="leave out what passes")
+    flag(parser, "--brief", "leave out what passes")
     parser.set_defaults(action="verify:run_verify")
     examples(
         parser,
@@ -99,20 +92,12 @@ def probe(parser: CommandParser) -> None:
     _what(parser)
     _how(parser)
     parser.usage = "fresnel-tui probe PRESET [options]"
-    parser.add_argument(
-        "--batch", default="", metavar="NAME", help="the parameter; by default the preset's own"
-    )
-    parser.add_argument("--first", type=int, metavar="N", help="begin with N, not the preset's")
-    parser.add_argument("--most", type=int, metavar="N", help="try nothing larger")
-    parser.add_argument(
-        "--steps", type=int, default=10, metavar="N", help="steps after the first of each (10)"
-    )
-    parser.add_argument(
-        "--within", default="10m", metavar="TIME", help="how long one trial may take (10m)"
-    )
-    parser.add_argument(
-        "--keep-runs", action="store_true", help="leave the trials in the list of runs"
-    )
+    argument(parser, "--batch", "NAME", "the parameter; by default the preset's own", default="")
+    argument(parser, "--first", "N", "begin with N, not the preset's", type=int)
+    argument(parser, "--most", "N", "try nothing larger", type=int)
+    argument(parser, "--steps", "N", "steps after the first of each (10)", type=int, default=10)
+    argument(parser, "--within", "TIME", "how long one trial may take (10m)", default="10m")
+    flag(parser, "--keep-runs", "leave the trials in the list of runs")
     # A probe is of one run: no sweep.
     parser.set_defaults(
         action="probe:run_probe", samples=None, sample_seed=0, parallel=None, sampler=None
@@ -129,17 +114,14 @@ def probe(parser: CommandParser) -> None:
 
 def remedy(parser: CommandParser) -> None:
     """`remedy`: an ended run, launched again with what mends it."""
-    parser.add_argument("run", metavar="RUN", help=RUN)
-    parser.add_argument("--list", action="store_true", help="show them (what is done anyway)")
-    parser.add_argument("--all", action="store_true", help="show every remedy that is possible")
-    parser.add_argument(
-        "--apply",
-        action="append",
-        metavar="REMEDY",
-        help="launch with this remedy (repeatable: together, in this order)",
+    argument(parser, "run", "RUN", RUN)
+    flag(parser, "--list", "show them (what is done anyway)")
+    flag(parser, "--all", "show every remedy that is possible")
+    repeated(
+        parser, "--apply", "REMEDY", "launch with this remedy; several are applied in this order"
     )
-    parser.add_argument("--dry-run", action="store_true", help="with --apply: only the diff")
-    parser.add_argument("--wait", action="store_true", help="return when the new run has ended")
+    flag(parser, "--dry-run", "with --apply: only the diff")
+    flag(parser, "--wait", "return when the new run has ended")
     parser.set_defaults(action="remedy:run_remedy")
     examples(
         parser,
@@ -155,28 +137,24 @@ def _what(parser: CommandParser) -> None:
     parser.usage = (
         f"fresnel-tui {name} [PRESET | --again RUN | --resume RUN] [options] [-- COMMAND ARGS…]"
     )
-    parser.add_argument(
-        "preset", nargs="?", metavar="PRESET", help="a preset's name, or a YAML file"
+    argument(parser, "preset", "PRESET", "a preset's name, or a YAML file", nargs="?")
+    overrides(
+        parser,
+        "change a parameter or any key of the preset; several values (lr=1e-4,3e-4 seed=0..2) make "
+        "a sweep",
     )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        dest="overrides",
-        help="change a parameter or any key of the preset (repeatable); several values "
-        "(lr=1e-4,3e-4 seed=0..2) make a sweep",
-    )
-    parser.add_argument(
+    argument(
+        parser,
         "--again",
-        metavar="RUN",
-        help="as RUN was launched; --set changes its parameters or the flags of its command, the "
+        "RUN",
+        "as RUN was launched; --set changes its parameters or the flags of its command, the "
         "other flags the rest; flags behind -- replace its own or are added",
     )
-    parser.add_argument(
+    argument(
+        parser,
         "--resume",
-        metavar="RUN|PATH",
-        help="go on from a run's newest checkpoint, as it was launched; or with PRESET, from a "
+        "RUN|PATH",
+        "go on from a run's newest checkpoint, as it was launched; or with PRESET, from a "
         "run's or a checkpoint file",
     )
 
@@ -188,31 +166,29 @@ def _sweep(parser: CommandParser) -> None:
         " or FIRST..LAST..STEP. In texts and lists commas stand for themselves; {a,b} sweeps these"
         " too. In a command of your own, {lr} is replaced by what --set lr=… says.",
     )
-    group.add_argument(
+    argument(
+        group,
         "--samples",
+        "N",
+        "N random combinations instead of all; ranges too, as lr=1e-5..1e-3:log",
         type=int,
-        metavar="N",
-        help="N random combinations instead of all; ranges too, as lr=1e-5..1e-3:log",
     )
-    group.add_argument(
-        "--sample-seed", type=int, default=0, metavar="N", help="the same N, the same samples (0)"
-    )
-    group.add_argument(
+    argument(group, "--sample-seed", "N", "the same N, the same samples (0)", type=int, default=0)
+    argument(
+        group,
         "--sampler",
-        metavar="NAME[:METRIC]",
-        help="random (what --samples does), or tpe, gp, cmaes, qmc of the extra `optuna`: each run "
+        "NAME[:METRIC]",
+        "random (what --samples does), or tpe, gp, cmaes, qmc of the extra `optuna`: each run "
         "gets its values when its turn comes, from the results so far, for the least loss or the "
         "best METRIC (:max or :min where its name does not tell)",
     )
-    group.add_argument(
-        "--parallel", type=int, metavar="N", help="at most N runs of the sweep at once"
-    )
+    argument(group, "--parallel", "N", "at most N runs of the sweep at once", type=int)
 
 
 def _how(parser: CommandParser) -> None:
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--gpus", metavar="N", help="how many GPUs: a number, 0 for none, or all")
-    which.add_argument("--gpu-ids", metavar="IDS", help="which GPUs, e.g. 0-6,7 or UUIDs")
+    argument(which, "--gpus", "N", "how many GPUs: a number, 0 for none, or all")
+    argument(which, "--gpu-ids", "IDS", "which GPUs, e.g. 0-6,7 or UUIDs")
     parser.add_argument(
         "--scale",
         choices=["linear", "sqrt", "batch"],
@@ -220,33 +196,20 @@ def _how(parser: CommandParser) -> None:
         "by this rule (batch: leave it)",
     )
     parser.add_argument("--name", default="", help="what to call the run")
-    parser.add_argument(
-        "--price", metavar="NAME|USD", help="a name from prices.yaml, or dollars per GPU and hour"
-    )
-    parser.add_argument(
-        "--priority", type=int, metavar="N", help="higher goes first in the queue (default 0)"
-    )
-    parser.add_argument(
+    argument(parser, "--price", "NAME|USD", "a name from prices.yaml, or dollars per GPU and hour")
+    argument(parser, "--priority", "N", "higher goes first in the queue (default 0)", type=int)
+    argument(
+        parser,
         "--after",
-        metavar="RUN[:success|failure|any]",
-        help="start when another run has ended (default: success)",
+        "RUN[:success|failure|any]",
+        "start when another run has ended (default: success)",
     )
-    parser.add_argument(
-        "--tty",
-        action="store_true",
-        help="give it a terminal of its own, which `fresnel-tui attach RUN` joins",
-    )
+    flag(parser, "--tty", "give it a terminal of its own, which `fresnel-tui attach RUN` joins")
     _where(parser)
 
 
 def _where(parser: CommandParser) -> None:
-    parser.add_argument(
-        "--nodes", type=int, metavar="N", help="one of N machines, started by hand on each"
-    )
-    parser.add_argument("--node-rank", type=int, metavar="R", help="which of them: 0 to N-1")
-    parser.add_argument(
-        "--master-addr", metavar="ADDRESS", help="where they meet: an address of the machine 0"
-    )
-    parser.add_argument(
-        "--master-port", type=int, default=29500, metavar="PORT", help="and its port (29500)"
-    )
+    argument(parser, "--nodes", "N", "one of N machines, started by hand on each", type=int)
+    argument(parser, "--node-rank", "R", "which of them: 0 to N-1", type=int)
+    argument(parser, "--master-addr", "ADDRESS", "where they meet: an address of the machine 0")
+    argument(parser, "--master-port", "PORT", "and its port (29500)", type=int, default=29500)

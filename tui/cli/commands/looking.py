@@ -1,6 +1,6 @@
 """Commands that look: `list`, `status`, `logs`, `metrics`, `diagnose`, `gpus`, others."""
 
-from tui.cli.commands.parts import RUN, RUNS, examples
+from tui.cli.commands.parts import RUN, RUNS, argument, examples, flag
 from tui.cli.parsing import CommandParser
 
 _FIND = """\
@@ -17,25 +17,22 @@ of each thread always. Nothing is stopped. Saved in the run's folder, under stac
 
 def list_runs(parser: CommandParser) -> None:
     """`list`: the runs."""
-    parser.add_argument("find", nargs="*", metavar="WORD", help="only runs that match: see below")
-    parser.add_argument(
-        "--all", action="store_true", help="every ended run, not only the newest 100"
-    )
-    parser.add_argument("--limit", type=int, metavar="N", help="so many at most (default 100)")
-    parser.add_argument(
+    argument(parser, "find", "WORD", "only runs that match: see below", nargs="*")
+    flag(parser, "--all", "every ended run, not only the newest 100")
+    argument(parser, "--limit", "N", "so many at most (default 100)", type=int)
+    argument(
+        parser,
         "--sort",
-        metavar="COLUMNS",
-        help="by these, e.g. best:loss or state,age-; - turns one round (default: live, newest)",
+        "COLUMNS",
+        "by these, e.g. best:loss or state,age-; - turns one round (default: live, newest)",
     )
-    parser.add_argument("--state", metavar="STATES", help="in these states, e.g. failed,lost")
-    parser.add_argument("--preset", metavar="TEXT", help="whose preset's name has this")
-    parser.add_argument("--name", metavar="TEXT", help="whose name has this")
-    parser.add_argument("--tag", metavar="TAGS", help="with one of these tags")
-    parser.add_argument("--since", metavar="WHEN", help="made since 7d, 12h, today, 2026-11-20")
-    parser.add_argument(
-        "--metric", metavar="NAME", help="last and best of this metric (default: the run's loss)"
-    )
-    parser.add_argument("--columns", metavar="COLUMNS", help="these, e.g. run,state,best:loss,note")
+    argument(parser, "--state", "STATES", "in these states, e.g. failed,lost")
+    argument(parser, "--preset", "TEXT", "whose preset's name has this")
+    argument(parser, "--name", "TEXT", "whose name has this")
+    argument(parser, "--tag", "TAGS", "with one of these tags")
+    argument(parser, "--since", "WHEN", "made since 7d, 12h, today, 2026-11-20")
+    argument(parser, "--metric", "NAME", "last and best of this metric (default: the run's loss)")
+    argument(parser, "--columns", "COLUMNS", "these, e.g. run,state,best:loss,note")
     parser.set_defaults(action="run_list:run_list")
     examples(
         parser,
@@ -50,22 +47,18 @@ def list_runs(parser: CommandParser) -> None:
 
 def status(parser: CommandParser) -> None:
     """`status`: one run."""
-    parser.add_argument("run", metavar="RUN", help=RUNS)
-    parser.add_argument(
-        "--diff", action="store_true", help="and the code that was changed, but not committed"
-    )
+    argument(parser, "run", "RUN", RUNS)
+    flag(parser, "--diff", "and the code that was changed, but not committed")
     parser.set_defaults(action="inspect:run_status")
     examples(parser, "status last", "status my-sweep", "status last --diff", "status last --json")
 
 
 def logs(parser: CommandParser) -> None:
     """`logs`: a run's output."""
-    parser.add_argument("run", metavar="RUN", help=RUN)
+    argument(parser, "run", "RUN", RUN)
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--rank", type=int, metavar="N", help="only what this rank wrote")
-    which.add_argument(
-        "--ranks", action="store_true", help="list the ranks: when each wrote last, and what"
-    )
+    argument(which, "--rank", "N", "only what this rank wrote", type=int)
+    flag(which, "--ranks", "list the ranks: when each wrote last, and what")
     parser.add_argument("-f", "--follow", action="store_true", help="go on until the run has ended")
     parser.add_argument("-n", "--lines", type=int, metavar="N", help="only the last N lines")
     parser.set_defaults(action="logs:run_logs")
@@ -81,40 +74,35 @@ def logs(parser: CommandParser) -> None:
 
 def metrics(parser: CommandParser) -> None:
     """`metrics`: what a run measured."""
-    parser.add_argument("run", metavar="RUN", help=RUN)
-    parser.add_argument(
-        "--csv", action="store_true", help="every value: metric,step,epoch,time,value"
-    )
-    parser.add_argument("--name", metavar="REGEX", help="only metrics whose name matches")
-    parser.add_argument("--last", type=int, metavar="N", help="only the last N values of each")
-    parser.add_argument("--watch", action="store_true", help="go on until the run has ended")
+    argument(parser, "run", "RUN", RUN)
+    flag(parser, "--csv", "every value: metric,step,epoch,time,value")
+    argument(parser, "--name", "REGEX", "only metrics whose name matches")
+    argument(parser, "--last", "N", "only the last N values of each", type=int)
+    flag(parser, "--watch", "go on until the run has ended")
     parser.set_defaults(action="metrics:run_metrics")
     examples(parser, "metrics last --watch", "metrics trial --name 'loss$' --csv > loss.csv")
 
 
 def pictures(parser: CommandParser) -> None:
     """`pictures`: a run's images."""
-    parser.add_argument("run", metavar="RUN", help=RUN)
+    argument(parser, "run", "RUN", RUN)
     parser.set_defaults(action="pictures:run_pictures")
     examples(parser, "pictures last", "pictures trial --json")
 
 
 def compare(parser: CommandParser) -> None:
     """`compare`: what differs, and which is best."""
-    parser.add_argument("runs", nargs="+", metavar="RUN", help=RUNS)
-    parser.add_argument(
+    argument(parser, "runs", "RUN", RUNS, nargs="+")
+    argument(
+        parser,
         "--baseline",
-        metavar="RUN",
-        help="measure the others by this one (default: the newest tagged `baseline`)",
+        "RUN",
+        "measure the others by this one (default: the newest tagged `baseline`)",
     )
-    parser.add_argument(
-        "--metric", metavar="NAME", help="rank by this metric (default: the loss, or the like)"
-    )
-    parser.add_argument("--all", action="store_true", help="also the settings that agree")
-    parser.add_argument(
-        "--code", action="store_true", help="how their uncommitted changes differ (two runs)"
-    )
-    parser.add_argument("--csv", action="store_true", help="a row for each run")
+    argument(parser, "--metric", "NAME", "rank by this metric (default: the loss, or the like)")
+    flag(parser, "--all", "also the settings that agree")
+    flag(parser, "--code", "how their uncommitted changes differ (two runs)")
+    flag(parser, "--csv", "a row for each run")
     parser.set_defaults(action="compare:run_compare")
     examples(
         parser,
@@ -127,13 +115,13 @@ def compare(parser: CommandParser) -> None:
 
 def report(parser: CommandParser) -> None:
     """`report`: one HTML file."""
-    parser.add_argument("runs", nargs="+", metavar="RUN", help=RUNS)
+    argument(parser, "runs", "RUN", RUNS, nargs="+")
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="where to (default: NAME.html in this folder)"
     )
-    parser.add_argument("--title", metavar="TEXT", help="its heading (default: the run's name)")
-    parser.add_argument("--baseline", metavar="RUN", help="measure the others by this run")
-    parser.add_argument("--metric", metavar="NAME", help="rank by this metric (default: the loss)")
+    argument(parser, "--title", "TEXT", "its heading (default: the run's name)")
+    argument(parser, "--baseline", "RUN", "measure the others by this run")
+    argument(parser, "--metric", "NAME", "rank by this metric (default: the loss)")
     parser.set_defaults(action="report:run_report")
     examples(
         parser,
@@ -145,7 +133,7 @@ def report(parser: CommandParser) -> None:
 
 def diagnose(parser: CommandParser) -> None:
     """`diagnose`: why a run ended."""
-    parser.add_argument("run", metavar="RUN", help=RUN)
+    argument(parser, "run", "RUN", RUN)
     parser.set_defaults(action="diagnose:run_diagnose")
     examples(
         parser,
@@ -157,27 +145,19 @@ def diagnose(parser: CommandParser) -> None:
 
 def stacks(parser: CommandParser) -> None:
     """`stacks`: where every rank is."""
-    parser.add_argument("run", metavar="RUN", help=RUN)
-    parser.add_argument("--brief", action="store_true", help="one line for each rank")
-    parser.add_argument(
-        "--saved", action="store_true", help="the newest saved ones; those of an ended run always"
-    )
+    argument(parser, "run", "RUN", RUN)
+    flag(parser, "--brief", "one line for each rank")
+    flag(parser, "--saved", "the newest saved ones; those of an ended run always")
     parser.set_defaults(action="stacks:run_stacks")
     examples(
-        parser,
-        "stacks last",
-        "stacks RUN --brief",
-        "stacks RUN --saved --json",
-        notes=_STACKS,
+        parser, "stacks last", "stacks RUN --brief", "stacks RUN --saved --json", notes=_STACKS
     )
 
 
 def monitor(parser: CommandParser) -> None:
     """`monitor`: everything at a glance."""
-    parser.add_argument("--watch", action="store_true", help="go on until interrupted")
-    parser.add_argument(
-        "--every", type=float, default=5.0, metavar="S", help="with --watch: seconds between looks"
-    )
+    flag(parser, "--watch", "go on until interrupted")
+    argument(parser, "--every", "S", "with --watch: seconds between looks", type=float, default=5.0)
     parser.add_argument(
         "-n", "--lines", type=int, default=3, metavar="N", help="last lines of each run (default 3)"
     )
@@ -187,15 +167,14 @@ def monitor(parser: CommandParser) -> None:
 
 def gpus(parser: CommandParser) -> None:
     """`gpus`: readings and holders."""
-    parser.add_argument(
-        "--watch", action="store_true", help="go on with every new reading; JSON lines with --json"
-    )
-    parser.add_argument(
+    flag(parser, "--watch", "go on with every new reading; JSON lines with --json")
+    argument(
+        parser,
         "--host",
+        "HOST",
+        "the host too; with --json one object around the GPUs. With a name: on that machine",
         nargs="?",
         const=True,
-        metavar="HOST",
-        help="the host too; with --json one object around the GPUs. With a name: on that machine",
     )
     parser.set_defaults(action="gpus:run_gpus")
     examples(parser, "gpus", "gpus --watch", "gpus --host --json")
@@ -203,15 +182,15 @@ def gpus(parser: CommandParser) -> None:
 
 def attach(parser: CommandParser) -> None:
     """`attach`: a run's terminal."""
-    parser.add_argument("run", metavar="RUN", help=RUN)
-    parser.add_argument("--take", action="store_true", help="type here, whoever typed before")
+    argument(parser, "run", "RUN", RUN)
+    flag(parser, "--take", "type here, whoever typed before")
     parser.set_defaults(action="attach:run_attach")
     examples(parser, "attach last", "attach trial --take")
 
 
 def shell(parser: CommandParser) -> None:
     """`shell`: in a run's surroundings."""
-    parser.add_argument("run", metavar="RUN", help=RUN)
-    parser.add_argument("--do", metavar="COMMAND", help="run this instead of an interactive shell")
+    argument(parser, "run", "RUN", RUN)
+    argument(parser, "--do", "COMMAND", "run this instead of an interactive shell")
     parser.set_defaults(action="attach:run_shell")
     examples(parser, "shell last", "shell last --do 'python -c \"import torch\"'")

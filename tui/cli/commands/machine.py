@@ -1,6 +1,6 @@
 """`presets`, `checkpoint`, `doctor`, `service`, `serve`, `completion` and `schema`."""
 
-from tui.cli.commands.parts import RUN, Actions, examples
+from tui.cli.commands.parts import RUN, Actions, argument, examples, flag, overrides
 from tui.cli.parsing import CommandParser
 
 
@@ -15,9 +15,9 @@ def presets(parser: CommandParser) -> None:
         "write what a run was launched with as a preset of your own",
         ["presets save my-best --from last", "launch my-best --set epochs=100"],
     )
-    save.add_argument("name", metavar="NAME", help="what to call the preset")
-    save.add_argument("--from", required=True, metavar="RUN", dest="run", help=RUN)
-    save.add_argument("--overwrite", action="store_true", help="replace one that is there")
+    argument(save, "name", "NAME", "what to call the preset")
+    argument(save, "--from", "RUN", RUN, required=True, dest="run")
+    flag(save, "--overwrite", "replace one that is there")
     examples(parser, "presets", "presets schema", "presets save my-best --from last")
 
 
@@ -44,16 +44,12 @@ def checkpoint(parser: CommandParser) -> None:
         ["checkpoint average epoch_08.pt epoch_09.pt --output mean.pt"],
     )
     for action in (inspect, remap, strip, average):
-        action.add_argument(
-            "paths", nargs="+", metavar="PATH", help="checkpoint files, or a run for its newest"
-        )
-        action.add_argument(
-            "--python", metavar="INTERPRETER", help="a Python that has PyTorch (default: this one)"
-        )
-        action.add_argument("--preset", metavar="PRESET", help="the interpreter this preset names")
-    remap.add_argument("--device", default="cpu", metavar="DEVICE", help="cpu (default) or cuda:N")
+        argument(action, "paths", "PATH", "checkpoint files, or a run for its newest", nargs="+")
+        argument(action, "--python", "INTERPRETER", "a Python that has PyTorch (default: this one)")
+        argument(action, "--preset", "PRESET", "the interpreter this preset names")
+    argument(remap, "--device", "DEVICE", "cpu (default) or cuda:N", default="cpu")
     for action in (remap, strip, average):
-        action.add_argument("--output", metavar="PATH", help="where the copy goes")
+        argument(action, "--output", "PATH", "where the copy goes")
     examples(
         parser,
         "checkpoint inspect runs/epoch_0010.pt",
@@ -85,15 +81,8 @@ def service(parser: CommandParser) -> None:
         "print a classic unit that owns a run itself",
         ["service unit gaussian-fast --set epochs=20 > ~/.config/systemd/user/train.service"],
     )
-    unit.add_argument("preset", nargs="?", metavar="PRESET", help="a preset's name, or a YAML file")
-    unit.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        dest="overrides",
-        help="change a parameter or any key of the preset (repeatable)",
-    )
+    argument(unit, "preset", "PRESET", "a preset's name, or a YAML file", nargs="?")
+    overrides(unit, "change a parameter or any key of the preset")
     _whose(unit)
     _whose(actions.add_hidden("boot"))  # what the unit runs
     examples(parser, "service install", "service status")
@@ -101,8 +90,8 @@ def service(parser: CommandParser) -> None:
 
 def _whose(parser: CommandParser) -> None:
     whose = parser.add_mutually_exclusive_group()
-    whose.add_argument("--user", action="store_true", help="in your own systemd (default)")
-    whose.add_argument("--system", action="store_true", help="in the machine's, as you")
+    flag(whose, "--user", "in your own systemd (default)")
+    flag(whose, "--system", "in the machine's, as you")
 
 
 def serve(parser: CommandParser) -> None:
@@ -112,15 +101,9 @@ def serve(parser: CommandParser) -> None:
         default="127.0.0.1",
         help="the address to listen on (127.0.0.1: only this machine)",
     )
-    parser.add_argument(
-        "--port", type=int, default=8811, metavar="N", help="default 8811; 0 for any free one"
-    )
-    parser.add_argument("--read-only", action="store_true", help="show, and touch nothing")
-    parser.add_argument(
-        "--without-tls",
-        action="store_true",
-        help="with another --host: the token crosses the network in the clear",
-    )
+    argument(parser, "--port", "N", "default 8811; 0 for any free one", type=int, default=8811)
+    flag(parser, "--read-only", "show, and touch nothing")
+    flag(parser, "--without-tls", "with another --host: the token crosses the network in the clear")
     parser.set_defaults(action="serve:run_serve")
     examples(parser, "serve", "serve --port 0 --read-only")
 
@@ -138,8 +121,6 @@ def completion(parser: CommandParser) -> None:
 
 def schema(parser: CommandParser) -> None:
     """`schema`: of JSON output."""
-    parser.add_argument(
-        "command", nargs="?", metavar="COMMAND", help="one command's; without, of all"
-    )
+    argument(parser, "command", "COMMAND", "one command's; without, of all", nargs="?")
     parser.set_defaults(action="schema:run_schema")
     examples(parser, "schema list", "schema > fresnel-tui.json")

@@ -2,7 +2,7 @@
 
 import argparse
 
-from tui.cli.commands.parts import Actions, examples
+from tui.cli.commands.parts import Actions, argument, examples, flag
 from tui.cli.parsing import CommandParser
 
 
@@ -17,14 +17,12 @@ def cost(parser: CommandParser) -> None:
         "what a list of presets would cost",
         ["cost plan gaussian-validate:1 gaussian-fast:4 --budget 25"],
     )
-    plan.add_argument(
-        "words", nargs="*", metavar="PRESET:COUNT", help="a preset, and how often it shall run"
-    )
-    plan.add_argument("--budget", metavar="USD", help="what may be spent")
+    argument(plan, "words", "PRESET:COUNT", "a preset, and how often it shall run", nargs="*")
+    argument(plan, "--budget", "USD", "what may be spent")
     export = actions.add(
         "export", "every run of the ledger as CSV", ["cost export > runs.csv", "cost export --json"]
     )
-    export.add_argument("--csv", action="store_true", help="the default, unless --json")
+    flag(export, "--csv", "the default, unless --json")
     examples(parser, "cost", "cost plan gaussian-fast:4 --budget 25", "cost export > runs.csv")
 
 
@@ -42,12 +40,10 @@ def session(parser: CommandParser) -> None:
         ],
     )
     _add_price(start)
-    start.add_argument(
-        "--since", default="boot", metavar="WHEN", help="boot (default), now, or 2026-11-20T14:00"
-    )
-    start.add_argument("--budget", metavar="USD", help="dollars you mean to spend at most")
+    argument(start, "--since", "WHEN", "boot (default), now, or 2026-11-20T14:00", default="boot")
+    argument(start, "--budget", "USD", "dollars you mean to spend at most")
     budget = actions.add("budget", "change what may be spent", ["session budget 150"])
-    budget.add_argument("amount", nargs="?", metavar="USD", help="dollars")
+    argument(budget, "amount", "USD", "dollars", nargs="?")
     budget.add_argument("--budget", metavar="USD", help=argparse.SUPPRESS)
     price = actions.add(
         "price", "correct the price, from the session's start on", ["session price --rate 1.99"]
@@ -60,11 +56,7 @@ def session(parser: CommandParser) -> None:
 
 
 def _add_price(parser: CommandParser) -> None:
-    parser.add_argument(
-        "--price", metavar="NAME|USD", help="a name from prices.yaml, or dollars per GPU and hour"
-    )
-    parser.add_argument("--rate", metavar="USD", help="dollars per hour for the whole machine")
-    parser.add_argument("--gpus", metavar="N", help="how many GPUs (cards) the machine has")
-    parser.add_argument(
-        "--anyway", action="store_true", help="take a price that does not fit this machine"
-    )
+    argument(parser, "--price", "NAME|USD", "a name from prices.yaml, or dollars per GPU and hour")
+    argument(parser, "--rate", "USD", "dollars per hour for the whole machine")
+    argument(parser, "--gpus", "N", "how many GPUs (cards) the machine has")
+    flag(parser, "--anyway", "take a price that does not fit this machine")

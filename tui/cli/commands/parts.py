@@ -2,11 +2,36 @@
 
 import argparse
 from collections.abc import Sequence
+from typing import Any
 
 from tui.cli.parsing import CommandParser
 
 RUN = "a run's id, the beginning of one, a name, or `last`"
 RUNS = f"{RUN}; a group's name stands for all its runs"
+
+
+def flag(parser: argparse._ActionsContainer, name: str, help: str) -> None:
+    """Declare an option that is given or not."""
+    parser.add_argument(name, action="store_true", help=help)
+
+
+def argument(
+    parser: argparse._ActionsContainer, name: str, metavar: str, help: str, **more: Any
+) -> None:
+    """Declare an option with a value, or a positional argument; `more` is for argparse."""
+    parser.add_argument(name, metavar=metavar, help=help, **more)
+
+
+def overrides(parser: argparse._ActionsContainer, help: str) -> None:
+    """Declare the repeatable `--set KEY=VALUE`."""
+    repeated(parser, "--set", "KEY=VALUE", help, dest="overrides")
+
+
+def repeated(
+    parser: argparse._ActionsContainer, name: str, metavar: str, help: str, **more: Any
+) -> None:
+    """Declare an option that may be given several times."""
+    argument(parser, name, metavar, f"{help} (repeatable)", action="append", default=[], **more)
 
 
 def examples(parser: argparse.ArgumentParser, *lines: str, notes: str = "") -> None:

@@ -125,9 +125,7 @@ def label_of(comparison: Comparison, index: int) -> str:
     return run.name if run.name and names.count(run.name) == 1 else f"{run.name} {short}".strip()
 
 
-def _sources(
-    facts: Sequence[RunFacts],
-) -> list[tuple[str, Callable[[RunFacts], dict[str, str]]]]:
+def _sources(facts: Sequence[RunFacts]) -> list[tuple[str, Callable[[RunFacts], dict[str, str]]]]:
     # What programs told counts only where all did: one that failed early told nothing.
     told = all(fact.told for fact in facts)
 

@@ -74,11 +74,7 @@ class Arranger:
         return self._key == _key(version, live, choice)
 
     def arrange(
-        self,
-        live: Sequence[RunRow],
-        ended: tuple[RunRow, ...],
-        version: int,
-        choice: TableChoice,
+        self, live: Sequence[RunRow], ended: tuple[RunRow, ...], version: int, choice: TableChoice
     ) -> Arrangement:
         """The table of `live` and `ended` runs, newest first; `version` identifies the `ended`."""
         key = _key(version, live, choice)

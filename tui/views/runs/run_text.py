@@ -8,15 +8,7 @@ from runners.cost.run_costs import ProjectionBasis, RunCost
 from runners.model.gpus import GpuUse, Xid
 from runners.model.plan import LaunchPlan
 from runners.model.quantities import gpus_text
-from tui.views.format import (
-    DASH,
-    dollars,
-    duration,
-    memory,
-    metric,
-    percent,
-    size,
-)
+from tui.views.format import DASH, dollars, duration, memory, metric, percent, size
 from tui.views.machines.gpu_text import xid_text
 from tui.views.runs.run_view import RunView
 
