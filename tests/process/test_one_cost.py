@@ -207,17 +207,6 @@ def test_rows_in_json_add_up(cli: CommandLine) -> None:
     assert any(round(row, 2) != row for row in rows), "six places, not cents"
 
 
-def test_names_of_one_release_before_stand_beside_the_new_ones(cli: CommandLine) -> None:
-    state = cli.state.create()
-    open_session(state, ago(2 * HOUR), None)
-    write_run(state, "20261120-101500-a-0001", ago(2 * HOUR), ago(HOUR))
-    (row,) = cli.json("cost")["runs"]
-    assert {"session_projected_usd", "session_at_its_end_usd", "projection_basis"} <= row.keys()
-    table = cli.json("cost", "plan", "gaussian-fast:1")["lines"][0]
-    assert table["preset_estimate_usd"] == table["preset_word_usd"]
-    assert table["caveat"] == table["doubt"]
-
-
 def test_the_folder_is_where_a_view_looks_for_the_books(tmp_path: Path) -> None:
     state = StateDirectory(tmp_path / "other").create()
     began, ended = ago(2 * HOUR), ago(HOUR)

@@ -5,8 +5,6 @@ import csv
 import difflib
 import sys
 
-from runners.cost.run_costs import costs_of
-from runners.host.clock import moment_now
 from runners.housekeeping import tend
 from runners.model.errors import ExitCode, NotFound, WrongInput
 from runners.state.layout import StateDirectory
@@ -14,7 +12,7 @@ from runners.state.runs import find_run, find_runs
 from tui.cli.output import echo, print_json, print_table
 from tui.views.runs.comparison import Comparison, compare
 from tui.views.runs.comparison_text import agreements, csv_rows, tables_of, to_json
-from tui.views.runs.run_facts import RunFacts, facts_of, read_diff
+from tui.views.runs.run_facts import RunFacts, compared_facts, read_diff
 
 
 def run_compare(arguments: argparse.Namespace) -> int:
@@ -51,8 +49,7 @@ def gather(
         raise WrongInput(
             f"{runs[0].id} alone: compare it with which run?", "name two runs or more, or a group"
         )
-    costs, now = costs_of(state, runs), moment_now()
-    return [facts_of(state, run, costs.of(run), run.seconds(now)) for run in runs]
+    return list(compared_facts(state, runs).facts)
 
 
 def _check_metric(comparison: Comparison, name: str) -> None:

@@ -7,7 +7,6 @@ from fractions import Fraction
 from typing import Any
 
 from runners.cost.accounting import add_fractions, round_to_sum, to_decimal
-from runners.cost.run_costs import ProjectionBasis
 from runners.cost.sessions import is_damaged
 from runners.cost.statement import Spending
 from runners.model.errors import ExitCode, WrongInput
@@ -105,17 +104,12 @@ def _days_json(spending: Spending) -> list[dict[str, Any]]:
 
 def _run_json(row: CostRow) -> dict[str, Any]:
     run, forecast = row.view.run, row.view.run.plan.forecast if row.view.run.plan else None
-    money = money_json(row.view.money)
-    basis = row.view.money.basis
     return {
         "id": run.id,
         "preset": run.preset,
         "state": str(run.state),
-        **money,
+        **money_json(row.view.money),
         "session_projected_usd": number(row.session_projected),
         "estimate": None if forecast is None else estimate_json(forecast),
         "overrun": None if row.overrun is None else row.overrun.text,
-        # The names of one release before.
-        "projected_by": {None: None, ProjectionBasis.PACE: "its own pace"}.get(basis, "estimate"),
-        "session_at_its_end_usd": number(row.session_projected),
     }

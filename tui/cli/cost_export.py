@@ -17,27 +17,9 @@ from tui.cli.output import print_json
 from tui.views.json_values import iso
 
 COLUMNS = (
-    "kind",
-    "id",
-    "host",
-    "preset",
-    "name",
-    "state",
-    "started",
-    "ended",
-    "seconds",
-    "gpus",
-    "gpu",
-    "gpu_hours",
-    "usd_per_hour",
-    "usd",
-    "idle_usd",
-    "price_usd",
-    "price_per",
-    "price",
-    "price_source",
-    "price_date",
-    "simulated",
+    *("kind", "id", "host", "preset", "name", "state", "started", "ended", "seconds", "gpus"),
+    *("gpu", "gpu_hours", "usd_per_hour", "usd", "idle_usd", "price_usd", "price_per", "price"),
+    *("price_source", "price_date", "simulated"),
 )
 
 

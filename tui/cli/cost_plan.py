@@ -16,11 +16,11 @@ from runners.gpus.client import read_gpus
 from runners.model.errors import ExitCode, NotFound, WrongInput
 from runners.model.gpus import GpuSnapshot
 from runners.model.plan import Estimate
-from runners.model.spec import Price, RunSpec
+from runners.model.spec import RunSpec
 from runners.presets.catalogue import resolve_runs
 from runners.state.layout import StateDirectory
 from tui.cli.output import echo, print_json, print_table
-from tui.views.format import DASH, dollars, duration
+from tui.views.format import dollars, duration
 from tui.views.json_values import number
 
 PREFIX = "gaussian-"
@@ -35,16 +35,27 @@ class PlanRow(msgspec.Struct, frozen=True):
     preset: str
     count: int
     each: Estimate | None
-    word: Decimal | None
+    preset_usd: Decimal | None
+    """What the preset itself says, for all of them."""
 
     @property
     def usd(self) -> Decimal | None:
         """Dollars for all of them; None when nobody knows."""
-        return (
-            None
-            if self.each is None or self.each.usd is None
-            else self.count * Decimal(self.each.usd)
-        )
+        if self.each is None or self.each.usd is None:
+            return None
+        return self.count * Decimal(self.each.usd)
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds for all of them, one after the other; None when nobody knows."""
+        if self.each is None or self.each.seconds is None:
+            return None
+        return self.count * self.each.seconds
+
+    @property
+    def caveat(self) -> str:
+        """What speaks against the estimate; empty when nothing does."""
+        return self.each.doubt if self.each is not None else ""
 
 
 def run_plan(arguments: argparse.Namespace) -> int:
@@ -77,16 +88,13 @@ def plan_lines(state: StateDirectory, words: str) -> list[PlanRow]:
             if gpus is None and spec.gpus.wants_gpus:
                 gpus = read_gpus(state).gpus
             taken = _taken(spec, gpus or ())
-            price: Price | None
+            price = None if spec.price is None else choose_price(spec.price, "preset")
             if session is not None:
                 price = session.price_per_gpu
-            else:
-                price = None if spec.price is None else choose_price(spec.price, "preset")
             devices = sum((fraction_of(gpu, gpus or ()) for gpu in taken), Fraction(0))
-            word = None if spec.estimate.usd is None else Decimal(spec.estimate.usd)
-            found.append(
-                PlanRow(spec.preset, count, forecast(state, spec, taken, price, devices), word)
-            )
+            usd = None if spec.estimate.usd is None else count * Decimal(spec.estimate.usd)
+            each = forecast(state, spec, taken, price, devices)
+            found.append(PlanRow(spec.preset, count, each, usd))
     return found
 
 
@@ -119,43 +127,33 @@ def _print(lines: list[PlanRow], budget: Decimal | None) -> None:
     total = Decimal(0)
     rows = []
     for line in lines:
-        each = line.each
         total += line.usd or 0
+        left = "over it" if budget is not None and total > budget else ""
         rows.append(
             (
                 f"{line.preset} × {line.count}",
-                duration(
-                    None if each is None or each.seconds is None else each.seconds * line.count
-                ),
+                duration(line.seconds),
                 dollars(line.usd),
                 dollars(total),
-                DASH
-                if budget is None
-                else dollars(budget - total)
-                if total <= budget
-                else "over it",
-                dollars(None if line.word is None else line.word * line.count),
-                each.basis if each is not None else "nothing is known",
+                left or dollars(None if budget is None else budget - total),
+                dollars(line.preset_usd),
+                "nothing is known" if line.each is None else line.each.basis,
             )
         )
     print_table(("runs", "GPU time", "cost", "total", "left", "preset says", "estimate"), rows)
     for line in lines:
-        if line.each is not None and line.each.doubt:
-            echo(f"{line.preset}: {line.each.doubt}")
+        if line.caveat:
+            echo(f"{line.preset}: {line.caveat}")
     unknown = [line.preset for line in lines if line.usd is None]
     if unknown:
         echo(f"not counted, because its cost is not known: {', '.join(unknown)}")
     if budget is not None:
-        left = budget - total
-        text = f"{dollars(left)} are left" if left >= 0 else f"that is {dollars(-left)} too much"
-        doubted = [line.preset for line in lines if line.each is not None and line.each.doubt]
+        rest = budget - total
+        text = f"{dollars(rest)} are left" if rest >= 0 else f"that is {dollars(-rest)} too much"
+        doubted = [line.preset for line in lines if line.caveat]
         if doubted:
             text += f" if the doubted estimates of {', '.join(doubted)} hold"
         echo(f"of {dollars(budget)}, {text}; estimates of GPU time, without idle time")
-
-
-def _times(amount: Decimal | None, count: int) -> Decimal | None:
-    return None if amount is None else amount * count
 
 
 def _json(lines: list[PlanRow], budget: Decimal | None) -> dict[str, Any]:
@@ -165,21 +163,16 @@ def _json(lines: list[PlanRow], budget: Decimal | None) -> dict[str, Any]:
             {
                 "preset": line.preset,
                 "count": line.count,
-                "seconds": None
-                if line.each is None or line.each.seconds is None
-                else line.each.seconds * line.count,
+                "seconds": line.seconds,
                 "usd": number(line.usd),
                 "basis": None if line.each is None else line.each.basis,
-                "preset_estimate_usd": number(_times(line.word, line.count)),
-                "caveat": line.each.doubt or None if line.each else None,
-                # The names of one release before.
-                "preset_word_usd": number(_times(line.word, line.count)),
-                "doubt": line.each.doubt or None if line.each else None,
+                "preset_estimate_usd": number(line.preset_usd),
+                "caveat": line.caveat or None,
             }
             for line in lines
         ],
         "total_usd": number(total),
         "budget_usd": None if budget is None else float(budget),
-        "left_is_doubted": any(line.each is not None and bool(line.each.doubt) for line in lines),
+        "left_is_doubted": any(line.caveat for line in lines),
         "left_usd": None if budget is None else number(budget - total),
     }

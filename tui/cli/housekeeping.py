@@ -57,12 +57,10 @@ def _states(text: str | None) -> frozenset[State]:
 
 def to_json(pruned: Pruned, dry_run: bool) -> dict[str, Any]:
     """The documented JSON: runs removed, kept and failed with reasons, bytes freed."""
-    kept = [{"run": run, "reason": reason} for run, reason in pruned.left.items()]
     return {
         "dry_run": dry_run,
         "removed": [msgspec.to_builtins(run) for run in pruned.removed],
-        "kept": kept,
-        "left": kept,  # its name until 0.2
+        "kept": [{"run": run, "reason": reason} for run, reason in pruned.left.items()],
         "failed": [{"run": run, "reason": reason} for run, reason in pruned.failed.items()],
         "bytes": pruned.bytes,
     }

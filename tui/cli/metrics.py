@@ -18,6 +18,7 @@ from runners.watch.metrics.series import Series, downsample
 from tui.cli.output import echo, print_json, print_table
 from tui.views.format import DASH, metric
 from tui.views.json_values import iso
+from tui.views.metrics.curves import by_time
 from tui.views.metrics.sparkline import sparkline
 
 _COURSE = 24
@@ -34,12 +35,13 @@ def run_metrics(arguments: argparse.Namespace) -> int:
         raise WrongInput(f"--last {arguments.last}: expected 1 or more")
     if arguments.watch and (arguments.json or arguments.csv):
         raise WrongInput(
-            "--watch shows the table", "leave --json or --csv away, or ask again and again"
+            "--watch shows the table", "leave out --json or --csv, or run the command again"
         )
     state = StateDirectory()
     run = find_run(state, arguments.run)
     metrics = RunMetrics(run, spent=CostCurve(state))
-    read_all(metrics)
+    while metrics.poll():
+        pass
     if arguments.watch:
         _watch(state, metrics, wanted, arguments.last)
         return ExitCode.DONE
@@ -55,12 +57,6 @@ def run_metrics(arguments: argparse.Namespace) -> int:
     if not chosen:
         echo(_nothing(run, metrics, arguments.name))
     return ExitCode.DONE
-
-
-def read_all(metrics: RunMetrics) -> None:
-    """Read everything that is there."""
-    while metrics.poll():
-        pass
 
 
 def to_json(metrics: RunMetrics, chosen: dict[str, Series], last: int | None) -> dict[str, Any]:
@@ -91,17 +87,13 @@ def to_json(metrics: RunMetrics, chosen: dict[str, Series], last: int | None) ->
     }
 
 
-def by_time(series: Series) -> bool:
-    """True for what is measured over time alone, whose steps are seconds since the run began."""
-    return series.source in ("gpus", "cost")
-
-
 def _plain(column: Any, last: int | None) -> list[float | int | None]:
     kept = column[-last:] if last else column
-    return [
-        None if not math.isfinite(x) else int(x) if x.is_integer() and abs(x) < 1e15 else x
-        for x in kept
-    ]
+    return [_json_number(x) if math.isfinite(x) else None for x in kept]
+
+
+def _json_number(value: float) -> float | int:
+    return int(value) if value.is_integer() and abs(value) < 1e15 else value
 
 
 def _pattern(text: str | None) -> "re.Pattern[str]":
@@ -122,15 +114,9 @@ def _print_csv(chosen: dict[str, Series], last: int | None) -> None:
         count = len(series)
         for i in range(max(0, count - last) if last else 0, count):
             step = math.nan if by_time(series) else series.steps[i]
-            cells = [_number(x) for x in (step, series.epochs[i])]
-            writer.writerow(
-                (
-                    name,
-                    *cells,
-                    iso(series.times[i]) if series.times[i] > 0 else "",
-                    series.values[i],
-                )
-            )
+            time_text = iso(series.times[i]) if series.times[i] > 0 else ""
+            places = (_number(step), _number(series.epochs[i]))
+            writer.writerow((name, *places, time_text, series.values[i]))
 
 
 def _number(value: float) -> str:

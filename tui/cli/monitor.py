@@ -12,23 +12,21 @@ from runners.cost.run_costs import Costs, costs_of
 from runners.gpus.client import read_gpus
 from runners.gpus.host_metrics import HostMeter
 from runners.guard.rule import read_guard
-from runners.host.files import read_tail
 from runners.housekeeping import tend
 from runners.model.errors import ExitCode
 from runners.model.gpus import GpuReading, HostSnapshot
 from runners.state.layout import StateDirectory
 from runners.state.leases import held_leases
 from runners.state.runs import list_runs
-from runners.watch.logs.render import plain
 from tui.cli.gpus import print_reading, reading_json
 from tui.cli.output import control, print_json, print_pairs, print_table
 from tui.views.format import DASH, dollars, duration, indices, memory, metric, percent, size
 from tui.views.health.health_text import health_remark
+from tui.views.log_lines import last_lines
 from tui.views.money.money_text import meter_json, session_pairs
 from tui.views.runs.run_json import to_json
 from tui.views.runs.run_view import RunView, view_run
 
-_TAIL_BYTES = 16 << 10
 _CLEAR = "\x1b[H\x1b[2J"
 
 
@@ -55,13 +53,6 @@ def run_monitor(arguments: argparse.Namespace) -> int:
             return ExitCode.DONE
         sys.stdout.flush()
         time.sleep(arguments.every)
-
-
-def last_lines(path: Path, count: int) -> list[str]:
-    """The last `count` lines of a file as a terminal may show them; empty when there is none."""
-    blocks = read_tail(path, _TAIL_BYTES)
-    lines = [plain(line).rstrip() for line in blocks.split(b"\n")]
-    return [line for line in lines if line][-count:] if count else []
 
 
 def disks_of(view: RunView) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TextIO
 
 from runners.model.errors import ExitCode
 from runners.model.run import Run
@@ -37,9 +37,9 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         )
 
 
-def print_pairs(pairs: Sequence[tuple[str, str]]) -> None:
-    """Names and values, one pair a line."""
-    width = max(len(name) for name, _ in pairs)
+def print_pairs(pairs: Sequence[tuple[str, str]], width: int = 0) -> None:
+    """Names and values, one pair a line; names in `width` cells, or as many as they need."""
+    width = width or max(len(name) for name, _ in pairs)
     for name, value in pairs:
         print(f"{safe_cell(name).ljust(width)}  {safe_cell(value)}")
 
@@ -50,8 +50,7 @@ def print_details(sections: Sequence[tuple[str, Sequence[tuple[str, str]]]]) -> 
     for i, (_, pairs) in enumerate(sections):
         if i:
             print()
-        for name, value in pairs:
-            print(f"{safe_cell(name).ljust(width)}  {safe_cell(value)}")
+        print_pairs(pairs, width)
 
 
 def print_summary(run: Run) -> None:
@@ -63,7 +62,7 @@ def print_summary(run: Run) -> None:
     print_pairs(describe_run(view_run(run, thorough=True)))
 
 
-def control(text: str) -> None:
-    """Send our own commands to the terminal."""
-    stream: Any = sys.stdout
+def control(text: str, stream: TextIO | None = None) -> None:
+    """Send our own sequences to the terminal (stdout, or `stream`), past what makes text safe."""
+    stream = stream or sys.stdout
     getattr(stream, "control", stream.write)(text)

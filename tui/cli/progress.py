@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from runners.places.ssh.copying import Copier
+from tui.cli.output import control
 
 _CELLS = 20
 
@@ -16,20 +17,15 @@ def progress_line(copier: Copier, label: str) -> Iterator[None]:
         yield
         return
 
-    def show(percent: int, words: str) -> None:
+    def show(percent: int, text: str) -> None:
         bar = ("█" * (percent * _CELLS // 100)).ljust(_CELLS, "░")
-        control(f"\r\x1b[K{label} {bar} {percent}% {words}")
+        control(f"\r\x1b[K{label} {bar} {percent}% {text}", sys.stderr)
+        sys.stderr.flush()
 
     copier.progress = show
     try:
         yield
     finally:
         copier.progress = None
-        control("\r\x1b[K")
-
-
-def control(text: str) -> None:
-    """Write our own control sequences past what makes other text safe."""
-    write = getattr(sys.stderr, "control", sys.stderr.write)
-    write(text)
-    sys.stderr.flush()
+        control("\r\x1b[K", sys.stderr)
+        sys.stderr.flush()

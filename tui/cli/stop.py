@@ -14,7 +14,7 @@ from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run, find_runs, home_of, list_runs, read_run
 from tui.cli.output import echo, print_json, run_exit_code
-from tui.views.format import duration
+from tui.views.runs.plan_text import ladder_text
 from tui.views.runs.run_json import to_json
 from tui.views.runs.run_view import view_run
 
@@ -33,15 +33,12 @@ def run_stop(arguments: argparse.Namespace) -> int:
         intent = request_stop(state, run, arguments.force)
         ladder = run.plan.spec.stop.ladder if run.plan else ()
         step = len(ladder) if arguments.force else min(intent.requests, len(ladder))
-        rest = " → ".join(
-            f"{rung.how} {duration(rung.wait_s)}" for rung in ladder[max(0, step - 1) :]
-        )
-        echo(f"stopping {run.id}: {rest}")
+        echo(f"stopping {run.id}: {ladder_text(ladder[max(0, step - 1) :])}")
         suspended = suspended_supervisor(state.run(run.id))
         if suspended is not None:
             echo(
-                f"{run.id}: its supervisor (pid {suspended}) is suspended; the wish is kept, but "
-                f"nothing is done until `kill -CONT {suspended}`"
+                f"{run.id}: its supervisor (pid {suspended}) is suspended: the request is kept, "
+                f"but nothing is done until `kill -CONT {suspended}`"
             )
     ended = [
         wait_until_ended(state, run.id) if arguments.wait else read_run(state, run.id)
@@ -76,8 +73,6 @@ def run_drain(arguments: argparse.Namespace) -> int:
     state = StateDirectory()
     if arguments.what in ("on", "off"):
         set_drain(state, arguments.what == "on")
-    elif arguments.what is None:
-        echo("`drain` alone only shows, since version 0.2; `drain on` lets nothing start")
     since = drained_since(state)
     if arguments.json:
         print_json({"drained": bool(since), "since": since or None})

@@ -16,16 +16,8 @@ from tui.views.metrics.chart_svg import SvgCurve, chart_svg
 from tui.views.metrics.curves import AxisName, by_time, places, stretch_of
 
 COLUMNS = (
-    "metric",
-    "run",
-    "name",
-    "step",
-    "epoch",
-    "time",
-    "seconds",
-    "gpu_hours",
-    "dollars",
-    "value",
+    *("metric", "run", "name", "step", "epoch", "time"),
+    *("seconds", "gpu_hours", "dollars", "value"),
 )
 _OVER_TIME: tuple[AxisName, ...] = ("time", "GPU-hours", "dollars")
 Rows = Sequence[tuple[Run, Mapping[str, Series]]]

@@ -113,11 +113,10 @@ def session_json(session: Session, statement: Statement) -> dict[str, Any]:
 
 
 def estimate_json(expected: Estimate) -> dict[str, Any]:
-    """An estimate before launch; `doubt` is the old name of `caveat`."""
+    """An estimate before launch."""
     return {
         "seconds": expected.seconds,
         "usd": None if expected.usd is None else float(Decimal(expected.usd)),
         "basis": expected.basis,
         "caveat": expected.doubt or None,
-        "doubt": expected.doubt or None,
     }

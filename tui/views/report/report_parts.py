@@ -7,18 +7,18 @@ from pathlib import Path
 
 from runners import __version__
 from runners.gpus.usage import read_usage
-from runners.host.files import read_plain, read_tail
+from runners.host.files import read_plain
 from runners.host.identity import host_name
 from runners.model.run import Run
 from runners.model.states import State
 from runners.state.layout import StateDirectory
-from runners.watch.logs.render import plain
 from runners.watch.metrics.run_metrics import RunMetrics
 from runners.watch.metrics.sample import headline_rank
 from runners.watch.metrics.series import Series
 from runners.watch.pictures import RunPicture, find_pictures
 from tui.views.format import dollars, duration, metric
 from tui.views.health.diagnosis_text import diagnose_run, diagnosis_pairs
+from tui.views.log_lines import last_lines
 from tui.views.metrics.chart_svg import SvgCurve, chart_svg
 from tui.views.metrics.curves import AxisName, by_time, curve_of
 from tui.views.report.report import EmbeddedPicture, Report, RunPart
@@ -34,7 +34,6 @@ PICTURE_BYTES = 4 << 20
 ALL_PICTURES_BYTES = 24 << 20
 _MOST_OUTPUT = 1 << 30
 _AXES: tuple[AxisName, ...] = ("step", "time")
-_TAIL_BYTES = 16 << 10
 _LAST_LINES = 20
 _KINDS = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg"}
 
@@ -113,7 +112,7 @@ def _run_part(
         about=_about(fact),
         settings=[*settings.items(), *surroundings.items()],
         ending=_ending(run),
-        last_lines=_last_lines(state, run) if bad else [],
+        last_lines=last_lines(state.run(run.id).output, _LAST_LINES) if bad else [],
         pictures=pictures,
         pictures_left_out=left,
         notes=notes,
@@ -151,12 +150,6 @@ def _ending(run: Run) -> list[tuple[str, str]]:
     if run.reason:
         pairs.append(("reason", run.reason))
     return pairs + diagnosis_pairs(diagnose_run(run))
-
-
-def _last_lines(state: StateDirectory, run: Run) -> list[str]:
-    block = read_tail(state.run(run.id).output, _TAIL_BYTES)
-    lines = [plain(line).rstrip() for line in block.split(b"\n")]
-    return [line for line in lines if line][-_LAST_LINES:]
 
 
 def _pictures(run: Run, room: int) -> tuple[list[EmbeddedPicture], int, int]:

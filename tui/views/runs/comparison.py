@@ -194,37 +194,30 @@ def _ranking(
 def _seed_groups(facts: Sequence[RunFacts], metrics: Sequence[MetricRow]) -> tuple[SeedGroup, ...]:
     """Runs with the same settings but for their seeds, on the same code; only those of several."""
     groups: dict[tuple[object, ...], list[int]] = {}
-    for i, one in enumerate(facts):
-        settings = _merged(one.settings, one.told)
+    for i, fact in enumerate(facts):
+        settings = _merged(fact.settings, fact.told)
         kept = sorted((k, v) for k, v in settings.items() if not _SEED.fullmatch(k))
         if any(_SEED.fullmatch(name) for name in settings):
-            groups.setdefault((*kept, *sorted(one.code.items())), []).append(i)
+            groups.setdefault((*kept, *sorted(fact.code.items())), []).append(i)
     found = []
     for members in groups.values():
         if len(members) > 1:
-            last = {
-                row.name: spread
-                for row in metrics
-                if (spread := _spread(_pick(row, members, lambda one: one.last))) is not None
-            }
-            best = {
-                row.name: spread
-                for row in metrics
-                if (spread := _spread(_pick(row, members, lambda one: one.best))) is not None
-            }
+            last = _spreads(metrics, members, lambda final: final.last)
+            best = _spreads(metrics, members, lambda final: final.best)
             names = Counter(facts[i].run.name for i in members)
             found.append(SeedGroup(tuple(members), names.most_common(1)[0][0], last, best))
     return tuple(found)
 
 
-def _pick(
-    row: MetricRow, members: Iterable[int], take: Callable[[FinalMetric], float | None]
-) -> list[float]:
-    values = [take(final) for i in members if (final := row.values[i]) is not None]
-    return [value for value in values if value is not None and math.isfinite(value)]
-
-
-def _spread(values: Sequence[float]) -> Spread | None:
-    if not values:
-        return None
-    return Spread(fmean(values), stdev(values) if len(values) > 1 else None, len(values))
+def _spreads(
+    rows: Iterable[MetricRow], members: Iterable[int], take: Callable[[FinalMetric], float | None]
+) -> dict[str, Spread]:
+    """The spread of each metric that any of the `members` has a finite value of."""
+    found = {}
+    for row in rows:
+        known = (take(final) for i in members if (final := row.values[i]) is not None)
+        values = [value for value in known if value is not None and math.isfinite(value)]
+        if values:
+            deviation = stdev(values) if len(values) > 1 else None
+            found[row.name] = Spread(fmean(values), deviation, len(values))
+    return found

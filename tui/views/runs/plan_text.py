@@ -1,11 +1,14 @@
 """A launch plan as names and values for people."""
 
 import shlex
+from collections.abc import Sequence
 from decimal import Decimal
 
 from runners.cost.rates import device_count, hourly_rate, price_age
 from runners.model.closed import assert_never
+from runners.model.course import Rung, StopRule
 from runners.model.plan import AssignedGpu, Estimate, LaunchPlan
+from runners.model.spec import Price
 from runners.scheduling.allocation import Denied
 from runners.scheduling.policy import Granted, QueueDecision, Waiting
 from runners.scheduling.visibility import ALL_VARIABLES
@@ -37,24 +40,31 @@ def describe_plan(plan: LaunchPlan, decision: QueueDecision) -> list[tuple[str, 
     pairs += [("config", change) for change in plan.config_changes]
     if plan.port is not None:
         pairs.append(("port", str(plan.port)))
-    ladder = " → ".join(f"{rung.how} {duration(rung.wait_s)}" for rung in plan.spec.stop.ladder)
-    pairs += [
-        ("stop", f"{ladder} ({_TARGETS[plan.spec.stop.target]})"),
-        ("run folder", plan.directory),
-    ]
+    pairs += [("stop", stop_text(plan.spec.stop)), ("run folder", plan.directory)]
     pairs += [("checkpoints", pattern) for pattern in plan.checkpoints]
     if plan.price is not None:
         rate = hourly_rate(plan.price, device_count(plan.gpus))
-        where = (
-            f", {plan.price.name}: {plan.price.source}, {plan.price.date}"
-            if plan.price.name
-            else ""
-        )
-        where += f", {old}" if (old := price_age(plan.price)) else ""
+        where = ", ".join(filter(None, (price_text(plan.price), price_age(plan.price))))
+        where = f", {where}" if where else ""
         pairs.append(("price", f"{dollars(rate)}/h by {plan.price.basis}{where} (estimate)"))
     if plan.forecast is not None:
         pairs.append(("estimate", estimate_text(plan.forecast)))
     return pairs + [("note", note) for note in plan.notes]
+
+
+def stop_text(rule: StopRule) -> str:
+    """`SIGINT 30s → SIGKILL 5s (to its process group)`."""
+    return f"{ladder_text(rule.ladder)} ({_TARGETS[rule.target]})"
+
+
+def ladder_text(ladder: Sequence[Rung]) -> str:
+    """`SIGINT 30s → SIGKILL 5s`."""
+    return " → ".join(f"{rung.how} {duration(rung.wait_s)}" for rung in ladder)
+
+
+def price_text(price: Price) -> str:
+    """Name, source and date of a price; empty for one given by hand."""
+    return f"{price.name}: {price.source}, {price.date}" if price.name else ""
 
 
 def _gpu_pairs(plan: LaunchPlan, decision: QueueDecision) -> list[tuple[str, str]]:

@@ -17,11 +17,12 @@ from runners.state.decoding import read
 from runners.state.layout import StateDirectory
 from runners.state.leases import Lease
 from runners.watch.metrics.checkpoints import checkpoint_files
-from tui.views.error_place import error_text
 from tui.views.format import DASH, duration, indices, size
 from tui.views.health.diagnosis_text import diagnosis_pairs
 from tui.views.health.health_text import health_pairs
+from tui.views.log_lines import error_text
 from tui.views.runs.code_diff import DiffLine, diff_lines
+from tui.views.runs.plan_text import price_text, stop_text
 from tui.views.runs.queue_text import queue_lines
 from tui.views.runs.run_text import (
     asks_text,
@@ -140,9 +141,8 @@ def _state(view: RunView, waits: Sequence[str], error: str) -> Pairs:
         pairs += stack_pairs(Path(run.directory), time.time())
     if view.asks is not None:
         pairs.append(("asks", f"{asks_text(view)}; fresnel-tui attach {run.id} answers"))
-    pairs += [
-        ("alert", f"⚠ {clock(alert.time)}  {alert.text}") for alert in view.alerts[-_MOST_ALERTS:]
-    ]
+    for alert in view.alerts[-_MOST_ALERTS:]:
+        pairs.append(("alert", f"⚠ {clock(alert.time)}  {alert.text}"))
     stop = run.record.stop if run.record else None
     if stop is not None:
         left = duration(max(0.0, stop.until - time.time()))
@@ -200,17 +200,8 @@ def _command(plan: LaunchPlan) -> Pairs:
     if plan.spec.parent:
         pairs.append(("resumes", f"{plan.spec.parent}, from {plan.spec.resumed_from or DASH}"))
     pairs += [("config", change) for change in plan.config_changes]
-    ladder = " → ".join(f"{rung.how} {duration(rung.wait_s)}" for rung in plan.spec.stop.ladder)
-    pairs.append(
-        (
-            "stop by",
-            f"{ladder} (to the {_TARGETS.get(plan.spec.stop.target, plan.spec.stop.target)})",
-        )
-    )
+    pairs.append(("stop by", stop_text(plan.spec.stop)))
     return pairs + [("note", note) for note in plan.notes]
-
-
-_TARGETS = {"leader": "process", "group": "process group"}
 
 
 def _metrics(view: RunView) -> Pairs:
@@ -243,7 +234,7 @@ def _machine(view: RunView) -> Pairs:
     pairs.append(("cost", cost_text(view)))
     if plan is not None and plan.price is not None and plan.price.name:
         age = f", {old}" if (old := price_age(plan.price)) else ""
-        pairs.append(("price", f"{plan.price.name}: {plan.price.source}, {plan.price.date}{age}"))
+        pairs.append(("price", price_text(plan.price) + age))
     return pairs
 
 

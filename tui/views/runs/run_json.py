@@ -84,7 +84,7 @@ def _error_json(view: RunView) -> dict[str, Any] | None:
     """The line that tells why it ended, and its number in the log."""
     if view.diagnosis is None or not view.diagnosis.line:
         return None
-    from tui.views.error_place import error_line  # it reads the log
+    from tui.views.log_lines import error_line  # it reads the log
 
     line = view.diagnosis.line
     return {"text": line, "line": error_line(view.run.directory, line)}
@@ -115,7 +115,6 @@ def _usage_json(use: GpuUse) -> dict[str, Any]:
         "peak_memory": use.peak_memory,
         "memory_total": use.memory_total,
         "whole_gpu_memory": use.whole_gpu,
-        "whole_gpu": use.whole_gpu,  # its name until 0.2
         "mean_utilization": use.mean_utilization,
         "energy_wh": use.energy_wh,
         "energy_counted_s": use.counted_s,
@@ -171,7 +170,6 @@ def _metrics_json(view: RunView) -> dict[str, Any]:
         "metrics": view.metrics,
         "best": _best_json(view),
         "metric_readers": list(view.readers) or None,
-        "metrics_read_as": list(view.readers) or None,  # its name until 0.2
         "progress": msgspec.to_builtins(view.progress),
     }
 

@@ -1,14 +1,23 @@
-"""The error that ended a run, and where in its log it stands."""
+"""Lines of a run's log: the last ones, and where the error that ended the run stands."""
 
 import mmap
 import re
 from pathlib import Path
 
-from runners.host.files import open_binary
+from runners.host.files import open_binary, read_tail
 
+_TAIL_BYTES = 16 << 10
 _MOST_BYTES = 1 << 30
 """Of a longer log the line's number is not counted."""
 _PIECE = 80
+
+
+def last_lines(path: Path, count: int) -> list[str]:
+    """The last `count` lines of a file as a terminal may show them; empty when there is none."""
+    from runners.watch.logs.render import plain  # most of what tells an error reads no other line
+
+    lines = [plain(line).rstrip() for line in read_tail(path, _TAIL_BYTES).split(b"\n")]
+    return [line for line in lines if line][-count:] if count else []
 
 
 def error_text(directory: str, line: str) -> str:
