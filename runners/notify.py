@@ -66,10 +66,7 @@ def _run_command(run: RunDirectory, wanted: NoticeKeys, facts: dict[str, str]) -
 def notification(
     kind: str, text: str, name: str, sent_at: float, **facts: object
 ) -> dict[str, object]:
-    """What any webhook of ours is sent, of a run or of the guard; `sent_at` in unix seconds.
-
-    Slack reads `text`, Discord reads `content`; `message` is the text without who and where.
-    """
+    """What a webhook is sent; Slack reads `text`, Discord `content`; `sent_at` in unix seconds."""
     host = host_name()
     sentence = f"{name} on {host}: {text}"
     return {

@@ -117,8 +117,7 @@ def _sweep_cards(changes: _Changes) -> tuple[dict[str, int], int]:
     each of its holders; a run gets what that grew by while it was there. So a moment costs as much
     as what changes in it, however many runs are there, and all sums are whole numbers.
     """
-    # A multiple of every number of sharers that occurs: dividing by any
-    # of them leaves no remainder.
+    # A multiple of every number of sharers that occurs: divided by any, nothing remains.
     scale = math.lcm(*range(1, _most_sharers(changes) + 1))
     found: dict[str, int] = {}
     held: dict[str, int] = {}
@@ -283,11 +282,7 @@ def to_decimal(amount: Fraction, digits: int = 6) -> Decimal:
 def round_to_sum(
     total: Fraction, parts: Mapping[str, Fraction], digits: int = 2
 ) -> dict[str, Decimal]:
-    """`parts`, which add up to `total`, rounded to `digits` places that add up to the total's.
-
-    Each is rounded down first; what is then missing goes to the greatest remainders, by
-    name where they are equal.
-    """
+    """`parts` of `total`, rounded to add up: down, then the greatest remainders up, by name."""
     exact = {name: amount * 10**digits for name, amount in parts.items()}
     floors = {name: amount.numerator // amount.denominator for name, amount in exact.items()}
     whole = to_decimal(total, digits).scaleb(digits).to_integral_value(ROUND_FLOOR)

@@ -57,7 +57,8 @@ def forecast(
         if (learned := _learn(state.run(line.run), line, wanted, epochs, _length_of(spec)))
         is not None
     ][:ENOUGH]
-    rate = None if price is None else hourly_rate(price, len(gpus) if devices is None else devices)
+    billed = len(gpus) if devices is None else devices
+    rate = None if price is None else hourly_rate(price, billed)
     if not found:
         doubt = ""
         if not gpus and spec.gpus.wants_gpus:
@@ -114,8 +115,7 @@ def _learn(
         first = rhythm.ends[0]
         if first[0] != 1:
             return None  # resumed: its first epoch was not the program's first
-        # What follows the last epoch, a final evaluation for example, is only
-        # known of a run that finished.
+        # What follows the last epoch, such as an evaluation, is known of finished runs only.
         after = whole - (rhythm.ends[-1][1] - line.began.wall) if line.state == "done" else 0.0
         total = (
             (first[1] - line.began.wall)

@@ -153,8 +153,7 @@ class Ledger:
     def _read_back(self, content: bytes, since: float) -> None:
         """Read every session, and the runs from the end back to those that ended before `since`."""
         end = self._offset = content.rfind(b"\n") + 1
-        # Sessions are few and found by their first bytes; decoding all the
-        # runs between would take long.
+        # Sessions are few and found by their first bytes; decoding all runs would take long.
         at = content.find(_SESSION_BEGINS)
         while 0 <= at < end:
             self._accept(content[at : content.index(b"\n", at)])
@@ -192,8 +191,7 @@ class Ledger:
         current = load_session(self._state, host)
         if current is not None:
             found[current.id] = current
-        # An open session that is not in session.json was replaced by another without having been
-        # ended: it is not counted on.
+        # Open and not in session.json: replaced by another without an end, and not counted on.
         mine = [
             session
             for session in found.values()

@@ -47,8 +47,7 @@ def read_meter(runs: Iterable[Run], costs: Costs) -> Meter:
     session, account = costs.session, costs.account
     spent = [costs.spent[run.id] for run in live if run.id in costs.spent]
     live_runs = to_decimal(sum(spent, Fraction(0))) if spent else None
-    # Without a session nobody knows what the machine costs: the live runs' own
-    # prices are a lower bound.
+    # Without a session the machine's cost is unknown: live runs' prices are a lower bound.
     if session is None or account is None:
         rates = [costs.rates[run.id] for run in live if run.id in costs.rates]
         basis = (

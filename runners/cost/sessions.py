@@ -240,8 +240,7 @@ def _parse_since(text: str, now: Moment) -> Moment:
         ) from None
     if wall > now.wall:
         raise WrongInput(f"--since {text}: that is in the future")
-    # By this boot's own time, which may be negative for a moment before it began: later changes of
-    # the clock then change no money.
+    # By this boot's own time, negative before it began: the clock may change, the money not.
     return Moment(wall, now.boot, up - round((now.wall - wall) * 1e9))
 
 
@@ -265,8 +264,7 @@ def _after(before: Session | None, began: Moment, since: str, now: Moment) -> Mo
 def _write(state: StateDirectory, session: Session) -> Session:
     """Write the session to its own file and append it to the ledger."""
     state.create()
-    # Its own file first: it is the one that counts, and the ledger's line
-    # can be made from it again.
+    # Its own file first: it is what counts, and the ledger's line can be made from it.
     replace(state.session, msgspec.json.encode(session))
     append_line(state.ledger, msgspec.json.encode(SessionLine(session)))
     return session

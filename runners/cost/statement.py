@@ -51,8 +51,7 @@ class Statement:
             moments += [moment for moment in (line.began, line.finished) if moment is not None]
         self.timeline = Timeline(moments)
         self._spans = {run: line.span(self.timeline, now) for run, line in self.lines.items()}
-        # By start, with the latest end so far: the runs in a window are
-        # found without looking at all.
+        # By start, with the latest end so far: finds the runs in a window without a search.
         self._ordered = sorted(self._spans, key=lambda run: self._spans[run])
         self._starts = [self._spans[run][0] for run in self._ordered]
         self._latest = list(accumulate((self._spans[run][1] for run in self._ordered), max))
@@ -105,10 +104,7 @@ class Statement:
         return apportion(period, (line.holding(self._spans[line.run], session) for line in lines))
 
     def days(self, session: Session) -> list[tuple[str, Fraction, Fraction]]:
-        """What a session cost on each local day, and how much of that was idle.
-
-        What its provider bills beyond the time itself belongs to its last day.
-        """
+        """What a session cost on each local day, and idle; the last bears what is billed beyond."""
         whole, account = self.period(session), self.account(session)
         plain = msgspec.structs.replace(whole, unit=0, minimum=0)
         *before, last = local_days(whole.start, whole.end) or [("", 0, 0)]
@@ -117,8 +113,7 @@ class Statement:
             window = msgspec.structs.replace(plain, start=start, end=end)
             days.append((day, window.total, self._idle(session, window)))
         if last[0]:
-            # The last day gets what the others leave: the days add up
-            # to the session by construction.
+            # The last day gets what the others leave: so the days add up to the session.
             spent = account.total - add_fractions(total for _, total, _ in days)
             idle = account.idle - add_fractions(idle for _, _, idle in days)
             days.append((last[0], spent, idle))

@@ -26,8 +26,7 @@ class Timeline:
             if moment.boot and moment.boot_ns is not None:
                 began = wall_ns(moment.wall) - moment.boot_ns
                 known = self._clocks.setdefault(moment.boot, [(moment.boot_ns, began)])
-                # The two clocks are never read at the same instant: some
-                # milliseconds are not a correction.
+                # The clocks are not read at the same instant: some milliseconds are no correction.
                 if abs(began - known[-1][1]) > SECOND_NS:
                     known.append((moment.boot_ns, began))
         self._began = {boot: clocks[-1][1] for boot, clocks in self._clocks.items()}

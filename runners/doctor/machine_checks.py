@@ -98,17 +98,17 @@ def check_heat(reading: GpuReading) -> Iterator[Check]:
 def check_memory(host: HostFacts) -> Iterator[Check]:
     """Memory of the host, and the limit we are under."""
     total, left, limit = host.memory_total, host.memory_available, host.memory_limit
+    advice = "end what is not needed: the kernel kills the largest process first"
     if limit is not None and total is not None and limit < total:
         left = limit - (host.memory_used or 0)
         text = f"limited to {gib_text(limit)}, {gib_text(left)} of it left"
-        verdict: Verdict = "WARN" if left < _TIGHT_MEMORY else "PASS"
         advice = "loaders are killed when it is used up: docker --memory, Slurm --mem"
-        yield Check("memory", verdict, text, advice if verdict == "WARN" else "")
     elif left is not None and total is not None:
         text = f"{gib_text(total)}, {gib_text(left)} available"
-        verdict = "WARN" if left < _TIGHT_MEMORY else "PASS"
-        advice = "end what is not needed: the kernel kills the largest process first"
-        yield Check("memory", verdict, text, advice if verdict == "WARN" else "")
+    else:
+        return
+    tight = left < _TIGHT_MEMORY
+    yield Check("memory", "WARN" if tight else "PASS", text, advice if tight else "")
 
 
 def check_disks(places: Mapping[str, Path]) -> Iterator[Check]:

@@ -42,11 +42,7 @@ def card_models(gpus: Sequence[GpuSnapshot]) -> list[str]:
 
 
 def fraction_of(gpu: GpuSnapshot, gpus: Iterable[GpuSnapshot]) -> Fraction:
-    """Which part of its card `gpu` is; 1 for a whole one.
-
-    Instances share their card by compute slices (`3g.40gb` has three), else by memory, else alike,
-    so that together they are the whole card.
-    """
+    """Which part of its card `gpu` is: by compute slices (`3g.40gb`: 3), else memory, or alike."""
     if gpu.partition is not None and (count := _OF.search(gpu.partition)):
         return Fraction(1, int(count[1]))
     if gpu.mig_parent is None:

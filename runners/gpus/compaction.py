@@ -1,7 +1,4 @@
-"""A run's gpus.jsonl kept short: when it is full, each two lines become one.
-
-So the older, the coarser; means stay means, and greatest and least values are kept.
-"""
+"""A run's gpus.jsonl kept short: full, each two lines become one, so the older the coarser."""
 
 import os
 from collections.abc import Iterator

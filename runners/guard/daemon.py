@@ -7,7 +7,6 @@ warning, the end command) is claimed by a file that only one process can create.
 """
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -34,6 +33,7 @@ from runners.guard.rule import (
 from runners.guard.spawn import guard_lock
 from runners.host import helpers
 from runners.host.clock import Moment, moment_now, seconds_between
+from runners.host.detach import leave_terminal
 from runners.host.files import append_event
 from runners.host.locks import acquire
 from runners.host.ownership import permission_problem
@@ -77,8 +77,7 @@ class Guard:
                 pause = _pause(rule)
                 self.step(rule)
             except (ValueError, OSError, FresnelError) as error:
-                # Any error is survived and reported: a guard that dies
-                # of a damaged file guards nothing.
+                # Any error is survived: a guard that dies of a damaged file guards nothing.
                 self.notify_error(str(error).splitlines()[0])
             time.sleep(pause)
 
@@ -87,8 +86,7 @@ class Guard:
         before, now = self._progress(rule), moment_now()
         sight = self.observer.observe(rule, before, now, (*self.trouble, *self._troubles(rule)))
         after, action = next_step(rule, before, sight)
-        # Before acting: a guard killed in between repeats the step, and claims
-        # keep it from doing it twice.
+        # Before acting: a guard killed in between repeats the step, and claims hold it back.
         if after != before or self._unwritten is not None:
             self._write(after)
         if before is None or (before.rule, before.stage, before.note) != (
@@ -309,18 +307,7 @@ def main() -> None:
     if os.fork():
         os._exit(0)
     os.setsid()
-    # A closed terminal or Ctrl-C must not end it; SIGTERM still does.
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    log = os.open(
-        state.guard / "guard.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
-    )
-    # What it prints are problems only, so the newest are enough.
-    if os.fstat(log).st_size > _LOG_LIMIT:
-        os.ftruncate(log, 0)
-    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    for target, source in ((0, null), (1, log), (2, log)):
-        os.dup2(source, target)
+    leave_terminal(state.guard / "guard.log", _LOG_LIMIT)
     try:
         watch(state)
     except Exception:

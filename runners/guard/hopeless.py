@@ -44,10 +44,7 @@ class Course(NamedTuple):
 def hopeless(
     courses: Mapping[str, Course], live: Sequence[str], higher: bool, metric: str
 ) -> dict[str, str]:
-    """The runs among `live` that the median rule stops, each with the reason in words.
-
-    A run is judged once it has LEAST_VALUES values, and LEAST_OTHERS others have come as far.
-    """
+    """Which of `live` the median rule stops, and why: with values and others enough at its step."""
     found = {}
     for run_id in live:
         mine = courses.get(run_id)

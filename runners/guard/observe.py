@@ -72,8 +72,7 @@ class GuardObserver:
         return [
             run
             for run in runs
-            # A marker whose folder was deleted by hand would otherwise prevent the
-            # end command for ever.
+            # A marker whose folder was deleted by hand must not prevent the end command.
             if home_of(run.plan, run.record) == host_name() and self.state.run(run.id).path.is_dir()
         ]
 

@@ -69,8 +69,7 @@ def _machine_was_off(before: GuardState, sight: Observation) -> bool:
     if before.since is None or not before.since.boot or before.since.boot == sight.now.boot:
         return False
     if before.stage is Stage.ENDING:
-        # An end command that switches the machine off takes its own exit code with it: that is a
-        # success, not a step left unfinished.
+        # Switching the machine off takes the command's exit code with it: that is a success.
         return sight.ending.attempt < before.attempt or sight.ending.exit not in (0, None)
     return before.stage in (Stage.WARNED, Stage.STOPPING, Stage.HOLDING)
 
@@ -134,8 +133,7 @@ def _finish(rule: GuardRule, before: GuardState, sight: Observation) -> _Step:
     if before.failed is not None:
         return _try_again(rule, before, sight)
     if ending.attempt < before.attempt:
-        # The guard was killed before it could start it; at most one is
-        # started, whoever asks for it.
+        # The guard was killed before it could start it; at most one is ever started.
         return before, Action.END
     if ending.alive:
         return before, Action.NONE

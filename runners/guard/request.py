@@ -72,10 +72,7 @@ def flag_of(part: str) -> str:
 def rule_from(
     request: GuardRequest, budget: str | None, named: Callable[[str], str] = flag_of
 ) -> GuardRule:
-    """The rule that `request` describes; `budget` is that of the open session, in dollars.
-
-    WrongInput names the part that is wrong, as `named` spells it.
-    """
+    """The rule of `request`; `budget` is the session's, in dollars. WrongInput by `named`."""
     lengths = {
         part: length_of(named(part), getattr(request, part), part in _MAY_BE_NOTHING)
         for part in _LENGTHS

@@ -32,8 +32,7 @@ def main() -> int:
     # Before the command: if this process is killed now, the command may not have run, but it never
     # runs twice. The end command may destroy a machine.
     _write(descriptor, claim)
-    # The descriptor is not inherited (O_CLOEXEC): the lock ends with this process, not with
-    # something that the command left running.
+    # O_CLOEXEC: the lock ends with this process, not with what the command left running.
     code = subprocess.call(["/bin/sh", "-c", command], stdin=subprocess.DEVNULL)
     _write(descriptor, {**claim, "exit": code})
     return code

@@ -6,7 +6,6 @@ stops a run only where the run's own preset says so (`on_stall: {stop: true}`).
 """
 
 import os
-import signal
 import sys
 import time
 import traceback
@@ -23,6 +22,7 @@ from runners.health.observer import RunObserver
 from runners.health.signs import RunSigns
 from runners.health.store import read_health
 from runners.host import helpers
+from runners.host.detach import leave_terminal
 from runners.host.files import append_event, replace
 from runners.host.identity import host_name
 from runners.host.locks import acquire
@@ -182,13 +182,7 @@ def main() -> None:
         return
     os.ftruncate(lock, 0)
     os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-    log = os.open(state.host / "watcher.log", flags, 0o600)
-    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    for target, source in ((0, null), (1, log), (2, log)):
-        os.dup2(source, target)
+    leave_terminal(state.host / "watcher.log")
     os.chdir("/")
     try:
         Watcher(state).run()

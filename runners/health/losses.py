@@ -100,10 +100,7 @@ def _deviation(values: Sequence[float]) -> float:
 
 
 def plain_baseline(metrics: dict[str, float | int | None]) -> list[tuple[str, float, float]]:
-    """Metrics beside which a plain baseline is reported: name, value, the baseline's value.
-
-    `val_loss` and `val_loss_baseline`, `val/dice` and `baseline_dice` (or `mirror_dice`).
-    """
+    """Name, value and baseline of metrics that have one: `val_loss_baseline`, `mirror_dice`."""
     found = []
     for name, value in metrics.items():
         short = name.removeprefix("val/").removeprefix("val_")

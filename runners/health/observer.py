@@ -145,9 +145,9 @@ class RunObserver:
                 continue
             higher = higher_is_better(name) is True
             worse = value < plain if higher else value > plain
-            below = (before.below if before else 0) + 1 if worse else 0
-            measured = (before.measured if before else 0) + 1
-            self._baselines[name] = BaselineSign(name, value, plain, below, measured)
+            before = before or BaselineSign(name, value, plain, 0, 0)
+            below = before.below + 1 if worse else 0
+            self._baselines[name] = BaselineSign(name, value, plain, below, before.measured + 1)
         return max(self._baselines.values(), key=lambda baseline: baseline.below, default=None)
 
     def _measure(

@@ -1,4 +1,1 @@
-"""The operating system: whole files, locks, marked processes, the names of this host and boot.
-
-Standard library only: the supervisor imports it, and the supervisor stays small.
-"""
+"""The operating system: files, locks, processes, names of host and boot. Standard library only."""

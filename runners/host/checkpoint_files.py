@@ -40,8 +40,7 @@ def proof(path: str) -> bool | None:
         if not start:
             return False
         if start[:4] == b"PK\x03\x04":
-            # The end record is followed by a comment of at most 64 KiB, so it
-            # begins in this last piece.
+            # The end record is followed by a comment of at most 64 KiB: it begins in this piece.
             file.seek(max(0, size - _COMMENT - _END.size))
             return _zip_proof(file.read(), size)
         if path.endswith(".safetensors"):
@@ -56,8 +55,7 @@ def _zip_proof(end: bytes, size: int) -> bool:
     if at < 0 or len(end) - at < _END.size:
         return False
     *_, length, offset, comment = _END.unpack_from(end, at)
-    # These four bytes may also occur in the data; the real record is the one
-    # whose comment ends the file.
+    # These bytes may occur in the data too; the real record's comment ends the file.
     if len(end) - at != _END.size + comment:
         return False
     # Zip64: the 32-bit fields are all ones, and the true offsets are in a separate record.

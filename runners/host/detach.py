@@ -98,8 +98,7 @@ def _spawn(
         env=dict(environment),
         cwd="/",
         stdin=subprocess.DEVNULL,
-        # The run's locks travel by these descriptors: the child holds them
-        # before the parent lets go.
+        # The run's locks travel by these: the child holds them before the parent lets go.
         stdout=log,
         stderr=log,
         pass_fds=descriptors,
@@ -133,3 +132,18 @@ def _has_become(pid: int, command: Sequence[str]) -> bool:
     except OSError:
         return False
     return argv[: len(command)] == [os.fsencode(word) for word in command]
+
+
+def leave_terminal(log: Path, most: int = 0) -> None:
+    """Ignore hang-up and Ctrl-C; write to `log`, emptied beyond `most` bytes, and read nothing."""
+    # A closed terminal must not end a helper; SIGTERM still does.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+    output = os.open(log, flags, 0o600)
+    # What helpers print are problems only, so the newest are enough.
+    if os.fstat(output).st_size > most:
+        os.ftruncate(output, 0)
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for target, source in ((0, null), (1, output), (2, output)):
+        os.dup2(source, target)

@@ -98,8 +98,7 @@ def replace(path: Path, content: bytes, sync: bool = True) -> None:
     Raises OSError when it cannot; the old file then stands. Without `sync`,
     a power cut may lose both.
     """
-    # The pid keeps two writers from sharing a draft, and O_NOFOLLOW from writing through a link
-    # that another user has put there.
+    # Two writers must not share a draft (pid), nor follow another user's link (O_NOFOLLOW).
     temporary = f"{path}.{os.getpid()}.new"
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(temporary, flags, 0o600)

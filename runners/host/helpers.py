@@ -79,8 +79,7 @@ def command(name: str, *arguments: str | os.PathLike[str]) -> list[str]:
         file = ROOT.joinpath(*helper.module.split(".")).with_suffix(".py")
         # -I -S: no site-packages and no .pth files, which would cost memory for every live run.
         return [sys.executable, "-I", "-S", str(file), *texts]
-    # -E, and the folder that `-c` puts first is replaced: -P would do that,
-    # but only since Python 3.11.
+    # -E, and the folder that `-c` puts first is replaced: -P needs Python 3.11.
     return [sys.executable, "-E", "-c", _FULL.format(helper.module), str(ROOT), *texts]
 
 

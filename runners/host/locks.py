@@ -27,11 +27,7 @@ def is_held(path: Path) -> bool:
 
 
 def acquire(path: Path, patience_s: float = 0.5) -> int | None:
-    """Take the exclusive lock on `path`; return its descriptor, or None when another holds it.
-
-    A probe holds the lock for microseconds, so a refusal is tried again for `patience_s` seconds.
-    Raises OSError when the file cannot be opened or locked.
-    """
+    """Take the lock on `path`, within `patience_s`: its descriptor, or None. Raises OSError."""
     # The descriptor stays open: a lock belongs to it, and ends with its last copy in any process.
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + patience_s
@@ -43,7 +39,7 @@ def acquire(path: Path, patience_s: float = 0.5) -> int | None:
             if time.monotonic() >= deadline:
                 os.close(descriptor)
                 return None
-            time.sleep(0.005)
+            time.sleep(0.005)  # a probe holds the lock for microseconds only
         except OSError:
             os.close(descriptor)
             raise

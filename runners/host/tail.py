@@ -35,10 +35,7 @@ class Chunk(NamedTuple):
 
 
 class GrowingFile:
-    """The bytes of one file as they come, whether it is truncated, rewritten or replaced.
-
-    With `hold`, a file that loses its name is read to its end before the one that took the name.
-    """
+    """One file's bytes as they come; with `hold`, a renamed one is read to its end first."""
 
     def __init__(self, path: Path, offset: int = 0, hold: bool = False) -> None:
         self.path = path
@@ -89,8 +86,7 @@ class GrowingFile:
 
     def _take_successor(self) -> Piece:
         """The file that took the held one's name comes next."""
-        # A file without any name is one that output_limit rewrote shorter:
-        # all of it was already read.
+        # A file without any name is one that output_limit rewrote shorter: it was read already.
         shown = self.path.stat().st_size if os.fstat(self._held).st_nlink == 0 else 0
         self.close()
         self.identity = None
@@ -102,8 +98,7 @@ class GrowingFile:
         size, identity = stat.st_size, (stat.st_dev, stat.st_ino)
         known, self.identity = self.identity, identity
         restarted = False
-        # A larger file may still be another one, rewritten in place: then the bytes before the
-        # offset are not those that were read.
+        # Even a larger file may be another one, rewritten in place: the bytes before must match.
         if known is not None and (
             size < self.offset or identity != known or not self._continues(descriptor, size)
         ):

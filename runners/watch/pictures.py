@@ -42,7 +42,7 @@ NEWEST: PicturePlace = (2, 0, 0)
 class RunPicture(msgspec.Struct, frozen=True):
     """An image file.
 
-    `series` is its name without epoch and step, `modified` in unix seconds, `told` whether the
+    `series` is its name without epoch and step, `modified` in unix seconds, `reported` whether the
     program's events name it. Epoch and step are None where nothing says where it belongs.
     """
 
@@ -53,7 +53,7 @@ class RunPicture(msgspec.Struct, frozen=True):
     bytes: int
     modified: float
     caption: str = ""
-    told: bool = False
+    reported: bool = False
 
     @property
     def place(self) -> PicturePlace:

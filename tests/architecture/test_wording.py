@@ -8,7 +8,10 @@ import pytest
 
 from tests.support import REPOSITORY
 
-PACKAGES = ("trainers",)
+PACKAGES = (
+    "trainers",
+    *(f"runners/{room}" for room in ("cost", "doctor", "gpus", "guard", "health", "host", "watch")),
+)
 """Packages that are held to this."""
 DIALECT = {"told", "said", "say", "telling", "darts", "going_on"}
 """Names that say nothing about what they hold, or that nobody would search for."""

@@ -83,7 +83,7 @@ def test_events_name_pictures_and_say_where_they_belong(run: Run, tmp_path: Path
     events.write_text(json.dumps(line) + "\n" + json.dumps({**line, "path": "gone.png"}) + "\n")
     finder = PictureFinder(run)
     (found,) = finder.poll(run)
-    assert (found.epoch, found.caption, found.told) == (4, "inputs", True)
+    assert (found.epoch, found.caption, found.reported) == (4, "inputs", True)
     image(tmp_path / "work" / "gone.png")
     assert len(finder.poll(run)) == 2, "what came later is found by the same finder"
 

@@ -36,7 +36,7 @@ def _to_json(picture: RunPicture) -> dict[str, object]:
         "bytes": picture.bytes,
         "modified": iso(picture.modified),
         "caption": picture.caption or None,
-        "told_by_events": picture.told,
+        "told_by_events": picture.reported,
     }
 
 

@@ -144,8 +144,7 @@ def _devices(root: Path) -> list[Path]:
     for entry in entries:
         device = entry / "device"
         if _CARD.fullmatch(entry.name) and read_text(device / "vendor") == _AMD_VENDOR:
-            # Resolved, because several entries may lead to one card, and the
-            # folder's name is its address.
+            # Resolved: several entries may lead to one card, whose folder is named by its address.
             target = device.resolve()
             if (target / "mem_info_vram_total").exists() or (target / "gpu_busy_percent").exists():
                 found[target.name] = target

@@ -88,8 +88,7 @@ class AmdProcesses:
             address, client = (pattern.search(text) for pattern in _FIELD.values())
             usage = _USAGE.search(text)
             if address and usage:
-                # The address is the card's for all its partitions; the
-                # render node tells them apart.
+                # The address is the card's for all partitions; the render node tells them apart.
                 minor = target.removeprefix(_RENDER)
                 place = self._renders.get(
                     int(minor) if minor.isdecimal() else -1, (address[1].lower(), 0)

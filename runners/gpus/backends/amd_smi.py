@@ -49,8 +49,7 @@ class AmdSmi:
         smi = self._smi
         handle, first, number = self._parts[gpu_id]
         memory = _answer(lambda: smi.amdsmi_get_gpu_vram_usage(handle))
-        # Metrics are the card's and only its first partition has them; a
-        # list inside is by partition.
+        # Metrics are the card's, of its first partition; a list inside is by partition.
         metrics = _answer(lambda: smi.amdsmi_get_gpu_metrics_info(first))
         busy = metrics.get("xcp_stats.gfx_busy_inst")
         parts = busy[number] if isinstance(busy, list) and number < len(busy) else []

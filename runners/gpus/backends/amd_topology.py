@@ -36,8 +36,7 @@ def read_nodes(root: Path, cards: Collection[str] = ()) -> list[Node]:
     except OSError:
         return []
     for name in names:
-        # A node whose GPU this container may not use hides its id, and HIP
-        # does not count it either.
+        # A node whose GPU this container may not use hides its id; HIP does not count it.
         with suppress(OSError, ValueError, KeyError):
             gpu_id = (folder / name / "gpu_id").read_text().strip()
             # Nodes of CPUs have the id 0.

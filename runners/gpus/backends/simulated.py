@@ -113,8 +113,7 @@ class Simulated:
 
     def _started(self, lease: Lease, now: float) -> float:
         try:
-            # The plan is written when the GPUs are granted, which is when a real
-            # program would begin to load.
+            # The plan is written when GPUs are granted, as a real program would begin to load.
             return self._state.run(lease.run).plan.stat().st_mtime
         except OSError:
             return now

@@ -112,8 +112,7 @@ def texts_needed(expression: str) -> list[str]:
             depth += -1 if token == ")" else 1
             runs.append("")
         elif depth:
-            # Inside brackets a text may be one of several, or absent:
-            # nothing there is surely needed.
+            # Inside brackets a text may be one of several, or absent: none is surely needed.
             continue
         elif token == "|":
             branches.append([""])

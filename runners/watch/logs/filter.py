@@ -50,8 +50,7 @@ class LineFilter:
         self._kept_number = 0
         self._recent: dict[int, array[int]] = {}
         self._tail = _Tail(0, array("Q"), 0, 0, False)
-        # The blocks at which the search goes on downward and upward, the
-        # ones between them being done.
+        # The blocks at which the search continues, downward and upward; between them all is done.
         self._down = self._up = 0
         self._turn = threading.Lock()
 
@@ -136,8 +135,7 @@ class LineFilter:
             return None
         if known == 0:
             return array("Q")
-        # Blocks whose offsets were not kept are searched again; a reader
-        # moves within a few of them.
+        # Blocks whose offsets were not kept are searched again; a reader moves within a few.
         hits = self._kept.get(block) or self._recent.get(block)
         if hits is None:
             hits = array("Q", hits_in_block(self._source, self.pattern, block))

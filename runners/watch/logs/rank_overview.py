@@ -45,6 +45,7 @@ def rank_overview(
     named = set(tags_in(tail)) | ({0} if teed and tail else set())
     known = {rank for rank in processes if rank is not None} | set(logs) | named
     found = []
+    gone = "has ended" if live else ""
     for rank in sorted(known):
         process, log = processes.get(rank), logs.get(rank)
         state = state_of(process.pid) if process is not None else None
@@ -56,7 +57,7 @@ def rank_overview(
             RankOverview(
                 rank,
                 process.pid if process is not None else None,
-                state.words if state is not None else ("" if not live else "has ended"),
+                state.words if state is not None else gone,
                 _age(run, log.written if log is not None else None, rank, tail, now, live),
                 _last(text),
                 _last_step(text[-_STEPS_BYTES:]),

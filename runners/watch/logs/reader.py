@@ -34,8 +34,7 @@ class LogSource:
         self.size = size
 
     def __del__(self) -> None:
-        # A thread may still count lines of a file that was replaced:
-        # whoever lets go last closes it.
+        # A thread may still count lines of a replaced file: whoever lets go last closes it.
         if self.descriptor >= 0:
             os.close(self.descriptor)
 

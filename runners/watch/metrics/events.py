@@ -34,8 +34,7 @@ class EventStream(ProgressTracker):
                 self._forget()
             self.is_partial = self.is_partial or self._reader.gap is not None
             for at, event in enumerate(events):
-                # Events were left out here, so the time between these two
-                # says nothing about the pace.
+                # Events were left out here: the time between these two says nothing of the pace.
                 if at == self._reader.gap:
                     self.forget_pace()
                 self._accept(event)

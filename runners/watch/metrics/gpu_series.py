@@ -19,10 +19,7 @@ SpentSoFar = Callable[[Run], Sequence[tuple[float, float]]]
 
 
 class GpuSource:
-    """Series over time; steps are seconds since the run's start, `device0/util` its device 0.
-
-    `devices/…` are all of a run's GPUs: mean use, greatest VRAM and temperature, total power.
-    """
+    """Series over seconds since the run's start: `device0/util` of a device, `devices/…` of all."""
 
     def __init__(self, run: Run, spent: SpentSoFar | None = None) -> None:
         self._spent = spent

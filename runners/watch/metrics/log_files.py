@@ -44,8 +44,7 @@ class TableFile:
     def _row(self, line: str) -> Sample | None:
         cells = next(csv.reader([line]), [])
         if not self._columns:
-            # Another table: the empty column makes all its rows differ in
-            # length, and so be skipped.
+            # Another table: the empty column makes all its rows differ in length and be skipped.
             self._columns = cells if {"step", "epoch"} & set(cells) else [""]
             return None
         # A row still being written, or one of a version with other columns.

@@ -84,8 +84,7 @@ class OutputReader:
             line = rank["before"] + line[rank.end() :].removeprefix(b" ")
         text = line[:_LONGEST].decode("utf-8", "replace").rstrip()
         if not self._begun:
-            # Only now: most programs that are shown when a panel opens have printed
-            # nothing yet, or write events.
+            # Only now: most programs have printed nothing yet when a panel opens, or write events.
             self._begun = True
             if self.guessing:
                 self._readers = [make_reader(name) for name in (*SPECIFIC, *GENERAL)]

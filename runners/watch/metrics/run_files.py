@@ -103,11 +103,7 @@ def _is_own_log(path: str, run: Run) -> bool:
 
 
 def _boards_of(leader: int, top: str) -> set[str]:
-    """TensorBoard files below `top` that have the program's pid in their names.
-
-    A working directory may hold a data set of millions of files, so the walk goes by levels and
-    ends after 20,000 entries.
-    """
+    """TensorBoard files below `top` named by the pid, level by level, among 20,000 entries."""
     found: set[str] = set()
     folders, seen = [Path(top)], 0
     for _ in range(_DEEPEST):

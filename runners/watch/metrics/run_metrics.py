@@ -80,8 +80,7 @@ class RunMetrics:
         """All series by name: the run's own first, then those of its GPUs and cost."""
         found = self._events.filled()
         for name, series in self._printed.filled().items():
-            # The run's own name stays plain; what was guessed from its output
-            # gets the source in front.
+            # The run's own name stays plain; what was guessed from output is named by its source.
             found[name if name not in found else f"{series.source}/{name}"] = series
         self._files.add_to(found)
         return {

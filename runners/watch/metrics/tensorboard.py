@@ -76,8 +76,7 @@ class EventFile:
         content, at = self._rest + block, 0
         while len(content) - at >= 12:
             (length,) = struct.unpack_from("<Q", content, at)
-            # No event is that long: this is not a length, and where the next
-            # record is cannot be known.
+            # No event is that long: this is no length, and the next record cannot be found.
             if length > _HUGE:
                 self.problem = (
                     f"{self.path.name} is damaged at byte {self._file.offset - len(content) + at:,}"
@@ -89,8 +88,7 @@ class EventFile:
             try:
                 yield from _scalars(content[at + 12 : at + 12 + length], self._prefix)
             except (ValueError, struct.error, IndexError, OverflowError):
-                # A message of another kind, or a damaged one: the next
-                # begins where its length says.
+                # Of another kind, or damaged: the next message begins where its length says.
                 pass
             at += 16 + length
         self._rest = content[at:]

@@ -67,8 +67,7 @@ class WandbFile:
                 return
             at = len(_MAGIC)
         while True:
-            # Records never cross a block, so the place inside the block counts,
-            # not the one in `content`.
+            # Records never cross a block: the place inside the block counts, not in `content`.
             left = _BLOCK - (self._at + at) % _BLOCK
             if left < _HEADER:  # the end of a block, too short for a record
                 at += left

@@ -170,8 +170,7 @@ class TqdmReader(Reader):
             return Sample(values, bar.step, whole, bar.epoch, self._epochs, pace=bar.pace)
         if bar.counts_epochs:
             self._named, self._epochs = True, bar.total
-            # The bar counts finished epochs, and the next one is running;
-            # after the last there is none.
+            # The bar counts finished epochs; the next one is running, but after the last.
             self._epoch = min(bar.done + 1, bar.total or bar.done + 1)
             return Sample(values, epoch=self._epoch, epochs=bar.total)
         if bar.epoch is not None:

@@ -1,8 +1,4 @@
-"""Rounds of gradient boosting.
-
-LightGBM's `[5]\\ttrain's auc: 0.99\\tvalid's auc: 0.98`, XGBoost's `[5]\\ttrain-auc:0.99`
-and CatBoost's `5:\\tlearn: 0.6\\ttest: 0.7`.
-"""
+"""Rounds of LightGBM (`[5]\\ttrain's auc: 0.99`), XGBoost (`train-auc:0.99`) and CatBoost."""
 
 import re
 from typing import ClassVar

@@ -80,8 +80,7 @@ class CascadeReader(Reader):
             return self._at(self._means(means["kind"].lower(), means["pairs"]))
         if metrics := _METRICS.match(line):
             values = _pairs(metrics["pairs"])
-            # Only where a preset names this reader: the same line of
-            # another program would be right.
+            # Only where a preset names this reader: in another program the line would be right.
             if self.named and not values.get("psnr", 1.0):
                 del values["psnr"]
             return self._at(values)

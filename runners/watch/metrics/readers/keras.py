@@ -33,8 +33,7 @@ class KerasReader(Reader):
         if heading is not None:
             self._epoch, self._epochs = float(heading["epoch"]), float(heading["epochs"])
             return Sample(epoch=self._epoch, epochs=self._epochs)
-        # Keras moves back over its bar by backspaces, which may leave
-        # pieces of the last one in front.
+        # Keras moves back over its bar by backspaces, and may leave pieces of the last in front.
         bar = _BAR.match(line.replace("\b", ""))
         if bar is None:
             return None

@@ -1,8 +1,4 @@
-"""Lightning's bars, tqdm's and rich's.
-
-tqdm's have epochs from 0 (`Epoch 3:  48%|…, v_num=0, …`); the values of rich's (`Epoch 3/9 ━━━
-12/25 0:00:03 …`) may continue on the next lines.
-"""
+"""Lightning's bars: tqdm's, with epochs from 0, and rich's, whose values may go on below."""
 
 import re
 from typing import ClassVar
@@ -51,8 +47,7 @@ class LightningReader(Reader):
         self._place = None
         if bar is None or bar.total is None:
             return None
-        # `v_num` is Lightning's: a plain tqdm loop over epochs has no
-        # such mark, and counts otherwise.
+        # `v_num` is Lightning's: a plain tqdm loop over epochs counts otherwise.
         if not self._marked and _MARK.search(line):
             self._marked, self.bars = True, ("%|",)
         if bar.epoch is None or not bar.text.startswith("Epoch"):

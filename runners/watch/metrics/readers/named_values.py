@@ -39,10 +39,7 @@ _MOST_NAME = 64
 
 
 def named_values(text: str, start: int = 0) -> dict[str, float]:
-    """Every number in `text` that has a name and is understood as a whole, by metric name.
-
-    `9300/10000 (93%)` is the percentage; `0.5 (0.6)` is the value and its mean so far (`…_avg`).
-    """
+    """Numbers with a name: the percentage of `9/10 (90%)`, `0.5 (0.6)` with its mean (`…_avg`)."""
     values: dict[str, float] = {}
     before = start
     for found in _VALUE.finditer(text, start):

@@ -140,8 +140,7 @@ def _step_in(text: str) -> tuple[float | None, float | None]:
         if behind or (plural and not found["steps"]):
             continue  # `Steps: 16` is a length, `nan iterations: 0` a count of something else
         if best is None or word.startswith(("global", "num_up", "train_num")):
-            # `global_step` and the like count over the whole run, and win
-            # over a step inside an epoch.
+            # `global_step` and the like count over the whole run, and win over an epoch's step.
             best = found
     if best is None:
         return None, None
