@@ -31,6 +31,13 @@ def used_words(text: str) -> set[str]:
     return {m.group(1) for m in _REFERENCE.finditer(text) if m.group(1) in WORDS}
 
 
+def variables_in(text: str) -> list[str]:
+    """The names of the environment variables that `${...}` in `text` may stand for."""
+    inner = [match.group(1) for match in _REFERENCE.finditer(text) if match.group(1)]
+    parsed = [_NAME.fullmatch(name) for name in inner if name not in WORDS]
+    return [match.group(1) for match in parsed if match]
+
+
 def check_placeholders(text: str) -> None:
     """ValueError when `text` has a `${...}` that is neither a word of ours nor spelled like a
     variable.

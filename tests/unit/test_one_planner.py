@@ -27,6 +27,7 @@ from runners.lifecycle.launch.planner import PlannedRun, plan_runs
 from runners.lifecycle.supervisor.kept_environment import forget_environment
 from runners.model.errors import DeniedError, FresnelError
 from runners.model.gpus import GpuReading
+from runners.model.masked_plan import travelling
 from runners.model.plan import LaunchPlan
 from runners.model.spec import RunSpec
 from runners.presets.catalogue import resolve_runs
@@ -237,7 +238,7 @@ def launch_as_planned(house: House, step: Step) -> None:
             event(f"starts on {len(plan.gpus)} GPUs")
             assert waits is None
             assert given_to(house.environments[run.id], plan) == given_to(
-                expected.planned.environment, expected.plan
+                expected.planned.environment | travelling(expected.planned.secrets), expected.plan
             )
 
 

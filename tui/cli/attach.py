@@ -14,9 +14,9 @@ import tty
 from pathlib import Path
 
 from runners.host.procfs import MARK
-from runners.lifecycle.launch.words import MASK
 from runners.lifecycle.supervisor.pty import SOCKET
 from runners.model.errors import ExitCode, FresnelError, WrongInput
+from runners.model.kept_secrets import MASK
 from runners.model.run import Run
 from runners.scheduling.visibility import ALL_VARIABLES
 from runners.state.layout import StateDirectory

@@ -11,8 +11,8 @@ from runners.host.systemd import is_booted, lingers
 from runners.housekeeping import tend
 from runners.lifecycle.launch.planner import plan_runs
 from runners.lifecycle.launch.service_unit import NAME, boot_unit, run_unit, unit_folder
-from runners.lifecycle.launch.words import MASK
 from runners.model.errors import DeniedError, ExitCode, FresnelError, WrongInput
+from runners.model.kept_secrets import MASK
 from runners.presets.catalogue import resolve_runs
 from runners.state.layout import StateDirectory
 from tui.cli.output import echo, print_json, print_pairs

@@ -13,12 +13,11 @@ from runners.lifecycle.control.stop import reserve
 from runners.lifecycle.launch.dispatch import grant_all, tell_why, wake
 from runners.lifecycle.launch.git_snapshot import start_recording
 from runners.lifecycle.launch.planner import PlannedRun, Planner
-from runners.lifecycle.launch.planning import masked_spec
 from runners.lifecycle.launch.preconditions import refuse_untrusted
-from runners.lifecycle.launch.words import SECRET_PREFIX
 from runners.lifecycle.supervisor.kept_environment import keep_environment
 from runners.lifecycle.supervisor.spawn import spawn_supervisor
 from runners.model.errors import DeniedError
+from runners.model.masked_plan import travelling
 from runners.model.run import Run
 from runners.model.spec import RunSpec
 from runners.scheduling.policy import Granted
@@ -74,20 +73,11 @@ def start_together(
 
 
 def _environment(planned: PlannedRun) -> dict[str, str]:
-    """The environment that the supervisor gets: its program's, or what it keeps while it waits."""
-    if planned.plan.phase == "final":
-        return planned.planned.environment
-    return _waiting_environment(planned.spec)
-
-
-def _waiting_environment(spec: RunSpec) -> dict[str, str]:
-    """What a waiting supervisor keeps to plan the run later: environment and preset's secrets."""
-    masked = masked_spec(spec).environment
-    secrets_only = {
-        name: value for name, value in spec.environment.items() if masked[name] != value
-    }
-    ours = {name: value for name, value in os.environ.items() if name not in (MARK, HELPER_MARK)}
-    return ours | {SECRET_PREFIX + name: value for name, value in secrets_only.items()}
+    """What the supervisor gets: its program's environment, or ours to plan it in; and secrets."""
+    base = planned.planned.environment
+    if planned.plan.phase != "final":
+        base = {key: value for key, value in os.environ.items() if key not in (MARK, HELPER_MARK)}
+    return base | travelling(planned.planned.secrets)
 
 
 def _write(state: StateDirectory, planned: PlannedRun, request: str) -> list[int]:
@@ -100,7 +90,7 @@ def _write(state: StateDirectory, planned: PlannedRun, request: str) -> list[int
     descriptors = [acquire(run.supervisor_lock), acquire(run.run_lock)]
     # Marked live only now: whoever finds the marker finds the locks held, and adopts nothing.
     state.live_marker(run.id).touch(mode=0o600)
-    replace(run.spec, msgspec.json.encode(masked_spec(planned.spec)))
+    replace(run.spec, msgspec.json.encode(planned.plan.spec))
     for name, text in planned.planned.files.items():
         replace(run.path / name, text.encode())
     note_run(state, request, run.id)

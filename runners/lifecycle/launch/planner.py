@@ -20,6 +20,7 @@ from runners.lifecycle.launch.planning import Planned, make_plan
 from runners.lifecycle.launch.probe_notes import probe_notes
 from runners.lifecycle.launch.provenance import provenance_of
 from runners.lifecycle.launch.requirements import MissingPackages, missing_packages
+from runners.lifecycle.launch.unmasking import refuse_masked
 from runners.model.closed import assert_never
 from runners.model.errors import DeniedError, FresnelError, WrongInput
 from runners.model.gpus import GpuReading
@@ -94,6 +95,7 @@ class Planner:
         self._specs = [resolve_after(state, spec) for spec in specs]
         for spec in self._specs:
             _check_texts(spec)
+            refuse_masked(spec)
         wants_gpus = any(spec.gpus.wants_gpus for spec in specs)
         self._reading = read_gpus(state) if wants_gpus else None
 

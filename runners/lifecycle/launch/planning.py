@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import msgspec
 
@@ -18,17 +18,18 @@ from runners.lifecycle.launch.config_copy import memory_notes, plan_config
 from runners.lifecycle.launch.nodes import node_environment, nodes_note, require_place
 from runners.lifecycle.launch.watched import watched_environment
 from runners.lifecycle.launch.words import (
-    SECRET_PREFIX,
     FilledTexts,
     fill_patterns,
     fill_texts,
-    mask,
     words_of,
 )
 from runners.lifecycle.launch.wrappers import wrapped
 from runners.model.errors import WrongInput
 from runners.model.gpus import GpuReading
+from runners.model.kept_secrets import MASK, without_secrets
 from runners.model.launchers import CommandParts, shutdown_environment, traits_of
+from runners.model.masked_plan import mask_tree
+from runners.model.masking import mask_value
 from runners.model.plan import LaunchPlan, Origin
 from runners.model.scaling import batch_notes
 from runners.model.spec import Price, RunSpec
@@ -41,19 +42,23 @@ _DEFAULT_ENVIRONMENT = {
     # A crash in C leaves a Python stack in the output; costs nothing otherwise.
     "PYTHONFAULTHANDLER": "1",
 }
+# A shorter one may be anything: `ssh`, `true`.
+_SURELY_SECRET = 8
 _DEFAULT_CHECKPOINTS = ("${run_dir}/checkpoints/*",)
 
 
 class Planned(NamedTuple):
-    """A plan and the environment its program really gets, with secrets in clear.
+    """A plan as it is written, and in clear what its program really gets: only for memory.
 
-    Only for memory, never written.
+    `secrets` are what the plan masks, by their places in it: those of the command and the spec, as
+    the variables are all in `environment`.
     """
 
     plan: LaunchPlan
     environment: dict[str, str]
     files: Mapping[str, str] = {}
     """Texts to write into the run's folder before it starts, by file name."""
+    secrets: Mapping[str, Any] = {}
 
 
 class _Variables(NamedTuple):
@@ -91,9 +96,9 @@ def make_plan(
     limits = _limit(spec, price, device_count(assigned))
     plan = LaunchPlan(
         run=run.id,
-        spec=masked_spec(spec),
+        spec=spec,
         argv=tuple(argv),
-        environment=_masked(spec, variables.added),
+        environment=variables.added,
         environment_removed=variables.removed,
         working_directory=str(folder),
         directory=str(run.path),
@@ -115,7 +120,8 @@ def make_plan(
         total_steps=_total(spec, "step"),
         **limits,
     )
-    return Planned(plan, variables.whole, config.files)
+    masked, secrets = _masked(plan, variables.whole)
+    return Planned(masked, variables.whole, config.files, secrets)
 
 
 def spell_command(spec: RunSpec) -> tuple[list[str], dict[str, str]]:
@@ -146,9 +152,9 @@ def _environment(
     environment = {
         name: value
         for name, value in os.environ.items()
-        if name not in (*ALL_VARIABLES, MARK, HELPER_MARK) and not name.startswith(SECRET_PREFIX)
+        if name not in (*ALL_VARIABLES, MARK, HELPER_MARK)
     }
-    environment |= added
+    environment = without_secrets(environment) | added
     removed = tuple(name for name in ALL_VARIABLES if name in os.environ and name not in added)
     return _Variables(added, environment, removed)
 
@@ -161,11 +167,19 @@ def _completed(
     return variables.filled_up(watched_environment(spec, argv, run, processes, variables.whole))
 
 
-def _masked(spec: RunSpec, added: Mapping[str, str]) -> dict[str, str]:
-    """The added variables as the plan shows them, secrets masked."""
-    return {
-        name: mask(name, value, spec.environment.get(name, "")) for name, value in added.items()
+def _masked(plan: LaunchPlan, environment: Mapping[str, str]) -> tuple[LaunchPlan, dict[str, Any]]:
+    """The plan as it may be written, and by their places the secrets that it no longer has."""
+    # A shell may have put an inherited secret into the command.
+    known = [
+        value
+        for name, value in environment.items()
+        if len(value) >= _SURELY_SECRET and value[0] != "/" and mask_value(name, value) == MASK
+    ]
+    tree, secrets = mask_tree(msgspec.to_builtins(plan), known)
+    travelling = {
+        place: value for place, value in secrets.items() if not place.startswith("environment.")
     }
+    return msgspec.convert(tree, LaunchPlan), travelling
 
 
 def _notes(spec: RunSpec, allocation: Allocation, processes: int) -> tuple[str, ...]:
@@ -209,13 +223,6 @@ def _limit(spec: RunSpec, price: Price | None, gpus: Fraction) -> _Limit:
             found.append((seconds, spec.limits.usd))
     earliest, usd = min(found, default=(None, ""), key=lambda pair: pair[0] or 0.0)
     return {"limit_s": earliest, "limit_usd": usd}
-
-
-def masked_spec(spec: RunSpec) -> RunSpec:
-    """Return `spec` as it may be written down."""
-    return msgspec.structs.replace(
-        spec, environment={name: mask(name, value) for name, value in spec.environment.items()}
-    )
 
 
 def _working_directory(spec: RunSpec, text: str) -> Path:

@@ -18,10 +18,10 @@ from runners.host.files import replace
 from runners.lifecycle.launch.git_snapshot import changes_between, read_source, record_again
 from runners.lifecycle.launch.planner import plan_run
 from runners.lifecycle.launch.search import suggested
-from runners.lifecycle.launch.words import MASK, SECRET_PREFIX
+from runners.lifecycle.launch.unmasking import refuse_masked, with_secrets
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.gpus import GpuSnapshot
-from runners.model.spec import RunSpec
+from runners.model.masked_plan import arrived, travelling
 from runners.scheduling.allocation import Allocation
 from runners.scheduling.policy import Granted
 from runners.state.codec import read_plan
@@ -29,7 +29,7 @@ from runners.state.layout import RunDirectory, StateDirectory
 
 
 def replan(directory: RunDirectory) -> dict[str, str]:
-    """Rewrite plan.json for the granted GPUs and return the program's environment.
+    """Rewrite plan.json for the granted GPUs; return the program's environment, with its secrets.
 
     Raises WrongInput when something the run needs does not exist any more, FresnelError when its
     sampler does not answer.
@@ -61,7 +61,8 @@ def replan(directory: RunDirectory) -> dict[str, str]:
         tuple(note for note in before.notes if note not in warned_before),
         tuple(CardPart(gpu.card or gpu.uuid, gpu.part) for gpu in before.gpus),
     )
-    spec = msgspec.structs.replace(spec, environment=_unmasked(spec))
+    spec = with_secrets(spec, arrived(os.environ), os.environ)
+    refuse_masked(spec)
     run = plan_run(directory, spec, Granted(granted), reading, before.price)
     recording.join()
     problem = run.refusal()
@@ -82,17 +83,7 @@ def replan(directory: RunDirectory) -> dict[str, str]:
         replace(directory.path / name, text.encode())
     # The plan last, because it refers to these files.
     replace(directory.plan, msgspec.json.encode(after))
-    return planned.environment
-
-
-def _unmasked(spec: RunSpec) -> dict[str, str]:
-    """The preset's variables, secrets taken from the memory of the supervisor that calls this."""
-    return {
-        name: os.environ.get(SECRET_PREFIX + name, os.environ.get(name, ""))
-        if value == MASK
-        else value
-        for name, value in spec.environment.items()
-    }
+    return planned.environment | travelling(planned.secrets)
 
 
 def main() -> None:

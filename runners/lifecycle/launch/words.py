@@ -2,7 +2,6 @@
 
 import glob
 import os
-import re
 import socket
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,22 +12,12 @@ from typing import NamedTuple
 from runners.lifecycle.launch.resume import resume_arguments
 from runners.model.errors import WrongInput
 from runners.model.launchers import traits_of
+from runners.model.masking import secret_reference
 from runners.model.parameters import arguments_of
 from runners.model.placeholders import substitute, used_words
 from runners.model.spec import RunSpec
 from runners.scheduling.allocation import Allocation
 from runners.state.layout import SHIPPED_PRESETS, TRAINERS
-
-MASK = "********"
-SECRET_PREFIX = "FRESNEL_SECRET_"
-"""Under such names a waiting supervisor keeps the secret values of a preset in its memory."""
-_SECRET_WORDS = r"KEY|TOKEN|SECRET|PASSWO?R?D|PASSPHRASE|CREDENTIAL|AUTH(?!OR)|DSN"
-_SECRET = re.compile(_SECRET_WORDS, re.IGNORECASE)
-_URL_WITH_PASSWORD = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
-# A doubled `$$` is a literal dollar, and so no reference.
-_REFERENCE = re.compile(
-    r"(?<!\$)\$\{(?:env:)?(\w*(?:" + _SECRET_WORDS + r")\w*)(?::-[^}]*)?\}", re.IGNORECASE
-)
 
 
 class FilledTexts(NamedTuple):
@@ -122,7 +111,7 @@ def _parameter_words(spec: RunSpec, words: Mapping[str, str]) -> dict[str, str]:
     """The parameters that have a value, as `${parameters.NAME}` gives them."""
     given = {}
     for parameter in spec.parameters:
-        if isinstance(parameter.value, (str, int, float)) and not _REFERENCE.search(
+        if isinstance(parameter.value, (str, int, float)) and not secret_reference(
             str(parameter.value)
         ):
             # One that cannot be filled is reported by whoever needs it.
@@ -164,10 +153,10 @@ def fill(text: str, words: Mapping[str, str], key: str) -> str:
 
 def fill_visible(text: str, words: Mapping[str, str], key: str) -> str:
     """As `fill`, for what everyone on the machine can read: raises WrongInput for a secret."""
-    secret = _REFERENCE.search(text)
+    secret = secret_reference(text)
     if secret:
         raise WrongInput(
-            f"{key}: ${{{secret[1]}}} on a command line can be read by everyone on this machine",
+            f"{key}: ${{{secret}}} on a command line can be read by everyone on this machine",
             "pass it in the environment: programs inherit the variables of the panel",
         )
     return fill(text, words, key)
@@ -178,13 +167,3 @@ def fill_pattern(pattern: str, folder: Path, words: Mapping[str, str], key: str)
     # Only what the preset writes is a pattern: values are names, whatever characters they have.
     literal = {name: glob.escape(value) for name, value in words.items()}
     return str(Path(glob.escape(str(folder))) / fill_visible(pattern, literal, key))
-
-
-def mask(name: str, value: str, written: str = "") -> str:
-    """Return `value`, or a mask when it is a secret.
-
-    It is one when the variable's name looks like it, when `written` puts such a variable into it,
-    or when it is an address with a password.
-    """
-    secret = _SECRET.search(name) or _REFERENCE.search(written) or _URL_WITH_PASSWORD.search(value)
-    return MASK if secret else value

@@ -3,7 +3,10 @@
 Standard library only: the supervisor imports it.
 """
 
+from collections.abc import Mapping, Sequence
+
 from runners.lifecycle.supervisor.queue_wait import has_stepped
+from runners.model.kept_secrets import real_words
 from runners.state.layout import RunDirectory
 from runners.state.records import PlanFields
 
@@ -39,4 +42,17 @@ class CheckpointChoice:
         self._chosen = checkpoint.path if checkpoint and words else None
         if not checkpoint:
             return []
-        return [word.replace("${checkpoint}", checkpoint.path) for word in words]
+        return self._with_checkpoint(words)
+
+    def real_arguments(
+        self, arguments: list[str], plan: PlanFields, environment: Mapping[str, str]
+    ) -> list[str]:
+        """What `arguments` gave, with the secrets in them, which are in `environment`.
+
+        Raises SecretGone.
+        """
+        words = real_words("restart_arguments", plan["restart_arguments"], environment)
+        return self._with_checkpoint(words) if arguments else []
+
+    def _with_checkpoint(self, words: Sequence[str]) -> list[str]:
+        return [word.replace("${checkpoint}", self._chosen or "") for word in words]

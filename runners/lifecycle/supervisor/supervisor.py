@@ -44,6 +44,7 @@ from runners.lifecycle.supervisor.queue_wait import (
 from runners.lifecycle.supervisor.record_keeper import RecordKeeper
 from runners.lifecycle.supervisor.wakeup import WakeupLoop
 from runners.model.endings import Ending, EndingCause, ending_text, holding_text
+from runners.model.kept_secrets import SecretGone, real_words, without_secrets
 from runners.model.states import State
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.records import (
@@ -69,6 +70,9 @@ class Supervisor:
         self.environment: dict[str, str] | None = {
             name: value for name, value in os.environ.items() if name != HELPER_MARK
         }
+        # Helpers inherit what is left, and may start the supervisors of other runs.
+        for name in os.environ.keys() - without_secrets(os.environ).keys():
+            del os.environ[name]
         self.ended_unobserved = False  # the program ended while no supervisor ran
         self.checkpoints = CheckpointChoice(directory)
 
@@ -118,6 +122,12 @@ class Supervisor:
         if self.environment is None:
             self.end_not_started("its environment is gone with its first supervisor")
             return None
+        try:
+            argv = real_words("argv", self.plan["argv"], self.environment)
+            given = self.checkpoints.real_arguments(more, self.plan, self.environment)
+        except SecretGone as gone:
+            self.end_not_started(f"a secret is gone with its first supervisor: {gone}")
+            return None
         self.ended_unobserved = False
         # Before the fork: a supervisor killed in between leaves a run that its adopter
         # knows was about to start.
@@ -134,7 +144,8 @@ class Supervisor:
         )
         attempt = Attempt(self.directory, self.plan, self.wakes, self.keeper.write, self.record)
         try:
-            waiter = attempt.start([*self.plan["argv"], *more], self.environment, self.kept[1:])
+            program = without_secrets(self.environment)
+            waiter = attempt.start([*argv, *given], program, self.kept[1:])
         except OSError as error:
             self.end_not_started(str(error))
             return None

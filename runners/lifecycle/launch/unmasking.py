@@ -1,0 +1,81 @@
+"""A run's spec with the secrets that are never written down, from wherever they still are."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from runners.model.errors import FresnelError, WrongInput
+from runners.model.masked_plan import leaves, mask_tree, masked_places, restored
+from runners.model.spec import RunSpec
+from runners.presets.catalogue import resolve_preset
+
+_SPEC = "spec."
+
+
+def with_secrets(
+    spec: RunSpec, arrived: Mapping[str, Any], environment: Mapping[str, str]
+) -> RunSpec:
+    """`spec` as read from disk, with the secrets that can be found; the others stay masked.
+
+    They are looked for in memory (`arrived`, by their places in a plan), in the file of its preset,
+    and for variables in `environment`.
+    """
+    tree = msgspec.to_builtins(spec)
+    places = masked_places(tree)
+    if not places:
+        return spec
+    kept = {
+        place.removeprefix(_SPEC): value
+        for place, value in arrived.items()
+        if place.startswith(_SPEC)
+    }
+    inherited = {f"environment.{name}": value for name, value in environment.items()}
+    known = {**inherited, **_of_preset(spec, tree), **kept}
+    found = {place: known[place] for place in places if place in known}
+    return msgspec.convert(restored(tree, found), RunSpec)
+
+
+def refuse_masked(spec: RunSpec) -> None:
+    """Raise WrongInput when a secret of an earlier run is still masked in `spec`."""
+    places = masked_places(msgspec.to_builtins(spec))
+    if not places:
+        return
+    names = ", ".join(dict.fromkeys(map(_shown, places)))
+    raise WrongInput(
+        f"{names} was a secret of this run, which is never written down",
+        _how_to_give(places[0], spec),
+    )
+
+
+def _of_preset(spec: RunSpec, tree: Mapping[str, Any]) -> dict[str, Any]:
+    """The secrets in the file of its preset, where it still has the same text around them."""
+    try:
+        preset = resolve_preset(spec.source) if Path(spec.source).is_file() else None
+    except FresnelError:
+        preset = None
+    if preset is None:
+        return {}
+    masked, secrets = mask_tree(msgspec.to_builtins(preset))
+    before = dict(leaves(tree))
+    now = dict(leaves(masked))
+    return {place: value for place, value in secrets.items() if now[place] == before.get(place)}
+
+
+def _shown(place: str) -> str:
+    for head, tail in (("environment.", ""), ("parameters.", ".value")):
+        if place.startswith(head):
+            return place.removeprefix(head).removesuffix(tail)
+    return place.partition(".")[0]
+
+
+def _how_to_give(place: str, spec: RunSpec) -> str:
+    name = _shown(place)
+    if place.startswith("environment."):
+        return f"export {name}, or give it again: --set environment.{name}=…"
+    if place.startswith("parameters."):
+        return f"give it again: --set {name}=…"
+    if spec.source:
+        return f"its preset {spec.source} does not have it any more; launch that instead"
+    return "give it again: launch --again RUN -- --flag VALUE, or launch the command anew"

@@ -1,0 +1,173 @@
+"""What is a secret, by its name or by its look, and how it is written and shown: as MASK.
+
+Everything that is written or shown goes through here. A false alarm costs a reader a value, and a
+program nothing: it gets the real ones, see `kept_secrets`.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+
+from runners.model.kept_secrets import MASK
+from runners.model.placeholders import variables_in
+
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_PARTS = re.compile(r"[^A-Za-z0-9]+")
+_SECRET_PARTS = (
+    *("AUTH", "AUTHENTICATION", "AUTHORIZATION", "BEARER", "CONNSTR", "CRED", "CREDS", "DSN"),
+    *("HMAC", "JWT", "KEY", "KEYS", "OAUTH", "OAUTH2", "OTP", "PASS", "PASSCODE", "PASSKEY"),
+    *("PAT", "PATS", "PEM", "PW", "PWD", "SALT", "SAS", "SESSID", "SESSIONID", "SIG"),
+    *("SIGNATURE", "TOTP"),
+)
+_SECRET_INSIDE = re.compile(r"PASSWO?R?D|PASSPHRASE|SECRET|CREDENTIAL|APIKEY|COOKIE|WEBHOOK")
+_SECRET_ENDS = ("TOKEN", "TOKENS", "SSHKEY", "ACCESSKEY", "PRIVATEKEY", "ACCOUNTKEY")
+_PASSWORD_NAME = re.compile(r"PASS|PWD|PW\b|SECRET", re.IGNORECASE)
+# 512, 1e-4, 300B: what `max_tokens` or `key_size` counts.
+_NUMBER = re.compile(r"[-+]?[\d_.,]*\d(?:e[-+]?\d+)?[kmbgt]?", re.IGNORECASE)
+_SHORT_NUMBER = 6
+
+
+@cache
+def is_secret_name(name: str) -> bool:
+    """Whether what has this name (a variable, a parameter, a flag, a key) is a secret.
+
+    Names are judged by their parts: PASS and DB_PASS are secrets, PASSES and COMPASS are none.
+    """
+    if name in ("PWD", "OLDPWD"):  # where a shell stands
+        return False
+    parts = _PARTS.split(_CAMEL.sub("_", name))
+    return any(_is_secret_part(part.upper()) for part in parts if part)
+
+
+def _is_secret_part(part: str) -> bool:
+    return part in _SECRET_PARTS or part.endswith(_SECRET_ENDS) or bool(_SECRET_INSIDE.search(part))
+
+
+def _is_plain(name: str, value: str) -> bool:
+    """A value that is no secret under any name: none at all, a count, a reference to another."""
+    if not value or value.startswith("$") or value.lower() in ("none", "null", "true", "false"):
+        return True
+    if not _NUMBER.fullmatch(value) or _PASSWORD_NAME.search(name):
+        return False
+    return len(value) < _SHORT_NUMBER or "tokens" in name.lower()
+
+
+def mask_value(name: str, value: str) -> str:
+    """`value` of the variable or key `name`, masked: the whole of it when the name is a secret's.
+
+    A value that only refers to others, as `${HF_TOKEN}`, has nothing to be masked.
+    """
+    if is_secret_name(name) and not _is_plain(name, value):
+        return MASK
+    return mask_text(value)
+
+
+def secret_reference(text: str) -> str:
+    """The name of a secret variable that a `${...}` in `text` stands for; empty without one."""
+    return next(filter(is_secret_name, variables_in(text)), "")
+
+
+# ── texts ─────────────────────────────────────────────────────────────────────────────────────────
+
+_NAMED = r"[A-Za-z_][\w.-]*"
+_PRIVATE_KEY = re.compile(
+    r"(-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----).*?(?=-----END|\Z)", re.DOTALL
+)
+_HEADER = re.compile(
+    r"""(\b(?:(?:proxy-)?authorization|(?:set-)?cookie)["']?\s*:\s*["']?)([^"'\r\n]+)""",
+    re.IGNORECASE,
+)
+_BEARER = re.compile(r"(\b(?:bearer|basic)\s+)([\w.~+/=:-]{6,})", re.IGNORECASE)
+_USERINFO = re.compile(r"(://[^/\s:@\"']*:)([^/\s\"']+)(?=@)")
+_URL_USER = re.compile(r"(https?://)([^/\s:@\"'?#]+)(?=@)", re.IGNORECASE)
+_HOOK = re.compile(
+    r"(https?://(?:[^/\s\"']*hook[^/\s\"']*/|[^\s\"']*?/(?:api/)?(?:web)?hooks?/|ntfy\.sh/|"
+    r"hc-ping\.com/|maker\.ifttt\.com/|api\.telegram\.org/bot|outlook\.office\.com/))"
+    r"([^\s\"']+)",
+    re.IGNORECASE,
+)
+_KNOWN_TOKEN = re.compile(
+    r"(?<![A-Za-z0-9_])(?:gh[pousr]_\w{8,}|github_pat_\w{8,}|glpat-[\w-]{8,}|hf_\w{8,}|"
+    r"sk-[\w-]{8,}|[sr]k_(?:live|test)_\w{8,}|xox[a-z]-[\w-]{8,}|xapp-[\w-]{8,}|"
+    r"(?:AKIA|ASIA)[A-Z0-9]{12,}|AIza[\w-]{20,}|ya29\.[\w.-]{8,}|npm_\w{20,}|pypi-[\w-]{16,}|"
+    r"dop_v1_\w{16,}|SG\.[\w-]{8,}\.[\w-]{8,}|shp[a-z]{2}_\w{16,}|nvapi-[\w-]{12,}|"
+    r"r8_\w{16,}|gsk_\w{16,}|xai-\w{16,}|dckr_pat_[\w-]{8,}|tskey-[\w-]{12,}|"
+    r"AGE-SECRET-KEY-1\w{16,}|eyJ[\w-]{6,}\.[\w-]{6,}(?:\.[\w-]*)?)"
+)
+_LOGIN = re.compile(r"(\blogin\s+(?:--?[\w-]+\s+)*)([0-9a-f]{40})\b")
+_FLAG = re.compile(rf"""(?<!\S)(--?({_NAMED})\s+)("[^"]*"|'[^']*'|[^\s"'-][^\s"']*)""")
+_ASSIGNED = re.compile(rf"""(?<![\w$])({_NAMED})(?:["']?\s*(?:=|:(?=\s|["']))\s*|["']\s*:\s*)""")
+_VALUE = re.compile(r"""("[^"]*"|'[^']*'|[^\s"'&;,=(\[{][^\s"'&;,]*)""")
+_CODE = re.compile(r"lambda\b|self\b|[\w.]+\(|None\b|True\b|False\b|null\b")
+
+
+def mask_text(text: str) -> str:
+    """`text` with everything masked that looks like a secret.
+
+    Headers, signatures, hooks, passwords in addresses, assignments, flags, and tokens of known
+    kinds.
+    """
+    text = _PRIVATE_KEY.sub(rf"\1{MASK}", text)
+    for pattern in (_HEADER, _BEARER, _USERINFO, _URL_USER, _HOOK, _LOGIN):
+        text = pattern.sub(_kept_head, text)
+    text = _KNOWN_TOKEN.sub(MASK, text)
+    text = _FLAG.sub(lambda flag: flag[1] + _masked_value(flag[2], flag[3]), text)
+    return _mask_assigned(text)
+
+
+def _mask_assigned(text: str) -> str:
+    parts, done = [], 0
+    for head in _ASSIGNED.finditer(text):
+        # The value of a secret may look like another one; that of anything else may contain one.
+        value = None if head.start() < done else _VALUE.match(text, head.end())
+        if value is not None and is_secret_name(head[1]):
+            parts += [text[done : head.end()], _masked_value(head[1], value[1])]
+            done = value.end()
+    return "".join([*parts, text[done:]])
+
+
+def _kept_head(match: re.Match[str]) -> str:
+    secret = match[2]
+    return match[0] if secret.startswith(("$", MASK)) else f"{match[1]}{MASK}"
+
+
+def _masked_value(name: str, value: str) -> str:
+    quote = value[0] if value[0] in "\"'" else ""
+    bare = value.strip(quote) if quote else value
+    is_code = not quote and bool(_CODE.match(value))
+    # `key` alone is a word of every program: `sorted(x, key=len)`.
+    if name == "key" or is_code or not is_secret_name(name) or _is_plain(name, bare):
+        return value
+    return f"{quote}{MASK}{quote}"
+
+
+# ── command lines ─────────────────────────────────────────────────────────────────────────────────
+
+_WHOLE_ASSIGNMENT = re.compile(rf"(-{{0,2}}({_NAMED})=)(.*)", re.DOTALL)
+_WHOLE_FLAG = re.compile(rf"--?({_NAMED})")
+_USER_FLAGS = ("-u", "--user", "--proxy-user")
+_WHOLE_LOGIN = re.compile(r"[0-9a-f]{40}|[\w-]{20,}")
+
+
+def mask_words(words: Sequence[str]) -> list[str]:
+    """The words of a command line with their secrets masked."""
+    masked: list[str] = []
+    before = ""
+    for word in words:
+        masked.append(_mask_word(before, word))
+        before = word
+    return masked
+
+
+def _mask_word(before: str, word: str) -> str:
+    flag = _WHOLE_FLAG.fullmatch(before)
+    if flag and is_secret_name(flag[1]) and not word.startswith("--"):
+        return word if _is_plain(flag[1], word) else MASK
+    if before in _USER_FLAGS and ":" in word:
+        return f"{word.partition(':')[0]}:{MASK}"
+    if before == "login" and _WHOLE_LOGIN.fullmatch(word):
+        return MASK
+    assigned = _WHOLE_ASSIGNMENT.fullmatch(word)
+    if assigned and is_secret_name(assigned[2]) and assigned[1] != "key=":
+        return word if _is_plain(assigned[2], assigned[3]) else f"{assigned[1]}{MASK}"
+    return mask_text(word)
