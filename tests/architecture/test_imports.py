@@ -106,6 +106,7 @@ def test_the_supervisor_is_small() -> None:
         "runners.state.trust",
         "runners.model.closed",
         "runners.model.endings",
+        "runners.model.kept_secrets",
         "runners.model.states",
     )
     rooms = {"runners", "runners.model", "runners.state", "runners.lifecycle"}
