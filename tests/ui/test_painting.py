@@ -22,7 +22,8 @@ from textual.widgets import Static
 from tui.panel.terminal.painting import ChangedCells, ChangedWidgets, PaintedOnce, TitledBorder
 from tui.panel.widgets.key_bar import KeyBar
 from tui.panel.widgets.metrics import settings_pane
-from tui.panel.widgets.row_list import RowList, strip_of
+from tui.panel.widgets.row_list import RowList
+from tui.panel.widgets.row_painting import strip_of
 
 CONSOLE = Console(force_terminal=True, color_system="truecolor", width=40)
 

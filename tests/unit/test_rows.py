@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
-from tui.panel.widgets.row_list import changed_cells
+from tui.panel.widgets.row_painting import changed_cells
 
 _TEXT = st.text(alphabet="ab0123456789 ▁█", min_size=1, max_size=30)
 

@@ -143,7 +143,7 @@ class RunPages:
             from tui.panel.screens.metrics import MetricsScreen
 
             parts = self._parts
-            views = [view for row in rows[:_MOST_CURVES] if (view := self._pane.view_of(row.id))]
+            views = [view for row in rows[:_MOST_CURVES] if (view := self._parts.view_of(row.id))]
             parts.app.push_screen(MetricsScreen(parts.state, parts.snapshot, views))
 
     def compare(self, rows: Sequence[RunRow]) -> None:
@@ -209,7 +209,7 @@ class RunPages:
         elif row is not None and row.machine:
             self._launch_there(row.machine, f"--{how}", row)
         else:
-            view = self._pane.view_of(row.id) if row is not None else None
+            view = self._parts.view_of(row.id) if row is not None else None
             self._open_form(view.run if view else None, resume=how == "resume")
 
     def _open_form(self, again: Run | None, resume: bool) -> None:

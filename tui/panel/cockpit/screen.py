@@ -25,6 +25,7 @@ from tui.panel.widgets.key_bar import KeyBar
 from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.log.pane import LogPane
 from tui.panel.widgets.meter import MeterBar
+from tui.panel.widgets.run_messages import CostsWanted, OlderRunsWanted, RunOpened, RunSelected
 from tui.panel.widgets.runs import RunPane
 from tui.snapshot.feed import PanelSnapshot
 
@@ -62,7 +63,7 @@ class CockpitScreen(PaintedOnce[None]):
         yield MeterBar(id="meter")
         with Horizontal(id="upper"):
             yield GpuPane(id="gpus")
-            yield RunPane(self.parts.state, id="runs")
+            yield RunPane(id="runs")
         yield LogArea(id="area")
         yield KeyBar()
 
@@ -109,8 +110,8 @@ class CockpitScreen(PaintedOnce[None]):
         wanted = max(gpus, min(runs + 1, 9 if height < 40 else 15)) + 2
         return max(6, min(wanted, height // 2))
 
-    @on(RunPane.Selected)
-    def _select(self, message: RunPane.Selected) -> None:
+    @on(RunSelected)
+    def _select(self, message: RunSelected) -> None:
         row = message.row
         if self._shown != row.id:
             self._shown = row.id
@@ -130,15 +131,15 @@ class CockpitScreen(PaintedOnce[None]):
             words = queue_lines(view, live, snapshot.leases)
         self.area.explain(tuple(words))
 
-    @on(RunPane.CostsWanted)
+    @on(CostsWanted)
     def _look_up_costs(self) -> None:
         self.commands.feed.look_up_costs()
 
-    @on(RunPane.OlderWanted)
+    @on(OlderRunsWanted)
     def _load_older(self) -> None:
         self.remote.load_older()
 
-    @on(RunPane.Opened)
+    @on(RunOpened)
     def _open(self) -> None:
         self.pages.open("details")
 
@@ -227,8 +228,7 @@ class CockpitScreen(PaintedOnce[None]):
         if self._places is None:
             from tui.panel.places import PlaceOfRuns
 
-            view_of = self.query_one(RunPane).view_of
-            find = self.remote.place
+            view_of, find = self.parts.view_of, self.remote.place
             self._places = PlaceOfRuns(self.app, self.commands.here, find, view_of)
         return self._places
 

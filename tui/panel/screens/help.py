@@ -27,7 +27,8 @@ from tui.panel.widgets.gpu.pane import GpuPane
 from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.log.pane import LogPane
 from tui.panel.widgets.metrics.page_keys import PAGE_KEYS
-from tui.panel.widgets.row_list import RowList, strip_of
+from tui.panel.widgets.row_list import RowList
+from tui.panel.widgets.row_painting import strip_of
 from tui.panel.widgets.runs import RunPane
 
 _PALETTE = "palette: every action, themes"

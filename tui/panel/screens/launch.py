@@ -30,7 +30,7 @@ from runners.scheduling.policy import Granted
 from runners.state.layout import StateDirectory
 from tui.panel.command_log import gpu_words
 from tui.panel.screen_keys import LAUNCH_KEYS
-from tui.panel.widgets.gpu.picker import Peaks
+from tui.panel.widgets.gpu.picker_table import Peaks
 from tui.panel.widgets.launch.fields import FormField
 from tui.panel.widgets.launch.form import LaunchForm
 from tui.panel.widgets.launch.preset_list import PresetList

@@ -1,20 +1,12 @@
-"""A list of rows with a cursor: one way to move, to click and to paint for every list of the panel.
-
-Rows are painted one by one: over SSH, what did not change is not sent again.
-"""
+"""A list of rows with a cursor: one way to move and to click for every list of the panel."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from rich.cells import cell_len
-from rich.console import Console
-from rich.segment import Segment
-from rich.style import Style
-from rich.text import Span, Text
-from textual import events
+from rich.text import Text
+from textual import events, on
 from textual.binding import BindingType
 from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
@@ -22,6 +14,7 @@ from textual.strip import Strip
 
 from tui.panel.hotkeys import hotkey
 from tui.panel.terminal.painting import TitledBorder
+from tui.panel.widgets.row_painting import ChangedRow, PaintedRows, Window
 from tui.panel.widgets.style_once import StyleOnce
 
 
@@ -47,10 +40,7 @@ class RowList(TitledBorder, StyleOnce, ScrollView):
         self.keys: tuple[str, ...] = ()
         self.key: str | None = None
         """The key that the cursor is on; a list that has not got it has the cursor at its top."""
-        self._above: Sequence[Text] = ()
-        self._rows: Sequence[Text] = ()
-        self._header: Text | None = None
-        self._painted: dict[int, Text] = {}
+        self.painted = PaintedRows()
 
     @property
     def cursor(self) -> int:
@@ -64,34 +54,22 @@ class RowList(TitledBorder, StyleOnce, ScrollView):
         above: Sequence[Text] = (),
         header: Text | None = None,
     ) -> None:
-        """Show these rows, a key for each; `above` them rows that cannot be chosen, and `header`
-        on top, which stays there.
+        """Show these rows, a key for each, below `above`, rows that cannot be chosen.
 
-        Only the rows that are seen are looked at: `rows` may make each when it is asked for.
+        `header` stays on top. `rows` may make each row on demand: only what is seen is read.
         """
-        count, cursor = self._count, self._cursor_row
-        self.keys = keys if isinstance(keys, tuple) else tuple(keys)
-        self._above, self._rows = above, rows
-        whole = header != self._header or count != self._count
-        self._header = header
-        height = max(1, self._count + self._top)
+        before = self._cursor_row
+        self.keys = tuple(keys)
+        changed = self.painted.replace(above, rows, header, self._window)
+        height = max(1, self.painted.count + self.painted.header_height)
         if self.virtual_size.height != height:
             self.virtual_size = Size(self.size.width, height)
-        if whole:
-            self._painted.clear()
+        if changed is None:
             self.refresh()
-            return
-        width, seen = self.scrollable_content_region.width, self._rows_seen
-        changed = []
-        for row, old in list(self._painted.items()):
-            if row not in seen:
-                del self._painted[row]
-            elif old != (new := self._row_at(row)):
-                self._painted[row] = new
-                changed.append((row, *changed_cells(old, new, width)))
-        if cursor != self._cursor_row:
-            changed += [(row, 0, width) for row in (cursor, self._cursor_row) if row is not None]
-        self._refresh_cells(changed)
+        else:
+            if before != self._cursor_row:
+                self._refresh_rows(before, self._cursor_row)
+            self._refresh_cells(changed)
 
     def put_cursor(self, key: str) -> bool:
         """Put the cursor on a key and scroll to it; whether it was elsewhere."""
@@ -101,10 +79,14 @@ class RowList(TitledBorder, StyleOnce, ScrollView):
         row = self._cursor_row
         if row is not None:
             # The line above it too, where a header would else lie over it.
-            self.scroll_to_region(Region(0, row, 1, 1 + self._top), animate=False)
-        self._refresh_row(before)
-        self._refresh_row(row)
+            self.scroll_to_region(Region(0, row, 1, 1 + self.painted.header_height), animate=False)
+        self._refresh_rows(before, row)
         return True
+
+    def select(self, key: str) -> None:
+        """Put the cursor on a key and announce it."""
+        if self.put_cursor(key):
+            self.moved()
 
     def moved(self) -> None:
         """The cursor is on another row: nothing more happens unless a subclass says so."""
@@ -137,141 +119,57 @@ class RowList(TitledBorder, StyleOnce, ScrollView):
     def on_click(self, event: events.Click) -> None:
         """Put the cursor on the row that was clicked."""
         offset = event.get_content_offset(self)
-        y = offset.y if offset else -1
-        if offset is not None and y < self._top:
+        if offset is None:
+            return
+        if offset.y < self.painted.header_height:
             self.header_clicked(offset.x)
             return
-        row = y - self._top + round(self.scroll_offset.y) - len(self._above)
+        row = offset.y - self.painted.header_height + self._window.top - len(self.painted.above)
         if 0 <= row < len(self.keys):
             self._go(row)
             self.clicked()
 
-    def on_focus(self) -> None:
-        """The cursor shows."""
-        self._refresh_row(self._cursor_row)
-
-    def on_blur(self) -> None:
-        """The cursor goes, or fades."""
-        self._refresh_row(self._cursor_row)
+    @on(events.Focus)
+    @on(events.Blur)
+    def _show_focus(self) -> None:
+        self._refresh_rows(self._cursor_row)
 
     def _go(self, row: int) -> None:
-        if self.keys and self.put_cursor(self.keys[min(len(self.keys) - 1, max(0, row))]):
-            self.moved()
+        if self.keys:
+            self.select(self.keys[min(len(self.keys) - 1, max(0, row))])
 
     # ---- painting
 
     def render_line(self, y: int) -> Strip:
         """One row, that of the cursor in its colours; blank below the last."""
-        width, style = self.scrollable_content_region.width, self.own_style
-        if y < self._top and self._header is not None:
-            return strip_of(self._header, width, self.app.console, style)
-        row = y - self._top + round(self.scroll_offset.y)
-        if row >= self._count:
-            return Strip.blank(width, style)
+        top, style = self.painted.header_height, self.own_style
+        row = y - top + self._window.top if y >= top else -1
         if row == self._cursor_row:
             name = "rows--cursor" if self.has_focus else "rows--blurred"
             style = self.get_component_rich_style(name)
-        text = self._painted.get(row)  # made when it was found to be another one
-        if text is None:
-            text = self._painted[row] = self._row_at(row)
-        return strip_of(text, width, self.app.console, style)
-
-    @property
-    def _top(self) -> int:
-        """Lines that the header takes."""
-        return 0 if self._header is None else 1
-
-    @property
-    def _count(self) -> int:
-        return len(self._above) + len(self._rows)
+        return self.painted.strip(row, self._window.width, self.app.console, style)
 
     @property
     def seen(self) -> range:
         """The rows on the screen, those above the list not counted."""
-        first = max(0, round(self.scroll_offset.y) - len(self._above))
-        height = self.scrollable_content_region.height - self._top
-        return range(first, max(first, min(len(self._rows), first + height)))
+        seen, above = self.painted.seen(self._window), len(self.painted.above)
+        return range(max(0, seen.start - above), max(0, seen.stop - above))
 
     @property
-    def _rows_seen(self) -> range:
-        first = round(self.scroll_offset.y)
-        height = self.scrollable_content_region.height - self._top
-        return range(first, min(self._count, first + height))
-
-    def _row_at(self, row: int) -> Text:
-        above = len(self._above)
-        return self._above[row] if row < above else self._rows[row - above]
+    def _window(self) -> Window:
+        region = self.scrollable_content_region
+        return Window(round(self.scroll_offset.y), region.width, region.height)
 
     @property
     def _cursor_row(self) -> int | None:
-        return len(self._above) + self.cursor if self.keys else None
+        return len(self.painted.above) + self.cursor if self.keys else None
 
-    def _refresh_row(self, row: int | None) -> None:
-        if row is not None:
-            self._refresh_cells([(row, 0, self.scrollable_content_region.width)])
+    def _refresh_rows(self, *rows: int | None) -> None:
+        width = self._window.width
+        self._refresh_cells([(row, 0, width) for row in rows if row is not None])
 
-    def _refresh_cells(self, changed: Iterable[tuple[int, int, int]]) -> None:
+    def _refresh_cells(self, changed: Iterable[ChangedRow]) -> None:
         """Paint of each row the cells from one number to another, all at once."""
-        above = self._top - round(self.scroll_offset.y)
-        regions = [
-            Region(start, row + above, end - start, 1)
-            for row, start, end in changed
-            if row + above >= self._top
-        ]
+        regions = self.painted.regions(changed, self._window)
         if regions:  # without any, Textual would paint all of it
             self.refresh(*regions)
-
-
-def changed_cells(old: Text, new: Text, width: int) -> tuple[int, int]:
-    """Where two rows differ, as cells from and to; the whole row when their styles or lengths
-    do.
-    """
-    a, b = old.plain, new.plain
-    if old.spans != new.spans or len(a) != len(b) or cell_len(b) != len(b):
-        return 0, width
-    differing = [i for i, (left, right) in enumerate(zip(a, b, strict=True)) if left != right]
-    return min(differing[0], width - 1), min(differing[-1] + 1, width)
-
-
-def strip_of(row: Text, width: int, console: Console, style: Style) -> Strip:
-    """A row as a strip of `width` cells, its end cut with an ellipsis."""
-    plain, spans = row.plain, row.spans
-    # Text after text, each a cell a character, as nearly all rows are: rich's own rendering, which
-    # knows of spans within spans, takes several times as long.
-    pieces: Iterable[tuple[str, Style]]
-    if (not plain.isascii() and cell_len(plain) != len(plain)) or not _in_turn(spans):
-        text = row.copy()
-        text.truncate(width, overflow="ellipsis", pad=True)
-        pieces = [(s.text, s.style or Style()) for s in text.render(console) if s.text]
-    else:
-        cut = f"{plain[: width - 1]}…" if len(plain) > width else plain.ljust(width)
-        pieces = _pieces(cut, spans, row.style, console)
-    segments: list[Segment] = []
-    for words, own in pieces:
-        look = style + own
-        # Neighbours of one style as one: each has its colours sent, though they are the same.
-        if segments and segments[-1].style == look:
-            segments[-1] = Segment(segments[-1].text + words, look)
-        else:
-            segments.append(Segment(words, look))
-    return Strip(segments).adjust_cell_length(width, style)
-
-
-def _in_turn(spans: list[Span]) -> bool:
-    return all(left.end <= right.start for left, right in pairwise(spans))
-
-
-def _pieces(
-    plain: str, spans: list[Span], base: str | Style, console: Console
-) -> Iterator[tuple[str, Style]]:
-    """The words of each span and those between them, with their styles."""
-    plainly = console.get_style(base, default="")
-    at = 0
-    for start, end, name in spans:
-        if at < start:
-            yield plain[at:start], plainly
-        if words := plain[start:end]:
-            yield words, plainly + console.get_style(name, default="")
-        at = end
-    if at < len(plain):
-        yield plain[at:], plainly

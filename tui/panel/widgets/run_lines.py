@@ -70,10 +70,16 @@ class RunLines(Sequence[Text]):
         """The runs of other machines."""
         self._joined: tuple[object, EndedRows] = (None, EndedRows())
         self.cells: tuple[Cell, ...] = ()
+        self._costs_wanted = False
         self._names: dict[tuple[str, int], str] = {}
         self._shown: frozenset[str] = frozenset()
         self._look = TableContext(0.0)
         self._theme: Theme | None = None
+
+    @property
+    def time(self) -> float:
+        """When the snapshot was taken; 0.0 without any."""
+        return self.snapshot.time if self.snapshot else 0.0
 
     def show(self, snapshot: PanelSnapshot) -> None:
         """Take in a new snapshot."""
@@ -90,9 +96,8 @@ class RunLines(Sequence[Text]):
 
     def show_remote(self) -> None:
         """Take in what other machines run; what lives here stays as it was."""
-        here = [row for row in self.live.values() if not row.machine]
-        now = self.snapshot.time if self.snapshot else 0.0
-        live = [*here, *as_of(self.remote.live, now)]
+        local = [row for row in self.live.values() if not row.machine]
+        live = [*local, *as_of(self.remote.live, self.time)]
         live.sort(key=_running_first)
         self.live = {row.id: row for row in live}
 
@@ -115,10 +120,34 @@ class RunLines(Sequence[Text]):
             self._names.clear()
         self.table = table
 
-    def choose(self, choice: TableChoice) -> None:
-        """Remember what a person chose."""
+    def choose(self, choice: TableChoice, key: str | None) -> str | None:
+        """Take in what a person chose; where the line with `key` is gone by it, its new key."""
+        line, folded = self.line_of(key), self.choice.folded
         self.choice = choice
         self._names.clear()
+        if isinstance(line, FoldedGroup) and line.group not in choice.folded:
+            return line.rows[0].id
+        if isinstance(line, RunRow) and line.group in choice.folded - folded:
+            return FoldedGroup(line.group, ()).id
+        return None
+
+    def rows_at(self, key: str | None) -> tuple[RunRow, ...]:
+        """The run of the line with this key, or all runs of its folded group."""
+        line = self.line_of(key)
+        if isinstance(line, FoldedGroup):
+            return line.rows
+        return () if line is None else (line,)
+
+    def mark(self, key: str | None) -> None:
+        """Mark the runs of the line with this key; those that are marked, no longer."""
+        for row in self.rows_at(key):
+            if self.marked.pop(row.id, None) is None:
+                self.marked[row.id] = row
+
+    @property
+    def marked_rows(self) -> list[RunRow]:
+        """The marked runs as they are now, in the order of their marking."""
+        return [self.live.get(run_id, row) for run_id, row in self.marked.items()]
 
     def line_of(self, key: str | None) -> Line | None:
         """The line with this key."""
@@ -152,7 +181,13 @@ class RunLines(Sequence[Text]):
                 return cell.column.key if cell.column.key in SORTABLE else ""
         return ""
 
-    def lacks_costs(self, seen: range) -> bool:
+    def asks_for_costs(self, seen: range) -> bool:
+        """Whether costs are wanted, the first time that they are."""
+        asks = not self._costs_wanted and self._lacks_costs(seen)
+        self._costs_wanted |= asks
+        return asks
+
+    def _lacks_costs(self, seen: range) -> bool:
         """Whether costs are shown or asked for, and runs are seen that may have one."""
         choice = self.choice
         if "cost" in choice.query.text or any(key.column == "cost" for key in choice.sort):
@@ -169,7 +204,7 @@ class RunLines(Sequence[Text]):
     def lay_out(self, width: int, theme: Theme) -> Text:
         """Fit the columns to the width; the header over them."""
         self._theme = theme
-        self._look = TableContext(self.snapshot.time if self.snapshot else 0.0, self.choice.metric)
+        self._look = TableContext(self.time, self.choice.metric)
         sample = [*self.live.values(), *map(self._row_of, self.table.lines[:_SAMPLE])]
         self._shown |= {key for key, test in _CHANGING.items() if any(map(test, sample))}
         longest = max((len(row.name) + 2 for row in sample), default=8)

@@ -5,24 +5,20 @@ number inside the run.
 from collections.abc import Mapping
 from typing import ClassVar
 
-from rich.text import Text
 from textual import events
 from textual.binding import BindingType
 from textual.message import Message
 
-from runners.model.gpus import GpuSnapshot, GpuUse
+from runners.model.gpus import GpuSnapshot
 from runners.model.spec import GpuRequest
 from runners.model.units import parse_gpu_ids
 from tui.panel.hotkeys import hotkey
-from tui.panel.theme.palette import run_colour
+from tui.panel.widgets.gpu.picker_table import Peaks, PickerTable
 from tui.panel.widgets.row_list import RowList
 from tui.snapshot.feed import PanelSnapshot
-from tui.views.format import DASH, indices, memory
-from tui.views.machines.gpu_text import gpu_label, instances_of, strangers
+from tui.views.format import indices
 
 _MOST_ROWS = 8
-Peaks = Mapping[str, tuple[str, GpuUse]]
-"""By UUID: the run that used most of a GPU's memory, and its use."""
 
 
 def spell_request(request: GpuRequest) -> str:
@@ -38,9 +34,9 @@ def spell_ids(ids: tuple[str, ...]) -> str:
     """Indices in short and UUIDs as they are; none is `0`, the CPU."""
     if not ids:
         return "0"
-    if not all(one.isdigit() for one in ids):
+    if not all(name.isdigit() for name in ids):
         return ",".join(ids)
-    numbers = [int(one) for one in ids]
+    numbers = [int(name) for name in ids]
     short = indices(numbers) if numbers == sorted(numbers) else ",".join(ids)
     return f"{short}-{short}" if short.isdigit() else short
 
@@ -104,17 +100,13 @@ class GpuPicker(RowList):
         self._lay_out()
 
     def _lay_out(self) -> None:
-        rows = [self._row(gpu) for gpu in self.gpus]
-        head = Text(f"    {'':<{self._wide}} {'free':>6}  {'of':>6}", style="dim")
-        if self._peaks:
-            head.append(f"  {'peak':>7}")
-        head.append("  held by")
-        self.set_rows([gpu.uuid for gpu in self.gpus], rows, [head] if rows else [])
-
-    @property
-    def _wide(self) -> int:
-        """Cells for the longest label."""
-        return max((len(gpu_label(gpu, self.gpus)) for gpu in self.gpus), default=0)
+        if self.snapshot is None or not self.gpus:
+            self.set_rows((), ())
+            return
+        table = PickerTable(self.snapshot, self.gpus, self._peaks, self.app.current_theme)
+        ticked = self.ticked
+        rows = [table.row(gpu, gpu.uuid in ticked, self._taken.get(gpu.uuid)) for gpu in self.gpus]
+        self.set_rows([gpu.uuid for gpu in self.gpus], rows, [table.header])
 
     @property
     def ticked(self) -> frozenset[str]:
@@ -168,51 +160,6 @@ class GpuPicker(RowList):
     def on_blur(self) -> None:
         """What was typed here is not gone on with."""
         self._typed = ""
-
-    def _row(self, gpu: GpuSnapshot) -> Text:
-        logical, ticked = self._taken.get(gpu.uuid), gpu.uuid in self.ticked
-        row = Text("[x] " if ticked else "[ ] ", style="bold" if ticked else "")
-        row.append(f"{gpu_label(gpu, self.gpus):<{self._wide}} ")
-        row.append_text(self._memory(gpu)).append("  ").append_text(self._state(gpu))
-        if logical is not None:
-            row.append(f"  → device {logical}", style="bold")
-        elif ticked:
-            row.append("  waits for it", style="yellow")
-        return row
-
-    def _memory(self, gpu: GpuSnapshot) -> Text:
-        """Free memory, all of it, and what the last run like this one peaked at."""
-        known = gpu.memory_total is not None and gpu.memory_used is not None
-        free = gpu.memory_total - gpu.memory_used if known else None  # type: ignore[operator]
-        text = Text(f"{memory(free):>6}  {memory(gpu.memory_total):>6}")
-        if not self._peaks:
-            return text
-        peak = self._peaks[gpu.uuid][1].peak_memory if gpu.uuid in self._peaks else None
-        short = peak is not None and free is not None and peak > free
-        sign, style = ("⚠ ", "yellow") if short else ("", "dim")
-        return text.append(f"  {sign + memory(peak):>7}", style=style)
-
-    def _state(self, gpu: GpuSnapshot) -> Text:
-        if gpu.error:
-            return Text(gpu.error, style="red")
-        if instances_of(gpu, self.gpus):
-            return Text("cut into MIG instances", style="dim")
-        leases = self.snapshot.leases.get(gpu.uuid, []) if self.snapshot else []
-        names = {view.run.id: view.run.name for view in self.snapshot.runs} if self.snapshot else {}
-        text = Text()
-        for lease in leases:
-            letter = self.snapshot.letters.get(lease.run, "") if self.snapshot else ""
-            text.append(
-                f"{letter} {names.get(lease.run) or lease.preset} ",
-                style=f"{run_colour(letter, self.app.current_theme)} bold",
-            )
-        others = strangers(gpu, bool(leases))
-        if others:
-            text.append(f"⚠ {others[0].user or 'outside'} pid {others[0].pid}", style="yellow")
-        elif not leases:
-            text.append("free" if gpu.memory_total is not None else DASH, style="green")
-        text.rstrip()
-        return text
 
 
 def _name(gpu: GpuSnapshot) -> str:

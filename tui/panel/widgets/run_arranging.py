@@ -1,0 +1,62 @@
+"""When the run table is arranged: at once where that is quick, else in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from textual.widget import Widget
+
+from runners.places.run_row import RunRow
+from tui.panel.widgets.run_lines import RunLines
+from tui.views.runs.run_table import Arrangement, Arranger, TableChoice
+
+_FEW = 500
+"""So many ended runs are arranged at once; more of them in a thread."""
+
+
+class _Request(NamedTuple):
+    """What `Arranger.arrange` takes."""
+
+    live: list[RunRow]
+    ended: tuple[RunRow, ...]
+    version: int
+    choice: TableChoice
+
+
+class RunArranging:
+    """Arranges for `owner` and hands it each table; of requests that wait, only the newest."""
+
+    def __init__(self, owner: Widget, take: Callable[[Arrangement], None]) -> None:
+        self._owner = owner
+        self._take = take
+        self._arranger = Arranger()
+        self._waiting: _Request | None = None
+        self._busy = False
+
+    def arrange(self, lines: RunLines) -> None:
+        """Have the rows arranged as they and the choice are now; nothing before a snapshot."""
+        if lines.snapshot is None:
+            return
+        ended = lines.ended
+        request = _Request(list(lines.live.values()), ended.rows, ended.version, lines.choice)
+        few = len(ended.rows) < _FEW
+        ready = few or self._arranger.is_ready(ended.version, request.live, lines.choice)
+        if ready and not self._busy:
+            self._take(self._arranger.arrange(*request))
+            return
+        self._waiting = request
+        if not self._busy:
+            self._busy = True
+            self._owner.run_worker(self._in_thread(), group="arrange")
+
+    async def _in_thread(self) -> None:
+        try:
+            while self._waiting is not None:
+                request, self._waiting = self._waiting, None
+                table = await asyncio.to_thread(self._arranger.arrange, *request)
+                if self._waiting is None:
+                    self._take(table)
+        finally:
+            self._busy = False

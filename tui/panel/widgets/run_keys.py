@@ -1,0 +1,33 @@
+"""The keys of the run table."""
+
+from textual.binding import Binding, BindingType
+
+from tui.panel.hotkeys import hotkey
+
+RUN_KEYS: list[BindingType] = [
+    hotkey("enter,i", "open", "everything about the run; a folded group unfolds"),
+    hotkey("slash", "filter", "find runs: words, state:failed tag:good host:a loss<0.1"),
+    hotkey("greater_than_sign", "choose('sort', 1)", "sort by the next column, the one before"),
+    hotkey("less_than_sign", "choose('sort', -1)", "sort by the next column, the one before"),
+    hotkey("o", "choose('turn')", "sort the other way round"),
+    hotkey("b", "choose('metric', 1)", "last and best of another metric"),
+    hotkey("B", "choose('metric', -1)", "last and best of another metric"),
+    hotkey("space", "mark", "mark the run for stop, metrics and delete; or no longer"),
+    hotkey("f", "choose('fold')", "fold the group into one line, or unfold it; F: all groups"),
+    hotkey("F", "choose('fold_all')", "fold the group into one line, or unfold it; F: all groups"),
+    hotkey("y", "screen.page('copy_command')", "copy the run's command"),
+    hotkey("R", "screen.runs('rename')", "another name for the run"),
+    hotkey("t", "screen.runs('tag')", "tags"),
+    hotkey("N", "screen.runs('note')", "a note on the run"),
+    hotkey("asterisk", "screen.runs('star')", "star, or no longer", display="*"),
+    hotkey("x,delete", "screen.runs('delete')", "delete ended runs; u: bring them back"),
+    hotkey("u", "screen.runs('undo')", "delete ended runs; u: bring them back"),
+    hotkey("plus", "screen.runs('sooner')", "a queued run sooner, or later", display="+"),
+    hotkey("minus", "screen.runs('later')", "a queued run sooner, or later", display="-"),
+    hotkey("S", "screen.runs('stop_group')", "stop all runs of its group"),
+    hotkey("K", "screen.runs('kill')", "kill now: SIGKILL, nothing is saved"),
+    hotkey("escape", "clear", "all runs again, then no marks, then newest first"),
+    hotkey("w", "screen.page('fetch')", "bring the results of a rented machine's run here"),
+    Binding("a", "screen.launch('again')", "Again"),
+    Binding("m", "screen.page('metrics')", "Metrics"),
+]
