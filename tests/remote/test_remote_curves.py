@@ -5,7 +5,7 @@ from tests.process.conftest import CommandLine
 from tests.remote.machines import RentedMachine
 from tests.ui.waiting import until
 from tui.panel.app import PanelApp
-from tui.panel.screens.host_metrics import HostMetricsScreen
+from tui.panel.screens.metrics import MetricsScreen
 from tui.panel.widgets.runs import RunPane
 
 # Tells its metrics as a program does that writes our events; goes on when it is told to.
@@ -36,9 +36,9 @@ async def test_curves_of_a_rented_machine_are_drawn_and_go_on(
         await until(pilot, lambda: f"rented/{run}" in pane.keys)
         pane.select(f"rented/{run}")
         await pilot.press("m")
-        await until(pilot, lambda: isinstance(app.screen, HostMetricsScreen))
+        await until(pilot, lambda: isinstance(app.screen, MetricsScreen))
         page = app.screen
-        assert isinstance(page, HostMetricsScreen)
+        assert isinstance(page, MetricsScreen)
 
         def shown() -> str:
             return "\n".join(

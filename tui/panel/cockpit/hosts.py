@@ -113,18 +113,18 @@ class CockpitHosts:
     def open_metrics(self, rows: Sequence[RunRow]) -> None:
         """The curves of runs of one machine, beside those of this one."""
         from runners.places.ssh.machine import LinkedHost
-        from tui.panel.screens.host_metrics import HostMetricsScreen
+        from tui.panel.screens.metrics import MetricsScreen
+        from tui.panel.widgets.metrics.curve_source import HostCurves
 
         host = self.links.hosts.get(rows[0].machine)
         if not isinstance(host, LinkedHost):
             notify_error(self._app, f"curves of {rows[0].machine} cannot be followed")
             return
         found = [host.run(row.run_id) for row in rows]
-        runs = [run for run in found if run is not None]
+        source = HostCurves(host, lambda: self.rows().letters)
+        marked = [source.view(run) for run in found if run is not None]
         snapshot = getattr(self._app, "snapshot", None)
-        self._app.push_screen(
-            HostMetricsScreen(self._state, snapshot, host, lambda: self.rows().letters, runs)
-        )
+        self._app.push_screen(MetricsScreen(self._state, snapshot, marked, source))
 
     # ---- GPUs
 

@@ -27,6 +27,7 @@ from tui.panel.widgets.metrics.chart_request import (
     moved,
     turned,
 )
+from tui.panel.widgets.metrics.curve_source import CurveSource
 from tui.panel.widgets.metrics.grid import ChartGrid
 from tui.panel.widgets.metrics.page_keys import PAGE_KEYS, key_line
 from tui.panel.widgets.metrics.page_line import nothing_line, page_line
@@ -51,13 +52,18 @@ class MetricsScreen(Screen[None]):
         state: StateDirectory,
         snapshot: PanelSnapshot | None,
         marked: Sequence[RunView],
+        source: CurveSource | None = None,
     ) -> None:
-        """`marked`: the runs drawn at first, of which the first is under the list's cursor."""
+        """`marked`: the runs drawn at first, of which the first is under the list's cursor.
+
+        `source`: where runs and curves come from, when not from this machine alone.
+        """
         super().__init__()
         self._state = state
         self._first_snapshot = snapshot
         self._begin_with = marked
-        self._book = ChartModel()
+        self._source = source or CurveSource()
+        self._charts = ChartModel(self._source.store)
         self._worker = ThreadPoolExecutor(1, "metrics")
         look = ChartOptions(lettered=bool(os.environ.get("NO_COLOR")))
         self._asked = ChartRequest((), 0, 0, look, pinned=pinned_charts(state))
@@ -82,13 +88,15 @@ class MetricsScreen(Screen[None]):
         runs.display = self.app.size.width >= _LIST_FROM
         self.grid.focus()
         if self._first_snapshot is not None:
-            runs.show(self._first_snapshot)
+            runs.show(self._source.add_runs(self._first_snapshot))
+        self._source.changed = self._curves_came
         self._ask()
         self.run_worker(self._read(), exclusive=True, group="metrics-read")
         self.run_worker(self._draw(), exclusive=True, group="metrics-draw")
 
     def on_unmount(self) -> None:
         """Let the thread go."""
+        self._source.close()
         self._worker.shutdown(wait=False, cancel_futures=True)
 
     # ── reading and drawing, in the thread ────────────────────────────────────────────────────────
@@ -98,7 +106,7 @@ class MetricsScreen(Screen[None]):
         drawn = loop.time()
         while True:
             self._hurry.clear()
-            more = await loop.run_in_executor(self._worker, self._book.read, self._asked.marks)
+            more = await loop.run_in_executor(self._worker, self._charts.read, self._asked.marks)
             if not more or loop.time() > drawn + _DRAW_EVERY_S:
                 drawn = loop.time()
                 self._changed.set()
@@ -114,20 +122,23 @@ class MetricsScreen(Screen[None]):
             asked = self._asked
             if asked.width < 8 or asked.height < 3:
                 continue
-            page = await loop.run_in_executor(self._worker, self._book.draw, asked)
+            page = await loop.run_in_executor(self._worker, self._charts.draw, asked)
             self._page = page
             self.grid.show(page, nothing_line(page, asked))
             self._show_line()
             self._show_settings()
 
     def show(self, snapshot: PanelSnapshot) -> None:
-        """A new snapshot, once a second: runs that came, ended or were removed; live ones are read
-        on.
-        """
-        self.runs.show(snapshot)
+        """Take in a new snapshot, once a second; live runs are read on."""
+        self.runs.show(self._source.add_runs(snapshot))
         self._ask()
+        self._show_line()
         if any(mark.run.is_live for mark in self._asked.marks):
             self._hurry.set()
+
+    def _curves_came(self) -> None:
+        if self.app.is_running:
+            self.app.call_later(self._changed.set)
 
     def _ask(self, **changes: Any) -> None:
         """Ask for the charts as they shall be now; nothing happens when that is as before."""
@@ -181,22 +192,18 @@ class MetricsScreen(Screen[None]):
 
     def _show_line(self) -> None:
         line = page_line(self._page, self._asked) if self._page is not None else ""
-        line += self._besides()
+        line += self._source.status([mark.run.id for mark in self._asked.marks])
         if line != self._line:
             # A text that is set anew has everything laid out and painted again, be it the same.
             self._line = line
             self.query_one("#metrics-line", Static).update(line)
-
-    def _besides(self) -> str:
-        """What else stands in the line of words."""
-        return ""
 
     def _show_settings(self) -> None:
         view = self.runs.selected
         for pane in self.query(SettingsPane):
             if view is not None and pane.is_mounted:
                 letter = self.runs.letters.get(view.run.id, "")
-                pane.show(view, letter, self._asked.marks, self._book.store)
+                pane.show(view, letter, self._asked.marks, self._charts.store)
 
     # ── what keys do ──────────────────────────────────────────────────────────────────────────────
 
@@ -332,7 +339,7 @@ class MetricsScreen(Screen[None]):
         loop = asyncio.get_running_loop()
         try:
             paths = await loop.run_in_executor(
-                self._worker, self._book.write, self._asked, names, folder
+                self._worker, self._charts.write, self._asked, names, folder
             )
         except OSError as error:
             self.notify(f"cannot write into {folder}: {error.strerror}", severity="error")

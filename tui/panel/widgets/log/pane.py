@@ -22,8 +22,6 @@ from textual.timer import Timer
 from runners.watch.logs.expressions import BadExpression
 from runners.watch.logs.extract import Text
 from runners.watch.logs.file import Change
-from runners.watch.logs.reader import LogSource
-from runners.watch.logs.search import ErrorPattern, Pattern
 from tui.panel.terminal.osc import CAP
 from tui.panel.terminal.painting import KeptRows, TitledBorder
 from tui.panel.widgets.log.instead import line_instead
@@ -31,21 +29,17 @@ from tui.panel.widgets.log.messages import (
     InputWanted,
     LinesCopied,
     LogNotice,
-    NothingFound,
     SearchChanged,
 )
 from tui.panel.widgets.log.pane_keys import LOG_KEYS
-from tui.panel.widgets.log.rank_files import next_rank_file
+from tui.panel.widgets.log.rank_switch import RankSwitch
 from tui.panel.widgets.log.rows import StripCache, StripLook
-from tui.panel.widgets.log.search_state import LogSearch
+from tui.panel.widgets.log.seeking import LogSeeker
 from tui.panel.widgets.log.threads import LogThreads, Written
 from tui.panel.widgets.log.title import BAR, count_words, describe, describe_filter, place_bar
-from tui.panel.widgets.log.watch import CHATTY_FRAME, FRAME, PAUSED_FRAME, watch_file
+from tui.panel.widgets.log.watch import FRAME, frame_of, watch_file
 from tui.panel.widgets.log.window_reader import LogPlace, LogReader
 from tui.panel.widgets.style_once import StyleOnce
-
-_WRAPPED = {False: "from the first again", True: "from the last again"}
-"""What is said when a search goes on at the other end, by whether it goes backward."""
 
 
 class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
@@ -73,6 +67,8 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
         self.reader = LogReader()
         self._frame = frame
         self._threads = LogThreads(self, self._progressed)
+        self._seeker = LogSeeker(self, self._threads, lambda: self.reader, self._repaint)
+        self._ranks = RankSwitch(self, self._threads, lambda: self.reader, self.show, self._repaint)
         self._strips = StripCache()
         self._places: dict[Path, LogPlace] = {}
         self._title = ""
@@ -116,14 +112,13 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
         if path is not None:
             watching = partial(watch_file, path, self.poll, self._frame)
             self.run_worker(watching, group="watch", exclusive=True)  # type: ignore[arg-type]
-        self.paint(force=True)
+        self._repaint()
 
     # ---- keys, wheel, scroll bar
 
     def action_move(self, rows: int) -> None:
         """Scroll down, or up, by so many rows, or move the selection's end."""
-        if self.reader.move(rows):
-            self.paint(force=True)
+        self._repaint_if(self.reader.move(rows))
 
     def action_page(self, pages: int) -> None:
         """A screen down or up, one row of it kept."""
@@ -136,18 +131,16 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
 
     def action_go_start(self) -> None:
         """The first line."""
-        if self.reader.go_start():
-            self.paint(force=True)
+        self._repaint_if(self.reader.go_start())
 
     def action_go_end(self) -> None:
         """The end, followed."""
-        if self.reader.go_end():
-            self.paint(force=True)
+        self._repaint_if(self.reader.go_end())
 
     def action_toggle_wrap(self) -> None:
         """Wrap long lines, or cut them."""
         self.reader.view.toggle_wrap()
-        self.paint(force=True)
+        self._repaint()
 
     def action_ask(self, purpose: str) -> None:
         """Have the line to type in opened."""
@@ -174,19 +167,16 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
 
     def go_line(self, number: int) -> None:
         """Show line `number`, from 1; once it has been counted, if it has not been yet."""
-        if self.reader.go_line(number):
-            self.paint(force=True)
+        self._repaint_if(self.reader.go_line(number))
 
     def go_percent(self, percent: float) -> None:
         """Show the line at so many percent of the bytes."""
-        if self.reader.go_percent(percent):
-            self.paint(force=True)
+        self._repaint_if(self.reader.go_percent(percent))
 
     def leave(self) -> bool:
         """End the selection, or else the filter; False: there was neither."""
         left = self.reader.selection.clear() or self.reader.end_filter()
-        if left:
-            self.paint(force=True)
+        self._repaint_if(left)
         return left
 
     # ---- filter
@@ -198,132 +188,50 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
         except BadExpression as why:
             self.post_message(LogNotice(f"not a regular expression: {why}", severe=True))
             return
-        if changed:
-            self.paint(force=True)
+        self._repaint_if(changed)
 
     def action_next_rank(self) -> None:
         """Show the lines of all ranks, of the first one, of the next one …"""
-        if found := next_rank_file(self.reader.document.path, self._title):
-            self.show(*found)
-        else:
-            self._threads.find_ranks(self.reader.document.source, self._ranked)
-
-    def _ranked(self, source: LogSource, ranks: list[int]) -> None:
-        if source is not self.reader.document.source:
-            return
-        if not ranks and (found := next_rank_file(self.reader.document.path, self._title, True)):
-            self.show(*found)
-        elif not ranks:
-            self.post_message(LogNotice("no line here names a rank, as [rank0]: or [default0]: do"))
-        elif self.reader.show_next_rank(ranks):
-            self.paint(force=True)
+        self._ranks.show_next(self._title)
 
     # ---- search
 
     def search(self, text: str, regex: bool = False) -> None:
         """Mark and count the lines that match, and go to the newest not below; "" ends it."""
-        search, error = None, ""
-        try:
-            search = self.reader.document.set_search(text, regex)
-        except BadExpression as why:
-            error = f"not a regular expression: {why}"
-        self.refresh()
-        if search is None:
-            self.post_message(SearchChanged(0, 0, True, error))
-            return
-        self._seek(search.pattern, self.reader.view.bottom, True, search)
-        self._threads.count_matches(self.reader.document, self._tell_search)
+        self._seeker.search(text, regex)
 
-    def action_seek_match(self, direction: int) -> None:
-        """Go to the match below (1) or above (-1); from the last to the first."""
-        search, backward = self.reader.document.search, direction < 0
-        if search is None:
-            self.post_message(LogNotice("nothing is searched for: / starts a search"))
-        else:
-            self._seek(search.pattern, self.reader.seek_from(backward), backward, search, True)
-
-    def action_seek_error(self, direction: int) -> None:
-        """Go to the failure below (1) or above (-1); to the newest one while following."""
-        backward = direction < 0 or self.reader.following
-        pattern = self.reader.document.narrowed(ErrorPattern())
-        self._seek(pattern, self.reader.seek_from(backward), backward, None, True)
-
-    def _seek(
-        self,
-        pattern: Pattern,
-        offset: int,
-        backward: bool,
-        search: LogSearch | None,
-        tell_wrap: bool = False,
-    ) -> None:
-        source = self.reader.document.source
-
-        def found(start: int | None) -> None:  # in the thread
-            wrapped = start is not None and (start > offset if backward else start < offset)
-            shown = "the lines shown" if self.reader.document.filter is not None else "this log"
-            words = "no match" if search is not None else f"no errors in {shown}"
-            if start is not None:
-                words = _WRAPPED[backward] if wrapped and tell_wrap else ""
-            self.call_later(self._sought, source, start, words)
-            if search is not None:
-                search.at = start
-                self._tell_search(search)
-
-        self._threads.seek(source, pattern, offset, backward, found)
-
-    def _sought(self, source: LogSource, start: int | None, words: str) -> None:
-        if source is not self.reader.document.source:
-            return
-        if start is None:
-            self.post_message(NothingFound(words))
-            return
-        if words:
-            self.post_message(LogNotice(words, seconds=2))
-        self.reader.go_to_found(start)
-        self.paint(force=True)
+    def action_seek(self, what: str, direction: int) -> None:
+        """Go to the `match` or `error` below (1) or above (-1)."""
+        seek = self._seeker.go_to_match if what == "match" else self._seeker.go_to_error
+        seek(direction)
 
     @on(SearchChanged)
     def _count(self) -> None:
         self._retitle()
-
-    def _tell_search(self, search: LogSearch) -> None:
-        if search is self.reader.document.search:
-            matches = search.matches
-            self.post_message(SearchChanged(matches.count, search.current, matches.complete))
 
     # ---- lines taken elsewhere
 
     def action_select(self) -> None:
         """Begin a selection at the line gone to last, or in the middle; again: end it."""
         self.reader.toggle_selection()
-        self.paint(force=True)
+        self._repaint()
 
     def action_copy_lines(self) -> None:
         """Hand the selection, or the line that keys act on, to the screen's clipboard."""
-        document, line, chosen = self.reader.document, self.reader.line, self.reader.selection.range
-        if line is None:
-            return
-        low, high = chosen or (line.start, line.start)
-        number = document.index.line_at(low) if low == high else None
+        part = self.reader.take_lines()
+        if part is not None:
+            self._threads.gather(part, CAP, partial(self._copied, part.number))
+            self._repaint()
 
-        def gathered(text: Text) -> None:
-            what = f"line {number + 1:,}" if number is not None else count_words(text.lines)
-            self.post_message(LinesCopied(text.data, what, text.cut))
-
-        lines = document.source if chosen is None else document.lines
-        self._threads.gather(lines, low, high, CAP, gathered)
-        if self.reader.selection.clear():
-            self.paint(force=True)
+    def _copied(self, number: int | None, text: Text) -> None:
+        what = f"line {number + 1:,}" if number is not None else count_words(text.lines)
+        self.post_message(LinesCopied(text.data, what, text.cut))
 
     def write_to(self, path: Path, overwrite: bool) -> None:
         """Write the selection, else the lines that are shown, else the log, as raw bytes."""
-        document, chosen = self.reader.document, self.reader.selection.range
-        part = (0, document.size)
-        if chosen is not None:
-            part = (chosen[0], document.source.end_of(chosen[1]))
-            self.reader.selection.clear()
-            self.paint(force=True)
-        self._threads.write(document, path, overwrite, part, self._written)
+        part = self.reader.take_bytes()
+        self._threads.write(self.reader.document, path, overwrite, part, self._written)
+        self._repaint()
 
     def _written(self, path: Path, done: Written) -> None:
         self._writing = done.progress(path)
@@ -336,9 +244,12 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
 
     @on(events.Resize)
     @on(events.Show)
-    def _paint_anew(self) -> None:
-        """Fit the rows to the new size; catch up with what came while hidden."""
+    def _repaint(self) -> None:
         self.paint(force=True)
+
+    def _repaint_if(self, changed: bool) -> None:
+        if changed:
+            self._repaint()
 
     def render_line(self, y: int) -> Strip:
         """One row of the screen."""
@@ -358,12 +269,7 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
         """Paint now, or when a frame has passed since the last time."""
         if self._pending is not None:
             return
-        grown = self.reader.document.size - self.reader.painted_size
-        chatty = grown > self.reader.view.height * max(80, self.size.width)
-        frame = max(self._frame, CHATTY_FRAME if chatty else FRAME)
-        if self.reader.news_is_below:
-            frame = PAUSED_FRAME
-        wait = self._painted + frame - monotonic()
+        wait = self._painted + frame_of(self.reader, self._frame, self.size.width) - monotonic()
         if wait <= 0.002:
             self.paint()
         else:
@@ -379,7 +285,7 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
         reader, region = self.reader, self.scrollable_content_region
         reader.view.resize(region.width, region.height)
         self._threads.work_on(reader.document, reader.near)
-        self._threads.count_matches(reader.document, self._tell_search)
+        self._seeker.count_matches()
         changed = reader.fill(force)
         self._painted = monotonic()
         self._retitle()
@@ -388,8 +294,7 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
             self.refresh()
 
     def _retitle(self) -> None:
-        document = self.reader.document
-        title = self._title + describe_filter(document)
+        title = self._title + describe_filter(self.reader.document)
         self.retitle(title, self._writing + describe(self.reader))
 
     def _progressed(self) -> None:

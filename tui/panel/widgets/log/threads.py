@@ -9,7 +9,7 @@ from typing import NamedTuple
 from textual.widget import Widget
 from textual.worker import get_current_worker
 
-from runners.watch.logs.extract import Lines, Text, text_of
+from runners.watch.logs.extract import Text, text_of
 from runners.watch.logs.index import LineIndex
 from runners.watch.logs.ranks import ranks_in
 from runners.watch.logs.reader import LogSource
@@ -17,6 +17,7 @@ from runners.watch.logs.search import Pattern
 from tui.panel.widgets.log import jobs
 from tui.panel.widgets.log.document import LogDocument
 from tui.panel.widgets.log.search_state import LogSearch, seek
+from tui.panel.widgets.log.window_reader import Part
 from tui.views.format import size
 
 _WRITE = "write"
@@ -118,11 +119,14 @@ class LogThreads:
         """Find the ranks that the log names."""
         self._start("ranks", lambda _: self._owner.call_later(found, source, ranks_in(source)))
 
-    def gather(
-        self, lines: Lines, low: int, high: int, cap: int, found: Callable[[Text], None]
-    ) -> None:
-        """Take the lines that begin at `low` to `high` as text, at most `cap` bytes of it."""
-        self._start("copy", lambda _: self._owner.call_later(found, text_of(lines, low, high, cap)))
+    def gather(self, part: Part, cap: int, found: Callable[[Text], None]) -> None:
+        """Take these lines as text, at most `cap` bytes of it."""
+
+        def read(_: jobs.Stopped) -> None:
+            text = text_of(part.lines, part.first, part.last, cap)
+            self._owner.call_later(found, text)
+
+        self._start("copy", read)
 
     def write(
         self,

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from runners.host.inotify import OneShotWatch
+from tui.panel.widgets.log.window_reader import LogReader
 
 FRAME = 1 / 30
 """Seconds between paints of a log with a line now and then."""
@@ -16,6 +17,15 @@ GLANCE = 0.5
 """Seconds between looks without a notice: another host's writes to a shared folder give none."""
 
 _QUIET_LOOKS = 6
+
+
+def frame_of(reader: LogReader, least: float, columns: int) -> float:
+    """Seconds between paints: at least so many, and more the less a paint tells the reader."""
+    if reader.news_is_below:
+        return PAUSED_FRAME
+    grown = reader.document.size - reader.painted_size
+    chatty = grown > reader.view.height * max(80, columns)
+    return max(least, CHATTY_FRAME if chatty else FRAME)
 
 
 async def watch_file(path: Path, look: Callable[[], bool], frame: float) -> None:

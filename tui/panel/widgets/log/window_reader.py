@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from runners.watch.logs.extract import Lines
 from runners.watch.logs.file import Change
 from tui.panel.widgets.log.document import LogDocument
 from tui.panel.widgets.log.rows import ShownLine
@@ -22,6 +23,15 @@ class LogPlace(NamedTuple):
     following: bool
     top: int
     top_row: int
+
+
+class Part(NamedTuple):
+    """Lines to take elsewhere: where the first and the last begin; `number` (from 0) of one."""
+
+    lines: Lines
+    first: int
+    last: int
+    number: int | None
 
 
 class LogReader:
@@ -171,6 +181,26 @@ class LogReader:
         if not self.selection.clear() and line is not None:
             self.follow(False)
             self.selection.begin(line.start)
+
+    def take_lines(self) -> Part | None:
+        """The selection, which ends, or the line that keys act on; None without any line."""
+        line, chosen = self.line, self.selection.range
+        if line is None:
+            return None
+        self.selection.clear()
+        if chosen is None:
+            number = self.document.index.line_at(line.start)
+            return Part(self.document.source, line.start, line.start, number)
+        number = self.document.index.line_at(chosen[0]) if chosen[0] == chosen[1] else None
+        return Part(self.document.lines, *chosen, number)
+
+    def take_bytes(self) -> tuple[int, int]:
+        """Where the selection, which ends, begins and ends in the file; without any, all of it."""
+        chosen = self.selection.range
+        self.selection.clear()
+        if chosen is None:
+            return 0, self.document.size
+        return chosen[0], self.document.source.end_of(chosen[1])
 
     def _reveal(self, end: int | None) -> bool:
         """Stay with the selection's end, which moved to this line."""

@@ -1,0 +1,112 @@
+"""Searching a log pane's log, and going to what is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from textual.widget import Widget
+
+from runners.watch.logs.expressions import BadExpression
+from runners.watch.logs.reader import LogSource
+from runners.watch.logs.search import ErrorPattern, Pattern
+from tui.panel.widgets.log.messages import LogNotice, NothingFound, SearchChanged
+from tui.panel.widgets.log.search_state import LogSearch
+from tui.panel.widgets.log.threads import LogThreads
+from tui.panel.widgets.log.window_reader import LogReader
+
+_WRAPPED = {False: "from the first again", True: "from the last again"}
+"""The notice when a search goes on at the other end, by whether it goes backward."""
+
+
+class LogSeeker:
+    """Searches for `owner`, whose log changes while threads are still at work on another."""
+
+    def __init__(
+        self,
+        owner: Widget,
+        threads: LogThreads,
+        reader: Callable[[], LogReader],
+        arrived: Callable[[], None],
+    ) -> None:
+        """`reader`: that of the log shown now; `arrived` is called when it has another place."""
+        self._owner = owner
+        self._threads = threads
+        self._reader = reader
+        self._arrived = arrived
+
+    def search(self, text: str, regex: bool) -> None:
+        """Mark and count the lines that match, and go to the newest not below; "" ends it."""
+        reader = self._reader()
+        search, error = None, ""
+        try:
+            search = reader.document.set_search(text, regex)
+        except BadExpression as why:
+            error = f"not a regular expression: {why}"
+        self._owner.refresh()
+        if search is None:
+            self._owner.post_message(SearchChanged(0, 0, True, error))
+            return
+        self._seek(search.pattern, reader.view.bottom, True, search)
+        self.count_matches()
+
+    def count_matches(self) -> None:
+        """Count the matches that have come since."""
+        self._threads.count_matches(self._reader().document, self._announce)
+
+    def go_to_match(self, direction: int) -> None:
+        """Go to the match below (1) or above (-1); from the last to the first."""
+        reader, backward = self._reader(), direction < 0
+        search = reader.document.search
+        if search is None:
+            self._owner.post_message(LogNotice("nothing is searched for: / starts a search"))
+        else:
+            self._seek(search.pattern, reader.seek_from(backward), backward, search, True)
+
+    def go_to_error(self, direction: int) -> None:
+        """Go to the failure below (1) or above (-1); to the newest one while following."""
+        reader = self._reader()
+        backward = direction < 0 or reader.following
+        pattern = reader.document.narrowed(ErrorPattern())
+        self._seek(pattern, reader.seek_from(backward), backward, None, True)
+
+    def _seek(
+        self,
+        pattern: Pattern,
+        offset: int,
+        backward: bool,
+        search: LogSearch | None,
+        notice_wrap: bool = False,
+    ) -> None:
+        document = self._reader().document
+        source = document.source
+
+        def found(start: int | None) -> None:  # in the thread
+            wrapped = start is not None and (start > offset if backward else start < offset)
+            shown = "the lines shown" if document.filter is not None else "this log"
+            notice = "no match" if search is not None else f"no errors in {shown}"
+            if start is not None:
+                notice = _WRAPPED[backward] if wrapped and notice_wrap else ""
+            self._owner.call_later(self._go, source, start, notice)
+            if search is not None:
+                search.at = start
+                self._announce(search)
+
+        self._threads.seek(source, pattern, offset, backward, found)
+
+    def _go(self, source: LogSource, start: int | None, notice: str) -> None:
+        reader = self._reader()
+        if source is not reader.document.source:
+            return
+        if start is None:
+            self._owner.post_message(NothingFound(notice))
+            return
+        if notice:
+            self._owner.post_message(LogNotice(notice, seconds=2))
+        reader.go_to_found(start)
+        self._arrived()
+
+    def _announce(self, search: LogSearch) -> None:
+        if search is self._reader().document.search:
+            matches = search.matches
+            changed = SearchChanged(matches.count, search.current, matches.complete)
+            self._owner.post_message(changed)
