@@ -91,7 +91,7 @@ def test_a_file_that_cannot_be_cut_is_said_once(output: Path, complaints: list[s
     keeper = OutputLimit(output, LIMIT, complaints.append)
     keeper.poll(time.monotonic())
     assert keeper.poll(time.monotonic()) == float("inf")
-    assert len(complaints) == 1 and "cannot be cut while the run goes on" in complaints[0]
+    assert len(complaints) == 1 and "cannot be cut while the run lasts" in complaints[0]
     keeper.compact()
     assert len(complaints) == 2
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from runners.host.procfs import start_ticks
-from runners.lifecycle.supervisor.minders import write_intent
+from runners.lifecycle.supervisor.pollers import write_intent
 from runners.lifecycle.supervisor.processes import RunProcesses
 from runners.lifecycle.supervisor.stop_escalation import StopEscalation
 from runners.model.endings import Ending, EndingCause

@@ -1,1 +1,1 @@
-"""The owner of one run: a small process that uses only the standard library and `host`."""
+"""The owner of one run: a small process of the standard library and `host`, by contract."""

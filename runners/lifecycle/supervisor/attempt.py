@@ -1,12 +1,10 @@
-"""One attempt of a run: its program is started or found again, watched to its end, cleaned up.
-
-Standard library only: the supervisor imports it.
-"""
+"""One attempt of a run: its program is started or found again, watched to its end, cleaned up."""
 
 import os
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 
 from runners.host import helpers
 from runners.host.files import append_event, read_number
@@ -14,14 +12,14 @@ from runners.host.keep_alive import KeepAlive
 from runners.host.procfs import is_zombie, parent_of, start_ticks
 from runners.host.signals import open_pidfd, signal_process
 from runners.host.subreaper import become_subreaper
-from runners.lifecycle.supervisor.minders import (
-    LateMinder,
-    Minder,
+from runners.lifecycle.supervisor.output_limit import OutputLimit
+from runners.lifecycle.supervisor.pollers import (
+    LatePoller,
     OverrunNotice,
+    Poller,
     TimeLimit,
     UnmarkedProcesses,
 )
-from runners.lifecycle.supervisor.output_limit import OutputLimit
 from runners.lifecycle.supervisor.processes import Found, RunProcesses
 from runners.lifecycle.supervisor.program import marked_environment, start_program
 from runners.lifecycle.supervisor.queue_wait import notify
@@ -71,8 +69,7 @@ class Attempt:
 
     def start(self, argv: list[str], environment: dict[str, str], kept: list[int]) -> int:
         """Start the program, which inherits `kept`; return the waiter's pid. Raises OSError."""
-        # Before the program exists: none of its orphans may go to init,
-        # where they are out of reach.
+        # Before the program exists: orphans that go to init would be out of reach.
         become_subreaper()
         self.waiter = self.waiter_was = self.processes.waiter = start_program(
             argv,
@@ -89,40 +86,36 @@ class Attempt:
         """Take over the attempt that another supervisor recorded; False if nothing is left."""
         waiter, ticks = record.get("waiter_pid"), record.get("waiter_ticks")
         self.waiter_was = waiter
-        # Pid and start time together prove that this is the waiter and not a
-        # process under its old pid.
+        # Pid and start time together prove that this is the waiter: a pid may be used again.
         if waiter and ticks is not None and start_ticks(waiter) == ticks and not is_zombie(waiter):
             self.waiter = self.processes.waiter = waiter
         elif not self.run.exit.exists() and not self.processes.find(thorough=True):
-            # An exit file without a waiter: the program ended unobserved, and
-            # its code is still recorded.
-            return False
+            return False  # with an exit file, the program ended unobserved: its code is recorded
         stop = record.get("stop")
         if stop:
-            self.stop.go_on_from(stop)
+            self.stop.continue_from(stop)
         become_subreaper()
         return True
 
     def watch(self, started: float) -> None:
-        """Wait for the program's end and poll the minders; `started` is in unix seconds."""
+        """Wait for the program's end and poll the pollers; `started` is in unix seconds."""
         pidfd = open_pidfd(self.waiter) if self.waiter else None
-        minders = self._minders(started)
+        pollers = self._pollers(started)
         while not self.ended():
             self._take_requests()
-            waits = [minder.poll(time.monotonic()) for minder in minders]
-            # Without a descriptor of the waiter the kernel does not report its
-            # end, so it is looked for.
+            waits = [poller.poll(time.monotonic()) for poller in pollers]
+            # Without a descriptor of the waiter the kernel does not report its end.
             without = self.waiter is None or pidfd is None
             waits.append(_WITHOUT_WAITER_S if without else SAFETY_WAKE_S)
             self.wakes.sleep(min(waits), pidfd if self.waiter is not None else None)
         if pidfd is not None:
             os.close(pidfd)
 
-    def _minders(self, started: float) -> list[Minder]:
+    def _pollers(self, started: float) -> list[Poller]:
         # The supervisor restarts the guard and the sampler: on a machine without an open panel
         # nobody else is there to do it.
         home = self.run.home
-        minders: list[Minder] = [
+        pollers: list[Poller] = [
             TimeLimit(self.run, self.plan, started, self._end_by_limit),
             OverrunNotice(self.run),
             self.stop,
@@ -130,23 +123,23 @@ class Attempt:
             UnmarkedProcesses(self.processes, self.write),
             KeepAlive(
                 home.guard / "guard.lock",
-                lambda: helpers.spawn("guard", home.root),
+                partial(helpers.spawn, "guard", home.root),
                 _GUARD_ANEW_S,
                 wanted=(home.guard / "guard.json").exists,
             ),
         ]
-        look = lambda: helpers.spawn("watcher", home.root)  # noqa: E731
+        watch = partial(helpers.spawn, "watcher", home.root)
         first_s = min(_WATCHED_AFTER_S, (self.plan["stall_after_s"] or _WATCHED_AFTER_S) / 2)
-        minders.append(LateMinder(KeepAlive(home.watcher_lock, look, _WATCHER_ANEW_S), first_s))
+        pollers.append(LatePoller(KeepAlive(home.watcher_lock, watch, _WATCHER_ANEW_S), first_s))
         if self.plan["checkpoints"]:
             # Most supervisors live without: dozens of them stay in memory for days.
             from runners.lifecycle.supervisor.checkpoint_retention import CheckpointKeeper
 
-            minders.append(CheckpointKeeper(self.run, self.plan, started, self.alert))
+            pollers.append(CheckpointKeeper(self.run, self.plan, started, self.alert))
         if self.plan["gpus"]:
-            start = lambda: helpers.spawn("start-sampler", home.root)  # noqa: E731
-            minders.append(KeepAlive(home.sampler_lock, start, _SAMPLER_ANEW_S))
-        return minders
+            start = partial(helpers.spawn, "start-sampler", home.root)
+            pollers.append(KeepAlive(home.sampler_lock, start, _SAMPLER_ANEW_S))
+        return pollers
 
     def _take_requests(self) -> None:
         for force in self.wakes.take_requests():
@@ -165,16 +158,11 @@ class Attempt:
         if self.run.exit.exists() or self.children.exited_by_itself(self.waiter_was):
             return True
         leader = self.run.leader_pid()
-        if (
-            leader is not None
-            and leader not in self.children.statuses
-            and parent_of(leader) == os.getpid()
-        ):
-            # Our own child that is not reaped yet: its environment is gone
-            # before its status is there.
+        is_reaped = leader is None or leader in self.children.statuses
+        if leader is not None and not is_reaped and parent_of(leader) == os.getpid():
+            # Our own child that is not reaped yet: its environment is gone before its status comes.
             return False
-        # Thorough only when the quick search finds nothing: it reads
-        # every descriptor of every process.
+        # Thorough only when the quick search finds nothing: it reads every process's descriptors.
         return not self.processes.find() and not self.processes.find(thorough=True)
 
     def alert(self, text: str) -> None:
@@ -194,7 +182,7 @@ class Attempt:
         while self.stop.intent is not None and not self.stop.is_over:
             self.children.reap()
             left = self.processes.find()
-            if not left or not self.stop.was_heard_by(set(left)):
+            if not left or not self.stop.was_received_by(set(left)):
                 return
             self._take_requests()
             wait = self.stop.poll(time.monotonic())
@@ -204,8 +192,7 @@ class Attempt:
         """End what the program left behind: wait, SIGTERM, SIGKILL; return what is still alive."""
         self._let_finish()
         began = time.monotonic()
-        # After a stop everybody had time already; otherwise a program's
-        # helpers may still be ending.
+        # After a stop everybody had time already; else a program's helpers may still be ending.
         leave = 0.0 if self.stop.intent is not None else _STRAGGLERS_LEAVE_S
         steps = [(leave, signal.SIGTERM), (leave + _STRAGGLERS_TERM_S, signal.SIGKILL)]
         while True:
@@ -215,9 +202,8 @@ class Attempt:
                 return left
             if steps and time.monotonic() - began >= steps[0][0]:
                 number = steps.pop(0)[1]
-                append_event(
-                    self.run.supervisor_events, "left over", pids=list(left), signal=number.name
-                )
+                events = self.run.supervisor_events
+                append_event(events, "left over", pids=list(left), signal=number.name)
                 for pid, ticks in left.items():
                     signal_process(pid, ticks, number)
             time.sleep(_CLEANUP_POLL_S)
@@ -231,3 +217,25 @@ class Attempt:
             return self.children.code(self.waiter_was)
         leader = self.run.leader_pid()
         return None if leader is None else self.children.code(leader)
+
+
+def leader_since(run: RunDirectory) -> float:
+    """When the program wrote its pid (unix seconds), for a record without a start.
+
+    The supervisor that started it was killed before it could write that down.
+    """
+    try:
+        return run.leader.stat().st_mtime
+    except OSError:
+        return time.time()
+
+
+def set_aside(run: RunDirectory, number: int) -> None:
+    """Make room for the attempt after `number`, whose output is kept. Raises OSError."""
+    # Traces of a program that has ended: with them, the next attempt would look finished.
+    for path in (run.exit, run.leader):
+        path.unlink(missing_ok=True)
+    earlier = run.path / f"output.{number}.log"
+    # Done already by a supervisor that was killed: what is there now belongs to the next attempt.
+    if run.output.exists() and not earlier.exists():
+        run.output.rename(earlier)

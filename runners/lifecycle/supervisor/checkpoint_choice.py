@@ -1,7 +1,4 @@
-"""From which checkpoint a later attempt of a run resumes.
-
-Standard library only: the supervisor imports it.
-"""
+"""From which checkpoint a later attempt of a run resumes."""
 
 from collections.abc import Mapping, Sequence
 

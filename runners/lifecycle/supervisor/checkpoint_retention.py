@@ -1,6 +1,6 @@
 """Checkpoints on disk while a run goes on: which are deleted, and when the disk will be full.
 
-Only what this run has written is considered. Standard library only: the supervisor imports it.
+Only what this run has written is considered.
 """
 
 import os
@@ -44,9 +44,8 @@ class CheckpointKeeper:
         """Delete what is not kept; warn when the disk will be full within a day."""
         found = written_since(self._patterns, self._started)
         if self._keep is not None:
-            gone = [
-                file for file in superfluous(found, self._keep) if now - file.modified > _QUIET_S
-            ]
+            old = [file for file in found if now - file.modified > _QUIET_S]
+            gone = [file for file in superfluous(found, self._keep) if file in old]
             wanted = self._wanted_elsewhere() if gone else ""
             removed = [file.path for file in gone if file.path not in wanted and _remove(file.path)]
             if removed:
@@ -54,10 +53,10 @@ class CheckpointKeeper:
                 found = [file for file in found if file.path not in removed]
         # With `keep` the number of checkpoints stays the same, so their growth says nothing.
         if not self._warned and self._keep is None:
-            words = disk_warning(found)
-            if words:
+            warning = disk_warning(found)
+            if warning:
                 self._warned = True
-                self._alert(words)
+                self._alert(warning)
 
     def _wanted_elsewhere(self) -> str:
         """The plans of the other live runs as text: what one of them resumes from stays."""

@@ -1,7 +1,4 @@
-"""After a run's end: how it ended, and whether its GPUs' memory became free.
-
-Standard library only: the supervisor imports it.
-"""
+"""After a run's end: how it ended, and whether its GPUs' memory became free."""
 
 import json
 import re
@@ -116,10 +113,9 @@ def last_error(output: Path) -> str:
     if not errors:
         return ""
     # The others fail because the first one did: they lose their connection to it.
-    rank = rank if any(who == rank for who, _ in errors) else errors[0][0]
-    chosen = [words for who, words in errors if who == rank]
-    words = chosen[-1]
-    return words if len(words) <= _LONGEST_ERROR else f"{words[: _LONGEST_ERROR - 1]}…"
+    rank = rank if any(of_rank == rank for of_rank, _ in errors) else errors[0][0]
+    message = [message for of_rank, message in errors if of_rank == rank][-1]
+    return message if len(message) <= _LONGEST_ERROR else f"{message[: _LONGEST_ERROR - 1]}…"
 
 
 def still_held(run: RunDirectory, plan: PlanFields) -> list[tuple[int | None, int]]:

@@ -1,8 +1,7 @@
 """The environment of a program that has not started, kept where another supervisor finds it.
 
 It contains secrets, so it is kept in memory (a tmpfs), in a folder of this user only, until the
-last attempt has started: without it a waiting run would be lost with its supervisor. Standard
-library only: the supervisor imports it.
+last attempt has started: without it a waiting run would be lost with its supervisor.
 """
 
 import os

@@ -1,11 +1,9 @@
-"""What stays of a run when its directory is pruned: a line in the ledger.
-
-Standard library only: the supervisor imports it. The line's form is `runners.cost.ledger.RunEntry`.
-"""
+"""What stays of a run when its directory is pruned: a line in the ledger, as `RunEntry` has it."""
 
 import json
+from contextlib import suppress
 
-from runners.host.files import append_line
+from runners.host.files import append_line, modified_at
 from runners.host.identity import host_name
 from runners.state.layout import RunDirectory
 from runners.state.records import LedgerFields, PlanFields, RecordFields
@@ -16,12 +14,7 @@ _SIGNS = ("output.log", "events.jsonl", "gpus.jsonl", "usage.json", "exit")
 def last_activity(run: RunDirectory, record: RecordFields) -> float:
     """When a run whose end nobody saw last wrote anything: unix seconds, not before its start."""
     moments = [float(record.get("started") or 0.0)]
-    for name in _SIGNS:
-        try:
-            moments.append((run.path / name).stat().st_mtime)
-        except OSError:
-            continue
-    return max(moments)
+    return max(moments + [modified_at(run.path / name) for name in _SIGNS])
 
 
 def append_run(run: RunDirectory, plan: PlanFields, record: RecordFields) -> None:
@@ -30,15 +23,11 @@ def append_run(run: RunDirectory, plan: PlanFields, record: RecordFields) -> Non
     A line written twice counts once. A full disk loses the line: the run's own record still says
     the same, and pruning enters it again.
     """
-    line = ledger_fields(run.id, plan, record)
-    if line is None:
-        return
-    try:
-        append_line(
-            run.home.ledger, json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode()
-        )
-    except OSError:
-        pass
+    fields = ledger_fields(run.id, plan, record)
+    if fields is not None:
+        line = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
+        with suppress(OSError):
+            append_line(run.home.ledger, line.encode())
 
 
 def ledger_fields(run_id: str, plan: PlanFields, record: RecordFields) -> LedgerFields | None:

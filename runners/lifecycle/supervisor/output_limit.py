@@ -2,7 +2,7 @@
 
 The program appends to the file by its own descriptor, so while it runs the middle becomes a hole in
 the file: it takes no space, and nothing moves under the writer. At the end the file is rewritten
-without the hole. Standard library only: the supervisor imports it.
+without the hole.
 """
 
 import ctypes
@@ -47,16 +47,14 @@ class OutputLimit:
     def _look(self, limit: int) -> None:
         try:
             end = (self.path.stat().st_size - (limit - self.head)) // _BLOCK * _BLOCK
-            # A sixteenth of the limit at a time: each cut is a call that
-            # rewrites the file's block map.
+            # A sixteenth of the limit at a time: each cut rewrites the file's block map.
             if end - max(self.cut_until, self.head) >= max(_BLOCK, limit // 16):
                 self._punch(max(self.cut_until, self.head), end)
                 self.cut_until = end
         except (OSError, AttributeError) as error:
             self.next_look = float("inf")
-            self.notify_error(
-                f"output.log cannot be cut while the run goes on ({error}); it is when it ends"
-            )
+            problem = f"output.log cannot be cut while the run lasts, only at its end ({error})"
+            self.notify_error(problem)
 
     def compact(self) -> None:
         """Rewrite a file that is too long: head, a line that says what was cut, tail.
@@ -76,19 +74,15 @@ class OutputLimit:
         # Without O_APPEND, with which pwrite would put the note at the end of the file.
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
         try:
-            # KEEP_SIZE: the file's length stays, or the program's next line would
-            # be written in the middle.
+            # KEEP_SIZE: else the program's next line would be written in the middle.
             length = ctypes.c_longlong(end - start)
             libc = ctypes.CDLL(None, use_errno=True)
             if libc.fallocate(
                 descriptor, _PUNCH_HOLE | _KEEP_SIZE, ctypes.c_longlong(start), length
             ):
                 raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-            note = (
-                f"cut from here by output_limit {self.limit:,} while the run goes on; its "
-                "end follows"
-            )
-            os.pwrite(descriptor, _note(note), self.head - _NOTE)
+            note = _note(f"cut from here by output_limit {self.limit:,} during the run")
+            os.pwrite(descriptor, note, self.head - _NOTE)
         finally:
             os.close(descriptor)
 
@@ -113,9 +107,9 @@ class OutputLimit:
             os.close(target)
 
 
-def _note(words: str) -> bytes:
+def _note(text: str) -> bytes:
     """A line of its own of exactly `_NOTE` bytes."""
-    return f"\n… {words} …".encode().ljust(_NOTE - 1) + b"\n"
+    return f"\n… {text} …".encode().ljust(_NOTE - 1) + b"\n"
 
 
 def _after_newline(descriptor: int, offset: int) -> int:

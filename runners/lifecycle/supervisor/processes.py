@@ -4,7 +4,7 @@ A process loses the mark with its environment (`env -i`, a program that writes i
 over it), and leaves its parents by becoming its own session. It is still found as a
 descendant of the waiter or of the supervisor (its subreaper), in the run's own control
 group, by having been found before, or because it holds the run's lock or writes to its
-output. Standard library only: the supervisor imports it.
+output.
 """
 
 import os

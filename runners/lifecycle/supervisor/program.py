@@ -1,7 +1,4 @@
-"""Starting a run's program so that it outlives the panel, the supervisor and the login.
-
-Standard library only: the supervisor imports it.
-"""
+"""Starting a run's program so that it outlives the panel, the supervisor and the login."""
 
 import fcntl
 import os

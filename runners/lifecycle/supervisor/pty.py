@@ -128,12 +128,9 @@ class Keeper:
     def run(self) -> None:
         """Copy until the last process on the terminal has gone."""
         while True:
-            readers: list[int | socket.socket] = [
-                self.terminal,
-                *(client.link for client in self.clients),
-            ]
-            if self.listener is not None:
-                readers.append(self.listener)
+            readers: list[int | socket.socket] = [self.terminal]
+            readers += [client.link for client in self.clients]
+            readers += [] if self.listener is None else [self.listener]
             writers = [client.link for client in self.clients if client.pending]
             try:
                 ready, writable, _ = select.select(readers, writers, [], _QUIET_S)
@@ -177,7 +174,7 @@ class Keeper:
         self.last_output = time.monotonic()
         # Whoever attaches later sees what led to the prompt, not an empty screen.
         self.recent = (self.recent + block)[-_SCREENFUL:]
-        _write_out(block)
+        _write(1, block)  # a full disk loses output, never the run
         for client in self.clients:
             if client.attached:
                 client.send(b"O", block)
@@ -210,12 +207,11 @@ class Keeper:
                 self._type(payload)
 
     def _attach(self, client: _Client, payload: bytes) -> None:
-        wish = _object(payload)
+        request = _object(payload)
         client.attached = True
         client.send(b"O", self.recent)
-        # One types at a time: the keys of two people would mix. Taking over
-        # is a decision of its own.
-        if self.typist is None or wish.get("take"):
+        # One types at a time: the keys of two people would mix. Taking over is asked for.
+        if self.typist is None or request.get("take"):
             if self.typist is not None and self.typist is not client:
                 self.typist.send(b"T", b"0")
             self.typist = client
@@ -223,12 +219,7 @@ class Keeper:
         client.send(b"T", b"1" if self.typist is client else b"0")
 
     def _type(self, payload: bytes) -> None:
-        view = memoryview(payload)
-        try:
-            while view:
-                view = view[os.write(self.terminal, view) :]
-        except OSError:
-            pass  # the program is ending: the next read says so
+        _write(self.terminal, payload)  # fails when the program ends: the next read says so
         self.last_output = time.monotonic()
 
     def _resize(self, payload: bytes) -> None:
@@ -348,13 +339,13 @@ def _forward(pid: int, number: int) -> None:
         pass
 
 
-def _write_out(block: bytes) -> None:
+def _write(descriptor: int, block: bytes) -> None:
     view = memoryview(block)
     try:
         while view:
-            view = view[os.write(1, view) :]
+            view = view[os.write(descriptor, view) :]
     except OSError:
-        pass  # a full disk loses output, never the run
+        pass
 
 
 def _object(payload: bytes) -> "dict[str, object]":

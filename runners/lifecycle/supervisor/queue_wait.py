@@ -1,6 +1,6 @@
 """Waiting in the queue: asleep until poked, then planned in full and started.
 
-The first in line also looks for itself. Standard library only: the supervisor imports it. What
+The first in line also looks for itself. What
 needs more (choosing GPUs, making a plan) is done by short-lived processes.
 """
 
@@ -59,12 +59,8 @@ def requeue(run: RunDirectory) -> PlanFields:
     if plan is None:
         raise OSError(f"{run.plan} is missing or damaged")
     origin = plan.get("origin")
-    changed = {
-        **plan,
-        "phase": QUEUED,
-        "gpus": [],
-        "origin": {**(origin if isinstance(origin, dict) else {}), "boot_id": boot_id()},
-    }
+    origin = {**(origin if isinstance(origin, dict) else {}), "boot_id": boot_id()}
+    changed = {**plan, "phase": QUEUED, "gpus": [], "origin": origin}
     write_json(run.plan, changed)
     return plan_fields(changed)
 
@@ -79,9 +75,8 @@ def replan(run: RunDirectory, environment: dict[str, str]) -> dict[str, str]:
     try:
         answer = json.loads(output)
     except ValueError:
-        raise LaunchRefused(
-            f"could not be prepared (exit code {code}; see supervisor.log)"
-        ) from None
+        problem = f"could not be prepared (exit code {code}; see supervisor.log)"
+        raise LaunchRefused(problem) from None
     if "error" in answer:
         raise LaunchRefused(str(answer["error"]))
     made: dict[str, str] = answer["environment"]

@@ -1,7 +1,4 @@
-"""What a supervisor records of its run: `state.json`, and its ending wherever one is kept.
-
-Standard library only: the supervisor imports it.
-"""
+"""What a supervisor records of its run: `state.json`, and its ending wherever one is kept."""
 
 import os
 import time
@@ -44,10 +41,8 @@ class RecordKeeper:
                 self._reported.add((before, after))
                 append_event(self.directory.supervisor_events, "alert", text=str(error))
         # Kept in memory although the disk may refuse: the next write carries this change too.
-        self.record = {**self.record, **changes}
-        self.record.update(
-            {"host": host_name(), "boot_id": boot_id(), "supervisor_pid": os.getpid()}
-        )
+        self.record = {**self.record, **changes, "host": host_name(), "boot_id": boot_id()}
+        self.record["supervisor_pid"] = os.getpid()
         self.record["leader_pid"] = self.directory.leader_pid()
         try:
             write_json(self.directory.state, self.record)
@@ -69,13 +64,8 @@ class RecordKeeper:
         """
         state, ending, code = changes["state"], changes["ending"], changes.get("exit_code")
         forget_environment(self.directory)
-        append_event(
-            self.directory.supervisor_events,
-            "state",
-            state=state,
-            ending=ending,
-            exit_code=code,
-        )
+        events = self.directory.supervisor_events
+        append_event(events, "state", state=state, ending=ending, exit_code=code)
         changes = {
             **changes,
             "reason": "",
@@ -88,12 +78,10 @@ class RecordKeeper:
         if unobserved:
             changes["seen"] = last_activity(self.directory, self.record)
         if left:
-            # With the start time, because a lease rests on these processes: a pid
-            # alone may be in use again.
+            # With the start time, because a lease rests on them: a pid may be used again.
             pairs = [(pid, start_ticks(pid)) for pid in left]
             changes["followed"] = [(pid, ticks) for pid, ticks in pairs if ticks is not None]
-            # Before the ending is recorded: after it, nothing else would
-            # keep others off these GPUs.
+            # Before the ending is recorded: after it, nothing else keeps others off these GPUs.
             self._mark_held()
         while not self.write(changes):
             if not self.directory.path.is_dir():

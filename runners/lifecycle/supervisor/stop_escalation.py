@@ -1,7 +1,4 @@
-"""Carrying out a stop: every rung that is due is taken, recorded, and its signal sent.
-
-Standard library only: the supervisor imports it.
-"""
+"""Carrying out a stop: every rung that is due is taken, recorded, and its signal sent."""
 
 import signal
 import time
@@ -13,10 +10,10 @@ from runners.host.files import append_event, read_json
 from runners.host.procfs import ignores
 from runners.host.signals import signal_process
 from runners.lifecycle.supervisor.exit_report import asked_ending
-from runners.lifecycle.supervisor.minders import NEVER, write_intent
+from runners.lifecycle.supervisor.pollers import NEVER, write_intent
 from runners.lifecycle.supervisor.processes import RunProcesses
 from runners.lifecycle.supervisor.stop_ladder import Ladder
-from runners.model.endings import EndingCause, stop_text
+from runners.model.endings import stop_text
 from runners.model.states import State
 from runners.state.layout import RunDirectory
 from runners.state.records import (
@@ -48,7 +45,7 @@ class StopEscalation:
         self._processes = processes
         self._write = write
         # Who was reached by a signal it does not ignore; None when an earlier supervisor sent some.
-        self._told: set[int] | None = set()
+        self._received: set[int] | None = set()
         self._reached: set[int] = set()
         """Who was reached by the rung that was taken last."""
 
@@ -57,9 +54,9 @@ class StopEscalation:
         """True once the time of the last rung has passed."""
         return self.ladder.is_last and time.monotonic() >= self.ladder.until
 
-    def go_on_from(self, stop: StopProgressFields) -> None:
+    def continue_from(self, stop: StopProgressFields) -> None:
         """Continue where the ladder was under an earlier supervisor, not at its first rung."""
-        self._told = None
+        self._received = None
         self.ladder.step = min(stop["step"], len(self.ladder.rungs)) - 1
         # The record has wall time, which front ends show; the ladder counts by the monotonic clock.
         self.ladder.until = time.monotonic() + max(0.0, stop["until"] - time.time())
@@ -77,23 +74,9 @@ class StopEscalation:
 
     def request_again(self, force: bool) -> None:
         """Take one more request by signal: somebody could not write it down."""
-        before = self.read()
-        if before is None:
-            new: IntentFields = {
-                "time": time.time(),
-                "by": "a signal",
-                "requests": 1,
-                "force": force,
-                "ending": {"cause": EndingCause.STOPPED},
-            }
-            self.request(new)
-        else:
-            more: IntentFields = {
-                **before,
-                "requests": before["requests"] + 1,
-                "force": before["force"] or force,
-            }
-            self.request(more)
+        intent = self.read() or intent_fields({"time": time.time(), "by": "a signal"})
+        count = 1 if self.intent is None else intent["requests"] + 1
+        self.request({**intent, "requests": count, "force": intent["force"] or force})
 
     def poll(self, now: float) -> float:
         """Take every rung that is due."""
@@ -128,9 +111,9 @@ class StopEscalation:
         self._reach_latecomers()
         return _AFTER_THE_LAST_S
 
-    def was_heard_by(self, pids: set[int]) -> bool:
+    def was_received_by(self, pids: set[int]) -> bool:
         """False when none of `pids` was reached by any signal of this stop."""
-        return self._told is None or not self._told.isdisjoint(pids)
+        return self._received is None or not self._received.isdisjoint(pids)
 
     def _save_stacks(self) -> None:
         """Keep where a program hangs that nothing gentler could end: SIGKILL leaves no trace."""
@@ -139,18 +122,15 @@ class StopEscalation:
                 helpers.run("stacks", self.run.path, "before SIGKILL", within_s=_STACKS_WITHIN_S)
 
     def _reach_latecomers(self) -> None:
-        """Send the last rung's signal to whoever was not there to take it: SIGKILL to each of
-        them, another one only when it reached nobody at all.
+        """Send the last rung's signal to processes that began after it was sent.
 
-        A program that was just being started had no mark yet, and no further rung comes for it.
+        SIGKILL goes to each of them, another signal only when it reached nobody at all: a program
+        that was just being started had no mark yet, and no further rung comes for it.
         """
-        how = self.ladder.how
-        if how == "SIGKILL":
-            found = self._processes.find(thorough=True)
-        elif how == "stop-file" or self._reached or self._told is None:
+        how, reached_any = self.ladder.how, self._reached or self._received is None
+        if how == "stop-file" or (how != "SIGKILL" and reached_any):
             return
-        else:
-            found = self._processes.targets(self._target, self.run.leader_pid())
+        found = self._chosen(how)
         late = {pid: ticks for pid, ticks in found.items() if pid not in self._reached}
         reached = self._send(signal.Signals[how], late)
         if reached:
@@ -164,16 +144,16 @@ class StopEscalation:
         if how == "stop-file":
             # The intent on disk is the stop file: programs that know it look for it themselves.
             return []
-        number = signal.Signals[how]
-        if number == signal.SIGKILL:
-            chosen = self._processes.find(thorough=True)
-        else:
-            chosen = self._processes.targets(self._target, self.run.leader_pid())
-        return self._send(number, chosen)
+        return self._send(signal.Signals[how], self._chosen(how))
+
+    def _chosen(self, how: str) -> Mapping[int, int]:
+        if how == "SIGKILL":
+            return self._processes.find(thorough=True)
+        return self._processes.targets(self._target, self.run.leader_pid())
 
     def _send(self, number: int, chosen: Mapping[int, int]) -> list[int]:
         reached = [pid for pid, ticks in chosen.items() if signal_process(pid, ticks, number)]
         self._reached.update(reached)
-        if self._told is not None:
-            self._told.update(pid for pid in reached if not ignores(pid, number))
+        if self._received is not None:
+            self._received.update(pid for pid in reached if not ignores(pid, number))
         return reached

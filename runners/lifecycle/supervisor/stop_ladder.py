@@ -1,7 +1,4 @@
-"""The stop ladder: which rung a stop is on, and when it moves to the next.
-
-Standard library only: the supervisor imports it.
-"""
+"""The stop ladder: which rung a stop is on, and when it moves to the next."""
 
 from runners.state.records import RungFields
 

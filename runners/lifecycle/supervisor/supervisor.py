@@ -23,8 +23,7 @@ from runners.host.files import append_event, read_json
 from runners.host.identity import boot_id, boot_time
 from runners.host.locks import acquire
 from runners.host.procfs import HELPER_MARK, environment_of, mark_of, start_ticks
-from runners.lifecycle.supervisor.attempt import Attempt
-from runners.lifecycle.supervisor.attempt_files import leader_since, set_aside
+from runners.lifecycle.supervisor.attempt import Attempt, leader_since, set_aside
 from runners.lifecycle.supervisor.checkpoint_choice import CheckpointChoice
 from runners.lifecycle.supervisor.exit_report import asked_ending, judge_ending, still_held
 from runners.lifecycle.supervisor.kept_environment import (
@@ -83,21 +82,16 @@ class Supervisor:
 
     def run(self, adopting: bool) -> None:
         """Bring the run to its recorded ending."""
-        attempt = self.find_attempt() if adopting else self.first_attempt()
+        attempt = self.find_attempt() if adopting else self.wait_and_start(1)
         while attempt is not None:
             attempt.watch(self.record.get("started") or time.time())
             attempt = self.finish(attempt)
 
     # ── beginning ─────────────────────────────────────────────────────────────────────────────────
 
-    def first_attempt(self) -> Attempt | None:
-        """Start the program when its turn in the queue has come; None when it never began."""
-        return self.wait_and_start(1)
-
     def wait_and_start(self, number: int) -> Attempt | None:
         """Start attempt `number` once the queue grants it; None when it ended before that."""
-        # The queue may have granted it before this process began: it still
-        # has to be planned in full.
+        # Even where the queue granted it before this process began, it has to be planned in full.
         if self.plan["phase"] != FINAL:
             self.keeper.write({"state": State.QUEUED, "reason": "", "attempt": number})
             try:
@@ -108,8 +102,7 @@ class Supervisor:
             except LaunchRefused as refusal:
                 self.end(State.FAILED, {"cause": EndingCause.REFUSED, "detail": str(refusal)})
                 return None
-            # Kept before the program starts: if this process dies now, an
-            # adopter can still start it.
+            # Before the program starts: if this process dies now, an adopter can still start it.
             keep_environment(self.directory, self.environment)
             self.plan = plan_fields(read_json(self.directory.plan))
         return self.start(number, self.more_arguments() if number > 1 else [])
@@ -129,8 +122,7 @@ class Supervisor:
             self.end_not_started(f"a secret is gone with its first supervisor: {gone}")
             return None
         self.ended_unobserved = False
-        # Before the fork: a supervisor killed in between leaves a run that its adopter
-        # knows was about to start.
+        # Before the fork: the adopter of a supervisor killed in between knows what was to start.
         self.keeper.write(
             {
                 "state": State.STARTING,
@@ -162,13 +154,7 @@ class Supervisor:
         # No other attempt will need it, and it contains secrets.
         if not self.plan["restart"]["times"]:
             forget_environment(self.directory)
-        append_event(
-            self.directory.supervisor_events,
-            "state",
-            state="running",
-            attempt=number,
-            arguments=more,
-        )
+        self.note("state", state="running", attempt=number, arguments=more)
         return attempt
 
     # ── adopting ──────────────────────────────────────────────────────────────────────────────────
@@ -217,7 +203,7 @@ class Supervisor:
         number = self.record.get("attempt", 1) + (0 if waited else 1)
         # What was in memory is gone: the environment of the launch, and the secrets in it.
         text = f"{ending_text(ending)}: queued again, in the environment of whoever adopted it"
-        append_event(self.directory.supervisor_events, "alert", text=text)
+        self.note("alert", text=text)
         try:
             self.plan = requeue(self.directory)
         except OSError as error:
@@ -232,11 +218,10 @@ class Supervisor:
         """Continue with a program that still runs, or whose ending is to be recorded."""
         self.ended_unobserved = self.directory.exit.exists()
         leader = self.directory.leader_pid()
-        # The leader's environment serves for later attempts, but only
-        # if it certainly is this run's.
+        # The leader's environment serves for later attempts where it certainly is this run's.
         proven = leader is not None and mark_of(leader) == self.directory.id
         self.environment = kept or (environment_of(leader) if leader and proven else None)
-        append_event(self.directory.supervisor_events, "adopted", by=os.getpid())
+        self.note("adopted", by=os.getpid())
         self.keeper.write(
             {
                 "state": State.STOPPING if self.directory.stop.exists() else State.RUNNING,
@@ -254,7 +239,7 @@ class Supervisor:
     def resume(self) -> Attempt | None:
         """Do what the dead supervisor was about to do: wait for GPUs, start, or start again."""
         self.ended_unobserved = False
-        append_event(self.directory.supervisor_events, "adopted", by=os.getpid())
+        self.note("adopted", by=os.getpid())
         self.take_run_lock()
         number = self.record.get("next_attempt")
         if number:
@@ -263,7 +248,9 @@ class Supervisor:
             self.end_unstarted()
             return None
         attempt = self.record.get("attempt", 1)
-        return self.first_attempt() if attempt == 1 else self.start(attempt, self.more_arguments())
+        if attempt == 1:
+            return self.wait_and_start(1)
+        return self.start(attempt, self.more_arguments())
 
     def take_run_lock(self) -> None:
         """Hold the run's lock again: an adopter did not inherit it."""
@@ -301,13 +288,7 @@ class Supervisor:
         rule = self.plan["restart"]
         pause = rule["backoff_s"] * 2 ** (number - 1)
         coming = f"attempt {number + 1} of {rule['times'] + 1} in {pause:g} s"
-        append_event(
-            self.directory.supervisor_events,
-            "restart",
-            ending=ending,
-            exit_code=code,
-            seconds=pause,
-        )
+        self.note("restart", ending=ending, exit_code=code, seconds=pause)
         # Wall time on disk, because an adopter has to keep the appointment too.
         due = time.time() + pause
         self.keeper.write(
@@ -341,9 +322,9 @@ class Supervisor:
 
     def end_unstarted(self) -> None:
         """Record that a run was cancelled while it waited, or stopped while it waited again."""
-        wish = read_json(self.directory.stop)
-        ending = asked_ending(intent_fields(wish))
-        if not wish:
+        intent = read_json(self.directory.stop)
+        ending = asked_ending(intent_fields(intent))
+        if not intent:
             del ending["by"]  # asked by a signal, which does not say whose it is
         if self.record.get("started"):
             self.end(State.STOPPED, ending, self.record.get("exit_code"))
@@ -355,6 +336,10 @@ class Supervisor:
     def end_not_started(self, problem: str) -> None:
         """Record that the program could not be started."""
         self.end(State.FAILED, {"cause": EndingCause.NOT_STARTED, "detail": problem})
+
+    def note(self, kind: str, **fields: object) -> None:
+        """Write an event of the run."""
+        append_event(self.directory.supervisor_events, kind, **fields)
 
     def is_stop_asked(self) -> bool:
         """True when somebody wants the run stopped, by the disk or by a signal."""
@@ -378,12 +363,10 @@ def supervise(run: RunDirectory, descriptors: list[int]) -> None:
     if kept[0] < 0:
         return
     for descriptor in kept:
-        # Inherited ones stay inheritable: a program holding supervisor.lock
-        # would hide our death for ever.
+        # A program that inherited supervisor.lock would hide our death for ever.
         os.set_inheritable(descriptor, False)
     record = record_fields(read_json(run.state))
-    # The one before was killed between its last two writes: only the ledger and
-    # the marker are left to do.
+    # The one before was killed between its last two writes: ledger and marker are left to do.
     if record and not record["state"].is_live:
         append_run(run, plan_fields(read_json(run.plan)), record)
         run.home.live_marker(run.id).unlink(missing_ok=True)

@@ -1,7 +1,4 @@
-"""Sleeping until something happens: a poke, a child's end, a process's end, or a deadline.
-
-Standard library only: the supervisor imports it.
-"""
+"""Sleeping until something happens: a poke, a child's end, a process's end, or a deadline."""
 
 import os
 import select

@@ -1,7 +1,6 @@
 """What an attempt does while its program runs, each part by `poll(now)`.
 
-It returns the seconds until the next poll; `now` is monotonic. Standard library
-only: the supervisor imports it.
+It returns the seconds until the next poll; `now` is monotonic.
 """
 
 import time
@@ -20,7 +19,7 @@ _FIRST_LOOK_S, _LOOK_EVERY_S = 1.0, 20.0
 _OVERRUN_EVERY_S = 20.0
 
 
-class Minder(Protocol):
+class Poller(Protocol):
     """One thing that is polled."""
 
     def poll(self, now: float) -> float:
@@ -30,11 +29,11 @@ class Minder(Protocol):
         """
 
 
-class LateMinder:
-    """Minds what `minder` does from `after_s` seconds on."""
+class LatePoller:
+    """Does what `poller` does from `after_s` seconds on."""
 
-    def __init__(self, minder: Minder, after_s: float) -> None:
-        self._minder = minder
+    def __init__(self, poller: Poller, after_s: float) -> None:
+        self._minder = poller
         self._begins = time.monotonic() + after_s
 
     def poll(self, now: float) -> float:
@@ -85,14 +84,14 @@ class OverrunNotice:
 
     def __init__(self, run: RunDirectory) -> None:
         self._run = run
-        self._told = run.overrun.exists()
+        self._is_sent = run.overrun.exists()
 
     def poll(self, now: float) -> float:
         """Look for the file that they write."""
-        if self._told:
+        if self._is_sent:
             return NEVER
         if self._run.overrun.exists():
-            self._told = True
+            self._is_sent = True
             found = read_json(self._run.overrun) or {}
             notify(self._run, "alert", str(found.get("text", "will cost more than estimated")))
         return _OVERRUN_EVERY_S
