@@ -50,13 +50,13 @@ _SUDDEN = {"SIGKILL", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE"}
 _EXITS = {
     126: (
         "not_executable",
-        "the command is there but cannot be executed",
+        "the command exists but cannot be executed",
         "chmod +x, or name its interpreter",
     ),
     127: (
         "command_not_found",
         "the command, or one it calls, was not found",
-        "see PATH and the preset's command",
+        "check PATH and the preset's command",
     ),
 }
 
@@ -99,7 +99,7 @@ def choose(suspects: list[Suspect], evidence: Evidence) -> Suspect | None:
 def _looked_at(evidence: Evidence) -> tuple[str, ...]:
     code = evidence.exit_code
     name = signal_of(code)
-    looked = ["no exit status" if code is None else f"exit {code}" + (f" ({name})" if name else "")]
+    looked = ["no exit status" if code is None else f"exit {code}{name and f' ({name})'}"]
     if evidence.oom_kills is not None:
         looked.append(f"control group: {evidence.oom_kills} memory kills")
     if evidence.kernel:
@@ -206,17 +206,15 @@ def _error_file(
     evidence: Evidence, signatures: tuple[Signature, ...], looked: tuple[str, ...]
 ) -> Diagnosis | None:
     """The earliest error file, or torchrun's report of one, whose message is a known cause."""
-    parts = [
-        LogPart("the earliest error file", error.message.encode(), 0, error.rank)
-        for error in evidence.errors
-    ]
+    name = "the earliest error file"
+    parts = [LogPart(name, error.message.encode(), 0, error.rank) for error in evidence.errors]
     reported = first_failure(evidence.logs)
     for part in [*parts, reported] if reported is not None else parts:
         suspects = find_suspects([part], signatures)
         best = min(suspects, key=lambda suspect: suspect.tier, default=None)
         if best is not None and best.tier <= Tier.VAGUE:
             whose = "a rank" if part.rank is None else f"rank {part.rank}"
-            return _told(best, (f"{part.name}, of {whose}",), looked)
+            return _known_cause(best, (f"{part.name}, of {whose}",), looked)
     return None
 
 
@@ -256,7 +254,7 @@ def _from_line(
     name = signal_of(evidence.exit_code)
     if name:
         rests.append(f"its end by {name}")
-    found = _told(chosen, tuple(rests), looked)
+    found = _known_cause(chosen, tuple(rests), looked)
     behind = behind_rank(suspects, evidence.processes) if chosen.tier is Tier.COLLECTIVE else None
     if behind is None:
         return found
@@ -268,7 +266,7 @@ def _from_line(
     )
 
 
-def _told(suspect: Suspect, rests: tuple[str, ...], looked: tuple[str, ...]) -> Diagnosis:
+def _known_cause(suspect: Suspect, rests: tuple[str, ...], looked: tuple[str, ...]) -> Diagnosis:
     signature = suspect.signature
     cause = fill_cause(signature.cause, suspect.fields)
     line, rank = _shortened(suspect.line), suspect.rank
@@ -312,10 +310,10 @@ def _from_exit(evidence: Evidence, looked: tuple[str, ...]) -> Diagnosis | NotKn
     whose = "" if rank is None else f"rank {rank}: "
     rests = (f"{whose}the exit status {code}",)
     if name in _SIGNAL_KINDS:
-        kind, words = _SIGNAL_KINDS[name]
-        return Diagnosis(kind, "", f"{whose}{name}: {words}.", "", rests, looked, "", rank)
+        kind, cause = _SIGNAL_KINDS[name]
+        return Diagnosis(kind, "", f"{whose}{name}: {cause}.", "", rests, looked, "", rank)
     if code in _EXITS:
-        kind, words, remedy = _EXITS[code]
-        return Diagnosis(kind, "", f"{whose}{words}.", remedy, rests, looked, "", rank)
-    kind, words = _UNKNOWN_SIGNALS.get(name, ("unknown", "no line of its output is a known cause"))
-    return NotKnown(kind, f"not known: {whose}{words}", looked)
+        kind, cause, remedy = _EXITS[code]
+        return Diagnosis(kind, "", f"{whose}{cause}.", remedy, rests, looked, "", rank)
+    kind, cause = _UNKNOWN_SIGNALS.get(name, ("unknown", "no line of its output is a known cause"))
+    return NotKnown(kind, f"not known: {whose}{cause}", looked)

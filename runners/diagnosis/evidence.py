@@ -22,7 +22,6 @@ HEAD_BYTES = 128 << 10
 TAIL_BYTES = 1 << 20
 _RANK_LOG_BYTES = 128 << 10
 _MOST_FILES = 256
-_SIGKILL = 9
 _KERNEL = re.compile(r"oom-kill:|ut of memory: Kill|invoked oom-killer|NVRM: Xid")
 _RANK_FOLDER = re.compile(r"\d{1,5}")
 
@@ -99,14 +98,12 @@ def read_log(path: Path, rank: int | None = None, tail: int = TAIL_BYTES) -> tup
         return ()
     try:
         size = os.fstat(descriptor).st_size
-        if size <= HEAD_BYTES + tail:
-            parts = [LogPart(path.name, os.pread(descriptor, size, 0), 0, rank)]
-        else:
-            at = size - tail
-            parts = [
-                LogPart(path.name, os.pread(descriptor, HEAD_BYTES, 0), 0, rank),
-                LogPart(path.name, os.pread(descriptor, tail, at), at, rank),
-            ]
+        spans = [(size, 0)]
+        if size > HEAD_BYTES + tail:
+            spans = [(HEAD_BYTES, 0), (tail, size - tail)]
+        parts = [
+            LogPart(path.name, os.pread(descriptor, count, at), at, rank) for count, at in spans
+        ]
     finally:
         os.close(descriptor)
     return tuple(part for part in parts if part.data)

@@ -35,8 +35,9 @@ def explain_run(run: Run) -> Diagnosis | NotKnown:
 
 
 def line_number(path: Path, offset: int, line: str) -> int | None:
-    """Which line of the file, from 1, is `line`, found at or after byte `offset`; None when it is
-    not there as it stands, or too far down to be counted.
+    """The number, from 1, of `line`, which was found at or after byte `offset`.
+
+    None when it is not in the file as it stands, or too far down to be counted.
     """
     wanted = line.removesuffix("…").encode()
     if offset > _FAR or not wanted:

@@ -137,9 +137,9 @@ def problem_of(signature: Signature) -> str:
         try:
             compiled.append(re2.compile(pattern, options))
         except re2.error as error:
-            why = error.args[0]
-            words = why.decode(errors="replace") if isinstance(why, bytes) else str(why)
-            return f"pattern {pattern!r} is no regular expression of RE2: {words}"
+            reason = error.args[0]
+            text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+            return f"pattern {pattern!r} is no regular expression of RE2: {text}"
         if compiled[-1].search("") is not None:
             return f"pattern {pattern!r} matches every line"
     for sample in signature.samples:

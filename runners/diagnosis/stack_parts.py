@@ -100,21 +100,17 @@ def ask_py_spy(pid: int, within_s: float) -> PythonStacks:
 
 def parse_py_spy(content: bytes) -> tuple[PythonThread, ...]:
     """Threads in the JSON of `py-spy dump`; none when it is something else."""
-    told: Any = decode(content, any_json)
+    dump: Any = decode(content, any_json)
     try:
-        return tuple(
-            PythonThread(
-                str(thread.get("thread_name") or thread.get("thread_id")),
-                tuple(
-                    Frame(str(frame["name"]), str(frame["filename"]), int(frame["line"]))
-                    for frame in thread["frames"]
-                ),
-                bool(thread.get("active")),
-            )
-            for thread in told
-        )
+        return tuple(_thread(thread) for thread in dump)
     except (KeyError, TypeError, ValueError, AttributeError):
         return ()
+
+
+def _thread(thread: Any) -> PythonThread:
+    frames = [Frame(str(f["name"]), str(f["filename"]), int(f["line"])) for f in thread["frames"]]
+    name = str(thread.get("thread_name") or thread.get("thread_id"))
+    return PythonThread(name, tuple(frames), bool(thread.get("active")))
 
 
 def answer_file(run: Path, pid: int) -> Path:
@@ -136,8 +132,9 @@ def ask_trainer(run: Path, pid: int, ticks: int) -> PythonStacks:
 
 
 def abort_with_stacks(output: Path, pid: int, ticks: int) -> PythonStacks:
-    """The stacks that Python's faulthandler (PYTHONFAULTHANDLER) writes as the process dies by
-    SIGABRT. Only for one that is to be killed at once: it does not survive this.
+    """The stacks that Python's faulthandler writes as the process dies by SIGABRT.
+
+    Only where PYTHONFAULTHANDLER is set, for a process that is killed next: it dies of this.
     """
     if not catches(pid, signal.SIGABRT):
         return PythonStacks(problem="it has no handler for SIGABRT")

@@ -13,8 +13,9 @@ _BACKWARD = "_engine_run_backward"
 
 
 class RankStack(msgspec.Struct, frozen=True):
-    """What one rank was doing: `place` in its own code, the `collective` it waits in, by what
-    means (`how`) that is known, or the `problem` with knowing it. `file` holds the whole.
+    """What one rank was doing: the `place` in its own code, and the `collective` it waits in.
+
+    `how` says by what means that is known, `problem` why it is not; `file` holds the whole.
     """
 
     label: str
@@ -74,11 +75,11 @@ def absent_ranks(stacks: Sequence[RankStack]) -> tuple[tuple[int, ...], str]:
     others = [stack for stack in known if not stack.collective]
     if waiting and others and len(others) <= len(waiting):
         operation = Counter(stack.collective for stack in waiting).most_common(1)[0][0]
-        who = ", ".join(stack.label for stack in others[:4])
+        absent = ", ".join(stack.label for stack in others[:4])
         waits = f"{len(waiting)} {'others wait' if len(waiting) > 1 else 'other waits'}"
-        told = "; ".join(dict.fromkeys(stack.words for stack in others[:4]))
+        places = "; ".join(dict.fromkeys(stack.words for stack in others[:4]))
         verb = "has" if len(others) == 1 else "have"
-        text = f"{who} {verb} not come to {operation}, in which {waits}: {told}"
+        text = f"{absent} {verb} not come to {operation}, in which {waits}: {places}"
         return _ranks(others), text
     if len(waiting) == len(known):
         return _by_place(known)
@@ -96,8 +97,8 @@ def _by_place(known: Sequence[RankStack]) -> tuple[tuple[int, ...], str]:
         return (), ""
     usual = places[0][0]
     strays = [stack for stack in known if (stack.collective, stack.place) != usual]
-    told = "; ".join(f"{stack.label} is {stack.words}" for stack in strays[:4])
-    return _ranks(strays), f"{told}; the others are in {usual[0]}, {usual[1]}"
+    text = "; ".join(f"{stack.label} is {stack.words}" for stack in strays[:4])
+    return _ranks(strays), f"{text}; the others are in {usual[0]}, {usual[1]}"
 
 
 def _by_channel(stacks: Sequence[RankStack]) -> tuple[tuple[int, ...], str]:
@@ -107,8 +108,8 @@ def _by_channel(stacks: Sequence[RankStack]) -> tuple[tuple[int, ...], str]:
     if len(ranks) < 3 or len(channels) != 2 or channels[1][1] != 1:
         return (), ""
     stray = next(stack for stack in ranks if stack.state == channels[1][0])
-    told = f"{stray.label} {stray.state}, while the others: {channels[0][0]}"
-    return _ranks([stray]), f"{told} (no stacks are known)"
+    text = f"{stray.label} {stray.state}, while the others: {channels[0][0]}"
+    return _ranks([stray]), f"{text} (no stacks are known)"
 
 
 def _ranks(stacks: Sequence[RankStack]) -> tuple[int, ...]:

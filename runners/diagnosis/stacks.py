@@ -67,13 +67,13 @@ def take_stacks(run: RunDirectory, why: str, last: bool = False) -> StackDump:
     folder = run.path / "stacks" / time.strftime("%Y%m%d-%H%M%S", time.localtime(now))
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with ThreadPoolExecutor(max(1, len(ranks))) as pool:
-        told = list(pool.map(lambda rank: _ask(run, rank, last), ranks))
-    stacks = tuple(stack for stack, _ in told)
+        answers = list(pool.map(lambda rank: _ask(run, rank, last), ranks))
+    stacks = tuple(stack for stack, _ in answers)
     absent, verdict = absent_ranks(stacks)
-    for stack, text in told:
+    for stack, text in answers:
         replace(folder / stack.file, text.encode("utf-8", "replace"), sync=False)
     summary = "".join(f"{stack.label}: {stack.words}\n" for stack in stacks)
-    whole = "\n".join([f"{verdict}\n" if verdict else "", summary, *(text for _, text in told)])
+    whole = "\n".join([f"{verdict}\n" if verdict else "", summary, *(text for _, text in answers)])
     replace(folder / ALL_RANKS, whole.lstrip().encode("utf-8", "replace"), sync=False)
     dump = StackDump(now, why, str(folder), stacks, absent, verdict)
     replace(folder / _DUMP, msgspec.json.encode(dump), sync=False)
@@ -156,10 +156,8 @@ def _text(
     stack: RankStack, state: ProcessState | None, stacks: PythonStacks, lines: list[str]
 ) -> str:
     """What is saved of one rank, for people."""
-    head = [
-        f"{stack.label}, pid {stack.pid}: {stack.state}",
-        f"command: {' '.join(command_of(stack.pid))}",
-    ]
+    command = " ".join(command_of(stack.pid))
+    head = [f"{stack.label}, pid {stack.pid}: {stack.state}", f"command: {command}"]
     if state is not None:
         head.append(f"threads: {state.threads}, CPU time: {state.cpu_s:.1f} s")
     if stack.problem:
@@ -173,8 +171,6 @@ def _text(
 
 
 def main() -> None:
-    """Save the stacks of the run in the folder `argv[1]`, which is killed next, because of
-    `argv[2]`.
-    """
+    """Save the stacks of the run in the folder `argv[1]`, killed next because of `argv[2]`."""
     folder = Path(sys.argv[1])
     take_stacks(StateDirectory(folder.parent.parent).run(folder.name), sys.argv[2], last=True)

@@ -168,7 +168,7 @@ def _search(
     data: bytes, part: LogPart, number: int, offset: int, compiled: Engine
 ) -> Iterator[Suspect]:
     at = 0
-    told: set[bytes] = set()
+    seen: set[bytes] = set()
     for _ in range(_MOST_LINES):
         found = compiled.any.search(data, at)
         if found is None:
@@ -179,12 +179,10 @@ def _search(
         line = data[start : min(end, start + _LONGEST_LINE)]
         place = (number, part.start + offset + start)
         at = end + 1
-        if line in told:
-            continue
-        if _is_optional(data[max(0, start - 4096) : start]):
+        if line in seen or _is_optional(data[max(0, start - 4096) : start]):
             continue
         for suspect in _suspects_of(line, data[at : at + 2048], part, place, compiled):
-            told.add(line)
+            seen.add(line)
             yield suspect
 
 
@@ -272,8 +270,9 @@ def _got_over(line: bytes, end: int, after: bytes, rank: bytes | None) -> bool:
 def unknown_error(
     parts: Iterable[LogPart], signatures: tuple[Signature, ...]
 ) -> tuple[str, int | None]:
-    """The earliest raised error that no signature knows and that follows from no other rank's end,
-    and its rank; an empty line when there is none.
+    """The earliest raised error that no signature knows, and its rank; empty when there is none.
+
+    One that follows from another rank's end does not count.
     """
     known = engine(signatures).any
     for part in parts:
@@ -299,12 +298,11 @@ def root_cause(parts: Iterable[LogPart]) -> tuple[int, int] | None:
     for part in parts:
         report = part.data.rfind(b"Root Cause (first observed failure)")
         found = _ROOT_CAUSE.search(part.data[report : report + 4096]) if report >= 0 else None
-        if found is None:
-            found = _CHILD_EXIT.search(part.data[-(64 << 10) :])
-            if found is not None:
-                return int(found[2]), int(found[1])
-        else:
+        if found is not None:
             return int(found[1]), int(found[2])
+        found = _CHILD_EXIT.search(part.data[-(64 << 10) :])
+        if found is not None:
+            return int(found[2]), int(found[1])
     return None
 
 
@@ -318,28 +316,30 @@ def first_failure(parts: Iterable[LogPart]) -> LogPart | None:
         text = part.data[report : report + (16 << 10)] if report >= 0 else b""
         found = _ROOT_CAUSE.search(text)
         if found is not None:
-            told = re.sub(rb"(?m)^ {2,}", b"", text[found.end() :].partition(b"\n====")[0])
-            return LogPart("torchrun's report", told, part.start + report, int(found[1]))
+            error = re.sub(rb"(?m)^ {2,}", b"", text[found.end() :].partition(b"\n====")[0])
+            return LogPart("torchrun's report", error, part.start + report, int(found[1]))
     return None
 
 
 def behind_rank(suspects: Iterable[Suspect], processes: int = 0) -> tuple[int, str] | None:
-    """The rank the others waited for, and why: the one that is named, the only one of `processes`
-    that reports no timeout, or the smallest sequence number. None when none is singled out.
+    """The rank the others waited for, and why; None when none is singled out.
+
+    The one that is named, else the only one of `processes` that reports no timeout, else the one
+    with the smallest sequence number.
     """
-    told = [suspect for suspect in suspects if suspect.tier is Tier.COLLECTIVE]
-    named = next((suspect for suspect in told if "absent" in suspect.fields), None)
+    timeouts = [suspect for suspect in suspects if suspect.tier is Tier.COLLECTIVE]
+    named = next((suspect for suspect in timeouts if "absent" in suspect.fields), None)
     if named is not None:
         return int(named.fields["absent"]), "named as the one that did not come"
     numbers: dict[int, int] = {}
-    for suspect in told:
+    for suspect in timeouts:
         if suspect.rank is not None and "sequence" in suspect.fields:
             numbers.setdefault(suspect.rank, int(suspect.fields["sequence"]))
-    reported = {suspect.rank for suspect in told if suspect.rank is not None}
+    reported = {suspect.rank for suspect in timeouts if suspect.rank is not None}
     silent = sorted(set(range(processes)) - reported)
     if reported and len(silent) == 1 and processes > 2:
         return silent[0], "the only one that reports no timeout"
-    ranked = sorted(numbers, key=lambda suspect: numbers[suspect])
+    ranked = sorted(numbers, key=numbers.__getitem__)
     if len(ranked) < 2 or numbers[ranked[0]] == numbers[ranked[1]]:
         return None
     return ranked[0], f"furthest behind, at sequence {numbers[ranked[0]]:,}"

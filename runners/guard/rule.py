@@ -3,7 +3,6 @@
 import os
 import time
 from contextlib import suppress
-from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +14,7 @@ from runners.host.clock import Moment, moment_now, seconds_between
 from runners.host.files import replace
 from runners.host.identity import user_name
 from runners.host.locks import is_held
+from runners.model.closed import TextEnum
 from runners.model.errors import NotFound
 from runners.state.decoding import read_or_raise
 from runners.state.layout import StateDirectory
@@ -23,7 +23,7 @@ from runners.state.leases import live_run_ids
 T = TypeVar("T")
 
 
-class Stage(str, Enum):
+class Stage(TextEnum):
     """How far a guard has gone. Every stage is on disk before it is acted on."""
 
     WATCHING = "watching"
@@ -32,10 +32,6 @@ class Stage(str, Enum):
     HOLDING = "holding"
     ENDING = "ending"
     ENDED = "ended"
-
-    # Python 3.11's StrEnum does this; here the same words appear in texts and JSON on 3.10 too.
-    __str__ = str.__str__
-    __format__ = str.__format__  # type: ignore[assignment]
 
 
 class GuardRule(msgspec.Struct, frozen=True):

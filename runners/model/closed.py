@@ -1,6 +1,14 @@
 """Closed sets: a branch for a member that was forgotten is found by the type checker."""
 
+from enum import Enum
 from typing import NoReturn
+
+
+class TextEnum(str, Enum):
+    """An enum whose members are texts, in messages and JSON too: Python 3.11's StrEnum."""
+
+    __str__ = str.__str__
+    __format__ = str.__format__  # type: ignore[assignment]
 
 
 def assert_never(value: NoReturn) -> NoReturn:

@@ -6,13 +6,12 @@ Standard library only: the supervisor imports it. Nothing reads the words back.
 import signal
 import time
 from collections.abc import Sequence
-from enum import Enum
 from typing import TypedDict
 
-from runners.model.closed import assert_never
+from runners.model.closed import TextEnum, assert_never
 
 
-class EndingCause(str, Enum):
+class EndingCause(TextEnum):
     """Why a run ended: what its program did, who stopped it, or what became of its machine."""
 
     COMPLETED = "completed"
@@ -36,10 +35,6 @@ class EndingCause(str, Enum):
     """Its launch was, before its program started."""
     REBOOTED = "rebooted"
     UNKNOWN = "unknown"
-
-    # Python 3.11's StrEnum does this; here the same words appear in texts and JSON on 3.10 too.
-    __str__ = str.__str__
-    __format__ = str.__format__  # type: ignore[assignment]
 
 
 class _Cause(TypedDict):

@@ -16,9 +16,7 @@ def fingerprint(kind: type) -> str:
 
 
 def _describe(kind: object, structs: dict[str, object]) -> object:
-    """A type as plain values, the same in every process and for every Python; what it consists of
-    goes into `structs`.
-    """
+    """A type as plain values, the same for every Python; what it consists of goes to `structs`."""
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
     if origin is not None:
         name = "Union" if origin in _UNIONS else getattr(origin, "__name__", str(origin))

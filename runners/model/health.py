@@ -1,11 +1,11 @@
 """How a live run is doing: one condition, in words, with the evidence it rests on."""
 
-from enum import Enum
-
 import msgspec
 
+from runners.model.closed import TextEnum
 
-class Condition(str, Enum):
+
+class Condition(TextEnum):
     """What a run is doing, as far as can be seen from outside. The gravest come first."""
 
     STALL = "possible stall"
@@ -21,10 +21,6 @@ class Condition(str, Enum):
     SILENT = "silent"
     PROGRESSING = "progressing"
     WARMING = "warming up"
-
-    # Python 3.11's StrEnum does this; here the same words appear in texts and JSON on 3.10 too.
-    __str__ = str.__str__
-    __format__ = str.__format__  # type: ignore[assignment]
 
     @property
     def is_trouble(self) -> bool:
@@ -83,7 +79,6 @@ class Health(msgspec.Struct, frozen=True):
     def sentence(self) -> str:
         """`possible stall: silent for 12m05s`; of a hung collective, first who is awaited."""
         name = str(self.condition)
-        words = self.words if self.words.startswith(name) else f"{name}: {self.words}"
-        if not (self.absent and self.evidence):
-            return words
-        return f"{name}: {self.evidence[0]}; {self.words}"
+        if self.absent and self.evidence:
+            return f"{name}: {self.evidence[0]}; {self.words}"
+        return self.words if self.words.startswith(name) else f"{name}: {self.words}"

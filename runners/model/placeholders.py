@@ -1,6 +1,4 @@
-"""`${...}` in preset values: our own words in lower case, environment variables in any other
-spelling.
-"""
+"""`${...}` in preset values: our own words in lower case, else environment variables."""
 
 import os
 import re
@@ -39,19 +37,16 @@ def variables_in(text: str) -> list[str]:
 
 
 def check_placeholders(text: str) -> None:
-    """ValueError when `text` has a `${...}` that is neither a word of ours nor spelled like a
-    variable.
-    """
+    """ValueError for a `${...}` in `text` that is no word of ours and not spelled as a variable."""
     for match in _REFERENCE.finditer(text):
         name = match.group(1)
         if name is None or name in WORDS or _PARAMETER.fullmatch(name):
             continue
         parsed = _NAME.fullmatch(name)
-        looks_like_ours = (
-            parsed and parsed.group(2) is None and name.islower() and not name.startswith("env:")
-        )
-        if parsed and (not looks_like_ours or name in os.environ):
-            continue
+        if parsed:
+            marked = parsed.group(2) is not None or name.startswith("env:")
+            if marked or not name.islower() or name in os.environ:
+                continue
         import difflib  # only mistakes need it
 
         close = difflib.get_close_matches(name, WORDS, 1)
@@ -63,9 +58,7 @@ def check_placeholders(text: str) -> None:
 
 
 def substitute(text: str, words: Mapping[str, str], environment: Mapping[str, str]) -> str:
-    """`text` with every `${...}` replaced; `$${` stands for a literal `${`; ValueError on an unset
-    variable.
-    """
+    """`text` with every `${...}` replaced, `$${` by a literal `${`; ValueError if one is unset."""
 
     def value(match: re.Match[str]) -> str:
         name = match.group(1)
@@ -85,6 +78,6 @@ def substitute(text: str, words: Mapping[str, str], environment: Mapping[str, st
                 f"${{{name}}}: the environment variable {variable} is not set "
                 f"(${{{variable}:-default}} gives a default)"
             )
-        return found if found else default if default is not None else ""
+        return found or default or ""
 
     return _REFERENCE.sub(value, text)

@@ -4,8 +4,9 @@ import msgspec
 
 
 class SearchAxis(msgspec.Struct, frozen=True):
-    """A parameter to search: one of `values`, or without them a number from `low` to `high`, both
-    included; evenly in the logarithm if `log`.
+    """A parameter to search: one of `values`, or without them a number from `low` to `high`.
+
+    Both ends are included; evenly in the logarithm if `log`.
     """
 
     key: str

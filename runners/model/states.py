@@ -3,11 +3,12 @@
 Standard library only: the supervisor imports it, and the supervisor stays small.
 """
 
-from enum import Enum
 from typing import NamedTuple
 
+from runners.model.closed import TextEnum
 
-class State(str, Enum):
+
+class State(TextEnum):
     """The state of a run.
 
     `cancelled` means stopped before it ever started. `orphaned` and `lost` are derived from locks;
@@ -24,10 +25,6 @@ class State(str, Enum):
     CANCELLED = "cancelled"
     ORPHANED = "orphaned"
     LOST = "lost"
-
-    # Python 3.11's StrEnum does this; here the same words appear in texts and JSON on 3.10 too.
-    __str__ = str.__str__
-    __format__ = str.__format__  # type: ignore[assignment]
 
     @property
     def sign(self) -> str:

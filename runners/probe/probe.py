@@ -26,8 +26,9 @@ _LAST_WORDS_S = 15.0
 
 
 class ProbeRequest(NamedTuple):
-    """What to probe: the parameter, where to begin, the most to try, how long each trial goes on;
-    `keep_runs` leaves the trials in the list of runs.
+    """What to probe: the parameter, where to begin, the most to try, how long each trial lasts.
+
+    Values are multiples of `unit`; `keep_runs` leaves the trials in the list of runs.
     """
 
     parameter: str
@@ -67,8 +68,7 @@ def request_for(
     is_global = spec.scaling is not None and spec.scaling.per == "global"
     unit = plan.processes if is_global else 1
     begin = max(unit, _first(named, first) // unit * unit)
-    limit = named.maximum if named.maximum is not None else None
-    bounds = [int(bound) for bound in (most, limit) if bound is not None]
+    bounds = [int(bound) for bound in (most, named.maximum) if bound is not None]
     smallest = min(bounds, default=None)
     if smallest is not None and begin > smallest:
         raise WrongInput(f"{named.name}: nothing to try between {begin} and {smallest}")
@@ -90,6 +90,7 @@ def probe(
     watcher = watcher or ProbeWatcher()
     steps: list[ProbeStep] = []
     runs: list[Run] = []
+    removed = runs
 
     def started(run: Run) -> None:
         runs.append(run)
@@ -100,12 +101,10 @@ def probe(
             steps.append(try_batch(state, spec, request.parameter, batch, request.length, started))
             watcher.tried(steps[-1])
     except TrialFailed:
-        _remove(state, [] if request.keep_runs else runs[:-1])  # the last one is to be looked at
+        removed = runs[:-1]  # the last one shows why
         raise
-    except BaseException:
-        _remove(state, [] if request.keep_runs else runs)
-        raise
-    _remove(state, [] if request.keep_runs else runs)
+    finally:
+        _remove(state, [] if request.keep_runs else removed)
     best = largest(steps)
     if best is None:
         smallest = min(step.batch for step in steps)
@@ -172,11 +171,10 @@ def _refuse_outside(plan: LaunchPlan) -> None:
 
 
 def _remove(state: StateDirectory, runs: list[Run]) -> None:
-    """Delete ended trials for good: they have told what they can."""
+    """Delete ended trials for good: what they showed is known."""
     deadline = time.monotonic() + _LAST_WORDS_S
-    while any(is_held(state.run(run.id).supervisor_lock) for run in runs):
-        if time.monotonic() > deadline:
-            break
+    locks = [state.run(run.id).supervisor_lock for run in runs]
+    while any(map(is_held, locks)) and time.monotonic() <= deadline:
         time.sleep(0.02)
     names = {run.id for run in delete(state, [read_run(state, run.id) for run in runs]).deleted}
     empty_trash(state, [run for run in list_deleted(state) if run.id in names])

@@ -58,7 +58,7 @@ class _Watch:
         self._looked = float("-inf")
         self._uuids = {gpu.uuid for gpu in run.plan.gpus} if run.plan else set()
 
-    def look(self, run: Run) -> None:
+    def poll(self, run: Run) -> None:
         """Take in what is new, twice a second."""
         now = time.monotonic()
         if now - self._looked < _LOOK_S:
@@ -150,7 +150,7 @@ def try_batch(
     watch = _Watch(state, run)
     try:
         while (run := read_run(state, run.id)).is_live and watch.steps < length.steps:
-            watch.look(run)
+            watch.poll(run)
             if time.monotonic() - watch.begun > length.patience_s:
                 break
             time.sleep(_POLL_S)
@@ -162,9 +162,9 @@ def try_batch(
         _explain(ended, batch)
         return ProbeStep(batch, False, run=run.id)
     if stopped and watch.newest is None:
-        words = f"batch {batch}: no step was seen within {length.patience_s:g} s"
+        problem = f"batch {batch}: no step was seen within {length.patience_s:g} s"
         hint = "give it longer: --within 30m; steps are read as `fresnel-tui metrics` reads them"
-        raise TrialFailed(words, hint)
+        raise TrialFailed(problem, hint)
     samples = batch_of(with_values(spec, {parameter: batch}), devices)
     total = samples.total if samples is not None else batch
     measured = [use.peak_memory for use in read_usage(state.run(run.id).path) if use.peak_memory]

@@ -124,12 +124,10 @@ def claimable_gpus(request: GpuRequest, reading: GpuReading | None) -> set[str]:
     """UUIDs of the GPUs that a waiting run may yet get: those it names, or all it could use."""
     gpus = reading.gpus if reading else ()
     if request.ids:
-        return {
-            gpu.uuid for gpu in gpus if str(gpu.index) in request.ids or gpu.uuid in request.ids
-        }
-    return {
-        gpu.uuid for gpu in gpus if request.wants_gpus and request.model.lower() in gpu.name.lower()
-    }
+        named = set(request.ids)
+        return {gpu.uuid for gpu in gpus if named & {str(gpu.index), gpu.uuid}}
+    model = request.model.lower()
+    return {gpu.uuid for gpu in gpus if request.wants_gpus and model in gpu.name.lower()}
 
 
 def _without_gpus(request: GpuRequest, reading: GpuReading | None) -> Allocation | Busy | Denied:
@@ -139,8 +137,8 @@ def _without_gpus(request: GpuRequest, reading: GpuReading | None) -> Allocation
         return Busy(problem, "--gpus 0 runs it on the CPU")
     if request.required or request.explicit:
         named = f"GPU {','.join(request.ids)}" if request.ids else gpus_text(request.number)
-        wish = "all GPUs" if request.all else named
-        return Denied(f"{wish} asked for, but {problem}", "--gpus 0 runs it on the CPU")
+        requested = "all GPUs" if request.all else named
+        return Denied(f"{requested} asked for, but {problem}", "--gpus 0 runs it on the CPU")
     return Allocation(notes=(f"runs on the CPU: {problem}",))
 
 
@@ -206,11 +204,9 @@ def _unavailable_reason(
         return _sharing_conflict(request, gpu, holders)
     if gpu.uuid in reserved:
         return "kept for a run before it in the queue"
-    # A sharing run must find its share free; a request for whole GPUs has no
-    # minimum unless it names one.
-    return _short_of_memory(request, gpu) or (
-        None if request.foreign or gpu.simulated else _foreign(gpu)
-    )
+    # A sharing run must find its share free; a request for whole GPUs has a minimum if it names it.
+    others = None if request.foreign or gpu.simulated else _foreign(gpu)
+    return _short_of_memory(request, gpu) or others
 
 
 def _sharing_conflict(
@@ -236,15 +232,14 @@ def _short_of_memory(request: GpuRequest, gpu: GpuSnapshot) -> str | None:
         return None
     # Missing is not zero: a GPU that hides its memory cannot be promised to hold the run.
     if gpu.memory_total is None or gpu.memory_used is None:
-        return f"does not tell its free memory ({gib_text(needed)} needed)"
+        return f"does not report its free memory ({gib_text(needed)} needed)"
     free = gpu.memory_total - gpu.memory_used
     return None if free >= needed else f"has {gib_text(free)} free, not {gib_text(needed)}"
 
 
 def _foreign(gpu: GpuSnapshot) -> str | None:
     for process in gpu.processes:
-        # A process of a run of ours without a lease is on its way out: its
-        # memory counts, not its owner.
+        # A process of a run of ours without a lease is ending: its memory counts, not its owner.
         if process.run is None:
             who = f"user {process.user}" if process.user else "somebody outside this container"
             return f"used by pid {process.pid} of {who}, not ours"

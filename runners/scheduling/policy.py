@@ -119,8 +119,7 @@ def decide(
                 started[candidate.group] += 1
                 _take(held, candidate, decision.allocation)
             elif isinstance(decision, Waiting) and not _waits_for_a_run(candidate, endings):
-                # What waits for another run's end reserves nothing: the GPUs
-                # would be idle until then.
+                # What waits for another run's end reserves nothing: its GPUs would be idle.
                 reserved |= claimable_gpus(candidate.request, reading)
     return decisions
 
@@ -128,8 +127,8 @@ def decide(
 def _limit_reached(candidate: Candidate, started: Mapping[str, int]) -> Waiting | None:
     if not candidate.parallel or started[candidate.group] < candidate.parallel:
         return None
-    words = f"{candidate.group} runs {candidate.parallel} at a time"
-    return Waiting(words, "launch with a greater --parallel")
+    reason = f"{candidate.group} runs {candidate.parallel} at a time"
+    return Waiting(reason, "launch with a greater --parallel")
 
 
 def _units(ordered: Sequence[Candidate]) -> list[list[Candidate]]:
@@ -170,8 +169,8 @@ def _decide_unit(
     other = refused[0]
     found = decisions[other.run]
     # The members that could have started say whom they wait for.
-    words = f"starts together with {other.shown}: {reason_of(found)}"
-    together = Denied(words) if isinstance(found, Denied) else Waiting(words)
+    reason = f"starts together with {other.shown}: {reason_of(found)}"
+    together = Denied(reason) if isinstance(found, Denied) else Waiting(reason)
     return {
         run: together if isinstance(decision, Granted) else decision
         for run, decision in decisions.items()
@@ -201,11 +200,8 @@ def _never_together(unit: Sequence[Candidate], reading: GpuReading | None) -> De
             return None  # refused for itself, and so are the others, who say whom they wait for
         if isinstance(alone, Busy):
             return Denied(f"{candidate.shown}: {alone.reason}", alone.hint)
-        return Denied(
-            "the runs of this group cannot stand beside each other on "
-            f"{gpus_text(len(reading.gpus))}",
-            "give each of them GPUs that the others do not take",
-        )
+        problem = f"the runs of this group do not fit together on {gpus_text(len(reading.gpus))}"
+        return Denied(problem, "give each of them GPUs that the others do not take")
     return None
 
 
@@ -223,8 +219,7 @@ def _decide_one(
         if waiting is not None:
             return waiting
     if drained:
-        words = f"draining since {drained}: no new runs start"
-        return Waiting(words)
+        return Waiting(f"draining since {drained}: no new runs start")
     answer = allocate(candidate.request, reading, held, reserved)
     if isinstance(answer, Allocation):
         return Granted(answer)
@@ -236,8 +231,7 @@ def _decide_one(
 def _decide_after(after: After, endings: Mapping[str, State | None]) -> Waiting | Denied | None:
     ending = endings.get(after.run)
     if ending is None:
-        words = f"waits for the end of {after.run} ({after.on})"
-        return Waiting(words)
+        return Waiting(f"waits for the end of {after.run} ({after.on})")
     # `success` wants DONE and `failure` anything else, so the two comparisons must agree.
     if after.on == "any" or (after.on == "success") == (ending is State.DONE):
         return None

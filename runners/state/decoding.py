@@ -13,7 +13,7 @@ from runners.host.files import PLAIN_LIMIT, read_plain
 T = TypeVar("T")
 _Content = TypeVar("_Content")
 _Given = TypeVar("_Given", contravariant=True)
-_Told = TypeVar("_Told", covariant=True)
+_Decoded = TypeVar("_Decoded", covariant=True)
 
 # Text that is not UTF-8 raises UnicodeDecodeError, a ValueError, and not msgspec's own error.
 _DAMAGES = (msgspec.DecodeError, ValueError, OverflowError, RecursionError)
@@ -26,17 +26,17 @@ _SETTLED_S = 0.1
 
 
 class _Kept(NamedTuple):
-    """What a file said, and by what it is known to be the same file still."""
+    """What a file held, and by what it is known to be the same file still."""
 
     stamp: tuple[int, int, int, int]
-    said: Any
+    value: Any
 
 
 _kept: dict[tuple[str, int], _Kept] | None = None
 
 
-class _Decoder(Protocol[_Given, _Told]):
-    def decode(self, buf: _Given, /) -> _Told: ...
+class _Decoder(Protocol[_Given, _Decoded]):
+    def decode(self, buf: _Given, /) -> _Decoded: ...
 
 
 def decode(content: _Content, decoder: _Decoder[_Content, T]) -> T | None:
@@ -81,14 +81,14 @@ def read(path: Path | str, decoder: _Decoder[bytes, T], limit: int = PLAIN_LIMIT
     stamp = now.st_mtime_ns, now.st_ctime_ns, now.st_size, now.st_ino
     found = _kept.get(key)
     if found is not None and found.stamp == stamp:
-        said: T | None = found.said
-        return said
-    said = _read(path, decoder, limit)
+        value: T | None = found.value
+        return value
+    value = _read(path, decoder, limit)
     if abs(time.time() - now.st_ctime) > _SETTLED_S:
         if len(_kept) >= _MOST_KEPT:
             _kept.clear()
-        _kept[key] = _Kept(stamp, said)
-    return said
+        _kept[key] = _Kept(stamp, value)
+    return value
 
 
 def _read(path: Path | str, decoder: _Decoder[bytes, T], limit: int) -> T | None:

@@ -50,11 +50,9 @@ class StateDirectory:
         self.runs = self.root / "runs"
         self.live = self.root / "live"
         self.held = self.root / "held"
-        # One lock for all GPUs, held from choosing them to writing the plan: two
-        # launches never choose the same.
+        # Held from choosing GPUs to writing the plan: two launches never choose the same.
         self.allocation_lock = self.root / "allocation.lock"
-        # A shared home gives several hosts one state folder. Each has its own
-        # GPUs, and so its own sampler.
+        # Hosts with a shared home have one state folder; each has its own GPUs and sampler.
         self.host = self.root / "hosts" / host_name()
         self.gpu_reading = self.host / "gpus.json"
         self.sampler_lock = self.host / "sampler.lock"

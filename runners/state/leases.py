@@ -71,11 +71,9 @@ def held_leases(state: StateDirectory) -> dict[str, list[Lease]]:
     for run_id in live_run_ids(state):
         run = state.run(run_id)
         outline = read_outline(run)
-        if (
-            outline is not None
-            and outline.gpus
-            and (holds_gpus(run) or _is_pending(run) or _may_restart(run, outline))
-        ):
+        if outline is None or not outline.gpus:
+            continue
+        if holds_gpus(run) or _is_pending(run) or _may_restart(run, outline):
             _add(leases, run_id, outline)
     for run_id in _names(state.held):
         # It has ended, but processes of it would not go.

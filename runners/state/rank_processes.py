@@ -48,16 +48,17 @@ _WAITS = (
 """Beginnings or parts of the kernel's names for where a process sleeps, in words."""
 
 
-class ToldRank(NamedTuple):
-    """A rank, and the place of the variable that tells it among those that may."""
+class DeclaredRank(NamedTuple):
+    """A rank, and the place of the variable that declares it among those that may."""
 
     place: int
     rank: int
 
 
 class RankProcess(msgspec.Struct, frozen=True):
-    """One process that trains; `rank` is None for a program without ranks. `loaders` are the
-    processes below it that look like data loaders.
+    """One process that trains; `rank` is None for a program without ranks.
+
+    `loaders` are the processes below it that look like data loaders.
     """
 
     pid: int
@@ -72,8 +73,9 @@ class RankProcess(msgspec.Struct, frozen=True):
 
 
 class ProcessState(msgspec.Struct, frozen=True):
-    """What a process is doing now: its state letter, the kernel's name for where it sleeps (empty:
-    it runs, or that may not be known), its threads, and seconds of CPU so far.
+    """What a process is doing now: its state letter, its threads, and seconds of CPU so far.
+
+    `channel` is the kernel's name for where it sleeps; empty when it runs, or where that is hidden.
     """
 
     letter: str
@@ -93,10 +95,10 @@ class ProcessState(msgspec.Struct, frozen=True):
             return "runs"
         if self.is_paused:
             return "is stopped by a signal or a debugger"
-        told = next((words for part, words in _WAITS if part in self.channel), "waits")
+        text = next((text for part, text in _WAITS if part in self.channel), "waits")
         if self.letter == "D":
-            told = f"{told}, which nothing can interrupt"
-        return f"{told} ({self.channel})" if self.channel else told
+            text = f"{text}, which nothing can interrupt"
+        return f"{text} ({self.channel})" if self.channel else text
 
 
 class RankFinder:
@@ -106,28 +108,20 @@ class RankFinder:
         self._run = run
         self.everything: dict[int, int] = {}
         """All live processes of the run at the last look: pids, and when each started."""
-        self._known: dict[tuple[int, int], ToldRank | None] = {}
+        self._known: dict[tuple[int, int], DeclaredRank | None] = {}
 
     def find(self, marked: Iterable[int] | None = None) -> tuple[RankProcess, ...]:
-        """The live processes that train, by rank; `marked` are the pids with the run's mark, where
-        somebody has looked already.
-        """
+        """The live processes that train, by rank; `marked` are the pids with its mark, if known."""
         pids = marked_processes(self._run.id) if marked is None else marked
         ticks = {pid: began for pid in pids if (began := start_ticks(pid)) is not None}
         self.everything = ticks
-        self._known = {
-            (pid, began): self._known[pid, began]
-            if (pid, began) in self._known
-            else rank_of(environment_of(pid) or {})
-            for pid, began in ticks.items()
-        }
-        ranks = by_one_name({pid: self._known[pid, began] for pid, began in ticks.items()})
+        known, self._known = self._known, {}
+        for key in ticks.items():
+            self._known[key] = known[key] if key in known else rank_of(environment_of(key[0]) or {})
+        ranks = foremost_ranks({pid: rank for (pid, _), rank in self._known.items()})
         parents = {pid: parent_of(pid) for pid in ticks}
-        tops = [
-            pid
-            for pid, rank in ranks.items()
-            if rank is not None and ranks.get(parents[pid] or 0) != rank
-        ]
+        ranked = {pid: rank for pid, rank in ranks.items() if rank is not None}
+        tops = [pid for pid, rank in ranked.items() if ranked.get(parents[pid] or 0) != rank]
         if not tops:
             program = _program(self._run.leader_pid(), parents)
             tops = [pid for pid in ticks if pid == program]
@@ -137,23 +131,24 @@ class RankFinder:
         return tuple(sorted(found, key=lambda process: (process.rank is None, process.rank or 0)))
 
 
-def rank_of(environment: Mapping[str, str]) -> ToldRank | None:
+def rank_of(environment: Mapping[str, str]) -> DeclaredRank | None:
     """The rank in a process's environment; None when it has none."""
     for place, name in enumerate(_RANK_NAMES):
         value = environment.get(name, "")
         if value.isdecimal():
-            return ToldRank(place, int(value))
+            return DeclaredRank(place, int(value))
     return None
 
 
-def by_one_name(told: Mapping[int, ToldRank | None]) -> dict[int, int | None]:
-    """The rank of each process by the foremost name that any has: torchrun's launcher, inside a
-    Slurm job, has Slurm's rank and is none of its own ranks.
+def foremost_ranks(declared: Mapping[int, DeclaredRank | None]) -> dict[int, int | None]:
+    """The rank of each process by the foremost variable that any of them has.
+
+    In a Slurm job torchrun's launcher has Slurm's rank, and is none of its own ranks.
     """
-    best = min((rank.place for rank in told.values() if rank is not None), default=0)
+    best = min((rank.place for rank in declared.values() if rank is not None), default=0)
     return {
         pid: rank.rank if rank is not None and rank.place == best else None
-        for pid, rank in told.items()
+        for pid, rank in declared.items()
     }
 
 
@@ -162,14 +157,18 @@ def state_of(pid: int) -> ProcessState | None:
     fields = stat_fields(pid)
     if not fields:
         return None
-    cpu = (int(fields[11]) + int(fields[12])) / _TICKS
-    return ProcessState(fields[0], wait_channel(f"/proc/{pid}"), int(fields[17]), cpu)
+    channel = wait_channel(f"/proc/{pid}")
+    return ProcessState(fields[0], channel, int(fields[17]), _cpu_seconds(fields))
 
 
 def cpu_seconds(pid: int) -> float | None:
     """Seconds of CPU that process `pid` has used; None when it has ended."""
     fields = stat_fields(pid)
-    return (int(fields[11]) + int(fields[12])) / _TICKS if fields else None
+    return _cpu_seconds(fields) if fields else None
+
+
+def _cpu_seconds(fields: list[str]) -> float:
+    return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def stat_fields(pid: int) -> list[str]:

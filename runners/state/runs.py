@@ -82,16 +82,15 @@ def derive_state(
         return _ended(State.LOST, {"cause": EndingCause.REBOOTED})
     if holds_gpus(directory):
         reason = run_permission_problem(directory)
-        outlook = f"is not adopted: {reason}" if reason else "will be adopted"
-        reason = f"its supervisor is gone; the program goes on and {outlook}"
+        adoption = f"is not adopted: {reason}" if reason else "will be adopted"
+        reason = f"its supervisor is gone; the program goes on and {adoption}"
         return Status(State.ORPHANED, None, reason)
     if will_go_on(directory):
-        waits = plan is not None and plan.phase != "final"
-        outlook = "its supervisor is gone; it will be adopted and goes on"
-        if waits:
-            return Status(State.QUEUED, None, f"{outlook} waiting")
+        adoption = "its supervisor is gone; it will be adopted and goes on"
+        if plan is not None and plan.phase != "final":
+            return Status(State.QUEUED, None, f"{adoption} waiting")
         where = "starting" if record is None else "where it was"
-        return Status(recorded, None, f"{outlook} {where}")
+        return Status(recorded, None, f"{adoption} {where}")
     # The waiter wrote the exit code, and the supervisor that would record it died.
     if directory.exit.exists() and _is_marked_live(directory):
         return Status(recorded, None, "has ended; its ending is about to be recorded")
@@ -154,8 +153,9 @@ def _judge_by_exit(directory: RunDirectory) -> Status:
         return _ended(State.LOST, {"cause": EndingCause.UNKNOWN, "damaged": True})
     if not code:
         return _ended(State.DONE, {"cause": EndingCause.COMPLETED, "damaged": True}, code)
+    name = signal_of(code)
     ending = Ending(cause=EndingCause.FAILED, damaged=True)
-    if name := signal_of(code):
+    if name:
         ending = Ending(cause=EndingCause.SIGNALLED, signal=name, damaged=True)
     return _ended(State.FAILED, ending, code)
 
@@ -185,9 +185,7 @@ def list_runs(
     live = set(live_run_ids(state))
     ended = (run_id for run_id in reversed(ids) if run_id not in live)
     chosen = live | set(ended if finished is None else islice(ended, finished))
-    return [
-        known[run_id] if run_id in known else read_run(state, run_id) for run_id in sorted(chosen)
-    ]
+    return [known.get(run_id) or read_run(state, run_id) for run_id in sorted(chosen)]
 
 
 def find_run(state: StateDirectory, name: str) -> Run:
@@ -209,10 +207,8 @@ def find_run(state: StateDirectory, name: str) -> Run:
     if len(matching) == 1:
         return read_run(state, matching[0])
     if len(matching) > 1:
-        raise WrongInput(
-            f"`{name}` is the beginning of {len(matching)} runs",
-            f"newest: {', '.join(matching[-3:])}",
-        )
+        newest = ", ".join(matching[-3:])
+        raise WrongInput(f"`{name}` is the beginning of {len(matching)} runs", f"newest: {newest}")
     former = ""
     # Newest first, so an old run costs a look at all later ones: names are not indexed.
     for run_id in reversed(ids):
@@ -222,10 +218,8 @@ def find_run(state: StateDirectory, name: str) -> Run:
         former = former or (run_id if name == launched else "")
     if former:
         return read_run(state, former)
-    raise NotFound(
-        f"no run `{name}`",
-        f"`fresnel-tui list` shows them; newest: {ids[-1] if ids else 'none yet'}",
-    )
+    newest = ids[-1] if ids else "none yet"
+    raise NotFound(f"no run `{name}`", f"`fresnel-tui list` shows them; newest: {newest}")
 
 
 def find_runs(state: StateDirectory, names: Iterable[str]) -> list[Run]:

@@ -1,7 +1,7 @@
 """Which process of a run is which rank, by what launchers put into the environment."""
 
 from runners.diagnosis.stack_verdict import RankStack, absent_ranks
-from runners.state.rank_processes import ProcessState, by_one_name, rank_of
+from runners.state.rank_processes import ProcessState, foremost_ranks, rank_of
 
 
 def test_a_launcher_inside_a_slurm_job_is_none_of_its_ranks() -> None:
@@ -12,8 +12,8 @@ def test_a_launcher_inside_a_slurm_job_is_none_of_its_ranks() -> None:
         12: rank_of({**launcher, "RANK": "1"}),
         13: rank_of({"PATH": "/bin"}),
     }
-    assert by_one_name(told) == {10: None, 11: 0, 12: 1, 13: None}
-    assert by_one_name({10: rank_of(launcher), 13: None}) == {10: 0, 13: None}
+    assert foremost_ranks(told) == {10: None, 11: 0, 12: 1, 13: None}
+    assert foremost_ranks({10: rank_of(launcher), 13: None}) == {10: 0, 13: None}
     assert rank_of({"OMPI_COMM_WORLD_RANK": "3", "RANK": "x"}) == (1, 3)
 
 

@@ -64,10 +64,8 @@ class Case(NamedTuple):
         """The first parameter of one of these names, with any prefix of a configuration file."""
         for name in names:
             for parameter in self.spec.parameters:
-                if (
-                    parameter.name == name
-                    or parameter.name.rpartition(".")[2].replace("-", "_") == name
-                ):
+                leaf = parameter.name.rpartition(".")[2].replace("-", "_")
+                if name in (parameter.name, leaf):
                     return parameter
         return None
 

@@ -7,8 +7,6 @@ from runners.diagnosis.remedy.case import FileWork
 from runners.model.plan import LaunchPlan
 from runners.model.scaling import batch_notes
 
-_PORTS = ("--master-port=", "--main_process_port=")
-
 
 def plan_diff(
     before: LaunchPlan, after: LaunchPlan, work: Sequence[FileWork] = ()

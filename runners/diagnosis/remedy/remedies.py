@@ -17,10 +17,7 @@ from runners.model.run import Run
 from runners.presets.reading.diagnostics import nearest
 from runners.scheduling.policy import reason_of
 from runners.state.layout import StateDirectory
-from runners.verify.checkpoint_tool import (
-    CheckpointToolError,
-    ask_checkpoint_tool,
-)
+from runners.verify.checkpoint_tool import CheckpointToolError, ask_checkpoint_tool
 
 FUNCTIONS: dict[str, Remedy] = {
     "another-port": surroundings.another_port,
@@ -80,16 +77,16 @@ def propose(case: Case, names: Sequence[str] = ()) -> list[Proposal]:
 
 
 def _propose_one(case: Case, name: str) -> Proposal:
-    words = REMEDIES[name]
+    effect = REMEDIES[name]
     try:
         treated = treat(case, [name])
         # By planning the launch for real: the diff shows what would run, not what the remedy meant.
         (run,) = plan_runs(case.state, [treated.spec])
     except FresnelError as error:
-        return Proposal(name, words, obstacle=error.message)
+        return Proposal(name, effect, obstacle=error.message)
     diff = plan_diff(case.plan, run.plan, treated.work)
     obstacle = "" if diff else "it changes nothing"
-    return Proposal(name, words, diff, obstacle, reason_of(run.decision))
+    return Proposal(name, effect, diff, obstacle, reason_of(run.decision))
 
 
 def treat(case: Case, names: Sequence[str]) -> Case:
@@ -128,5 +125,5 @@ def write_copy(work: FileWork) -> None:
     except CheckpointToolError as error:
         if error.answered:
             raise WrongInput(error.words, "nothing was launched") from None
-        words = f"{work.interpreter} could not write {work.target}: {error.words}"
-        raise WrongInput(words) from None
+        problem = f"{work.interpreter} could not write {work.target}: {error.words}"
+        raise WrongInput(problem) from None

@@ -13,11 +13,8 @@ from runners.model.spec import Parameter
 BATCH = ("batch_size", "bs", "batch", "per_device_train_batch_size", "train_batch_size")
 RATE = ("lr", "learning_rate", "base_lr")
 ACCUMULATE = (
-    "accumulate",
-    "accumulation_steps",
-    "gradient_accumulation_steps",
-    "accum_steps",
-    "grad_accum",
+    *("accumulate", "accumulation_steps", "gradient_accumulation_steps"),
+    *("accum_steps", "grad_accum"),
 )
 PRECISION = ("precision", "mixed_precision")
 SWITCHES = ("amp", "bf16", "fp16", "use_amp")
@@ -87,9 +84,7 @@ def mixed_precision(case: Case) -> Case:
             raise Unfit(f"{parameter.name} is {value} already")
         # A preset may know only one of the two, whatever the GPU can do.
         if parameter.choices and wanted not in parameter.choices:
-            wanted = next(
-                (precision for precision in ("fp16", "bf16") if precision in parameter.choices), ""
-            )
+            wanted = next((name for name in ("fp16", "bf16") if name in parameter.choices), "")
         if not wanted:
             raise Unfit(f"{parameter.name} has neither bf16 nor fp16")
         return case.with_parameter(parameter, wanted)
