@@ -31,7 +31,8 @@ from runners.gpus.usage import usage_file
 from runners.host.clock import Moment, moment_now
 from runners.host.identity import boot_id, host_name
 from runners.host.locks import is_held
-from runners.model.gpus import GpuReading, GpuSnapshot, GpuUse, RunUsage
+from runners.model.endings import Ending, EndingCause
+from runners.model.gpus import GpuReading, GpuSnapshot, GpuUse, HostSnapshot, RunUsage
 from runners.model.health import Condition, Health
 from runners.model.labels import Labels
 from runners.model.plan import AssignedGpu, Estimate, Origin
@@ -56,16 +57,24 @@ for line in sys.stdin:
     print(flush=True)
 """
 GIB = 1 << 30
-ENDINGS: tuple[tuple[State, int | None, str], ...] = (
-    (State.DONE, 0, ""),
-    (State.FAILED, 1, "exit code 1"),
-    (State.FAILED, 137, "killed by SIGKILL (out of memory, or killed by somebody)"),
-    (State.FAILED, None, "the launch was interrupted before the program started"),
-    (State.STOPPED, 0, "stopped by anna"),
-    (State.STOPPED, 143, "stopped by anna"),
-    (State.CANCELLED, None, "cancelled by anna"),
-    (State.LOST, None, "host rebooted"),
+_SAID = "ValueError: no such layer"
+ENDINGS: tuple[tuple[State, int | None, Ending | None], ...] = (
+    (State.DONE, 0, Ending(cause=EndingCause.COMPLETED)),
+    (State.FAILED, 1, Ending(cause=EndingCause.FAILED)),
+    (State.FAILED, 1, Ending(cause=EndingCause.FAILED, error=_SAID)),
+    (State.FAILED, 1, Ending(cause=EndingCause.FAILED, summary="out of GPU memory", rank=3)),
+    (State.FAILED, 137, Ending(cause=EndingCause.SIGNALLED, signal="SIGKILL", memory_kills=1)),
+    (State.FAILED, None, Ending(cause=EndingCause.INTERRUPTED)),
+    (State.FAILED, 1, Ending(cause=EndingCause.FAILED, holding=[(0, 4711), (None, 4712)])),
+    (State.FAILED, 1, None),
+    (State.STOPPED, 0, Ending(cause=EndingCause.STOPPED, by="anna")),
+    (State.STOPPED, 143, Ending(cause=EndingCause.LIMIT, signal="SIGTERM", usd="5")),
+    (State.STOPPED, 130, Ending(cause=EndingCause.GUARD, rule="budget", detail="$5 are spent")),
+    (State.CANCELLED, None, Ending(cause=EndingCause.CANCELLED, by="anna")),
+    (State.LOST, None, Ending(cause=EndingCause.REBOOTED, rebooted=1.79e9)),
+    (State.LOST, None, Ending(cause=EndingCause.UNKNOWN)),
 )
+"""Ways to end, with exit codes; None for a cause that only a newer version knows."""
 LIVE = (State.QUEUED, State.STARTING, State.RUNNING, State.STOPPING, State.ORPHANED)
 NEVER_STARTED = (State.QUEUED, State.STARTING, State.CANCELLED)
 METRICS = ("loss", "psnr", "acc", "val/loss")
@@ -95,7 +104,7 @@ class DrawnRun(NamedTuple):
 
     state: State
     exit_code: int | None
-    reason: str
+    ending: Ending | None
     gpus: tuple[int, ...]
     shares: bool
     speaks: Literal["events", "output", "nothing"]
@@ -113,10 +122,11 @@ class DrawnRun(NamedTuple):
 
 
 class DrawnHost(NamedTuple):
-    """A machine: its GPUs, and its runs, oldest first."""
+    """A machine: its GPUs, its runs, oldest first, and how its processors are."""
 
     gpus: tuple[DrawnGpu, ...]
     runs: tuple[DrawnRun, ...]
+    load: HostSnapshot
 
 
 @st.composite
@@ -131,7 +141,7 @@ def hosts(draw: st.DrawFn, adoptable: bool = True, most_runs: int = 4) -> DrawnH
             gpus += [draw(_gpus(vendor, at)) for _ in range(draw(st.integers(1, 2)))]
     given = [i for i, gpu in enumerate(gpus) if all(other.parent != i for other in gpus)]
     runs = draw(st.lists(_runs(given, adoptable), min_size=1, max_size=most_runs))
-    return DrawnHost(tuple(gpus), tuple(runs))
+    return DrawnHost(tuple(gpus), tuple(runs), draw(_LOADS))
 
 
 def _gpus(vendor: Vendor, parent: int | None) -> st.SearchStrategy[DrawnGpu]:
@@ -148,9 +158,9 @@ def _gpus(vendor: Vendor, parent: int | None) -> st.SearchStrategy[DrawnGpu]:
 @st.composite
 def _runs(draw: st.DrawFn, given: list[int], adoptable: bool) -> DrawnRun:
     lives = LIVE if adoptable else LIVE[:-1]
-    ways = [(state, None, "") for state in lives] + list(ENDINGS)
-    state, code, reason = draw(st.sampled_from(ways))
-    began = state not in NEVER_STARTED and reason != ENDINGS[3][2]
+    ways = [(state, None, None) for state in lives] + list(ENDINGS)
+    state, code, ending = draw(st.sampled_from(ways))
+    began = _began(state, ending)
     values = st.none() | st.floats(-9, 99, width=16)
     names = draw(st.lists(st.sampled_from(METRICS), unique=True, min_size=1))
     told = st.lists(st.fixed_dictionaries(dict.fromkeys(names, values)), max_size=6)
@@ -158,7 +168,7 @@ def _runs(draw: st.DrawFn, given: list[int], adoptable: bool) -> DrawnRun:
     return DrawnRun(
         state,
         code,
-        reason,
+        ending,
         () if state is State.QUEUED else tuple(sorted(gpus)),
         draw(st.booleans()),
         draw(st.sampled_from(["events", "output", "nothing"])) if began else "nothing",
@@ -178,7 +188,23 @@ def _runs(draw: st.DrawFn, given: list[int], adoptable: bool) -> DrawnRun:
     )
 
 
+def _began(state: State, ending: Ending | None) -> bool:
+    """Whether its program ever started."""
+    interrupted = ending is not None and ending["cause"] is EndingCause.INTERRUPTED
+    return state not in NEVER_STARTED and not interrupted
+
+
 _FILES = st.builds(DrawnFile, st.sampled_from([5.0, 60.0, 9e6]), st.booleans())
+_LOADS = st.builds(
+    HostSnapshot,
+    cpu_percent=st.none() | st.integers(0, 100).map(float),
+    cpu_count=st.sampled_from([None, 64]),
+    load_1m=st.sampled_from([None, 3.25]),
+    memory_used=st.none() | st.integers(1, 196).map(lambda gib: gib * GIB),
+    memory_total=st.sampled_from([None, 196 * GIB]),
+    disk_free=st.none() | st.integers(1, 900).map(lambda gb: gb * 10**9),
+    disk_total=st.just(10**12),
+)
 _LABELS = st.builds(
     Labels,
     st.sampled_from(["", "renamed"]),
@@ -201,7 +227,7 @@ class World:
         # Nobody starts a sampler beside this: the reading stays what was drawn.
         self._holder.hold(self.state.sampler_lock)
         self.gpus = _snapshots(host.gpus)
-        reading = GpuReading(self.now, host_name(), "drawn", self.gpus)
+        reading = GpuReading(self.now, host_name(), "drawn", self.gpus, host.load)
         self.state.gpu_reading.write_bytes(msgspec.json.encode(reading))
         for number, drawn in enumerate(host.runs):
             run_id = f"20261120-1015{number:02}-drawn-{number:04x}"
@@ -214,9 +240,9 @@ class World:
         """Every run as it is read now, oldest first."""
         return list_runs(self.state)
 
-    def drawn_state(self, run_id: str, host: DrawnHost) -> State:
-        """The state that a run was drawn in."""
-        return host.runs[int(run_id.rpartition("-")[2], 16)].state
+    def drawn(self, run_id: str, host: DrawnHost) -> DrawnRun:
+        """A run as it was drawn."""
+        return host.runs[int(run_id.rpartition("-")[2], 16)]
 
     def _given(self, host: DrawnHost, number: int) -> tuple[AssignedGpu, ...]:
         """Its GPUs; of those that a live run before it holds alone, none."""
@@ -271,13 +297,12 @@ class World:
 
     def _record(self, drawn: DrawnRun) -> RunRecord:
         now = moment_now()
-        started = drawn.state not in NEVER_STARTED and drawn.reason != ENDINGS[3][2]
+        started = _began(drawn.state, drawn.ending)
         began = Moment(self.now - drawn.seconds, now.boot, _before(now, drawn.seconds))
         ended = None if drawn.state in LIVE else Moment(self.now - 1, now.boot, _before(now, 1))
         stopping = drawn.state is State.STOPPING
         return RunRecord(
             State.RUNNING if drawn.state is State.ORPHANED else drawn.state,
-            drawn.reason,
             attempt=drawn.attempt,
             host=host_name(),
             boot_id=boot_id(),
@@ -287,6 +312,7 @@ class World:
             ended=None if ended is None else ended.wall,
             finished=ended,
             exit_code=drawn.exit_code,
+            ending=drawn.ending,
             stop=StopProgress("SIGINT", 1, 3, self.now + 30, "anna", self.now)
             if stopping
             else None,

@@ -12,7 +12,7 @@ from tests.pairs.surfaces import ask_all
 def test_state_and_reason_are_the_same_everywhere(worlds: Worlds, host: DrawnHost) -> None:
     with worlds(host) as world:
         for run in world.runs():
-            assert run.state is world.drawn_state(run.id, host)
+            assert run.state is world.drawn(run.id, host).state
             found = ask_all(world, run)
             assert found.json["state"] == run.state
             assert {row.state for row in found.rows.values()} == {run.state}

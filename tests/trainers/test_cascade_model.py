@@ -176,7 +176,7 @@ def test_it_can_learn_one_random_volume() -> None:
     diffusion = VolumeDiffusion(100)
     truth = torch.rand(1, 1, 4, 4, 4) * 2 - 1
     xrays = torch.zeros(8, 2, 16, 16)
-    steps = 300
+    steps = 200
     optimiser = torch.optim.AdamW(stage.parameters(), 5e-3, weight_decay=0)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
     x0 = truth.expand(8, -1, -1, -1, -1)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from collections import OrderedDict
 from pathlib import Path
@@ -12,16 +11,22 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from tests.support import REPOSITORY  # noqa: E402
-from tests.warm import COMMANDS  # noqa: E402
+from tests.warm import TORCH  # noqa: E402
 
 pytestmark = pytest.mark.trainers
+
+SAVE_TAGGED = """\
+import sys, torch
+torch.serialization.register_package(1, lambda s: sys.argv[3], lambda s, l: None)
+torch.save(torch.load(sys.argv[1], weights_only=True), sys.argv[2])
+"""
 
 
 def run(*words: object, exits: int = 0) -> Any:
     """`fresnel-tui checkpoint …` with --json; its answer, or its words when it fails."""
     command = [sys.executable, "-m", "tui", "checkpoint", *map(str, words), "--json"]
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1"}
-    done = COMMANDS.run(command, capture_output=True, text=True, env=environment)
+    done = TORCH.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == exits, done
     assert "Traceback" not in done.stderr
     return done.stderr if exits else json.loads(done.stdout)
@@ -31,12 +36,10 @@ def save_tagged(content: object, path: Path, device: str) -> None:
     """Save as if every tensor lay on `device`: in a process of its own, for the tag stays."""
     plain = path.with_suffix(".plain")
     torch.save(content, plain)
-    code = (
-        "import sys, torch\n"
-        "torch.serialization.register_package(1, lambda s: sys.argv[3], lambda s, l: None)\n"
-        "torch.save(torch.load(sys.argv[1], weights_only=True), sys.argv[2])\n"
-    )
-    subprocess.run([sys.executable, "-c", code, plain, path, device], check=True)
+    program = path.with_suffix(".py")
+    program.write_text(SAVE_TAGGED)
+    TORCH.run([sys.executable, str(program), str(plain), str(path), device], check=True)
+    program.unlink()
     plain.unlink()
 
 

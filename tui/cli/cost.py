@@ -37,7 +37,7 @@ def run_cost(arguments: argparse.Namespace) -> int:
     state = StateDirectory()
     report = read_report(state)
     if arguments.json:
-        print_json(_json(report))
+        print_json(report_json(report))
         return ExitCode.DONE
     costs = report.costs
     print_pairs(session_pairs(report.meter, costs.session, costs.now, report.guard))
@@ -56,7 +56,8 @@ def run_cost(arguments: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
-def _json(report: CostReport) -> dict[str, Any]:
+def report_json(report: CostReport) -> dict[str, Any]:
+    """The documented JSON of what everything costs."""
     spending, account = report.spending, report.costs.account
     presets = round_to_sum(add_fractions(spending.presets.values()), spending.presets, 6)
     return {

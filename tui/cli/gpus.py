@@ -123,7 +123,7 @@ def print_reading(reading: GpuReading, leases: dict[str, list[Lease]], host: boo
         )
     if reading.gpus:
         print_table(
-            _HEADINGS, [_row(gpu, reading, leases.get(gpu.uuid, [])) for gpu in reading.gpus]
+            _HEADINGS, [gpu_row(gpu, reading, leases.get(gpu.uuid, [])) for gpu in reading.gpus]
         )
 
 
@@ -143,7 +143,8 @@ def _unheld(gpu: GpuSnapshot, reading: GpuReading, others: str) -> str:
     return "taken by others" if others else f"not free: {against}"
 
 
-def _row(gpu: GpuSnapshot, reading: GpuReading, leases: list[Lease]) -> tuple[str, ...]:
+def gpu_row(gpu: GpuSnapshot, reading: GpuReading, leases: list[Lease]) -> tuple[str, ...]:
+    """A GPU in the table's columns."""
     held = ", ".join(f"{lease.run} (device {lease.logical})" for lease in leases)
     others = "; ".join(
         process_text(process)[:60] for process in gpu.processes if process.run is None

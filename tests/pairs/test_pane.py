@@ -1,0 +1,95 @@
+"""A GPU's row in the panel, in `gpus` and in its JSON, and the host beside it, say the same."""
+
+import asyncio
+from typing import NamedTuple
+
+from hypothesis import given, settings
+from textual.app import App, ComposeResult
+
+from runners.gpus.client import latest
+from runners.places.ssh.thinning import thinned
+from tests.pairs.conftest import Worlds
+from tests.pairs.runs import DrawnHost, hosts
+from tui.cli.gpus import gpu_row, reading_json
+from tui.panel.widgets.gpu.pane import GpuPane
+from tui.snapshot.feed import PanelSnapshot, SnapshotFeed
+from tui.snapshot.place import place_snapshot
+from tui.views.format import memory, percent
+from tui.views.machines.gpu_text import host_text
+
+SIZE = (150, 30)
+
+
+class PaneApp(App[None]):
+    """The GPU pane alone."""
+
+    def compose(self) -> ComposeResult:
+        """The pane, over the whole screen."""
+        yield GpuPane()
+
+
+class Shown(NamedTuple):
+    """What the pane shows: its rows by UUID, what stands above them, and its border's words."""
+
+    rows: dict[str, str]
+    above: str
+    title: str
+
+
+async def shown(snapshot: PanelSnapshot) -> Shown:
+    """Show a snapshot in a pane of its own."""
+    app = PaneApp()
+    async with app.run_test(size=SIZE):
+        pane = app.query_one(GpuPane)
+        pane.show(snapshot)
+        rows = [row.plain for row in pane._rows]
+        above = "\n".join(row.plain for row in pane._above)
+        return Shown(dict(zip(pane.keys, rows, strict=True)), above, " ".join(pane._titles))
+
+
+@settings(max_examples=25, deadline=None)
+@given(host=hosts(adoptable=False))
+def test_a_gpu_s_row_is_what_the_command_says(worlds: Worlds, host: DrawnHost) -> None:
+    with worlds(host) as world:
+        snapshot = SnapshotFeed(world.state, read_only=True).first_snapshot(30.0)
+        assert snapshot is not None
+        reading = latest(world.state)
+        assert reading is not None and snapshot.reading == reading
+        gpus = reading_json(reading, snapshot.leases)["gpus"]
+        rows = asyncio.run(shown(snapshot)).rows
+        assert [gpu["uuid"] for gpu in gpus] == list(rows)
+        for gpu, read in zip(gpus, reading.gpus, strict=True):
+            row = rows[gpu["uuid"]]
+            table = gpu_row(read, reading, snapshot.leases.get(read.uuid, []))
+            if gpu["error"]:
+                assert gpu["error"] in row and gpu["error"] == table[2]
+                continue
+            assert f" {percent(gpu['utilization'])} " in row and table[2] in row
+            assert f" {memory(gpu['memory_used'])}/{memory(gpu['memory_total'])} " in row
+            for holder in gpu["runs"]:
+                letter = snapshot.letters[holder["run"]]
+                assert f" {letter}:{holder['logical']}" in row
+                assert f"{holder['run']} (device {holder['logical']})" in table[6]
+            assert row.endswith(" free") == (table[6] == "free")
+            instances = sum(other["mig_parent"] == gpu["uuid"] for other in gpus)
+            assert (f"{instances} MIG" in row) == (instances > 0)
+            assert ("⚠" in row) == (table[6].startswith("not free") and not instances)
+
+
+@settings(max_examples=25, deadline=None)
+@given(host=hosts(adoptable=False))
+def test_the_host_is_what_the_command_says(worlds: Worlds, host: DrawnHost) -> None:
+    with worlds(host) as world:
+        snapshot = SnapshotFeed(world.state, read_only=True).first_snapshot(30.0)
+        assert snapshot is not None and snapshot.reading is not None
+        told = reading_json(snapshot.reading, snapshot.leases)["cpu"]
+        assert told == {name: getattr(host.load, name) for name in told}
+        linked = thinned(place_snapshot(snapshot)).reading
+        assert linked is not None and linked.cpu.cpu_count == told["cpu_count"]
+        pane = asyncio.run(shown(snapshot))
+        if snapshot.reading.gpus:
+            assert pane.title.endswith(host_text(host.load, SIZE[0] - 4) or "")
+            return
+        cores = "—" if told["cpu_count"] is None else told["cpu_count"]
+        assert f"{percent(told['cpu_percent'])} of {cores} cores" in pane.above
+        assert f"{memory(told['memory_used'])}/{memory(told['memory_total'])}" in pane.above
