@@ -61,11 +61,8 @@ def check_terminal() -> Check:
         return Check("terminal", "PASS", "none here: commands work, the panel needs one")
     columns, lines = os.get_terminal_size(streams[0])
     kind = os.environ.get("TERM", "")
-    colours = (
-        "true colour"
-        if os.environ.get("COLORTERM") in ("truecolor", "24bit")
-        else "colours as TERM says"
-    )
+    many = os.environ.get("COLORTERM") in ("truecolor", "24bit")
+    colours = "true colour" if many else "colours as TERM says"
     text = f"{columns}×{lines}, TERM={kind or 'unset'}, {colours}"
     if kind in ("", "dumb"):
         return Check("terminal", "WARN", text, "export TERM=xterm-256color, or use --no-ui")
@@ -77,25 +74,19 @@ def check_terminal() -> Check:
 def check_gpus(reading: GpuReading) -> Iterator[Check]:
     """What the sampler could read."""
     if reading.problem:
-        yield Check(
-            "GPUs",
-            "WARN",
-            reading.problem,
-            "runs on the CPU start; see sampler.log in the state folder",
-        )
+        advice = "runs on the CPU start; see sampler.log in the state folder"
+        yield Check("GPUs", "WARN", reading.problem, advice)
         return
     if not reading.gpus:
         yield Check("GPUs", "PASS", "none: runs use the CPU")
         return
     driver = f", driver {reading.driver}" if reading.driver else ""
-    yield Check(
-        "GPUs", "PASS", f"{len(reading.gpus)} × {reading.gpus[0].name} by {reading.backend}{driver}"
-    )
+    text = f"{len(reading.gpus)} × {reading.gpus[0].name} by {reading.backend}{driver}"
+    yield Check("GPUs", "PASS", text)
+    advice = "nvidia-smi or rocm-smi may say more"
     for gpu in reading.gpus:
         if gpu.error:
-            yield Check(
-                f"GPU {gpu.index}", "WARN", gpu.error, "nvidia-smi or rocm-smi may say more"
-            )
+            yield Check(f"GPU {gpu.index}", "WARN", gpu.error, advice)
 
 
 def check_sampler(state: StateDirectory) -> Check:
@@ -108,19 +99,15 @@ def check_sampler(state: StateDirectory) -> Check:
 def check_logout() -> Check:
     """Whether logging out would end runs."""
     verdict = judge_logout()
-    return Check(
-        "logout", "PASS" if verdict.outcome == "safe" else "WARN", verdict.reason, verdict.advice
-    )
+    outcome: Verdict = "PASS" if verdict.outcome == "safe" else "WARN"
+    return Check("logout", outcome, verdict.reason, verdict.advice)
 
 
 def check_scope(state: StateDirectory) -> Check:
     """Whether a run gets a systemd scope of its own; tried anew, whatever was remembered."""
     probe = probe_scope(state.host / "scope.json", again=True)
-    return Check(
-        "systemd scope",
-        "PASS",
-        "works" if probe.works else f"none: {probe.why}; runs are started by setsid",
-    )
+    text = "works" if probe.works else f"none: {probe.why}; runs are started by setsid"
+    return Check("systemd scope", "PASS", text)
 
 
 def check_shared_memory(folder: Path = Path("/dev/shm")) -> Check:
@@ -128,16 +115,13 @@ def check_shared_memory(folder: Path = Path("/dev/shm")) -> Check:
     try:
         found = os.statvfs(folder)
     except OSError as error:
-        return Check(
-            "shared memory", "WARN", f"{folder}: {error.strerror}", "DataLoader workers will fail"
-        )
+        text = f"{folder}: {error.strerror}"
+        return Check("shared memory", "WARN", text, "DataLoader workers will fail")
     size, free = found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
     text = f"{folder} {gib_text(size)}, {gib_text(free)} free"
     if size < _SMALL_SHM or free < size // 10:
-        advice = (
-            "DataLoader workers fail when it is full: docker run --shm-size=16g or "
-            "--ipc=host, or num_workers 0"
-        )
+        advice = "docker run --shm-size=16g or --ipc=host, or num_workers 0"
+        advice = f"DataLoader workers fail when it is full: {advice}"
         return Check("shared memory", "WARN", text, advice)
     return Check("shared memory", "PASS", text)
 
@@ -147,12 +131,8 @@ def check_open_files() -> Check:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     text = f"{_limit(soft)} (at most {_limit(hard)})"
     if soft != resource.RLIM_INFINITY and soft < _FEW_FILES:
-        return Check(
-            "open files",
-            "WARN",
-            text,
-            "ulimit -n 65536 before launching: DataLoader workers need many",
-        )
+        advice = "ulimit -n 65536 before launching: DataLoader workers need many"
+        return Check("open files", "WARN", text, advice)
     return Check("open files", "PASS", text)
 
 
@@ -160,12 +140,8 @@ def check_clock(now: Callable[[], float] = time.time) -> Check:
     """Whether the clock is later than the newest of our own files can be."""
     shown = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(now()))
     if now() < Path(__file__).stat().st_mtime - 60:
-        return Check(
-            "clock",
-            "WARN",
-            f"{shown}: before this program was installed",
-            "set the clock (timedatectl, ntp)",
-        )
+        text = f"{shown}: before this program was installed"
+        return Check("clock", "WARN", text, "set the clock (timedatectl, ntp)")
     return Check("clock", "PASS", shown)
 
 

@@ -26,26 +26,18 @@ def judge_logout(root: Path = Path("/")) -> LogoutVerdict:
     advice = _ENABLE.format(user=systemd.this_user())
     place = systemd.session_of_ours()
     if place == "user":
-        return LogoutVerdict(
-            "killed",
-            "started below the user's own systemd, which ends at the last logout: lingering is off",
-            advice,
-        )
+        why = "started below the user's own systemd, which ends at the last logout"
+        return LogoutVerdict("killed", f"{why}: lingering is off", advice)
     kills = systemd.kills_user_processes(root)
     if kills is None:
-        return LogoutVerdict(
-            "unknown", "logind does not say whether it kills processes; lingering is off", advice
-        )
+        why = "logind does not say whether it kills processes"
+        return LogoutVerdict("unknown", f"{why}; lingering is off", advice)
     if kills and place == "session":
-        return LogoutVerdict(
-            "killed",
-            "logind kills a user's processes (KillUserProcesses=yes), lingering is off",
-            advice,
-        )
+        why = "logind kills a user's processes (KillUserProcesses=yes)"
+        return LogoutVerdict("killed", f"{why}, lingering is off", advice)
     if kills:
-        return LogoutVerdict(
-            "safe", "started outside of any login session, which logind leaves alone"
-        )
+        why = "started outside of any login session, which logind leaves alone"
+        return LogoutVerdict("safe", why)
     return LogoutVerdict("safe", "logind leaves processes alone (KillUserProcesses=no)")
 
 

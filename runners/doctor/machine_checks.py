@@ -32,14 +32,12 @@ def check_drivers(reading: GpuReading, root: Path = Path("/")) -> Iterator[Check
         loaded = found[1]
         if reading.driver and reading.backend == "nvml" and reading.driver != loaded:
             text = f"kernel module {loaded}, libraries {reading.driver}"
-            yield Check(
-                "GPU driver", "WARN", text, "reboot: the driver was updated while it was loaded"
-            )
+            advice = "reboot: the driver was updated while it was loaded"
+            yield Check("GPU driver", "WARN", text, advice)
         elif "Driver/library version mismatch" in (reading.problem or ""):
             text = f"kernel module {loaded}, its libraries are of another version"
-            yield Check(
-                "GPU driver", "FAIL", text, "runs that go on are safe; new ones need a reboot"
-            )
+            advice = "live runs are safe; new ones need a reboot"
+            yield Check("GPU driver", "FAIL", text, advice)
         else:
             yield Check("GPU driver", "PASS", f"NVIDIA {loaded}")
     kinds = kernel_architectures(root)
@@ -68,7 +66,7 @@ def check_gpu_errors(reading: GpuReading, seen: Sequence[Xid]) -> Iterator[Check
             known[gpu.xid.code, round(gpu.xid.time)] = gpu.xid
         if gpu.ecc_errors:
             text = f"GPU {gpu.index}: {gpu.ecc_errors:,} uncorrectable memory errors"
-            advice = "leave it out (--gpu-ids), and tell the machine's keeper"
+            advice = "exclude it (--gpu-ids), and tell the machine's administrator"
             yield Check("GPU memory errors", "WARN", text, advice)
     by_code: dict[int, list[Xid]] = {}
     for xid in known.values():
@@ -92,7 +90,7 @@ def check_heat(reading: GpuReading) -> Iterator[Check]:
         elif gpu.temperature_c is not None and gpu.temperature_c >= _HOT_C:
             verdict: Verdict = "FAIL" if gpu.temperature_c >= _HOTTEST_C else "WARN"
             text = f"GPU {gpu.index} is at {gpu.temperature_c:.0f} °C"
-            yield Check("GPU heat", verdict, text, "look at its cooling")
+            yield Check("GPU heat", verdict, text, "check its cooling")
 
 
 def check_memory(host: HostFacts) -> Iterator[Check]:
@@ -149,9 +147,8 @@ def check_network(host: HostFacts, name: str) -> Iterator[Check]:
     ]
     if own and all(address.startswith("127.") for address in own):
         text = f"{name} is {own[0]} in /etc/hosts: Gloo takes the loopback for the network"
-        yield Check(
-            "network", "WARN", text, f"over several machines: GLOO_SOCKET_IFNAME={host.routed}"
-        )
+        advice = f"over several machines: GLOO_SOCKET_IFNAME={host.routed}"
+        yield Check("network", "WARN", text, advice)
     else:
         yield Check("network", "PASS", f"default route by {host.routed}")
 
@@ -162,14 +159,14 @@ def check_helpers(state: Path, root: Path = Path("/proc")) -> Iterator[Check]:
     for pid, kind in _helpers(state, root):
         letter = process_state(pid)
         if letter in ("T", "t"):
-            text = f"{kind} (pid {pid}) is suspended: nothing is done by it"
+            text = f"{kind} (pid {pid}) is suspended: it does nothing"
             yield Check("helpers", "WARN", text, f"kill -CONT {pid}")
         elif kind != "supervisor" and _is_outdated(pid):
             text = f"{kind} (pid {pid}) was started before this version was installed"
             yield Check("helpers", "WARN", text, f"kill {pid}: another starts when it is needed")
         else:
             fine += 1
-    yield Check("helpers", "PASS", f"{fine} helper processes are well")
+    yield Check("helpers", "PASS", f"{fine} helper processes work")
 
 
 def check_versions(installed: Mapping[str, str], wanted: Sequence[str]) -> Iterator[Check]:

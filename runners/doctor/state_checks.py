@@ -53,9 +53,8 @@ def check_folder(state: StateDirectory) -> Check:
         return Check("state folder", "FAIL", error.message, error.hint)
     except OSError as error:
         advice = "name a folder that you may write in $FRESNEL_STATE_DIR"
-        return Check(
-            "state folder", "FAIL", f"{error.filename or state.root}: {error.strerror}", advice
-        )
+        text = f"{error.filename or state.root}: {error.strerror}"
+        return Check("state folder", "FAIL", text, advice)
     mode = state.root.stat().st_mode & 0o777
     if mode & 0o077:
         text = f"{state.root} holds other things too, and others may look into it (mode {mode:04o})"
@@ -67,20 +66,13 @@ def check_room(root: Path) -> Check:
     """How much the disk of the state folder still takes."""
     found = os.statvfs(root)
     free = found.f_frsize * found.f_bavail
-    text = f"{gib_text(free)} free" + (
-        ", no inodes left" if found.f_files and not found.f_favail else ""
-    )
-    if free < _NO_ROOM or (found.f_files and not found.f_favail):
-        return Check(
-            "disk",
-            "FAIL",
-            text,
-            "make room: `fresnel-tui prune --older-than 30d` removes ended runs",
-        )
+    no_inodes = found.f_files > 0 and not found.f_favail
+    text = f"{gib_text(free)} free{', no inodes left' if no_inodes else ''}"
+    advice = "`fresnel-tui prune --older-than 30d` removes ended runs"
+    if free < _NO_ROOM or no_inodes:
+        return Check("disk", "FAIL", text, f"make room: {advice}")
     if free < _LITTLE_ROOM:
-        return Check(
-            "disk", "WARN", text, "`fresnel-tui prune --older-than 30d` removes ended runs"
-        )
+        return Check("disk", "WARN", text, advice)
     return Check("disk", "PASS", text)
 
 
@@ -88,9 +80,7 @@ def check_filesystem(root: Path) -> Check:
     """Whether locks may have to cross a network."""
     kind = filesystem_of(root)
     if _NETWORK.match(kind):
-        advice = (
-            "a folder on a local disk in $FRESNEL_STATE_DIR is quicker, and its locks are surer"
-        )
+        advice = "a local folder in $FRESNEL_STATE_DIR is faster, and its locks are more reliable"
         return Check("file system", "WARN", f"{kind}: a network file system", advice)
     return Check("file system", "PASS", kind or "unknown")
 
@@ -103,31 +93,24 @@ def check_locks(root: Path) -> Check:
     try:
         fcntl.flock(first, fcntl.LOCK_EX | fcntl.LOCK_NB)
         fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        text = "a locked file was locked twice"
     except BlockingIOError:
         return Check("locks", "PASS", "hold")
     except OSError as error:
-        return Check(
-            "locks", "FAIL", f"flock: {error.strerror}", "put the state folder on a local disk"
-        )
+        text = f"flock: {error.strerror}"
     finally:
         os.close(first)
         os.close(second)
         path.unlink()
-    return Check(
-        "locks", "FAIL", "a locked file was locked twice", "put the state folder on a local disk"
-    )
+    return Check("locks", "FAIL", text, "put the state folder on a local disk")
 
 
 def check_run_folders(state: StateDirectory) -> Iterator[Check]:
     """Live runs that cannot be stopped or adopted because others may write their folders."""
     reasons = [permission_problem(state.run(marker.name).path) for marker in state.live.iterdir()]
+    advice = "it is neither adopted nor stopped: look inside, then chmod 700 it"
     for reason in filter(None, reasons):
-        yield Check(
-            "run folder",
-            "WARN",
-            reason,
-            "it is neither adopted nor stopped: look inside, then chmod 700 it",
-        )
+        yield Check("run folder", "WARN", reason, advice)
 
 
 def check_leftovers(state: StateDirectory) -> Iterator[Check]:
@@ -147,12 +130,8 @@ def check_leftovers(state: StateDirectory) -> Iterator[Check]:
             left[run_id] = sorted({*left.get(run_id, ()), *pids})
     for run_id, pids in left.items():
         text = f"{run_id} has ended, but pid {', '.join(map(str, pids))} is alive"
-        yield Check(
-            "left over",
-            "WARN",
-            text,
-            f"kill {' '.join(map(str, pids))}, if it is not meant to be there",
-        )
+        advice = f"kill {' '.join(map(str, pids))}, if it is not meant to be there"
+        yield Check("left over", "WARN", text, advice)
     if not left:
         yield Check("left over", "PASS", "no process of an ended run")
 
@@ -163,7 +142,7 @@ def check_supervisors(state: StateDirectory) -> Iterator[Check]:
         record = read_record(state.run(run_id))
         pid = record.supervisor_pid if record else None
         if pid is not None and process_state(pid) in ("T", "t"):
-            text = f"the supervisor of {run_id} (pid {pid}) is suspended: nothing is done for it"
+            text = f"the supervisor of {run_id} (pid {pid}) is suspended: the run cannot be stopped"
             yield Check("supervisor", "WARN", text, f"kill -CONT {pid}")
 
 
@@ -190,17 +169,11 @@ def _names(folder: Path) -> list[str]:
 
 def check_future(state: StateDirectory) -> Iterator[Check]:
     """Folders that are newer than now: the clock was set back, and ages are wrong."""
-    latest = max(
-        (place.stat().st_mtime for place in (state.root, state.runs, state.live)), default=0.0
-    )
+    latest = max(place.stat().st_mtime for place in (state.root, state.runs, state.live))
     if latest > time.time() + 60:
         text = f"the state folder was written {latest - time.time():,.0f} s from now"
-        yield Check(
-            "clock and files",
-            "WARN",
-            text,
-            "the clock was set back; ages and costs are off until it catches up",
-        )
+        advice = "the clock was set back; ages and costs are off until it catches up"
+        yield Check("clock and files", "WARN", text, advice)
 
 
 def filesystem_of(path: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str:

@@ -1,16 +1,16 @@
 """What NVIDIA advises for an Xid ("XID Errors"; the catalogue in gpud, October 2025)."""
 
 _ADVICE = (
-    ({79}, "the GPU was lost: the machine needs a reboot, then a look by its keeper"),
+    ({79}, "the GPU was lost: reboot the machine, then have its administrator check it"),
     (
         {46, 62, 64, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158},
-        "the machine, not the run: its keeper resets this GPU; leave it out till then",
+        "the machine, not the run: have an administrator reset this GPU; exclude it until then",
     ),
     (
         {74, *range(144, 151)},
-        "a link between GPUs: runs on several of them are in doubt; tell its keeper",
+        "a link between GPUs: runs on several of them are in doubt; tell the administrator",
     ),
-    ({54}, "power or cabling of the GPU: tell its keeper"),
+    ({54}, "power or cabling of the GPU: tell the administrator"),
     (
         {8, 11, 13, 25, 31, 32, 39, 40, 41, 60, 68, 69, 70, 71, 72, 75, 76, 77, 80, 94},
         "most likely the program that ran; launch it again",

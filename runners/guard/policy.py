@@ -75,7 +75,7 @@ def _machine_was_off(before: GuardState, sight: Observation) -> bool:
 
 
 def _begin_again(rule: GuardRule, before: GuardState, sight: Observation) -> _Step:
-    anew = _move(before, Stage.WATCHING, sight, note="the machine was off; it begins anew")
+    anew = _move(before, Stage.WATCHING, sight, note="the machine was off: starting over")
     after, action = _watch(rule, anew, sight)
     return after, action if action is not Action.NONE else Action.CANCEL
 
@@ -145,7 +145,7 @@ def _finish(rule: GuardRule, before: GuardState, sight: Observation) -> _Step:
         return _move(before, Stage.ENDED, sight, note=note), Action.FINISH
     if ending.exit is None:
         # It may have done its work: a second run could do harm.
-        note = "nobody saw how the end command ended, exit code unknown: look for yourself"
+        note = "nobody saw how the end command ended, exit code unknown: check the machine yourself"
         if before.note == note:
             return before, Action.NONE
         return msgspec.structs.replace(before, note=note), Action.FAILED

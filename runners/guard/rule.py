@@ -214,11 +214,11 @@ def read_guard(state: StateDirectory) -> GuardView:
     try:
         rule = read_rule(state)
     except ValueError as error:
-        problems.append(f"the guard does nothing: {error}; `fresnel-tui guard set` sets it anew")
+        problems.append(f"the guard does nothing: {error}; `fresnel-tui guard set` replaces it")
     try:
         progress = read_guard_state(state)
     except ValueError as error:
-        problems.append(f"the guard does nothing: {error}; `fresnel-tui guard set` begins anew")
+        problems.append(f"the guard does nothing: {error}; `fresnel-tui guard set` starts over")
     if progress is not None and (rule is None or progress.rule != rule.id):
         progress = None
     # Of another rule: the guard has not looked at the new one yet.

@@ -203,23 +203,21 @@ class RunObserver:
         alive = (self._alive_at or edge) + _RECENT_S  # of a stall nothing is usual
         found = []
         for gpu in run.plan.gpus:
-            recent: list[tuple[float | None, float | None]] = []
-            before: list[tuple[float | None, float | None]] = []
-            for interval in self._gpus:
-                for reading in interval.gpus:
-                    if reading.uuid == gpu.uuid:
-                        pair = (reading.utilization, reading.power_w)
-                        if interval.time > edge:
-                            recent.append(pair)
-                        elif interval.time <= alive:
-                            before.append(pair)
+            readings = [
+                (interval.time, reading)
+                for interval in self._gpus
+                for reading in interval.gpus
+                if reading.uuid == gpu.uuid
+            ]
+            recent = [reading for time, reading in readings if time > edge]
+            before = [reading for time, reading in readings if time <= min(edge, alive)]
             found.append(
                 GpuSign(
                     gpu.index,
-                    _mean([used for used, _ in recent]),
-                    _mean([watts for _, watts in recent]),
-                    _middle([used for used, _ in before]),
-                    _middle([watts for _, watts in before]),
+                    _mean([reading.utilization for reading in recent]),
+                    _mean([reading.power_w for reading in recent]),
+                    _middle([reading.utilization for reading in before]),
+                    _middle([reading.power_w for reading in before]),
                 )
             )
         return tuple(found)

@@ -84,7 +84,7 @@ def _choose(remembered: Path) -> ScopeProbe:
     probe = probe_scope(remembered)
     if not probe.works or lingers() or kills_user_processes():
         return probe
-    return ScopeProbe(False, "lingering is off: a scope would end at logout, a session goes on")
+    return ScopeProbe(False, "lingering is off: a scope would end at logout, a session survives it")
 
 
 def _spawn(

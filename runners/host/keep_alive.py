@@ -59,7 +59,7 @@ class KeepAlive:
         return now - self._last >= self._pause_s
 
     def start(self, now: float) -> None:
-        """Start another; OSError when no process is to be had."""
+        """Start another; OSError when no process can be started."""
         # Young: within `young_s` after the pause, during which nothing is started anyway.
         young = now - self._last < self._pause_s + self._young_s
         grown = min(self._longest_s, 2 * self._pause_s)

@@ -77,7 +77,7 @@ def test_gpu_errors_say_whose_they_are() -> None:
     assert "Xid 31" in found[1][1] and "most likely the program" in found[1][1]
     assert "2 times" in found[2][1] and "reboot" in found[2][1]
     assert not list(machine_checks.check_gpu_errors(reading(), []))
-    assert "resets this GPU" in xid_advice(95) and "link" in xid_advice(74)
+    assert "reset this GPU" in xid_advice(95) and "link" in xid_advice(74)
     assert "nothing" in xid_advice(43) and "NVIDIA's list" in xid_advice(9999)
 
 

@@ -45,7 +45,7 @@ def tags_in(text: bytes) -> list[int]:
 
 
 def is_in_output(run: RunDirectory, rank: int) -> bool:
-    """Whether lines of this rank can be told in the run's output, by a look at its end."""
+    """Whether lines of this rank can be recognised in the run's output, by its end."""
     if rank == 0 and has_rank_logs(run.path):
         return True
     return rank in tags_in(read_tail(run.output, _TAIL_BYTES))

@@ -1,4 +1,4 @@
-"""Whether a failed attempt finished a step: printed as JSON for the supervisor that goes on."""
+"""Whether a failed attempt finished a step: printed as JSON for the supervisor that retries."""
 
 import json
 import re

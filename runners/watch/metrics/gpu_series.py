@@ -44,6 +44,7 @@ class GpuSource:
             busy = [gpu.utilization for gpu in interval.gpus if gpu.utilization is not None]
             power = [gpu.power_w for gpu in interval.gpus if gpu.power_w is not None]
             memory = [gpu.memory for gpu in interval.gpus if gpu.memory is not None]
+            heat = [gpu.temperature_c for gpu in interval.gpus if gpu.temperature_c is not None]
             together = GpuInterval(
                 -1,
                 "",
@@ -51,17 +52,13 @@ class GpuSource:
                 max(memory, default=None),
                 # A sum with one GPU missing would look like a drop in power.
                 sum(power) if len(power) == len(interval.gpus) else None,
-                max(
-                    (gpu.temperature_c for gpu in interval.gpus if gpu.temperature_c is not None),
-                    default=None,
-                ),
+                max(heat, default=None),
             )
             self._note("devices", together, interval, start)
         for gpu in interval.gpus:
             logical = self._logical.get(gpu.uuid)
-            self._note(
-                f"gpu{gpu.index}" if logical is None else f"device{logical}", gpu, interval, start
-            )
+            name = f"gpu{gpu.index}" if logical is None else f"device{logical}"
+            self._note(name, gpu, interval, start)
 
     def _note(self, device: str, gpu: GpuInterval, interval: UsageInterval, start: float) -> None:
         readings = (

@@ -51,7 +51,7 @@ class CascadeReader(Reader):
     notes: ClassVar[tuple[str, ...]] = ("…_batch is one batch, not the epoch's mean",)
     corrections: ClassVar[tuple[str, ...]] = (
         "regression's SSIM is printed as 1 − SSIM: that is ssim_loss_batch here",
-        "a PSNR or loss of exactly 0, which the program prints when it has none, is left away",
+        "a PSNR or loss of exactly 0, which the program prints when it has none, is left out",
     )
 
     def __init__(self) -> None:

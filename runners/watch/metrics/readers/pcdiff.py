@@ -42,7 +42,7 @@ class PcdiffReader(Reader):
     marks: tuple[str, ...] = (" : ", "][")
     notes: ClassVar[tuple[str, ...]] = (
         "loss_batch is one batch, not the epoch's mean: smooth it before judging",
-        "best_loss is the mean of an epoch, told only when it is the best so far",
+        "best_loss is the mean of an epoch, printed only when it is the best so far",
     )
 
     def __init__(self) -> None:
