@@ -130,7 +130,7 @@ class Expectation(msgspec.Struct, frozen=True, omit_defaults=True):
     epoch_s: Annotated[Seconds | None, key("Time of an epoch, e.g. 2m.")] = msgspec.field(
         default=None, name="per_epoch"
     )
-    stages: Annotated[dict[str, "Expectation"], key("The same for stages of a run, by name.")] = {}
+    stages: "Annotated[dict[str, Expectation], key('The same for stages of a run, by name.')]" = {}
 
 
 class Retention(msgspec.Struct, frozen=True):

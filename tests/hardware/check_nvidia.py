@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "bench"))
 
-from measure import REPOSITORY, Row, Table, cpu_fine_s, machine, memory_mib, revision, say, spread
+from measure import REPOSITORY, Row, Table, cpu_fine_s, machine, memory_mib, revision, spread, write
 
 MIB, GIB = 1 << 20, 1 << 30
 PATIENCE_S = 60.0
@@ -111,7 +111,7 @@ def main() -> int:
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table there too")
     chosen = parser.parse_args()
     if shutil.which("nvidia-smi") is None or not ask_smi("index"):
-        say("no NVIDIA GPU that nvidia-smi knows")
+        write("no NVIDIA GPU that nvidia-smi knows")
         return 2
     with tempfile.TemporaryDirectory(prefix="fresnel-hardware-") as folder:
         panel = Panel(Path(folder))

@@ -266,6 +266,8 @@ def test_a_damaged_record_of_an_ended_run_is_said_so_and_nobody_waits_for_ever(
 ) -> None:
     run = cli.command("sh", "-c", "exit 2")
     cli.ended(run)
+    # Until its supervisor has left, a run without a record is one that starts.
+    eventually(lambda: not is_held(run.supervisor_lock), what="the supervisor's lock free")
     run.state.write_bytes(b"")
     assert "state.json is damaged" in cli.run("list").stdout
     found = cli.json("wait", run.id, exits=1)

@@ -253,9 +253,7 @@ def test_an_environment_that_makes_no_sense_is_wrong_input(cli: CommandLine) -> 
 def test_state_is_for_its_owner_alone(cli: CommandLine) -> None:
     os.umask(0o022)
     cli.run("launch", "--gpus", "0", "--wait", "--", "sh", "-c", "echo hi")
-    cli.run(
-        "launch", "--gpus", "0", "--wait", "--set", "terminal=true", "--", "sh", "-c", "echo hi"
-    )
+    cli.run("launch", "--gpus", "0", "--wait", "--set", "tty=true", "--", "sh", "-c", "echo hi")
     cli.run("gpus", FRESNEL_GPUS="sim:1xH100")
     cli.run("session", "start", "--rate", "1", "--since", "now")
     run = cli.command("sleep", "300")

@@ -179,7 +179,7 @@ def test_secrets_reach_the_program_and_no_file_and_no_screen(cli: CommandLine) -
 
 def test_a_preset_may_ask_for_a_terminal(cli: CommandLine) -> None:
     script = "tty; stty size; test -t 0 && test -t 1 && test -t 2 && echo yes; exit 9"
-    run = cli.command("sh", "-c", script, options=["--set", "terminal=true"])
+    run = cli.command("sh", "-c", script, options=["--set", "tty=true"])
     found = cli.ended(run)
     text = run.output.read_bytes()
     assert (found["state"], found["exit_code"]) == ("failed", 9)
@@ -187,7 +187,7 @@ def test_a_preset_may_ask_for_a_terminal(cli: CommandLine) -> None:
 
 
 def test_a_terminal_changes_no_byte_of_many(cli: CommandLine) -> None:
-    run = cli.command("sh", "-c", "seq 100000", options=["--set", "terminal=true"])
+    run = cli.command("sh", "-c", "seq 100000", options=["--set", "tty=true"])
     cli.ended(run)
     assert run.output.read_text() == "".join(f"{i}\n" for i in range(1, 100001))
 
@@ -199,7 +199,7 @@ def test_a_terminal_outlives_the_supervisor_and_can_be_stopped(cli: CommandLine)
         f"echo ready; cat '{gate}'; test -t 1 && echo still; trap 'echo told; exit 0' "
         "INT; while :; do sleep 0.05; done"
     )
-    run = cli.command("sh", "-c", script, options=["--set", "terminal=true"], ready="ready")
+    run = cli.command("sh", "-c", script, options=["--set", "tty=true"], ready="ready")
     cli.kill_supervisor(run)
     gate.write_text("go\n")
     eventually(lambda: "still" in run.output.read_text())

@@ -111,7 +111,7 @@ def test_ticks_stay_when_a_busy_gpu_is_chosen(show: Show, monkeypatch: pytest.Mo
     panel.press("Tab", "Tab", "Down", " ")
     panel.wait_for(r"GPUs +0-2 ")
     panel.wait_for(r"\[x\] GPU 1 .*holder.*waits for it")
-    panel.wait_for("queued: waits")
+    panel.wait_for("queued: GPU 1 held by")
     assert panel.wait_for(r"\[x\] GPU 0 ") and panel.wait_for(r"\[x\] GPU 2 ")
     panel.press(" ")
     panel.wait_for(r"GPUs +0,2 ")
