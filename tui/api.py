@@ -257,7 +257,8 @@ def sweep(
 def runs(*names: str, live: bool = False) -> list[RunHandle]:
     """All runs, oldest first; those with `names` (ids, names, groups), or those that are `live`."""
     state = StateDirectory()
-    found = find_runs(state, names) if names else list_runs(state, 0 if live else None)
+    most_ended = 0 if live else None
+    found = find_runs(state, names) if names else list_runs(state, most_ended)
     return [RunHandle(run.id, state) for run in found if run.is_live or not live]
 
 

@@ -54,7 +54,9 @@ def config_path(values: dict[str, Any], file: str, preset: Path) -> Path:
 
 
 def _with_value(name: str, entry: Any, found: ConfigText | None) -> Any:
-    keys = dict(entry) if isinstance(entry, dict) else {} if entry is None else {"value": entry}
+    keys = dict(entry) if isinstance(entry, dict) else {"value": entry}
+    if entry is None:
+        keys = {}
     if "value" not in keys and found is not None:
         keys["value"] = value_in(found, name)
     return keys

@@ -54,7 +54,9 @@ def change_flags(words: Sequence[str], flags: Sequence[str]) -> list[str]:
         while not equals and at < len(flags) and not _is_flag(flags[at]):
             more.append(flags[at])
             at += 1
-        single = value if equals else more[0] if len(more) == 1 else None
+        single = more[0] if len(more) == 1 else None
+        if equals:
+            single = value
         changed = None if single is None else change_flag(found, _name(head), single)
         if changed is None:
             changed = found if not more and not equals and _has(found, head) else None

@@ -9,7 +9,8 @@ import pytest
 from tests.support import REPOSITORY
 
 PACKAGES = (
-    "trainers",
+    *("trainers", "tui/agent", "tui/cli", "tui/snapshot", "tui/views", "tui/web"),
+    *("runners/lifecycle/control", "runners/lifecycle/launch", "runners/presets"),
     *(f"runners/{room}" for room in ("cost", "doctor", "gpus", "guard", "health", "host", "watch")),
 )
 """Packages that are held to this."""

@@ -125,4 +125,4 @@ COMMANDS: dict[str, Command] = {
     ),
 }
 
-ALIASES = {alias: name for name, one in COMMANDS.items() for alias in one.aliases}
+ALIASES = {alias: name for name, command in COMMANDS.items() for alias in command.aliases}

@@ -96,13 +96,9 @@ def _name_to_open(host: str) -> str:
         address = ip_address(host)
     except ValueError:
         return host
-    return (
-        socket.gethostname()
-        if address.is_unspecified
-        else f"[{host}]"
-        if address.version == 6
-        else host
-    )
+    if address.is_unspecified:
+        return socket.gethostname()
+    return f"[{host}]" if address.version == 6 else host
 
 
 def _tunnel(port: int) -> str:

@@ -38,6 +38,6 @@ def swept(arguments: argparse.Namespace, make: SpecsMaker, several: Several) -> 
         return make(list(arguments.overrides), arguments.name)
     group = sweep.specs[0].group
     echo(f"sweep {group}: {sweep.size}; `fresnel-tui compare {group}` ranks them")
-    for line in sweep.said:
+    for line in sweep.notes:
         echo(line)
     return sweep.specs

@@ -91,7 +91,9 @@ class RemoteCurveStore(CurveStore):
             return super().line(run, joined)
         line = curves.line
         # The page knows the run by another name than the machine does.
-        last = [(msgspec.structs.replace(one, id=run.id), series) for one, series in line[-1:]]
+        last = [
+            (msgspec.structs.replace(remote, id=run.id), series) for remote, series in line[-1:]
+        ]
         return [*line[:-1], *last] if joined else last
 
     def higher(self, run: Run, name: str) -> bool | None:

@@ -53,7 +53,7 @@ def untag(state: StateDirectory, run: Run, tags: Iterable[str] | None = None) ->
         state,
         run,
         lambda labels: msgspec.structs.replace(
-            labels, tags=tuple(one for one in labels.tags if gone is not None and one not in gone)
+            labels, tags=tuple(tag for tag in labels.tags if gone is not None and tag not in gone)
         ),
     )
 

@@ -64,7 +64,7 @@ def interface_towards(address: str, port: int) -> str:
     found = [
         name
         for name, addresses in psutil.net_if_addrs().items()
-        if any(one.address.partition("%")[0] == mine for one in addresses)
+        if any(own.address.partition("%")[0] == mine for own in addresses)
     ]
     return found[0] if found else ""
 

@@ -197,7 +197,9 @@ def _total(spec: RunSpec, unit: str) -> int | None:
         return None
     if not spec.total.parameter:
         return spec.total.count
-    named = next((one for one in spec.parameters if one.name == spec.total.parameter), None)
+    named = next(
+        (parameter for parameter in spec.parameters if parameter.name == spec.total.parameter), None
+    )
     value = None if named is None else named.value
     return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 

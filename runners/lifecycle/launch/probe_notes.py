@@ -47,9 +47,12 @@ def probe_notes(
     found = probe_of(state, spec, gpus, processes)
     if found is None:
         return ()
-    value = next((one.value for one in spec.parameters if one.name == found.parameter), None)
+    value = next(
+        (parameter.value for parameter in spec.parameters if parameter.name == found.parameter),
+        None,
+    )
     peak = f", {gib_text(found.memory)} at its peak" if found.memory else ""
-    words = f"a probe found that {found.parameter}={found.batch} fits at most{peak}"
+    text = f"a probe found that {found.parameter}={found.batch} fits at most{peak}"
     tried = [step.batch for step in found.steps if not step.fits]
     too_large = isinstance(value, int) and bool(tried) and value >= min(tried)
-    return (f"{words}: {value} will run out of memory" if too_large else words,)
+    return (f"{text}: {value} will run out of memory" if too_large else text,)

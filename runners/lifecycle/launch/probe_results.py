@@ -47,9 +47,9 @@ def read_probes(state: StateDirectory) -> tuple[ProbeResult, ...]:
 def find_probe(state: StateDirectory, preset: str, gpu: str, devices: int) -> ProbeResult | None:
     """The result for `preset` on so many GPUs of that name."""
     found = [
-        one
-        for one in read_probes(state)
-        if (one.preset, one.gpu, one.devices) == (preset, gpu, devices)
+        probe
+        for probe in read_probes(state)
+        if (probe.preset, probe.gpu, probe.devices) == (preset, gpu, devices)
     ]
     return found[-1] if found else None
 
@@ -57,5 +57,7 @@ def find_probe(state: StateDirectory, preset: str, gpu: str, devices: int) -> Pr
 def keep_probe(state: StateDirectory, result: ProbeResult) -> None:
     """Keep a result in place of an older one of the same preset, GPU and number."""
     key = result.preset, result.gpu, result.devices
-    others = [one for one in read_probes(state) if (one.preset, one.gpu, one.devices) != key]
+    others = [
+        probe for probe in read_probes(state) if (probe.preset, probe.gpu, probe.devices) != key
+    ]
     replace(state.create().probes, msgspec.json.encode((*others, result)))

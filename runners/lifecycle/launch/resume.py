@@ -24,7 +24,8 @@ def resumed(spec: RunSpec, checkpoint: Path, parent: str = "") -> RunSpec:
     path = str(checkpoint)
     if rule.parameter:
         parameters = tuple(
-            with_value(one, path) if one.name == rule.parameter else one for one in spec.parameters
+            with_value(parameter, path) if parameter.name == rule.parameter else parameter
+            for parameter in spec.parameters
         )
         spec = msgspec.structs.replace(spec, parameters=parameters)
     else:
@@ -63,4 +64,4 @@ def _from_restart(spec: RunSpec) -> ResumeRule | None:
 
 
 def _named(spec: RunSpec, name: str) -> Parameter:
-    return next(one for one in spec.parameters if one.name == name)
+    return next(parameter for parameter in spec.parameters if parameter.name == name)

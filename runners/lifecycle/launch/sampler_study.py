@@ -68,12 +68,14 @@ def ask(state: StateDirectory, group: str, search: Search, run_id: str) -> Answe
     """
     with _study(state, group, search) as study:
         _tell_ended(study, state, search)
-        mine = next((one for one in _trials(study) if one.user_attrs.get(_RUN) == run_id), None)
+        mine = next(
+            (trial for trial in _trials(study) if trial.user_attrs.get(_RUN) == run_id), None
+        )
         if mine is None:
             study.sampler = _sampler(search, len(_trials(study)))
-            asked = study.ask({axis.key: _distribution(axis) for axis in search.axes})
-            asked.set_user_attr(_RUN, run_id)
-            mine = next(one for one in _trials(study) if one.number == asked.number)
+            new = study.ask({axis.key: _distribution(axis) for axis in search.axes})
+            new.set_user_attr(_RUN, run_id)
+            mine = next(trial for trial in _trials(study) if trial.number == new.number)
         kept = _keep(state, group, search, study)
         return Answer(kept[run_id], _known(study, search))
 

@@ -38,13 +38,13 @@ def suggested(directory: RunDirectory, spec: RunSpec) -> RunSpec:
     answer = sampler_study.ask(directory.home, spec.group, search, directory.id)
     chosen = with_values(spec, answer.trial.values)
     label = "-".join(f"{key.rpartition('.')[2]}{_short(text)}" for key, text in answer.shown)
-    words = " ".join(f"{key}={text}" for key, text in answer.trial.values.items())
-    note = f"{search.sampler} suggested {words} (trial {answer.trial.number + 1}; {answer.known})"
+    values = " ".join(f"{key}={text}" for key, text in answer.trial.values.items())
+    note = f"{search.sampler} suggested {values} (trial {answer.trial.number + 1}; {answer.known})"
     return msgspec.structs.replace(
         chosen,
         name=f"{spec.name}-{label}"[:_LONGEST_NAME],
         search=None,
-        warnings=(*(one for one in spec.warnings if one != waiting_note(search)), note),
+        warnings=(*(warning for warning in spec.warnings if warning != waiting_note(search)), note),
     )
 
 

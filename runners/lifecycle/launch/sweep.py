@@ -39,7 +39,7 @@ class Sweep(NamedTuple):
     """The runs, as a group whose members start one by one, and what is worth saying of them."""
 
     specs: list[RunSpec]
-    said: list[str]
+    notes: list[str]
 
     @property
     def size(self) -> str:
@@ -103,16 +103,20 @@ def _searched(
         msgspec.structs.replace(spec, search=search, warnings=(*spec.warnings, note))
         for spec in runs
     ]
-    said = [
+    notes = [
         f"{note}, for the {'most' if higher else 'least'} {metric or 'loss'}",
         *drawn_at_random(name, varied),
     ]
-    return Sweep(sweep, said)
+    return Sweep(sweep, notes)
 
 
 def _open(variant: Variant) -> list[str]:
     """The overrides of a run whose values are not known yet, for a command with placeholders."""
-    return [one for one in variant.overrides if one.partition("=")[0] not in variant.varied]
+    return [
+        override
+        for override in variant.overrides
+        if override.partition("=")[0] not in variant.varied
+    ]
 
 
 def _check_ends(make: Maker, varied: dict[str, list[str] | SampleRange], variant: Variant) -> None:

@@ -33,7 +33,7 @@ def varied(spec: RunSpec, overrides: Sequence[str], name: str = "") -> RunSpec:
         if equals and key in CHANGEABLE:
             spec = msgspec.structs.replace(spec, **{key: CHANGEABLE[key](text)})
             continue
-        parameter = next((one for one in spec.parameters if one.name == key), None)
+        parameter = next((known for known in spec.parameters if known.name == key), None)
         if parameter is None:
             changed = _with_flag(spec, key, text) if equals else None
             if changed is None:
@@ -81,6 +81,8 @@ def _literal(word: str) -> str:
 
 
 def _changeable(spec: RunSpec) -> str:
-    names = dict.fromkeys([*(one.name for one in spec.parameters), *flag_names(_words(spec))])
+    names = dict.fromkeys(
+        [*(parameter.name for parameter in spec.parameters), *flag_names(_words(spec))]
+    )
     shown = ", ".join([*names, *CHANGEABLE])
     return f"those of this run: {shown}; others: -- --flag value"

@@ -125,7 +125,7 @@ def fill_patterns(
     patterns: Sequence[str], spec: RunSpec, folder: Path, words: Mapping[str, str], key: str
 ) -> tuple[str, ...]:
     """File patterns made absolute; one that names a parameter without a value is left out."""
-    empty = {f"parameters.{one.name}" for one in spec.parameters} - words.keys()
+    empty = {f"parameters.{parameter.name}" for parameter in spec.parameters} - words.keys()
     return tuple(
         fill_pattern(pattern, folder, words, key)
         for pattern in patterns

@@ -72,7 +72,9 @@ def process_rows(
     )
     rows = []
     for process in ordered:
-        whose = name(process.run) if process.run else "not ours" if process in unknown else ""
+        whose = name(process.run) if process.run else ""
+        if process in unknown:
+            whose = "not ours"
         age = None if process.started is None else max(0.0, now - process.started)
         cells = (
             whose,

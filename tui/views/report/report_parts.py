@@ -105,7 +105,7 @@ def _run_part(
 ) -> tuple[RunPart, int]:
     run = fact.run
     pictures, used, left = _pictures(run, room)
-    settings = {**fact.settings, **fact.told}
+    settings = {**fact.settings, **fact.stated}
     surroundings = {**fact.code, **fact.machine, **fact.environment}
     bad = run.state in (State.FAILED, State.LOST)
     part = RunPart(

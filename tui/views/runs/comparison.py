@@ -126,11 +126,11 @@ def label_of(comparison: Comparison, index: int) -> str:
 
 
 def _sources(facts: Sequence[RunFacts]) -> list[tuple[str, Callable[[RunFacts], dict[str, str]]]]:
-    # What programs told counts only where all did: one that failed early told nothing.
-    told = all(fact.told for fact in facts)
+    # What programs state counts only where all do: one that failed early stated nothing.
+    all_state = all(fact.stated for fact in facts)
 
     def settings(fact: RunFacts) -> dict[str, str]:
-        return _merged(fact.settings, fact.told) if told else fact.settings
+        return _merged(fact.settings, fact.stated) if all_state else fact.settings
 
     return [
         ("settings", settings),
@@ -140,11 +140,11 @@ def _sources(facts: Sequence[RunFacts]) -> list[tuple[str, Callable[[RunFacts], 
     ]
 
 
-def _merged(settings: dict[str, str], told: dict[str, str]) -> dict[str, str]:
-    """What the program told, and of its command line what it did not tell by the same name."""
-    known = {name.replace("-", "_") for name in told}
+def _merged(settings: dict[str, str], stated: dict[str, str]) -> dict[str, str]:
+    """What the program states, and of its command line what it does not state itself."""
+    known = {name.replace("-", "_") for name in stated}
     mine = {name: value for name, value in settings.items() if name.replace("-", "_") not in known}
-    return {**mine, **told}
+    return {**mine, **stated}
 
 
 def _section(title: str, values: Sequence[dict[str, str]], everything: bool) -> Section:
@@ -195,7 +195,7 @@ def _seed_groups(facts: Sequence[RunFacts], metrics: Sequence[MetricRow]) -> tup
     """Runs with the same settings but for their seeds, on the same code; only those of several."""
     groups: dict[tuple[object, ...], list[int]] = {}
     for i, fact in enumerate(facts):
-        settings = _merged(fact.settings, fact.told)
+        settings = _merged(fact.settings, fact.stated)
         kept = sorted((k, v) for k, v in settings.items() if not _SEED.fullmatch(k))
         if any(_SEED.fullmatch(name) for name in settings):
             groups.setdefault((*kept, *sorted(fact.code.items())), []).append(i)

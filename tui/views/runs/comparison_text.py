@@ -39,17 +39,15 @@ def tables_of(comparison: Comparison, ids: bool = True) -> list[Table]:
     for section in comparison.sections:
         if section.rows:
             marked = any(not row.differs for row in section.rows)
-            rows = [
-                (
-                    ("≠ " if row.differs else "  ") + row.name if marked else row.name,
-                    *(DASH if value is None else value for value in row.values),
-                )
-                for row in section.rows
-            ]
-            found.append((section.title, [("", *heads), *rows]))
+            rows: list[tuple[str, ...]] = [("", *heads)]
+            for row in section.rows:
+                mark = "≠ " if row.differs else "  "
+                cells = (DASH if value is None else value for value in row.values)
+                rows.append(((mark if marked else "") + row.name, *cells))
+            found.append((section.title, rows))
     if comparison.metrics:
-        rows = [_metric_cells(comparison, row) for row in comparison.metrics]
-        found.append(("metrics", [("", *heads), *rows]))
+        cells_of = [_metric_cells(comparison, row) for row in comparison.metrics]
+        found.append(("metrics", [("", *heads), *cells_of]))
     return [*found, *seeds]
 
 
@@ -109,11 +107,10 @@ def _value_text(final: FinalMetric | None, leads: bool, base: float | None) -> s
 
 def _ranked(comparison: Comparison) -> Table:
     settings = differing(comparison)
-    row = next(
-        (setting for setting in comparison.metrics if setting.name == comparison.headline), None
-    )
-    higher = None if row is None else row.higher
-    order = "" if higher is None else ", most first" if higher else ", least first"
+    row = next((row for row in comparison.metrics if row.name == comparison.headline), None)
+    order = ""
+    if row is not None and row.higher is not None:
+        order = ", most first" if row.higher else ", least first"
     title = f"by {comparison.headline}{order}" if comparison.headline else "runs"
     heads = (
         "",
@@ -201,18 +198,18 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
     return {
         "runs": [
             {
-                "id": one.run.id,
-                "name": one.run.name,
-                "preset": one.run.preset,
-                "state": str(one.run.state),
-                "reason": one.run.reason or None,
-                "tags": list(one.run.labels.tags),
-                "created": iso(one.run.created),
-                "seconds": None if one.seconds is None else round(one.seconds, 3),
-                "cost_usd": number(one.money.cost),
-                "gpu_hours": number(one.money.gpu_hours),
+                "id": fact.run.id,
+                "name": fact.run.name,
+                "preset": fact.run.preset,
+                "state": str(fact.run.state),
+                "reason": fact.run.reason or None,
+                "tags": list(fact.run.labels.tags),
+                "created": iso(fact.run.created),
+                "seconds": None if fact.seconds is None else round(fact.seconds, 3),
+                "cost_usd": number(fact.money.cost),
+                "gpu_hours": number(fact.money.gpu_hours),
             }
-            for one in facts
+            for fact in facts
         ],
         "baseline": None if comparison.baseline is None else facts[comparison.baseline].run.id,
         "headline": comparison.headline,
@@ -229,7 +226,7 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
                 "name": row.name,
                 "higher_is_better": row.higher,
                 "best_run": None if row.leader is None else facts[row.leader].run.id,
-                "values": [_final_json(one) for one in row.values],
+                "values": [_final_json(final) for final in row.values],
             }
             for row in comparison.metrics
         ],

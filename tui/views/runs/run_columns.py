@@ -261,8 +261,8 @@ def number_in(value: float | None, width: int) -> str:
 
 def coarse(seconds: float) -> float:
     """`seconds` to the precision in which they are worth a repaint."""
-    step = 60 if seconds >= 600 else 10 if seconds >= 60 else 5
-    return seconds - seconds % step
+    steps = ((600, 60), (60, 10), (0, 5))
+    return seconds - seconds % next((step for least, step in steps if seconds >= least), 5)
 
 
 _LEAST_APART = 8

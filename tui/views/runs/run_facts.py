@@ -29,7 +29,7 @@ class RunFacts(msgspec.Struct, frozen=True):
 
     run: Run
     settings: dict[str, str]
-    told: dict[str, str]
+    stated: dict[str, str]
     code: dict[str, str]
     environment: dict[str, str]
     machine: dict[str, str]
@@ -65,7 +65,7 @@ def facts_of(
     return RunFacts(
         run=run,
         settings=_settings(run),
-        told=_told(run),
+        stated=_stated(run),
         code=_code(run, directory),
         environment=_environment(run),
         machine=_machine(run),
@@ -95,7 +95,7 @@ def _settings(run: Run) -> dict[str, str]:
     return found
 
 
-def _told(run: Run) -> dict[str, str]:
+def _stated(run: Run) -> dict[str, str]:
     """What the program itself said of its settings, at its latest start."""
     reader = EventReader(Path(run.directory) / "events.jsonl")
     found: dict[str, object] = {}

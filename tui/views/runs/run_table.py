@@ -8,6 +8,7 @@ nothing else is asked for, only what lives is looked at again.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -182,10 +183,8 @@ def group_row(group: FoldedGroup) -> RunRow:
     """A folded group as a row: what its runs are, how far, and the best of them."""
     rows = group.rows
     first = min(rows, key=lambda row: _order_of(row))
-    counts: dict[str, int] = {}
-    for row in rows:
-        counts[str(row.state)] = counts.get(str(row.state), 0) + 1
-    done = [(0.0 if row.is_live else 1.0) if row.fraction is None else row.fraction for row in rows]
+    counts = Counter(str(row.state) for row in rows)
+    done = [float(not row.is_live) if row.fraction is None else row.fraction for row in rows]
     best = [row.best for row in rows if row.best is not None and row.headline == first.headline]
     pick = max if higher_is_better(first.headline or "") else min
     costs = [row.cost for row in rows if row.cost is not None]

@@ -81,6 +81,6 @@ def sweep_text(sweep: Sweep) -> Text:
     names = [spec.name for spec in sweep.specs]
     shown = [*names[:_NAMES], *(["…"] if len(names) > _NAMES + 1 else []), *names[_NAMES:][-1:]]
     text.append(f"\n{'':<12}" + f"\n{'':<12}".join(shown))
-    for words in sweep.said:
+    for words in sweep.notes:
         text.append(f"\n{'note':<12}", style="dim").append(words, style="yellow")
     return text.append("\nThe first of them:\n", style="bold")
