@@ -209,13 +209,23 @@ async def test_machines_are_launched_on_and_a_run_there_is_launched_again(
 async def test_stacks_of_a_run_there_stand_in_the_place_of_its_output(
     line: CommandLine, rented: RentedMachine
 ) -> None:
-    run = launch(line, "far", LOOP, "--gpus", "0")
+    program = "import time; print('a line of output', flush=True); time.sleep(600)"
+    words = ("--gpus", "0", "--name", "hangs", "--host", "rented", "--")
+    run = line.run("launch", *words, sys.executable, "-c", program).stdout.strip()
     async with opened(rented) as panel:
-        await panel.select(run)
+        key = await panel.select(run)
         log = panel.app.cockpit.query_one(LogArea).log_pane
-        await panel.until(lambda: "loss 0.5" in str(log.reader.document.file.tail(5)))
+
+        def shown() -> str:
+            return str(log.reader.document.file.tail(40))
+
+        await panel.until(lambda: "a line of output" in shown())
         await panel.pilot.press("T")
-        await panel.until(lambda: "stacks" in str(log.border_title) or panel.app._notifications)
+        await panel.until(lambda: log.reader.document.path.name == "stacks.txt")
+        await panel.until(lambda: "the program: " in shown() and "<module>" in shown())
+        assert panel.pane.key == key
+        await panel.pilot.press("T")
+        await panel.until(lambda: "a line of output" in shown())
 
 
 async def test_a_machine_that_is_not_reached_says_so_and_nothing_is_noted(

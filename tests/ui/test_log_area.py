@@ -475,3 +475,29 @@ def test_an_expression_that_could_take_for_ever_leaves_the_keys_alone(tmp_path: 
         panel.wait_for("look-around")
     finally:
         panel.close()
+
+
+async def test_lines_that_come_while_nothing_matches_are_no_notice(tmp_path: Path) -> None:
+    log = tmp_path / "output.log"
+    log.write_text("epoch 1\nError: a bad batch\n")
+
+    class PlainApp(App[None]):
+        def compose(self) -> ComposeResult:
+            yield LogArea()
+
+    app = PlainApp()
+    async with app.run_test() as pilot:
+        area = app.query_one(LogArea)
+        area.show(log, "a run · output.log")
+        area.log_pane.search("epoch")
+        await until(pilot, lambda: "match 1 of 1" in str(area.log_pane.border_subtitle))
+        area.log_pane.filter("Error")
+        await until(pilot, lambda: "no match" in str(area.log_pane.border_subtitle))
+        for count in (3, 4, 5):
+            append(log, f"epoch {count}\n".encode())
+            await until(
+                pilot, lambda count=count: f"of {count} lines" in area.log_pane.border_title
+            )
+        await until(pilot, lambda: area.log_pane.reader.document.search.matches.complete)
+        await pilot.pause()
+        assert not app._notifications

@@ -217,8 +217,6 @@ class LogArea(Vertical):
     def _searched(self, message: SearchChanged) -> None:
         if message.error:
             self._tell(message.error, severe=True)
-        elif message.done and message.count == 0 and self.current.reader.document.search:
-            self._tell("no match", seconds=3)
 
     @on(NothingFound)
     def _nothing(self, message: NothingFound) -> None:
