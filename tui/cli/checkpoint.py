@@ -88,7 +88,7 @@ def _print_inspected(file: dict[str, Any]) -> None:
         ("file", file["path"]),
         ("size", size(file["bytes"])),
         ("format", file["format"]),
-        ("written by", file["written_by"] or "not told by its keys"),
+        ("written by", file["written_by"] or "unknown from its keys"),
         ("holds", ", ".join(file["top_level"])),
         ("step", ", ".join(f"{name} {value}" for name, value in file["step"].items())),
         ("devices", devices),

@@ -52,7 +52,7 @@ def _once(
     except RemoteTrouble as error:
         if not patient or error.kind is not Trouble.NOT_REACHED:
             raise
-        echo(f"{time.strftime('%H:%M')} {error.message}; asking again later")
+        echo(f"{time.strftime('%H:%M')} {error.message}; trying again later")
         return None
 
 
@@ -101,7 +101,7 @@ def _tell(result: FetchedRun) -> None:
     if result.changing:
         echo(f"  still being written: {', '.join(result.changing)}")
     if result.is_live:
-        echo("  it goes on: fetch it again when it has ended, or --every 10m")
+        echo("  still running: fetch it again when it has ended, or use --every 10m")
 
 
 def _json(result: FetchedRun) -> dict[str, object]:

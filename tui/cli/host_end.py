@@ -131,6 +131,6 @@ def _run_end(command: str, host: RemoteHost, yes: bool) -> bool:
     if code:
         raise FresnelError(
             f"the end command failed with exit code {code}: {host.name} may still be billed",
-            "look at the provider, then ask again",
+            "check at the provider, then run the command again",
         )
     return True

@@ -96,7 +96,7 @@ def _patiently(ssh: Ssh, command: list[str], name: str) -> int:
 def _gave_up(ssh: Ssh, request: str) -> FresnelError:
     name = ssh.host.name
     if not request:
-        return RemoteTrouble(Trouble.NOT_REACHED, f"the line to {name} broke", "ask again")
+        return RemoteTrouble(Trouble.NOT_REACHED, f"the line to {name} broke", "try again")
     return RemoteTrouble(
         Trouble.NOT_REACHED,
         f"the line to {name} broke: what was launched goes on there",
@@ -189,8 +189,8 @@ def output_over(
                 return RemoteResult(int(message.fields["exit"]), parts[1], parts[2])
             parts[int(message.fields.get("stream", 1))] += message.payload
     except LineLost as error:
-        raise RemoteTrouble(Trouble.NOT_REACHED, f"{ssh.host.name}: {error}", "ask again") from None
-    raise RemoteTrouble(Trouble.NOT_REACHED, f"{ssh.host.name}: no answer", "ask again")
+        raise RemoteTrouble(Trouble.NOT_REACHED, f"{ssh.host.name}: {error}", "try again") from None
+    raise RemoteTrouble(Trouble.NOT_REACHED, f"{ssh.host.name}: no answer", "try again")
 
 
 def launch_over(connection: AgentConnection, ssh: Ssh, command: Sequence[str]) -> RemoteResult:

@@ -135,7 +135,7 @@ def _follow(state: StateDirectory, runs: list[Run], as_json: bool) -> int:
 def _interrupted(runs: list[Run]) -> int:
     names = " ".join(run.id for run in runs)
     echo(
-        f"\nit goes on: `fresnel-tui logs -f {runs[0].id}` shows it, `fresnel-tui stop "
+        f"\nthe run continues: `fresnel-tui logs -f {runs[0].id}` shows it, `fresnel-tui stop "
         f"{names}` stops it"
     )
     return ExitCode.INTERRUPTED
