@@ -8,7 +8,7 @@ import msgspec
 
 from runners.places.ssh.link import Link, LinkState
 from runners.places.ssh.registry import RemoteRegistry
-from runners.places.ssh.ssh import Ssh
+from runners.places.ssh.ssh import Ssh, Trouble
 from tests.process.conftest import CommandLine
 from tests.remote.conftest import add
 from tests.remote.machines import RentedMachine
@@ -109,7 +109,7 @@ def test_an_agent_that_is_not_understood_is_told_of_and_the_link_lives(
     registry.save(host)
     link = Link(Ssh(registry, host)).start()
     try:
-        eventually(lambda: "not understood" in link.status.reason)
+        eventually(lambda: link.status.trouble is Trouble.NOT_UNDERSTOOD)
         assert link.status.state is LinkState.DOWN and "host setup rented" in link.status.hint
         command = str(rented.install())
         link.ssh.host = msgspec.structs.replace(host, command=command)

@@ -1,13 +1,37 @@
 """A rented machine that lies in every field: it writes nothing of ours, and nothing falls over."""
 
 import hashlib
+import json
+import re
+import shlex
+import threading
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pexpect
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tests.process.conftest import CommandLine
-from tests.remote.lying import LyingMachine
+from runners.cost.meter import Meter
+from runners.model.gpus import GpuReading, GpuSnapshot
+from runners.model.run_ids import is_run_id
+from runners.model.states import State
+from runners.places.run_row import RunRow
+from runners.places.snapshot import PlaceSnapshot
+from runners.places.ssh.frames import check_frame
+from runners.places.ssh.link import RemoteRequest
+from runners.places.ssh.machine import LinkedHost
+from runners.places.ssh.registry import RemoteHost, RemoteRegistry, parse_address
+from runners.places.ssh.snapshot import SnapshotReader, snapshot_to_tree
+from runners.places.ssh.ssh import Ssh, Trouble
+from runners.state.layout import StateDirectory
+from tests.process.conftest import COMMAND, CommandLine
+from tests.remote.lying import LyingMachine, changed, paths_of
+from tests.support import CEILING_S, eventually
+from tui.cli.arguments import parse
+from tui.views.format import dollars
 
 RUN = "20261122-100000-honest-0001"
 CONTENT = "ssh-ed25519 EVIL\n"
@@ -147,3 +171,175 @@ def test_what_was_fetched_from_one_machine_is_not_overwritten_by_another(
     note.write_text(note.read_text().replace('"evil"', '"good"'))
     refused = line.run("fetch", RUN, "--host", "evil", "--to", "got", exits=1)
     assert "was fetched from good" in refused.stderr
+
+
+COMMANDS = (
+    ("list",),
+    ("status", "last"),
+    ("logs", "last"),
+    ("gpus",),
+    ("cost",),
+    ("stop", RUN),
+    ("launch", "true"),
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=str)
+@pytest.mark.parametrize("as_json", [False, True])
+def test_no_escape_reaches_the_terminal(
+    line: CommandLine, evil: LyingMachine, command: tuple[str, ...], as_json: bool
+) -> None:
+    output = json.dumps({"name": ESCAPES}, ensure_ascii=False) if as_json else ESCAPES
+    evil.say(
+        command={
+            "": [
+                [{"stream": 1}, f"{output}\n"],
+                [{"stream": 2}, f"{ESCAPES}\n"],
+                [{"exit": 0}, ""],
+            ]
+        }
+    )
+    words = [*command, "--host", "evil", *(["--json"] if as_json else [])]
+    if command[0] == "launch":
+        words = ["launch", *words[2:], "--", "true"]
+    if command[0] == "logs":  # a log's bytes stay as they are where they go to a file
+        printed, exit_code = on_a_terminal(line, words)
+    else:
+        done = line.run(*words)
+        printed, exit_code = done.stdout + done.stderr, done.returncode
+        assert not as_json or json.loads(done.stdout)["name"].encode("latin-1", "ignore")
+    assert exit_code == 0 and "PWNED" in printed
+    without_colours = re.sub("\x1b\\[[0-9;]*m", "", printed) if command[0] == "logs" else printed
+    assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]", without_colours)
+
+
+def on_a_terminal(line: CommandLine, words: list[str]) -> tuple[str, int]:
+    """What a command writes to a terminal, and how it exits."""
+    child = pexpect.spawn(
+        COMMAND[0],
+        [*COMMAND[1:], *words],
+        cwd=str(line.folder),
+        env={**line.environment({}), "TERM": "xterm"},
+        timeout=CEILING_S,
+        encoding="utf-8",
+    )
+    printed = child.read()
+    child.close()
+    return str(printed), int(child.exitstatus or 0)
+
+
+@pytest.mark.parametrize("printed", ["no JSON", "[1", "7", "[7]", "{}", '{"unfetched": 1}', ""])
+@pytest.mark.parametrize("command", [("host", "end", "evil"), ("fetch", "--all", "--host", "evil")])
+def test_answers_that_are_no_json_are_a_sentence(
+    line: CommandLine, evil: LyingMachine, command: tuple[str, ...], printed: str
+) -> None:
+    evil.say(command={"": [[{"stream": 1}, printed], [{"exit": 0}, ""]]})
+    done = line.run(*command, "--json", exits=None)
+    assert done.returncode not in (0, None)
+    assert "error" in json.loads(done.stdout)
+
+
+def test_a_machine_that_is_not_reached_is_tested_without_a_traceback(
+    line: CommandLine, evil: LyingMachine
+) -> None:
+    evil.say(stderr="root@evil: Permission denied (publickey).\n", code=255)
+    assert "lets nobody in" in line.run("host", "test", "evil", exits=4).stderr
+    printed = line.run("host", "test", "evil", "--json", exits=4).stdout
+    assert json.loads(printed.splitlines()[0])["ok"] is False
+
+
+def test_the_hint_for_another_key_names_the_same_machine(tmp_path: Path) -> None:
+    host = RemoteHost("box", "root@x", port=2203, options=("ProxyJump=jump me",))
+    ssh = Ssh(RemoteRegistry(StateDirectory(tmp_path)), host)
+    hint = ssh.trouble("Host key for fresnel-box: Host key verification failed.").hint
+    words = hint.partition("`fresnel-tui ")[2].partition("`")[0]
+    arguments = parse(shlex.split(words))
+    assert arguments is not None and arguments.replace
+    assert parse_address(arguments.address) == ("root@x", 2203)
+    assert arguments.ssh_option == ["ProxyJump=jump me"]
+
+
+HELLO = {"time": 1.0, "version": "7.7", "python": "3.11.2", "installed": "", "state": "/s"}
+ROW = RunRow(
+    RUN, 1, "n", "p", "", State.RUNNING, "", "evil", "root", 1.0, 1.0, None, 9.0, None, (0,),
+    0.5, 1, 2, 1, 2, "loss", 0.5, 0.4, is_live=True, cost=1.0, eta_s=3.0, rate=1.0, tags=("t",),
+)  # fmt: skip
+SNAPSHOT = PlaceSnapshot(
+    host="evil",
+    runs={RUN: ROW},
+    reading=GpuReading(
+        1.0, "evil", "nvml", (GpuSnapshot(0, "u", "G", "nvidia", utilization=5.0, memory_used=1),)
+    ),
+    meter=Meter(Decimal("1.99"), Decimal("2"), None, Decimal("3"), "a price"),
+)
+TREE = json.loads(json.dumps(snapshot_to_tree(SNAPSHOT)))
+BAD: tuple[Any, ...] = (
+    None, True, -5, 1e308, "NaN", "Infinity", "../../x", [1], {"a": 1}, {}, 10**400, "x" * 70_000,
+)  # fmt: skip
+
+
+@settings(max_examples=400, deadline=None)
+@given(path=st.sampled_from(paths_of(TREE)), to=st.sampled_from(BAD))
+def test_every_field_of_a_snapshot_may_lie(path: tuple[str | int, ...], to: Any) -> None:
+    tree = changed(TREE, path, to)
+    try:
+        check_frame({"id": 1, "snapshot": tree})
+        snapshot = SnapshotReader().take({"snapshot": tree})
+    except ValueError:
+        return
+    if snapshot is None:
+        return
+    assert all(is_run_id(run_id) for run_id in snapshot.runs)
+    for value in (snapshot.meter.per_hour, snapshot.meter.spent, snapshot.meter.budget_left):
+        assert value is None or dollars(value)
+    for gpu in snapshot.gpus:
+        assert 0 <= (gpu.utilization or 0) <= 1000 and (gpu.memory_used or 0) >= 0
+
+
+def lying_link(evil: LyingMachine, folder: Path) -> tuple[LinkedHost, list[str]]:
+    """The machine as the panel has it, and the names of what ended its thread."""
+    died: list[str] = []
+    threading.excepthook = lambda told: died.append(told.exc_type.__name__)
+    ssh = Ssh(evil.registry, evil.host)
+    return LinkedHost(ssh, folder / "mirror", lambda: None), died
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"hello": [[{"answer": [1, 2]}, ""]]},
+        {"hello": [[{"answer": {**HELLO, "time": "x"}}, ""]]},
+        {"hello": [['{"id":1,"answer":' + "[" * 100_000 + "]" * 100_000 + "}", ""]]},
+        {"hello": [[{"answer": HELLO, "bytes": -1}, ""]]},
+        {"hello": [[{"answer": {**HELLO, "time": 1e308}}, ""]]},
+        {"watch": [[{"changes": [1]}, ""], [{"snapshot": {"runs": 7}}, ""]]},
+        {"watch": [[{"snapshot": changed(TREE, ("meter", "per_hour"), "NaN")}, ""]]},
+        {"watch": [[{"snapshot": changed(TREE, ("runs",), {"../x": [1]})}, ""]]},
+        {"watch": [[{"stream": "x"}, ""]]},
+        {"watch": [[{"snapshot": TREE}, ""], [{"changes": {"meter": 7}}, ""]]},
+        {"watch": [[{"id": 101, "at": "x", "inode": "y"}, "z"]]},
+        {"command": {"": [[{"exit": "x"}, ""]]}},
+    ],
+    ids=lambda lie: str(lie)[:60],
+)
+def test_a_lie_closes_the_line_and_no_thread_dies(
+    evil: LyingMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lie: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(threading, "excepthook", threading.excepthook)
+    evil.say(hello=[[{"answer": HELLO}, ""]], watch=[[{"snapshot": TREE}, ""]])
+    evil.say(**lie)
+    host, died = lying_link(evil, tmp_path)
+    answers: list[RemoteRequest] = []
+    try:
+        if "command" in lie:
+            eventually(lambda: host.is_reached)
+        for name in ("stop", "launch"):
+            host.link.order(RemoteRequest([name, RUN], "/", answers.append))
+        eventually(lambda: host.is_down)
+        assert host.status.trouble is Trouble.NOT_UNDERSTOOD
+        assert host.status.retry_at is not None
+        eventually(lambda: len(answers) == 2)
+        assert all(answer.problem for answer in answers)
+        assert host.link._thread.is_alive() and not died
+    finally:
+        host.stop()

@@ -1,7 +1,6 @@
 """`fetch`: results of runs, brought from a rented machine, proven, and marked as fetched there."""
 
 import argparse
-import json
 import time
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from runners.places.ssh.registry import RemoteRegistry
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
 from runners.state.layout import StateDirectory
 from tui.cli.host import local_place
-from tui.cli.host_run import remote_output
+from tui.cli.host_run import Unfetched, remote_json, remote_output
 from tui.cli.output import echo, print_json
 from tui.cli.progress import progress_line
 from tui.views.format import size
@@ -75,16 +74,14 @@ def _fetch(ssh: Ssh, arguments: argparse.Namespace, to: Path) -> list[FetchedRun
                 ssh, ["fetched", result.run, "--to", local_place(str(result.folder))]
             )
             if done.exit_code:
-                raise FresnelError(f"{result.run}: cannot be marked there: {done.errors.decode()}")
+                problem = done.errors.decode("utf-8", "replace")
+                raise FresnelError(f"{result.run}: cannot be marked there: {problem}")
     replace(to / f"{ssh.host.name}-ledger.jsonl", manifests.ledger.encode())
     return fetched
 
 
 def _unfetched(ssh: Ssh) -> list[str]:
-    done = remote_output(ssh, ["fetched", "--json"])
-    if done.exit_code:
-        raise FresnelError(done.errors.decode("utf-8", "replace").strip())
-    return [str(run) for run in json.loads(done.output)["unfetched"]]
+    return remote_json(ssh, ["fetched"], Unfetched).unfetched
 
 
 def _keep_curves(ssh: Ssh, result: FetchedRun) -> None:

@@ -10,7 +10,8 @@ import msgspec
 
 from runners.cost.prices import list_prices
 from runners.model.errors import ExitCode, FresnelError, WrongInput
-from runners.places.ssh.connection import AgentConnection, LineLost
+from runners.places.ssh.connection import AgentConnection, LineLost, not_understood
+from runners.places.ssh.frames import Hello, decoded
 from runners.places.ssh.host_keys import pin_key
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry, check_name, parse_address
 from runners.places.ssh.source import source_digest
@@ -176,24 +177,28 @@ def _test(arguments: argparse.Namespace, ssh: Ssh) -> int:
         with AgentConnection(ssh) as connection:
             connection.begin()
             before = time.time()
-            hello = connection.ask({"do": "hello"})
-            offset = float(hello["time"]) - (before + time.time()) / 2
-        steps.append(("panel", f"{hello['version']} on Python {hello['python']}"))
+            answer = connection.ask({"do": "hello"})
+            try:
+                hello = decoded(answer, Hello)
+            except ValueError as error:
+                raise not_understood(host.name, str(error)) from None
+            offset = hello.time - (before + time.time()) / 2
+        steps.append(("panel", f"{hello.version} on Python {hello.python}"))
         steps.append(("", f"answers in {(time.monotonic() - began) * 1000:.0f} ms"))
-        if hello.get("installed") != source_digest():
+        if hello.installed != source_digest():
             steps.append(("", f"of another source than here: host setup {host.name}"))
         steps.append(("clock", offset_text(offset) or "as here"))
-        steps.append(("state", str(hello["state"])))
+        steps.append(("state", hello.state))
     except LineLost as error:
         raise RemoteTrouble(Trouble.NOT_REACHED, f"{host.name}: {error}") from None
     except FresnelError as error:
         if arguments.json:
             print_json({"host": host.name, "ok": False, "problem": error.message})
-        else:
+        elif steps:
             print_pairs(steps)
         raise
     if arguments.json:
-        print_json({"host": host.name, "ok": True, "agent": hello, "clock_offset_s": offset})
+        print_json({"host": host.name, "ok": True, "agent": answer, "clock_offset_s": offset})
     else:
         print_pairs(steps)
     return ExitCode.DONE

@@ -1,12 +1,13 @@
 """`host end`: the end of a rented machine, when nothing on it is needed any more."""
 
 import argparse
-import json
 import os
 import subprocess
 import sys
 from decimal import Decimal
-from typing import Any
+from typing import Annotated
+
+import msgspec
 
 from runners.cost.prices import PriceEntry, list_prices
 from runners.model.errors import DeniedError, ExitCode, FresnelError
@@ -15,9 +16,29 @@ from runners.places.ssh.registry import RemoteHost, RemoteRegistry
 from runners.places.ssh.remote_ledger import take_in_ledger
 from runners.places.ssh.ssh import Ssh
 from runners.state.layout import StateDirectory
-from tui.cli.host_run import remote_output
+from tui.cli.host_run import Unfetched, remote_json, remote_output
 from tui.cli.output import echo, print_json
 from tui.views.format import dollars
+
+
+class _Run(msgspec.Struct, frozen=True):
+    """A run there, as far as it matters for the end."""
+
+    id: str
+    state: str
+    ended: float | str | None
+
+
+class _SessionCost(msgspec.Struct, frozen=True):
+    """What one session there cost, in dollars."""
+
+    usd: Annotated[float, msgspec.Meta(ge=0.0, le=1e9)] | None
+
+
+class _Cost(msgspec.Struct, frozen=True):
+    """What everything there cost."""
+
+    sessions: list[_SessionCost]
 
 
 def end_host(arguments: argparse.Namespace) -> int:
@@ -58,16 +79,14 @@ def end_host(arguments: argparse.Namespace) -> int:
 
 def _refuse_while_needed(ssh: Ssh, anyway: bool) -> None:
     name = ssh.host.name
-    runs = _remote_json(ssh, ["list", "--json"])
-    live = [
-        run["id"] for run in runs if run["ended"] is None and run["state"] not in ("lost", "failed")
-    ]
+    runs = remote_json(ssh, ["list"], list[_Run])
+    live = [run.id for run in runs if run.ended is None and run.state not in ("lost", "failed")]
     if live:
         raise DeniedError(
             f"{len(live)} live on {name}: {', '.join(live)}",
             f"fresnel-tui stop --all --wait --host {name}",
         )
-    unfetched = _remote_json(ssh, ["fetched", "--json"])["unfetched"]
+    unfetched = remote_json(ssh, ["fetched"], Unfetched).unfetched
     if unfetched and not anyway:
         raise DeniedError(
             f"not fetched from {name}: {', '.join(unfetched)}",
@@ -78,19 +97,10 @@ def _refuse_while_needed(ssh: Ssh, anyway: bool) -> None:
 def _close_books(state: StateDirectory, ssh: Ssh) -> Decimal | None:
     """End the session there, take its ledger into ours; what the machine cost."""
     remote_output(ssh, ["session", "end"])
-    cost: dict[str, Any] = _remote_json(ssh, ["cost", "--json"])
+    cost = remote_json(ssh, ["cost"], _Cost)
     take_in_ledger(state, ask_manifests(ssh, [], "none").ledger, ssh.host.name)
-    spent = [
-        Decimal(str(session["usd"])) for session in cost["sessions"] if session["usd"] is not None
-    ]
+    spent = [Decimal(str(session.usd)) for session in cost.sessions if session.usd is not None]
     return sum(spent, Decimal(0)) if spent else None
-
-
-def _remote_json(ssh: Ssh, command: list[str]) -> Any:
-    done = remote_output(ssh, command)
-    if done.exit_code:
-        raise FresnelError(done.errors.decode("utf-8", "replace").strip())
-    return json.loads(done.output)
 
 
 def bill_text(host: RemoteHost) -> list[str]:

@@ -1,6 +1,5 @@
 """`logs -f --host`: a run's output over there, to the last byte, over broken lines."""
 
-import sys
 import threading
 
 from runners.model.errors import ExitCode, FresnelError
@@ -9,6 +8,7 @@ from runners.places.ssh.remote_log import RemoteOutput
 from runners.places.ssh.ssh import Ssh, Trouble
 from runners.places.ssh.status_text import link_text
 from tui.cli.output import echo
+from tui.cli.remote_printer import RemotePrinter
 
 _NEEDS_YOU = (Trouble.KEY_CHANGED, Trouble.LOGIN, Trouble.NO_AGENT)
 
@@ -20,6 +20,7 @@ class _Follower:
         self.over = threading.Event()
         self.failure: FresnelError | None = None
         self._was_down = False
+        self._printer = RemotePrinter(whole=False, is_log=True)
         self._output = RemoteOutput(run, self._write, lines=lines)
         self.link = Link(ssh, self._changed)
         self.link.subscribe(self)
@@ -46,8 +47,7 @@ class _Follower:
         return self._output.is_over
 
     def _write(self, data: bytes, skipped: int, restarted: bool) -> None:
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
+        self._printer.take(1, data)
 
     def _changed(self, status: LinkStatus) -> None:
         if status.state is LinkState.DOWN:

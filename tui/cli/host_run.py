@@ -3,13 +3,14 @@
 import argparse
 import itertools
 import os
-import sys
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+import msgspec
 
 from runners.model.errors import ExitCode, FresnelError, WrongInput
-from runners.places.ssh.connection import AgentConnection, LineLost
+from runners.places.ssh.connection import AgentConnection, LineLost, not_understood
 from runners.places.ssh.protocol import new_request_name
 from runners.places.ssh.pushed import pushed_overrides
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
@@ -17,6 +18,9 @@ from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble, quoted
 from runners.state.layout import StateDirectory
 from runners.state.requests import REQUEST
 from tui.cli.output import echo
+from tui.cli.remote_printer import RemotePrinter
+
+T = TypeVar("T")
 
 READING = frozenset(
     {"plan", "list", "status", "diagnose", "logs", "metrics", "gpus", "monitor", "presets", "wait"}
@@ -25,6 +29,9 @@ READING = frozenset(
 """What may be asked again when the line breaks; of all else it is not known whether it was done."""
 
 _TRIES_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+_MOST_OUTPUT = 256 << 20
+"""Bytes that a command may print for somebody who waits for all of it: the curves of a long run."""
+
 _FIRST_TRIES = 2
 """So often a launch tries to reach a machine again before anything was sent to it."""
 _LAUNCH_TRIES_S = (*_TRIES_S, 20.0, 30.0, 30.0)
@@ -60,7 +67,11 @@ def _patiently(ssh: Ssh, command: list[str], name: str) -> int:
     request = (os.environ.get(REQUEST) or new_request_name()) if launches else ""
     sent = False
     for turn, pause in enumerate((*tries, None)):
-        printed = _Printed(whole=launches and "--follow" not in command)
+        printed = RemotePrinter(
+            whole=launches and "--follow" not in command,
+            as_json="--json" in command,
+            is_log=name == "logs",
+        )
         try:
             with AgentConnection(ssh) as connection:
                 connection.begin()
@@ -79,7 +90,7 @@ def _patiently(ssh: Ssh, command: list[str], name: str) -> int:
                 return _take_answers(connection, printed)
         except (LineLost, RemoteTrouble) as error:
             if isinstance(error, RemoteTrouble) and not (
-                launches and (sent or (turn < _FIRST_TRIES and error.kind is Trouble.NOT_REACHED))
+                launches and _may_be_asked_again(error, sent, turn)
             ):
                 raise
             if name not in READING and not launches:
@@ -91,6 +102,13 @@ def _patiently(ssh: Ssh, command: list[str], name: str) -> int:
                 raise _gave_up(ssh, request) from None
             time.sleep(pause)
     return ExitCode.RUN_FAILED
+
+
+def _may_be_asked_again(trouble: RemoteTrouble, sent: bool, turn: int) -> bool:
+    """Whether a launch goes on trying."""
+    if trouble.kind is Trouble.NOT_UNDERSTOOD:
+        return False
+    return sent or (turn < _FIRST_TRIES and trouble.kind is Trouble.NOT_REACHED)
 
 
 def _gave_up(ssh: Ssh, request: str) -> FresnelError:
@@ -105,50 +123,21 @@ def _gave_up(ssh: Ssh, request: str) -> FresnelError:
     )
 
 
-def _take_answers(connection: AgentConnection, printed: "_Printed") -> int:
+def _take_answers(connection: AgentConnection, printed: RemotePrinter) -> int:
     """Print what a command says; its exit code."""
     try:
         for frame in connection.answers(1):
             if "exit" in frame.fields:
-                printed.flush()
+                printed.end()
                 return int(frame.fields["exit"])
             printed.take(int(frame.fields.get("stream", 1)), frame.payload)
     except KeyboardInterrupt:
         connection.send({"do": "interrupt", "id": 1})
         raise
     except FresnelError:
-        printed.flush()
+        printed.end()
         raise
     raise LineLost("it ended without an answer")
-
-
-class _Printed:
-    """A command's output, printed at once, or as a `whole` when it has ended.
-
-    Only a whole can be asked for again after a broken connection: nothing may be printed twice.
-    """
-
-    def __init__(self, whole: bool) -> None:
-        self.said = False
-        self._whole = whole
-        self._kept: list[tuple[int, bytes]] = []
-
-    def take(self, stream: int, data: bytes) -> None:
-        """Take in what it said on stdout (1) or stderr (2)."""
-        if self._whole and stream == 1:
-            self._kept.append((stream, data))
-            return
-        self.said = self.said or (bool(data) and not self._whole)
-        out = sys.stderr if stream == 2 else sys.stdout
-        out.buffer.write(data)
-        out.flush()
-
-    def flush(self) -> None:
-        """Print what was kept."""
-        self._whole = False
-        kept, self._kept = self._kept, []
-        for stream, data in kept:
-            self.take(stream, data)
 
 
 class RemoteResult(NamedTuple):
@@ -164,6 +153,23 @@ def remote_output(ssh: Ssh, command: Sequence[str], keep: bool = True) -> Remote
     with AgentConnection(ssh) as connection:
         connection.begin()
         return output_over(connection, ssh, command, keep)
+
+
+class Unfetched(msgspec.Struct, frozen=True):
+    """The runs of a machine whose results are nowhere else."""
+
+    unfetched: list[str]
+
+
+def remote_json(ssh: Ssh, command: Sequence[str], kind: type[T]) -> T:
+    """What a command there prints with --json. FresnelError when it fails, or prints no `kind`."""
+    done = remote_output(ssh, [*command, "--json"])
+    if done.exit_code:
+        raise FresnelError(done.errors.decode("utf-8", "replace").strip()[-2000:])
+    try:
+        return msgspec.json.decode(done.output, type=kind)
+    except (ValueError, RecursionError, OverflowError) as error:
+        raise not_understood(ssh.host.name, f"{command[0]}: {error}") from None
 
 
 _numbers = itertools.count(1000)
@@ -188,6 +194,8 @@ def output_over(
             if "exit" in message.fields:
                 return RemoteResult(int(message.fields["exit"]), parts[1], parts[2])
             parts[int(message.fields.get("stream", 1))] += message.payload
+            if sum(map(len, parts.values())) > _MOST_OUTPUT:
+                raise FresnelError(f"{ssh.host.name}: more than {_MOST_OUTPUT >> 20} MiB of answer")
     except LineLost as error:
         raise RemoteTrouble(Trouble.NOT_REACHED, f"{ssh.host.name}: {error}", "try again") from None
     raise RemoteTrouble(Trouble.NOT_REACHED, f"{ssh.host.name}: no answer", "try again")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from runners.model.errors import ExitCode, FresnelError
+from runners.places.ssh.frames import check_frame
 from runners.places.ssh.protocol import LinkMessage, LinkNoise, MessageReader, pack
 from runners.places.ssh.ssh import RemoteTrouble, Sharing, Ssh, Trouble, quoted
 
@@ -101,7 +102,7 @@ class AgentConnection:
         try:
             self._read(timeout_s)
         except LinkNoise as error:
-            raise LineLost(str(error)) from None
+            raise not_understood(self._ssh.host.name, str(error)) from None
         frames, self._pending = self._pending, []
         if time.monotonic() - self.heard > SILENT_S:
             raise LineLost(f"nothing was heard for {SILENT_S:.0f} s")
@@ -126,7 +127,10 @@ class AgentConnection:
         self.send({**fields, "id": 1})
         for frame in self.answers(1):
             if "answer" in frame.fields:
-                return dict(frame.fields["answer"])
+                answer = frame.fields["answer"]
+                if not isinstance(answer, dict):
+                    raise not_understood(self._ssh.host.name, "an answer that is none")
+                return answer
         raise LineLost("no answer")
 
     def said(self) -> str:
@@ -171,8 +175,24 @@ class AgentConnection:
         if not data:
             raise LineLost("the line is broken")
         self.heard = time.monotonic()
-        self._pending += self._reader.feed(data)
+        messages = self._reader.feed(data)
+        try:
+            for message in messages:
+                check_frame(message.fields)
+        except ValueError as error:
+            raise not_understood(self._ssh.host.name, str(error)) from None
+        self._pending += messages
         return True
+
+
+def not_understood(name: str, why: str, version: str = "") -> RemoteTrouble:
+    """A machine whose answers mean something else than ours, or nothing."""
+    kind = f"version {version}; " if version else ""
+    return RemoteTrouble(
+        Trouble.NOT_UNDERSTOOD,
+        f"{name}: answers that cannot be understood ({kind}{why[:300]})",
+        f"`fresnel-tui host setup {name}` sets it up again; if it still does so, do not trust it",
+    )
 
 
 class RefusedThere(FresnelError):

@@ -13,7 +13,14 @@ from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
 from runners.model.errors import FresnelError
-from runners.places.ssh.connection import AgentConnection, LineLost, RefusedThere, refuse
+from runners.places.ssh.connection import (
+    BEGINS_WITHIN_S,
+    AgentConnection,
+    LineLost,
+    RefusedThere,
+    not_understood,
+    refuse,
+)
 from runners.places.ssh.frames import Hello, decoded
 from runners.places.ssh.protocol import LinkMessage, new_request_name
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
@@ -25,7 +32,15 @@ _HOPELESS_S = 60.0
 _STEADY_S = 5.0
 """A line that held so long begins with the shortest pause again; any that was up, near it."""
 _AFTER_A_BREAK = 1
+_MOST_OUTPUT = 32 << 20
+"""Bytes that a command may print for somebody who waits for all of it."""
 _HELLO = 1
+_HOPELESS = (
+    Trouble.KEY_CHANGED,
+    Trouble.LOGIN,
+    Trouble.NO_AGENT,
+    Trouble.NOT_UNDERSTOOD,
+)
 
 
 class LinkState(str, Enum):
@@ -157,6 +172,9 @@ class Link:
         if self.status.state is not LinkState.UP:
             request.finish(f"{self.ssh.host.name} is not reached: nothing was done")
             return
+        if self._stop.is_set() or not self._thread.is_alive():
+            request.finish(f"the link to {self.ssh.host.name} has ended: nothing was done")
+            return
         with self._lock:
             self._orders.append(request)
         self._wake()
@@ -176,20 +194,29 @@ class Link:
             trouble = self._once()
             if self._stop.is_set():
                 break
-            if self.status.state is LinkState.UP:  # it was: a line that breaks is taken up at once
+            # What cannot be understood is not asked again at once, though the line was up.
+            is_odd = trouble.kind is Trouble.NOT_UNDERSTOOD
+            if (
+                self.status.state is LinkState.UP and not is_odd
+            ):  # it was: a line that breaks is taken up at once
                 held = time.monotonic() - begun > _STEADY_S
                 failures = 0 if held else min(failures, _AFTER_A_BREAK)
             pause = _BACK_OFF_S[min(failures, len(_BACK_OFF_S) - 1)]
-            if trouble.kind in (Trouble.KEY_CHANGED, Trouble.LOGIN, Trouble.NO_AGENT):
+            if trouble.kind in _HOPELESS:
                 pause = _HOPELESS_S
             failures += 1
             self._down(trouble, pause)
             self._hurry.clear()
             self._hurry.wait(pause * random.uniform(0.8, 1.2))
+        self._refuse_orders(f"the link to {self.ssh.host.name} has ended", launches_too=True)
+
+    def _refuse_orders(self, why: str, launches_too: bool) -> None:
+        """Answer what was ordered and never sent; a launch that was sent may be asked again."""
         with self._lock:
-            left, self._orders = self._orders, []
+            left = [order for order in self._orders if launches_too or not order.name]
+            self._orders = [order for order in self._orders if order not in left]
         for order in left:
-            order.finish(f"the link to {self.ssh.host.name} has ended")
+            order.finish(f"{why}: it was not done")
 
     def _once(self) -> RemoteTrouble:
         """Connect and serve until the line breaks; why it did."""
@@ -210,6 +237,9 @@ class Link:
             said = connection.said().strip().splitlines()
             words = said[-1] if said else str(error)
             return RemoteTrouble(Trouble.NOT_REACHED, f"{self.ssh.host.name}: {words}")
+        except Exception as error:  # whatever a machine sends ends its line, never this thread
+            why = f"{type(error).__name__}: {error}"
+            return not_understood(self.ssh.host.name, why, self.status.version)
         finally:
             self._connection = None
             connection.close()
@@ -227,11 +257,7 @@ class Link:
         try:
             hello = decoded(answer, Hello)
         except ValueError as error:
-            raise RemoteTrouble(
-                Trouble.NO_AGENT,
-                f"{self.ssh.host.name}: its agent is not understood: {error}",
-                f"`fresnel-tui host setup {self.ssh.host.name}` sets it up again",
-            ) from None
+            raise not_understood(self.ssh.host.name, str(error)) from None
         if self.status.state is LinkState.UP:
             offset = hello.time - (self._greeted_at + now) / 2
             self._set(self.status._replace(clock_offset=offset))
@@ -242,7 +268,10 @@ class Link:
     def _serve(self, connection: AgentConnection) -> None:
         self._asked = {}
         self._greet(connection)
+        until = time.monotonic() + BEGINS_WITHIN_S
         while not self._stop.is_set():
+            if self.status.state is not LinkState.UP and time.monotonic() > until:
+                raise not_understood(self.ssh.host.name, "it does not greet")
             self._ask_new(connection)
             for frame in connection.receive(1.0):
                 self._take(connection, frame)
@@ -314,6 +343,7 @@ class Link:
                 retry_at=time.time() + pause,
             )
         )
+        self._refuse_orders(trouble.message, launches_too=trouble.kind in _HOPELESS)
 
     def _set(self, status: LinkStatus) -> None:
         self.status = status
@@ -332,6 +362,9 @@ def _take_output(request: RemoteRequest, frame: LinkMessage) -> bool:
         request.errors += frame.payload
     else:
         request.output += frame.payload
+    if len(request.output) + len(request.errors) > _MOST_OUTPUT:
+        request.finish(f"it prints more than {_MOST_OUTPUT >> 20} MiB")
+        return True
     if "exit" not in frame.fields:
         return False
     request.exit_code = int(frame.fields["exit"])

@@ -92,13 +92,10 @@ class LinkedHost:
 
     def take(self, frame: LinkMessage) -> int:
         """Take in what changed."""
-        try:
-            if "error" in frame.fields:
-                raise ValueError(str(frame.fields["error"]))
-            snapshot = self._reader.take(frame.fields)
-        except ValueError as error:
-            self.problem = f"{error}: fresnel-tui host setup {self.name}"
+        if "error" in frame.fields:
+            self.problem = f"{frame.fields['error']}: fresnel-tui host setup {self.name}"
         else:
+            snapshot = self._reader.take(frame.fields)  # what is none ends the line
             self.problem = ""
             if snapshot is not None:
                 self.older.follow(self.snapshot, snapshot)

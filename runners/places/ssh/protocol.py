@@ -12,7 +12,7 @@ MARKER = b"\x1efresnel-tui link 1\n"
 """The first bytes that an agent writes; another number is another language."""
 
 MOST_NOISE = 1 << 20
-_LONGEST_HEADER = 64 << 20
+_LONGEST_HEADER = 16 << 20
 _MOST_PAYLOAD = 16 << 20
 
 
@@ -87,7 +87,7 @@ class MessageReader:
             del self._buffer[: end + 1]
             self._header = _object(line)
         count = self._header.get("bytes", 0)
-        if not isinstance(count, int) or not 0 <= count <= _MOST_PAYLOAD:
+        if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= _MOST_PAYLOAD:
             raise LinkNoise(f"a message of {count} bytes")
         if len(self._buffer) < count:
             return None
@@ -101,6 +101,8 @@ def _object(line: bytes) -> dict[str, Any] | None:
     """The object in a line; None for what a background job of the shell wrote between."""
     try:
         value = json.loads(line)
+    except RecursionError:
+        raise LinkNoise("a message without a bottom") from None
     except ValueError:
         return None
     return value if isinstance(value, dict) else None

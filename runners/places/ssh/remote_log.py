@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from runners.model.run_ids import is_run_id
 from runners.places.ssh.connection import refuse
 from runners.places.ssh.protocol import LinkMessage
 
@@ -54,6 +55,8 @@ class RemoteOutput:
         refuse(frame)
         fields = frame.fields
         if "run" in fields:
+            if not is_run_id(str(fields["run"])):
+                raise ValueError("the output of what is no run")
             self.run = str(fields["run"])  # `last` means the same run after a break
         if "ended" in fields:
             self.ended = True

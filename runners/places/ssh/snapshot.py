@@ -16,6 +16,7 @@ from runners.model.run import Run
 from runners.model.run_ids import is_run_id
 from runners.places.run_row import MOST_METRICS, MetricValues, RunRow, pack_metrics
 from runners.places.snapshot import PlaceSnapshot
+from runners.places.ssh.bounds import require_gpu, require_sane
 from runners.places.ssh.curves import CurvePart
 from runners.places.ssh.difference import apply
 from runners.places.ssh.frames import decoded
@@ -27,6 +28,7 @@ _MOST_RUNS = 10_000
 _MOST_GPUS = 1024
 _FIELDS = RunRow.__struct_fields__
 _PACKED, _HEADLINE, _LAST, _BEST = map(_FIELDS.index, ("packed", "headline", "last", "best"))
+_MEASURED = {_PACKED, _LAST, _BEST}
 
 
 def require_layout(asked: Mapping[str, Any]) -> None:
@@ -64,14 +66,20 @@ def rows_of(trees: Sequence[Any]) -> list[RunRow]:
 
 
 def _snapshot(tree: Mapping[str, Any]) -> PlaceSnapshot:
-    """The snapshot that a tree tells. ValueError when it tells something else, or too much."""
+    """The snapshot that a tree tells, but its runs. ValueError for something else, or too much."""
     runs = decoded(tree.get("runs", {}), dict[str, list[Any]])
     if len(runs) > _MOST_RUNS:
         raise ValueError(f"{len(runs):,} runs")
     snapshot = decoded({**tree, "runs": {}}, PlaceSnapshot)
     if len(snapshot.gpus) > _MOST_GPUS:
         raise ValueError(f"{len(snapshot.gpus):,} GPUs")
-    return msgspec.structs.replace(snapshot, runs={key: _row(row) for key, row in runs.items()})
+    unknown = tree.keys() - set(PlaceSnapshot.__struct_fields__)
+    if unknown:
+        raise ValueError(f"{len(unknown)} values that no snapshot has")
+    require_sane(snapshot)
+    for gpu in snapshot.gpus:
+        require_gpu(gpu)
+    return snapshot
 
 
 def _row(tree: Any) -> RunRow:
@@ -85,6 +93,8 @@ def _row(tree: Any) -> RunRow:
     row = decoded(values, RunRow)
     if not is_run_id(row.id):
         raise ValueError(f"a run called {row.id[:80]!r}")
+    # A loss may well be no number; nothing else is.
+    require_sane([value for i, value in enumerate(values) if i not in _MEASURED])
     row.packed = pack_metrics(metrics, row.headline)
     if row.last is None and row.best is None and row.headline in metrics:
         row.last, row.best, _ = metrics[row.headline]
@@ -96,6 +106,8 @@ class SnapshotReader:
 
     def __init__(self) -> None:
         self._tree: dict[str, Any] = {}
+        self._rows: dict[str, tuple[Any, RunRow]] = {}
+        """Each row with the tree it was made of: what did not change is not looked at again."""
 
     def take(self, fields: dict[str, Any]) -> PlaceSnapshot | None:
         """The snapshot after this message; None when it brought none. ValueError when it means
@@ -107,4 +119,13 @@ class SnapshotReader:
             self._tree = apply(self._tree, fields["changes"])
         else:
             return None
-        return _snapshot(self._tree)
+        snapshot = _snapshot(self._tree)
+        rows = {}
+        for run_id, tree in self._tree.get("runs", {}).items():
+            known = self._rows.get(run_id)
+            rows[run_id] = known if known is not None and known[0] is tree else (tree, _row(tree))
+            if rows[run_id][1].id != run_id:
+                raise ValueError("a run under the name of another")
+        self._rows = rows
+        runs = {run_id: row for run_id, (_, row) in rows.items()}
+        return msgspec.structs.replace(snapshot, runs=runs)

@@ -7,6 +7,7 @@ a socket's path holds about 104 bytes.
 
 import hashlib
 import os
+import shlex
 import stat
 import subprocess
 import tempfile
@@ -55,6 +56,7 @@ class Trouble(str, Enum):
     LOGIN = "somebody has to log in"
     ONE_SESSION = "it allows one session at a time"
     NO_AGENT = "the panel is not installed there"
+    NOT_UNDERSTOOD = "its answers cannot be understood"
 
 
 class RemoteTrouble(FresnelError):
@@ -156,7 +158,7 @@ class Ssh:
                 f"{name} shows another host key than the one pinned when it was added "
                 f"({self.host.fingerprint or 'unknown'})",
                 "a machine made anew under the same address has a new one: compare it with what "
-                f"the provider shows, then `fresnel-tui host add {name} {self.host.address} "
+                f"the provider shows, then `fresnel-tui host add {name} {self._destination} "
                 "--replace`. If it should be the same machine, somebody may stand in between",
             )
         if "Session open refused" in said:
@@ -177,6 +179,14 @@ class Ssh:
             f"{name} is not reached: {last or 'ssh ended without a word'}",
             f"`fresnel-tui host test {name}` looks at the way there",
         )
+
+    @property
+    def _destination(self) -> str:
+        """What `host add` was given: the address with its port, and the options."""
+        host = self.host
+        address = f"{host.address}:{host.port}" if host.port else host.address
+        options = (f"--ssh-option {shlex.quote(option)}" for option in host.options)
+        return " ".join([address, *options])
 
     def is_connected(self) -> bool:
         """Whether a shared connection is open."""
