@@ -96,9 +96,30 @@ _KNOWN_TOKEN = re.compile(
 )
 _LOGIN = re.compile(r"(\blogin\s+(?:--?[\w-]+\s+)*)([0-9a-f]{40})\b")
 _FLAG = re.compile(rf"""(?<!\S)(--?({_NAMED})\s+)("[^"]*"|'[^']*'|[^\s"'-][^\s"']*)""")
-_ASSIGNED = re.compile(rf"""(?<![\w$])({_NAMED})(?:["']?\s*(?:=|:(?=\s|["']))\s*|["']\s*:\s*)""")
+# JSON within JSON has backslashes before its quotes.
+_ASSIGNED = re.compile(
+    rf"""(?<![\w$])({_NAMED})(?:\\*["']?\s*(?:=|:(?=\s|["']))\s*|\\*["']\s*:\s*)(?:\\+(?=["']))?"""
+)
 _VALUE = re.compile(r"""("[^"]*"|'[^']*'|[^\s"'&;,=(\[{][^\s"'&;,]*)""")
 _CODE = re.compile(r"lambda\b|self\b|[\w.]+\(|None\b|True\b|False\b|null\b")
+
+
+_TRIGGER = re.compile(
+    r"://|auth|basic|bearer|cookie|cred|dsn|hmac|jwt|key|login|otp|pass|pat\b|pat[_-]|pem|pw|"
+    r"salt|sas|secret|sess|sig|token|hook|gh[pousr]_|hf_|sk[-_]|xox|akia|asia|aiza|ya29|npm_|"
+    r"pypi-|dop_|sg\.|shp|nvapi|r8_|gsk_|xai-|dckr|eyj|glpat|rk_|xapp|private",
+    re.IGNORECASE,
+)
+
+
+def may_have_secret(line: str) -> bool:
+    """False for a line that certainly has none: much quicker than masking it."""
+    return bool(_TRIGGER.search(line))
+
+
+def mask_private_keys(text: str) -> str:
+    """`text` without the private keys in it, which have several lines each."""
+    return _PRIVATE_KEY.sub(rf"\1{MASK}", text)
 
 
 def mask_text(text: str) -> str:
@@ -107,7 +128,7 @@ def mask_text(text: str) -> str:
     Headers, signatures, hooks, passwords in addresses, assignments, flags, and tokens of known
     kinds.
     """
-    text = _PRIVATE_KEY.sub(rf"\1{MASK}", text)
+    text = mask_private_keys(text)
     for pattern in (_HEADER, _BEARER, _USERINFO, _URL_USER, _HOOK, _LOGIN):
         text = pattern.sub(_kept_head, text)
     text = _KNOWN_TOKEN.sub(MASK, text)

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from runners.model.errors import WrongInput
+from runners.model.masking import mask_words
 from runners.model.parameters import with_value
 from runners.model.placeholders import check_placeholders
 from runners.model.spec import Parameter, ParameterValue, RunSpec
@@ -69,8 +70,8 @@ def command_spec(command: Sequence[str], overrides: Sequence[str] = (), name: st
 def _telling_word(command: Sequence[str]) -> str:
     # `python -m pkg.train` and `bash run.sh` are told apart by what they run, not by what runs it.
     if Path(command[0]).name.startswith(("python", "bash", "sh")):
-        for word in command[1:]:
-            if not word.startswith("-") and len(word) < 60 and " " not in word:
+        for word, shown in zip(command[1:], mask_words(command)[1:], strict=True):
+            if not word.startswith("-") and len(word) < 60 and " " not in word and shown == word:
                 return word
     return command[0]
 

@@ -90,6 +90,9 @@ def _warn_of_settings() -> None:
 
 def _fail(code: ExitCode, message: str, hint: str, as_json: bool, usage: str = "") -> ExitCode:
     """Tell people on stderr, and with --json programs on stdout."""
+    from runners.model.masking import mask_text  # only mistakes need it
+
+    message, hint = mask_text(message), mask_text(hint or "")
     tail = f"\n  {hint}" if hint else ""
     print(f"{usage}fresnel-tui: {message}{tail}", file=sys.stderr)
     if as_json:

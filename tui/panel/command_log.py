@@ -4,6 +4,7 @@ import shlex
 import time
 from collections.abc import Sequence
 
+from runners.model.masking import mask_words
 from runners.model.spec import GpuRequest
 
 
@@ -15,7 +16,7 @@ class CommandLog:
 
     def note(self, words: Sequence[str]) -> None:
         """Something was done that `fresnel-tui WORDS` does as well."""
-        self.lines.append((time.time(), shlex.join(["fresnel-tui", *words])))
+        self.lines.append((time.time(), shlex.join(["fresnel-tui", *mask_words(words)])))
 
     @property
     def script(self) -> str:

@@ -14,6 +14,7 @@ from runners.lifecycle.launch.dispatch import grant_all, tell_why, wake
 from runners.lifecycle.launch.git_snapshot import start_recording
 from runners.lifecycle.launch.planner import PlannedRun, Planner
 from runners.lifecycle.launch.preconditions import refuse_untrusted
+from runners.lifecycle.launch.run_files import write_files
 from runners.lifecycle.supervisor.kept_environment import keep_environment
 from runners.lifecycle.supervisor.spawn import spawn_supervisor
 from runners.model.errors import DeniedError
@@ -91,8 +92,7 @@ def _write(state: StateDirectory, planned: PlannedRun, request: str) -> list[int
     # Marked live only now: whoever finds the marker finds the locks held, and adopts nothing.
     state.live_marker(run.id).touch(mode=0o600)
     replace(run.spec, msgspec.json.encode(planned.plan.spec))
-    for name, text in planned.planned.files.items():
-        replace(run.path / name, text.encode())
+    write_files(run, planned.planned.files)
     note_run(state, request, run.id)
     # The plan is what makes a GPU leased, so everything that it refers to is written before it.
     replace(run.plan, msgspec.json.encode(planned.plan))

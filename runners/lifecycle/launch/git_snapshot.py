@@ -15,6 +15,7 @@ import msgspec
 
 from runners.host.files import read_text, replace
 from runners.lifecycle.launch.git import Git, GitTrouble
+from runners.model.masking import mask_private_keys, mask_text, may_have_secret
 from runners.model.plan import SourceRecord
 from runners.state.decoding import read
 from runners.state.layout import RunDirectory
@@ -106,6 +107,10 @@ def record_source(checkout: Checkout) -> tuple[SourceRecord, bytes]:
     )
     # `git apply` skips what comes before the first `diff --git`.
     notes = [*([problem] if problem else []), *(f"untracked: {name!r}" for name in untracked)]
+    patch, lines = _masked(patch)
+    notes += [f"secrets are masked in {lines} lines: where they are, it cannot be applied"] * bool(
+        lines
+    )
     content = "".join(f"# {note}\n" for note in notes).encode() + patch
     import hashlib  # OpenSSL: only where there is a checkout
 
@@ -119,6 +124,17 @@ def record_source(checkout: Checkout) -> tuple[SourceRecord, bytes]:
         problem=problem,
     )
     return record, content
+
+
+def _masked(patch: bytes) -> tuple[bytes, int]:
+    """The patch with its secrets masked, and how many lines have one."""
+    before = patch.decode("utf-8", "surrogateescape")
+    # A private key has many lines; anything else stands on one, and few lines can have it.
+    lines = mask_private_keys(before).split("\n")
+    masked = [mask_text(line) if may_have_secret(line) else line for line in lines]
+    after = "\n".join(masked)
+    changed = sum(old != new for old, new in zip(lines, masked, strict=True))
+    return after.encode("utf-8", "surrogateescape"), changed + (len(lines) < before.count("\n") + 1)
 
 
 def _record_all(wanted: Mapping[RunDirectory, Checkout]) -> None:

@@ -17,6 +17,7 @@ from runners.gpus.client import read_gpus
 from runners.host.files import replace
 from runners.lifecycle.launch.git_snapshot import changes_between, read_source, record_again
 from runners.lifecycle.launch.planner import plan_run
+from runners.lifecycle.launch.run_files import write_files
 from runners.lifecycle.launch.search import suggested
 from runners.lifecycle.launch.unmasking import refuse_masked, with_secrets
 from runners.model.errors import FresnelError, WrongInput
@@ -79,8 +80,7 @@ def replan(directory: RunDirectory) -> dict[str, str]:
         provenance=provenance,
         notes=(*planned.plan.notes, *changes_between(source, read_source(directory))),
     )
-    for name, text in planned.files.items():
-        replace(directory.path / name, text.encode())
+    write_files(directory, planned.files)
     # The plan last, because it refers to these files.
     replace(directory.plan, msgspec.json.encode(after))
     return planned.environment | travelling(planned.secrets)

@@ -1,7 +1,8 @@
 """The environment of a program that has not started, kept where another supervisor finds it.
 
 It contains secrets, so it is kept in memory (a tmpfs), in a folder of this user only, until the
-last attempt has started: without it a waiting run would be lost with its supervisor.
+last attempt has started: without it a waiting run would be lost with its supervisor. So are files
+with secrets that the program reads, until the run has ended.
 """
 
 import os
@@ -13,15 +14,25 @@ from runners.state.layout import RunDirectory
 
 def keep_environment(run: RunDirectory, environment: dict[str, str]) -> bool:
     """Keep `environment`; False where there is no memory file system to keep it in."""
-    path = _place(run, make=True)
+    entries = [os.fsencode(f"{name}={value}") for name, value in environment.items()]
+    return _write(_place(run, make=True), b"\0".join(entries))
+
+
+def keep_file(run: RunDirectory, name: str, content: bytes) -> str:
+    """Keep a file of the run until its end; its path, empty where there is no such memory."""
+    place = _place(run, make=True)
+    path = f"{place}.{name}" if place else ""
+    return path if _write(path, content) else ""
+
+
+def _write(path: str, content: bytes) -> bool:
     if not path:
         return False
-    entries = [os.fsencode(f"{name}={value}") for name, value in environment.items()]
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         descriptor = os.open(f"{path}.new", flags, 0o600)
         with os.fdopen(descriptor, "wb") as file:
-            file.write(b"\0".join(entries))
+            file.write(content)
         os.replace(f"{path}.new", path)
     except OSError:
         return False
@@ -44,6 +55,21 @@ def forget_environment(run: RunDirectory) -> None:
     for leftover in (path, f"{path}.new") if path else ():
         try:
             os.unlink(leftover)
+        except OSError:
+            pass
+
+
+def forget_all(run: RunDirectory) -> None:
+    """Remove everything that was kept of the run, its files included."""
+    forget_environment(run)
+    folder, _, mine = _place(run).rpartition("/")
+    try:
+        leftovers = [name for name in os.listdir(folder) if name.startswith(f"{mine}.")]
+    except OSError:
+        return
+    for name in leftovers:
+        try:
+            os.unlink(f"{folder}/{name}")
         except OSError:
             pass
 

@@ -8,7 +8,7 @@ from runners.host.clock import moment_now
 from runners.host.files import append_event, write_json
 from runners.host.identity import boot_id, host_name
 from runners.host.procfs import start_ticks
-from runners.lifecycle.supervisor.kept_environment import forget_environment
+from runners.lifecycle.supervisor.kept_environment import forget_all
 from runners.lifecycle.supervisor.ledger_entry import append_run, last_activity
 from runners.lifecycle.supervisor.queue_wait import notify, summarize
 from runners.model.endings import ending_text
@@ -63,7 +63,7 @@ class RecordKeeper:
         that the program ended while no supervisor watched.
         """
         state, ending, code = changes["state"], changes["ending"], changes.get("exit_code")
-        forget_environment(self.directory)
+        forget_all(self.directory)
         events = self.directory.supervisor_events
         append_event(events, "state", state=state, ending=ending, exit_code=code)
         changes = {
