@@ -15,7 +15,7 @@ import msgspec
 
 from runners.host.files import read_text, replace
 from runners.lifecycle.launch.git import Git, GitTrouble
-from runners.model.masking import mask_private_keys, mask_text, may_have_secret
+from runners.model.masking import mask_private_keys, mask_text
 from runners.model.plan import SourceRecord
 from runners.state.decoding import read
 from runners.state.layout import RunDirectory
@@ -129,9 +129,9 @@ def record_source(checkout: Checkout) -> tuple[SourceRecord, bytes]:
 def _masked(patch: bytes) -> tuple[bytes, int]:
     """The patch with its secrets masked, and how many lines have one."""
     before = patch.decode("utf-8", "surrogateescape")
-    # A private key has many lines; anything else stands on one, and few lines can have it.
+    # A private key has many lines; anything else stands on one.
     lines = mask_private_keys(before).split("\n")
-    masked = [mask_text(line) if may_have_secret(line) else line for line in lines]
+    masked = list(map(mask_text, lines))
     after = "\n".join(masked)
     changed = sum(old != new for old, new in zip(lines, masked, strict=True))
     return after.encode("utf-8", "surrogateescape"), changed + (len(lines) < before.count("\n") + 1)
