@@ -37,7 +37,7 @@ class SearchTrial(msgspec.Struct, frozen=True):
 
     number: int
     values: dict[str, str]
-    told: bool = False
+    reported: bool = False
 
 
 class SearchRecord(msgspec.Struct, frozen=True):

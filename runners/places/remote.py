@@ -19,8 +19,9 @@ from runners.state.leases import Lease
 
 
 class RemoteRows(NamedTuple):
-    """Rows of other machines, newest first; `version` tells one such set of ended rows from
-    another. Of the machines `unreached` they show what was seen last.
+    """Rows of other machines, newest first; of the machines `unreached`, as they were seen last.
+
+    `version` tells one such set of ended rows from another.
     """
 
     live: tuple[RunRow, ...] = ()

@@ -10,8 +10,9 @@ from runners.state.layout import StateDirectory
 
 
 class KindRow(NamedTuple):
-    """One kind of places: MODULE:CLASS that opens them, called with the state folder and a function
-    to call when something is new; and whether a state folder has any.
+    """One kind of places: the MODULE:CLASS that opens them, and whether a state folder has any.
+
+    It is called with the state folder, and a function to call when something is new.
     """
 
     opened_by: str

@@ -12,6 +12,8 @@ PACKAGES = (
     *("trainers", "tui/agent", "tui/cli", "tui/snapshot", "tui/views", "tui/web"),
     *("runners/lifecycle/control", "runners/lifecycle/launch", "runners/presets"),
     *(f"runners/{room}" for room in ("cost", "doctor", "gpus", "guard", "health", "host", "watch")),
+    *(f"runners/{room}" for room in ("diagnosis", "model", "probe", "scheduling", "state")),
+    *("runners/verify", "runners/lifecycle/supervisor"),
 )
 """Packages that are held to this."""
 DIALECT = {"told", "said", "say", "telling", "darts", "going_on"}

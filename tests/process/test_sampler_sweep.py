@@ -80,7 +80,7 @@ def test_each_run_gets_its_values_when_its_turn_comes(cli: CommandLine) -> None:
 
     def all_told() -> bool:
         record = read_search(cli.state, group)
-        return record is not None and all(one.told for one in record.trials.values())
+        return record is not None and all(one.reported for one in record.trials.values())
 
     eventually(all_told, what="the last result told by nobody but its own ending")
     known = trials(cli.state, group)

@@ -75,9 +75,10 @@ def tell_endings(state: StateDirectory) -> None:
     """Tell the samplers of all searches how the runs came out that have ended since."""
     for path in state.sweeps.glob("*/trials.json"):
         record = read(path, _record)
-        if record is None or not any(
-            not trial.told and _has_ended(state, run_id) for run_id, trial in record.trials.items()
-        ):
+        if record is None:
+            continue
+        open_runs = (run_id for run_id, trial in record.trials.items() if not trial.reported)
+        if not any(_has_ended(state, run_id) for run_id in open_runs):
             continue
         try:
             from runners.lifecycle.launch import sampler_study

@@ -23,8 +23,9 @@ Line = Sequence[tuple[Run, Mapping[str, Series]]]
 
 
 class CurvePart(msgspec.Struct, frozen=True):
-    """Points of one curve of the `of`th run of a line: the first `keep` that are there stay,
-    `count` more follow in the message's raw bytes, column after column.
+    """Points of one curve of the `of`th run of a line, after the first `keep`, which stay.
+
+    `count` points follow in the message's raw bytes, column after column.
     """
 
     of: int
@@ -103,8 +104,9 @@ def _goes_on(curve: Series, known: _Sent) -> bool:
 
 
 def thinned(values: Sequence[float], first: int, end: int, most: int) -> list[int]:
-    """Indices of about `most` values from `first` to `end` that draw like all of them: of each
-    bucket the first, the last, the least and the greatest, and one that is not finite if any is.
+    """Indices of about `most` values from `first` to `end` that draw like all of them.
+
+    Of each bucket the first, the last, the least and the greatest, and one that is not finite.
     """
     if end - first <= most:
         return list(range(first, end))

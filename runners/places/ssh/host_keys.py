@@ -13,8 +13,6 @@ from runners.model.errors import DeniedError
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
 
-_LOGIN_REFUSED = "Permission denied"
-
 
 def pin_key(registry: RemoteRegistry, host: RemoteHost, expected: str = "") -> str:
     """Keep the key that the machine shows now, and return its fingerprint (`SHA256:…`).
@@ -23,9 +21,9 @@ def pin_key(registry: RemoteRegistry, host: RemoteHost, expected: str = "") -> s
     """
     with tempfile.TemporaryDirectory(prefix="fresnel-key-") as folder:
         seen = Path(folder) / "known_hosts"
-        said = _first_contact(registry, host, seen)
+        errors = _first_contact(registry, host, seen)
         if not seen.exists() or not seen.stat().st_size:
-            raise Ssh(registry, host).trouble(said)
+            raise Ssh(registry, host).trouble(errors)
         found = fingerprint(seen)
         if expected and expected.removeprefix("SHA256:").rstrip("=") != found[7:].rstrip("="):
             raise DeniedError(

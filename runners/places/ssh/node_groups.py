@@ -46,8 +46,8 @@ def save_group(state: StateDirectory, group: NodeGroup) -> None:
 
 def list_groups(state: StateDirectory) -> list[NodeGroup]:
     """Every launch, oldest first."""
-    told = (read(path, _decoder) for path in _folder(state).glob("*.json"))
-    return sorted((group for group in told if group is not None), key=lambda group: group.created)
+    found = (read(path, _decoder) for path in _folder(state).glob("*.json"))
+    return sorted((group for group in found if group is not None), key=lambda group: group.created)
 
 
 def find_group(state: StateDirectory, name: str) -> NodeGroup:

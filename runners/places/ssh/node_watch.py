@@ -132,12 +132,12 @@ class _Watched:
         if "error" in fields:
             self.ending = NodeEnding("lost", str(fields["error"]))
         elif "answer" in fields:
-            told = fields["answer"]
-            moment = told.get("ended")
+            answer = fields["answer"]
+            moment = answer.get("ended")
             ended = None if moment is None else moment - (self.link.status.clock_offset or 0.0)
-            state, reason = str(told["state"]), str(told.get("reason", ""))
-            kind = str(told.get("diagnosis") or "")
-            self.ending = NodeEnding(state, reason, ended, told.get("rank"), kind)
+            state, reason = str(answer["state"]), str(answer.get("reason", ""))
+            kind = str(answer.get("diagnosis") or "")
+            self.ending = NodeEnding(state, reason, ended, answer.get("rank"), kind)
         return 0
 
     @property
@@ -244,8 +244,9 @@ def _wait(condition: Callable[[], object], ceiling_s: float | None = None) -> No
 
 
 def find_cause(nodes: Sequence[Ended], first: Cause | None = None) -> Cause:
-    """The node that failed of itself before those that lost their connection to it; of several the
-    one that ended first. `first` is what was said before the others were stopped for it.
+    """The node that failed of itself, else one that lost a connection; of several the first to end.
+
+    `first` is the cause that was named before the others were stopped for it.
     """
     failed = [
         (i, known) for i, known in enumerate(nodes) if known.has_failed and not known.is_asked
@@ -283,9 +284,7 @@ def start_watchers(state: StateDirectory) -> None:
 
 
 def main() -> None:
-    """Detach, then watch the launch `argv[2]` of the state folder `argv[1]`; leave where another
-    does.
-    """
+    """Detach, then watch the launch `argv[2]` of the state folder `argv[1]`, if none does."""
     state, name = StateDirectory(Path(sys.argv[1])), sys.argv[2]
     lock = acquire(group_lock(state, name), 0.25)
     if lock is None:

@@ -82,9 +82,7 @@ class OlderRuns:
             self._ask({"ids": ids}, lambda answer, _: self._take_anew(ids, answer))
 
     def follow(self, before: PlaceSnapshot | None, now: PlaceSnapshot) -> bool:
-        """Keep what a new snapshot tells of no more because it is too old; whether that changed
-        anything.
-        """
+        """Keep what is too old for a new snapshot; whether that changed anything."""
         ended = [run.id for run in now.runs.values() if not run.is_live]
         if not self.runs or before is None or not ended:
             return False

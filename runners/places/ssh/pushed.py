@@ -36,9 +36,7 @@ def note_pushed(registry: RemoteRegistry, host: RemoteHost, pushed: PushedPreset
 def pushed_overrides(
     registry: RemoteRegistry, host: RemoteHost, preset: str, given: Sequence[str]
 ) -> list[str]:
-    """The `--set` flags with which a pushed preset finds its things there; what somebody set
-    themselves stays.
-    """
+    """The `--set` flags with which a pushed preset finds its files; `given` overrides stay."""
     pushed = read_pushed(registry, host).get(preset)
     if pushed is None:
         return []

@@ -8,8 +8,9 @@ from runners.state.layout import StateDirectory
 
 
 def take_in_ledger(state: StateDirectory, text: str, name: str) -> int:
-    """Append the lines of another machine's ledger that ours lacks, as those of the host `name`;
-    how many. What cannot be read there is left out. OSError when ours cannot be written.
+    """Append the lines of another machine's ledger that ours lacks, as of host `name`; how many.
+
+    What cannot be read is left out. OSError when ours cannot be written.
     """
     known = set(read_text(state.ledger).splitlines())
     taken = 0

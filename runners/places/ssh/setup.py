@@ -53,8 +53,9 @@ class FoundMachine(msgspec.Struct, frozen=True):
 
 
 class InstalledPanel(NamedTuple):
-    """What an installation came to: the machine as it is known now, the Python that runs it there,
-    and whether its user's programs outlive a logout (None where nobody says).
+    """What an installation came to: the machine as it is known now, and the Python that runs it.
+
+    `lingers`: whether its user's programs outlive a logout; None where that is not known.
     """
 
     host: RemoteHost
@@ -64,12 +65,12 @@ class InstalledPanel(NamedTuple):
 
 def look_at(ssh: Ssh, python: str = "") -> FoundMachine:
     """Look at a machine without changing anything."""
-    said = run_script(ssh, setup_scripts.PROBE, {"CHOSEN": python}, 180.0)
-    facts = {key: values[-1] for key, values in said.items()}
+    answers = run_script(ssh, setup_scripts.PROBE, {"CHOSEN": python}, 180.0)
+    facts = {key: values[-1] for key, values in answers.items()}
     free = facts.get("free_kb", "")
     counts = {name: int(facts.get(name) or 0) for name in MAKERS}
     vendor = next((name for name, count in counts.items() if count), None)
-    pythons = {found.path: found for found in map(_python, said.get("python", []))}
+    pythons = {found.path: found for found in map(_python, answers.get("python", []))}
     return FoundMachine(
         home=facts.get("home", ""),
         user=facts.get("user", ""),
@@ -85,8 +86,9 @@ def look_at(ssh: Ssh, python: str = "") -> FoundMachine:
 
 
 def choose_python(found: FoundMachine, wanted: str = "") -> FoundPython | None:
-    """The Python to use: the one whose torch sees most GPUs, then one with torch, then the newest;
-    None where only uv can bring one. WrongInput for a `wanted` one that will not do.
+    """The Python to use: whose torch sees most GPUs, then one with torch, then the newest.
+
+    None where only uv can bring one. WrongInput for a `wanted` one that is too old or missing.
     """
     fitting = [python for python in found.pythons if python.version[:2] >= OLDEST]
     if wanted:
@@ -133,22 +135,22 @@ def install(
         "NEEDED": "\n".join(requirements(train)),
         "TORCH_INDEX": torch_index,
     }
-    said = run_script(ssh, setup_scripts.INSTALL, words, _MOST_INSTALL_S)
+    answers = run_script(ssh, setup_scripts.INSTALL, words, _MOST_INSTALL_S)
     # Used as it is, it was looked at already; torch takes seconds to load.
-    looked_at = [_python(text) for text in said.get("python", [])]
+    looked_at = [_python(text) for text in answers.get("python", [])]
     used = looked_at[-1] if looked_at else python
-    if "launcher" not in said or used is None:
+    if "launcher" not in answers or used is None:
         raise FresnelError(f"{ssh.host.name}: the panel was not installed", "ask again")
     host = msgspec.structs.replace(
         ssh.host,
-        command=said["launcher"][-1],
-        folder=said["folder"][-1],
+        command=answers["launcher"][-1],
+        folder=answers["folder"][-1],
         home=found.home,
         installed=source_digest(),
         has_rsync=found.has_rsync,
         python=python.path if python else "",
     )
-    return InstalledPanel(host, used, True if "linger" in said else found.lingers)
+    return InstalledPanel(host, used, True if "linger" in answers else found.lingers)
 
 
 def requirements(train: bool = False) -> list[str]:
@@ -186,16 +188,16 @@ def run_script(
     # Read whole before any of it runs: what it starts may read from stdin.
     text = f"{given}main() {{\n{script}\n}}\nmain </dev/null\n"
     done = ssh.run("exec sh -s", text.encode(), timeout_s)
-    said: dict[str, list[str]] = {}
+    answers: dict[str, list[str]] = {}
     for line in done.stdout.decode("utf-8", "replace").splitlines():
         if line.startswith(setup_scripts.BEGIN):
             name, _, value = line[len(setup_scripts.BEGIN) :].partition("=")
-            said.setdefault(name, []).append(value)
-    if "problem" in said or "done" not in said:
+            answers.setdefault(name, []).append(value)
+    if "problem" in answers or "done" not in answers:
         lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        words_there = said.get("problem") or lines[-4:] or [f"exit code {done.returncode}"]
+        words_there = answers.get("problem") or lines[-4:] or [f"exit code {done.returncode}"]
         raise FresnelError(f"{ssh.host.name}: " + "\n  ".join(words_there))
-    return said
+    return answers
 
 
 def _send_source(ssh: Ssh, archive: bytes) -> None:
@@ -208,8 +210,8 @@ def _send_source(ssh: Ssh, archive: bytes) -> None:
     )
     done = ssh.run(f"exec sh -c '{line}'", archive, 10 * _MINUTES)
     if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip()
-        raise FresnelError(f"{ssh.host.name}: the panel could not be sent: {said[-300:]}")
+        errors = done.stderr.decode("utf-8", "replace").strip()
+        raise FresnelError(f"{ssh.host.name}: the panel could not be sent: {errors[-300:]}")
 
 
 def _python(text: str) -> FoundPython:

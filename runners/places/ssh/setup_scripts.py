@@ -1,5 +1,6 @@
-"""What `host setup` has a machine's shell do: POSIX sh, sent on its stdin, one `fresnel:` line per
-answer; what else a shell prints is passed over.
+"""What `host setup` has a machine's shell do, in POSIX sh, sent on its stdin.
+
+Each answer is one `fresnel:` line; what else a shell prints is passed over.
 """
 
 BEGIN = "fresnel:"

@@ -102,8 +102,7 @@ class Ssh:
 
     @property
     def link_sharing(self) -> Sharing:
-        """A link has a connection to itself, so that no copy holds it up; where somebody had to log
-        in, it goes through that one."""
+        """How a link connects: by itself, so that no copy delays it, or over a person's login."""
         return "use" if self.host.interactive else "never"
 
     @property
@@ -137,22 +136,22 @@ class Ssh:
                     "`fresnel-tui host test` looks at the way there",
                 ) from None
             words.seek(0)
-            said = words.read().decode("utf-8", "replace")
+            errors = words.read().decode("utf-8", "replace")
         if done.returncode == 255:
-            raise self.trouble(said)
-        done.stderr = said.encode()
+            raise self.trouble(errors)
+        done.stderr = errors.encode()
         return done
 
-    def trouble(self, said: str) -> RemoteTrouble:
+    def trouble(self, errors: str) -> RemoteTrouble:
         """What ssh's own words mean."""
-        name, last = self.host.name, _last_line(said)
-        if "Host key verification failed" in said and f"fresnel-{name}" not in said:
+        name, last = self.host.name, _last_line(errors)
+        if "Host key verification failed" in errors and f"fresnel-{name}" not in errors:
             return RemoteTrouble(
                 Trouble.NOT_REACHED,
                 f"a machine on the way to {name} shows a host key that is not known, or another",
                 "it is the one that ProxyJump names: log in to it once by hand, with ssh",
             )
-        if "IDENTIFICATION HAS CHANGED" in said or "Host key verification failed" in said:
+        if "IDENTIFICATION HAS CHANGED" in errors or "Host key verification failed" in errors:
             return RemoteTrouble(
                 Trouble.KEY_CHANGED,
                 f"{name} shows another host key than the one pinned when it was added "
@@ -161,13 +160,13 @@ class Ssh:
                 f"the provider shows, then `fresnel-tui host add {name} {self._destination} "
                 "--replace`. If it should be the same machine, somebody may stand in between",
             )
-        if "Session open refused" in said:
+        if "Session open refused" in errors:
             return RemoteTrouble(
                 Trouble.ONE_SESSION,
                 f"{name} allows one session on a connection, and something uses it",
                 f"close the panel that shows {name}, or wait for the copy to end",
             )
-        if "Permission denied" in said or "Too many authentication failures" in said:
+        if "Permission denied" in errors or "Too many authentication failures" in errors:
             return RemoteTrouble(
                 Trouble.LOGIN,
                 f"{name} lets nobody in without a question: {last}",
@@ -231,6 +230,6 @@ def _socket_folder() -> Path:
     return folder
 
 
-def _last_line(said: str) -> str:
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:300] if lines else ""
