@@ -1,7 +1,7 @@
 # make run      set up everything and watch a real model train (PRESET=name for another preset)
 # make test     everything that is checked: lint, types, import contracts, tests
 # make test-oldest   unit and process tests on Python 3.10, where there is one
-# make install  only the set-up     make bench  the bench tables     make screenshots  the README's pictures
+# make install  only the set-up     make bench  the bench tables     make screenshots  the README's pictures     make fuzz  damaged files for every reader
 
 PYTHON ?= python3
 PRESET ?= gaussian-validate
@@ -15,7 +15,7 @@ WORKERS ?= 4
 # What fails beside other tests is run once more, alone: that decides, and both are shown.
 ALONE  = -n 0 --last-failed --last-failed-no-failures none
 
-.PHONY: run install test test-oldest bench screenshots clean
+.PHONY: run install test test-oldest bench fuzz screenshots clean
 
 run: $(STAMP)
 	@if [ -t 0 ] && [ -t 1 ]; then exec $(BIN)/fresnel-tui --launch $(PRESET); \
@@ -73,6 +73,11 @@ test-oldest:
 
 bench: $(STAMP)
 	$(BIN)/python tests/bench/run_all.py
+
+# A night's worth of damaged files for every reader; make test takes 2,000.
+FUZZ ?= 100000
+fuzz: $(STAMP)
+	FRESNEL_FUZZ=$(FUZZ) $(BIN)/python -m pytest -n $(WORKERS) --timeout 0 tests/fuzz
 
 screenshots: $(STAMP)
 	$(BIN)/python tests/ui/take_pictures.py

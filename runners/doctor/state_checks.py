@@ -13,6 +13,7 @@ from runners.host.procfs import (
     all_marks,
     holders_of,
     is_mounted,
+    mark_of,
     process_state,
     start_ticks,
 )
@@ -144,6 +145,10 @@ def check_supervisors(state: StateDirectory) -> Iterator[Check]:
         if pid is not None and process_state(pid) in ("T", "t"):
             text = f"the supervisor of {run_id} (pid {pid}) is suspended: the run cannot be stopped"
             yield Check("supervisor", "WARN", text, f"kill -CONT {pid}")
+        leader = state.run(run_id).leader_pid()
+        if leader is not None and process_state(leader) == "T" and mark_of(leader) == run_id:
+            text = f"{run_id} (pid {leader}) is paused by somebody (SIGSTOP): it keeps its GPUs"
+            yield Check("paused", "WARN", text, f"kill -CONT {leader}")
 
 
 def check_containment() -> Check:

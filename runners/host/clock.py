@@ -30,3 +30,11 @@ def seconds_between(earlier: Moment, later: Moment) -> float:
     ):
         return max(0, later.boot_ns - earlier.boot_ns) / 1e9
     return max(0.0, later.wall - earlier.wall)
+
+
+def local_time(moment: float, form: str) -> str:
+    """A moment (unix seconds) in `form` by the local clock; empty for one no calendar has."""
+    try:
+        return time.strftime(form, time.localtime(moment))
+    except (ValueError, OverflowError, OSError):
+        return ""

@@ -51,7 +51,15 @@ class PrintedPaths:
             self.add(path)
 
     def add(self, path: str) -> None:
-        """Note a path as the newest; the oldest is forgotten when there are too many."""
+        """Note a path as the newest; the oldest is forgotten when there are too many.
+
+        What no file can be called is left out.
+        """
+        try:
+            if b"\0" in os.fsencode(path):
+                return
+        except UnicodeEncodeError:
+            return
         self._found.pop(path, None)
         self._found[path] = None
         if len(self._found) > _MOST:
@@ -65,7 +73,7 @@ class PrintedPaths:
     @property
     def folders(self) -> tuple[str, ...]:
         """Those that are folders, for logs in them."""
-        return tuple(path for path in self._found if Path(path).is_dir())
+        return tuple(path for path in self._found if os.path.isdir(path))
 
 
 class PrintedScan:
@@ -124,6 +132,6 @@ def checkpoint_patterns(printed: Iterable[str]) -> list[str]:
         path = Path(text)
         if path.suffix in CHECKPOINTS or path.name.startswith(("checkpoint-", "checkpoint_")):
             patterns.append(glob.escape(text))
-        elif path.is_dir():
+        elif os.path.isdir(text):  # not Path.is_dir, which raises where a name is too long
             patterns += [f"{glob.escape(text)}/*{suffix}" for suffix in CHECKPOINTS]
     return patterns

@@ -207,3 +207,15 @@ def data_before_hole(block: bytes) -> bytes:
     """A block up to the hole that output_limit cut; all of it when there is none."""
     empty = block.find(_ZEROS)
     return block if empty < 0 else block[:empty]
+
+
+def data_end(descriptor: int, before: int) -> int:
+    """Where the last bytes that take space on disk end below the offset `before`; 0 without any."""
+    found = at = 0
+    try:
+        while (begin := os.lseek(descriptor, at, os.SEEK_DATA)) < before:
+            at = os.lseek(descriptor, begin, os.SEEK_HOLE)
+            found = min(at, before)
+    except OSError:
+        pass  # nothing but a hole from here on
+    return found

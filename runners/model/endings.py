@@ -4,10 +4,10 @@ Standard library only: the supervisor imports it. Nothing reads the words back.
 """
 
 import signal
-import time
 from collections.abc import Sequence
 from typing import TypedDict
 
+from runners.host.clock import local_time
 from runners.model.closed import TextEnum, assert_never
 
 
@@ -133,7 +133,7 @@ def _cause_text(ending: Ending, code: int | None) -> str:
             return "the launch was interrupted before the program started"
         case EndingCause.REBOOTED:
             moment = ending.get("rebooted")
-            when = time.strftime(" %Y-%m-%d %H:%M", time.localtime(moment)) if moment else ""
+            when = local_time(moment, " %Y-%m-%d %H:%M") if moment else ""
             return f"host rebooted{when}" + (f"; not queued again: {detail}" if detail else "")
         case EndingCause.UNKNOWN:
             return "ended, exit code unknown"

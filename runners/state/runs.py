@@ -10,7 +10,7 @@ from typing import NamedTuple
 from runners.host.files import read_number
 from runners.host.identity import boot_id, host_name
 from runners.host.locks import is_held
-from runners.host.procfs import process_state
+from runners.host.procfs import mark_of, process_state
 from runners.model.endings import Ending, EndingCause, ending_text, signal_of
 from runners.model.errors import NotFound, WrongInput
 from runners.model.plan import LaunchPlan
@@ -118,7 +118,17 @@ def _with_supervisor(
     if plan is not None and plan.phase == "queued":
         waits = read_waits(directory)
         return Status(State.QUEUED, None, waits.reason if waits else "")
-    return Status(record.state, None, record.reason) if record else Status(State.STARTING)
+    if record is None:
+        return Status(State.STARTING)
+    return Status(record.state, None, record.reason or _paused(directory, record))
+
+
+def _paused(directory: RunDirectory, record: RunRecord) -> str:
+    """That somebody has paused the program of a run, in words; empty when nobody has."""
+    pid = directory.leader_pid() if record.state is State.RUNNING else None
+    if pid is None or process_state(pid) != "T" or mark_of(pid) != directory.id:
+        return ""
+    return f"paused by somebody (SIGSTOP): it keeps its GPUs; `kill -CONT {pid}` lets it go on"
 
 
 def _survives_reboot(plan: LaunchPlan | None, record: RunRecord | None) -> bool:

@@ -13,7 +13,7 @@ from runners.lifecycle.control.stop import request_stop
 from runners.model.run import Run
 from runners.state.layout import RunDirectory
 from runners.state.runs import read_run
-from tests.process.conftest import STUBBORN, CommandLine, events, leader
+from tests.process.conftest import STUBBORN, CommandLine, events, leader, record
 from tests.support import eventually
 
 PYTHON = (sys.executable, "-S", "-c")
@@ -349,3 +349,36 @@ def test_a_run_of_another_host_is_left_alone(cli: CommandLine) -> None:
     assert theirs.state.read_bytes() == before and not theirs.stop.exists()
     cli.run("stop", theirs.id, "--force", "--wait", FRESNEL_HOST="box-a")
     assert cli.status(theirs)["state"] == "stopped"
+
+
+def test_a_run_that_somebody_paused_is_named_and_is_stopped_all_the_same(cli: CommandLine) -> None:
+    run = cli.command("sh", "-c", "echo up; exec sleep 600", ready="up")
+    pid = leader(run)
+    assert pid is not None
+    os.killpg(os.getpgid(pid), signal.SIGSTOP)  # the waiter too, which leads the group
+    eventually(lambda: "SIGSTOP" in read_run(cli.state, run.id).reason, what="why nothing happens")
+    assert f"kill -CONT {pid}" in cli.run("doctor", exits=None).stdout
+    (found,) = cli.json("stop", run.id, "--force", "--wait")
+    assert found["state"] == "stopped"
+
+
+def test_a_paused_program_heeds_the_first_signal(cli: CommandLine) -> None:
+    run = cli.command(*PYTHON, TELLTALE, "SIGINT", options=SLOW, ready="ready")
+    pid = leader(run)
+    assert pid is not None
+    os.killpg(os.getpgid(pid), signal.SIGSTOP)
+    (found,) = cli.json("stop", run.id, "--wait")
+    assert (found["state"], found["exit_code"]) == ("stopped", 0)
+    assert rungs(run) == ["SIGINT"]
+
+
+def test_a_forced_stop_that_nobody_acts_on_says_so_and_why(cli: CommandLine) -> None:
+    run = cli.command("sh", "-c", "echo up; exec sleep 600", ready="up")
+    pid = record(run)["supervisor_pid"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        answer = cli.run("stop", run.id, "--force", exits=1).stderr
+        assert "is not stopped" in answer and f"kill -CONT {pid}" in answer
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert cli.ended(run)["state"] == "stopped"

@@ -10,7 +10,7 @@ import msgspec
 from runners.guard.rule import read_guard
 from runners.guard.sweep_watch import watch_for_hopeless
 from runners.housekeeping import tend
-from runners.lifecycle.control.start import start_together
+from runners.lifecycle.control.start import NotSupervised, start_together
 from runners.lifecycle.control.wait import wait_until_ended
 from runners.lifecycle.launch.planner import PlannedRun, plan_runs
 from runners.lifecycle.launch.sweep import judging_metric
@@ -76,7 +76,13 @@ def _start(state: StateDirectory, arguments: argparse.Namespace, request: str) -
         return launch_on_hosts(arguments)
     if arguments.no_verify:
         specs = [msgspec.structs.replace(spec, verify=()) for spec in specs]
-    runs = start_together(state, specs, queue=not arguments.no_queue, request=request)
+    try:
+        runs = start_together(state, specs, queue=not arguments.no_queue, request=request)
+    except NotSupervised as error:
+        # Whoever reads only the ids must not launch the same again.
+        if not arguments.json:
+            print(*(run.id for run in error.runs), sep="\n")
+        raise
     if judged_by is not None:
         watch_for_hopeless(state, specs[0].group, [run.id for run in runs], judged_by)
     for problem in read_guard(state).problems:

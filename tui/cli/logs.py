@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TextIO
 
 from runners.host.files import open_plain
-from runners.host.tail import GrowingFile, data_before_hole
+from runners.host.tail import GrowingFile, data_before_hole, data_end
 from runners.housekeeping import tend
 from runners.lifecycle.control.wait import wait_until_ended
 from runners.model.errors import ExitCode
@@ -146,6 +146,9 @@ def last_lines_offset(path: Path, count: int) -> int:
         while position > 0:
             begin = max(0, position - _BLOCK)
             block = os.pread(descriptor, position - begin, begin)
+            if not block.strip(b"\0"):
+                position = data_end(descriptor, begin)
+                continue
             at = len(block)
             while missing and (at := block.rfind(b"\n", 0, at)) >= 0:
                 missing -= 1

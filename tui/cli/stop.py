@@ -4,7 +4,7 @@ import argparse
 
 from runners.host.identity import host_name
 from runners.housekeeping import tend
-from runners.lifecycle.control.stop import request_stop
+from runners.lifecycle.control.stop import request_stop, why_unheard
 from runners.lifecycle.control.wait import wait_until_ended
 from runners.lifecycle.launch.dispatch import set_drain
 from runners.lifecycle.launch.drain import drained_since
@@ -35,18 +35,30 @@ def run_stop(arguments: argparse.Namespace) -> int:
         step = len(ladder) if arguments.force else min(intent.requests, len(ladder))
         echo(f"stopping {run.id}: {ladder_text(ladder[max(0, step - 1) :])}")
         suspended = suspended_supervisor(state.run(run.id))
-        if suspended is not None:
+        if suspended is not None and not arguments.force:
             echo(
                 f"{run.id}: its supervisor (pid {suspended}) is suspended: the request is kept, "
                 f"but nothing is done until `kill -CONT {suspended}`"
             )
+    forced = [run for run in runs if run.is_live and arguments.force]
+    unheard = {run.id for run in forced if _is_unheard(state, run)}
     ended = [
-        wait_until_ended(state, run.id) if arguments.wait else read_run(state, run.id)
+        wait_until_ended(state, run.id)
+        if arguments.wait and run.id not in unheard
+        else read_run(state, run.id)
         for run in runs
     ]
     if arguments.json:
         print_json([to_json(view_run(run, thorough=True)) for run in ended])
-    return ExitCode.DONE
+    return ExitCode.RUN_FAILED if unheard else ExitCode.DONE
+
+
+def _is_unheard(state: StateDirectory, run: Run) -> bool:
+    """Say why a forced stop was not acted on, if it was not."""
+    reason = why_unheard(state, run)
+    if reason:
+        echo(f"{run.id} is not stopped: {reason}; the wish is kept")
+    return bool(reason)
 
 
 def _live_here(state: StateDirectory) -> list[Run]:

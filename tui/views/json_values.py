@@ -12,9 +12,10 @@ def number(amount: Decimal | None) -> float | None:
 
 
 def iso(moment: float | None) -> str | None:
-    """Unix seconds as ISO 8601 in UTC."""
-    return (
-        None
-        if moment is None
-        else datetime.fromtimestamp(moment, timezone.utc).isoformat(timespec="milliseconds")
-    )
+    """Unix seconds as ISO 8601 in UTC; None for a moment that no calendar has."""
+    if moment is None:
+        return None
+    try:
+        return datetime.fromtimestamp(moment, timezone.utc).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -7,9 +7,10 @@ from pathlib import Path
 import msgspec
 
 from runners.host.files import replace
-from runners.host.locks import acquire, locked
+from runners.host.locks import acquire, is_held, locked
 from runners.host.procfs import HELPER_MARK, MARK, is_mounted
 from runners.lifecycle.control.stop import reserve
+from runners.lifecycle.launch.adopt import adopt
 from runners.lifecycle.launch.dispatch import grant_all, tell_why, wake
 from runners.lifecycle.launch.git_snapshot import start_recording
 from runners.lifecycle.launch.planner import PlannedRun, Planner
@@ -17,7 +18,7 @@ from runners.lifecycle.launch.preconditions import refuse_untrusted
 from runners.lifecycle.launch.run_files import write_files
 from runners.lifecycle.supervisor.kept_environment import keep_environment
 from runners.lifecycle.supervisor.spawn import spawn_supervisor
-from runners.model.errors import DeniedError
+from runners.model.errors import DeniedError, FresnelError
 from runners.model.masked_plan import travelling
 from runners.model.run import Run
 from runners.model.spec import RunSpec
@@ -25,6 +26,15 @@ from runners.scheduling.policy import Granted
 from runners.state.layout import StateDirectory
 from runners.state.requests import note_run
 from runners.state.runs import read_run
+
+
+class NotSupervised(FresnelError):
+    """Some of the `runs` of a launch have no supervisor; the next command adopts them."""
+
+    def __init__(self, runs: Sequence[Run], problem: str) -> None:
+        states = ", ".join(f"{run.id} {run.state}" for run in runs)
+        super().__init__(problem, f"do not launch again, the next command adopts it: {states}")
+        self.runs = list(runs)
 
 
 def start_together(
@@ -60,17 +70,36 @@ def start_together(
     recording = start_recording(
         {state.run(run.plan.run): Path(run.plan.working_directory) for run in launch.runs}
     )
-    runs = []
-    for run, locks in zip(launch.runs, descriptors, strict=True):
-        try:
-            spawn_supervisor(state.run(run.plan.run), _environment(run), locks)
-        finally:
-            # The supervisor has inherited them: from here on only it keeps the locks.
-            for descriptor in locks:
-                os.close(descriptor)
-        runs.append(read_run(state, run.plan.run))
+    problems = [
+        _supervise(state, run, locks) for run, locks in zip(launch.runs, descriptors, strict=True)
+    ]
     recording.join()
+    runs = [read_run(state, run.plan.run) for run in launch.runs]
+    if any(problems):
+        raise NotSupervised(runs, "; ".join(problem for problem in problems if problem))
     return runs
+
+
+def _supervise(state: StateDirectory, planned: PlannedRun, locks: Sequence[int]) -> str:
+    """Start the run's supervisor, and another one should it be killed at once; what went wrong."""
+    directory = state.run(planned.plan.run)
+    try:
+        spawn_supervisor(directory, _environment(planned), locks)
+        problem = ""
+    except (FresnelError, OSError) as error:
+        problem = str(error)
+    finally:
+        # The supervisor has inherited them: from here on only it keeps the locks.
+        for descriptor in locks:
+            os.close(descriptor)
+    # What was to tell us of its start may be dead while it lives: the lock tells.
+    if not problem or is_held(directory.supervisor_lock):
+        return ""
+    try:
+        adopt(state, directory.id)
+    except (FresnelError, OSError) as error:
+        return f"{directory.id}: {error}"
+    return ""
 
 
 def _environment(planned: PlannedRun) -> dict[str, str]:

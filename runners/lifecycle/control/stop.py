@@ -7,15 +7,18 @@ import msgspec
 from runners.host.files import overwrite, replace
 from runners.host.identity import user_name
 from runners.host.locks import is_held
+from runners.host.procfs import process_state
 from runners.lifecycle.launch.adopt import adopt
 from runners.lifecycle.launch.preconditions import refuse_elsewhere, refuse_untrusted_run
 from runners.lifecycle.supervisor.spawn import hand_over_stop, poke_supervisor
 from runners.model.endings import Ending
 from runners.model.errors import FresnelError
 from runners.model.run import Run, StopIntent
-from runners.state.codec import read_intent
+from runners.state.codec import read_intent, read_record
 from runners.state.layout import RunDirectory, StateDirectory
 
+_HEARD_WITHIN_S = 5.0
+_LOOK_EVERY_S = 0.02
 RESERVED = 1024
 """Bytes reserved for the intent at the launch: it must be possible to write it on a full disk."""
 
@@ -77,3 +80,30 @@ def _write(directory: RunDirectory, intent: StopIntent) -> OSError | None:
     except OSError:
         return problem
     return None
+
+
+def why_unheard(state: StateDirectory, run: Run, within_s: float = _HEARD_WITHIN_S) -> str:
+    """Why a forced stop of `run` has not been acted on `within_s` seconds later; empty once it has.
+
+    Acted on is one whose last rung is recorded, or whose program is gone.
+    """
+    directory, until = state.run(run.id), time.monotonic() + within_s
+    leader = directory.leader_pid()
+    while True:
+        record = read_record(directory)
+        stop = None if record is None else record.stop
+        if record is None or not record.state.is_live or (stop and stop.step >= stop.steps):
+            return ""
+        if leader is not None and process_state(leader) in ("", "Z", "X"):
+            return ""
+        if time.monotonic() > until:
+            break
+        time.sleep(_LOOK_EVERY_S)
+    if not is_held(directory.supervisor_lock):
+        return f"it has no supervisor, and none could be started; see {directory.supervisor_log}"
+    pid = record.supervisor_pid
+    letter = "" if pid is None else process_state(pid)
+    if letter in ("T", "t"):
+        return f"its supervisor (pid {pid}) is suspended; `kill -CONT {pid}` lets it act"
+    words = "waits for a disk or a driver (state D)" if letter == "D" else f"is in state {letter}"
+    return f"its supervisor (pid {pid}) {words} and has done nothing for {within_s:g} s"

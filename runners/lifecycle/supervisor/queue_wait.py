@@ -5,6 +5,9 @@ needs more (choosing GPUs, making a plan) is done by short-lived processes.
 """
 
 import json
+import time
+from collections.abc import Callable
+from typing import Any
 
 from runners.host import helpers
 from runners.host.files import read_json, write_json
@@ -15,6 +18,8 @@ from runners.state.records import QUEUED, PlanFields, phase_of, plan_fields
 
 _FIRST_LOOKS_EVERY_S = 5.0
 _OTHERS_LOOK_EVERY_S = 60.0
+_AGAIN_AFTER_S = (1.0, 5.0, 15.0, 60.0)
+"""Pauses before a helper that died is asked again, the last one for as long as it takes."""
 
 
 class LaunchRefused(Exception):
@@ -65,22 +70,45 @@ def requeue(run: RunDirectory) -> PlanFields:
     return plan_fields(changed)
 
 
-def replan(run: RunDirectory, environment: dict[str, str]) -> dict[str, str]:
+def replan(
+    run: RunDirectory,
+    environment: dict[str, str],
+    wakes: WakeupLoop,
+    tell: Callable[[str], object],
+) -> dict[str, str] | None:
     """Rewrite the plan for the granted GPUs; return the program's environment, from `environment`.
 
-    Raises LaunchRefused, which says what no longer exists.
+    A helper that dies before it answers is asked again, after pauses, and `tell` is given the
+    reason; None when a stop came meanwhile. Raises LaunchRefused, which says what no longer exists.
     """
-    # The environment comes back by the pipe, never by the disk: it contains secrets.
-    code, output = helpers.run("replan", run.home.root, run.id, environment=environment)
+    tries = 0
+    while not _stop_asked(run, wakes):
+        # The environment comes back by the pipe, never by the disk: it contains secrets.
+        problem, answer = _ask_for_plan(run, environment)
+        if "error" in answer:
+            raise LaunchRefused(str(answer["error"]))
+        made = answer.get("environment")
+        if isinstance(made, dict):
+            return made
+        pause = _AGAIN_AFTER_S[min(tries, len(_AGAIN_AFTER_S) - 1)]
+        tries += 1
+        tell(f"could not be prepared ({problem}, try {tries}): tried again in {pause:g} s")
+        until = time.monotonic() + pause
+        while time.monotonic() < until and not _stop_asked(run, wakes):
+            wakes.sleep(until - time.monotonic())
+    return None
+
+
+def _ask_for_plan(run: RunDirectory, environment: dict[str, str]) -> tuple[str, dict[str, Any]]:
+    """Why the helper gave no answer, and the answer that it gave; one of them is empty."""
     try:
+        code, output = helpers.run("replan", run.home.root, run.id, environment=environment)
         answer = json.loads(output)
+    except OSError as error:
+        return f"no process can be started: {error.strerror}", {}
     except ValueError:
-        problem = f"could not be prepared (exit code {code}; see supervisor.log)"
-        raise LaunchRefused(problem) from None
-    if "error" in answer:
-        raise LaunchRefused(str(answer["error"]))
-    made: dict[str, str] = answer["environment"]
-    return made
+        return f"exit code {code}; see supervisor.log", {}
+    return "", answer if isinstance(answer, dict) else {}
 
 
 def notify(run: RunDirectory, kind: str, text: str) -> None:

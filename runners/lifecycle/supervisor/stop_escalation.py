@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from runners.host import helpers
 from runners.host.files import append_event, read_json
-from runners.host.procfs import ignores
+from runners.host.procfs import ignores, process_state, start_ticks
 from runners.host.signals import signal_process
 from runners.lifecycle.supervisor.exit_report import asked_ending
 from runners.lifecycle.supervisor.pollers import NEVER, write_intent
@@ -127,6 +127,7 @@ class StopEscalation:
         SIGKILL goes to each of them, another signal only when it reached nobody at all: a program
         that was just being started had no mark yet, and no further rung comes for it.
         """
+        self._continue({})
         how, reached_any = self.ladder.how, self._reached or self._received is None
         if how == "stop-file" or (how != "SIGKILL" and reached_any):
             return
@@ -135,6 +136,17 @@ class StopEscalation:
         reached = self._send(signal.Signals[how], late)
         if reached:
             self._note(how, time.time() + self.ladder.until - time.monotonic(), reached)
+
+    def _continue(self, chosen: Mapping[int, int]) -> None:
+        """Let whoever was paused by SIGSTOP go on: only then can it heed, and the waiter report."""
+        waiter = self._processes.waiter
+        ticks = None if waiter is None else start_ticks(waiter)
+        held = dict(chosen)
+        if waiter is not None and ticks is not None:
+            held[waiter] = ticks
+        for pid, began in held.items():
+            if process_state(pid) == "T":
+                signal_process(pid, began, signal.SIGCONT)
 
     def _note(self, how: str, until: float, reached: list[int]) -> None:
         append_event(self.run.supervisor_events, "stop", rung=how, until=until, signalled=reached)
@@ -153,6 +165,7 @@ class StopEscalation:
 
     def _send(self, number: int, chosen: Mapping[int, int]) -> list[int]:
         reached = [pid for pid, ticks in chosen.items() if signal_process(pid, ticks, number)]
+        self._continue(chosen)
         self._reached.update(reached)
         if self._received is not None:
             self._received.update(pid for pid in reached if not ignores(pid, number))

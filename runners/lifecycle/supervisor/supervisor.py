@@ -98,14 +98,24 @@ class Supervisor:
                 if not wait_for_grant(self.directory, self.wakes):
                     self.end_unstarted()
                     return None
-                self.environment = replan(self.directory, self.environment or {})
+                self.environment = replan(
+                    self.directory, self.environment or {}, self.wakes, self.tell_waiting
+                )
             except LaunchRefused as refusal:
                 self.end(State.FAILED, {"cause": EndingCause.REFUSED, "detail": str(refusal)})
+                return None
+            if self.environment is None:
+                self.end_unstarted()
                 return None
             # Before the program starts: if this process dies now, an adopter can still start it.
             keep_environment(self.directory, self.environment)
             self.plan = plan_fields(read_json(self.directory.plan))
         return self.start(number, self.more_arguments() if number > 1 else [])
+
+    def tell_waiting(self, reason: str) -> None:
+        """Record why a run that was granted its GPUs does not start yet."""
+        self.keeper.write({"reason": reason})
+        append_event(self.directory.supervisor_events, "alert", text=reason)
 
     def start(self, number: int, more: list[str]) -> Attempt | None:
         """Start attempt `number` with `more` arguments.

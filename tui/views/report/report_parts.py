@@ -7,6 +7,7 @@ from pathlib import Path
 
 from runners import __version__
 from runners.gpus.usage import read_usage
+from runners.host.clock import local_time
 from runners.host.files import read_plain
 from runners.host.identity import host_name
 from runners.model.run import Run
@@ -129,7 +130,7 @@ def _about(fact: RunFacts) -> list[tuple[str, str]]:
     if run.plan is not None:
         pairs.append(("started by", f"{run.plan.origin.user} on {run.plan.origin.host}"))
     if run.started is not None:
-        started = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(run.started))
+        started = local_time(run.started, "%Y-%m-%d %H:%M:%S")
         pairs.append(("started", started))
     pairs.append(("time", duration(fact.seconds)))
     pairs.append(("cost", dollars(money.cost)))

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from runners.cost.rates import price_age
+from runners.host.clock import local_time
 from runners.model.endings import Ending, EndingCause
 from runners.model.plan import LaunchPlan, SourceRecord
 from runners.model.run import Run
@@ -310,4 +311,4 @@ def _files(folder: Path) -> Pairs:
 
 def clock(moment: float | None) -> str:
     """A moment as the local date and time."""
-    return DASH if moment is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment))
+    return DASH if moment is None else local_time(moment, "%Y-%m-%d %H:%M:%S") or DASH

@@ -1,10 +1,10 @@
 """The last words about a run: how it ended, how good it got, what is on disk, what it cost."""
 
 import shlex
-import time
 from collections.abc import Sequence
 
 from runners.cost.run_costs import ProjectionBasis, RunCost
+from runners.host.clock import local_time
 from runners.model.gpus import GpuUse, Xid
 from runners.model.plan import LaunchPlan
 from runners.model.quantities import gpus_text
@@ -52,7 +52,7 @@ def energy_pairs(usage: Sequence[GpuUse]) -> list[tuple[str, str]]:
 
 
 def _error(xid: Xid) -> str:
-    return f"{xid_text(xid)} at {time.strftime('%H:%M:%S', time.localtime(xid.time))}"
+    return f"{xid_text(xid)} at {local_time(xid.time, '%H:%M:%S')}"
 
 
 def readable_metric(name: str) -> str:

@@ -59,7 +59,7 @@ class ObjectReader(Reader):
         self.from_zero = self.from_zero or (epoch == 0 and not self._begun)
         self._begun = self._begun or epoch is not None
         # Fractions of an epoch are places inside it, and not moved.
-        if epoch is not None and epoch == int(epoch):
+        if epoch is not None and epoch.is_integer():
             epoch += self.from_zero
         if phase:
             values = {_in_phase(name, phase): value for name, value in values.items()}
