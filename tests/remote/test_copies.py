@@ -146,3 +146,16 @@ def test_a_live_run_is_fetched_but_not_marked(line: CommandLine, rented: RentedM
     assert waiting.wait(2 * CEILING_S) == 0, waiting.communicate()
     assert (line.folder / "got" / run / "output.log").read_bytes() == truth.read_bytes()
     assert line.json("fetched", "--host", "rented")["unfetched"] == []
+
+
+def test_secrets_stay_here_unless_they_are_asked_for(
+    line: CommandLine, rented: RentedMachine, way: str
+) -> None:
+    folder, there = _data(line), rented.home / "fresnel" / "data" / "training"
+    (folder / ".env").write_text("TOKEN=x")
+    (folder / "deploy.pem").write_text("x")
+    done = line.run("push", "mine", "--host", "rented")
+    assert ".env" in done.stderr and "deploy.pem" in done.stderr
+    assert len(list(there.iterdir())) == 3
+    line.run("push", "mine", "--host", "rented", "--secrets")
+    assert len(list(there.iterdir())) == 5

@@ -1,5 +1,6 @@
 """Rented machines without a machine: words of ssh, messages in pieces, differences, output files."""
 
+import json
 import os
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from runners.places.ssh.difference import apply, difference
 from runners.places.ssh.following import FollowedOutput
 from runners.places.ssh.protocol import MARKER, LinkNoise, MessageReader, pack
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry, parse_address
+from runners.places.ssh.remote_ledger import take_in_ledger
 from runners.places.ssh.ssh import Ssh, Trouble, quoted
 from runners.state.layout import StateDirectory
 from tui.cli.host_option import take_host
@@ -136,3 +138,31 @@ def test_far_behind_only_whole_newest_lines_are_sent(tmp_path: Path) -> None:
     assert piece.data.startswith(b"line ") and piece.data.endswith(b"line 09999\n")
     assert piece.skipped == piece.at == os.path.getsize(path) - len(piece.data)  # noqa: PTH202
     file.close()
+
+
+def test_only_entries_of_a_ledger_are_taken_into_ours(tmp_path: Path) -> None:
+    state = StateDirectory(tmp_path).create()
+    entry = {
+        "type": "run",
+        "run": "20261122-100000-a-0001",
+        "host": "there",
+        "preset": "p",
+        "name": "n",
+        "state": "done",
+        "gpus": [],
+        "price": {"usd_per_hour": "1.99", "per": "gpu", "basis": "flag"},
+        "began": [1.0, "", None],
+    }
+    lies: list[dict[str, object]] = [
+        {"run": "../x"},
+        {"began": ["x"]},
+        {"began": [1e300, "", None]},
+        {"price": {"usd_per_hour": "NaN", "per": "gpu", "basis": "flag"}},
+        {"price": {"usd_per_hour": "much", "per": "gpu", "basis": "flag"}},
+        {"state": 7},
+    ]
+    text = "\n".join(json.dumps({**entry, **lie}) for lie in lies)
+    assert take_in_ledger(state, f"{text}\nnonsense\n[1]\n", "amd") == 0
+    assert take_in_ledger(state, json.dumps(entry), "amd") == 1
+    assert take_in_ledger(state, json.dumps(entry), "amd") == 0
+    assert json.loads(state.ledger.read_text())["host"] == "amd"

@@ -7,7 +7,7 @@ from pathlib import Path
 from runners.model.errors import ExitCode, FresnelError
 from runners.places.ssh.copier_choice import make_copier
 from runners.places.ssh.copying import Copied, Copier
-from runners.places.ssh.push import EXCLUDES, PushItem, plan_push
+from runners.places.ssh.push import EXCLUDES, SECRETS, PushItem, find_secrets, plan_push
 from runners.places.ssh.pushed import PushedPreset, note_pushed
 from runners.places.ssh.registry import RemoteRegistry
 from runners.places.ssh.source import source_digest
@@ -31,6 +31,8 @@ def run_push(arguments: argparse.Namespace) -> int:
         echo(f"⚠ {problem}: nothing is sent for it")
     if host.installed and host.installed != source_digest():
         echo(f"⚠ the panel on {host.name} is another one: host setup {host.name} renews it")
+    if not arguments.secrets:
+        _warn_of_secrets(plan.items, arguments)
     copier = make_copier(Ssh(registry, host), echo)
     counted = []
     for item in plan.items:
@@ -68,7 +70,21 @@ def _given(overrides: list[str]) -> dict[str, str]:
 
 
 def _excludes(item: PushItem, arguments: argparse.Namespace) -> list[str]:
+    secrets = () if arguments.secrets else SECRETS
+    return [*_asked_excludes(item, arguments), *secrets]
+
+
+def _asked_excludes(item: PushItem, arguments: argparse.Namespace) -> list[str]:
     return [*arguments.exclude, *(EXCLUDES if item.what == "program" else ())]
+
+
+def _warn_of_secrets(items: tuple[PushItem, ...], arguments: argparse.Namespace) -> None:
+    """Name what stays here because it is called as secrets are."""
+    for item in items:
+        found = find_secrets(item.local, _asked_excludes(item, arguments))
+        if found:
+            names = ", ".join(found[:5]) + (", …" if len(found) > 5 else "")
+            echo(f"⚠ {item.local}: not sent, a secret by its name: {names}; --secrets sends it")
 
 
 def _show(items: tuple[PushItem, ...], counted: list[Copied]) -> None:

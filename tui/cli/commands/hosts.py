@@ -91,6 +91,7 @@ def push(parser: CommandParser) -> None:
     flag(parser, "--dry-run", "say what would go, with sizes, and send nothing")
     repeated(parser, "--exclude", "PATTERN", "leave out")
     repeated(parser, "--also", "PATH", "send this too")
+    flag(parser, "--secrets", "also what is called as secrets are: .env, keys, tokens")
     parser.set_defaults(action="push:run_push")
     examples(
         parser,
