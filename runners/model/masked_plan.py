@@ -43,6 +43,19 @@ def mask_tree(tree: Mapping[str, Any], known: Iterable[str] = ()) -> MaskedTree:
     return MaskedTree(masked, _differences(masked, tree))
 
 
+def mask_keys(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a preset's file with their secrets masked; its parameters are by name."""
+    masked = _mask_fields({key: value for key, value in values.items() if key != "parameters"})
+    for name, entry in (values.get("parameters") or {}).items():
+        fields = entry if isinstance(entry, dict) else {"value": entry}
+        hidden = _mask_parameter({"name": name, **fields})
+        kept = {key: hidden[key] for key in fields}
+        masked.setdefault("parameters", {})[name] = (
+            kept if isinstance(entry, dict) else kept["value"]
+        )
+    return masked
+
+
 def restored(tree: Any, secrets: Mapping[str, Any], place: str = "") -> Any:
     """`tree` with the secrets of `mask_tree`, by their places, where they are known."""
     if isinstance(tree, dict):

@@ -10,6 +10,8 @@ import yaml
 
 from runners.host.files import replace
 from runners.model.errors import FresnelError, WrongInput
+from runners.model.masked_plan import mask_keys
+from runners.model.masking import mask_value
 from runners.model.spec import GpuRequest, Parameter, RunSpec
 from runners.presets.load import load_preset, open_preset
 from runners.presets.parameters import parse_scalar
@@ -58,7 +60,7 @@ def save_preset(spec: RunSpec, name: str, overwrite: bool = False) -> Path:
 
 def preset_text(spec: RunSpec) -> str:
     """The YAML of a preset that does what `spec` says."""
-    values = _from_source(spec) if spec.source else _from_command(spec)
+    values = _masked(_from_source(spec) if spec.source else _from_command(spec))
     origin = f"from {spec.preset} " if spec.source else ""
     head = f"# Saved {origin}by the launch form; `fresnel-tui presets` checks it.\n"
     return head + yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
@@ -74,6 +76,18 @@ def _quoted(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 
 
 _Dumper.add_representer(str, _quoted)
+
+
+def _masked(values: dict[str, Any]) -> dict[str, Any]:
+    """The keys of a preset without secrets: a variable's is inherited, others have to be given."""
+    masked = {**values, **mask_keys(values)}
+    environment = values.get("environment")
+    if isinstance(environment, dict):
+        masked["environment"] = {
+            name: text if mask_value(name, str(text)) == str(text) else f"${{{name}}}"
+            for name, text in environment.items()
+        }
+    return masked
 
 
 def _from_command(spec: RunSpec) -> dict[str, Any]:

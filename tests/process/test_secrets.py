@@ -5,10 +5,11 @@ import shlex
 import subprocess
 from typing import Any
 
+import pytest
 import yaml
 
 from runners.model.kept_secrets import MASK
-from runners.state.layout import RunDirectory
+from runners.state.layout import RunDirectory, config_dir
 from tests.process.conftest import CommandLine
 from tests.secret_kinds import Secret, secrets_of
 
@@ -166,6 +167,10 @@ def _shown(cli: CommandLine, runs: list[RunDirectory]) -> dict[str, str]:
         show("plan", "--again", run.id)
         show("report", run.id, "-o", str(cli.folder / f"{run.id}.html"))
         shown[f"{run.id}.html"] = (cli.folder / f"{run.id}.html").read_text()
+        show("presets", "save", f"saved-{run.id}", "--from", run.id)
+    for path in (config_dir() / "presets").glob("saved-*"):
+        shown[path.name] = path.read_text()
+    assert any(name.startswith("saved-") for name in shown)
     first, second = runs[0].id, runs[4].id
     show("list", "--all"), show("list", "--all", "--json")
     show("compare", first, second), show("compare", first, second, "--json")
@@ -206,3 +211,30 @@ def test_no_planted_secret_is_written_or_shown_and_each_reaches_its_program(
         if secret.bare in text
     }
     assert not seen, "\n".join(map(str, sorted(seen)))
+
+
+def test_a_command_s_secret_is_gone_with_its_run_and_can_be_given_again(cli: CommandLine) -> None:
+    words = ["sh", "-c", 'echo "$*"', "train", "--token=hush-hush-1"]
+    first = cli.launch("--gpus", "0", "--", *words)
+    assert cli.ended(first)["state"] == "done"
+    assert first.output.read_text() == "--token=hush-hush-1\n"
+    refused = cli.run("launch", "--again", first.id, exits=2)
+    assert "command was a secret" in refused.stderr
+    again = cli.launch("--again", first.id, "--", "--token=hush-hush-2")
+    assert cli.ended(again)["state"] == "done"
+    assert again.output.read_text() == "--token=hush-hush-2\n"
+    assert "hush" not in again.plan.read_text() + again.spec.read_text()
+
+
+def test_a_waiting_command_keeps_its_secret_though_its_supervisor_is_killed(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FRESNEL_GPUS", "sim:1xH100")
+    cli.run("drain", "on")
+    run = cli.launch("--gpus", "1", "--", "sh", "-c", 'echo "$*"', "train", "--token=hush-hush-3")
+    cli.kill_supervisor(run)
+    assert "hush" not in run.plan.read_text() + run.spec.read_text()
+    cli.run("list")
+    cli.run("drain", "off")
+    assert cli.ended(run)["state"] == "done"
+    assert run.output.read_text() == "--token=hush-hush-3\n"

@@ -113,6 +113,8 @@ def _print_unit(arguments: argparse.Namespace) -> int:
         units.append(run_unit(plan, shown, user_name() if arguments.system else None))
         if not arguments.json:
             print(units[-1], end="")
+        if any(MASK in word for word in plan.argv):
+            echo(f"the command has secrets, {MASK} here: put them in before you install the unit")
         for name in hidden:
             echo(f"{name} is a secret: put it into a file of yours with EnvironmentFile=")
     if arguments.json:
