@@ -20,12 +20,14 @@ from runners.model.run_ids import is_run_id
 from runners.model.states import State
 from runners.places.run_row import RunRow
 from runners.places.snapshot import PlaceSnapshot
+from runners.places.ssh import agent_tool
 from runners.places.ssh.frames import check_frame
 from runners.places.ssh.link import RemoteRequest
 from runners.places.ssh.machine import LinkedHost
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry, parse_address
 from runners.places.ssh.snapshot import SnapshotReader, snapshot_to_tree
-from runners.places.ssh.ssh import Ssh, Trouble
+from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
+from runners.places.ssh.stream import StreamCopier
 from runners.state.layout import StateDirectory
 from tests.process.conftest import COMMAND, CommandLine
 from tests.remote.lying import LyingMachine, changed, paths_of
@@ -343,3 +345,14 @@ def test_a_lie_closes_the_line_and_no_thread_dies(
         assert host.link._thread.is_alive() and not died
     finally:
         host.stop()
+
+
+@pytest.mark.parametrize("tool", ["manifest", "have"])
+def test_a_machine_that_falls_silent_is_not_waited_for(
+    evil: LyingMachine, monkeypatch: pytest.MonkeyPatch, tool: str
+) -> None:
+    monkeypatch.setattr(agent_tool, "SILENT_S", 1.0)
+    evil.say(**{tool: "freeze"})
+    with pytest.raises(RemoteTrouble) as raised:
+        StreamCopier(Ssh(evil.registry, evil.host)).ask(tool, {})
+    assert raised.value.kind is Trouble.NOT_REACHED
