@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -185,18 +186,22 @@ def told(plan: LaunchPlan) -> dict[str, Any]:
     """A plan without what two plans of one launch differ in: id, moment, a free port."""
     text = msgspec.json.encode(plan).decode().replace(plan.run, "RUN")
     if plan.port is not None:
-        text = text.replace(str(plan.port), "0")
+        text = _without(text, plan.port)
     found: dict[str, Any] = json.loads(text)
     del found["origin"]["created"]
     return found
 
 
 def given_to(environment: Mapping[str, str], plan: LaunchPlan) -> dict[str, str]:
-    port = str(plan.port) if plan.port is not None else "no port"
-    return {
-        name: value.replace(plan.run, "RUN").replace(port, "0")
-        for name, value in environment.items()
-    }
+    found = {name: value.replace(plan.run, "RUN") for name, value in environment.items()}
+    if plan.port is None:
+        return found
+    return {name: _without(value, plan.port) for name, value in found.items()}
+
+
+def _without(text: str, port: int) -> str:
+    # Whole numbers only: a port's digits may stand in somebody's token by chance.
+    return re.sub(rf"(?<!\w){port}(?!\w)", "0", text)
 
 
 def words_of(error: FresnelError) -> tuple[type[FresnelError], int, str, str | None]:
