@@ -10,10 +10,14 @@ from collections.abc import Iterable
 from runners.cost.rates import SECOND_NS
 from runners.host.clock import Moment
 
+_LAST_S = 253_402_300_799.0
+"""The last second of the year 9999."""
+
 
 def wall_ns(seconds: float) -> int:
     """Unix seconds as whole nanoseconds (rounded to the microsecond: a double holds no more)."""
-    return round(seconds * 1_000_000) * 1_000
+    # One record with an absurd time must not end the sums over all runs.
+    return round(min(max(seconds, 0.0), _LAST_S) * 1_000_000) * 1_000
 
 
 class Timeline:

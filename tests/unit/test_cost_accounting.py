@@ -20,7 +20,7 @@ from runners.cost.rates import SECOND_NS as SECOND
 from runners.cost.run_costs import CostReader
 from runners.cost.sessions import Session, SessionLine
 from runners.cost.statement import Statement, open_statement
-from runners.cost.timeline import Timeline
+from runners.cost.timeline import Timeline, wall_ns
 from runners.host.clock import Moment, seconds_between
 from runners.host.identity import host_name
 from runners.model.plan import AssignedGpu
@@ -350,3 +350,9 @@ def test_a_run_outside_of_every_session_costs_its_own_price() -> None:
     assert (
         Statement([], [msgspec.structs.replace(line, price=None)], moment_at(END)).run_costs() == {}
     )
+
+
+@pytest.mark.parametrize("moment", [1e308, -1e308, 0.0, 1_790_000_000.25])
+def test_an_absurd_time_of_one_record_is_still_a_time(moment: float) -> None:
+    assert 0 <= wall_ns(moment) < wall_ns(300_000_000_000.0) + 1
+    assert wall_ns(1_790_000_000.25) == 1_790_000_000_250_000_000
