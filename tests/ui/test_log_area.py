@@ -163,7 +163,7 @@ async def test_search_and_errors_stay_inside_a_filter(log: Path) -> None:
     async with opened(log) as (app, pilot):
         await answer(app, pilot, "ampersand", "loss")
         await answer(app, pilot, "slash", "5")
-        await until(pilot, lambda: app.pane.reader.here is not None)
+        await until(pilot, lambda: app.pane.reader.found_at is not None)
         await until(
             pilot,
             lambda: (
@@ -171,10 +171,10 @@ async def test_search_and_errors_stay_inside_a_filter(log: Path) -> None:
                 and app.pane.reader.document.search.matches.count == 19
             ),
         )  # 50, 150 … 950 and 500 … 590
-        first = app.pane.reader.here
+        first = app.pane.reader.found_at
         await until(pilot, lambda: "match 19 of 19 · " in str(app.pane.border_subtitle))
         await pilot.press("N")
-        await until(pilot, lambda: app.pane.reader.here != first)
+        await until(pilot, lambda: app.pane.reader.found_at != first)
         assert line_here(app.pane) == "loss 850"
         await until(pilot, lambda: "match 18 of 19 · " in str(app.pane.border_subtitle))
         await pilot.press("n", "n")

@@ -295,7 +295,7 @@ async def test_matches_are_counted_shown_and_gone_through(log: Path) -> None:
 async def test_matches_are_marked(log: Path) -> None:
     async with opened(log) as (app, pilot):
         app.pane.search("995")
-        await until(pilot, lambda: app.pane.reader.here is not None)
+        await until(pilot, lambda: app.pane.reader.found_at is not None)
         await pilot.pause()
         row = shown(app.pane).index("line 995")
         marked = [

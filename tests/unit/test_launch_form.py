@@ -12,7 +12,7 @@ from runners.presets.catalogue import resolve_runs
 from runners.presets.command_line import spell_command_line, split_command
 from runners.presets.load import command_spec, load_preset
 from runners.presets.save import save_preset
-from tui.panel.widgets.launch.details import detail_texts, detail_words, with_details
+from tui.panel.widgets.launch.details import detail_arguments, detail_texts, with_details
 from tui.panel.widgets.launch.drafts import RunDraft
 
 PRESET = """\
@@ -64,8 +64,8 @@ def test_an_own_command_is_what_launch_makes_of_the_same_words() -> None:
     spec = draft.spec()
     assert spec.name == "train" and spec.gpus.count == 2
     assert spec.command == command_spec(["python", "train.py", "${literal}"]).command
-    assert draft.words() == ["--gpus", "2"]
-    assert draft.command_words() == ["--", "python", "train.py", "${literal}"]
+    assert draft.arguments() == ["--gpus", "2"]
+    assert draft.command_arguments() == ["--", "python", "train.py", "${literal}"]
 
 
 def test_a_shell_s_line_is_called_after_its_script() -> None:
@@ -108,7 +108,7 @@ def test_details_become_spec_and_flags(tmp_path: Path, monkeypatch: pytest.Monke
     assert (changed.price, changed.price_basis) == ("1.99", "flag")
     assert changed.working_directory == str(tmp_path / "sub")
     assert changed.checkpoints == ("a/*.pt", "b/*.pt")
-    words = detail_words(spec, texts)
+    words = detail_arguments(spec, texts)
     assert words[:8] == [
         "--name",
         "mine",
@@ -121,7 +121,7 @@ def test_details_become_spec_and_flags(tmp_path: Path, monkeypatch: pytest.Monke
     ]
     assert f"working_directory={tmp_path / 'sub'}" in words
     assert json.loads(words[-1].removeprefix("checkpoints=")) == ["a/*.pt", "b/*.pt"]
-    assert with_details(spec, detail_texts(spec)) == spec and not detail_words(
+    assert with_details(spec, detail_texts(spec)) == spec and not detail_arguments(
         spec, detail_texts(spec)
     )
 
@@ -184,4 +184,4 @@ def test_a_member_s_gpus_are_changed_by_set(tmp_path: Path, monkeypatch) -> None
     assert [spec.gpus.ids for spec in specs] == [("2", "3"), ()]
     draft = RunDraft.of(specs[0])
     draft.gpus = "5"
-    assert draft.words() == ["--set", "one.gpus=5"]
+    assert draft.arguments() == ["--set", "one.gpus=5"]

@@ -186,10 +186,10 @@ def test_another_file_ends_what_was_chosen(log: Path) -> None:
     assert reader.selection.active and not reader.following
     assert describe(reader).startswith("1 line selected")
     reader.go_to_found(0)
-    assert reader.here == 0 and reader.seek_from(backward=True) == 0
+    assert reader.found_at == 0 and reader.seek_from(backward=True) == 0
     log.write_bytes(b"anew\n")
     assert reader.refresh() is Change.TRUNCATED
-    assert not reader.selection.active and reader.here is None
+    assert not reader.selection.active and reader.found_at is None
     reader.fill(force=True)
     assert texts(reader.view) == ["anew"]
 

@@ -232,7 +232,7 @@ def test_over_time_a_run_without_times_is_shown_by_its_steps(tmp_path: Path) -> 
     )
     while book.read([mark]):
         pass
-    rows = text(book.draw(asked(mark, look=ChartOptions("time"))).charts[0].rows)
+    rows = text(book.draw(asked(mark, options=ChartOptions("time"))).charts[0].rows)
     assert "A 8" in rows[0] and rows[-1].split()[-1] == "8"
 
 

@@ -69,13 +69,13 @@ def test_keys_turn_the_charts() -> None:
     seen = []
     for _ in AXES:
         axis = axis._replace(**turned(axis, "axis", AXES))
-        seen.append(axis.look.axis)
+        seen.append(axis.options.axis)
     assert sorted(seen) == sorted(AXES) and seen[-1] == "step"
-    assert turned(axis, "axis", ("epoch",)) == {"look": ChartOptions("epoch")}
+    assert turned(axis, "axis", ("epoch",)) == {"options": ChartOptions("epoch")}
     closer = EMPTY._replace(**turned(EMPTY, "closer", AXES))
-    assert (closer.look.low, closer.look.high) == (0.5, 1.0), "without a cursor up to the end"
+    assert (closer.options.low, closer.options.high) == (0.5, 1.0), "without a cursor up to the end"
     earlier = closer._replace(**turned(closer, "earlier", AXES))
-    assert (earlier.look.low, earlier.look.high) == (0.375, 0.875)
+    assert (earlier.options.low, earlier.options.high) == (0.375, 0.875)
     whole = earlier._replace(**turned(earlier, "whole", AXES))
     assert whole == EMPTY
     assert turned(EMPTY, "joined", AXES) == {"joined": False}

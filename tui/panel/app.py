@@ -35,11 +35,11 @@ from tui.panel.theme.themes import (
 )
 from tui.snapshot.feed import PanelSnapshot, ShowsSnapshots, SnapshotFeed
 
-_LAST_WORDS_S = 1.0
+_EXIT_AFTER_S = 1.0
 _PAINTED_S = 1.0
 _SWITCH_S = 0.005  # Python's own
 _MOST_NOTICES = 3
-_OWN_WORDS = {
+_OWN_HELP = {
     "Theme": "colours; remembered for the next time",
     "Quit": "leave the panel; runs go on (q)",
     "Screenshot": "the screen as an SVG file",
@@ -106,7 +106,7 @@ class PanelApp(TerminalApp):
 
     def _terminal_gone(self) -> None:
         """Exit at once: nobody is looking, and writing to a dead terminal can block for ever."""
-        timer = threading.Timer(_LAST_WORDS_S, os._exit, (129,))
+        timer = threading.Timer(_EXIT_AFTER_S, os._exit, (129,))
         timer.daemon = True
         timer.start()
         self.exit(return_code=129)
@@ -141,9 +141,9 @@ class PanelApp(TerminalApp):
     def key_unused(self, key: str) -> None:
         """Say where a key works that does nothing where it was pressed."""
         if self.screen is self.cockpit:
-            words = self.cockpit.explain_key(key)
-            if words:
-                self.notify(words, timeout=4, markup=False)
+            explanation = self.cockpit.explain_key(key)
+            if explanation:
+                self.notify(explanation, timeout=4, markup=False)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The palette: our actions first, then Textual's own."""
@@ -154,8 +154,8 @@ class PanelApp(TerminalApp):
         yield SystemCommand("Keys and signs", "help (?)", self.action_help)
         yield SystemCommand("Settings", "theme, mouse, notices (,)", self.action_settings)
         for command in super().get_system_commands(screen):
-            if command.title in _OWN_WORDS:
-                yield command._replace(help=_OWN_WORDS[command.title])
+            if command.title in _OWN_HELP:
+                yield command._replace(help=_OWN_HELP[command.title])
 
     @work(exclusive=True)
     async def _watch(self) -> None:
@@ -188,9 +188,9 @@ class PanelApp(TerminalApp):
         # One that is not mounted yet has nothing to show it in; it was opened with the last one.
         if above is not self.cockpit and above.is_mounted and isinstance(above, ShowsSnapshots):
             above.show(snapshot)
-        self._tell(before, snapshot)
+        self._take_news(before, snapshot)
 
-    def _tell(self, before: PanelSnapshot | None, after: PanelSnapshot) -> None:
+    def _take_news(self, before: PanelSnapshot | None, after: PanelSnapshot) -> None:
         """Tell what is new: on the screen, by the bell, on the desktop."""
         wanted = self.settings.notices
         found = changes_between(before, after, wanted.on)
@@ -233,18 +233,18 @@ def run_panel(
     app = PanelApp(state, specs, settings, read_only)
     if preset:
         app.runs.log.note(
-            ["launch", preset, *(word for one in overrides for word in ("--set", one))]
+            ["launch", preset, *(word for override in overrides for word in ("--set", override))]
         )
     app.has_mouse = settings.panel.mouse if mouse is None else mouse
     app.run(mouse=app.has_mouse)
     if not app.return_code:
-        _say_what_goes_on(app.snapshot)
+        _print_live_runs(app.snapshot)
     return app.return_code or ExitCode.DONE
 
 
-def _say_what_goes_on(snapshot: PanelSnapshot | None) -> None:
+def _print_live_runs(snapshot: PanelSnapshot | None) -> None:
     live = sum(view.run.is_live for view in snapshot.runs) if snapshot is not None else 0
     if live:
-        words = "1 run goes on" if live == 1 else f"{live} runs go on"
+        runs = "1 run goes on" if live == 1 else f"{live} runs go on"
         shows = "it" if live == 1 else "them"
-        print(f"{words}; `fresnel-tui` shows {shows}", file=sys.stderr)
+        print(f"{runs}; `fresnel-tui` shows {shows}", file=sys.stderr)

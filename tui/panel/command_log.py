@@ -14,9 +14,9 @@ class CommandLog:
     def __init__(self) -> None:
         self.lines: list[tuple[float, str]] = []
 
-    def note(self, words: Sequence[str]) -> None:
+    def note(self, arguments: Sequence[str]) -> None:
         """Something was done that `fresnel-tui WORDS` does as well."""
-        self.lines.append((time.time(), shlex.join(["fresnel-tui", *mask_words(words)])))
+        self.lines.append((time.time(), shlex.join(["fresnel-tui", *mask_words(arguments)])))
 
     @property
     def script(self) -> str:
@@ -24,7 +24,7 @@ class CommandLog:
         return "".join(["#!/bin/sh\n", *(f"{line}\n" for _, line in self.lines)])
 
 
-def gpu_words(request: GpuRequest) -> list[str]:
+def gpu_arguments(request: GpuRequest) -> list[str]:
     """The flags that ask for these GPUs."""
     if request.all:
         return ["--gpus", "all"]

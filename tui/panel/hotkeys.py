@@ -22,7 +22,7 @@ _NAMES = {
 def hotkey(
     keys: str,
     action: str,
-    words: str,
+    explanation: str,
     footer: str = "",
     display: str | None = None,
     priority: bool = False,
@@ -33,11 +33,11 @@ def hotkey(
     return Binding(
         keys,
         action,
-        footer or words,
+        footer or explanation,
         show=bool(footer),
         key_display=display,
         priority=priority,
-        tooltip=words,
+        tooltip=explanation,
     )
 
 
@@ -49,10 +49,10 @@ def key_lines(bindings: Iterable[BindingType]) -> list[tuple[str, str]]:
             keys = lines.setdefault(binding.tooltip, [])
             names = [key_name(key) for key in binding.key.split(",")]
             keys += [name for name in names if name not in keys]
-    return [(" ".join(keys), words) for words, keys in lines.items()]
+    return [(" ".join(keys), explanation) for explanation, keys in lines.items()]
 
 
-def words_of_key(bindings: Iterable[BindingType], key: str) -> str:
+def key_meaning(bindings: Iterable[BindingType], key: str) -> str:
     """What a key does by these bindings; empty when it does nothing, or nobody is told."""
     for binding in bindings:
         if isinstance(binding, Binding) and key in binding.key.split(","):
@@ -68,4 +68,4 @@ def key_name(key: str) -> str:
         name = name[0].upper() + name[1:]
     elif modifiers:
         name = name.upper()
-    return "+".join([*(one.capitalize() for one in modifiers), name])
+    return "+".join([*(modifier.capitalize() for modifier in modifiers), name])

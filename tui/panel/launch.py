@@ -24,7 +24,7 @@ class PanelOptions(NamedTuple):
     no_mouse: bool = False
 
 
-def read_words(words: Sequence[str]) -> PanelOptions:
+def read_arguments(arguments: Sequence[str]) -> PanelOptions:
     """The words behind `fresnel-tui`; SystemExit with what is wrong, or with the help."""
     import argparse  # most panels are opened without a word
 
@@ -35,15 +35,15 @@ def read_words(words: Sequence[str]) -> PanelOptions:
         description="The panel. `fresnel-tui --help` lists the headless commands.",
     )
     add_panel_options(parser)
-    options = PanelOptions(**vars(parser.parse_args(words)))
+    options = PanelOptions(**vars(parser.parse_args(arguments)))
     if options.read_only and options.launch:
         parser.error("--launch and --read-only: one of them")
     return options
 
 
-def open_panel(words: Sequence[str]) -> int:
+def open_panel(arguments: Sequence[str]) -> int:
     """Open the Textual panel; without a terminal, say how to do the same without one."""
-    options = read_words(words) if words else PanelOptions()
+    options = read_arguments(arguments) if arguments else PanelOptions()
     in_browser = os.environ.get("TEXTUAL_DRIVER", "").startswith("tui.web.")
     if not in_browser and not all(
         stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)

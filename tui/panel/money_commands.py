@@ -32,13 +32,13 @@ class MoneyCommands:
         self._state = state
         self._feed = feed
 
-    def start_session(self, start: Callable[[], Session], words: list[str]) -> None:
+    def start_session(self, start: Callable[[], Session], arguments: list[str]) -> None:
         """Open a session as `start` does."""
 
         def do() -> None:
             session = start()
-            self._note("session", "start", *words)
-            self._tell(f"session started: {session.describe()}")
+            self._note("session", "start", *arguments)
+            self._notify(f"session started: {session.describe()}")
 
         self._in_thread(do)
 
@@ -49,7 +49,7 @@ class MoneyCommands:
         def do() -> None:
             session = change_budget(self._state, amount)
             self._note("session", "budget", "--budget", amount)
-            self._tell(f"budget of the session: ${session.budget}")
+            self._notify(f"budget of the session: ${session.budget}")
 
         self._in_thread(do)
 
@@ -60,11 +60,11 @@ class MoneyCommands:
         def do() -> None:
             session = end_session(self._state)
             self._note("session", "end")
-            self._tell(ended_text(session), timeout=15)
+            self._notify(ended_text(session), timeout=15)
 
         self._in_thread(do)
 
-    def set_guard(self, wish: GuardRequest) -> None:
+    def set_guard(self, request: GuardRequest) -> None:
         """Set the guard by this wish, and start it."""
         from runners.cost.sessions import read_session
         from runners.guard.request import rule_from
@@ -75,11 +75,11 @@ class MoneyCommands:
         def do() -> None:
             refuse_untrusted(self._state)
             session = read_session(self._state)
-            rule = rule_from(wish, None if session is None else session.budget)
+            rule = rule_from(request, None if session is None else session.budget)
             set_rule(self._state, rule)
             ensure_guard(self._state)
-            self._note("guard", "set", *request_flags(wish))
-            self._tell("\n".join(["guard set", *consequences(self._state, rule)]), timeout=10)
+            self._note("guard", "set", *request_flags(request))
+            self._notify("\n".join(["guard set", *consequences(self._state, rule)]), timeout=10)
 
         self._in_thread(do)
 
@@ -94,7 +94,7 @@ class MoneyCommands:
             self._note("guard", "postpone", length)
             late = too_late_text(self._state)
             held = postponed_text(read_guard(self._state), moment_now())
-            self._tell(late or held or "the guard goes on")
+            self._notify(late or held or "the guard goes on")
 
         self._in_thread(do)
 
@@ -106,19 +106,19 @@ class MoneyCommands:
             late = too_late_text(self._state)
             was_set = lift(self._state)
             self._note("guard", "off")
-            self._tell(late or ("the guard is off" if was_set else "no guard was set"))
+            self._notify(late or ("the guard is off" if was_set else "no guard was set"))
 
         self._in_thread(do)
 
     def _in_thread(self, do: Callable[[], object]) -> None:
-        def and_tell() -> None:
+        def then_done() -> None:
             do()
             self._app.call_later(self.done)
 
-        in_thread(self._app, self._feed, and_tell)
+        in_thread(self._app, self._feed, then_done)
 
-    def _note(self, *words: str) -> None:
-        self._app.call_later(self.log.note, list(words))
+    def _note(self, *arguments: str) -> None:
+        self._app.call_later(self.log.note, list(arguments))
 
-    def _tell(self, words: str, timeout: float = 6) -> None:
-        self._app.call_later(lambda: self._app.notify(words, timeout=timeout, markup=False))
+    def _notify(self, text: str, timeout: float = 6) -> None:
+        self._app.call_later(lambda: self._app.notify(text, timeout=timeout, markup=False))

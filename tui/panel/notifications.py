@@ -42,18 +42,18 @@ def changes_between(
             found.append(Notification(str(run.state), run.name or run.id, _ending(run, after.time)))
         seen = {alert.time for alert in old.alerts}
         found += [
-            Notification("alert", run.name or run.id, one.text)
-            for one in view.alerts
-            if one.time not in seen
+            Notification("alert", run.name or run.id, new_alert.text)
+            for new_alert in view.alerts
+            if new_alert.time not in seen
         ]
     return [notice for notice in found if notice.kind in wanted]
 
 
 def _ending(run: Run, now: float) -> str:
-    words = f"{run.state} after {duration(run.seconds(now))}" if run.started else str(run.state)
-    return f"{words}: {run.reason}" if run.reason else words
+    ending = f"{run.state} after {duration(run.seconds(now))}" if run.started else str(run.state)
+    return f"{ending}: {run.reason}" if run.reason else ending
 
 
-def notify_error(app: App[Any], words: str) -> None:
+def notify_error(app: App[Any], text: str) -> None:
     """Say that something was not done, and why."""
-    app.notify(words, title="not done", severity="error", timeout=10, markup=False)
+    app.notify(text, title="not done", severity="error", timeout=10, markup=False)

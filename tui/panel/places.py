@@ -27,13 +27,13 @@ class PlaceOfRuns:
     def __init__(
         self,
         app: App[Any],
-        here: Place,
+        local: Place,
         find: Callable[[str], Place | None],
         view_of: Callable[[str], RunView | None],
     ) -> None:
         """`find` has the places that are known by name, `view_of` the runs of this machine."""
         self._app = app
-        self._here = here
+        self._local = local
         self._find = find
         self._view_of = view_of
 
@@ -44,7 +44,7 @@ class PlaceOfRuns:
     def named(self, machine: str) -> Place:
         """The place of this name; this machine's is empty."""
         found = self._find(machine) if machine else None
-        return self._here if found is None else found
+        return self._local if found is None else found
 
     def grouped(self, rows: Sequence[RunRow]) -> Iterator[tuple[Place, tuple[str, ...]]]:
         """The runs of each place, by the ids that it knows them by."""
@@ -57,13 +57,13 @@ class PlaceOfRuns:
         self,
         place: Place,
         question: Question,
-        words: Sequence[str],
+        arguments: Sequence[str],
         kind: type[Answer],
         then: Callable[[Answer], None],
         failed: Callable[[str], None] | None = None,
     ) -> None:
         """Ask a place, and go on in the app's own thread; a problem is told unless `failed` is."""
-        failed = failed or self._tell_problem
+        failed = failed or self._show_problem
         if place.obstacle:
             failed(place.obstacle)
             return
@@ -81,14 +81,14 @@ class PlaceOfRuns:
             else:
                 self._app.call_later(then, answer)
 
-        place.ask(question.value, words, done)
+        place.ask(question.value, arguments, done)
 
     def wait(
-        self, place: Place, question: Question, words: Sequence[str], kind: type[Answer]
+        self, place: Place, question: Question, arguments: Sequence[str], kind: type[Answer]
     ) -> Answer:
         """Ask a place and wait, in a thread. Raises FresnelError when there is no answer."""
         answers: Queue[tuple[object, str]] = Queue()
-        place.ask(question.value, words, lambda found, problem: answers.put((found, problem)))
+        place.ask(question.value, arguments, lambda found, problem: answers.put((found, problem)))
         try:
             found, problem = answers.get(timeout=_PATIENCE_S)
         except Empty:
@@ -102,7 +102,7 @@ class PlaceOfRuns:
         if not row.machine:
             view = self._view_of(row.id)
             if view is None:
-                self._tell_problem("this run has been removed")
+                self._show_problem("this run has been removed")
             else:
                 then(view)
             return
@@ -115,7 +115,7 @@ class PlaceOfRuns:
             lambda view: then(_by_our_clock(view, place.clock_offset)),
         )
 
-    def _tell_problem(self, problem: str) -> None:
+    def _show_problem(self, problem: str) -> None:
         notify_error(self._app, problem)
 
 
@@ -126,8 +126,8 @@ def _converted(place: Place, found: object, kind: type[Answer]) -> Answer:
     try:
         return msgspec.convert(found, kind)
     except msgspec.ValidationError as error:
-        words = f"{place.name} answers in another version's terms: {error}"
-        raise FresnelError(words, f"fresnel-tui host setup {place.name}") from None
+        problem = f"{place.name} answers in another version's terms: {error}"
+        raise FresnelError(problem, f"fresnel-tui host setup {place.name}") from None
 
 
 def _by_our_clock(view: RunView, offset: float) -> RunView:

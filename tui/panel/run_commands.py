@@ -34,7 +34,7 @@ from tui.views.format import duration
 from tui.views.safe import safe_cell
 
 _SLOW_S = 1.0  # a launch that takes longer waits for the sampler
-_MOST_WORDS = 300
+_LONGEST_TEXT = 300
 
 
 class RunCommands:
@@ -43,7 +43,7 @@ class RunCommands:
     def __init__(self, app: App[Any], state: StateDirectory, feed: SnapshotFeed) -> None:
         self.log = CommandLog()
         self.feed = feed
-        self.here = HerePlace(state, self._in_thread, self._answer)
+        self.local_place = HerePlace(state, self._in_thread, self._answer)
         self.started: Callable[[str], None] = lambda _: None
         """Called with the id of a run that was launched."""
         self._app = app
@@ -57,8 +57,8 @@ class RunCommands:
         if place.obstacle:
             notify_error(self._app, place.obstacle)
             return
-        for words in commands_of(action):
-            self._note(place, words)
+        for arguments in commands_of(action):
+            self._note(place, arguments)
         place.act(action, partial(self._later, self._done, place, action))
 
     def delete(self, place: Place, runs: tuple[str, ...]) -> None:
@@ -67,46 +67,46 @@ class RunCommands:
 
     def undelete_last(self) -> None:
         """Bring back what this panel deleted last, else what anybody did here."""
-        place, runs = self._deleted.pop() if self._deleted else (self.here, ())
+        place, runs = self._deleted.pop() if self._deleted else (self.local_place, ())
         self.act(place, RestoreRuns(runs))
 
-    def command(self, place: Place, words: Sequence[str], selects: bool = False) -> None:
+    def command(self, place: Place, arguments: Sequence[str], selects: bool = False) -> None:
         """Run a headless command there, and tell what it came to; a launch is selected."""
-        self._note(place, words)
+        self._note(place, arguments)
 
         def done(outcome: Outcome) -> None:
-            self._tell_outcome(outcome)
+            self._show_outcome(outcome)
             if selects and not outcome.problem and outcome.output.strip():
                 self.started(_key(place, outcome.output.split()[0]))
 
-        place.command(words, partial(self._later, done))
+        place.command(arguments, partial(self._later, done))
 
     def _done(self, place: Place, action: RunAction, outcome: Outcome) -> None:
         if isinstance(action, DeleteRuns) and outcome.changed:
             self._deleted.append((place, outcome.changed))
         elif isinstance(action, ApplyRemedy) and outcome.changed:
             self.started(_key(place, outcome.changed[0]))
-        self._tell_outcome(outcome)
+        self._show_outcome(outcome)
 
-    def _tell_outcome(self, outcome: Outcome) -> None:
+    def _show_outcome(self, outcome: Outcome) -> None:
         if outcome.problem:
-            notify_error(self._app, safe_cell(outcome.problem)[:_MOST_WORDS])
+            notify_error(self._app, safe_cell(outcome.problem)[:_LONGEST_TEXT])
             return
-        for words in outcome.words:
-            self._tell(safe_cell(words)[:_MOST_WORDS])
+        for line in outcome.words:
+            self._notify(safe_cell(line)[:_LONGEST_TEXT])
 
-    def _note(self, place: Place, words: Sequence[str]) -> None:
-        self.log.note([*words, *(["--host", place.name] if place.name else [])])
+    def _note(self, place: Place, arguments: Sequence[str]) -> None:
+        self.log.note([*arguments, *(["--host", place.name] if place.name else [])])
 
-    def _answer(self, question: str, words: Sequence[str]) -> object:
+    def _answer(self, question: str, arguments: Sequence[str]) -> object:
         """What is asked of runs here; what lives has been followed by the panel."""
         from tui.snapshot.questions import Question, answer
 
         snapshot = getattr(self._app, "snapshot", None)
         if snapshot is None:
-            return answer(self._state, Question(question), words)
+            return answer(self._state, Question(question), arguments)
         live = [view for view in snapshot.runs if view.run.is_live]
-        return answer(self._state, Question(question), words, live, snapshot.leases)
+        return answer(self._state, Question(question), arguments, live, snapshot.leases)
 
     # ---- on this machine
 
@@ -127,8 +127,8 @@ class RunCommands:
         from runners.lifecycle.control.start import start_together
 
         checked = any(spec.verify for spec in specs)
-        words = "making the preset's checks…" if checked else "waiting for a reading of the GPUs…"
-        slow = threading.Timer(_SLOW_S, self._tell, (words,))
+        notice = "making the preset's checks…" if checked else "waiting for a reading of the GPUs…"
+        slow = threading.Timer(_SLOW_S, self._notify, (notice,))
         slow.start()
         try:
             runs = start_together(self._state, specs)
@@ -138,9 +138,9 @@ class RunCommands:
             self._started_sweep(specs[0].group, runs, judged_by)
         else:
             for run in runs:
-                self._tell(_describe_launch(run))
+                self._notify(_describe_launch(run))
         for note in dict.fromkeys(note for run in runs if run.plan for note in run.plan.notes):
-            self._tell(note, timeout=6)
+            self._notify(note, timeout=6)
         self._app.call_later(started, runs[0].id)
 
     def _started_sweep(self, group: str, runs: Sequence[Run], judged_by: str | None) -> None:
@@ -148,18 +148,18 @@ class RunCommands:
 
         if judged_by is not None:
             watch_for_hopeless(self._state, group, [run.id for run in runs], judged_by)
-        self._tell(f"sweep {group}: {len(runs)} runs; `=` on its line compares them", timeout=6)
+        self._notify(f"sweep {group}: {len(runs)} runs; `=` on its line compares them", timeout=6)
 
     def drain(self, on: bool) -> None:
         """Let running jobs finish and no new ones start, or let the queue go on."""
         from runners.lifecycle.launch.dispatch import set_drain
 
         self.log.note(["drain", "on" if on else "off"])
-        words = "draining: running jobs finish, no new ones start"
+        notice = "draining: running jobs finish, no new ones start"
 
         def drain() -> None:
             set_drain(self._state, on)
-            self._tell(words if on else "no longer draining: the queue goes on", timeout=6)
+            self._notify(notice if on else "no longer draining: the queue goes on", timeout=6)
 
         self._in_thread(drain)
 
@@ -171,8 +171,8 @@ class RunCommands:
         if self._app.is_running:
             self._app.call_later(do, *values)
 
-    def _tell(self, words: str, timeout: float = 4) -> None:
-        self._app.call_later(lambda: self._app.notify(words, timeout=timeout, markup=False))
+    def _notify(self, text: str, timeout: float = 4) -> None:
+        self._app.call_later(lambda: self._app.notify(text, timeout=timeout, markup=False))
 
 
 def _key(place: Place, run: str) -> str:

@@ -48,10 +48,10 @@ class CockpitHosts:
     def rows(self) -> RemoteRows:
         """The runs of all machines; the same object as long as nothing changed."""
         hosts = list(self.links.hosts.values())
-        rows = tuple(one.rows for one in hosts)
+        rows = tuple(machine.rows for machine in hosts)
         key = [
-            (one.name, one.is_reached, one.hidden, id(each))
-            for one, each in zip(hosts, rows, strict=True)
+            (machine.name, machine.is_reached, machine.hidden, id(each))
+            for machine, each in zip(hosts, rows, strict=True)
         ]
         if key != self._rows[0]:
             self._kept = rows
@@ -71,9 +71,9 @@ class CockpitHosts:
             live=live,
             ended=ended,
             version=self._version,
-            unreached=frozenset(one.name for one in hosts if not one.is_reached),
+            unreached=frozenset(machine.name for machine in hosts if not machine.is_reached),
             letters=self._letters(live),
-            older=sum(one.hidden for one in hosts),
+            older=sum(machine.hidden for machine in hosts),
         )
 
     def load_older(self, text: str) -> None:
@@ -81,11 +81,11 @@ class CockpitHosts:
         `text` names.
         """
         named = [word[5:] for word in text.split() if word.startswith("host:")]
-        for one in self.links.hosts.values():
-            if one.hidden and (not named or any(word in one.name for word in named)):
-                if one.older_problem:
-                    notify_error(self._app, one.older_problem)
-                one.load_older()
+        for machine in self.links.hosts.values():
+            if machine.hidden and (not named or any(word in machine.name for word in named)):
+                if machine.older_problem:
+                    notify_error(self._app, machine.older_problem)
+                machine.load_older()
 
     def _letters(self, live: Sequence[RunRow]) -> dict[str, str]:
         """Each live run's letter for as long as it lives, a small one: A is a run of here."""
@@ -100,8 +100,8 @@ class CockpitHosts:
     def _take_news(self, rows: Sequence[Sequence[RunRow]]) -> None:
         for row in (row for each in rows for row in each):
             if self._known.get(row.id) and not row.is_live:
-                words = f"{row.state} on {row.machine}"
-                text = f"{words}: {row.remark}" if row.remark else words
+                ending = f"{row.state} on {row.machine}"
+                text = f"{ending}: {row.remark}" if row.remark else ending
                 self._news.append(Notification(str(row.state), row.name, text))
             self._known[row.id] = row.is_live
 
@@ -131,10 +131,10 @@ class CockpitHosts:
     def machines(self, where: str) -> dict[str, str]:
         """The machine of each GPU that `where` shows, by UUID; this one's have none."""
         return {
-            f"{one.name}/{gpu.uuid}": one.name
-            for one in self.links.hosts.values()
-            if one.snapshot is not None and where in (one.name, ALL)
-            for gpu in one.snapshot.gpus
+            f"{machine.name}/{gpu.uuid}": machine.name
+            for machine in self.links.hosts.values()
+            if machine.snapshot is not None and where in (machine.name, ALL)
+            for gpu in machine.snapshot.gpus
         }
 
     def gpu_snapshot(self, snapshot: PanelSnapshot, where: str) -> PanelSnapshot:
@@ -158,8 +158,8 @@ class CockpitHosts:
         return {row.id: row.name for row in self.rows().live}
 
     def _every_gpu(self, snapshot: PanelSnapshot) -> PanelSnapshot:
-        here = snapshot.reading
-        gpus = list(here.gpus) if here else []
+        local = snapshot.reading
+        gpus = list(local.gpus) if local else []
         leases = dict(snapshot.leases)
         down = []
         for host in self.links.hosts.values():
@@ -169,7 +169,7 @@ class CockpitHosts:
             if not host.is_reached:
                 down.append(host.name)
         problem = f"{', '.join(down)}: not reached" if down else None
-        reading = here or GpuReading(time=time.time(), host=snapshot.host, backend="link")
+        reading = local or GpuReading(time=time.time(), host=snapshot.host, backend="link")
         reading = msgspec.structs.replace(
             reading, time=time.time(), gpus=tuple(gpus), problem=problem or reading.problem
         )
@@ -189,15 +189,15 @@ class CockpitHosts:
         hosts = list(self.links.hosts.values())
         if not hosts:
             return "", ""
-        meters = [one.snapshot.meter for one in hosts if one.snapshot is not None]
+        meters = [machine.snapshot.meter for machine in hosts if machine.snapshot is not None]
         rate = sum((meter.per_hour or Decimal(0) for meter in meters), Decimal(0))
         total = sum((meter.spent or Decimal(0) for meter in meters), Decimal(0))
-        down = [one.name for one in hosts if one.is_down]
-        words = f"{len(hosts)} host{'s' if len(hosts) > 1 else ''}"
-        full = [words] + ([f"{dollars(rate)}/h"] if rate else [])
+        down = [machine.name for machine in hosts if machine.is_down]
+        number = f"{len(hosts)} host{'s' if len(hosts) > 1 else ''}"
+        full = [number] + ([f"{dollars(rate)}/h"] if rate else [])
         full += [f"spent {dollars(total)}"] if total else []
         text = " ".join(full)
-        brief = f"+{dollars(rate)}/h" if rate else words
+        brief = f"+{dollars(rate)}/h" if rate else number
         if down:
             text += f", {', '.join(down)} not reached"
             brief += " ⚠"

@@ -116,5 +116,5 @@ _LOOKING = (
 
 def palette_commands(screen: Screen[None], read_only: bool) -> Iterator[SystemCommand]:
     """What the palette offers of all this."""
-    for title, words, action in _LOOKING if read_only else _CHANGING + _LOOKING:
-        yield SystemCommand(title, words, partial(screen.run_action, action))
+    for title, explanation, action in _LOOKING if read_only else _CHANGING + _LOOKING:
+        yield SystemCommand(title, explanation, partial(screen.run_action, action))

@@ -17,8 +17,8 @@ class LinkedHosts:
     def __init__(self, app: App[Any], state: StateDirectory) -> None:
         self._app = app
         self._listeners: list[Callable[[], None]] = []
-        self._is_told = False
-        self._kinds = open_kinds(state, self._tell)
+        self._is_scheduled = False
+        self._kinds = open_kinds(state, self._schedule)
         self.hosts: dict[str, WatchedPlace] = {}
         self.refresh()
         atexit.register(self.stop)
@@ -44,13 +44,13 @@ class LinkedHosts:
         for kind in self._kinds:
             kind.stop()
 
-    def _tell(self) -> None:
+    def _schedule(self) -> None:
         """Called in any thread: have the screens look, in the app's own, once for many."""
-        if self._app.is_running and not self._is_told:
-            self._is_told = True
-            self._app.call_later(self._told)
+        if self._app.is_running and not self._is_scheduled:
+            self._is_scheduled = True
+            self._app.call_later(self._notify_listeners)
 
-    def _told(self) -> None:
-        self._is_told = False
+    def _notify_listeners(self) -> None:
+        self._is_scheduled = False
         for changed in tuple(self._listeners):
             changed()

@@ -75,10 +75,10 @@ class Machines:
         links = self._parts.remote.open().links
         links.refresh()
         lines = [
-            MachineLine(name, _words(host), host.is_reached) for name, host in links.hosts.items()
+            MachineLine(name, _summary(host), host.is_reached) for name, host in links.hosts.items()
         ]
-        words = "not set up: u sets it up"
-        return lines + [MachineLine(name, words, False) for name in links.not_set_up]
+        hint = "not set up: u sets it up"
+        return lines + [MachineLine(name, hint, False) for name in links.not_set_up]
 
     # ---- launching there
 
@@ -86,8 +86,8 @@ class Machines:
         """Choose a preset there, or launch a run of it with this flag; its plan is made there."""
         host = self._parts.remote.open().links.hosts.get(machine)
         if host is None or host.place.obstacle:
-            words = host.place.obstacle if host is not None else f"{machine} is not set up"
-            notify_error(self._parts.app, words)
+            obstacle = host.place.obstacle if host is not None else f"{machine} is not set up"
+            notify_error(self._parts.app, obstacle)
         elif row is not None:
             verb = "Resume" if flag == "--resume" else "Launch again:"
             self._open_launch(host, f"{verb} {row.name} on {machine}", again=[flag, row.run_id])
@@ -117,9 +117,9 @@ class Machines:
     ) -> None:
         from tui.panel.screens.place_launch import PlaceLaunchScreen
 
-        def answered(words: list[str] | None) -> None:
-            if words is not None:
-                self._parts.commands.command(host.place, words, selects=True)
+        def answered(arguments: list[str] | None) -> None:
+            if arguments is not None:
+                self._parts.commands.command(host.place, arguments, selects=True)
 
         screen = PlaceLaunchScreen(host.place, title, presets, again, host.place.preset_flags)
         self._parts.app.push_screen(screen, answered)
@@ -136,23 +136,23 @@ class Machines:
 
         self._parts.app.push_screen(LineScreen("Add a machine", _ADD), answered)
 
-    def _in_terminal(self, words: Sequence[str]) -> None:
+    def _in_terminal(self, arguments: Sequence[str]) -> None:
         """Run a headless command in this terminal, with the panel out of the way."""
         parts = self._parts
-        parts.commands.log.note(words)
-        argv = [sys.executable, "-c", _COMMAND.format(str(ROOT)), *words]
+        parts.commands.log.note(arguments)
+        argv = [sys.executable, "-c", _COMMAND.format(str(ROOT)), *arguments]
         try:
             with parts.app.suspend():
-                print(f"\nfresnel-tui {shlex.join(words)}", flush=True)
+                print(f"\nfresnel-tui {shlex.join(arguments)}", flush=True)
                 subprocess.run(argv, check=False)
                 print("\nEnter: back to the panel", end="", flush=True)
                 if sys.__stdin__ is not None:
                     sys.__stdin__.readline()
         except SuspendNotSupported:
-            notify_error(parts.app, f"in a shell: fresnel-tui {shlex.join(words)}")
+            notify_error(parts.app, f"in a shell: fresnel-tui {shlex.join(arguments)}")
         parts.screen.call_later(partial(parts.remote.open().links.refresh))
 
 
-def _words(host: WatchedPlace) -> str:
+def _summary(host: WatchedPlace) -> str:
     """Where it is, and how it is reached."""
     return " · ".join(part for part in (host.place.address, host.status_words) if part)

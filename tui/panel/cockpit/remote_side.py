@@ -22,7 +22,7 @@ from tui.snapshot.feed import PanelSnapshot
 if TYPE_CHECKING:
     from tui.panel.cockpit.hosts import CockpitHosts
 
-_FIRST_LOOK = 3
+_FIRST_READING = 3
 """The snapshots before it belong to the first paint."""
 _LOG_AFTER_S = 0.15
 
@@ -52,7 +52,7 @@ class RemoteSide:
             self._take_rows()
             self._paint()
             return self._gpus(snapshot)
-        if not self._is_loading and self._snapshots >= _FIRST_LOOK and any_place(self._state):
+        if not self._is_loading and self._snapshots >= _FIRST_READING and any_place(self._state):
             self._is_loading = True
             self._screen.run_worker(self._load, thread=True, group="hosts")
         return snapshot
@@ -60,7 +60,7 @@ class RemoteSide:
     @property
     def has_looked(self) -> bool:
         """Whether it was seen if there are other machines."""
-        return self._snapshots >= _FIRST_LOOK
+        return self._snapshots >= _FIRST_READING
 
     def _load(self) -> None:
         """In a thread: the modules that links need, and the links."""
@@ -148,8 +148,8 @@ class RemoteSide:
             return
         if self.hosts is None or not self.hosts.links.hosts:
             known = any_place(self._state)
-            words = "no rented machine yet: H adds one"
-            screen.notify("connecting…" if known else words, timeout=4, markup=False)
+            hint = "no rented machine yet: H adds one"
+            screen.notify("connecting…" if known else hint, timeout=4, markup=False)
             return
         names = list(self.hosts.links.hosts)
         places = ["", *names, *(["*"] if names else [])]

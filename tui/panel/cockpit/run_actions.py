@@ -72,7 +72,7 @@ class RunActions:
         elif self._pane.chosen:
             self._by_key[what](self._pane.chosen)
         else:
-            self._tell(_NONE)
+            self._notify(_NONE)
 
     # ---- ending
 
@@ -82,7 +82,7 @@ class RunActions:
         if len(rows) > 1:
             self.stop_all(rows)
         elif not rows or not rows[0].is_live:
-            self._tell("the selected run has ended already" if rows else _NONE)
+            self._notify("the selected run has ended already" if rows else _NONE)
         else:
             self._places.view(rows[0], partial(self._ask_to_stop, rows[0]))
 
@@ -100,19 +100,19 @@ class RunActions:
         """Stop several runs, queued ones before they start; asked once for all of them."""
         live = [row for row in rows if row.is_live]
         if not live:
-            self._tell(_ENDED)
+            self._notify(_ENDED)
             return
         queued = sum(row.state is State.QUEUED for row in live)
-        words = [_names(live), "", "Each by its own stop ladder, all at once."]
+        lines = [_names(live), "", "Each by its own stop ladder, all at once."]
         if queued:
-            words.append(f"{queued} of them only wait: they are cancelled.")
-        self._confirm(f"Stop {len(live)} runs?", "\n".join(words), "Stop them", self._stop, live)
+            lines.append(f"{queued} of them only wait: they are cancelled.")
+        self._confirm(f"Stop {len(live)} runs?", "\n".join(lines), "Stop them", self._stop, live)
 
     def stop_group(self) -> None:
         """Ask whether all live runs of the selected run's group shall stop."""
         row = self._pane.selected_row
         if row is None or not row.group:
-            self._tell("the selected run is in no group")
+            self._notify("the selected run is in no group")
             return
         live = self._pane.lines.live.values()
         self.stop_all([found for found in live if found.group == row.group])
@@ -125,11 +125,11 @@ class RunActions:
         """End runs by SIGKILL now; nothing is saved."""
         live = [row for row in rows if row.is_live]
         if not live:
-            self._tell(_ENDED)
+            self._notify(_ENDED)
             return
-        words = f"{_names(live)}\n\nSIGKILL at once: no checkpoint is written, and what was done"
-        words += " since the newest one is lost."
-        self._confirm(f"Kill {_number(live)}?", words, "Kill", self._kill, live)
+        question = f"{_names(live)}\n\nSIGKILL at once: no checkpoint is written, and what was done"
+        question += " since the newest one is lost."
+        self._confirm(f"Kill {_number(live)}?", question, "Kill", self._kill, live)
 
     def _stop(self, place: Place, runs: tuple[str, ...]) -> None:
         self._commands.act(place, StopRuns(runs))
@@ -144,12 +144,12 @@ class RunActions:
         ended = [row for row in rows if not row.is_live]
         live = len(rows) - len(ended)
         if not ended:
-            self._tell("a live run is never deleted: stop it first")
+            self._notify("a live run is never deleted: stop it first")
             return
-        words = _names(ended)
-        words += f"\n\n{live} live ones stay." if live else ""
-        words += "\n\nFor seven days, u here or `fresnel-tui undelete` brings them back."
-        self._confirm(f"Delete {_number(ended)}?", words, "Delete", self._commands.delete, ended)
+        question = _names(ended)
+        question += f"\n\n{live} live ones stay." if live else ""
+        question += "\n\nFor seven days, u here or `fresnel-tui undelete` brings them back."
+        self._confirm(f"Delete {_number(ended)}?", question, "Delete", self._commands.delete, ended)
 
     def undo(self) -> None:
         """Bring back what was deleted last."""
@@ -170,22 +170,22 @@ class RunActions:
 
     def tag(self, rows: Rows) -> None:
         """Change the tags of one run, or add and take tags of several."""
-        one = rows[0] if len(rows) == 1 else None
-        before = one.tags if one is not None else ()
+        single = rows[0] if len(rows) == 1 else None
+        before = single.tags if single is not None else ()
 
         def change(text: str) -> None:
-            words = text.split()
-            if one is not None:
-                added = [word for word in words if word not in before]
-                removed = [word for word in before if word not in words]
+            given = text.split()
+            if single is not None:
+                added = [word for word in given if word not in before]
+                removed = [word for word in before if word not in given]
             else:
-                added = [word for word in words if not word.startswith("-")]
-                removed = [word[1:] for word in words if word.startswith("-")]
+                added = [word for word in given if not word.startswith("-")]
+                removed = [word[1:] for word in given if word.startswith("-")]
             for place, runs in self._places.grouped(rows):
                 self._commands.act(place, ChangeTags(runs, tuple(added), tuple(removed)))
 
-        if one is not None:
-            title, hint = f"Tags of {one.name}{_on(one)}", "words, with blanks between them"
+        if single is not None:
+            title, hint = f"Tags of {single.name}{_on(single)}", "words, with blanks between them"
         else:
             title, hint = f"Tags of {len(rows)} runs", "words are added; -word is taken away"
         self._ask(title, " ".join(before), hint, change)
@@ -215,7 +215,7 @@ class RunActions:
         """Let queued runs go before others, or after them."""
         queued = [row for row in rows if row.state is State.QUEUED]
         if not queued:
-            self._tell("only a queued run has a priority to change")
+            self._notify("only a queued run has a priority to change")
         for row in queued:
             self._places.view(row, partial(self._move_in_queue, row, by))
 
@@ -229,7 +229,7 @@ class RunActions:
         """Say why the selected run ended, and offer what mends it."""
         row = self._pane.selected_row
         if row is None or row.is_live:
-            self._tell("the selected run has not ended" if row else _NONE)
+            self._notify("the selected run has not ended" if row else _NONE)
             return
         from tui.panel.screens.remedy import RemedyScreen
         from tui.views.health.remedy_offer import RemedyOffer
@@ -275,8 +275,8 @@ class RunActions:
 
         self._app.push_screen(QuestionScreen(title, text, yes), answered)
 
-    def _tell(self, words: str) -> None:
-        self._app.notify(words, timeout=4, markup=False)
+    def _notify(self, text: str) -> None:
+        self._app.notify(text, timeout=4, markup=False)
 
 
 def _on(row: RunRow) -> str:

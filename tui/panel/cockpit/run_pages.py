@@ -39,12 +39,12 @@ class RunPages:
         self,
         parts: CockpitParts,
         places: PlaceOfRuns,
-        launch_there: Callable[[str, str, RunRow], None],
+        launch_on_machine: Callable[[str, str, RunRow], None],
     ) -> None:
         """`launch_there` launches a run of another machine again, by a flag."""
         self._parts = parts
         self._places = places
-        self._launch_there = launch_there
+        self._launch_on_machine = launch_on_machine
         self._pages: dict[str, Callable[[list[RunRow]], None]] = {
             "details": self.details,
             "stacks": self.stacks,
@@ -61,7 +61,7 @@ class RunPages:
         if rows:
             self._pages[name](rows)
         else:
-            self._tell(_NONE)
+            self._notify(_NONE)
 
     @property
     def names(self) -> frozenset[str]:
@@ -72,8 +72,8 @@ class RunPages:
     def _pane(self) -> RunPane:
         return self._parts.pane
 
-    def _tell(self, words: str, seconds: float = 4) -> None:
-        self._parts.screen.notify(words, timeout=seconds, markup=False)
+    def _notify(self, text: str, seconds: float = 4) -> None:
+        self._parts.screen.notify(text, timeout=seconds, markup=False)
 
     # ---- reading about a run
 
@@ -98,7 +98,7 @@ class RunPages:
 
         def copy(view: RunView) -> None:
             if view.run.plan is None:
-                self._tell("its plan is lost")
+                self._notify("its plan is lost")
             else:
                 copy_text(self._parts.app, command_of(view.run.plan))
 
@@ -128,7 +128,7 @@ class RunPages:
         area.show(path, f"{row.name} · stacks of {at} · T: the output again")
         area.log_pane.action_go_start()
         if stacks.verdict:
-            self._tell(stacks.verdict, 8)
+            self._notify(stacks.verdict, 8)
 
     # ---- several runs
 
@@ -136,7 +136,7 @@ class RunPages:
         """The curves of the marked runs, else of the selected one, on a page of their own."""
         machines = {row.machine for row in rows}
         if len(machines) > 1:
-            self._tell("runs of several machines are chosen: choose those of one at a time")
+            self._notify("runs of several machines are chosen: choose those of one at a time")
         elif machines != {""}:
             self._parts.remote.open_metrics(rows[:_MOST_CURVES])
         else:
@@ -152,7 +152,7 @@ class RunPages:
         from tui.views.runs.run_facts import ComparedRuns
 
         if len(rows) < 2:
-            self._tell("mark the runs to compare with Space, two at least")
+            self._notify("mark the runs to compare with Space, two at least")
             return
         screen = CompareScreen(len(rows))
         self._parts.app.push_screen(screen)
@@ -165,7 +165,7 @@ class RunPages:
         from tui.views.metrics.picture_file import MISSING, has_pillow
 
         if not has_pillow():
-            self._tell(MISSING, 8)
+            self._notify(MISSING, 8)
             return
         wanted, views = list(rows[:2]), dict[str, RunView]()
 
@@ -191,11 +191,11 @@ class RunPages:
         """Bring the results of a rented machine's run here."""
         row = self._pane.selected_row or rows[0]
         if not row.machine:
-            self._tell(f"{row.name} ran here: its results are where it wrote them")
+            self._notify(f"{row.name} ran here: its results are where it wrote them")
             return
-        self._tell(f"fetching {row.name} into ./fetched…")
-        words = ["fetch", row.run_id, "--to", "fetched", "--host", row.machine]
-        self._parts.commands.command(self._parts.commands.here, words)
+        self._notify(f"fetching {row.name} into ./fetched…")
+        arguments = ["fetch", row.run_id, "--to", "fetched", "--host", row.machine]
+        self._parts.commands.command(self._parts.commands.local_place, arguments)
 
     # ---- launching
 
@@ -205,9 +205,9 @@ class RunPages:
         """
         row = None if how == "new" else self._pane.selected_row
         if row is None and how != "new":
-            self._tell(_NONE)
+            self._notify(_NONE)
         elif row is not None and row.machine:
-            self._launch_there(row.machine, f"--{how}", row)
+            self._launch_on_machine(row.machine, f"--{how}", row)
         else:
             view = self._parts.view_of(row.id) if row is not None else None
             self._open_form(view.run if view else None, resume=how == "resume")
@@ -219,7 +219,7 @@ class RunPages:
 
         def answered(wanted: LaunchRequest | None) -> None:
             if wanted is not None:
-                parts.commands.log.note(wanted.words)
+                parts.commands.log.note(wanted.arguments)
                 commands = parts.commands
                 commands.start(wanted.specs, commands.started, wanted.judged_by)
 

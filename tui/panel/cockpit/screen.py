@@ -17,7 +17,7 @@ from runners.places.run_row import RunRow
 from runners.state.layout import StateDirectory
 from tui.panel.cockpit.keys import KEYS, TOUCHING, palette_commands
 from tui.panel.cockpit.parts import CockpitParts
-from tui.panel.hotkeys import key_name, words_of_key
+from tui.panel.hotkeys import key_meaning, key_name
 from tui.panel.run_commands import RunCommands
 from tui.panel.terminal.painting import PaintedOnce
 from tui.panel.widgets.gpu.pane import GpuPane
@@ -122,14 +122,14 @@ class CockpitScreen(PaintedOnce[None]):
         """In the log's place, as long as there is none: why the selected run waits."""
         snapshot = self.snapshot
         runs = snapshot.runs if snapshot else ()
-        view = next((one for one in runs if one.run.id == self._shown), None)
-        words: list[str] = []
+        view = next((run_view for run_view in runs if run_view.run.id == self._shown), None)
+        lines: list[str] = []
         if snapshot is not None and view is not None and view.run.state is State.QUEUED:
             from tui.views.runs.queue_text import queue_lines
 
-            live = [one for one in runs if one.run.is_live]
-            words = queue_lines(view, live, snapshot.leases)
-        self.area.explain(tuple(words))
+            live = [run_view for run_view in runs if run_view.run.is_live]
+            lines = queue_lines(view, live, snapshot.leases)
+        self.area.explain(tuple(lines))
 
     @on(CostsWanted)
     def _look_up_costs(self) -> None:
@@ -193,9 +193,9 @@ class CockpitScreen(PaintedOnce[None]):
         for pane, name, digit in places:
             if isinstance(self.focused, pane):
                 continue
-            words = words_of_key(pane.BINDINGS, key)
-            if words:
-                return f"{key_name(key)} works in the {name} pane (press {digit}): {words}"
+            explanation = key_meaning(pane.BINDINGS, key)
+            if explanation:
+                return f"{key_name(key)} works in the {name} pane (press {digit}): {explanation}"
         return ""
 
     # ---- who carries out what is asked for; imported when first needed
@@ -216,10 +216,10 @@ class CockpitScreen(PaintedOnce[None]):
         if self._pages is None:
             from tui.panel.cockpit.run_pages import RunPages
 
-            self._pages = RunPages(self.parts, self.places, self._launch_there)
+            self._pages = RunPages(self.parts, self.places, self._launch_on_machine)
         return self._pages
 
-    def _launch_there(self, machine: str, flag: str, row: RunRow) -> None:
+    def _launch_on_machine(self, machine: str, flag: str, row: RunRow) -> None:
         self.machines.launch(machine, flag, row)
 
     @property
@@ -229,7 +229,7 @@ class CockpitScreen(PaintedOnce[None]):
             from tui.panel.places import PlaceOfRuns
 
             view_of, find = self.parts.view_of, self.remote.place
-            self._places = PlaceOfRuns(self.app, self.commands.here, find, view_of)
+            self._places = PlaceOfRuns(self.app, self.commands.local_place, find, view_of)
         return self._places
 
     @property
@@ -302,12 +302,12 @@ class CockpitScreen(PaintedOnce[None]):
         on = not (snapshot is not None and snapshot.drained)
         live = sum(view.run.is_live for view in snapshot.runs) if snapshot else 0
         if on:
-            words = f"{live} live runs go on; no new run starts until drain is ended."
-            question = QuestionScreen("Drain?", words, "Drain")
+            explanation = f"{live} live runs go on; no new run starts until drain is ended."
+            question = QuestionScreen("Drain?", explanation, "Drain")
         else:
             since = snapshot.drained if snapshot else ""
-            words = f"Drained since {since}. Waiting runs may start again."
-            question = QuestionScreen("End the drain?", words, "Let the queue go on")
+            explanation = f"Drained since {since}. Waiting runs may start again."
+            question = QuestionScreen("End the drain?", explanation, "Let the queue go on")
         self.app.push_screen(question, lambda yes: self.commands.drain(on) if yes else None)
 
     def action_postpone(self) -> None:

@@ -71,7 +71,7 @@ class CompareScreen(ModalScreen[None]):
 
     def action_baseline(self) -> None:
         """Measure the runs by the next one; after the last by none."""
-        ids = [one.run.id for one in self._facts]
+        ids = [facts.run.id for facts in self._facts]
         place = ids.index(self._baseline) + 1 if self._baseline in ids else 0
         self._baseline = ids[place] if place < len(ids) else None
         self._show()

@@ -118,7 +118,7 @@ class GpuDetailScreen(ModalScreen[None]):
     def _courses(self) -> "Courses":
         """This GPU's utilisation and memory, by time."""
         mine = [(moment, rows.get(self._uuid, GpuSample())) for moment, rows in self._samples]
-        return [(t, one.utilization) for t, one in mine], [(t, one.memory_used) for t, one in mine]
+        return [(t, use.utilization) for t, use in mine], [(t, use.memory_used) for t, use in mine]
 
 
 def course(

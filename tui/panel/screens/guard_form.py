@@ -55,7 +55,7 @@ class GuardScreen(ModalScreen[None]):
         super().__init__()
         self.state = state
         self.commands = commands
-        self.wish = GuardRequest() if rule is None else request_of(rule)
+        self.rule_request = GuardRequest() if rule is None else request_of(rule)
         self._is_new = rule is None
 
     def compose(self) -> ComposeResult:
@@ -63,10 +63,10 @@ class GuardScreen(ModalScreen[None]):
         with Vertical(classes="dialog wide fit") as dialog:
             dialog.border_title = "Set the guard" if self._is_new else "Change the guard"
             dialog.border_subtitle = "Tab next field · F2 set · Esc close"
-            for key, name, words in _FIELDS:
-                value = getattr(self.wish, key)
+            for key, name, hint in _FIELDS:
+                value = getattr(self.rule_request, key)
                 text = str(value).lower() if isinstance(value, bool) else value
-                yield FormField(key, name, text, words, wide=key in _WIDE)
+                yield FormField(key, name, text, hint, wide=key in _WIDE)
             yield Static(id="fieldhelp")
             yield Static(id="guard-says", classes="heading")
             with Horizontal(classes="buttons"):
@@ -137,7 +137,7 @@ def ask_to_postpone(app: App[Any], commands: MoneyCommands, guard: GuardView | N
         app.notify("no guard is set: $ opens money and guard, g there sets one", timeout=5)
         return
     now = moment_now()
-    said = [
+    lines = [
         postponed_text(guard, now) or guard_text(guard, now),
         f"It is {time.strftime('%H:%M')}. For how long from now shall it hold back? 0 undoes it.",
     ]
@@ -151,4 +151,4 @@ def ask_to_postpone(app: App[Any], commands: MoneyCommands, guard: GuardView | N
         if text:
             commands.postpone_guard(text)
 
-    app.push_screen(LineScreen("Postpone the guard", "\n".join(said), "1h", check), answered)
+    app.push_screen(LineScreen("Postpone the guard", "\n".join(lines), "1h", check), answered)

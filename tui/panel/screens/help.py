@@ -64,9 +64,9 @@ def key_tables(
     tables = {"Everywhere": everywhere}
     for name, _, bindings in _PLACES:
         tables[name] = key_lines(bindings)
-    kinds = {one.__name__ for thing in (screen, focused) for one in type(thing).__mro__}
-    here = {name: tables.pop(name) for name, owners, _ in reversed(_PLACES) if kinds & {*owners}}
-    return {**{f"{name}: here": lines for name, lines in here.items()}, **tables}
+    kinds = {kind.__name__ for thing in (screen, focused) for kind in type(thing).__mro__}
+    nearby = {name: tables.pop(name) for name, owners, _ in reversed(_PLACES) if kinds & {*owners}}
+    return {**{f"{name}: here": lines for name, lines in nearby.items()}, **tables}
 
 
 class HelpScreen(ModalScreen[None]):
@@ -128,6 +128,8 @@ def _signs(width: int) -> list[Text]:
     text = Text("Signs  ", style="bold")
     for state in State:
         text.append(f"{state.sign} {state}  ", style=state.style)
-    words = "A:0 behind a GPU: run A holds it, and sees it as device 0. Costs are estimates of "
-    text.append(f"\n{words}GPU time.")
+    explanation = (
+        "A:0 behind a GPU: run A holds it, and sees it as device 0. Costs are estimates of "
+    )
+    text.append(f"\n{explanation}GPU time.")
     return list(text.wrap(Console(width=width), width))

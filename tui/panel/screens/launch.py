@@ -28,7 +28,7 @@ from runners.presets.catalogue import PresetEntry, find_preset
 from runners.scheduling.memory_warning import peak_memory_by_gpu
 from runners.scheduling.policy import Granted
 from runners.state.layout import StateDirectory
-from tui.panel.command_log import gpu_words
+from tui.panel.command_log import gpu_arguments
 from tui.panel.screen_keys import LAUNCH_KEYS
 from tui.panel.widgets.gpu.picker_table import Peaks
 from tui.panel.widgets.launch.fields import FormField
@@ -40,7 +40,7 @@ from tui.snapshot.feed import PanelSnapshot
 from tui.views.runs.plan_text import describe_plan
 from tui.views.runs.resume_text import resumed_text
 
-_RULE_WORDS = {
+_RULE_TEXT = {
     "linear": "linear",
     "sqrt": "square root",
     "program": "batch only, the program scales the rate",
@@ -56,7 +56,7 @@ class LaunchRequest(NamedTuple):
     """
 
     specs: list[RunSpec]
-    words: list[str]
+    arguments: list[str]
     judged_by: str | None = None
 
 
@@ -80,7 +80,7 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         self.again = again
         self.resume = resume
         self.choice: LaunchChoice | None = None
-        self._asked = 0
+        self._plan_number = 0
         self._leaves = False
         """How often a plan was asked for: only the newest is shown."""
         self._old = [] if again is None else [self._old_choice(again)]
@@ -89,11 +89,11 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         """The run to go on from, or to launch again, as a choice."""
         if self.resume:
             found = resume_run(self.state, again)
-            words = f"goes on from {again.id}: {resumed_text(again, found.checkpoint)}"
-            return LaunchChoice(PresetEntry(f"{again.name} resumed", "", (found.spec,), words))
+            origin = f"goes on from {again.id}: {resumed_text(again, found.checkpoint)}"
+            return LaunchChoice(PresetEntry(f"{again.name} resumed", "", (found.spec,), origin))
         spec = relaunch_spec(self.state, again)
-        words = f"as {again.id} was launched"
-        return LaunchChoice(PresetEntry(f"{again.name} again", "", (spec,), words))
+        origin = f"as {again.id} was launched"
+        return LaunchChoice(PresetEntry(f"{again.name} again", "", (spec,), origin))
 
     def compose(self) -> ComposeResult:
         """What there is on the left; fields, GPUs and plan on the right."""
@@ -129,7 +129,7 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         return self.query_one(LaunchForm)
 
     @property
-    def is_there(self) -> bool:
+    def is_open(self) -> bool:
         """Whether the form still stands: its messages may arrive while it is being closed."""
         return self.is_mounted and not self._leaves
 
@@ -140,7 +140,7 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
 
     def show(self, snapshot: PanelSnapshot) -> None:
         """Take in a new snapshot: a first reading, a GPU that came free; what was typed stays."""
-        if not self.is_there:
+        if not self.is_open:
             return
         before, self.snapshot = self.snapshot, snapshot
         self.presets.snapshot = snapshot
@@ -158,7 +158,7 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
 
     def _list_presets(self, choices: Sequence[LaunchChoice], changed: str) -> None:
         """List them; one that was `changed` is read anew, else what is being edited stays."""
-        if not self.is_there:
+        if not self.is_open:
             return
         if changed:
             self.choice = None
@@ -167,7 +167,7 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
 
     @on(PresetList.ChoiceMoved)
     async def _choose(self, message: PresetList.ChoiceMoved) -> None:
-        if message.choice == self.choice or not self.is_there:
+        if message.choice == self.choice or not self.is_open:
             return
         self.choice = message.choice
         entry = message.choice.entry
@@ -183,11 +183,11 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
 
     @on(PresetList.ChoiceEntered)
     def _to_form(self, message: PresetList.ChoiceEntered) -> None:
-        if not self.is_there:
+        if not self.is_open:
             return
         if message.typed:
             self.form.type_command(message.typed)
-        fields = [one for one in self.form.query(FormField) if one.input.focusable]
+        fields = [field for field in self.form.query(FormField) if field.input.focusable]
         if fields:
             fields[0].input.focus()
 
@@ -222,22 +222,22 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
             raise WrongInput(self.choice.entry.problem)
         return self.form.specs()
 
-    def _words(self) -> list[str]:
+    def _arguments(self) -> list[str]:
         """The headless command that launches what stands in the form."""
         if self.choice is None:
             return []
         entry, draft = self.choice.entry, self.form.single
         if draft is not None and draft.has_command and (draft.is_new or draft.command_changed):
-            gpus, details = gpu_words(draft.request()), self.form.detail_words()
+            gpus, details = gpu_arguments(draft.request()), self.form.detail_arguments()
             if "--name" not in details:
                 details += ["--name", draft.spec().name]
-            values = [word for one in draft.overrides() for word in ("--set", one)]
-            return ["launch", *gpus, *details, *values, *draft.command_words()]
+            values = [word for override in draft.overrides() for word in ("--set", override)]
+            return ["launch", *gpus, *details, *values, *draft.command_arguments()]
         if entry.path:
             known = str(find_preset(entry.name)) == entry.path
-            return ["launch", entry.name if known else entry.path, *self.form.words()]
+            return ["launch", entry.name if known else entry.path, *self.form.arguments()]
         run = self.again.id if self.again is not None else ""
-        return ["launch", "--resume" if self.resume else "--again", run, *self.form.words()]
+        return ["launch", "--resume" if self.resume else "--again", run, *self.form.arguments()]
 
     # ---- presets kept and edited
 
@@ -281,7 +281,7 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         """Launch what stands in the form."""
         try:
             specs = self._read_form()
-            self.dismiss(LaunchRequest(specs, self._words(), self.form.judged_by))
+            self.dismiss(LaunchRequest(specs, self._arguments(), self.form.judged_by))
         except FresnelError as error:
             self._show_problem(str(error))
             self.notify(error.message, severity="error", markup=False)
@@ -295,20 +295,20 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         except FresnelError as error:
             self.notify(error.message, severity="error", markup=False)
             return
-        words, judged_by = self._words(), self.form.judged_by
+        command, judged_by = self._arguments(), self.form.judged_by
 
         def answered(launch: bool | None) -> None:
             if launch:
                 once = ["--no-verify"] if any(spec.verify for spec in specs) else []
                 checked = [msgspec.structs.replace(spec, verify=()) for spec in specs]
-                self.dismiss(LaunchRequest(checked, [*words, *once], judged_by))
+                self.dismiss(LaunchRequest(checked, [*command, *once], judged_by))
 
         self.app.push_screen(VerifyScreen(self.state, specs), answered)
 
     def _replan(self) -> None:
-        if not self.is_there:
+        if not self.is_open:
             return
-        self._asked += 1
+        self._plan_number += 1
         try:
             specs = self._read_form()
         except FresnelError as error:
@@ -317,45 +317,45 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         self._show_batch()
         # Of a sweep the first run: the others differ from it only in what varies.
         shown = specs if self.form.sweep is None else specs[:1]
-        self._plan(shown, self._asked, self.form.picker.gpus)
+        self._plan(shown, self._plan_number, self.form.picker.gpus)
 
     def _show_batch(self) -> None:
         """What the batch comes to, and which fields follow the number of GPUs by which rule."""
         text, draft = Text(), self.form.single
         if draft is not None:
             spec = draft.spec()
-            words = describe_batch(spec, draft.devices(len(self.form.picker.gpus)))
-            text = Text(words, style="bold")
-            if words and draft.follows:
+            description = describe_batch(spec, draft.devices(len(self.form.picker.gpus)))
+            text = Text(description, style="bold")
+            if description and draft.follows:
                 follows = ", ".join(f"{name}={value}" for name, value in draft.follows.items())
-                rule = _RULE_WORDS[draft.rule or "none"]
+                rule = _RULE_TEXT[draft.rule or "none"]
                 text.append(f"\n✎ {follows} follow the GPUs: {rule} (F3 changes)", style="yellow")
         batch = self.query_one("#batch", Static)
         batch.display = bool(text.plain)
         batch.update(text)
 
     @work(thread=True, exclusive=True, group="plan")
-    def _plan(self, specs: list[RunSpec], asked: int, gpus: Sequence[GpuSnapshot]) -> None:
+    def _plan(self, specs: list[RunSpec], number: int, gpus: Sequence[GpuSnapshot]) -> None:
         try:
             planned = plan_runs(self.state, specs)
         except FresnelError as error:
-            self.app.call_from_thread(self._take_plan, asked, str(error), (), {}, specs)
+            self.app.call_from_thread(self._take_plan, number, str(error), (), {}, specs)
             return
         peaks: Peaks = {}
         if len(specs) == 1:
             peaks = peak_memory_by_gpu(self.state, specs[0].preset, specs[0].name, gpus)
-        self.app.call_from_thread(self._take_plan, asked, "", planned, peaks, specs)
+        self.app.call_from_thread(self._take_plan, number, "", planned, peaks, specs)
 
     def _take_plan(
         self,
-        asked: int,
+        number: int,
         problem: str,
         planned: Sequence[PlannedRun],
         peaks: Peaks,
         specs: list[RunSpec],
     ) -> None:
         """Show a plan, unless what it was made for has changed since."""
-        if asked != self._asked or not self.is_there:
+        if number != self._plan_number or not self.is_open:
             return
         if problem:
             self._show_problem(problem)
@@ -366,8 +366,8 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         taken = {gpu.uuid: gpu.logical for run in planned for gpu in run.plan.gpus}
         self.form.picker.show(taken, peaks, specs[0].gpus)
 
-    def _show_problem(self, words: str) -> None:
-        self._show_plan_text(Text(words, style="red"))
+    def _show_problem(self, problem: str) -> None:
+        self._show_plan_text(Text(problem, style="red"))
 
     def _show_plan_text(self, text: Text) -> None:
         self.query_one("#plan", Static).update(text)

@@ -24,7 +24,7 @@ class MachineLine(NamedTuple):
     """A machine's name, and how it stands in words."""
 
     name: str
-    words: str
+    summary: str
     is_reached: bool
 
 
@@ -54,8 +54,8 @@ class MachinesScreen(ModalScreen[tuple[str, str] | None]):
             dialog.border_title = "Rented machines"
             dialog.border_subtitle = "Esc close"
             yield OptionList(id="machines", compact=True)
-            words = "n launch there · t retry · a add · u set up · c log in · e end"
-            yield Static("t retry" if self._read_only else words, id="machine-keys", markup=False)
+            keys = "n launch there · t retry · a add · u set up · c log in · e end"
+            yield Static("t retry" if self._read_only else keys, id="machine-keys", markup=False)
 
     def on_mount(self) -> None:
         """Kept current while it is open."""
@@ -97,6 +97,6 @@ class MachinesScreen(ModalScreen[tuple[str, str] | None]):
 
 def _text(line: MachineLine) -> Text:
     text = Text("● " if line.is_reached else "○ ", style="green" if line.is_reached else "yellow")
-    text.append(line.name, style="bold").append(f"  {safe_cell(line.words)}")
+    text.append(line.name, style="bold").append(f"  {safe_cell(line.summary)}")
     text.no_wrap, text.overflow = False, "fold"
     return text

@@ -65,8 +65,8 @@ class MetricsScreen(Screen[None]):
         self._source = source or CurveSource()
         self._charts = ChartModel(self._source.store)
         self._worker = ThreadPoolExecutor(1, "metrics")
-        look = ChartOptions(lettered=bool(os.environ.get("NO_COLOR")))
-        self._asked = ChartRequest((), 0, 0, look, pinned=pinned_charts(state))
+        options = ChartOptions(lettered=bool(os.environ.get("NO_COLOR")))
+        self._request = ChartRequest((), 0, 0, options, pinned=pinned_charts(state))
         self._page: ChartPage | None = None
         self._line = ""
         self._hurry = asyncio.Event()
@@ -106,7 +106,7 @@ class MetricsScreen(Screen[None]):
         drawn = loop.time()
         while True:
             self._hurry.clear()
-            more = await loop.run_in_executor(self._worker, self._charts.read, self._asked.marks)
+            more = await loop.run_in_executor(self._worker, self._charts.read, self._request.marks)
             if not more or loop.time() > drawn + _DRAW_EVERY_S:
                 drawn = loop.time()
                 self._changed.set()
@@ -119,12 +119,12 @@ class MetricsScreen(Screen[None]):
         while True:
             await self._changed.wait()
             self._changed.clear()
-            asked = self._asked
-            if asked.width < 8 or asked.height < 3:
+            request = self._request
+            if request.width < 8 or request.height < 3:
                 continue
-            page = await loop.run_in_executor(self._worker, self._charts.draw, asked)
+            page = await loop.run_in_executor(self._worker, self._charts.draw, request)
             self._page = page
-            self.grid.show(page, nothing_line(page, asked))
+            self.grid.show(page, nothing_line(page, request))
             self._show_line()
             self._show_settings()
 
@@ -133,7 +133,7 @@ class MetricsScreen(Screen[None]):
         self.runs.show(self._source.add_runs(snapshot))
         self._ask()
         self._show_line()
-        if any(mark.run.is_live for mark in self._asked.marks):
+        if any(mark.run.is_live for mark in self._request.marks):
             self._hurry.set()
 
     def _curves_came(self) -> None:
@@ -147,12 +147,12 @@ class MetricsScreen(Screen[None]):
             # Not laid out yet: charts of the size to come are drawn meanwhile, for the first paint.
             width, height = self.app.size.width, self.app.size.height - _LINES
             width -= LIST_WIDTH if self.runs.display else 0
-        asked = self._asked._replace(**changes)
-        asked = asked._replace(marks=self._marks(), width=width, height=height)
-        if asked != self._asked:
-            if [mark.run for mark in asked.marks] != [mark.run for mark in self._asked.marks]:
+        request = self._request._replace(**changes)
+        request = request._replace(marks=self._marks(), width=width, height=height)
+        if request != self._request:
+            if [mark.run for mark in request.marks] != [mark.run for mark in self._request.marks]:
                 self._hurry.set()
-            self._asked = asked
+            self._request = request
             self._changed.set()
 
     def _marks(self) -> tuple[RunCurve, ...]:
@@ -160,13 +160,13 @@ class MetricsScreen(Screen[None]):
         views = {view.run.id: view.run for view in runs.views}
         return tuple(
             RunCurve(
-                views[one],
-                runs.letters.get(one, "?"),
-                run_colour(runs.letters.get(one, "A"), self.app.current_theme),
-                one == runs.pinned,
+                views[run],
+                runs.letters.get(run, "?"),
+                run_colour(runs.letters.get(run, "A"), self.app.current_theme),
+                run == runs.pinned,
             )
-            for one in runs.marked
-            if one in views
+            for run in runs.marked
+            if run in views
         )
 
     # ── what is shown ─────────────────────────────────────────────────────────────────────────────
@@ -191,8 +191,8 @@ class MetricsScreen(Screen[None]):
         self._ask()
 
     def _show_line(self) -> None:
-        line = page_line(self._page, self._asked) if self._page is not None else ""
-        line += self._source.status([mark.run.id for mark in self._asked.marks])
+        line = page_line(self._page, self._request) if self._page is not None else ""
+        line += self._source.status([mark.run.id for mark in self._request.marks])
         if line != self._line:
             # A text that is set anew has everything laid out and painted again, be it the same.
             self._line = line
@@ -203,7 +203,7 @@ class MetricsScreen(Screen[None]):
         for pane in self.query(SettingsPane):
             if view is not None and pane.is_mounted:
                 letter = self.runs.letters.get(view.run.id, "")
-                pane.show(view, letter, self._asked.marks, self._charts.store)
+                pane.show(view, letter, self._request.marks, self._charts.store)
 
     # ── what keys do ──────────────────────────────────────────────────────────────────────────────
 
@@ -227,16 +227,16 @@ class MetricsScreen(Screen[None]):
             self.action_settings()
         elif self.runs.has_focus and self.size.width < _LIST_FROM:
             self.action_runs()
-        elif self._asked.alone:
+        elif self._request.alone:
             self._ask(alone=False)
-        elif self._asked.look.cursor is not None:
+        elif self._request.options.cursor is not None:
             self.action_turn("cursor")
         else:
             self.dismiss()
 
     def action_alone(self) -> None:
         """One chart on the whole page, and back."""
-        self._ask(alone=not self._asked.alone)
+        self._ask(alone=not self._request.alone)
 
     def action_page(self, pages: int) -> None:
         """The charts before or after."""
@@ -245,8 +245,8 @@ class MetricsScreen(Screen[None]):
 
     def action_sideways(self, by: int) -> None:
         """Move the cursor, where there is one, else to the chart beside."""
-        if self._asked.look.cursor is not None:
-            self._ask(look=self._asked.look.cursor_moved(by))
+        if self._request.options.cursor is not None:
+            self._ask(options=self._request.options.cursor_moved(by))
         elif self._page is not None:
             self._focus(self._focused_at + by)
 
@@ -277,17 +277,17 @@ class MetricsScreen(Screen[None]):
 
     def action_pin_chart(self) -> None:
         """This chart before all that are not pinned, for good; or no longer."""
-        name, pinned = self._focused_chart(), self._asked.pinned
+        name, pinned = self._focused_chart(), self._request.pinned
         if name and name in pinned:
-            self._keep_order(name, tuple(one for one in pinned if one != name))
+            self._keep_order(name, tuple(chart for chart in pinned if chart != name))
         elif name:
             self._keep_order(name, (*pinned, name))
 
     def action_move_chart(self, by: int) -> None:
         """A pinned chart before or after its neighbour."""
         name = self._focused_chart()
-        if name in self._asked.pinned:
-            self._keep_order(name, moved(self._asked.pinned, name, by))
+        if name in self._request.pinned:
+            self._keep_order(name, moved(self._request.pinned, name, by))
         elif name:
             self.notify("P pins this chart; pinned charts can be moved", timeout=3)
 
@@ -302,7 +302,7 @@ class MetricsScreen(Screen[None]):
         if what == "axis" and len(axes) < 2:
             self.notify("these runs tell steps only", timeout=3)
         else:
-            self._ask(**turned(self._asked, what, axes))
+            self._ask(**turned(self._request, what, axes))
 
     def action_settings(self) -> None:
         """The settings and environment of the run under the list's cursor, and back."""
@@ -325,9 +325,9 @@ class MetricsScreen(Screen[None]):
     def _focused_at(self) -> int:
         """Where the cursor is to be: keys may come faster than charts are drawn."""
         names = self._page.names if self._page is not None else ()
-        if self._asked.follow in names:
-            return names.index(self._asked.follow)
-        return max(0, min(self._asked.focus, len(names) - 1))
+        if self._request.follow in names:
+            return names.index(self._request.follow)
+        return max(0, min(self._request.focus, len(names) - 1))
 
     def _keep_order(self, name: str, pinned: tuple[str, ...]) -> None:
         """Take in and keep an order; the cursor stays on chart `name`."""
@@ -339,23 +339,23 @@ class MetricsScreen(Screen[None]):
         loop = asyncio.get_running_loop()
         try:
             paths = await loop.run_in_executor(
-                self._worker, self._charts.write, self._asked, names, folder
+                self._worker, self._charts.write, self._request, names, folder
             )
         except OSError as error:
             self.notify(f"cannot write into {folder}: {error.strerror}", severity="error")
             return
-        words = " and ".join(path.name for path in paths[:2])
-        words += f" and {len(paths) - 2} more files" if len(paths) > 2 else ""
-        self.notify(f"wrote {words or 'nothing'} in {folder}", timeout=8, markup=False)
+        written = " and ".join(path.name for path in paths[:2])
+        written += f" and {len(paths) - 2} more files" if len(paths) > 2 else ""
+        self.notify(f"wrote {written or 'nothing'} in {folder}", timeout=8, markup=False)
 
     # ── the filter ────────────────────────────────────────────────────────────────────────────────
 
     def action_filter(self) -> None:
         """Open the line to type a filter in."""
         if not self.query("#metrics-filter"):
-            words = "metrics whose name matches this regular expression"
+            hint = "metrics whose name matches this regular expression"
             self.mount(
-                Input(self._asked.pattern, words, id="metrics-filter"), after="#metrics-body"
+                Input(self._request.pattern, hint, id="metrics-filter"), after="#metrics-body"
             )
         self.query_one("#metrics-filter").focus()
 

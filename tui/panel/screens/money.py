@@ -142,7 +142,7 @@ class MoneyScreen(ModalScreen[None]):
         from tui.panel.screens.session_form import SessionScreen
 
         if self._has_session:
-            self._tell("a session is open already: e ends it")
+            self._notify("a session is open already: e ends it")
             return
         reading = self.snapshot.reading if self.snapshot else None
         self.app.push_screen(SessionScreen(self.state, self.commands, reading))
@@ -177,17 +177,17 @@ class MoneyScreen(ModalScreen[None]):
             return
         session = self.snapshot.session
         live = sum(view.run.is_live for view in self.snapshot.runs)
-        words = [
+        lines = [
             f"{ended_text(session).replace('session ended', 'So far')}.",
             "Nothing is stopped and nothing is shut down: only counting ends.",
             f"{live} runs go on." if live else "",
             session.stopping,
         ]
-        self._ask("End the session?", words, "End it", self.commands.end_session)
+        self._ask("End the session?", lines, "End it", self.commands.end_session)
 
     def _need_session(self) -> bool:
         if not self._has_session:
-            self._tell("no session is open: s starts one")
+            self._notify("no session is open: s starts one")
         return self._has_session
 
     # ---- the guard
@@ -209,7 +209,7 @@ class MoneyScreen(ModalScreen[None]):
         """Undo a postponement."""
         guard = self.snapshot.guard if self.snapshot else None
         if guard is None or guard.rule is None or not guard.rule.postponed_left(moment_now()):
-            self._tell("the guard is not postponed")
+            self._notify("the guard is not postponed")
         else:
             self.commands.postpone_guard("0")
 
@@ -217,27 +217,27 @@ class MoneyScreen(ModalScreen[None]):
         """Ask whether the guard shall go."""
         guard = self.snapshot.guard if self.snapshot else None
         if guard is None or guard.rule is None:
-            self._tell("no guard is set: g sets one")
+            self._notify("no guard is set: g sets one")
             return
-        words = [
+        lines = [
             f"It watches {watched_text(guard.rule)}.",
             guard_text(guard, moment_now()),
             "Without it nothing stops what runs when that is reached.",
         ]
-        self._ask("Guard off?", words, "Guard off", self.commands.lift_guard)
+        self._ask("Guard off?", lines, "Guard off", self.commands.lift_guard)
 
-    def _ask(self, title: str, words: list[str], yes: str, do: Callable[[], None]) -> None:
-        text = "\n".join(filter(None, words))
+    def _ask(self, title: str, lines: list[str], yes: str, do: Callable[[], None]) -> None:
+        text = "\n".join(filter(None, lines))
         self.app.push_screen(
             QuestionScreen(title, text, yes), lambda answer: do() if answer else None
         )
 
-    def _tell(self, words: str) -> None:
-        self.notify(words, timeout=4, markup=False)
+    def _notify(self, text: str) -> None:
+        self.notify(text, timeout=4, markup=False)
 
 
 def _keys_text() -> Text:
-    return Text(" · ").join(Text.assemble((key, "bold"), f" {words}") for key, words in _KEYS)
+    return Text(" · ").join(Text.assemble((key, "bold"), f" {meaning}") for key, meaning in _KEYS)
 
 
 def _tables_text(report: CostReport, room: int) -> Text:

@@ -64,7 +64,7 @@ class NoteScreen(ModalScreen[str | None]):
         changed = self.query_one(TextArea).text.strip() != self._run.labels.note
         if changed and not self._leaving:
             self._leaving = True
-            words = "changed: Ctrl+S saves it, Esc again leaves it as it was"
-            self.query_one("#wrong", Static).update(Text(words, style="yellow"))
+            notice = "changed: Ctrl+S saves it, Esc again leaves it as it was"
+            self.query_one("#wrong", Static).update(Text(notice, style="yellow"))
         else:
             self.dismiss(None)

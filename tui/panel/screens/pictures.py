@@ -23,7 +23,7 @@ from tui.snapshot.feed import PanelSnapshot
 from tui.views.metrics.picture_album import PictureAlbum, place_text
 from tui.views.runs.run_view import RunView
 
-_LOOK_EVERY_S = 3.0
+_SEARCH_EVERY_S = 3.0
 _MOST_LOOKED_AT = 50
 
 
@@ -58,7 +58,7 @@ class PicturesScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Look for pictures, again and again while a run lives."""
-        self.run_worker(self._look(), exclusive=True, group="pictures-look")
+        self.run_worker(self._search(), exclusive=True, group="pictures-look")
         self.run_worker(self._draw(), exclusive=True, group="pictures-draw")
 
     def on_unmount(self) -> None:
@@ -104,16 +104,16 @@ class PicturesScreen(Screen[None]):
     @property
     def _views(self) -> list[RunView]:
         known = {view.run.id: view for view in (*self._first, *self._snapshot.runs)}
-        return [known[one] for one in self._runs if one in known]
+        return [known[run] for run in self._runs if run in known]
 
     @property
     def _album(self) -> PictureAlbum:
-        return PictureAlbum([self._found.get(one, []) for one in self._runs])
+        return PictureAlbum([self._found.get(run, []) for run in self._runs])
 
     def _find(self, run: Run) -> None:
         self._found[run.id] = self._source.find(run)
 
-    async def _look(self) -> None:
+    async def _search(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             before = dict(self._found)
@@ -121,7 +121,7 @@ class PicturesScreen(Screen[None]):
                 await loop.run_in_executor(self._worker, self._find, view.run)
             if self._found != before:
                 self._changed.set()
-            await asyncio.sleep(_LOOK_EVERY_S)
+            await asyncio.sleep(_SEARCH_EVERY_S)
 
     async def _draw(self) -> None:
         while True:
@@ -139,29 +139,29 @@ class PicturesScreen(Screen[None]):
                 box.display = i == 0 or i < len(self._runs)
             for i, (box, view) in enumerate(zip(boxes, self._views, strict=False)):
                 picture = album.at(i, self._series, place)
-                words = "" if picture else "no picture here" if places else "no pictures yet"
-                await box.show(self._title_of(view), picture, place_text(place), words)
+                empty = "" if picture else "no picture here" if places else "no pictures yet"
+                await box.show(self._title_of(view), picture, place_text(place), empty)
 
     def _show_line(
         self, album: PictureAlbum, places: list[PicturePlace], place: PicturePlace
     ) -> None:
-        words = "Pictures"
+        line = "Pictures"
         if places:
             at, of = album.series.index(self._series) + 1, len(album.series)
-            words += f" · {self._series}" + (f" ({at} of {of}, ↑ ↓)" if of > 1 else "")
-            words += f" · {place_text(place)} ({places.index(place) + 1} of {len(places)}, ← →)"
-        self.query_one("#pictures-line", Static).update(f" {words}")
+            line += f" · {self._series}" + (f" ({at} of {of}, ↑ ↓)" if of > 1 else "")
+            line += f" · {place_text(place)} ({places.index(place) + 1} of {len(places)}, ← →)"
+        self.query_one("#pictures-line", Static).update(f" {line}")
 
     def _title_of(self, view: RunView) -> Text:
         letter = self._snapshot.letters.get(view.run.id, "")
         colour = run_colour(letter, self.app.current_theme)
-        words = f"{letter} {view.run.name or view.run.id}".strip()
-        return Text(words, style=colour, no_wrap=True)
+        title = f"{letter} {view.run.name or view.run.id}".strip()
+        return Text(title, style=colour, no_wrap=True)
 
 
 def _key_line() -> Text:
     text = Text(no_wrap=True, overflow="ellipsis")
-    for key, words in (
+    for key, meaning in (
         ("Esc", "close"),
         ("← →", "epoch"),
         ("↑ ↓", "other pictures"),
@@ -169,5 +169,5 @@ def _key_line() -> Text:
         ("Home End", "first, last"),
         ("?", "all keys"),
     ):
-        text.append(f" {key} ", style="bold").append(words, style="dim").append(" ")
+        text.append(f" {key} ", style="bold").append(meaning, style="dim").append(" ")
     return text

@@ -39,7 +39,7 @@ class PlaceLaunchScreen(ModalScreen[list[str] | None]):
         title: str,
         presets: Sequence[str] = (),
         again: Sequence[str] = (),
-        found_there: Callable[[str, list[str]], list[str]] = lambda preset, given: [],
+        arguments_for: Callable[[str, list[str]], list[str]] = lambda preset, given: [],
     ) -> None:
         """`found_there` has the flags with which a preset finds its things there."""
         super().__init__()
@@ -47,9 +47,9 @@ class PlaceLaunchScreen(ModalScreen[list[str] | None]):
         self._title = title
         self._presets = presets
         self._again = list(again)
-        self._found_there = found_there
+        self._arguments_for = arguments_for
         self._typing: Timer | None = None
-        self._asked: list[str] = []
+        self._shown_command: list[str] = []
 
     def compose(self) -> ComposeResult:
         """The fields and the plan."""
@@ -94,22 +94,22 @@ class PlaceLaunchScreen(ModalScreen[list[str] | None]):
     def _show(self, command: str) -> None:
         """Run a command that only looks, and show what it says."""
         try:
-            words = self._words(command)
+            command_line = self._arguments(command)
         except (WrongInput, ValueError) as error:
             self.query_one("#plan", Static).update(str(error))
             return
-        if words is not None:
-            self._asked = words
+        if command_line is not None:
+            self._shown_command = command_line
             app = self.app
 
             def done(outcome: Outcome) -> None:  # in any thread
                 if app.is_running:
-                    app.call_later(self._take_text, words, outcome)
+                    app.call_later(self._take_text, command_line, outcome)
 
-            self._place.command(words, done)
+            self._place.command(command_line, done)
 
-    def _take_text(self, words: list[str], outcome: Outcome) -> None:
-        if not self.is_mounted or words != self._asked:
+    def _take_text(self, command_line: list[str], outcome: Outcome) -> None:
+        if not self.is_mounted or command_line != self._shown_command:
             return
         text = "\n".join(part for part in (outcome.output, outcome.problem) if part)
         shown = "\n".join(safe_cell(line) for line in text.splitlines())
@@ -118,31 +118,31 @@ class PlaceLaunchScreen(ModalScreen[list[str] | None]):
     def _value(self, name: str) -> str:
         return self.query_one(f"#{name}", Input).value.strip()
 
-    def _words(self, command: str) -> list[str] | None:
+    def _arguments(self, command: str) -> list[str] | None:
         """The command that does it there; None while no preset is named.
 
         Raises ValueError for a quote that is not closed.
         """
         overrides, gpus = shlex.split(self._value("changes")), self._value("gpus")
-        words = [command]
+        arguments = [command]
         if self._again:
-            words += self._again
+            arguments += self._again
         elif preset := self._value("preset"):
-            words += [preset, *self._found_there(preset, overrides)]
+            arguments += [preset, *self._arguments_for(preset, overrides)]
         else:
             return None
         for change in overrides:
-            words += ["--set", change]
+            arguments += ["--set", change]
         if gpus:
-            words += ["--gpus" if gpus.isdigit() or gpus == "all" else "--gpu-ids", gpus]
-        return words
+            arguments += ["--gpus" if gpus.isdigit() or gpus == "all" else "--gpu-ids", gpus]
+        return arguments
 
     def action_launch(self) -> None:
         """Return the command."""
         try:
-            words = self._words("launch")
+            arguments = self._arguments("launch")
         except ValueError as error:
             self.notify(str(error), severity="error", markup=False)
             return
-        if words is not None:
-            self.dismiss(words)
+        if arguments is not None:
+            self.dismiss(arguments)

@@ -66,8 +66,8 @@ class RemedyScreen(ModalScreen[str | None]):
             options.highlighted = 0
             options.focus()
         else:
-            words = "No remedy can be applied by a key; `a` opens it in the launch form."
-            self.query_one("#remedy-diff-text", Static).update(words)
+            hint = "No remedy can be applied by a key; `a` opens it in the launch form."
+            self.query_one("#remedy-diff-text", Static).update(hint)
 
     def fail(self, problem: str) -> None:
         """Say why nothing came."""
@@ -80,13 +80,13 @@ class RemedyScreen(ModalScreen[str | None]):
     @on(OptionList.OptionHighlighted)
     def _highlight(self, event: OptionList.OptionHighlighted) -> None:
         text = Text()
-        one = self._proposals[event.option_index]
-        for line in one.diff:
+        proposal = self._proposals[event.option_index]
+        for line in proposal.diff:
             text.append(f"{safe_cell(line)}\n", style=_SIGNS.get(line[:1], ""))
-        if one.waits:
-            text.append(f"it would wait: {safe_cell(one.waits)}\n", style="yellow")
-        if one.obstacle:
-            text.append(f"not possible: {safe_cell(one.obstacle)}\n")
+        if proposal.waits:
+            text.append(f"it would wait: {safe_cell(proposal.waits)}\n", style="yellow")
+        if proposal.obstacle:
+            text.append(f"not possible: {safe_cell(proposal.obstacle)}\n")
         self.query_one("#remedy-diff-text", Static).update(text)
 
     def action_move(self, rows: int) -> None:
@@ -127,9 +127,9 @@ def _verdict_text(verdict: Diagnosis | NotKnown | None, problem: str) -> Text:
     return text
 
 
-def _option(one: Proposal) -> Text:
-    text = Text(f"{one.name:<22} {one.words}", no_wrap=True, overflow="ellipsis")
-    if one.obstacle:
+def _option(proposal: Proposal) -> Text:
+    text = Text(f"{proposal.name:<22} {proposal.words}", no_wrap=True, overflow="ellipsis")
+    if proposal.obstacle:
         text.stylize("dim")
         text.append("  (not possible)", style="dim")
     return text

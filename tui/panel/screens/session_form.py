@@ -67,16 +67,16 @@ class SessionScreen(ModalScreen[None]):
     def on_mount(self) -> None:
         """Find out what this machine is, beside the screen."""
         self.query_one(OptionList).focus()
-        self._look()
+        self._read_prices()
 
     @work(thread=True, group="prices")
-    def _look(self) -> None:
+    def _read_prices(self) -> None:
         reading = self.reading or read_gpus(self.state)
         try:
             instance = find_instance() or Instance("")
             prices, fitting = prices_for(reading, instance)
         except FresnelError as error:
-            self.app.call_from_thread(self._say, str(error), True)
+            self.app.call_from_thread(self._show_message, str(error), True)
             return
         self.app.call_from_thread(self._list, reading, instance, prices, fitting)
 
@@ -85,7 +85,9 @@ class SessionScreen(ModalScreen[None]):
     ) -> None:
         self.reading, self.instance, self.prices = reading, instance, prices
         names = self.query_one(OptionList)
-        names.add_options([Option(_price_line(one, i < fitting)) for i, one in enumerate(prices)])
+        names.add_options(
+            [Option(_price_line(entry, i < fitting)) for i, entry in enumerate(prices)]
+        )
         known = recognised_price(prices[:fitting], instance)
         names.highlighted = prices.index(known) if known is not None else 0 if prices else None
         field = self._fields()["gpus"]
@@ -111,7 +113,7 @@ class SessionScreen(ModalScreen[None]):
     def _chosen(self) -> None:
         self._fields()["budget"].input.focus()
 
-    def _wish(self) -> tuple[str, Per, int]:
+    def _given(self) -> tuple[str, Per, int]:
         """The price, what an amount is for, and the number of GPUs; WrongInput names the field."""
         texts = {key: field.value for key, field in self._fields().items()}
         if not texts["gpus"].isdigit() or int(texts["gpus"]) < 1:
@@ -131,10 +133,10 @@ class SessionScreen(ModalScreen[None]):
         if self.reading is None or not self.prices:
             return
         try:
-            price, per, gpus = self._wish()
+            price, per, gpus = self._given()
             chosen = choose_price(price, "session", per)
         except FresnelError as error:
-            self._say(str(error), True)
+            self._show_message(str(error), True)
             return
         text = Text(f"${hourly_rate(chosen, gpus)}/h for this machine", style="bold")
         if chosen.source:
@@ -147,11 +149,11 @@ class SessionScreen(ModalScreen[None]):
     def _caveat(self, price: str, per: Per, gpus: int) -> str:
         if self.reading is None:
             return ""
-        told = self._fields()["gpus"]
-        return rate_caveat(price, per, self.reading, gpus if told.value != told.default else None)
+        count = self._fields()["gpus"]
+        return rate_caveat(price, per, self.reading, gpus if count.value != count.default else None)
 
-    def _say(self, words: str, wrong: bool = False) -> None:
-        self.query_one("#session-says", Static).update(Text(words, style="red" if wrong else ""))
+    def _show_message(self, text: str, wrong: bool = False) -> None:
+        self.query_one("#session-says", Static).update(Text(text, style="red" if wrong else ""))
 
     @on(Button.Pressed, "#close")
     def _close(self) -> None:
@@ -161,9 +163,9 @@ class SessionScreen(ModalScreen[None]):
     def action_start(self) -> None:
         """Start it, once what speaks against its price is taken."""
         try:
-            price, per, gpus = self._wish()
+            price, per, gpus = self._given()
         except FresnelError as error:
-            self._say(str(error), True)
+            self._show_message(str(error), True)
             return
         caveat = self._caveat(price, per, gpus)
         if not caveat:
@@ -193,11 +195,11 @@ class SessionScreen(ModalScreen[None]):
                 caveat,
             )
 
-        words = ["--rate" if per == "machine" else "--price", price]
-        words += ["--gpus", str(gpus)] if gpus != max(1, len(cards)) else []
-        words += ["--budget", texts["budget"]] if texts["budget"] else []
-        words += ["--since", texts["since"]] if texts["since"] not in ("", "boot") else []
-        self.commands.start_session(start, [*words, *(["--anyway"] if caveat else [])])
+        arguments = ["--rate" if per == "machine" else "--price", price]
+        arguments += ["--gpus", str(gpus)] if gpus != max(1, len(cards)) else []
+        arguments += ["--budget", texts["budget"]] if texts["budget"] else []
+        arguments += ["--since", texts["since"]] if texts["since"] not in ("", "boot") else []
+        self.commands.start_session(start, [*arguments, *(["--anyway"] if caveat else [])])
         self.dismiss(None)
 
 

@@ -114,12 +114,12 @@ class SettingsScreen(ModalScreen[None]):
                 changes[key.section, key.name] = _read(key, field.value)
         problem = self._theme_problem(changes.get(("panel", "theme")))
         if problem:
-            self._say(problem)
+            self._show_message(problem)
             return
         try:
             settings = change_settings(changes) if changes else self.settings
         except FresnelError as error:
-            self._say(str(error))
+            self._show_message(str(error))
             return
         self._take(settings)
         self.notify(f"saved {settings_file()}" if changes else "nothing was changed", timeout=4)
@@ -143,7 +143,7 @@ class SettingsScreen(ModalScreen[None]):
         else:
             self._take(settings)
         if problem:
-            self._say(problem)
+            self._show_message(problem)
         else:
             self.dismiss(None)
 
@@ -151,8 +151,8 @@ class SettingsScreen(ModalScreen[None]):
         self.settings = settings
         self.app.post_message(self.SettingsChanged(settings))
 
-    def _say(self, words: str) -> None:
-        self.query_one("#settings-says", Static).update(Text(words, style="red"))
+    def _show_message(self, text: str) -> None:
+        self.query_one("#settings-says", Static).update(Text(text, style="red"))
 
 
 def setting_keys(settings: Settings) -> list[SettingKey]:
@@ -163,18 +163,22 @@ def setting_keys(settings: Settings) -> list[SettingKey]:
         hints = get_type_hints(type(keys), include_extras=True)
         for field in msgspec.structs.fields(keys):
             kind, *notes = get_args(hints[field.name]) or (hints[field.name],)
-            told = next((one.description for one in notes if isinstance(one, msgspec.Meta)), "")
+            description = next(
+                (note.description for note in notes if isinstance(note, msgspec.Meta)), ""
+            )
             value = getattr(keys, field.name)
-            found.append(SettingKey(section, field.name, _help(told, kind), value, kind is str))
+            found.append(
+                SettingKey(section, field.name, _help(description, kind), value, kind is str)
+            )
     return found
 
 
-def _help(told: str | None, kind: Any) -> str:
+def _help(description: str | None, kind: Any) -> str:
     """A key's help, with the words that it may be."""
     while get_args(kind) and not isinstance(get_args(kind)[0], str):
         kind = get_args(kind)[0]
-    choices = [str(one) for one in get_args(kind)] or (["true", "false"] if kind is bool else [])
-    return " · ".join(filter(None, (told or "", " | ".join(choices))))
+    choices = ["true", "false"] if kind is bool else [str(choice) for choice in get_args(kind)]
+    return " · ".join(filter(None, (description or "", " | ".join(choices))))
 
 
 def _spell(value: Any) -> str:

@@ -61,11 +61,11 @@ class StopScreen(ModalScreen[str]):
 
     def action_kill(self) -> None:
         """Ask whether to kill at once."""
-        words = (
+        warning = (
             "SIGKILL goes to everything the run has started, at once. "
             f"It saves nothing any more: {self._loss()}"
         )
-        question = QuestionScreen("Kill it now?", words, "Kill now")
+        question = QuestionScreen("Kill it now?", warning, "Kill now")
 
         def answered(yes: bool | None) -> None:
             if yes:
@@ -77,7 +77,7 @@ class StopScreen(ModalScreen[str]):
         """Take in a new snapshot; a run that has ended meanwhile needs no answer."""
         if self._machine:
             return
-        view = next((one for one in snapshot.runs if one.run.id == self.view.run.id), None)
+        view = next((other for other in snapshot.runs if other.run.id == self.view.run.id), None)
         if view is None or not view.run.is_live:
             self.dismiss("")
         else:

@@ -75,10 +75,10 @@ class VerifyScreen(ModalScreen[bool]):
 def _findings_text(found: Sequence[Verification]) -> Text:
     """What fails first, then warnings, then what passes."""
     text = Text()
-    for one in found:
-        heading = f"{one.name}: " if len(found) > 1 else ""
-        text.append(f"{heading}{counts_text(one)}\n", style="bold")
-        for _, check in sorted(one.checks, key=lambda judged: _ORDER[judged.check.verdict]):
+    for result in found:
+        heading = f"{result.name}: " if len(found) > 1 else ""
+        text.append(f"{heading}{counts_text(result)}\n", style="bold")
+        for _, check in sorted(result.checks, key=lambda judged: _ORDER[judged.check.verdict]):
             text.append(check.verdict, style=_STYLES[check.verdict])
             text.append(f"  {check.name}: {safe_cell(check.words)}\n")
             if check.advice and check.verdict != "PASS":

@@ -75,7 +75,7 @@ class TerminalApp(App[None]):
         driver._mouse = True  # a panel opened without the mouse may take it later
         self.has_mouse = not self.has_mouse
         switch()
-        words = "the panel has the mouse"
+        notice = "the panel has the mouse"
         if not self.has_mouse:
-            words = "the terminal has the mouse: M takes it"
-        self.notify(words, timeout=4)
+            notice = "the terminal has the mouse: M takes it"
+        self.notify(notice, timeout=4)

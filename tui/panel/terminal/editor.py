@@ -17,9 +17,9 @@ _USUAL = ("nano", "vim", "vi", "emacs")
 def editor_command() -> list[str]:
     """`$VISUAL`, else `$EDITOR`, else an editor that is there; empty when none is."""
     for name in ("VISUAL", "EDITOR"):
-        words = shlex.split(os.environ.get(name, ""))
-        if words:
-            return words
+        command = shlex.split(os.environ.get(name, ""))
+        if command:
+            return command
     found = next(filter(None, map(shutil.which, _USUAL)), None)
     return [found] if found else []
 
@@ -28,14 +28,14 @@ def edit_file(app: App[Any], path: Path) -> str:
     """Open `path` in the editor and wait for its end; what went wrong in words, empty when nothing
     did.
     """
-    words = editor_command()
-    if not words:
+    command = editor_command()
+    if not command:
         return f"no editor here: set $EDITOR, or edit {path}"
     try:
         with app.suspend():
-            ended = subprocess.run([*words, str(path)], check=False)
+            ended = subprocess.run([*command, str(path)], check=False)
     except SuspendNotSupported:
         return f"this terminal cannot be lent to an editor: edit {path}"
     except OSError as error:
-        return f"{words[0]}: {error.strerror}; set $EDITOR, or edit {path}"
-    return f"{words[0]} ended with exit code {ended.returncode}" if ended.returncode else ""
+        return f"{command[0]}: {error.strerror}; set $EDITOR, or edit {path}"
+    return f"{command[0]} ended with exit code {ended.returncode}" if ended.returncode else ""

@@ -40,7 +40,7 @@ def _find_out(app: App[Any]) -> Graphics:
     if word == Graphics.BLOCKS or app.no_color or not _has_library():
         return Graphics.BLOCKS
     found = _ask(app)
-    return Graphics(word) if word in [one.value for one in Graphics] else found
+    return Graphics(word) if word in [graphics.value for graphics in Graphics] else found
 
 
 def _has_library() -> bool:

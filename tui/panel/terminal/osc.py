@@ -62,13 +62,13 @@ def wrapped(sequence: str, environment: Mapping[str, str]) -> str:
 
 def describe_sent(what: str, size: int, cut: bool, environment: Mapping[str, str]) -> str:
     """What was sent, in words; never that it arrived."""
-    told = (
+    sent = (
         f"sent {what} ({size_text(size)}{', cut there' if cut else ''}) to the "
         "terminal's clipboard (OSC 52"
     )
     if environment.get("TMUX"):
-        told += ", through tmux: needs its allow-passthrough on"
-    return f"{told}); w writes {'it' if what.startswith(('1 ', 'line')) else 'them'} to a file"
+        sent += ", through tmux: needs its allow-passthrough on"
+    return f"{sent}); w writes {'it' if what.startswith(('1 ', 'line')) else 'them'} to a file"
 
 
 def describe_copied(text: str, environment: Mapping[str, str]) -> str:

@@ -122,9 +122,9 @@ class KeptRows(Widget):
         if self.opacity != 1 or styles.text_opacity != 1 or styles.tint.a:
             return super().render_lines(crop)
         filters = self.get_line_filters()
-        look = self.region.size, styles.border, self.background_colors, self.app.ansi_theme
-        if (*look, *filters) != self._frame_of or len(self._framed) > _KEPT_ROWS:
-            self._frame_of, self._framed, self._border = (*look, *filters), {}, None
+        appearance = self.region.size, styles.border, self.background_colors, self.app.ansi_theme
+        if (*appearance, *filters) != self._frame_of or len(self._framed) > _KEPT_ROWS:
+            self._frame_of, self._framed, self._border = (*appearance, *filters), {}, None
         inside = range(above, above + self.content_region.height)
         width = self.region.width
         strips = [
@@ -151,8 +151,8 @@ class KeptRows(Widget):
             self._border = framed.crop(0, begin), framed.crop(end, framed.cell_length)
         else:
             row, (left, right) = content, self._border
-            for one in filters:
-                row = row.apply_filter(one, self.background_colors[1])
+            for line_filter in filters:
+                row = row.apply_filter(line_filter, self.background_colors[1])
             framed = Strip([*left, *row, *right], width)
         self._framed[id(content)] = content, framed
         return framed

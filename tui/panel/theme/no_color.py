@@ -44,4 +44,4 @@ def _distance(colour: RichColor, background: Color) -> float:
     if colour.is_default:
         return 0.0
     ours, theirs = colour.get_truecolor(), background.rgb
-    return float(sum((one - other) ** 2 for one, other in zip(ours, theirs, strict=True)) ** 0.5)
+    return float(sum((own - other) ** 2 for own, other in zip(ours, theirs, strict=True)) ** 0.5)

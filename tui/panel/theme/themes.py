@@ -147,7 +147,10 @@ def _terminal_theme(theme: Theme, named: Named) -> TerminalTheme:
     ]
     bright = [named.quiet, *normal[1:]]
     return TerminalTheme(
-        _rgb(back), _rgb(front), [_rgb(one) for one in normal], [_rgb(one) for one in bright]
+        _rgb(back),
+        _rgb(front),
+        [_rgb(colour) for colour in normal],
+        [_rgb(colour) for colour in bright],
     )
 
 

@@ -24,14 +24,14 @@ class KeyHint(NamedTuple):
 
     key: str
     shown: str
-    words: str
+    label: str
     tooltip: str
     is_enabled: bool
 
     @property
     def width(self) -> int:
         """Cells that the hint takes, blanks around included."""
-        return cell_len(self.shown) + cell_len(self.words) + 3
+        return cell_len(self.shown) + cell_len(self.label) + 3
 
 
 class KeyBar(Widget):
@@ -106,13 +106,13 @@ class KeyBar(Widget):
     def render(self) -> Text:
         """The line."""
         keys = self.get_component_rich_style("key-bar--key")
-        words = self.get_component_rich_style("key-bar--words")
+        style = self.get_component_rich_style("key-bar--words")
         line = Text(no_wrap=True, end="")
         for start, hint in self._places():
             line.append(" " * (start - cell_len(line.plain)))
             line.append(_BEFORE_PALETTE if hint is self._palette else " ", keys)
             line.append(hint.shown, keys)
-            line.append(f" {hint.words} ", words)
+            line.append(f" {hint.label} ", style)
             if not hint.is_enabled:
                 line.stylize("dim", start)
         return line
@@ -124,9 +124,9 @@ class KeyBar(Widget):
     def on_mouse_move(self, event: events.MouseMove) -> None:
         """Say in full what the key does that the mouse is over."""
         hint = self._hint_at(event.x)
-        words = hint.tooltip if hint is not None else None
-        if words != self.tooltip:
-            self.tooltip = words
+        tooltip = hint.tooltip if hint is not None else None
+        if tooltip != self.tooltip:
+            self.tooltip = tooltip
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Press the key that was clicked."""

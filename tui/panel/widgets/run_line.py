@@ -25,7 +25,7 @@ MARGIN = 4
 
 def draw_header(
     cells: Sequence[Cell],
-    look: TableContext,
+    context: TableContext,
     sort: Sequence[SortKey],
     common: str | None,
     width: int,
@@ -34,7 +34,7 @@ def draw_header(
     text = Text(" " * MARGIN, no_wrap=True)
     for cell in cells:
         sorted_by = any(key.column == cell.column.key for key in sort)
-        text.append(heading_of(cell, look, sort, common), style="bold" if sorted_by else "dim")
+        text.append(heading_of(cell, context, sort, common), style="bold" if sorted_by else "dim")
         text.append(" ")
     text.truncate(width)
     return text
@@ -43,7 +43,7 @@ def draw_header(
 def draw_row(
     row: RunRow,
     cells: Sequence[Cell],
-    look: TableContext,
+    context: TableContext,
     theme: Theme,
     *,
     letter: str,
@@ -68,12 +68,12 @@ def draw_row(
         if start <= cell.start < end:
             continue
         if key == "name":
-            words = fitted(before_name + name(row.name, width - len(before_name)), width)
-            text.append(words + " ")
+            value = fitted(before_name + name(row.name, width - len(before_name)), width)
+            text.append(value + " ")
             continue
-        words = cell.column.text(row, look, width)
-        look_like = style if key == "state" else remark_style(row) if key == "reason" else ""
-        text.append(fitted(words, width, cell.column.right) + " ", style=look_like)
+        value = cell.column.text(row, context, width)
+        cell_style = style if key == "state" else remark_style(row) if key == "reason" else ""
+        text.append(fitted(value, width, cell.column.right) + " ", style=cell_style)
     text.right_crop(1)
     return text
 

@@ -73,7 +73,7 @@ class RunLines(Sequence[Text]):
         self._costs_wanted = False
         self._names: dict[tuple[str, int], str] = {}
         self._shown: frozenset[str] = frozenset()
-        self._look = TableContext(0.0)
+        self._table_context = TableContext(0.0)
         self._theme: Theme | None = None
 
     @property
@@ -160,8 +160,8 @@ class RunLines(Sequence[Text]):
     @property
     def in_all(self) -> int:
         """How many runs there are, read or not."""
-        here = len(self.snapshot.runs) + self.snapshot.hidden if self.snapshot else 0
-        return here + len(self.remote.live) + len(self.remote.ended)
+        local = len(self.snapshot.runs) + self.snapshot.hidden if self.snapshot else 0
+        return local + len(self.remote.live) + len(self.remote.ended)
 
     @property
     def is_whole(self) -> bool:
@@ -204,7 +204,7 @@ class RunLines(Sequence[Text]):
     def lay_out(self, width: int, theme: Theme) -> Text:
         """Fit the columns to the width; the header over them."""
         self._theme = theme
-        self._look = TableContext(self.time, self.choice.metric)
+        self._table_context = TableContext(self.time, self.choice.metric)
         sample = [*self.live.values(), *map(self._row_of, self.table.lines[:_SAMPLE])]
         self._shown |= {key for key, test in _CHANGING.items() if any(map(test, sample))}
         longest = max((len(row.name) + 2 for row in sample), default=8)
@@ -218,7 +218,7 @@ class RunLines(Sequence[Text]):
             self.cells = cells
             self._names.clear()
         common = headings_agree(sample) if self.choice.metric is None else None
-        return draw_header(cells, self._look, self.choice.sort, common, width)
+        return draw_header(cells, self._table_context, self.choice.sort, common, width)
 
     @property
     def nothing(self) -> str:
@@ -251,7 +251,7 @@ class RunLines(Sequence[Text]):
         text = draw_row(
             row,
             self.cells,
-            self._look,
+            self._table_context,
             self._theme,
             letter=letter if row.is_live else "",
             mark=_MARK if key in self.marked else "",
@@ -287,16 +287,16 @@ class RunLines(Sequence[Text]):
             return query.problem
         live = sum(row.is_live for row in self.live.values())
         older = self.remote.older
-        words = [f"{live} live", f"{self.in_all + older:,} in all"]
+        parts = [f"{live} live", f"{self.in_all + older:,} in all"]
         if query.text:
-            words.insert(0, f"{self.table.runs:,} of {self.table.total:,}")
+            parts.insert(0, f"{self.table.runs:,} of {self.table.total:,}")
         if self.marked:
-            words.insert(0, f"{len(self.marked)} marked")
+            parts.insert(0, f"{len(self.marked)} marked")
         if snapshot.ended.version and not self.is_whole:
-            words.append(f"{self.table.total:,} read")
+            parts.append(f"{self.table.total:,} read")
         if older:
-            words.append(f"{older:,} older on other machines: G")
-        return " · ".join(words)
+            parts.append(f"{older:,} older on other machines: G")
+        return " · ".join(parts)
 
 
 def _running_first(row: RunRow) -> tuple[bool, bool, float]:

@@ -99,7 +99,7 @@ class GpuPane(RowList):
         width = self.scrollable_content_region.width
         number = instance_number(gpu, self._gpus)
         label = f"{gpu.index:>2} " if number is None else f"└{number} "
-        if self.machines and not all(one.uuid in self.machines for one in self._gpus):
+        if self.machines and not all(each.uuid in self.machines for each in self._gpus):
             label = f"{self.machines.get(gpu.uuid, 'here'):<5.5}{label}"
         if gpu.error:
             return Text(label).append(f"⚠ {gpu.error}", style="red")
@@ -200,10 +200,10 @@ def _holder(
     elif not leases and free:
         gpus = snapshot.reading.gpus if snapshot.reading else ()
         against = obstacle(gpu, gpus)
-        words = f" ⚠ {against}" if against else " free"
-        if text.cell_len + len(words) > room:
-            words = " ⚠ not free" if against else words  # its details say why
-        text.append(words, style="yellow" if against else "dim")
+        state = f" ⚠ {against}" if against else " free"
+        if text.cell_len + len(state) > room:
+            state = " ⚠ not free" if against else state  # its details say why
+        text.append(state, style="yellow" if against else "dim")
     return text
 
 

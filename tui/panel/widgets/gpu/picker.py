@@ -57,9 +57,9 @@ class GpuPicker(RowList):
     class Chosen(Message):
         """The GPUs were chosen anew: the field's new text."""
 
-        def __init__(self, words: str) -> None:
+        def __init__(self, text: str) -> None:
             super().__init__()
-            self.words = words
+            self.text = text
 
     def __init__(self, snapshot: PanelSnapshot | None, *, id: str | None = None) -> None:
         super().__init__(id=id)

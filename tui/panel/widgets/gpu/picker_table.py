@@ -31,8 +31,8 @@ class PickerTable:
     def header(self) -> Text:
         """The headings."""
         peak = f"  {'peak':>7}" if self._peaks else ""
-        words = f"    {'':<{self._label_width}} {'free':>6}  {'of':>6}{peak}  held by"
-        return Text(words, style="dim")
+        heading = f"    {'':<{self._label_width}} {'free':>6}  {'of':>6}{peak}  held by"
+        return Text(heading, style="dim")
 
     def row(self, gpu: GpuSnapshot, ticked: bool, logical: int | None) -> Text:
         """One GPU; `logical` is its number in the run, when the plan was given it."""

@@ -13,7 +13,7 @@ import msgspec
 from runners.model.errors import WrongInput
 from runners.model.spec import After, RunSpec
 
-HERE = "${working_directory}"
+WORKING_DIRECTORY = "${working_directory}"
 
 
 class DetailField(NamedTuple):
@@ -47,7 +47,7 @@ def detail_texts(spec: RunSpec) -> dict[str, str]:
     after = "" if spec.after is None else f"{spec.after.run}:{spec.after.on}"
     return {
         "name": "" if spec.group else spec.name,
-        "folder": "" if spec.working_directory == HERE else spec.working_directory,
+        "folder": "" if spec.working_directory == WORKING_DIRECTORY else spec.working_directory,
         "checkpoints": " ".join(spec.checkpoints),
         "priority": str(spec.priority) if spec.priority else "",
         "after": after.removesuffix(":success"),
@@ -77,26 +77,26 @@ def with_details(spec: RunSpec, texts: Mapping[str, str]) -> RunSpec:
     return msgspec.structs.replace(spec, **values)
 
 
-def detail_words(spec: RunSpec, texts: Mapping[str, str]) -> list[str]:
+def detail_arguments(spec: RunSpec, texts: Mapping[str, str]) -> list[str]:
     """The headless flags for what was typed."""
     changed = _changed(spec, texts)
-    words: list[str] = []
+    arguments: list[str] = []
     for key in ("name", "priority", "after", "price"):
         if changed.get(key):
-            words += [f"--{key}", changed[key]]
+            arguments += [f"--{key}", changed[key]]
     if "folder" in changed:
-        words += ["--set", f"working_directory={absolute_folder(changed['folder'])}"]
+        arguments += ["--set", f"working_directory={absolute_folder(changed['folder'])}"]
     if "checkpoints" in changed:
         patterns = changed["checkpoints"].split()
         text = patterns[0] if len(patterns) == 1 else json.dumps(patterns)
-        words += ["--set", f"checkpoints={text}"]
-    return words
+        arguments += ["--set", f"checkpoints={text}"]
+    return arguments
 
 
 def absolute_folder(text: str) -> str:
     """A folder as typed, from where the panel was started; what has `${…}` in it stays."""
     if "${" in text or not text:
-        return text or HERE
+        return text or WORKING_DIRECTORY
     return os.path.normpath(Path.cwd() / Path(text).expanduser())
 
 

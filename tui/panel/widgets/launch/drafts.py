@@ -23,7 +23,7 @@ from runners.presets.command_line import (
 )
 from runners.presets.load import command_spec
 from runners.presets.sweeps import SampleRange, varied_keys
-from tui.panel.command_log import gpu_words
+from tui.panel.command_log import gpu_arguments
 from tui.panel.widgets.gpu.picker import spell_request
 from tui.panel.widgets.launch.fields import spell_value, with_texts
 
@@ -60,7 +60,7 @@ class RunDraft:
             spell_request(spec.gpus),
             "" if is_new or not own else spell_command_line(spec.command),
             spec.scaling.rule if spec.scaling else None,
-            {one.name: spell_value(one) for one in spec.parameters},
+            {parameter.name: spell_value(parameter) for parameter in spec.parameters},
         )
 
     @property
@@ -76,7 +76,7 @@ class RunDraft:
 
     def variant(self, overrides: Sequence[str]) -> RunSpec:
         """`spec` with `KEY=VALUE` overrides in place of what stands in their fields."""
-        chosen = dict(one.partition("=")[::2] for one in overrides)
+        chosen = dict(override.partition("=")[::2] for override in overrides)
         texts = {name: chosen.get(name, text) for name, text in self.texts.items()}
         spec = with_texts(self._with_command(overrides), texts)
         if spec.scaling is not None and self.rule is not None:
@@ -87,17 +87,19 @@ class RunDraft:
     def overrides(self) -> list[str]:
         """The fields that may have several values, as `KEY=VALUE`; none of a group's member."""
         if self.has_command:
-            return self._value_words()
+            return self._varied_values()
         if self.member:
             return []
-        plain = {one.name: spell_value(one) for one in self.base.parameters}
+        plain = {parameter.name: spell_value(parameter) for parameter in self.base.parameters}
         return [f"{name}={text}" for name, text in self.texts.items() if text != plain[name]]
 
     def several(self, key: str) -> bool:
         """Whether commas and ranges in the value of `key` are values of a sweep."""
         if self.has_command:
             return key not in CHANGEABLE
-        return any(one.name == key and takes_several(one) for one in self.base.parameters)
+        return any(
+            parameter.name == key and takes_several(parameter) for parameter in self.base.parameters
+        )
 
     def _firsts(self) -> list[str]:
         """The overrides, of several values the first."""
@@ -108,21 +110,21 @@ class RunDraft:
         }
         return [f"{key}={first.get(key, text)}" for key, _, text in map(_parts, overrides)]
 
-    def _value_words(self) -> list[str]:
+    def _varied_values(self) -> list[str]:
         try:
-            words = shlex.split(self.values)
+            values = shlex.split(self.values)
         except ValueError as error:
             raise WrongInput(f"values: {str(error).lower()}") from None
-        for word in words:
+        for word in values:
             if not word.partition("=")[1]:
                 raise WrongInput(f"values: {word}: expected NAME=VALUES, as lr=1e-4,3e-4")
-        return words
+        return values
 
     def _with_command(self, overrides: Sequence[str]) -> RunSpec:
         if not self.has_command:
             return self.base
-        words, others = fill_placeholders(split_command(self.command), list(overrides))
-        typed = command_spec(words)
+        command, others = fill_placeholders(split_command(self.command), list(overrides))
+        typed = command_spec(command)
         name = command_name(self.command) or typed.name if self.is_new else self.base.name
         spec = msgspec.structs.replace(self.base, command=typed.command, name=name)
         if others and (self.is_new or self.command_changed):
@@ -135,13 +137,13 @@ class RunDraft:
         if self.gpus.strip() == spell_request(self.base.gpus):
             return self.base.gpus
         try:
-            wish = parse_gpu_request(self.gpus.strip() or "0")
+            parsed = parse_gpu_request(self.gpus.strip() or "0")
         except ValueError as error:
             raise WrongInput(f"GPUs: {error}") from None
         kept = {
             name: getattr(self.base.gpus, name) for name in ("memory", "model", "share", "foreign")
         }
-        return msgspec.structs.replace(wish, explicit=True, **kept)
+        return msgspec.structs.replace(parsed, explicit=True, **kept)
 
     def devices(self, present: int) -> int:
         """How many devices it computes on, on a host with `present` GPUs."""
@@ -155,14 +157,14 @@ class RunDraft:
             return
         own = {name: text for name, text in self.texts.items() if self.follows.get(name) != text}
         try:
-            first = dict(one.partition("=")[::2] for one in self._firsts())
+            first = dict(text.partition("=")[::2] for text in self._firsts())
             single = {name: first.get(name, text) for name, text in own.items()}
             before = devices_of(self.base, self.base.gpus, present)
             spec = with_texts(self.base, single)
             changes = rescaled(spec, before, self.devices(present), self.rule)
         except FresnelError:
             return  # the plan says what is wrong
-        plain = {one.name: spell_value(one) for one in self.base.parameters}
+        plain = {parameter.name: spell_value(parameter) for parameter in self.base.parameters}
         follows = {name: f"{value:g}" for name, value in changes.items()}
         for name in {**self.follows, **follows}:
             if name not in own or name in follows:
@@ -171,22 +173,22 @@ class RunDraft:
 
     # ---- the same as headless words
 
-    def words(self) -> list[str]:
+    def arguments(self) -> list[str]:
         """The flags that make the same of the preset: changed parameters, and GPUs."""
         prefix = f"{self.member}." if self.member else ""
-        words = [word for one in self._value_words() for word in ("--set", one)]
+        arguments = [word for override in self._varied_values() for word in ("--set", override)]
         for parameter in self.base.parameters:
             text = self.texts[parameter.name]
             if text != spell_value(parameter):
-                words += ["--set", f"{prefix}{parameter.name}={text or 'null'}"]
+                arguments += ["--set", f"{prefix}{parameter.name}={text or 'null'}"]
         request = self.request()
         if request == self.base.gpus:
-            return words
+            return arguments
         if self.member:
-            return [*words, "--set", f"{prefix}gpus={self.gpus.strip() or '0'}"]
-        return [*words, *gpu_words(request)]
+            return [*arguments, "--set", f"{prefix}gpus={self.gpus.strip() or '0'}"]
+        return [*arguments, *gpu_arguments(request)]
 
-    def command_words(self) -> list[str]:
+    def command_arguments(self) -> list[str]:
         """The words behind `--`."""
         return ["--", *split_command(self.command)]
 

@@ -22,8 +22,8 @@ from tui.panel.hotkeys import hotkey
 from tui.panel.widgets.gpu.picker import GpuPicker
 from tui.panel.widgets.launch.details import (
     FIELDS,
+    detail_arguments,
     detail_texts,
-    detail_words,
     with_details,
 )
 from tui.panel.widgets.launch.drafts import RunDraft
@@ -33,8 +33,8 @@ from tui.panel.widgets.launch.sweeps import (
     SWEEP_FIELDS,
     VALUES,
     as_fields,
-    sweep_wish,
-    sweep_words,
+    sweep_arguments,
+    sweep_request,
 )
 from tui.snapshot.feed import PanelSnapshot
 
@@ -121,9 +121,9 @@ class LaunchForm(VerticalScroll):
                 yield Label(draft.member, classes="heading", markup=False)
                 yield _DraftField(draft, "gpus", "GPUs", draft.gpus, _GPUS)
             if draft.has_command:
-                words = "python train.py --epochs 10"
+                example = "python train.py --epochs 10"
                 yield _DraftField(
-                    draft, "command", "command", draft.command, _SHELL, words, wide=True
+                    draft, "command", "command", draft.command, _SHELL, example, wide=True
                 )
             for parameter in draft.base.parameters:
                 yield _DraftField.of(draft, parameter)
@@ -137,15 +137,15 @@ class LaunchForm(VerticalScroll):
         empty = {"folder": str(Path.cwd()), "name": "from the command"}
         fields: list[Widget] = [
             FormField(
-                f"d:{one.key}",
-                one.key,
-                texts[one.key],
-                one.help,
-                empty.get(one.key, one.hint),
-                wide=one.key in ("name", "folder", "checkpoints"),
+                f"d:{field.key}",
+                field.key,
+                texts[field.key],
+                field.help,
+                empty.get(field.key, field.hint),
+                wide=field.key in ("name", "folder", "checkpoints"),
             )
-            for one in FIELDS
-            if one.in_groups or not group
+            for field in FIELDS
+            if field.in_groups or not group
         ]
         return fields if group else [*fields, *self._sweep_fields()]
 
@@ -155,8 +155,8 @@ class LaunchForm(VerticalScroll):
             yield _DraftField(
                 draft, VALUES.key, VALUES.key, "", VALUES.help, VALUES.hint, wide=True
             )
-        for one in SWEEP_FIELDS:
-            yield FormField(f"s:{one.key}", one.key, "", one.help, one.hint)
+        for field in SWEEP_FIELDS:
+            yield FormField(f"s:{field.key}", field.key, "", field.help, field.hint)
 
     # ---- folded, unfolded
 
@@ -214,7 +214,7 @@ class LaunchForm(VerticalScroll):
     def _picked(self, message: GpuPicker.Chosen) -> None:
         message.stop()
         for field in self.query("#gpufield FormField").results(FormField):
-            field.put(message.words)
+            field.put(message.text)
 
     def type_command(self, text: str) -> None:
         """Have this stand in the command's field."""
@@ -273,24 +273,25 @@ class LaunchForm(VerticalScroll):
         return [with_details(spec, texts) for spec in self.sweep.specs]
 
     def _sweep_of(self, draft: RunDraft, texts: dict[str, str]) -> Sweep | None:
-        wish = sweep_wish(self._texts("s"), texts.get("name", "").strip())
+        request = sweep_request(self._texts("s"), texts.get("name", "").strip())
         command = draft.has_command
-        return sweep_of(wish, draft.overrides(), draft.variant, draft.several, command)
+        return sweep_of(request, draft.overrides(), draft.variant, draft.several, command)
 
     @property
     def judged_by(self) -> str | None:
         """The metric by which the median rule stops runs of the sweep; None without a rule."""
         return judging_metric(self._texts("s").get("stop-hopeless") or None)
 
-    def words(self) -> list[str]:
+    def arguments(self) -> list[str]:
         """The headless flags that make the same of what was chosen."""
-        return [word for draft in self.drafts for word in draft.words()] + self.detail_words()
+        chosen = [argument for draft in self.drafts for argument in draft.arguments()]
+        return chosen + self.detail_arguments()
 
-    def detail_words(self) -> list[str]:
+    def detail_arguments(self) -> list[str]:
         """Those of them for name, queue, price, folder and sweep."""
         if self._spec is None:
             return []
-        return [*detail_words(self._spec, self._texts("d")), *sweep_words(self._texts("s"))]
+        return [*detail_arguments(self._spec, self._texts("d")), *sweep_arguments(self._texts("s"))]
 
     def _texts(self, kind: str) -> dict[str, str]:
         """What stands in the fields of details ("d") or of a sweep ("s"), by key."""

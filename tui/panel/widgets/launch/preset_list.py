@@ -73,13 +73,15 @@ class PresetList(Vertical):
     def _lay_out(self, keep: str = "") -> None:
         names, last = self.query_one(OptionList), last_runs(self.snapshot)
         part = self.query_one(Input).value.strip().lower()
-        shown = [one for one in self._choices if part in one.entry.name.lower()]
+        shown = [choice for choice in self._choices if part in choice.entry.name.lower()]
         self._in_vain = not shown
         if self._in_vain:
-            shown = [one for one in self._choices if one.is_new]
+            shown = [choice for choice in self._choices if choice.is_new]
         self._shown = shown
         names.clear_options()
-        names.add_options([Option(describe_choice(one, last.get(one.entry.name))) for one in shown])
+        names.add_options(
+            [Option(describe_choice(choice, last.get(choice.entry.name))) for choice in shown]
+        )
         if shown:
             names.highlighted = _first(shown, keep)
 
@@ -110,8 +112,8 @@ class PresetList(Vertical):
 
 
 def _first(choices: Sequence[LaunchChoice], keep: str) -> int:
-    for place, one in enumerate(choices):
-        if keep and one.entry.name == keep:
+    for place, choice in enumerate(choices):
+        if keep and choice.entry.name == keep:
             return place
-    fit = (place for place, one in enumerate(choices) if one.runs_here and not one.is_new)
+    fit = (place for place, choice in enumerate(choices) if choice.can_run and not choice.is_new)
     return next(fit, 0)

@@ -29,16 +29,16 @@ class LaunchChoice(NamedTuple):
     """A command that is typed in the form."""
 
     @property
-    def runs_here(self) -> bool:
+    def can_run(self) -> bool:
         """False when it cannot be loaded or cannot run."""
         return not self.obstacle and not self.entry.problem
 
 
 def own_command() -> LaunchChoice:
     """The choice to type a command."""
-    words = "any command line, as in a shell: python train.py --epochs 10"
+    example = "any command line, as in a shell: python train.py --epochs 10"
     spec = command_spec(["true"])
-    return LaunchChoice(PresetEntry(OWN_COMMAND, "", (spec,), words), "", True)
+    return LaunchChoice(PresetEntry(OWN_COMMAND, "", (spec,), example), "", True)
 
 
 def read_choices(snapshot: PanelSnapshot | None) -> list[LaunchChoice]:
@@ -50,7 +50,7 @@ def read_choices(snapshot: PanelSnapshot | None) -> list[LaunchChoice]:
     for entry in newest_first(list_presets(), snapshot):
         reasons = [] if entry.problem else [why_not_here(spec, reading) for spec in entry.specs]
         choices.append(LaunchChoice(entry, next(filter(None, reasons), "")))
-    return sorted(choices, key=lambda one: (bool(one.entry.problem), bool(one.obstacle)))
+    return sorted(choices, key=lambda choice: (bool(choice.entry.problem), bool(choice.obstacle)))
 
 
 def newest_first(
@@ -90,11 +90,11 @@ def describe_choice(choice: LaunchChoice, last: RunView | None) -> Text:
     if choice.is_new:
         return Text.assemble((entry.name, "bold"), ("\n  type any command line", "dim"))
     needs = " + ".join(_needs(spec.gpus) for spec in entry.specs)
-    words = [needs, *([_estimate(entry.specs)] if _estimate(entry.specs) else [])]
+    facts = [needs, *([_estimate(entry.specs)] if _estimate(entry.specs) else [])]
     if last is not None:
         ago = duration(max(0.0, time.time() - last.run.created))
-        words.append(f"ran {ago} ago {dollars(last.money.cost)}".rstrip("— "))
-    return Text.assemble(entry.name, ("\n  " + " · ".join(words), "dim"))
+        facts.append(f"ran {ago} ago {dollars(last.money.cost)}".rstrip("— "))
+    return Text.assemble(entry.name, ("\n  " + " · ".join(facts), "dim"))
 
 
 def _needs(request: GpuRequest) -> str:

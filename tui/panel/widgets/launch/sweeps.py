@@ -40,7 +40,7 @@ _NAMES = 3
 _FLAG = re.compile(r"--(?:set )?(?=[a-z])")
 
 
-def sweep_wish(texts: Mapping[str, str], name: str) -> SweepWish:
+def sweep_request(texts: Mapping[str, str], name: str) -> SweepWish:
     """What was typed; WrongInput names the field that is no number."""
     return SweepWish(
         _number("samples", texts),
@@ -52,13 +52,13 @@ def sweep_wish(texts: Mapping[str, str], name: str) -> SweepWish:
     )
 
 
-def sweep_words(texts: Mapping[str, str]) -> list[str]:
+def sweep_arguments(texts: Mapping[str, str]) -> list[str]:
     """The headless flags for what was typed."""
     return [
         word
-        for one in SWEEP_FIELDS
-        if texts.get(one.key)
-        for word in (f"--{one.key}", texts[one.key])
+        for field in SWEEP_FIELDS
+        if texts.get(field.key)
+        for word in (f"--{field.key}", texts[field.key])
     ]
 
 
@@ -81,6 +81,6 @@ def sweep_text(sweep: Sweep) -> Text:
     names = [spec.name for spec in sweep.specs]
     shown = [*names[:_NAMES], *(["…"] if len(names) > _NAMES + 1 else []), *names[_NAMES:][-1:]]
     text.append(f"\n{'':<12}" + f"\n{'':<12}".join(shown))
-    for words in sweep.notes:
-        text.append(f"\n{'note':<12}", style="dim").append(words, style="yellow")
+    for note in sweep.notes:
+        text.append(f"\n{'note':<12}", style="dim").append(note, style="yellow")
     return text.append("\nThe first of them:\n", style="bold")

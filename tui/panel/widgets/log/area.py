@@ -53,7 +53,7 @@ class LogArea(Vertical):
         self._folder = Path.cwd()
         self._path: Path | None = None
         self._title = ""
-        self._asked: LogPane | None = None
+        self._asking_pane: LogPane | None = None
         self._insist = ""
 
     def compose(self) -> ComposeResult:
@@ -97,10 +97,10 @@ class LogArea(Vertical):
         found = (pane.reader.document.path for pane in self.query(LogPane))
         return [path for path in found if path is not None]
 
-    def explain(self, words: tuple[str, ...]) -> None:
+    def explain(self, lines: tuple[str, ...]) -> None:
         """Say this in the selected run's log as long as nothing is written there."""
-        if words != self.log_pane.instead:
-            self.log_pane.instead = words
+        if lines != self.log_pane.explanation:
+            self.log_pane.explanation = lines
             self.log_pane.refresh()
 
     async def toggle_split(self) -> None:
@@ -130,7 +130,7 @@ class LogArea(Vertical):
 
     def ask(self, purpose: str) -> None:
         """Open the line to type in, for this."""
-        pane = self._asked = self.current
+        pane = self._asking_pane = self.current
         self._insist = value = ""
         chosen = pane.reader.document.filter
         if purpose == "filter" and chosen is not None:
@@ -148,7 +148,7 @@ class LogArea(Vertical):
     @on(SearchBar.Submitted)
     def _answer(self, message: SearchBar.Submitted) -> None:
         message.stop()
-        pane = self._asked or self.log_pane
+        pane = self._asking_pane or self.log_pane
         text, regex = self.bar.wanted
         if self.bar.purpose == "write":
             self._write(pane, message.value)
@@ -164,8 +164,8 @@ class LogArea(Vertical):
     def close_bar(self) -> None:
         """Close the line to type in; the log it was opened for has the keys again."""
         self.bar.display = False
-        asked = self._asked
-        (asked if asked is not None and asked.is_attached else self.log_pane).focus()
+        pane = self._asking_pane
+        (pane if pane is not None and pane.is_attached else self.log_pane).focus()
 
     def action_leave(self) -> None:
         """Esc: close the line to type in, else end the selection, else the filter.
@@ -181,23 +181,23 @@ class LogArea(Vertical):
         found = re.fullmatch(r"\s*:?\s*([\d,_]{1,18}|\d{1,3}(?:\.\d{1,6})?\s*(%))\s*", text)
         if found is None:
             if text.strip():
-                self._tell("neither a line's number nor a percentage", severe=True)
+                self._notify("neither a line's number nor a percentage", severe=True)
         elif found[2]:
             pane.go_percent(float(found[1].rstrip("% ")))
         elif digits := re.sub(r"\D", "", found[1]):
             pane.go_line(int(digits))
 
-    def _write(self, pane: LogPane, words: str) -> None:
+    def _write(self, pane: LogPane, file_name: str) -> None:
         log = pane.reader.document.path
         if log is None:
             self.close_bar()
             return
-        insisted = words if words != self._insist else f"{words}!"
+        insisted = file_name if file_name != self._insist else f"{file_name}!"
         try:
             path, overwrite = check_target(insisted, self._folder, log)
         except ExtractRefused as why:
-            self._insist = words if why.may_insist else ""
-            self._tell(str(why), severe=not why.may_insist)
+            self._insist = file_name if why.may_insist else ""
+            self._notify(str(why), severe=not why.may_insist)
             return
         self.close_bar()
         pane.write_to(path, overwrite)
@@ -205,24 +205,24 @@ class LogArea(Vertical):
     # ---- what the logs say
 
     @on(LogNotice)
-    def _told(self, message: LogNotice) -> None:
-        self._tell(message.words, message.severe, message.seconds)
+    def _notice(self, message: LogNotice) -> None:
+        self._notify(message.text, message.severe, message.seconds)
 
     @on(LinesCopied)
     def _send(self, message: LinesCopied) -> None:
         send(self.app, osc52(message.text, os.environ))
-        self._tell(describe_sent(message.what, len(message.text), message.cut, os.environ))
+        self._notify(describe_sent(message.what, len(message.text), message.cut, os.environ))
 
     @on(SearchChanged)
     def _searched(self, message: SearchChanged) -> None:
         if message.error:
-            self._tell(message.error, severe=True)
+            self._notify(message.error, severe=True)
 
     @on(NothingFound)
     def _nothing(self, message: NothingFound) -> None:
-        self._tell(message.words, seconds=3)
+        self._notify(message.text, seconds=3)
 
-    def _tell(self, words: str, severe: bool = False, seconds: float = 4) -> None:
+    def _notify(self, text: str, severe: bool = False, seconds: float = 4) -> None:
         self.notify(
-            words, severity="error" if severe else "information", timeout=seconds, markup=False
+            text, severity="error" if severe else "information", timeout=seconds, markup=False
         )

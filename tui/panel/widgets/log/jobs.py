@@ -18,13 +18,13 @@ from tui.panel.widgets.log.log_filter import LogFilter
 from tui.panel.widgets.log.search_state import LogSearch
 
 Stopped = Callable[[], bool]
-Tell = Callable[[], None]
+Report = Callable[[], None]
 
 _INDEX_STEP = 8 << 20
 _COUNT_STEP = 4 << 20
-_INDEX_TOLD_S = 0.5
-_FILTER_TOLD_S = 0.1
-_WRITE_TOLD_S = 0.25
+_INDEX_REPORT_S = 0.5
+_FILTER_REPORT_S = 0.1
+_WRITE_REPORT_S = 0.25
 # Grown by so much while it is counted: then the program that writes needs the core more.
 _STORM = 64 << 20
 _STORM_REST_S = 0.01
@@ -35,42 +35,42 @@ class Pace:
 
     def __init__(self, every_s: float) -> None:
         self._every_s = every_s
-        self._told = monotonic()
+        self._last = monotonic()
 
     def is_due(self) -> bool:
         """Whether enough time has passed since it last said so."""
         now = monotonic()
-        if now - self._told <= self._every_s:
+        if now - self._last <= self._every_s:
             return False
-        self._told = now
+        self._last = now
         return True
 
 
-def count_lines(file: LogFile, index: LineIndex, stopped: Stopped, tell: Tell) -> None:
+def count_lines(file: LogFile, index: LineIndex, stopped: Stopped, report: Report) -> None:
     """Count the lines up to the end of the file."""
-    pace, size = Pace(_INDEX_TOLD_S), file.size
+    pace, size = Pace(_INDEX_REPORT_S), file.size
     while not stopped() and not index.step(_INDEX_STEP):
         if file.size - size > _STORM:
             sleep(_STORM_REST_S)
         if pace.is_due():
-            tell()
+            report()
 
 
-def filter_lines(chosen: LogFilter, stopped: Stopped, tell: Tell) -> None:
+def filter_lines(chosen: LogFilter, stopped: Stopped, report: Report) -> None:
     """Find the lines that the filter lets through, where the reader looks first."""
-    pace = Pace(_FILTER_TOLD_S)
+    pace = Pace(_FILTER_REPORT_S)
     while not stopped() and not chosen.lines.step(BLOCK):
         if pace.is_due():
-            tell()
+            report()
     chosen.running = False
-    tell()
+    report()
 
 
-def count_matches(search: LogSearch, stopped: Stopped, tell: Tell) -> None:
+def count_matches(search: LogSearch, stopped: Stopped, report: Report) -> None:
     """Count the lines that match."""
     while not stopped():
         done = search.matches.step(_COUNT_STEP)
-        tell()
+        report()
         if done:
             break
     search.counting = False
@@ -83,17 +83,17 @@ def write_lines(
     part: tuple[int, int],
     lines: LineFilter | None,
     stopped: Stopped,
-    tell: Callable[[float], None],
+    report: Callable[[float], None],
 ) -> int | None:
     """Write a part of the log into a file; bytes written, None when stopped. Raises OSError.
 
     `tell` is given the share that is done.
     """
-    pace, written = Pace(_WRITE_TOLD_S), 0
+    pace, written = Pace(_WRITE_REPORT_S), 0
     for share, size in write_part(source, path, overwrite, part, lines):
         if stopped():
             return None
         written = size
         if pace.is_due():
-            tell(share)
+            report(share)
     return written

@@ -37,16 +37,16 @@ class LogFilter:
         return LogFilter(source, self.text, self.regex, self.rank, source.size, self.untagged)
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """What is shown, for a title: `filter: loss · rank 3`."""
         text = f"/{self.text}/" if self.regex else self.text
         text = "".join(character if character.isprintable() else "·" for character in text)
         if len(text) > _SHOWN_CHARACTERS:
             text = f"{text[: _SHOWN_CHARACTERS - 1]}…"
-        words = [f"filter: {text}"] if text else []
+        parts = [f"filter: {text}"] if text else []
         if self.rank is not None:
-            words.append(f"rank {self.rank}")
-        return " · ".join(words)
+            parts.append(f"rank {self.rank}")
+        return " · ".join(parts)
 
 
 def _pattern(text: str, regex: bool, rank: int | None, untagged: bool) -> Pattern:

@@ -17,17 +17,17 @@ class SearchChanged(Message):
 class NothingFound(Message):
     """There is no such line in the whole log; `words` say so."""
 
-    def __init__(self, words: str) -> None:
+    def __init__(self, text: str) -> None:
         super().__init__()
-        self.words = words
+        self.text = text
 
 
 class LogNotice(Message):
     """Something to tell the reader of the log."""
 
-    def __init__(self, words: str, severe: bool = False, seconds: float = 4) -> None:
+    def __init__(self, text: str, severe: bool = False, seconds: float = 4) -> None:
         super().__init__()
-        self.words = words
+        self.text = text
         self.severe = severe
         self.seconds = seconds
 

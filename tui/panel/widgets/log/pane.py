@@ -24,7 +24,7 @@ from runners.watch.logs.extract import Text
 from runners.watch.logs.file import Change
 from tui.panel.terminal.osc import CAP
 from tui.panel.terminal.painting import KeptRows, TitledBorder
-from tui.panel.widgets.log.instead import line_instead
+from tui.panel.widgets.log.explanation import explanation_line
 from tui.panel.widgets.log.messages import (
     InputWanted,
     LinesCopied,
@@ -36,7 +36,7 @@ from tui.panel.widgets.log.rank_switch import RankSwitch
 from tui.panel.widgets.log.rows import StripCache, StripLook
 from tui.panel.widgets.log.seeking import LogSeeker
 from tui.panel.widgets.log.threads import LogThreads, Written
-from tui.panel.widgets.log.title import BAR, count_words, describe, describe_filter, place_bar
+from tui.panel.widgets.log.title import BAR, count_text, describe, describe_filter, place_bar
 from tui.panel.widgets.log.watch import FRAME, frame_of, watch_file
 from tui.panel.widgets.log.window_reader import LogPlace, LogReader
 from tui.panel.widgets.style_once import StyleOnce
@@ -75,7 +75,7 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
         self._writing = ""
         self._painted = 0.0
         self._pending: Timer | None = None
-        self.instead: tuple[str, ...] = ()
+        self.explanation: tuple[str, ...] = ()
 
     # ---- which log
 
@@ -224,7 +224,7 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
             self._repaint()
 
     def _copied(self, number: int | None, text: Text) -> None:
-        what = f"line {number + 1:,}" if number is not None else count_words(text.lines)
+        what = f"line {number + 1:,}" if number is not None else count_text(text.lines)
         self.post_message(LinesCopied(text.data, what, text.cut))
 
     def write_to(self, path: Path, overwrite: bool) -> None:
@@ -235,9 +235,9 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
 
     def _written(self, path: Path, done: Written) -> None:
         self._writing = done.progress(path)
-        if words := done.result(path):
+        if outcome := done.result(path):
             severe = bool(done.error)
-            self.post_message(LogNotice(words, severe, seconds=8 if severe else 4))
+            self.post_message(LogNotice(outcome, severe, seconds=8 if severe else 4))
         self._retitle()
 
     # ---- painting
@@ -256,12 +256,12 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
         width, base = self.scrollable_content_region.width, self.own_style
         view, search = self.reader.view, self.reader.document.search
         if y >= len(view.rows):
-            return line_instead(() if view.rows else self.instead, y, width, base)
+            return explanation_line(() if view.rows else self.explanation, y, width, base)
         start = view.rows[y].line.start
         return self._strips.strip(
             view.rows[y],
             StripLook(view.left, width, base, search.marks if search is not None else None),
-            current=start == self.reader.here,
+            current=start == self.reader.found_at,
             selected=self.reader.selection.contains(start),
         )
 

@@ -73,29 +73,29 @@ class StripCache:
 
     def __init__(self) -> None:
         self._strips: dict[tuple[int, int, int, bool, bool], Strip] = {}
-        self._look: StripLook | None = None
+        self._style: StripLook | None = None
 
     def clear(self) -> None:
         """The bytes are others."""
         self._strips.clear()
 
-    def strip(self, row: Row, look: StripLook, current: bool, selected: bool) -> Strip:
+    def strip(self, row: Row, style: StripLook, current: bool, selected: bool) -> Strip:
         """A row as a strip; its marks stand out in the line gone to last."""
-        if look != self._look or len(self._strips) > _KEPT_STRIPS:
+        if style != self._style or len(self._strips) > _KEPT_STRIPS:
             self._strips.clear()
-            self._look = look
+            self._style = style
         key = (row.line.start, row.line.end, row.start, current, selected)
         strip = self._strips.get(key)
         if strip is None:
-            strip = _draw_row(row, look, _CURRENT_MARK if current else _MARK)
+            strip = _draw_row(row, style, _CURRENT_MARK if current else _MARK)
             if selected:
                 strip = strip.apply_style(_SELECTED)
             self._strips[key] = strip
         return strip
 
 
-def _draw_row(row: Row, look: StripLook, mark: Style) -> Strip:
-    left, width, base, marks = look
+def _draw_row(row: Row, style: StripLook, mark: Style) -> Strip:
+    left, width, base, marks = style
     safe, start, end = row.line.safe, row.start, row.end
     if safe.text.isascii():
         # One cell a character: what lies beside the screen need not be drawn.
@@ -154,17 +154,17 @@ def draw(
 
 
 @lru_cache(1024)
-def style_of(look: TextStyle) -> Style:
+def style_of(text_style: TextStyle) -> Style:
     """A look in rich's terms."""
     return Style(
-        color=_colour(look.fg),
-        bgcolor=_colour(look.bg),
-        bold=look.bold or None,
-        dim=look.dim or None,
-        italic=look.italic or None,
-        underline=look.underline or None,
-        reverse=look.reverse or None,
-        strike=look.strike or None,
+        color=_colour(text_style.fg),
+        bgcolor=_colour(text_style.bg),
+        bold=text_style.bold or None,
+        dim=text_style.dim or None,
+        italic=text_style.italic or None,
+        underline=text_style.underline or None,
+        reverse=text_style.reverse or None,
+        strike=text_style.strike or None,
     )
 
 

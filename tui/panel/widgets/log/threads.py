@@ -53,7 +53,7 @@ class LogThreads:
 
     def cancel(self) -> None:
         """End what is about the log shown; a file is written to its end whatever is looked at."""
-        for worker in [one for one in self._owner.workers if one.node is self._owner]:
+        for worker in [running for running in self._owner.workers if running.node is self._owner]:
             if worker.group != _WRITE:
                 worker.cancel()
 
@@ -65,7 +65,7 @@ class LogThreads:
             self._start(
                 "filter",
                 lambda stopped: jobs.filter_lines(
-                    chosen, lambda: stopped() or document.filter is not chosen, self._tell
+                    chosen, lambda: stopped() or document.filter is not chosen, self._report
                 ),
             )
         file, index = document.file, document.index
@@ -73,14 +73,14 @@ class LogThreads:
             self._indexing = index
 
             def count(stopped: jobs.Stopped) -> None:
-                jobs.count_lines(file, index, stopped, self._tell)
+                jobs.count_lines(file, index, stopped, self._report)
                 if self._indexing is index:
                     self._indexing = None
-                self._tell()
+                self._report()
 
             self._start("index", count)
 
-    def count_matches(self, document: LogDocument, tell: Callable[[LogSearch], None]) -> None:
+    def count_matches(self, document: LogDocument, report: Callable[[LogSearch], None]) -> None:
         """Count the lines that the search finds; `tell` is called in the thread."""
         search = document.search
         if search is None or search.counting or search.matches.complete:
@@ -91,10 +91,10 @@ class LogThreads:
             jobs.count_matches(
                 search,
                 lambda: stopped() or document.search is not search,
-                lambda: tell(search),
+                lambda: report(search),
             )
             # What came meanwhile is counted with the next paint, which may not come by itself.
-            self._owner.call_later(self.count_matches, document, tell)
+            self._owner.call_later(self.count_matches, document, report)
 
         self._start("count", count)
 
@@ -134,14 +134,14 @@ class LogThreads:
         path: Path,
         overwrite: bool,
         part: tuple[int, int],
-        tell: Callable[[Path, Written], None],
+        report: Callable[[Path, Written], None],
     ) -> None:
         """Write the raw bytes of the lines shown, from `part[0]` to `part[1]`, into a file."""
         source, chosen = document.source, document.filter
         lines = chosen.lines if chosen is not None else None
 
         def progress(share: float) -> None:
-            self._owner.call_later(tell, path, Written(share))
+            self._owner.call_later(report, path, Written(share))
 
         def write(stopped: jobs.Stopped) -> None:
             try:
@@ -149,11 +149,11 @@ class LogThreads:
                 done = Written(1.0, written)
             except OSError as why:
                 done = Written(error=str(why.strerror or why))
-            self._owner.call_later(tell, path, done)
+            self._owner.call_later(report, path, done)
 
         self._start(_WRITE, write)
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         self._owner.call_later(self._progressed)
 
     def _start(self, group: str, job: Callable[[jobs.Stopped], object]) -> None:

@@ -35,7 +35,7 @@ def describe_search(document: LogDocument) -> str:
 def _describe_place(reader: LogReader) -> str:
     document, following = reader.document, reader.following
     count, exact = document.file.line_count
-    lines = f"{'' if exact else '~'}{count_words(count)}"
+    lines = f"{'' if exact else '~'}{count_text(count)}"
     if following and document.filter is not None:
         return "following"
     if following:
@@ -56,7 +56,7 @@ def describe_filter(document: LogDocument) -> str:
     count, exact = document.file.line_count
     found = f"{chosen.lines.count:,}{'' if chosen.lines.complete else '+'}"
     going = "" if chosen.lines.complete else f" · searched {chosen.lines.searched:.0%}"
-    return f" · {chosen.words} · {found} of {'' if exact else '~'}{count_words(count)}{going}"
+    return f" · {chosen.description} · {found} of {'' if exact else '~'}{count_text(count)}{going}"
 
 
 def _describe_selection(document: LogDocument, selection: LogSelection) -> str:
@@ -64,10 +64,10 @@ def _describe_selection(document: LogDocument, selection: LogSelection) -> str:
     first, last = document.index.line_at(low), document.index.line_at(high)
     if first is None or last is None or document.filter is not None:
         return "selecting · y copies · w writes · Esc ends"
-    return f"{count_words(last - first + 1)} selected · y copies · w writes · Esc ends"
+    return f"{count_text(last - first + 1)} selected · y copies · w writes · Esc ends"
 
 
-def count_words(count: int, kind: str = "") -> str:
+def count_text(count: int, kind: str = "") -> str:
     """`1 line`, `1,234 new lines`."""
     return f"{count:,} {kind}line{'' if count == 1 else 's'}"
 
@@ -86,5 +86,5 @@ def place_bar(bar: ScrollBar, view: Viewport, size: int) -> None:
 def _news(document: LogDocument, paused_at: tuple[int, int]) -> str:
     (count, exact), (known, size) = document.file.line_count, paused_at
     if exact and known >= 0:
-        return f"{count_words(count - known, 'new ')} · " if count > known else ""
+        return f"{count_text(count - known, 'new ')} · " if count > known else ""
     return f"{(document.size - size) / 1e6:,.1f} MB new · " if document.size > size else ""

@@ -28,7 +28,7 @@ def frame_of(reader: LogReader, least: float, columns: int) -> float:
     return max(least, CHATTY_FRAME if chatty else FRAME)
 
 
-async def watch_file(path: Path, look: Callable[[], bool], frame: float) -> None:
+async def watch_file(path: Path, check: Callable[[], bool], frame: float) -> None:
     """Call `look` whenever the file at `path` may have changed, until cancelled; `look` says
     whether it had.
 
@@ -52,12 +52,12 @@ async def watch_file(path: Path, look: Callable[[], bool], frame: float) -> None
             woken.clear()
             if notice is not None:
                 notice.arm(path)
-            if not look():  # what came before the notice was armed
+            if not check():  # what came before the notice was armed
                 await _sleep_until(woken, GLANCE)
-            quiet = 0 if look() else _QUIET_LOOKS
+            quiet = 0 if check() else _QUIET_LOOKS
             while quiet < _QUIET_LOOKS:
                 await asyncio.sleep(frame)
-                quiet = 0 if look() else quiet + 1
+                quiet = 0 if check() else quiet + 1
     finally:
         if notice is not None:
             loop.remove_reader(notice.descriptor)

@@ -44,7 +44,7 @@ class LogReader:
         self.selection = LogSelection()
         self.following = True
         """Whether the end is shown and stays shown as the log grows; only `follow` sets it."""
-        self.here: int | None = None
+        self.found_at: int | None = None
         """Where the line begins that was gone to last; None after the reader moved."""
         self.wanted_line: int | None = None
         """The line, from 1, to go to once it is counted."""
@@ -67,7 +67,7 @@ class LogReader:
     @property
     def line(self) -> ShownLine | None:
         """The line that keys act on: the one gone to last, or the one in the middle."""
-        return self.view.line_near(self.here)
+        return self.view.line_near(self.found_at)
 
     @property
     def news_is_below(self) -> bool:
@@ -92,7 +92,7 @@ class LogReader:
         if change in (Change.TRUNCATED, Change.REPLACED):
             self.view.forget()
             self.selection.clear()
-            self.here = None
+            self.found_at = None
             self.painted_size = 0
             self.paused_at = (-1, self.document.size)
         return change
@@ -117,7 +117,7 @@ class LogReader:
             return False
         if rows < 0:
             self.follow(False)
-        self.here = None
+        self.found_at = None
         return True
 
     def go_start(self) -> bool:
@@ -131,7 +131,7 @@ class LogReader:
         if self.selection.active:
             document = self.document
             return self._reveal(self.selection.extend_to_end(document.lines, document.size))
-        self.here = None
+        self.found_at = None
         self.follow(True)
         return True
 
@@ -160,15 +160,15 @@ class LogReader:
 
     def go_to_found(self, start: int) -> None:
         """Show a line that was looked for, without moving if it is on the screen."""
-        self.here = start
+        self.found_at = start
         self.follow(False)
         if self.view.row_of(start) is None:
             self.view.show(start, above=self.view.height // 3)
 
     def seek_from(self, backward: bool) -> int:
         """The offset from which to look for something further on."""
-        if self.here is not None:
-            return self.here
+        if self.found_at is not None:
+            return self.found_at
         if backward and self.following:
             return self.view.bottom
         return self.view.top - (not backward)
@@ -236,7 +236,7 @@ class LogReader:
     def end_filter(self) -> bool:
         """Show all lines; the one that was looked at stays where it is."""
         view, rows = self.view, self.view.rows
-        at = view.row_of(self.here)
+        at = view.row_of(self.found_at)
         if at is None:
             at = len(rows) - 1 if self.following else 0
         if not self.document.set_filter(""):

@@ -61,8 +61,8 @@ class Canvas:
             text += letter or (chr(_BLANK + bits[column]) if bits[column] else " ")
         return [*pieces, (text, known)] if text else pieces
 
-    def _segment(self, one: Point, other: Point, owner: int) -> None:
-        (x0, y0), (x1, y1) = one, other
+    def _segment(self, a: Point, b: Point, owner: int) -> None:
+        (x0, y0), (x1, y1) = a, b
         first, last = math.floor(x0 + 0.5), math.floor(x1 + 0.5)
         if last <= first:
             self._column(first, y0, y1, owner)

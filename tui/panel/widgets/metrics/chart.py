@@ -38,7 +38,7 @@ def draw_chart(
     lines: Sequence[ChartCurve],
     width: int,
     height: int,
-    look: ChartOptions,
+    options: ChartOptions,
     focused: bool = False,
     unit: str = "",
     apart: bool = False,
@@ -55,12 +55,12 @@ def draw_chart(
         # The end moves on by strides, so that what is drawn already stays where it is.
         step = stride((most - least) / 32)
         most = least + math.ceil((most - least) / step) * step
-    low, high = least + look.low * (most - least), least + look.high * (most - least)
+    low, high = least + options.low * (most - least), least + options.high * (most - least)
     parts = [line.curve.part(max(8, width * 2), low, high) for line in filled]
     ys = [y for part in parts for x, y in part if low <= x <= high and math.isfinite(y)]
     if not ys:
         return _empty(title, width, height, focused, filled)
-    scale = scale_for(min(ys), max(ys), look.log)
+    scale = scale_for(min(ys), max(ys), options.log)
     plot_rows = max(1, height - 2)
     labels = _labels(scale, plot_rows)
     margin = max(len(label) for label in labels.values())
@@ -72,14 +72,18 @@ def draw_chart(
     for at in upwards:
         inside = [(x, y) for x, y in parts[at] if low <= x <= high]
         _seams(canvas, filled[at].curve, at, inside, place)
-        _letter(canvas, filled[at], at, inside, place, look.lettered)
-    cursor = None if look.cursor is None else min(canvas.width - 1, int(look.cursor * canvas.width))
-    x_value = None if look.cursor is None else low + look.cursor * (high - low)
+        _letter(canvas, filled[at], at, inside, place, options.lettered)
+    cursor = (
+        None
+        if options.cursor is None
+        else min(canvas.width - 1, int(options.cursor * canvas.width))
+    )
+    x_value = None if options.cursor is None else low + options.cursor * (high - low)
     styles = [Style.parse(f"{line.colour} bold" if line.pinned else line.colour) for line in filled]
     rows = [_title(title, filled, styles, x_value, width, focused, unit)]
     for y in range(plot_rows):
         rows.append(_plot_row(labels.get(y, ""), margin, canvas.row(y), styles, cursor))
-    rows.append(_x_row(low, high, look.axis, margin, canvas.width, x_value, apart))
+    rows.append(_x_row(low, high, options.axis, margin, canvas.width, x_value, apart))
     return tuple(rows[:height])
 
 
@@ -242,11 +246,11 @@ def _best(curve: Curve) -> str:
 def _empty(
     title: str, width: int, height: int, focused: bool, lines: Sequence[ChartCurve] = ()
 ) -> tuple[Row, ...]:
-    words = "only NaN or infinite here" if lines else "no values"
+    notice = "only NaN or infinite here" if lines else "no values"
     name = _cut(f"{'▸' if focused else ' '}{title}", width)
     rows = [(Segment(name.ljust(width), _FOCUSED if focused else _BOLD),)]
     for y in range(1, height):
-        text = words.center(width) if y == height // 2 else ""
+        text = notice.center(width) if y == height // 2 else ""
         rows.append((Segment(_cut(text, width).ljust(width), _DIM),))
     return tuple(rows)
 

@@ -76,32 +76,32 @@ class ChartModel:
     def read(self, marks: Sequence[RunCurve]) -> bool:
         """Read on in every marked run by some MiB at most; True while there is more to read."""
         wanted = {mark.run.id for mark in marks}
-        self._curves = {key: one for key, one in self._curves.items() if key[0] in wanted}
+        self._curves = {key: curve for key, curve in self._curves.items() if key[0] in wanted}
         return self.store.read([mark.run for mark in marks])
 
-    def draw(self, asked: ChartRequest) -> ChartPage:
+    def draw(self, request: ChartRequest) -> ChartPage:
         """The charts of the page asked for."""
-        found = self._lines(asked)
-        every = _ordered(found, asked.pinned)
+        found = self._lines(request)
+        every = _ordered(found, request.pinned)
         try:
-            pattern = re.compile(asked.pattern, re.IGNORECASE)
+            pattern = re.compile(request.pattern, re.IGNORECASE)
             problem = ""
         except re.error as error:
             pattern, problem = (
-                re.compile(re.escape(asked.pattern), re.IGNORECASE),
+                re.compile(re.escape(request.pattern), re.IGNORECASE),
                 f"not a regular expression: {error}",
             )
         names = [name for name in every if pattern.search(name)]
-        across, down = _grid(asked, len(names))
+        across, down = _grid(request, len(names))
         per_page = across * down
-        focus = names.index(asked.follow) if asked.follow in names else asked.focus
+        focus = names.index(request.follow) if request.follow in names else request.focus
         focus = max(0, min(focus, len(names) - 1))
         first = focus // per_page * per_page
         shown = names[first : first + per_page]
         self._seams.clear()
         charts = [
             self._chart(
-                at, name, asked, found, _place(at, across, down, asked), first + at == focus
+                at, name, request, found, _place(at, across, down, request), first + at == focus
             )
             for at, name in enumerate(shown)
         ]
@@ -120,7 +120,7 @@ class ChartModel:
             bool(self._seams),
         )
 
-    def write(self, asked: ChartRequest, names: Sequence[str], folder: Path) -> list[Path]:
+    def write(self, request: ChartRequest, names: Sequence[str], folder: Path) -> list[Path]:
         """Write the charts of `names` as they are drawn, an SVG and a CSV file each; their paths.
 
         Raises OSError where the folder does not take them.
@@ -128,56 +128,56 @@ class ChartModel:
         from tui.views.metrics.chart_files import write_chart
         from tui.views.metrics.chart_svg import SvgCurve
 
-        found, paths = self._lines(asked), list[Path]()
+        found, paths = self._lines(request), list[Path]()
         for name in names:
-            having = _having(found, asked, name)
-            axis, curves = self._over(name, asked, having)
+            having = _having(found, request, name)
+            axis, curves = self._over(name, request, having)
             lines = [
                 SvgCurve(f"{mark.letter} {mark.run.name or mark.run.id}", curve)
                 for (mark, _), curve in zip(having, curves, strict=True)
                 if curve is not None
             ]
             rows = [part for _, line in having for part in line]
-            words = name
-            if asked.smoothing:
-                words += f" (smoothed {SMOOTHINGS[asked.smoothing]:g})"
-            look = asked.look._replace(axis=axis)
-            span = look.low, look.high
+            title = name
+            if request.smoothing:
+                title += f" (smoothed {SMOOTHINGS[request.smoothing]:g})"
+            options = request.options._replace(axis=axis)
+            span = options.low, options.high
             unit = _unit(name, having)
-            paths += write_chart(folder, name, words, lines, rows, axis, look.log, unit, span)
+            paths += write_chart(folder, name, title, lines, rows, axis, options.log, unit, span)
         return paths
 
-    def _lines(self, asked: ChartRequest) -> dict[str, Line]:
-        lines = {mark.run.id: self.store.line(mark.run, asked.joined) for mark in asked.marks}
+    def _lines(self, request: ChartRequest) -> dict[str, Line]:
+        lines = {mark.run.id: self.store.line(mark.run, request.joined) for mark in request.marks}
         return {run: line for run, line in lines.items() if line}
 
     def _chart(
         self,
         at: int,
         name: str,
-        asked: ChartRequest,
+        request: ChartRequest,
         found: dict[str, Line],
         place: tuple[int, int, int, int],
         focused: bool,
     ) -> Chart:
-        having = _having(found, asked, name)
-        axis, curves = self._over(name, asked, having)
+        having = _having(found, request, name)
+        axis, curves = self._over(name, request, having)
         lines = [
             ChartCurve(mark.letter, mark.colour, curve, mark.pinned, mark.run.is_live)
             for (mark, _), curve in zip(having, curves, strict=True)
             if curve is not None
         ]
         self._seams.update(line.letter for line in lines if line.curve.seams)
-        key = (name, place, focused, asked.look, name in asked.pinned, tuple(lines))
+        key = (name, place, focused, request.options, name in request.pinned, tuple(lines))
         known = self._drawn.get(at)
         if known is not None and known[0] == key:
             return known[1]
         x, y, width, height = place
-        look = asked.look._replace(axis=axis)
-        words = f"◆{name}" if name in asked.pinned else name
+        options = request.options._replace(axis=axis)
+        title = f"◆{name}" if name in request.pinned else name
         unit = _unit(name, having)
-        apart = axis != asked.look.axis
-        rows = draw_chart(words, lines, width, height, look, focused, unit, apart)
+        apart = axis != request.options.axis
+        rows = draw_chart(title, lines, width, height, options, focused, unit, apart)
         chart = Chart(name, x, y, width, height, rows)
         if known is not None and known[1] == chart:
             chart = known[1]
@@ -185,40 +185,42 @@ class ChartModel:
         return chart
 
     def _over(
-        self, name: str, asked: ChartRequest, having: Sequence[tuple[RunCurve, Line]]
+        self, name: str, request: ChartRequest, having: Sequence[tuple[RunCurve, Line]]
     ) -> tuple[AxisName, list[Curve | None]]:
         """The curves of a metric over the axis asked for, or over one that all of them have."""
-        axis = asked.look.axis
-        curves = [self._curve(mark, line, name, axis, asked) for mark, line in having]
+        axis = request.options.axis
+        curves = [self._curve(mark, line, name, axis, request) for mark, line in having]
         if any(curve is None for curve in curves):
             # Some program told no times or no epochs, or nothing leads from a GPU's times to steps.
             timed = any(
                 by_time(part[name]) for _, line in having for _, part in line if name in part
             )
             axis = "time" if timed else "step"
-            curves = [self._curve(mark, line, name, axis, asked) for mark, line in having]
+            curves = [self._curve(mark, line, name, axis, request) for mark, line in having]
         return axis, curves
 
     def _curve(
-        self, mark: RunCurve, line: Line, name: str, axis: AxisName, asked: ChartRequest
+        self, mark: RunCurve, line: Line, name: str, axis: AxisName, request: ChartRequest
     ) -> Curve | None:
         parts = [stretch_of(run, series, name) for run, series in line]
-        key = (mark.run.id, name, axis, asked.smoothing, asked.joined)
+        key = (mark.run.id, name, axis, request.smoothing, request.joined)
         version = tuple(part.version for part in parts)
         known = self._curves.get(key)
         if known is not None and known[0] == version:
             return known[1]
-        weight = SMOOTHINGS[asked.smoothing]
+        weight = SMOOTHINGS[request.smoothing]
         curve = join(parts, axis, weight, self.store.higher(mark.run, name))
         self._curves[key] = version, curve
         return curve
 
 
-def _having(found: dict[str, Line], asked: ChartRequest, name: str) -> list[tuple[RunCurve, Line]]:
+def _having(
+    found: dict[str, Line], request: ChartRequest, name: str
+) -> list[tuple[RunCurve, Line]]:
     """The runs that have a metric, themselves or before they were resumed."""
     return [
         (mark, found[mark.run.id])
-        for mark in asked.marks
+        for mark in request.marks
         if any(name in series for _, series in found.get(mark.run.id, ()))
     ]
 
@@ -234,28 +236,30 @@ def _ordered(found: dict[str, Line], pinned: tuple[str, ...]) -> list[str]:
     sources: dict[str, str] = {}
     parts: list[dict[str, Series]] = [series for line in found.values() for _, series in line]
     for series in parts:
-        for name, one in series.items():
-            sources.setdefault(name, one.source)
+        for name, curve in series.items():
+            sources.setdefault(name, curve.source)
     return order(sources, pinned, {name: headline_rank(name) for name in sources})
 
 
-def _grid(asked: ChartRequest, count: int) -> tuple[int, int]:
+def _grid(request: ChartRequest, count: int) -> tuple[int, int]:
     """How many charts side by side, and one above the other."""
-    if asked.alone:
+    if request.alone:
         return 1, 1
-    wide = max(1, asked.width // _SMALLEST[0])
-    across = min(asked.columns or max(1, asked.width // _ROOMY[0]), wide)
-    if not asked.columns and across == 1 and wide > 1 and count > 1:
+    wide = max(1, request.width // _SMALLEST[0])
+    across = min(request.columns or max(1, request.width // _ROOMY[0]), wide)
+    if not request.columns and across == 1 and wide > 1 and count > 1:
         across = 2
-    down = max(1, asked.height // (_ROOMY[1] if asked.height >= 3 * _ROOMY[1] else _SMALLEST[1]))
+    down = max(
+        1, request.height // (_ROOMY[1] if request.height >= 3 * _ROOMY[1] else _SMALLEST[1])
+    )
     # Few charts take all the room there is.
     across = min(across, max(1, count))
     return across, min(down, max(1, math.ceil(count / across)))
 
 
-def _place(at: int, across: int, down: int, asked: ChartRequest) -> tuple[int, int, int, int]:
+def _place(at: int, across: int, down: int, request: ChartRequest) -> tuple[int, int, int, int]:
     column, row = at % across, at // across
-    left, right = asked.width * column // across, asked.width * (column + 1) // across
-    top, bottom = asked.height * row // down, asked.height * (row + 1) // down
+    left, right = request.width * column // across, request.width * (column + 1) // across
+    top, bottom = request.height * row // down, request.height * (row + 1) // down
     gap = 1 if column < across - 1 else 0
     return left, top, right - left - gap, bottom - top

@@ -59,7 +59,7 @@ class ChartRequest(NamedTuple):
     marks: tuple[RunCurve, ...]
     width: int
     height: int
-    look: ChartOptions
+    options: ChartOptions
     smoothing: int = 0
     pattern: str = ""
     first: int = 0
@@ -75,29 +75,29 @@ class ChartRequest(NamedTuple):
     """The metrics whose charts stand first, in this order."""
 
 
-def turned(asked: ChartRequest, what: str, axes: Sequence[AxisName]) -> dict[str, Any]:
+def turned(request: ChartRequest, what: str, axes: Sequence[AxisName]) -> dict[str, Any]:
     """What of a request is otherwise when all charts are drawn in another way; `axes` are those
     that are known.
     """
-    look = asked.look
+    options = request.options
     if what == "joined":
-        return {"joined": not asked.joined}
+        return {"joined": not request.joined}
     if what == "smoothing":
-        return {"smoothing": (asked.smoothing + 1) % len(SMOOTHINGS)}
+        return {"smoothing": (request.smoothing + 1) % len(SMOOTHINGS)}
     if what == "columns":
-        return {"columns": (asked.columns + 1) % _MOST_COLUMNS}
-    at = axes.index(look.axis) if look.axis in axes else -1
+        return {"columns": (request.columns + 1) % _MOST_COLUMNS}
+    at = axes.index(options.axis) if options.axis in axes else -1
     looks = {
-        "axis": look._replace(axis=axes[(at + 1) % len(axes)]),
-        "log": look._replace(log=not look.log),
-        "cursor": look._replace(cursor=0.5 if look.cursor is None else None),
-        "closer": look.zoomed(0.5),
-        "wider": look.zoomed(2.0),
-        "earlier": look.panned(-1),
-        "later": look.panned(1),
-        "whole": look._replace(low=0.0, high=1.0),
+        "axis": options._replace(axis=axes[(at + 1) % len(axes)]),
+        "log": options._replace(log=not options.log),
+        "cursor": options._replace(cursor=0.5 if options.cursor is None else None),
+        "closer": options.zoomed(0.5),
+        "wider": options.zoomed(2.0),
+        "earlier": options.panned(-1),
+        "later": options.panned(1),
+        "whole": options._replace(low=0.0, high=1.0),
     }
-    return {"look": looks[what]}
+    return {"options": looks[what]}
 
 
 def order(names: dict[str, str], pinned: tuple[str, ...], ranks: dict[str, int]) -> list[str]:
@@ -122,7 +122,7 @@ def order(names: dict[str, str], pinned: tuple[str, ...], ranks: dict[str, int])
 
 def moved(pinned: tuple[str, ...], name: str, by: int) -> tuple[str, ...]:
     """`pinned` with `name` `by` places later; one that was not pinned stands last first."""
-    rest = [one for one in pinned if one != name]
+    rest = [chart for chart in pinned if chart != name]
     at = pinned.index(name) if name in pinned else len(rest)
     place = max(0, min(len(rest), at + by))
     return (*rest[:place], name, *rest[place:])

@@ -13,7 +13,7 @@ from tui.views.settings import settings_of
 Section = tuple[str, dict[str, str]]
 
 
-def describe(view: RunView, told: dict[str, object], notes: list[str]) -> list[Section]:
+def describe(view: RunView, reported: dict[str, object], notes: list[str]) -> list[Section]:
     """What stands beside the curves of one run."""
     run, plan = view.run, view.run.plan
     about = {
@@ -28,7 +28,7 @@ def describe(view: RunView, told: dict[str, object], notes: list[str]) -> list[S
     sections: list[Section] = [("Run", {"id": run.id, "preset": run.preset, **about})]
     if notes:
         sections.append(("Read this way", {f"{i}": note for i, note in enumerate(notes, 1)}))
-    sections.append(("Settings", settings_of(run, told)))
+    sections.append(("Settings", settings_of(run, reported)))
     if plan is not None:
         names = sorted({gpu.name for gpu in plan.gpus})
         simulated = " (simulated)" if any(gpu.simulated for gpu in plan.gpus) else ""

@@ -35,9 +35,9 @@ class ChartGrid(Widget):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._page: ChartPage | None = None
-        self._words = "reading …"
+        self._empty = "reading …"
 
-    def show(self, page: ChartPage, words: str) -> None:
+    def show(self, page: ChartPage, empty: str) -> None:
         """Take in a new page; rows that differ are painted, up to where they do."""
         before, self._page = self._page, page
         old = {chart.x + chart.y * 10_000: chart for chart in before.charts} if before else {}
@@ -45,8 +45,8 @@ class ChartGrid(Widget):
             c[1:5] for c in page.charts
         ]
         if not same_layout or not page.charts:
-            if not same_layout or words != self._words:
-                self._words = words
+            if not same_layout or empty != self._empty:
+                self._empty = empty
                 self.refresh()
             return
         for chart in page.charts:
@@ -66,7 +66,7 @@ class ChartGrid(Widget):
         width = self.size.width
         charts = self._page.charts if self._page else ()
         if not charts:
-            text = self._words.center(width)[:width] if y == self.size.height // 2 else ""
+            text = self._empty.center(width)[:width] if y == self.size.height // 2 else ""
             return Strip([Segment(text.ljust(width), style)], width)
         segments: list[Segment] = []
         at = 0
@@ -74,8 +74,8 @@ class ChartGrid(Widget):
             if chart.y <= y < chart.y + chart.height:
                 segments.append(Segment(" " * (chart.x - at), style))
                 segments += [
-                    Segment(one.text, style + one.style if one.style else style)
-                    for one in _row(chart, y)
+                    Segment(drawn.text, style + drawn.style if drawn.style else style)
+                    for drawn in _row(chart, y)
                 ]
                 at = chart.x + chart.width
         segments.append(Segment(" " * max(0, width - at), style))
@@ -104,8 +104,8 @@ def changed_cells(old: Row, new: Row) -> tuple[int, int]:
     """Where two rows that differ do so, as cells from and to; a row has as many characters as
     cells.
     """
-    before = [(character, one.style) for one in old for character in one.text]
-    after = [(character, one.style) for one in new for character in one.text]
+    before = [(character, segment.style) for segment in old for character in segment.text]
+    after = [(character, segment.style) for segment in new for character in segment.text]
     differing = [
         i for i, (left, right) in enumerate(zip(before, after, strict=False)) if left != right
     ]

@@ -64,6 +64,6 @@ _KEYS = (
 def key_line() -> Text:
     """What keys do, the most needed first: a narrow terminal shows as many as it has room for."""
     text = Text(no_wrap=True, overflow="ellipsis")
-    for key, words in _KEYS:
-        text.append(f" {key} ", style="bold").append(words, style="dim").append(" ")
+    for key, meaning in _KEYS:
+        text.append(f" {key} ", style="bold").append(meaning, style="dim").append(" ")
     return text

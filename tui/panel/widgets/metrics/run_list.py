@@ -64,7 +64,7 @@ class MetricRunList(RowList):
         gets a small one, for as long as this page is open.
         """
         taken = set(self._living.values())
-        kept = {run: one for run, one in self.letters.items() if one not in taken}
+        kept = {run: letter for run, letter in self.letters.items() if letter not in taken}
         self.letters = {**kept, **self._living}
         for run_id in self.marked:
             if run_id not in self.letters:
@@ -90,7 +90,7 @@ class MetricRunList(RowList):
         if view is not None:
             run_id = view.run.id
             self.mark(
-                [one for one in self.marked if one != run_id]
+                [run for run in self.marked if run != run_id]
                 if run_id in self.marked
                 else [*self.marked, run_id]
             )
@@ -110,7 +110,7 @@ class MetricRunList(RowList):
             if not view.run.is_live and view.run.preset == selected.run.preset
         ]
         for more in (live, ended[:_MOST_ENDED]):
-            every = [*self.marked, *(one for one in more if one not in self.marked)]
+            every = [*self.marked, *(run for run in more if run not in self.marked)]
             if every != self.marked:
                 self.mark(every)
                 return
@@ -154,6 +154,6 @@ def _small_letter(taken: set[str]) -> str:
     return next(
         letter
         for level in count(1)
-        for one in ascii_lowercase
-        if (letter := one if level == 1 else f"{one}{level}") not in taken
+        for base in ascii_lowercase
+        if (letter := base if level == 1 else f"{base}{level}") not in taken
     )

@@ -27,7 +27,7 @@ class SettingsPane(VerticalScroll):
         self, view: RunView, letter: str, marks: tuple[RunCurve, ...], store: CurveStore
     ) -> None:
         """Show `view`'s, beside those of the other marked runs."""
-        told, notes = store.settings(view.run.id), store.notes(view.run.id)
+        reported, notes = store.settings(view.run.id), store.notes(view.run.id)
         others = [
             settings_of(mark.run, store.settings(mark.run.id))
             for mark in marks
@@ -35,7 +35,7 @@ class SettingsPane(VerticalScroll):
         ]
         title = f"{letter} {view.run.name or view.run.id}"
         width = min(_WIDTH, self.screen.size.width // 2) - _FRAME
-        text = draw_details(title, describe(view, told, notes), others, width)
+        text = draw_details(title, describe(view, reported, notes), others, width)
         # None yet while the page is being made: the next snapshot, a second later, says it.
         for lines in self.query(Static):
             if text != lines.content:

@@ -39,15 +39,15 @@ class PictureCanvas(Widget):
         self._load = load
         self._worker = worker
         self._painting: Painting | None = None
-        self._asked: tuple[RunPicture | None, str] = None, ""
+        self._wanted: tuple[RunPicture | None, str] = None, ""
         self._shown: tuple[RunPicture | None, str, Size] | None = None
         self._words = ""
         self.pixels: tuple[int, int] | None = None
 
-    async def show(self, picture: RunPicture | None, words: str) -> None:
+    async def show(self, picture: RunPicture | None, notice: str) -> None:
         """Show `picture`, or `words` where there is none; what was asked for last counts."""
-        self._asked = picture, words
-        wanted = (picture, words, self.size)
+        self._wanted = picture, notice
+        wanted = (picture, notice, self.size)
         if wanted == self._shown:
             return
         self._shown = wanted
@@ -59,19 +59,19 @@ class PictureCanvas(Widget):
                     self._worker, self._make, picture, self.size
                 )
             except UnreadablePicture as problem:
-                words = f"{picture.path.rpartition('/')[2]}: {problem}"
+                notice = f"{picture.path.rpartition('/')[2]}: {problem}"
         if wanted != self._shown or not self.is_attached:
             return
         self._release()
         if painting is not None and painting.first:
             send(self.app, painting.first)
-        self._painting, self._words, self.pixels = painting, words, pixels
+        self._painting, self._words, self.pixels = painting, notice, pixels
         self.refresh()
         self.post_message(self.Painted())
 
     def on_resize(self) -> None:
         """Paint it anew in the room there is."""
-        self.run_worker(self.show(*self._asked), exclusive=True)
+        self.run_worker(self.show(*self._wanted), exclusive=True)
 
     def _make(self, picture: RunPicture, room: Size) -> tuple[Painting, tuple[int, int]]:
         image, pixels = load_picture(self._load(picture.path))
@@ -116,7 +116,7 @@ class PictureCanvas(Widget):
         left = left if row else width
         right = max(0, width - left - painting.width) if row else 0
         cells = [Segment(" " * left, style), *row, Segment(" " * right, style)]
-        return Strip([one for one in cells if one.text], width)
+        return Strip([segment for segment in cells if segment.text], width)
 
 
 class PictureBox(Vertical):
@@ -126,26 +126,26 @@ class PictureBox(Vertical):
         """`load`, called in the worker, has a picture's file here before it is decoded."""
         super().__init__()
         self._canvas = PictureCanvas(way, worker, load)
-        self._told: tuple[Text, RunPicture | None, str] = Text(), None, ""
+        self._header: tuple[Text, RunPicture | None, str] = Text(), None, ""
 
     def compose(self) -> ComposeResult:
         """Two lines of words, then the picture."""
         yield Static(classes="picture-words", markup=False)
         yield self._canvas
 
-    async def show(self, run: Text, picture: RunPicture | None, asked: str, words: str) -> None:
+    async def show(self, run: Text, picture: RunPicture | None, place: str, notice: str) -> None:
         """Show a run's `picture`, the one at `asked` or the last before it; else `words`."""
-        self._told = run, picture, asked
-        await self._canvas.show(picture, words)
-        self._tell()
+        self._header = run, picture, place
+        await self._canvas.show(picture, notice)
+        self._set_title()
 
     @on(PictureCanvas.Painted)
-    def _tell(self) -> None:
-        run, picture, asked = self._told
+    def _set_title(self) -> None:
+        run, picture, wanted = self._header
         text = run.copy()
         if picture is not None:
             place = place_text(picture.place)
-            stands_in = f" (none at {asked})" if place != asked else ""
+            stands_in = f" (none at {wanted})" if place != wanted else ""
             text.append(f"  {place}{stands_in}", style="bold")
             text.append("\n" + describe_picture(picture, self._canvas.pixels), style="dim")
         lines = self.query_one(".picture-words", Static)
@@ -155,9 +155,9 @@ class PictureBox(Vertical):
 
 def describe_picture(picture: RunPicture, pixels: tuple[int, int] | None) -> str:
     """A picture's caption, file, size in pixels and bytes, and age."""
-    words = [picture.caption] if picture.caption else []
-    words.append(picture.path.rpartition("/")[2])
-    words += [f"{pixels[0]} × {pixels[1]}"] if pixels else []
-    words.append(size(picture.bytes))
-    words.append(f"{duration(max(0.0, time.time() - picture.modified))} ago")
-    return " · ".join(words)
+    parts = [picture.caption] if picture.caption else []
+    parts.append(picture.path.rpartition("/")[2])
+    parts += [f"{pixels[0]} × {pixels[1]}"] if pixels else []
+    parts.append(size(picture.bytes))
+    parts.append(f"{duration(max(0.0, time.time() - picture.modified))} ago")
+    return " · ".join(parts)

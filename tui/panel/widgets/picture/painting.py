@@ -93,7 +93,10 @@ def _shades(picture: "Image", columns: int, rows: int) -> Rows:
     grey = picture.convert("L").resize((columns, rows)).tobytes()
     top = len(_SHADES) - 1
     lines = (grey[y * columns : (y + 1) * columns] for y in range(rows))
-    return [[Segment("".join(_SHADES[round(one / 255 * top)] for one in line))] for line in lines]
+    return [
+        [Segment("".join(_SHADES[round(brightness / 255 * top)] for brightness in line))]
+        for line in lines
+    ]
 
 
 def _pixels(picture: "Image", width: int, height: int) -> list[list[tuple[int, ...]]]:

@@ -23,7 +23,7 @@ class PictureSource:
     def __init__(self, places: PlaceOfRuns) -> None:
         self._places = places
         self._finders: dict[str, PictureFinder] = {}
-        self._far: dict[str, tuple[Place, str, str]] = {}
+        self._remote: dict[str, tuple[Place, str, str]] = {}
         """Of files kept here of another machine's: where each is from, its run, its path there."""
 
     def find(self, run: Run) -> list[RunPicture]:
@@ -43,18 +43,18 @@ class PictureSource:
     def _kept(self, place: Place, run: str, folder: Path, picture: RunPicture) -> RunPicture:
         key = hashlib.sha256(f"{picture.path} {picture.modified}".encode()).hexdigest()[:16]
         path = folder / key / Path(picture.path).name
-        self._far[str(path)] = place, run, picture.path
+        self._remote[str(path)] = place, run, picture.path
         return msgspec.structs.replace(
             picture, path=str(path), modified=picture.modified - place.clock_offset
         )
 
     def load(self, path: str) -> str:
         """The path, once its file is here. Raises UnreadablePicture when it cannot be had."""
-        if path not in self._far or Path(path).exists():
+        if path not in self._remote or Path(path).exists():
             return path
-        place, run, there = self._far[path]
+        place, run, remote_path = self._remote[path]
         try:
-            image = self._places.wait(place, Question.IMAGE, [run, there], ImageBytes)
+            image = self._places.wait(place, Question.IMAGE, [run, remote_path], ImageBytes)
             Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             Path(path).write_bytes(image.data)
         except (FresnelError, OSError) as error:

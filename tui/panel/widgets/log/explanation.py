@@ -8,10 +8,10 @@ from rich.style import Style
 from textual.strip import Strip
 
 
-def line_instead(words: Sequence[str], y: int, width: int, style: Style) -> Strip:
+def explanation_line(paragraphs: Sequence[str], y: int, width: int, style: Style) -> Strip:
     """Line `y` of `words`, each wrapped to `width` cells; blank below them."""
     lines: list[str] = []
-    for text in words:
+    for text in paragraphs:
         wrapped = textwrap.wrap(text, max(1, width - 1), subsequent_indent="  ")
         lines += [f" {line}" for line in wrapped] or [""]
     if y >= len(lines):
