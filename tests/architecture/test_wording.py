@@ -9,7 +9,7 @@ import pytest
 from tests.support import REPOSITORY
 
 PACKAGES = (
-    *("trainers", "tui/agent", "tui/cli", "tui/snapshot", "tui/views", "tui/web"),
+    *("trainers", "tui/agent", "tui/cli", "tui/panel", "tui/snapshot", "tui/views", "tui/web"),
     *("runners/lifecycle/control", "runners/lifecycle/launch", "runners/presets"),
     *(f"runners/{room}" for room in ("cost", "doctor", "gpus", "guard", "health", "host", "watch")),
     *(f"runners/{room}" for room in ("diagnosis", "model", "probe", "scheduling", "state")),

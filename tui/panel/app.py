@@ -219,8 +219,8 @@ def run_panel(
     read_only: bool = False,
     mouse: bool | None = None,
 ) -> int:
-    """Open the panel, with a preset launched and selected when one is named; return the exit
-    code.
+    """Open the panel until it is left; return the exit code.
+    A named preset is launched and selected.
     """
     try:
         settings = read_settings()

@@ -1,6 +1,4 @@
-"""Opening the panel: the words of its own command line, and the refusal where there is no
-terminal.
-"""
+"""Opening the panel: its own command line, and the refusal where there is no terminal."""
 
 from __future__ import annotations
 

@@ -77,8 +77,8 @@ class CockpitHosts:
         )
 
     def load_older(self, text: str) -> None:
-        """Load more of the runs that ended long ago: of all machines, or of those that the filter
-        `text` names.
+        """Load more of the runs that ended long ago.
+        Of all machines, or of those that the filter `text` names.
         """
         named = [word[5:] for word in text.split() if word.startswith("host:")]
         for machine in self.links.hosts.values():

@@ -160,8 +160,8 @@ class RemoteSide:
     # ---- logs
 
     def log_of(self, row: RunRow) -> tuple[Path, str]:
-        """The file that has a run's output, and the log's title; one of another machine is
-        followed from now on.
+        """The file that has a run's output, and the log's title.
+        The file of another machine is followed from now on.
         """
         machine, _, run = row.id.rpartition("/")
         self._wanted_log = row.id

@@ -200,8 +200,8 @@ class RunPages:
     # ---- launching
 
     def launch(self, how: str) -> None:
-        """Open the launch form: `new`, or filled in to launch the selected run `again`, or to
-        `resume` it.
+        """Open the launch form.
+        It is `new`, or filled in to launch the selected run `again`, or to `resume` it.
         """
         row = None if how == "new" else self._pane.selected_row
         if row is None and how != "new":

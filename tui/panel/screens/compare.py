@@ -1,5 +1,5 @@
-"""Runs compared: what differs in settings, code, environment and machine, metrics side by side, and
-means over seeds.
+"""Runs compared side by side, and means over seeds.
+What differs in settings, code, environment and machine, and the metrics.
 """
 
 import re
@@ -25,8 +25,8 @@ _NARROW = 12
 
 
 class CompareScreen(ModalScreen[None]):
-    """The comparison, read once in a thread; `b` makes the next run the baseline, `a` shows what
-    agrees too.
+    """The comparison, read once in a thread.
+    `b` makes the next run the baseline, `a` shows what agrees too.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -93,8 +93,9 @@ class CompareScreen(ModalScreen[None]):
 
 
 def draw_comparison(comparison: Comparison, room: int) -> Text:
-    """The tables as one text; names and settings are shortened where `room` cells are not enough,
-    numbers never: they are moved to.
+    """The tables as one text.
+    Names and settings are shortened where `room` cells are not enough; numbers never are: the view
+    is moved to them.
     """
     text = Text(no_wrap=True)
     if comparison.baseline is not None:
@@ -104,7 +105,9 @@ def draw_comparison(comparison: Comparison, room: int) -> Text:
         widths = _widths(rows, room, _NUMBERS.match(title) is not None)
         for i, row in enumerate(rows):
             for cell, width in zip(row, widths, strict=True):
-                style = "bold" if not i else "green" if cell.endswith("★") else ""
+                style = "green" if cell.endswith("★") else ""
+                if i == 0:
+                    style = "bold"
                 text.append(f"{_shortened(cell, width).ljust(width)}  ", style=style)
             text.append("\n")
         text.append("\n")

@@ -1,6 +1,4 @@
-"""Everything about one GPU: readings, its last ten minutes, who holds it as which device, every
-process on it.
-"""
+"""Everything about one GPU: readings, its last ten minutes, its holder, every process on it."""
 
 import asyncio
 import time
@@ -127,8 +125,8 @@ def course(
     most: float | None,
     width: int = _COURSE,
 ) -> str:
-    """Ten minutes up to `until` in `width` cells: each the mean of its time, from 0 to `most`;
-    unknown is a dot.
+    """Ten minutes up to `until` in `width` cells: each the mean of its time.
+    The scale goes from 0 to `most`; unknown is a dot.
     """
     cells: list[list[float]] = [[] for _ in range(width)]
     for moment, value in samples:

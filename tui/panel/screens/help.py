@@ -56,8 +56,8 @@ _PLACES: tuple[tuple[str, tuple[str, ...], list[BindingType]], ...] = (
 def key_tables(
     app: App[Any], screen: Screen[Any] | None = None, focused: Widget | None = None
 ) -> dict[str, list[tuple[str, str]]]:
-    """The keys by place, as they are bound there, and what they do; those of the `screen` and of
-    the pane that is `focused` stand first.
+    """The keys by place, as they are bound there, and what they do.
+    Those of the `screen` and of the pane that is `focused` stand first.
     """
     everywhere = key_lines([*app.screen_stack[0].BINDINGS, *app.BINDINGS])
     everywhere += [("Tab", "next pane"), (key_name(app.COMMAND_PALETTE_BINDING), _PALETTE)]

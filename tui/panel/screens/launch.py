@@ -51,8 +51,9 @@ _HEADERS = ("GPUs", "mapping", "note", "estimate", "price")
 
 
 class LaunchRequest(NamedTuple):
-    """What shall be launched (several specs for a group or sweep), the words of the command that
-    does the same, and the metric that the median rule judges a sweep by (None: no rule).
+    """What shall be launched: several specs for a group or sweep.
+    `arguments` are the command line that does the same, `judged_by` is the metric that the median
+    rule judges a sweep by (None: no rule).
     """
 
     specs: list[RunSpec]

@@ -1,6 +1,4 @@
-"""The metrics page: curves of the marked runs in a grid, with their settings and environment
-beside them.
-"""
+"""The metrics page: curves of the marked runs, their settings and environment beside them."""
 
 import asyncio
 import os
@@ -218,8 +216,9 @@ class MetricsScreen(Screen[None]):
             self._focus(self._page.first + message.at)
 
     def action_back(self) -> None:
-        """Close the innermost: the filter's line, the settings, the list where it has no room of
-        its own, the chart alone, the cursor, then the page.
+        """Close the innermost of what is open, the page last.
+        In order: the filter's line, the settings, the list where it has no room of its own, the
+        chart alone, the cursor, then the page.
         """
         if self.query("#metrics-filter"):
             self._close_filter()

@@ -132,14 +132,18 @@ class PicturesScreen(Screen[None]):
                 self._series = album.series[0] if album.series else ""
             places = album.places(self._series)
             # The newest is followed until somebody leafs.
-            place = self._place if self._place in places else places[-1] if places else NEWEST
+            place = self._place
+            if place not in places:
+                place = places[-1] if places else NEWEST
             self._show_line(album, places, place)
             boxes = list(self.query(PictureBox))
             for i, box in enumerate(boxes):
                 box.display = i == 0 or i < len(self._runs)
             for i, (box, view) in enumerate(zip(boxes, self._views, strict=False)):
                 picture = album.at(i, self._series, place)
-                empty = "" if picture else "no picture here" if places else "no pictures yet"
+                empty = "no picture here" if places else "no pictures yet"
+                if picture:
+                    empty = ""
                 await box.show(self._title_of(view), picture, place_text(place), empty)
 
     def _show_line(

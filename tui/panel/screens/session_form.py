@@ -89,7 +89,8 @@ class SessionScreen(ModalScreen[None]):
             [Option(_price_line(entry, i < fitting)) for i, entry in enumerate(prices)]
         )
         known = recognised_price(prices[:fitting], instance)
-        names.highlighted = prices.index(known) if known is not None else 0 if prices else None
+        first = 0 if prices else None
+        names.highlighted = prices.index(known) if known is not None else first
         field = self._fields()["gpus"]
         field.default = str(max(1, len(list_cards(reading.gpus))))
         field.put(field.default)

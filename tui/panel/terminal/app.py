@@ -1,5 +1,5 @@
-"""Textual's application where a terminal needs more: the panel's use of its private names
-(those of painting are in `painting.py`).
+"""Textual's application where a terminal needs more.
+The panel's use of its private names stands here (those of painting are in `painting.py`).
 
 Textual is pinned. `tests/unit/test_textual_internals.py` fails when another version is installed:
 then each of these is looked at anew.

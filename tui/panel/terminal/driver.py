@@ -38,8 +38,8 @@ class WakingEvent(threading.Event):
 
 
 class TerminalDriver(LinuxDriver):
-    """Gives the terminal back before anybody of its process group stops, and starts afresh on
-    every SIGCONT; sleeps while no key is pressed.
+    """Gives the terminal back before anybody of its process group stops.
+    It starts afresh on every SIGCONT, and sleeps while no key is pressed.
     """
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
@@ -76,8 +76,8 @@ class TerminalDriver(LinuxDriver):
                 self.process_message(event)
 
     def stop_group(self) -> None:
-        """Stop with all that the shell started with us, `make` for instance, and return when
-        continued.
+        """Stop with all that the shell started with us, and return when continued.
+        `make` is such a program.
 
         As the terminal's own Ctrl+Z does; but first the terminal is restored, for the shell takes
         it the moment that the first of us stands still.

@@ -25,8 +25,8 @@ def editor_command() -> list[str]:
 
 
 def edit_file(app: App[Any], path: Path) -> str:
-    """Open `path` in the editor and wait for its end; what went wrong in words, empty when nothing
-    did.
+    """Open `path` in the editor and wait for its end.
+    Returns what went wrong, empty when nothing did.
     """
     command = editor_command()
     if not command:

@@ -63,8 +63,8 @@ def _ask(app: App[Any]) -> Graphics:
 
 
 def cell_numbers() -> Sequence[int]:
-    """The marks by which Kitty's protocol numbers the rows and columns of a picture, as code
-    points in their order.
+    """The marks that number a picture's rows and columns in Kitty's protocol.
+    Code points in their order.
     """
     numbers: Sequence[int] = import_module("textual_image.renderable.tgp")._NUMBER_TO_DIACRITIC
     return numbers

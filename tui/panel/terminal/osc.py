@@ -28,17 +28,15 @@ _SCREEN_PIECE = 240  # screen drops a string longer than 256
 
 
 def osc52(text: bytes, environment: Mapping[str, str]) -> str:
-    """The sequence that hands `text` to the terminal, wrapped for the multiplexer that is
-    between.
-    """
+    """The sequence that hands `text` to the terminal, wrapped for a multiplexer between."""
     return wrapped(f"\x1b]52;c;{b64encode(text[:CAP]).decode()}\x07", environment)
 
 
 def desktop_notice(
     title: str, text: str, how: Literal["osc9", "osc777"], environment: Mapping[str, str]
 ) -> str:
-    """The sequence that asks the terminal for a desktop notice; nothing in the texts can end it
-    early.
+    """The sequence that asks the terminal for a desktop notice.
+    Nothing in the texts can end it early.
     """
     title, text = (_CONTROLS.sub(" ", part)[:_NOTICE_CAP] for part in (title, text))
     if how == "osc777":

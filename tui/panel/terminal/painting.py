@@ -1,5 +1,6 @@
-"""How little is painted: of a screen the widgets that changed, of a line what changed in it, of a
-pane its border when only its title changed, and of a new screen no half of it.
+"""How little is painted.
+Of a screen the widgets that changed, of a line what changed in it, of a pane its border when only
+its title changed, and of a new screen no half of it.
 """
 
 from __future__ import annotations
@@ -84,8 +85,8 @@ class ChangedWidgets(Compositor):
 
 
 class TitledBorder(Widget):
-    """A widget with words in its border: when these change, its border's lines are painted and
-    not all of it.
+    """A widget with text in its border.
+    When the text changes, the border's lines are painted and not all of the widget.
     """
 
     _titles: tuple[str, str] = ("", "")

@@ -23,8 +23,8 @@ class Colourless(LineFilter):
     """Takes every colour out of a line; bold, underline and the like stay."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """The same text without colours, reversed where its background stood out from the
-        widget's.
+        """The same text without colours.
+        It is reversed where its background stood out from the widget's.
         """
         return [
             Segment(text, style and _plain(style, background), control)

@@ -12,7 +12,9 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 def run_colours(theme: Theme) -> tuple[str, ...]:
     """The runs' colours on a theme's background, or the terminal's own where the theme has none."""
-    return _ANSI if theme.ansi else _ON_DARK if theme.dark else _ON_LIGHT
+    if theme.ansi:
+        return _ANSI
+    return _ON_DARK if theme.dark else _ON_LIGHT
 
 
 def run_colour(letter: str, theme: Theme) -> str:

@@ -1,5 +1,5 @@
-"""Themes of our own beside Textual's: high contrast, safe for any colour vision, and what each
-makes of named colours.
+"""Themes of our own beside Textual's, and what each makes of named colours.
+High contrast, and safe for any colour vision.
 
 `ansi-dark` and `ansi-light` are Textual's own: they use the terminal's sixteen colours and nothing
 else. States are always a sign and a word too. Contrast by WCAG 2.2 (success criterion 1.4.6 asks
@@ -22,8 +22,8 @@ DEFAULT = "textual-dark"
 
 
 class Named(msgspec.Struct, frozen=True):
-    """What `red`, `green` … are in a theme, as `#rrggbb`; `quiet` is for what has ended (bright
-    black).
+    """What `red`, `green` … are in a theme, as `#rrggbb`.
+    `quiet` is for what has ended (bright black).
     """
 
     red: str

@@ -86,8 +86,8 @@ class KeyBar(Widget):
             self.refresh()
 
     def _places(self) -> list[tuple[int, KeyHint]]:
-        """The hints that have room, each with the cell where it begins; the palette's stands at the
-        right edge.
+        """The hints that have room, each with its first cell.
+        The palette's stands at the right edge.
         """
         width, hints, palette = self.size.width, list(self._hints), self._palette
         if palette is not None:

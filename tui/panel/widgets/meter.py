@@ -22,9 +22,7 @@ _WEEK_S = 7 * 86400
 
 
 class MeterBar(Widget):
-    """What is being spent, what was spent and idly, how long the budget lasts, what the guard is
-    about to do.
-    """
+    """What is spent and idle, how long the budget lasts, what the guard is about to do."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -50,8 +48,8 @@ class MeterBar(Widget):
         return self._shown
 
     def _line(self) -> Text:
-        """The fullest line that fits: what is left away goes from the least important to the
-        most.
+        """The fullest line that fits.
+        What is left away goes from the least important to the most.
         """
         snapshot, width = self.snapshot, self.size.width
         if snapshot is None:
@@ -59,7 +57,7 @@ class MeterBar(Widget):
         parts = _parts(snapshot)
         full, short = self.remote
         if full:
-            parts.append(lambda brief: full if brief < 3 else short if brief < 6 else "")
+            parts.append(lambda brief: _first_fitting(brief, {3: full, 6: short}))
         if self.read_only:
             parts.insert(0, lambda brief: "read-only" if brief < 7 else "")
         for brief in range(_BRIEFEST + 1):
@@ -77,8 +75,8 @@ class MeterBar(Widget):
 
 
 def _parts(snapshot: PanelSnapshot) -> list[Callable[[int], str]]:
-    """The parts in their order; each gives its text for a line that is so brief (0 to 7), empty to
-    be left away.
+    """The parts in their order.
+    Each gives its text for a line that is so brief (0 to 7), empty to be left away.
     """
     meter, session = snapshot.meter, snapshot.session
     guard, now = snapshot.guard, moment_now()
@@ -88,9 +86,10 @@ def _parts(snapshot: PanelSnapshot) -> list[Callable[[int], str]]:
     est = " est." if meter.per_hour is not None else ""
     doubt = " ⚠ price does not fit" if meter.caveat else ""
     live = f"{sum(view.run.is_live for view in snapshot.runs)} live"
+    drained = {6: "⚠ draining", _BRIEFEST + 1: "⚠ drain"} if snapshot.drained else {}
     parts: list[Callable[[int], str]] = [
         lambda brief: (urgent or mark) if brief < 1 else _brief_mark(mark, brief),
-        lambda brief: "" if not snapshot.drained else "⚠ draining" if brief < 6 else "⚠ drain",
+        lambda brief: _first_fitting(brief, drained),
         lambda brief: rate + (est if brief < 6 else "") + doubt,
     ]
     if session is None:
@@ -102,11 +101,8 @@ def _parts(snapshot: PanelSnapshot) -> list[Callable[[int], str]]:
             lambda _: live,
         ]
     idle = "" if meter.idle is None else f" (idle {dollars(meter.idle)})"
-    parts.append(
-        lambda brief: (
-            f"session {dollars(meter.session)}" + (idle if brief < 5 else "") if brief < 7 else ""
-        )
-    )
+    spent = f"session {dollars(meter.session)}"
+    parts.append(lambda brief: _first_fitting(brief, {5: spent + idle, 7: spent}))
     if session.budget is not None and meter.budget_left is not None:
         budget = Decimal(session.budget)
         parts.append(
@@ -114,6 +110,11 @@ def _parts(snapshot: PanelSnapshot) -> list[Callable[[int], str]]:
         )
     parts.append(lambda brief: f"price {meter.old_price}" if meter.old_price and brief < 1 else "")
     return [*parts, lambda brief: live if brief < 2 else ""]
+
+
+def _first_fitting(brief: int, texts: dict[int, str]) -> str:
+    """The text for a line that is so brief; each is for those below its key, in rising order."""
+    return next((text for below, text in texts.items() if brief < below), "")
 
 
 def _brief_mark(mark: str, brief: int) -> str:

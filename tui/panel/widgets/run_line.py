@@ -72,7 +72,9 @@ def draw_row(
             text.append(value + " ")
             continue
         value = cell.column.text(row, context, width)
-        cell_style = style if key == "state" else remark_style(row) if key == "reason" else ""
+        cell_style = remark_style(row) if key == "reason" else ""
+        if key == "state":
+            cell_style = style
         text.append(fitted(value, width, cell.column.right) + " ", style=cell_style)
     text.right_crop(1)
     return text

@@ -245,7 +245,10 @@ class RunLines(Sequence[Text]):
         key, row = self.table.keys[at], self._row_of(self.table.lines[at])
         letters = self.snapshot.letters if self.snapshot else {}
         before = "" if self.choice.sort else group_mark(self.table.lines, at)
-        before += "★ " if row.starred else "⚠ " if row.urgent and row.is_live else ""
+        if row.starred:
+            before += "★ "
+        elif row.urgent and row.is_live:
+            before += "⚠ "
         assert self._theme is not None
         letter = letters.get(key) or self.remote.letters.get(key, "")
         text = draw_row(
@@ -276,7 +279,9 @@ class RunLines(Sequence[Text]):
     def title(self, typing: bool) -> str:
         """What is looked for."""
         text = self.choice.query.text
-        return f"Runs · find: {text}{'▏' if typing else ''}" if typing or text else "Runs"
+        if not typing and not text:
+            return "Runs"
+        return f"Runs · find: {text}▏" if typing else f"Runs · find: {text}"
 
     def subtitle(self) -> str:
         """How many runs that are; or what of the filter is not understood."""

@@ -13,8 +13,8 @@ class StyleOnce(Widget):
 
     @property
     def own_style(self) -> Style:
-        """Colours and background by the style sheet: what `rich_style` works out from every
-        widget around this one each time it is asked.
+        """Colours and background by the style sheet, worked out once.
+        `rich_style` works them out from every widget around this one at each access.
         """
         if self._own_style is None:
             self._own_style = self.rich_style

@@ -1,5 +1,5 @@
-"""The GPU pane: a line per GPU with its use, its memory and the run that holds it; the host where
-there is none.
+"""The GPU pane: a line per GPU with its use, its memory and the run that holds it.
+Without GPUs it shows the host.
 """
 
 import textwrap
@@ -154,8 +154,8 @@ class GpuPane(RowList):
 
 
 def _titles(reading: GpuReading | None, width: int, where: str) -> tuple[str, str]:
-    """What stands in the border: what is simulated or missing, and since when readings are
-    stale; beside GPUs the host.
+    """What stands in the border: what is simulated or missing, and how old stale readings are.
+    Beside GPUs the host.
     """
     if reading is None:
         return "GPUs", ""
@@ -171,8 +171,8 @@ def _titles(reading: GpuReading | None, width: int, where: str) -> tuple[str, st
 
 
 def _problem_rows(problem: str | None, width: int) -> list[Text]:
-    """What is wrong and what to do about it, in as many rows as it takes to be read: at most
-    four.
+    """What is wrong and what to do about it.
+    In as many rows as it takes to be read: at most four.
     """
     if not problem or width < 4:
         return []

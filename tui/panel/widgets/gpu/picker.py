@@ -1,5 +1,5 @@
-"""The GPU picker of the launch form: a row per GPU, what is free on it, who holds it, and its
-number inside the run.
+"""The GPU picker of the launch form: a row per GPU.
+What is free on it, who holds it, and its number inside the run.
 """
 
 from collections.abc import Mapping
@@ -22,8 +22,8 @@ _MOST_ROWS = 8
 
 
 def spell_request(request: GpuRequest) -> str:
-    """A wish for GPUs as the form's field spells it: `all`, a count, or which; `7-7` is GPU 7
-    alone, `7` a count.
+    """A request for GPUs as the form's field spells it: `all`, a count, or which.
+    `7-7` is GPU 7 alone, `7` a count.
     """
     if request.all:
         return "all"
@@ -90,8 +90,8 @@ class GpuPicker(RowList):
         peaks: Peaks,
         request: GpuRequest | None = None,
     ) -> None:
-        """Mark the GPUs of the plan (`taken`: logical number by UUID) and those that the `request`
-        names, got or not, and what was peaked at against what is free.
+        """Mark the GPUs of the plan and those that the `request` names, got or not.
+        `taken` has the logical numbers by UUID. What was peaked at is set against what is free.
         """
         self._taken, self._peaks = taken, peaks
         ids = request.ids if request is not None else ()

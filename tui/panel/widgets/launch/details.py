@@ -17,8 +17,8 @@ WORKING_DIRECTORY = "${working_directory}"
 
 
 class DetailField(NamedTuple):
-    """One of them: its key, what its empty field says, its help, and whether each run of a group
-    takes it.
+    """A field of the details.
+    Its key, what its empty field says, its help, and whether each run of a group takes it.
     """
 
     key: str

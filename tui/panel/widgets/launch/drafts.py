@@ -69,8 +69,8 @@ class RunDraft:
         return self.base.preset == COMMAND and not self.base.source
 
     def spec(self) -> RunSpec:
-        """The RunSpec that the fields describe, of a sweep with the first of its values; WrongInput
-        names every field that is wrong.
+        """The RunSpec that the fields describe, of a sweep with the first of its values.
+        Raises WrongInput, which names every field that is wrong.
         """
         return self.variant(self._firsts())
 
@@ -150,8 +150,8 @@ class RunDraft:
         return devices_of(self.base, self.request(), present)
 
     def rescale(self, present: int) -> None:
-        """Let batch and learning rate follow the number of GPUs, but never a value that a person
-        has typed.
+        """Let batch and learning rate follow the number of GPUs.
+        A value that a person has typed is never changed.
         """
         if self.base.scaling is None:
             return

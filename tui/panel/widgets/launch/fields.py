@@ -85,8 +85,8 @@ def spell_value(parameter: Parameter) -> str:
 
 
 def with_texts(spec: RunSpec, texts: dict[str, str]) -> RunSpec:
-    """`spec` with what stands in its fields; WrongInput names every parameter whose text is no
-    value for it.
+    """`spec` with what stands in its fields.
+    Raises WrongInput, which names every parameter whose text is no value for it.
     """
     parameters, problems = [], []
     for parameter in spec.parameters:

@@ -63,8 +63,9 @@ class PresetList(Vertical):
         return self._shown[place] if place is not None and place < len(self._shown) else None
 
     def set_choices(self, choices: Sequence[LaunchChoice], keep: str = "") -> None:
-        """List these; the cursor goes to the one called `keep`, else to the first that can run and
-        needs nothing typed.
+        """List these choices.
+        The cursor goes to the one called `keep`, else to the first that can run and needs nothing
+        typed.
         """
         self._choices = choices
         self.query_one(Input).placeholder = "type to filter"

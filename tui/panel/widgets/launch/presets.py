@@ -1,5 +1,5 @@
-"""What can be launched, as the form lists it: in which order, what each needs and costs in a line,
-and why some cannot run here.
+"""What can be launched, as the form lists it.
+In which order, what each needs and costs in a line, and why some cannot run here.
 """
 
 import time
@@ -42,8 +42,9 @@ def own_command() -> LaunchChoice:
 
 
 def read_choices(snapshot: PanelSnapshot | None) -> list[LaunchChoice]:
-    """Every preset, newest launched first; those that cannot run here after those that can, those
-    that cannot be loaded last. Reads files: not for the thread that paints.
+    """Every preset: newest launched first, unfit ones next, broken ones last.
+    Unfit ones cannot run here, broken ones cannot be loaded. Reads files: not for the thread that
+    paints.
     """
     reading = snapshot.reading if snapshot else None
     choices = []
@@ -66,8 +67,8 @@ def newest_first(
 
 
 def last_runs(snapshot: PanelSnapshot | None) -> dict[str, RunView]:
-    """The newest run of each preset among those the panel shows; a group's preset has that of its
-    newest member.
+    """The newest run of each preset among those the panel shows.
+    A group's preset has that of its newest member.
     """
     last: dict[str, RunView] = {}
     for view in snapshot.runs if snapshot else ():
@@ -79,8 +80,8 @@ def last_runs(snapshot: PanelSnapshot | None) -> dict[str, RunView]:
 
 
 def describe_choice(choice: LaunchChoice, last: RunView | None) -> Text:
-    """The name, and below it what it needs, what it should take, and when it ran last; or why it
-    cannot run here.
+    """The name, and below it what it needs, should take, and when it ran last.
+    Or why it cannot run here.
     """
     entry = choice.entry
     if entry.problem:

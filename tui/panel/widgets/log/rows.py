@@ -58,8 +58,8 @@ class ShownLine:
 
 
 class StripLook(NamedTuple):
-    """How rows are drawn: shifted to the left by so many cells, so wide, in which style, with what
-    marked.
+    """How rows are drawn.
+    Shifted to the left by so many cells, so wide, in which style, with what marked.
     """
 
     left: int
@@ -129,8 +129,8 @@ def draw(
     marks: Expression | None = None,
     mark: Style = _MARK,
 ) -> Strip:
-    """Characters `start` to `end` of a line as a strip; what `marks` matches is drawn over its
-    colours.
+    """Characters `start` to `end` of a line as a strip.
+    What `marks` matches is drawn over its colours.
     """
     text = safe.text
     if not safe.runs and marks is None:

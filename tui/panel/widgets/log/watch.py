@@ -29,8 +29,8 @@ def frame_of(reader: LogReader, least: float, columns: int) -> float:
 
 
 async def watch_file(path: Path, check: Callable[[], bool], frame: float) -> None:
-    """Call `look` whenever the file at `path` may have changed, until cancelled; `look` says
-    whether it had.
+    """Call `check` whenever the file at `path` may have changed, until cancelled.
+    `check` returns whether it had.
 
     While changes come they are looked for every `frame` seconds and no notice is asked for: a
     program that writes a hundred thousand times a second is not slowed down, and costs no more

@@ -1,3 +1,1 @@
-"""The parts of the metrics page: curves, their charts, the list of runs, settings and
-environment.
-"""
+"""The parts of the metrics page: curves, charts, the list of runs, settings and environment."""

@@ -1,5 +1,5 @@
-"""Curves in braille: a cell is two dots wide and four high, and belongs to the curve drawn last
-through it.
+"""Curves in braille: a cell is two dots wide and four high.
+It belongs to the curve drawn last through it.
 
 Own, because the plotting widgets at hand (textual-plot, textual-plotext) bring numpy or plotext
 into the panel.

@@ -129,8 +129,8 @@ def _cell_row(canvas: Canvas, y: float) -> int:
 
 
 def _labels(scale: Scale, rows: int) -> dict[int, str]:
-    """Numbers at the top, the bottom and, where there is room, between; a constant metric has one,
-    beside its line.
+    """Numbers at the top, the bottom and, where there is room, between.
+    A constant metric has one, beside its line.
     """
     if scale.constant is not None:
         return {round((rows * 4 - 1) / 2) >> 2: short(scale.constant, 6)}
@@ -201,8 +201,8 @@ def _title(
     focused: bool,
     unit: str,
 ) -> Row:
-    """The name, and for each run its newest value or the one under the cursor, as many as there is
-    room for; where there is still room, its best value and the step of that.
+    """The name, and for each run its newest value or the one under the cursor.
+    As many as there is room for; where there is still room, its best value and the step of that.
     """
     sign = "▸" if focused else " "
     name = _cut(f"{sign}{title}" + (f" [{unit}]" if unit else ""), max(6, width - 9))
@@ -229,7 +229,9 @@ def _last(line: ChartCurve, x: float | None, several: bool) -> str:
     """A run's letter and its newest value, or the one at `x`."""
     curve = line.curve
     value = curve.at(x) if x is not None else curve.ys[-1]
-    lost = (" ⚠" if math.isfinite(curve.ys[-1]) else " ⚠NaN") if curve.lost else ""
+    lost = ""
+    if curve.lost:
+        lost = " ⚠" if math.isfinite(curve.ys[-1]) else " ⚠NaN"
     star = "★" if line.pinned and several else ""
     return f"  {star}{line.letter} {short(value, 4)}{lost}"
 

@@ -41,8 +41,9 @@ class Chart(NamedTuple):
 
 
 class ChartPage(NamedTuple):
-    """The charts of one page: `names` of all that match, the `first` shown and how many are to a
-    page. `axes` are those known of any run, `resumed` whether a curve has a seam.
+    """The charts of one page: `names` are all that match.
+    `first` is the first shown, then how many are to a page. `axes` are those known of any run,
+    `resumed` whether a curve has a seam.
     """
 
     charts: tuple[Chart, ...]

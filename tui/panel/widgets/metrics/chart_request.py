@@ -12,8 +12,8 @@ _SMALLEST_PART = 0.001
 
 
 class ChartOptions(NamedTuple):
-    """How charts are drawn: the part of the x axis (0 to 1), the cursor within that part, and
-    more.
+    """How charts are drawn.
+    The part of the x axis (0 to 1), the cursor within that part, and more.
     """
 
     axis: AxisName = "step"
@@ -76,8 +76,8 @@ class ChartRequest(NamedTuple):
 
 
 def turned(request: ChartRequest, what: str, axes: Sequence[AxisName]) -> dict[str, Any]:
-    """What of a request is otherwise when all charts are drawn in another way; `axes` are those
-    that are known.
+    """What changes in a request when all charts are drawn in another way.
+    `axes` are those that are known.
     """
     options = request.options
     if what == "joined":
@@ -101,8 +101,8 @@ def turned(request: ChartRequest, what: str, axes: Sequence[AxisName]) -> dict[s
 
 
 def order(names: dict[str, str], pinned: tuple[str, ...], ranks: dict[str, int]) -> list[str]:
-    """The names of all charts in their order; `names` gives each one's source, `ranks` how well it
-    tells a run in one number.
+    """The names of all charts in their order.
+    `names` gives each one's source, `ranks` how well it describes a run in one number.
 
     First what was pinned, then the headline metric, the others as the runs tell them, cost, all
     devices together, each device.

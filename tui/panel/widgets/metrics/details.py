@@ -1,5 +1,5 @@
-"""A run's settings and environment, as names and values; what differs among the marked runs is
-marked.
+"""A run's settings and environment, as names and values.
+What differs among the marked runs is marked.
 """
 
 import textwrap

@@ -101,8 +101,8 @@ class ChartGrid(Widget):
 
 
 def changed_cells(old: Row, new: Row) -> tuple[int, int]:
-    """Where two rows that differ do so, as cells from and to; a row has as many characters as
-    cells.
+    """Where two rows that differ do so, as cells from and to.
+    A row has as many characters as cells.
     """
     before = [(character, segment.style) for segment in old for character in segment.text]
     after = [(character, segment.style) for segment in new for character in segment.text]

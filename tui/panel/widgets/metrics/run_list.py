@@ -60,8 +60,9 @@ class MetricRunList(RowList):
         self._repaint()
 
     def _give_letters(self) -> None:
-        """A live run has its own letter; one that ended keeps that while no other has it, else it
-        gets a small one, for as long as this page is open.
+        """Letters for the runs, for as long as this page is open.
+        A live run has its own letter; one that ended keeps that while no other has it, else it gets
+        a small one.
         """
         taken = set(self._living.values())
         kept = {run: letter for run, letter in self.letters.items() if letter not in taken}
@@ -97,8 +98,9 @@ class MetricRunList(RowList):
             self.action_move(1)
 
     def mark_more(self) -> None:
-        """Draw all live runs besides; when they are, ended ones of the preset under the cursor;
-        when those are, only the run under the cursor.
+        """Draw more runs, step by step.
+        First all live ones; when they are drawn, ended ones of the preset under the cursor; when
+        those are, only the run under the cursor.
         """
         selected = self.selected
         if selected is None:
@@ -139,7 +141,9 @@ class MetricRunList(RowList):
     def _row(self, view: RunView) -> Text:
         run = view.run
         letter = self.letters.get(run.id, " ")
-        sign = "★" if run.id == self.pinned else "●" if run.id in self.marked else "○"
+        sign = "●" if run.id in self.marked else "○"
+        if run.id == self.pinned:
+            sign = "★"
         colour = run_colour(letter, self.app.current_theme) if run.id in self.marked else "dim"
         row = Text(no_wrap=True)
         row.append(

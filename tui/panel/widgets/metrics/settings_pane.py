@@ -1,5 +1,5 @@
-"""Settings and environment of one run beside the charts; what other marked runs have otherwise is
-marked.
+"""Settings and environment of one run beside the charts.
+What other marked runs have otherwise is marked.
 """
 
 from textual.app import ComposeResult

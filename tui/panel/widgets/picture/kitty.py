@@ -35,8 +35,8 @@ class PictureNumber(NamedTuple):
 
 
 def choose_number(deep: bool) -> PictureNumber:
-    """A number that hardly another picture has, whether its colour reaches the terminal with 24
-    bits (`deep`) or as one of 256.
+    """A number that hardly another picture has.
+    The terminal gets its colour with 24 bits (`deep`) or as one of 256.
     """
     high, red, green = random.randrange(256), random.randint(1, 5), random.randint(0, 5)
     # Without blue it is a full colour, which is brought to exactly its place in the palette.

@@ -28,8 +28,8 @@ _MOST_CELLS = 250
 
 
 class Painting(NamedTuple):
-    """Rows of cells; what the terminal is sent before they are shown, and when they are gone; the
-    sixels to draw over them.
+    """Rows of cells, and what the terminal is sent for them.
+    What is sent before they are shown, and when they are gone; the sixels to draw over them.
     """
 
     rows: Rows
@@ -40,8 +40,8 @@ class Painting(NamedTuple):
 
 
 def fit(size: tuple[int, int], width: int, height: int) -> tuple[int, int]:
-    """The cells, each twice as high as wide, that a picture of `size` pixels fills of `width` ×
-    `height`.
+    """The cells that a picture of `size` pixels fills of `width` × `height`.
+    Each cell is twice as high as wide.
     """
     wide, high = max(1, size[0]), max(1, size[1])
     scale = min(width / wide, 2 * height / high)
