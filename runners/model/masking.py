@@ -95,7 +95,10 @@ _KNOWN_TOKEN = re.compile(
     r"AGE-SECRET-KEY-1\w{16,}|eyJ[\w-]{6,}\.[\w-]{6,}(?:\.[\w-]*)?)"
 )
 _LOGIN = re.compile(r"(\blogin\s+(?:--?[\w-]+\s+)*)([0-9a-f]{40})\b")
-_FLAG = re.compile(rf"""(?<!\S)(--?({_NAMED})\s+)("[^"]*"|'[^']*'|[^\s"'-][^\s"']*)""")
+# In a sentence (`--token abc: expected …`) the colon is no part of the value.
+_FLAG = re.compile(
+    rf"""(?<!\S)(--?({_NAMED})\s+)("[^"]*"|'[^']*'|[^\s"'-][^\s"']*?(?=:?(?:[\s"']|\Z)))"""
+)
 # JSON within JSON has backslashes before its quotes.
 _ASSIGNED = re.compile(
     rf"""(?<![\w$])({_NAMED})(?:\\*["']?\s*(?:=|:(?=\s|["']))\s*|\\*["']\s*:\s*)(?:\\+(?=["']))?"""

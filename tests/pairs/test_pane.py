@@ -1,9 +1,11 @@
 """A GPU's row in the panel, in `gpus` and in its JSON, and the host beside it, say the same."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from hypothesis import given, settings
+from rich.text import Text
 from textual.app import App, ComposeResult
 
 from runners.gpus.client import latest
@@ -20,12 +22,37 @@ from tui.views.machines.gpu_text import host_text
 SIZE = (150, 30)
 
 
+class RecordingPane(GpuPane):
+    """A GPU pane that keeps what it was last given to show."""
+
+    texts: tuple[str, ...] = ()
+    texts_above: tuple[str, ...] = ()
+    titles: tuple[str, ...] = ()
+
+    def set_rows(
+        self,
+        keys: Sequence[str],
+        rows: Sequence[Text],
+        above: Sequence[Text] = (),
+        header: Text | None = None,
+    ) -> None:
+        """Keep the texts of the rows and of what stands above them."""
+        self.texts = tuple(row.plain for row in rows)
+        self.texts_above = tuple(row.plain for row in above)
+        super().set_rows(keys, rows, above, header)
+
+    def retitle(self, title: str, subtitle: str) -> None:
+        """Keep what stands in the border."""
+        self.titles = title, subtitle
+        super().retitle(title, subtitle)
+
+
 class PaneApp(App[None]):
     """The GPU pane alone."""
 
     def compose(self) -> ComposeResult:
         """The pane, over the whole screen."""
-        yield GpuPane()
+        yield RecordingPane()
 
 
 class Shown(NamedTuple):
@@ -40,11 +67,10 @@ async def shown(snapshot: PanelSnapshot) -> Shown:
     """Show a snapshot in a pane of its own."""
     app = PaneApp()
     async with app.run_test(size=SIZE):
-        pane = app.query_one(GpuPane)
+        pane = app.query_one(RecordingPane)
         pane.show(snapshot)
-        rows = [row.plain for row in pane._rows]
-        above = "\n".join(row.plain for row in pane._above)
-        return Shown(dict(zip(pane.keys, rows, strict=True)), above, " ".join(pane._titles))
+        rows = dict(zip(pane.keys, pane.texts, strict=True))
+        return Shown(rows, "\n".join(pane.texts_above), " ".join(pane.titles))
 
 
 @settings(max_examples=25, deadline=None)

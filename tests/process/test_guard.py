@@ -427,7 +427,7 @@ def test_setting_a_guard_says_what_its_end_saves(guard: Guarded) -> None:
         (["--budget-stop", "lots"], "--budget-stop lots: expected US dollars"),
         (["--budget-stop", "95%"], "a part of which budget?"),
         (["--max-age", "8h", "--destroys"], "--destroys goes with --end-command"),
-        (["--max-age", "8h", "--webhook", "nowhere"], "--webhook nowhere: expected an address"),
+        (["--max-age", "8h", "--webhook", "nowhere"], "--webhook ********: expected an address"),
     ],
 )
 def test_a_guard_that_makes_no_sense_is_refused(

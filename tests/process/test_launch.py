@@ -175,7 +175,7 @@ def test_ctrl_c_leaves_the_run_alone(cli: CommandLine, words: list[str]) -> None
     eventually(lambda: SLEEPS_IN in wchan.read_text(), what="a command that waits")
     child.send_signal(signal.SIGINT)
     _, said = child.communicate()
-    assert child.returncode == 130 and b"goes on" in said
+    assert child.returncode == 130 and b"the run continues" in said
     assert cli.status(run)["state"] == "running"
 
 
