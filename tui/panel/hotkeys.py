@@ -27,8 +27,9 @@ def hotkey(
     display: str | None = None,
     priority: bool = False,
 ) -> Binding:
-    """A binding of one or more keys. `words`: what they do, for the help page, where keys with the
-    same words share a line; `footer`: in a word or two, where it is among the hints.
+    """A binding of one or more keys.
+    `explanation`: what they do, for the help page, where keys with the same text share a line;
+    `footer`: in a word or two, where it is among the hints.
     """
     return Binding(
         keys,

@@ -41,7 +41,7 @@ class RunPages:
         places: PlaceOfRuns,
         launch_on_machine: Callable[[str, str, RunRow], None],
     ) -> None:
-        """`launch_there` launches a run of another machine again, by a flag."""
+        """`launch_on_machine` launches a run of another machine again, by a flag."""
         self._parts = parts
         self._places = places
         self._launch_on_machine = launch_on_machine

@@ -41,7 +41,7 @@ class PlaceLaunchScreen(ModalScreen[list[str] | None]):
         again: Sequence[str] = (),
         arguments_for: Callable[[str, list[str]], list[str]] = lambda preset, given: [],
     ) -> None:
-        """`found_there` has the flags with which a preset finds its things there."""
+        """`arguments_for` has the flags with which a preset finds its files on the machine."""
         super().__init__()
         self._place = place
         self._title = title

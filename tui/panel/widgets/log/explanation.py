@@ -9,7 +9,7 @@ from textual.strip import Strip
 
 
 def explanation_line(paragraphs: Sequence[str], y: int, width: int, style: Style) -> Strip:
-    """Line `y` of `words`, each wrapped to `width` cells; blank below them."""
+    """Line `y` of `paragraphs`, each wrapped to `width` cells; blank below them."""
     lines: list[str] = []
     for text in paragraphs:
         wrapped = textwrap.wrap(text, max(1, width - 1), subsequent_indent="  ")

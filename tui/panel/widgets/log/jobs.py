@@ -1,6 +1,6 @@
 """The long work on a log, for threads: each job tells of its progress, and ends when asked to.
 
-`stopped` says whether to end; `tell` is called when there is something new to show.
+`stopped` says whether to end; `report` is called when there is something new to show.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def write_lines(
 ) -> int | None:
     """Write a part of the log into a file; bytes written, None when stopped. Raises OSError.
 
-    `tell` is given the share that is done.
+    `report` is given the share that is done.
     """
     pace, written = Pace(_WRITE_REPORT_S), 0
     for share, size in write_part(source, path, overwrite, part, lines):

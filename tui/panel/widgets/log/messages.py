@@ -15,7 +15,7 @@ class SearchChanged(Message):
 
 
 class NothingFound(Message):
-    """There is no such line in the whole log; `words` say so."""
+    """There is no such line in the whole log; `text` says so."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

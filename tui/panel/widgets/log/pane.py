@@ -33,7 +33,7 @@ from tui.panel.widgets.log.messages import (
 )
 from tui.panel.widgets.log.pane_keys import LOG_KEYS
 from tui.panel.widgets.log.rank_switch import RankSwitch
-from tui.panel.widgets.log.rows import StripCache, StripLook
+from tui.panel.widgets.log.rows import StripCache, StripStyle
 from tui.panel.widgets.log.seeking import LogSeeker
 from tui.panel.widgets.log.threads import LogThreads, Written
 from tui.panel.widgets.log.title import BAR, count_text, describe, describe_filter, place_bar
@@ -260,7 +260,7 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
         start = view.rows[y].line.start
         return self._strips.strip(
             view.rows[y],
-            StripLook(view.left, width, base, search.marks if search is not None else None),
+            StripStyle(view.left, width, base, search.marks if search is not None else None),
             current=start == self.reader.found_at,
             selected=self.reader.selection.contains(start),
         )

@@ -57,7 +57,7 @@ class ShownLine:
         return len(text) if text.isascii() else cell_len(text)
 
 
-class StripLook(NamedTuple):
+class StripStyle(NamedTuple):
     """How rows are drawn.
     Shifted to the left by so many cells, so wide, in which style, with what marked.
     """
@@ -73,13 +73,13 @@ class StripCache:
 
     def __init__(self) -> None:
         self._strips: dict[tuple[int, int, int, bool, bool], Strip] = {}
-        self._style: StripLook | None = None
+        self._style: StripStyle | None = None
 
     def clear(self) -> None:
         """The bytes are others."""
         self._strips.clear()
 
-    def strip(self, row: Row, style: StripLook, current: bool, selected: bool) -> Strip:
+    def strip(self, row: Row, style: StripStyle, current: bool, selected: bool) -> Strip:
         """A row as a strip; its marks stand out in the line gone to last."""
         if style != self._style or len(self._strips) > _KEPT_STRIPS:
             self._strips.clear()
@@ -94,7 +94,7 @@ class StripCache:
         return strip
 
 
-def _draw_row(row: Row, style: StripLook, mark: Style) -> Strip:
+def _draw_row(row: Row, style: StripStyle, mark: Style) -> Strip:
     left, width, base, marks = style
     safe, start, end = row.line.safe, row.start, row.end
     if safe.text.isascii():

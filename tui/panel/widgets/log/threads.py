@@ -81,7 +81,7 @@ class LogThreads:
             self._start("index", count)
 
     def count_matches(self, document: LogDocument, report: Callable[[LogSearch], None]) -> None:
-        """Count the lines that the search finds; `tell` is called in the thread."""
+        """Count the lines that the search finds; `report` is called in the thread."""
         search = document.search
         if search is None or search.counting or search.matches.complete:
             return
@@ -108,12 +108,12 @@ class LogThreads:
     ) -> None:
         """Look for the next line that matches; `found` is called in the thread."""
 
-        def look(stopped: jobs.Stopped) -> None:
+        def find(stopped: jobs.Stopped) -> None:
             start = seek(source, pattern, offset, backward, stopped)
             if not stopped():
                 found(start)
 
-        self._start("seek", look)
+        self._start("seek", find)
 
     def find_ranks(self, source: LogSource, found: Callable[[LogSource, list[int]], None]) -> None:
         """Find the ranks that the log names."""

@@ -41,11 +41,11 @@ class PictureCanvas(Widget):
         self._painting: Painting | None = None
         self._wanted: tuple[RunPicture | None, str] = None, ""
         self._shown: tuple[RunPicture | None, str, Size] | None = None
-        self._words = ""
+        self._notice = ""
         self.pixels: tuple[int, int] | None = None
 
     async def show(self, picture: RunPicture | None, notice: str) -> None:
-        """Show `picture`, or `words` where there is none; what was asked for last counts."""
+        """Show `picture`, or `notice` where there is none; what was asked for last counts."""
         self._wanted = picture, notice
         wanted = (picture, notice, self.size)
         if wanted == self._shown:
@@ -65,7 +65,7 @@ class PictureCanvas(Widget):
         self._release()
         if painting is not None and painting.first:
             send(self.app, painting.first)
-        self._painting, self._words, self.pixels = painting, notice, pixels
+        self._painting, self._notice, self.pixels = painting, notice, pixels
         self.refresh()
         self.post_message(self.Painted())
 
@@ -107,7 +107,7 @@ class PictureCanvas(Widget):
         width, painting = self.size.width, self._painting
         style = self.rich_style
         if painting is None:
-            text = self._words.center(width)[:width] if y == self.size.height // 2 else ""
+            text = self._notice.center(width)[:width] if y == self.size.height // 2 else ""
             return Strip([Segment(text.ljust(width), style)], width)
         left, top = self._corner(painting)
         row = painting.rows[y - top] if 0 <= y - top < len(painting.rows) else []
@@ -134,7 +134,7 @@ class PictureBox(Vertical):
         yield self._canvas
 
     async def show(self, run: Text, picture: RunPicture | None, place: str, notice: str) -> None:
-        """Show a run's `picture`, the one at `asked` or the last before it; else `words`."""
+        """Show a run's `picture`, the one at `place` or the last before it; else `notice`."""
         self._header = run, picture, place
         await self._canvas.show(picture, notice)
         self._set_title()
