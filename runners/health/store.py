@@ -1,19 +1,21 @@
 """How a live run does now: what its watcher found, else a judgement by what can be read at once."""
 
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from runners.health.episodes import EpisodeTracker
-from runners.health.judge import judge
-from runners.health.observer import RunObserver
 from runners.host.identity import host_name
 from runners.model.health import Health
 from runners.model.run import Run
 from runners.model.states import State
 from runners.state.decoding import read
 from runners.state.layout import StateDirectory
-from runners.watch.metrics.live import LiveReport
+
+if TYPE_CHECKING:
+    from runners.watch.metrics.live import LiveReport
 
 FRESH_S = 60.0
 """Older ones are not valid any more: the watcher looks every ten seconds."""
@@ -39,6 +41,11 @@ def health_of(run: Run, now: float, report: LiveReport | None) -> Health | None:
 
 def _judged_once(run: Run, attempt: int, now: float, report: LiveReport) -> Health:
     """By the watcher's own judge; what has to hold for a while is not said after one look."""
+    # Most commands show runs that ended, or that a watcher judges: they do without the judge.
+    from runners.health.episodes import EpisodeTracker
+    from runners.health.judge import judge
+    from runners.health.observer import RunObserver
+
     folder = Path(run.directory)
     directory = StateDirectory(folder.parent.parent).run(run.id)
     ours = run.record is not None and run.record.host == host_name()

@@ -1,7 +1,6 @@
 """The boundary around what is read of one run: whatever an odd file raises costs that file only."""
 
 import time
-import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -65,6 +64,8 @@ def log_unreadable(directory: Path, sentence: str, error: Exception) -> None:
     if heading in known or len(known) >= _LONGEST_LOG:
         return
     stamp = time.strftime("%Y-%m-%d %H:%M:%S")
+    import traceback  # seldom needed, and it brings the tokenizer
+
     trace = "".join(traceback.format_exception(error)).encode("utf-8", "replace")
     with suppress(OSError):  # a full disk, or somebody else's state
         append_line(path, stamp.encode() + b" " + heading + b"\n" + trace)
