@@ -99,7 +99,7 @@ def test_every_json_output_is_one_document_and_words_go_to_stderr(
     gpus = cli.json("gpus")
     assert [gpu["run"] for gpu in gpus] == [None, run["id"]]
     assert all(set(gpu) >= GPU_KEYS and gpu["simulated"] is True for gpu in gpus)
-    plan = cli.json("plan", "gaussian-validate", "--gpus", "1")
+    plan = cli.json("plan", "example", "--gpus", "1")
     assert plan["argv"] and plan["gpus"][0]["index"] == 0
     cost = cli.json("cost")
     assert {"usd_per_hour", "session_usd", "runs"} <= set(cost)
