@@ -73,7 +73,7 @@ def _shown(place: str) -> str:
 def _how_to_give(place: str, spec: RunSpec) -> str:
     name = _shown(place)
     if place.startswith("environment."):
-        return f"export {name}, or give it again: --set environment.{name}=…"
+        return f"export {name}=… before launching again"
     if place.startswith("parameters."):
         return f"give it again: --set {name}=…"
     if spec.source:
