@@ -13,7 +13,7 @@ from runners.host.files import append_event, open_private
 from runners.host.identity import host_name
 from runners.host.webhook import post_json
 from runners.model.errors import FresnelError
-from runners.presets.reading.settings import NoticeKeys, read_settings
+from runners.presets.reading.user_settings import NoticeKeys, read_settings
 from runners.state.codec import read_outline
 from runners.state.layout import RunDirectory, StateDirectory
 

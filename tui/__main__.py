@@ -23,7 +23,7 @@ def main() -> None:
         sys.stdout, sys.stderr = safe_stream(sys.stdout), safe_stream(sys.stderr)
 
         sys.exit(run_command([word for i, word in enumerate(words) if not _is_switch(words, i)]))
-    from tui.panel.launch import open_panel
+    from tui.panel.opening import open_panel
 
     sys.exit(open_panel(words))
 

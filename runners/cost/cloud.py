@@ -21,7 +21,7 @@ import msgspec
 
 from runners.host.webhook import NoRedirect
 from runners.model.errors import WrongInput
-from runners.presets.reading.settings import read_settings
+from runners.presets.reading.user_settings import read_settings
 
 BASE = "http://169.254.169.254"
 WITHIN_S = 0.3

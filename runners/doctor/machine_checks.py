@@ -9,7 +9,7 @@ from pathlib import Path
 
 from runners.doctor.checks import Check, Verdict
 from runners.doctor.host_facts import HostFacts, kernel_architectures
-from runners.doctor.xid import xid_advice
+from runners.doctor.xid_advice import xid_advice
 from runners.host.files import read_text
 from runners.host.helpers import ROOT
 from runners.host.identity import boot_time

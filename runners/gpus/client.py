@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
+from runners.gpus.driver_setting import parse, setting
 from runners.gpus.sampler_lock import owner_of
-from runners.gpus.selection import parse, setting
 from runners.host.files import read_tail
 from runners.host.helpers import command, marked
 from runners.host.identity import host_name

@@ -18,9 +18,9 @@ import msgspec
 
 from runners.gpus.backends.backend import Backend
 from runners.gpus.backends.detect import open_backend
+from runners.gpus.driver_setting import parse, setting
 from runners.gpus.host_metrics import HostMeter
 from runners.gpus.sampler_lock import record_owner
-from runners.gpus.selection import parse, setting
 from runners.gpus.usage_recorder import UsageRecorder
 from runners.host.files import replace
 from runners.host.identity import boot_time, host_name

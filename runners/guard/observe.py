@@ -14,7 +14,7 @@ from runners.cost.sessions import is_damaged, read_session
 from runners.gpus.usage import interval_file
 from runners.guard.claims import END, marker_of, read_claim
 from runners.guard.idleness import is_unmeasured, judge_idleness
-from runners.guard.policy import Observation
+from runners.guard.next_step import Observation
 from runners.guard.rule import GuardRule, GuardState, Stage
 from runners.guard.triggers import Measurements, find_problems, triggered
 from runners.host.clock import Moment, seconds_between

@@ -8,7 +8,7 @@ import msgspec
 
 from runners.gpus.usage import interval_file, read_usage
 from runners.health.expected import shortfalls
-from runners.health.losses import LossHistory, plain_baseline
+from runners.health.loss_history import LossHistory, plain_baseline
 from runners.health.paces import PaceHistory
 from runners.health.signs import BaselineSign, GpuSign, RunSigns
 from runners.host.files import read_json

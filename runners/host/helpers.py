@@ -53,7 +53,7 @@ HELPERS = {
         "runners.watch.metrics.attempt_report", "tells a supervisor what a failed attempt came to"
     ),
     "explain": HelperProcess(
-        "runners.diagnosis.ending", "tells a supervisor why a program failed, in a few words"
+        "runners.diagnosis.known_cause", "tells a supervisor why a program failed, in a few words"
     ),
     "stacks": HelperProcess(
         "runners.diagnosis.stacks", "saves where every rank of a run hangs, before it is killed"

@@ -46,7 +46,7 @@ from runners.model.program import (
     Scaling,
     ScalingRule,
 )
-from runners.model.search import Search
+from runners.model.sampler_search import Search
 from runners.model.spelling import Positive, VariableText, Word, key, one_or_more, spelled
 from runners.model.units import parse_size
 

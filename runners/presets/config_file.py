@@ -14,7 +14,7 @@ import yaml
 from runners.host.files import read_plain
 from runners.model.errors import WrongInput
 from runners.model.spec import ParameterValue, RunSpec
-from runners.presets.parameters import parse_scalar
+from runners.presets.parameter_input import parse_scalar
 from runners.presets.reading.yaml_lines import CoreLoader
 
 MOST_BYTES = 4 << 20

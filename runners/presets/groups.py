@@ -12,9 +12,9 @@ from runners.model.errors import WrongInput
 from runners.model.spec import RunSpec
 from runners.presets.cross_checks import check_gpus
 from runners.presets.load import load_preset
+from runners.presets.preset_schema import Group, Member
 from runners.presets.reading.diagnostics import Diagnostics
 from runners.presets.reading.typed import decode
-from runners.presets.schema import Group, Member
 
 
 def load_group(

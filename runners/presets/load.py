@@ -18,7 +18,7 @@ from runners.model.placeholders import check_placeholders
 from runners.model.spec import Parameter, ParameterValue, RunSpec
 from runners.presets.config_parameters import config_parameters
 from runners.presets.cross_checks import check_across
-from runners.presets.parameters import build_parameter, parse_scalar, parse_value
+from runners.presets.parameter_input import build_parameter, parse_scalar, parse_value
 from runners.presets.reading.diagnostics import Diagnostics, KeyPath, nearest
 from runners.presets.reading.typed import decode_keys, keys_of
 from runners.presets.reading.yaml_lines import read_yaml

@@ -14,7 +14,7 @@ from runners.model.masked_plan import mask_keys
 from runners.model.masking import mask_value
 from runners.model.spec import GpuRequest, Parameter, RunSpec
 from runners.presets.load import load_preset, open_preset
-from runners.presets.parameters import parse_scalar
+from runners.presets.parameter_input import parse_scalar
 from runners.state.layout import config_dir
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

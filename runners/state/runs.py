@@ -17,7 +17,7 @@ from runners.model.plan import LaunchPlan
 from runners.model.run import Run, RunRecord
 from runners.model.states import State
 from runners.state.codec import PlanOutline, read_outline, read_plan, read_record, read_waits
-from runners.state.labels import read_labels
+from runners.state.labels_file import read_labels
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.leases import holds_gpus, live_run_ids, will_go_on
 from runners.state.trust import run_permission_problem

@@ -9,7 +9,7 @@ from runners.lifecycle.launch.planner import PlannedRun
 from runners.lifecycle.launch.probe_notes import probe_of
 from runners.lifecycle.launch.words import words_of
 from runners.model.spec import CheckGroup
-from runners.scheduling.policy import allocation_of, reason_of
+from runners.scheduling.queue_order import allocation_of, reason_of
 from runners.state.layout import StateDirectory
 from runners.verify.checkpoint_facts import look_at_checkpoint, named_checkpoint
 from runners.verify.config_facts import look_at_config

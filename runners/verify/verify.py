@@ -10,10 +10,10 @@ from runners.model.closed import assert_never
 from runners.model.errors import ExitCode, FresnelError
 from runners.model.spec import CheckGroup, RunSpec
 from runners.scheduling.allocation import Denied
-from runners.scheduling.policy import Granted, Waiting
+from runners.scheduling.queue_order import Granted, Waiting
 from runners.state.layout import StateDirectory
+from runners.verify.check_table import JudgedCheck, judge
 from runners.verify.collect import collect
-from runners.verify.table import JudgedCheck, judge
 
 _MADE_BEFORE: tuple[CheckGroup, ...] = ("data", "checkpoint")
 """What the run that another one waits for may still make."""

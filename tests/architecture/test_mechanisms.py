@@ -62,12 +62,12 @@ _PROGRAM = "files of this program, as they were installed"
 _READ_WITHOUT_THE_DOOR = {
     "runners/host/locks.py": "opened without blocking, never read",
     "runners/diagnosis/evidence.py": "/dev/kmsg, opened without blocking",
-    "runners/lifecycle/supervisor/program.py": "/dev/null",
+    "runners/lifecycle/supervisor/program_start.py": "/dev/null",
     "runners/lifecycle/supervisor/pty.py": "its working folder, and /proc",
     "runners/host/systemd.py": f"{_KERNEL}; {_SYSTEM}",
     "runners/lifecycle/launch/provenance.py": _SYSTEM,
     "runners/places/ssh/setup.py": _PROGRAM,
-    "runners/places/ssh/source.py": _PROGRAM,
+    "runners/places/ssh/panel_source.py": _PROGRAM,
     "tui/cli/schema.py": _PROGRAM,
     "runners/doctor/logout.py": _KERNEL,
     "runners/doctor/machine_checks.py": _KERNEL,
@@ -82,7 +82,7 @@ _READ_WITHOUT_THE_DOOR = {
     "runners/host/procfs.py": _KERNEL,
     "runners/lifecycle/supervisor/kept_environment.py": _KERNEL,
     "runners/state/rank_processes.py": _KERNEL,
-    "runners/watch/metrics/run_files.py": _KERNEL,
+    "runners/watch/metrics/metric_files.py": _KERNEL,
     "tui/panel/terminal/job_control.py": _KERNEL,
 }
 """Modules that open files for reading by themselves, and why they may."""

@@ -21,9 +21,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from runners.places.snapshot import PlaceSnapshot
 from runners.places.ssh.host_keys import pin_key
 from runners.places.ssh.link import Link
-from runners.places.ssh.mirror import MirroredLog
+from runners.places.ssh.output_mirror import MirroredLog
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
-from runners.places.ssh.snapshot import LAYOUT, SnapshotReader
+from runners.places.ssh.snapshot_updates import LAYOUT, SnapshotReader
 from runners.places.ssh.ssh import Ssh
 from runners.state.layout import StateDirectory
 from tests.remote.machines import RentedMachine, Wire

@@ -28,7 +28,7 @@ import os, sys, time
 from pathlib import Path
 from runners.host.locks import acquire
 from runners.state.layout import StateDirectory
-from runners.gpus.selection import parse
+from runners.gpus.driver_setting import parse
 from runners.gpus.backends.detect import open_backend
 from runners.gpus.sampler import Sampler
 state = StateDirectory().create()

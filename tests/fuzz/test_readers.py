@@ -19,9 +19,9 @@ from runners.host.checkpoint_files import proof
 from runners.model.errors import FresnelError
 from runners.places.snapshot import PlaceSnapshot
 from runners.places.ssh.protocol import LinkNoise, MessageReader, pack
-from runners.places.ssh.snapshot import SnapshotReader, snapshot_to_tree
+from runners.places.ssh.snapshot_updates import SnapshotReader, snapshot_to_tree
 from runners.presets.load import load_preset
-from runners.presets.reading.settings import check_settings
+from runners.presets.reading.user_settings import check_settings
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.runs import find_runs, list_runs
 from runners.watch.metrics.final import read_final
@@ -30,10 +30,10 @@ from tests.fuzz import samples
 from tests.fuzz.mutations import STEPS, Step, changed_bytes, changed_json
 from tests.unit.test_run_query import row
 from tui.cli import run_command
+from tui.views.runs.row_reading import row_of_ended, row_of_view
 from tui.views.runs.run_columns import COLUMNS, TableContext, table_text
 from tui.views.runs.run_details import describe_run
 from tui.views.runs.run_json import to_json
-from tui.views.runs.run_row import row_of_ended, row_of_view
 from tui.views.runs.run_view import view_run
 
 EXAMPLES = int(os.environ.get("FRESNEL_FUZZ", "2000"))

@@ -10,14 +10,14 @@ from runners.cost.run_costs import Costs, costs_of
 from runners.model.run import Run
 from runners.places.remote import remote_row
 from runners.places.run_row import RunRow
-from runners.places.ssh.snapshot import row_to_tree, rows_of
+from runners.places.ssh.snapshot_updates import row_to_tree, rows_of
 from runners.places.ssh.thinning import thin_row
 from runners.watch.metrics.final import read_final
 from runners.watch.metrics.live import LiveReport
 from tests.pairs.runs import World
+from tui.views.runs.row_reading import row_of_ended, row_of_view
 from tui.views.runs.run_details import describe_details, describe_run
 from tui.views.runs.run_json import to_json
-from tui.views.runs.run_row import row_of_ended, row_of_view
 from tui.views.runs.run_view import RunView, view_run
 
 

@@ -13,8 +13,8 @@ from tests.pairs.runs import DrawnHost, World, hosts
 from tests.support import CEILING_S
 from tests.warm import COMMANDS
 from tui.snapshot.feed import PanelSnapshot, SnapshotFeed
+from tui.views.runs.row_reading import row_of_view
 from tui.views.runs.run_json import to_json
-from tui.views.runs.run_row import row_of_view
 
 TIMED = {"seconds", "progress", "health", "cost_usd", "share_usd", "gpu_hours", "projected_usd"}
 """What goes on between two looks at a run that lives."""

@@ -22,7 +22,7 @@ from runners.places.snapshot import PlaceSnapshot
 from runners.places.ssh import thinning
 from runners.places.ssh.difference import difference
 from runners.places.ssh.protocol import MessageReader, pack
-from runners.places.ssh.snapshot import (
+from runners.places.ssh.snapshot_updates import (
     LAYOUT,
     SnapshotReader,
     require_layout,
@@ -35,9 +35,9 @@ from runners.state.leases import Lease
 from tests.pairs.conftest import Worlds
 from tests.pairs.runs import DrawnHost, hosts
 from tui.snapshot.feed import PanelSnapshot, SnapshotFeed
-from tui.snapshot.place import place_snapshot
+from tui.snapshot.local_snapshot import place_snapshot
+from tui.views.runs.row_reading import row_of_view
 from tui.views.runs.run_query import parse_query
-from tui.views.runs.run_row import row_of_view
 
 _ROUNDED = {"fraction": 0.001, "eta_s": 5.1, "cost": 0.006, "stop_until": 0.6}
 _DIGITS = ("last", "best", "rate")

@@ -15,7 +15,7 @@ from tests.pairs.runs import DrawnHost, hosts
 from tui.cli.gpus import gpu_row, reading_json
 from tui.panel.widgets.gpu.pane import GpuPane
 from tui.snapshot.feed import PanelSnapshot, SnapshotFeed
-from tui.snapshot.place import place_snapshot
+from tui.snapshot.local_snapshot import place_snapshot
 from tui.views.format import memory, percent
 from tui.views.machines.gpu_text import host_text
 

@@ -9,7 +9,7 @@ from runners.host.identity import user_name
 from runners.lifecycle.control.labels import rename, star, tag, untag
 from runners.lifecycle.control.prune import Criteria, prune
 from runners.model.errors import WrongInput
-from runners.state.labels import labels_stamp
+from runners.state.labels_file import labels_stamp
 from runners.state.layout import RunDirectory
 from runners.state.runs import find_run, read_run
 from tests.process.conftest import COMMAND, CommandLine

@@ -14,10 +14,10 @@ import pytest
 from runners.host.files import replace
 from runners.host.identity import host_name
 from runners.lifecycle.control.prune import Criteria, prune
-from runners.lifecycle.launch.search import read_search
+from runners.lifecycle.launch.sampled_runs import read_search
 from runners.model.errors import FresnelError
-from runners.model.search import Search, SearchAxis
-from runners.presets.search import SAMPLERS
+from runners.model.sampler_search import Search, SearchAxis
+from runners.presets.sampler_flag import SAMPLERS
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
 from tests.process.conftest import CommandLine

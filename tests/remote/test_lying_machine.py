@@ -25,7 +25,7 @@ from runners.places.ssh.frames import check_frame
 from runners.places.ssh.link import RemoteRequest
 from runners.places.ssh.machine import LinkedHost
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry, parse_address
-from runners.places.ssh.snapshot import SnapshotReader, snapshot_to_tree
+from runners.places.ssh.snapshot_updates import SnapshotReader, snapshot_to_tree
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
 from runners.places.ssh.stream import StreamCopier
 from runners.state.layout import StateDirectory

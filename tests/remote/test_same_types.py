@@ -11,7 +11,7 @@ from runners.places.snapshot import PlaceSnapshot
 from runners.places.ssh.link import Link
 from runners.places.ssh.protocol import LinkMessage
 from runners.places.ssh.registry import RemoteRegistry
-from runners.places.ssh.snapshot import LAYOUT, SnapshotReader
+from runners.places.ssh.snapshot_updates import LAYOUT, SnapshotReader
 from runners.places.ssh.ssh import Ssh
 from runners.places.ssh.thinning import thin_row, thinned
 from runners.state.layout import StateDirectory
@@ -20,7 +20,7 @@ from tests.remote.machines import RentedMachine
 from tests.remote.test_older_runs import make_ended
 from tests.support import CEILING_S, eventually
 from tui.snapshot.feed import SnapshotFeed
-from tui.snapshot.place import place_snapshot
+from tui.snapshot.local_snapshot import place_snapshot
 
 PROGRAM = """\
 import json, os, time

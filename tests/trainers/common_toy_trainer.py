@@ -19,7 +19,7 @@ import torch
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from trainers.common import program, schedules
+from trainers.common import main_program, schedules
 from trainers.common.checkpoint import CheckpointFolder
 from trainers.common.ema import Ema
 from trainers.common.loading import make_loader, to_device
@@ -38,14 +38,14 @@ from trainers.common.ranks import (
 )
 from trainers.common.reporter import Reporter
 from trainers.common.resuming import changes_on_resume, find_checkpoint
-from trainers.common.settings import SettingsParser
+from trainers.common.settings_parser import SettingsParser
 from trainers.common.stopping import StopRequest
 
 
 def make_parser() -> SettingsParser:
     parser = SettingsParser("Fit a line.", "  python common_toy_trainer.py --epochs 2")
-    program.add_run_flags(parser, epochs=2)
-    program.add_optimiser_flags(parser, lr=0.05, batch_size=4, base_batch=4, ema=0.9)
+    main_program.add_run_flags(parser, epochs=2)
+    main_program.add_optimiser_flags(parser, lr=0.05, batch_size=4, base_batch=4, ema=0.9)
     parser.add_argument("--points", type=int, default=16)
     parser.add_argument("--dropout", type=float, default=0.0)
     parser.add_argument("--plant", default="", help="a fault, or a moment to be killed at")
@@ -179,4 +179,4 @@ def train(settings: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run_main(train, make_parser()))
+    sys.exit(main_program.run_main(train, make_parser()))

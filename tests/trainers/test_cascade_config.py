@@ -10,7 +10,7 @@ pytest.importorskip("nibabel")
 
 from trainers.cascade.config import read_config  # noqa: E402
 from trainers.cascade.options import OVERRIDES, make_parser, resolve  # noqa: E402
-from trainers.common.settings import SettingsError  # noqa: E402
+from trainers.common.settings_parser import SettingsError  # noqa: E402
 
 pytestmark = pytest.mark.trainers
 SHIPPED = Path(__file__).resolve().parents[2] / "trainers" / "cascade" / "config"

@@ -39,7 +39,7 @@ from trainers.cascade.patients import (  # noqa: E402
 )
 from trainers.cascade.projector import VIEWS, line_integrals  # noqa: E402
 from trainers.cascade.sample import place_in_space  # noqa: E402
-from trainers.common.settings import SettingsError  # noqa: E402
+from trainers.common.settings_parser import SettingsError  # noqa: E402
 
 pytestmark = pytest.mark.trainers
 

@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from trainers.common.settings import SettingsError  # noqa: E402
+from trainers.common.settings_parser import SettingsError  # noqa: E402
 from trainers.gaussian import foreign  # noqa: E402
 from trainers.gaussian.decoder import DecoderSettings, make_decoder  # noqa: E402
 from trainers.gaussian.export import export_onnx, missing_packages  # noqa: E402

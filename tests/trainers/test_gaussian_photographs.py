@@ -14,7 +14,7 @@ pytest.importorskip("sklearn")
 
 from PIL import Image  # noqa: E402
 
-from trainers.common.settings import SettingsError  # noqa: E402
+from trainers.common.settings_parser import SettingsError  # noqa: E402
 from trainers.gaussian import features, photographs  # noqa: E402
 from trainers.gaussian.photographs import PhotographSet, collect  # noqa: E402
 

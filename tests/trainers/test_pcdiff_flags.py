@@ -12,7 +12,7 @@ pytest.importorskip("numba")
 
 from tests.trainers import pcdiff_world as world
 from trainers.pcdiff.data import EpochBatches, Recipe, SkullPoints, normalised, rotated
-from trainers.pcdiff.flags import make_parser
+from trainers.pcdiff.options import make_parser
 from trainers.skulls.listing import read_listing
 
 pytestmark = pytest.mark.trainers

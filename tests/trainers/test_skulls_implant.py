@@ -15,10 +15,10 @@ trimesh = pytest.importorskip("trimesh")
 yaml = pytest.importorskip("yaml")
 
 from trainers.common.errors import SettingsError  # noqa: E402
-from trainers.common.settings import write_settings  # noqa: E402
+from trainers.common.settings_parser import write_settings  # noqa: E402
 from trainers.implants import implant as pipeline  # noqa: E402
 from trainers.implants.completing import complete_truly, missing_cases  # noqa: E402
-from trainers.implants.models import find_model  # noqa: E402
+from trainers.implants.trained_models import find_model  # noqa: E402
 from trainers.skulls.listing import SkullDataError, read_listing  # noqa: E402
 from trainers.skulls.made_up import make_up  # noqa: E402
 from trainers.skulls.volumes import read_volume  # noqa: E402
@@ -242,8 +242,8 @@ def test_cases_that_lack_members_are_completed_again(root, syn) -> None:
 
 def test_the_small_trainings_of_the_pipeline_have_flags_their_programs_know(tmp_path) -> None:
     from trainers.implants.quick import quick_command
-    from trainers.pcdiff.flags import make_parser as pcdiff_parser
-    from trainers.voxelization.settings import make_parser
+    from trainers.pcdiff.options import make_parser as pcdiff_parser
+    from trainers.voxelization.options import make_parser
 
     script, *flags = quick_command("voxelization", tmp_path, 64)
     assert Path(script).is_file()

@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 from trainers.common import checkpoint as checkpoints  # noqa: E402
 from trainers.common.ranks import epoch_batches  # noqa: E402
 from trainers.common.report import EventLog, run_directory  # noqa: E402
-from trainers.common.settings import SettingsError  # noqa: E402
+from trainers.common.settings_parser import SettingsError  # noqa: E402
 from trainers.common.stopping import StopRequest  # noqa: E402
 
 pytestmark = pytest.mark.trainers

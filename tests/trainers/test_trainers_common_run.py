@@ -19,7 +19,7 @@ torch = pytest.importorskip("torch")
 from torch.utils.data import TensorDataset  # noqa: E402
 
 from tests.warm import TORCH  # noqa: E402
-from trainers.common import program  # noqa: E402
+from trainers.common import main_program  # noqa: E402
 from trainers.common.loading import make_loader  # noqa: E402
 from trainers.common.ranks import epoch_batches  # noqa: E402
 from trainers.common.stopping import STOP_SIGNALS  # noqa: E402
@@ -51,7 +51,7 @@ def run(toy: ModuleType, monkeypatch: pytest.MonkeyPatch, capfd):
     def start(output: Path, *more: str) -> tuple[int, str, str]:
         capfd.readouterr()
         arguments = [*QUIET, "--output_dir", str(output), *more]
-        code = program.run_main(toy.train, toy.make_parser(), arguments)
+        code = main_program.run_main(toy.train, toy.make_parser(), arguments)
         told = capfd.readouterr()
         return code, told.out, told.err
 
@@ -178,6 +178,8 @@ def test_numbers_too_small_to_matter_are_zero_while_training_and_no_longer(toy: 
         return float(torch.full((8,), 1e-40).mul(1.0)[0])
 
     seen: list[float] = []
-    code = program.run_main(lambda _: seen.append(smallest()) or 0, toy.make_parser(), [*QUIET])
+    code = main_program.run_main(
+        lambda _: seen.append(smallest()) or 0, toy.make_parser(), [*QUIET]
+    )
     assert code == 0 and seen == [0.0]
     assert smallest() > 0

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from trainers.common.settings import SettingsParser, number_between, whole_number
+from trainers.common.settings_parser import SettingsParser, number_between, whole_number
 
 pytestmark = pytest.mark.trainers
 
@@ -112,7 +112,7 @@ def test_help_shows_examples_and_no_refused_flag(parser: SettingsParser, capsys)
 
 
 def test_settings_are_written_as_plain_json(tmp_path: Path) -> None:
-    from trainers.common.settings import read_settings_file, write_settings
+    from trainers.common.settings_parser import read_settings_file, write_settings
 
     given = {"data": Path("/d"), "sizes": (1, 2), "rate": 0.5, "none": None}
     write_settings(tmp_path / "settings.json", "toy", given)

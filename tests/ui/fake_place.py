@@ -12,7 +12,7 @@ from runners.places.run_row import RunRow
 from runners.places.snapshot import PlaceSnapshot
 from runners.state.layout import StateDirectory
 from tests.support import make_run
-from tui.views.runs.run_row import row_of_view
+from tui.views.runs.row_reading import row_of_view
 from tui.views.runs.run_view import view_run
 
 RUN = "20261120-101500-demo-7f3a"

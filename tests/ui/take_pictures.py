@@ -25,7 +25,7 @@ from runners.lifecycle.control.stop import request_stop  # noqa: E402
 from runners.lifecycle.control.wait import wait_until_ended  # noqa: E402
 from runners.model.run import Run  # noqa: E402
 from runners.presets.catalogue import resolve_preset  # noqa: E402
-from runners.presets.reading.settings import PanelKeys, Settings  # noqa: E402
+from runners.presets.reading.user_settings import PanelKeys, Settings  # noqa: E402
 from runners.state.layout import StateDirectory  # noqa: E402
 from runners.state.runs import list_runs  # noqa: E402
 from runners.watch.metrics.run_metrics import RunMetrics  # noqa: E402

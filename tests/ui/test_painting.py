@@ -19,7 +19,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Static
 
-from tui.panel.terminal.painting import ChangedCells, ChangedWidgets, PaintedOnce, TitledBorder
+from tui.panel.terminal.repainting import ChangedCells, ChangedWidgets, PaintedOnce, TitledBorder
 from tui.panel.widgets.key_bar import KeyBar
 from tui.panel.widgets.metrics import settings_pane
 from tui.panel.widgets.row_list import RowList

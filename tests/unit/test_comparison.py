@@ -14,7 +14,7 @@ from tui.panel.screens.compare import draw_comparison
 from tui.views.runs.comparison import change, compare, differing
 from tui.views.runs.comparison_text import csv_rows, spread_text, tables_of, to_json
 from tui.views.runs.run_facts import RunFacts
-from tui.views.settings import argv_settings, same
+from tui.views.runs.run_settings import argv_settings, same
 
 
 @pytest.mark.parametrize(

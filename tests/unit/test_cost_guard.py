@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from runners.guard.claims import Claim
 from runners.guard.idleness import is_unmeasured, judge_idleness
-from runners.guard.policy import Action, Observation, next_step, retry_pause
+from runners.guard.next_step import Action, Observation, next_step, retry_pause
 from runners.guard.rule import (
     GuardRule,
     GuardState,

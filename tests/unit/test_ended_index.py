@@ -6,7 +6,7 @@ import msgspec
 
 from runners.host.files import replace
 from runners.model.states import State
-from runners.state.labels import change_labels
+from runners.state.labels_file import change_labels
 from runners.state.layout import StateDirectory
 from runners.state.runs import list_run_ids
 from tests.support import make_plan

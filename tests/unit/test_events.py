@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runners.watch.metrics.event_reader import HEAD_BYTES, TAIL_BYTES
-from runners.watch.metrics.events import EventStream
+from runners.watch.metrics.event_stream import EventStream
 
 
 @pytest.fixture

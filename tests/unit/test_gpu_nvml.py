@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(
 READ_ONCE = """
 import sys, msgspec
 from runners.state.layout import StateDirectory
-from runners.gpus.selection import parse
+from runners.gpus.driver_setting import parse
 from runners.gpus.backends.detect import open_backend
 backend = open_backend(parse(sys.argv[1]), StateDirectory())
 gpus = backend.snapshots(0.0)
@@ -32,7 +32,7 @@ READ_EACH = """
 import os, sys, msgspec
 from pathlib import Path
 from runners.state.layout import StateDirectory
-from runners.gpus.selection import parse
+from runners.gpus.driver_setting import parse
 from runners.gpus.backends.detect import open_backend
 from tests.stubs.nvml import write_scenario
 answers, backend = [], None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.gpus.backends.processes import ProcessTable
+from runners.gpus.backends.gpu_processes import ProcessTable
 
 RUN = "20261121-101500-gaussian-7f3a"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from runners.gpus.backends.models import GIB, model_named
 from runners.gpus.backends.simulated import Simulated
+from runners.gpus.backends.simulated_models import GIB, model_named
 from runners.host.locks import acquire
 from runners.state.layout import StateDirectory
 

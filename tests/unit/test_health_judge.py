@@ -9,7 +9,7 @@ import pytest
 
 from runners.health.episodes import EpisodeTracker
 from runners.health.judge import judge
-from runners.health.losses import LossHistory, plain_baseline
+from runners.health.loss_history import LossHistory, plain_baseline
 from runners.health.paces import PaceHistory
 from runners.health.signs import BaselineSign, GpuSign, RunSigns
 from runners.model.health import Condition, Finding, RankSign

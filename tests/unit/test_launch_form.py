@@ -12,7 +12,7 @@ from runners.presets.catalogue import resolve_runs
 from runners.presets.command_line import spell_command_line, split_command
 from runners.presets.load import command_spec, load_preset
 from runners.presets.save import save_preset
-from tui.panel.widgets.launch.details import detail_arguments, detail_texts, with_details
+from tui.panel.widgets.launch.common_fields import detail_arguments, detail_texts, with_details
 from tui.panel.widgets.launch.drafts import RunDraft
 
 PRESET = """\

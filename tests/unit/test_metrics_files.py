@@ -8,7 +8,7 @@ import pytest
 
 from runners.model.run import Run, RunRecord
 from runners.model.states import State
-from runners.watch.metrics import run_files
+from runners.watch.metrics import metric_files
 from runners.watch.metrics.final import read_final
 from runners.watch.metrics.final_maker import keep_final, make_final
 from runners.watch.metrics.live import LiveReport
@@ -121,5 +121,5 @@ def test_a_data_set_where_the_program_stood_is_not_walked_through(
     write(top / "class_59" / "tb", {"far": [1.0]})
     (file,) = top.glob("*/tb/*")
     file.rename(file.with_name("events.out.tfevents.1795.host.4321.0"))
-    monkeypatch.setattr(run_files, "_MOST_ENTRIES", 100)
+    monkeypatch.setattr(metric_files, "_MOST_ENTRIES", 100)
     assert not everything(ended_run_in(own, top, 4321)).series()

@@ -12,7 +12,7 @@ from runners.model.run import Run
 from runners.model.spec import MetricRule
 from runners.model.states import State
 from runners.watch.metrics.live import LiveReport
-from runners.watch.metrics.output import OutputEvent, OutputSource
+from runners.watch.metrics.output_source import OutputEvent, OutputSource
 from runners.watch.metrics.run_metrics import RunMetrics
 from tests.support import make_run
 
@@ -229,7 +229,7 @@ def test_the_pace_of_output_without_times_comes_from_when_it_is_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [1000.0]
-    monkeypatch.setattr("runners.watch.metrics.output.time.time", lambda: clock[0])
+    monkeypatch.setattr("runners.watch.metrics.output_source.time.time", lambda: clock[0])
     run = run_in(tmp_path)
     report = LiveReport(run)
     append(tmp_path / "output.log", "step 10/100 | loss: 1\n")
@@ -244,7 +244,7 @@ def test_the_pace_of_output_without_times_comes_from_when_it_is_seen(
 def test_however_little_time_there_is_the_newest_lines_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runners.watch.metrics.output._LIVE_S", -1.0)
+    monkeypatch.setattr("runners.watch.metrics.output_source._LIVE_S", -1.0)
     append(tmp_path / "output.log", "".join(line(i, 1 / i) for i in range(1, 1000)))
     report = LiveReport(run_in(tmp_path))
     report.poll(run_in(tmp_path))

@@ -14,7 +14,7 @@ import pytest
 
 from runners.model.run import Progress
 from runners.model.spec import MetricRule
-from runners.watch.metrics.output import OutputEvent, OutputSource
+from runners.watch.metrics.output_source import OutputEvent, OutputSource
 from runners.watch.metrics.progress import ProgressTracker
 from runners.watch.metrics.series_set import SeriesSet
 

@@ -8,7 +8,7 @@ import pytest
 from runners.model.parameters import with_values
 from runners.model.scaling import batch_notes, batch_of, describe_batch, rescaled
 from runners.model.spec import RunSpec, Scaling, ScalingRule
-from runners.presets.parameters import build_parameter
+from runners.presets.parameter_input import build_parameter
 from runners.presets.reading.diagnostics import Diagnostics
 
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from runners.model.spec import MetricRule
 from runners.watch.metrics.numbers import whole_number
+from runners.watch.metrics.readers.line_position import find_place
 from runners.watch.metrics.readers.named_values import named_values
-from runners.watch.metrics.readers.places import find_place
 from runners.watch.metrics.reading import OutputReader
 from runners.watch.metrics.sample import Sample
 from runners.watch.metrics.series_set import SeriesSet

@@ -29,9 +29,9 @@ from tests.support import CEILING_S, make_plan
 from tui.cli import run_command
 from tui.cli.schema import _FILE
 from tui.snapshot.feed import SnapshotFeed
+from tui.views.runs.row_reading import row_of_view
 from tui.views.runs.run_details import describe_details, describe_run
 from tui.views.runs.run_json import to_json
-from tui.views.runs.run_row import row_of_view
 from tui.views.runs.run_view import RunView, view_run
 
 COUNT = 40

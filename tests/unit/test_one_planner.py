@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from runners.gpus import client
 from runners.gpus.backends.simulated import open_backend
-from runners.gpus.selection import parse
+from runners.gpus.driver_setting import parse
 from runners.host import files
 from runners.host.identity import host_name
 from runners.lifecycle.control import start
@@ -32,7 +32,7 @@ from runners.model.masked_plan import travelling
 from runners.model.plan import LaunchPlan
 from runners.model.spec import RunSpec
 from runners.presets.catalogue import resolve_runs
-from runners.scheduling.policy import Waiting
+from runners.scheduling.queue_order import Waiting
 from runners.state.codec import read_plan, read_waits
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.runs import list_run_ids

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from runners.lifecycle.launch.planning import make_plan
-from runners.lifecycle.launch.resume import changes_on_resume, resume_arguments, resumed
+from runners.lifecycle.launch.resumed_spec import changes_on_resume, resume_arguments, resumed
 from runners.model.errors import WrongInput
 from runners.model.gpus import GpuSnapshot
 from runners.model.plan import LaunchPlan

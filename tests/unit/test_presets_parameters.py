@@ -7,7 +7,7 @@ import pytest
 
 from runners.model.errors import WrongInput
 from runners.model.parameters import arguments_of
-from runners.presets.parameters import build_parameter
+from runners.presets.parameter_input import build_parameter
 from runners.presets.reading.diagnostics import Diagnostics
 
 SOURCE = Diagnostics(Path("a.yaml"), {})

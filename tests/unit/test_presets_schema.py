@@ -11,8 +11,8 @@ from runners.model.errors import WrongInput
 from runners.model.placeholders import WORDS
 from runners.presets.catalogue import NOT_PRESETS, resolve_runs
 from runners.presets.load import load_preset
+from runners.presets.preset_schema import json_schema
 from runners.presets.reading.yaml_lines import read_yaml
-from runners.presets.schema import json_schema
 from runners.state.layout import SHIPPED_PRESETS
 from tests.mistakes import MISTAKES
 

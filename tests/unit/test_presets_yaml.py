@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from runners.model.errors import WrongInput
 from runners.presets.load import load_preset
-from runners.presets.parameters import parse_scalar
+from runners.presets.parameter_input import parse_scalar
 from runners.presets.reading.yaml_lines import read_yaml
 
 

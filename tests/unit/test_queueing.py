@@ -6,7 +6,14 @@ from runners.model.gpus import GpuReading, GpuSnapshot
 from runners.model.spec import After, GpuRequest, GpuShare
 from runners.model.states import State
 from runners.scheduling.allocation import Denied
-from runners.scheduling.policy import Candidate, Granted, QueueDecision, Waiting, decide, in_order
+from runners.scheduling.queue_order import (
+    Candidate,
+    Granted,
+    QueueDecision,
+    Waiting,
+    decide,
+    in_order,
+)
 from runners.state.leases import Lease
 
 GIB = 1 << 30

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from runners.places.ssh.curves import CurveReader, CurveSender, Line
+from runners.places.ssh.curve_updates import CurveReader, CurveSender, Line
 from runners.watch.metrics.series import Series
 from tests.support import make_run
 

@@ -6,6 +6,7 @@ from runners.model.errors import WrongInput
 from runners.model.states import State
 from runners.places.run_row import RunRow
 from tests.unit.test_run_query import NOW, row
+from tui.views.runs.row_reading import age_text
 from tui.views.runs.run_columns import (
     TableContext,
     fit_columns,
@@ -14,7 +15,6 @@ from tui.views.runs.run_columns import (
     short_names,
 )
 from tui.views.runs.run_query import parse_query
-from tui.views.runs.run_row import age_text
 from tui.views.runs.run_sort import SortKey, parse_sort, sort_rows
 from tui.views.runs.run_table import Arranger, FoldedGroup, TableChoice, group_mark
 

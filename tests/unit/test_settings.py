@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from runners.model.errors import WrongInput
-from runners.presets.reading.settings import (
+from runners.presets.reading.settings_edit import change_settings, changed_text
+from runners.presets.reading.user_settings import (
     Settings,
     check_settings,
     read_settings,
 )
-from runners.presets.reading.settings_edit import change_settings, changed_text
 from runners.state.layout import settings_file
 
 

@@ -15,7 +15,7 @@ from tests.support import REPOSITORY
 SCRIPT = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
-from runners.lifecycle.supervisor.program import start_program
+from runners.lifecycle.supervisor.program_start import start_program
 folder, first = sys.argv[2], int(sys.argv[3])
 lock = os.open(folder + "/lock", os.O_RDWR | os.O_CREAT)
 while (descriptor := os.open("/dev/null", os.O_RDONLY)) < first - 1:

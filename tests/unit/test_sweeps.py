@@ -9,7 +9,7 @@ from runners.model.errors import WrongInput
 from runners.model.spec import GpuRequest
 from runners.presets.flags import change_flag, change_flags, flag_names
 from runners.presets.sweeps import expand
-from runners.scheduling.policy import Candidate, Granted, Waiting, decide
+from runners.scheduling.queue_order import Candidate, Granted, Waiting, decide
 
 
 def overrides(*words: str, **more: int) -> list[list[str]]:

@@ -11,6 +11,7 @@ from runners.doctor.logout import LogoutVerdict
 from runners.model.gpus import GpuSnapshot
 from runners.model.plan import AssignedGpu
 from runners.model.spec import CommandRule, DeclaredChecks, FileRule, Parameter, RunSpec
+from runners.verify.check_table import CHECKS, judge
 from runners.verify.facts import (
     BatchFacts,
     CheckpointFacts,
@@ -28,7 +29,6 @@ from runners.verify.facts import (
     TorchFacts,
 )
 from runners.verify.program_checks import runs_on
-from runners.verify.table import CHECKS, judge
 from tests.support import make_plan
 
 GIB = 1 << 30

@@ -10,7 +10,7 @@ from trainers.cascade.config_keys import ALIASES, ConfigSection, check_sections,
 from trainers.cascade.model import StageSizes
 from trainers.cascade.projector import VIEWS
 from trainers.common.config_file import count_comments, read_config_file
-from trainers.common.settings import SettingsError
+from trainers.common.settings_parser import SettingsError
 
 MOST_TOKENS_A_SIDE = 32
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from trainers.common.settings import SettingsError
+from trainers.common.settings_parser import SettingsError
 
 Reader = Callable[[Any], Any]
 

@@ -18,7 +18,7 @@ from trainers.cascade.patients import Calibration, Patient, fit, read_ct, read_x
 from trainers.cascade.projector import line_integrals, unit_from_hu
 from trainers.common.files import write_whole
 from trainers.common.randomness import sample_generator
-from trainers.common.settings import SettingsError
+from trainers.common.settings_parser import SettingsError
 
 SPLIT_SEED = 42
 """The facts' split: by patient, shuffled from this seed whatever --seed says, so that runs can be

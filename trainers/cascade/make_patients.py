@@ -33,7 +33,7 @@ from trainers.cascade.phantoms import made_up_patient, pixelise, voxelise
 from trainers.cascade.projector import MU_WATER, VIEWS
 from trainers.common.bar import bar
 from trainers.common.files import write_text_whole, write_whole
-from trainers.common.settings import SettingsError, SettingsParser, whole_number
+from trainers.common.settings_parser import SettingsError, SettingsParser, whole_number
 
 WIDTH = 320.0
 """Side of the imaged cube in mm."""

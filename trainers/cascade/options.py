@@ -11,7 +11,12 @@ from typing import Any
 from trainers.cascade.config import Config, read_config
 from trainers.common.devices import DEVICES
 from trainers.common.report import run_directory
-from trainers.common.settings import SettingsError, SettingsParser, number_between, whole_number
+from trainers.common.settings_parser import (
+    SettingsError,
+    SettingsParser,
+    number_between,
+    whole_number,
+)
 
 HERE = Path(__file__).resolve().parent
 OVERRIDES = {

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from trainers.cascade.projector import HU_HIGH, HU_LOW
-from trainers.common.settings import SettingsError
+from trainers.common.settings_parser import SettingsError
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
 VIEW_STEMS = {

@@ -19,7 +19,7 @@ from trainers.cascade.run import CascadeRun
 from trainers.common.bar import bar
 from trainers.common.preview import write_preview
 from trainers.common.ranks import gather_from_ranks, grouped
-from trainers.common.settings import SettingsError
+from trainers.common.settings_parser import SettingsError
 
 ALIGNED = 0.5
 """The correlation of an X-ray with its CT's projection under which the two are said not to belong

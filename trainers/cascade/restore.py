@@ -11,7 +11,7 @@ from trainers.cascade.cascade import Cascade
 from trainers.cascade.config import Config, build_config
 from trainers.cascade.patients import Calibration, three_numbers
 from trainers.common.checkpoint import load_checkpoint
-from trainers.common.settings import SettingsError
+from trainers.common.settings_parser import SettingsError
 
 
 def config_of(settings: dict[str, Any]) -> Config:

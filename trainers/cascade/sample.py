@@ -45,7 +45,12 @@ from trainers.cascade.restore import load_cascade
 from trainers.common.devices import DEVICES, choose_device, describe_device
 from trainers.common.files import write_whole
 from trainers.common.report import EventLog, run_directory
-from trainers.common.settings import SettingsError, SettingsParser, number_between, whole_number
+from trainers.common.settings_parser import (
+    SettingsError,
+    SettingsParser,
+    number_between,
+    whole_number,
+)
 
 EXAMPLES = """
 python trainers/cascade/sample.py --checkpoint checkpoints_4gpu/stage3_best.pt \\

@@ -50,9 +50,9 @@ from trainers.cascade.progress import announce, report_epoch, report_step, steps
 from trainers.cascade.run import TRAINER, CascadeRun, next_stage, place_best, resume
 from trainers.common.checkpoint import CheckpointFolder
 from trainers.common.loading import make_loader, to_device
+from trainers.common.main_program import run_main
 from trainers.common.meters import ThroughputMeter
 from trainers.common.precision import in_groups
-from trainers.common.program import run_main
 from trainers.common.ranks import (
     compare_ranks,
     epoch_batches,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trainers.common.errors import SettingsError
-from trainers.common.settings import plain
+from trainers.common.settings_parser import plain
 
 
 class TensorBoardFiles:

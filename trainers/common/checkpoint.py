@@ -20,7 +20,7 @@ from trainers.common.files import remove_drafts, write_whole
 from trainers.common.randomness import random_state as random_state
 from trainers.common.randomness import restore_random_state as restore_random_state
 from trainers.common.ranks import Ranks, from_leader, gather_from_ranks
-from trainers.common.settings import plain, read_settings_file, write_settings
+from trainers.common.settings_parser import plain, read_settings_file, write_settings
 
 CHECKPOINT_NAME = re.compile(r"epoch_(\d+)(?:_step_(\d+))?\.pt")
 SETTINGS_NAME = "settings.json"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":
-    # The folder of this file must not hide anybody's modules from PyTorch (it has a settings.py).
+    # The folder of this file must not hide anybody's modules from PyTorch (it has an errors.py).
     sys.path.pop(0)
 
 WRAPPERS = ("module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")

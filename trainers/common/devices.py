@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import torch
 
-from trainers.common.settings import SettingsError
+from trainers.common.settings_parser import SettingsError
 
 VISIBILITY = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 DEVICES = ("auto", "cpu", "cuda")

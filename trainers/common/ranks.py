@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from trainers.common.devices import choose_device
-from trainers.common.settings import SettingsError
+from trainers.common.settings_parser import SettingsError
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from trainers.common.devices import describe_device
 from trainers.common.history import RunHistory
 from trainers.common.ranks import Ranks
 from trainers.common.report import EventLog, Throttle, run_directory
-from trainers.common.settings import plain
+from trainers.common.settings_parser import plain
 
 PHASES = ("loading", "compiling", "warming up", "training", "validating", "saving")
 

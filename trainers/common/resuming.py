@@ -16,7 +16,7 @@ from trainers.common.checkpoint import (
 from trainers.common.errors import SettingsError
 from trainers.common.ranks import Ranks, from_leader
 from trainers.common.report import run_directory
-from trainers.common.settings import plain, read_settings_file
+from trainers.common.settings_parser import plain, read_settings_file
 
 AUTO, AUTO_OR_NEW = "auto", "auto-or-new"
 

@@ -31,7 +31,12 @@ from trainers.common.devices import DEVICES, choose_device, describe_device
 from trainers.common.files import write_text_whole
 from trainers.common.loading import make_loader, to_device
 from trainers.common.report import EventLog, run_directory
-from trainers.common.settings import SettingsError, SettingsParser, number_between, whole_number
+from trainers.common.settings_parser import (
+    SettingsError,
+    SettingsParser,
+    number_between,
+    whole_number,
+)
 from trainers.gaussian.contact_sheet import write_contact_sheet
 from trainers.gaussian.evaluation import MOST_SHOWN, NAMES, draw_batch, judge
 from trainers.gaussian.perceptual import find_lpips

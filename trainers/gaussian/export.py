@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from trainers.common.files import write_whole
-from trainers.common.settings import SettingsError
+from trainers.common.settings_parser import SettingsError
 from trainers.gaussian.decoder import GaussianDecoder
 from trainers.gaussian.geometry import GRID, quaternions
 

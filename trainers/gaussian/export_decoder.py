@@ -18,7 +18,7 @@ import trainers  # noqa: F401 - before torch: how its threads wait
 
 # isort: split
 
-from trainers.common.settings import SettingsError, SettingsParser
+from trainers.common.settings_parser import SettingsError, SettingsParser
 from trainers.gaussian.export import export_onnx
 from trainers.gaussian.trained import load_trained
 

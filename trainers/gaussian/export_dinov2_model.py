@@ -33,7 +33,7 @@ import torch
 from torch import Tensor, nn
 
 from trainers.common.files import write_whole
-from trainers.common.settings import SettingsError, SettingsParser
+from trainers.common.settings_parser import SettingsError, SettingsParser
 from trainers.gaussian.export import NEEDED
 from trainers.gaussian.geometry import GRID
 from trainers.gaussian.networks import SIDE

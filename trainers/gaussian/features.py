@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from trainers.common.settings import SettingsError
+from trainers.common.settings_parser import SettingsError
 from trainers.gaussian.geometry import GRID
 
 FEATURE_SUFFIXES = {384: "_dinov2.bin", 768: "_dinov2_base.bin", 1024: "_dinov2_large.bin"}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from trainers.common.settings import SettingsError
+from trainers.common.settings_parser import SettingsError
 from trainers.gaussian.projection import NEAR, Camera, Gaussians
 
 

@@ -28,7 +28,12 @@ from PIL import UnidentifiedImageError
 
 from trainers.common.files import write_whole
 from trainers.common.report import EventLog, run_directory
-from trainers.common.settings import SettingsError, SettingsParser, number_between, whole_number
+from trainers.common.settings_parser import (
+    SettingsError,
+    SettingsParser,
+    number_between,
+    whole_number,
+)
 from trainers.gaussian.contact_sheet import to_image
 from trainers.gaussian.features import POLARITIES
 from trainers.gaussian.gaussian_files import write_bin, write_ply

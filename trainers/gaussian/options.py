@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from trainers.common.errors import SettingsError
-from trainers.common.program import add_optimiser_flags, add_run_flags
-from trainers.common.settings import SettingsParser, number_between, whole_number
+from trainers.common.main_program import add_optimiser_flags, add_run_flags
+from trainers.common.settings_parser import SettingsParser, number_between, whole_number
 from trainers.gaussian.decoder import DecoderSettings
 from trainers.gaussian.features import FEATURE_SUFFIXES
 from trainers.gaussian.geometry import GEOMETRIES, GRID

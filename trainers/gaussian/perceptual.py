@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from trainers.common.settings import SettingsError
+from trainers.common.settings_parser import SettingsError
 
 BACKBONE, LINEAR = "alexnet-owt-7be5be79.pth", "alex.pth"
 LAYERS = (

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.data import Dataset
 
-from trainers.common.settings import SettingsError
+from trainers.common.settings_parser import SettingsError
 from trainers.gaussian import features
 from trainers.gaussian.geometry import GRID
 

@@ -31,7 +31,7 @@ from PIL import Image, UnidentifiedImageError
 
 from trainers.common.bar import bar
 from trainers.common.files import remove_drafts, write_text_whole, write_whole
-from trainers.common.settings import SettingsError, SettingsParser, whole_number
+from trainers.common.settings_parser import SettingsError, SettingsParser, whole_number
 from trainers.gaussian.features import (
     DEPTH_SUFFIX,
     FEATURE_SUFFIXES,

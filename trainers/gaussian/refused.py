@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainers.common.settings import SettingsParser
+from trainers.common.settings_parser import SettingsParser
 
 WAVES = (
     "the wave-optics renderers are left out: upstream's crash at the first batch or draw isotropic"

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from trainers.common.settings import SettingsError
+from trainers.common.settings_parser import SettingsError
 from trainers.gaussian.projection import Camera, Gaussians
 
 BACKENDS = ("auto", "torch", "compiled", "gsplat")

@@ -21,7 +21,7 @@ from trainers.common.ranks import Ranks, from_leader
 from trainers.common.reporter import Reporter
 from trainers.common.resuming import changes_on_resume, find_checkpoint
 from trainers.common.schedules import scaled_rate
-from trainers.common.settings import SettingsError
+from trainers.common.settings_parser import SettingsError
 from trainers.common.stopping import StopRequest
 from trainers.gaussian.decoder import GaussianDecoder
 from trainers.gaussian.foreign import Foreign, as_foreign, load_optimiser, load_weights, read_any

@@ -38,10 +38,10 @@ from torch.utils.data import DataLoader
 from trainers.common.checkpoint import CheckpointFolder
 from trainers.common.ema import Ema
 from trainers.common.loading import make_loader, to_device
+from trainers.common.main_program import run_main
 from trainers.common.meters import ThroughputMeter
 from trainers.common.precision import Precision, in_groups
 from trainers.common.preview import write_preview
-from trainers.common.program import run_main
 from trainers.common.randomness import seed_everything
 from trainers.common.ranks import (
     compare_ranks,
@@ -54,7 +54,7 @@ from trainers.common.ranks import (
 from trainers.common.report import Throttle
 from trainers.common.reporter import Reporter
 from trainers.common.schedules import batch_sentence, rate_at, set_rate
-from trainers.common.settings import SettingsError
+from trainers.common.settings_parser import SettingsError
 from trainers.common.stopping import StopRequest
 from trainers.gaussian import losses, options
 from trainers.gaussian.announcement import announce, epoch_lines, summarise

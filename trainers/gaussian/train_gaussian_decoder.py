@@ -22,7 +22,7 @@ import trainers  # noqa: F401 - before torch: how its threads wait
 
 # isort: split
 
-from trainers.common.program import run_main
+from trainers.common.main_program import run_main
 from trainers.common.report import run_directory
 from trainers.gaussian import train
 from trainers.gaussian.options import make_parser

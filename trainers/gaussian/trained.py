@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from trainers.common.settings import SettingsError
+from trainers.common.settings_parser import SettingsError
 from trainers.gaussian import features as files
 from trainers.gaussian.decoder import DecoderSettings, GaussianDecoder, make_decoder
 from trainers.gaussian.foreign import as_foreign, load_weights, read_any

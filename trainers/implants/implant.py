@@ -29,14 +29,14 @@ import argparse
 
 from trainers.common.devices import DEVICES
 from trainers.common.errors import SettingsError
-from trainers.common.program import run_main
+from trainers.common.main_program import run_main
 from trainers.common.ranks import Ranks, join_ranks
 from trainers.common.report import EventLog, run_directory
-from trainers.common.settings import SettingsParser, whole_number
+from trainers.common.settings_parser import SettingsParser, whole_number
 from trainers.common.stopping import StopRequest
 from trainers.implants.completing import SAMPLE, complete_truly, missing_cases, run_program
-from trainers.implants.models import AUTO, find_model
 from trainers.implants.quick import train_quickly
+from trainers.implants.trained_models import AUTO, find_model
 from trainers.skulls.listing import SkullSample, check_clouds, read_listing, volume_of
 from trainers.skulls.made_up import make_up
 from trainers.voxelization.cases import Output

@@ -32,19 +32,19 @@ import torch
 
 from trainers.common.bar import bar
 from trainers.common.devices import DEVICES, describe_device, peak_memory
-from trainers.common.program import run_main
+from trainers.common.main_program import run_main
 from trainers.common.randomness import sample_generator
 from trainers.common.ranks import Ranks, gather_from_ranks, join_ranks
 from trainers.common.reporter import Reporter
-from trainers.common.settings import SettingsParser, number_between, whole_number
+from trainers.common.settings_parser import SettingsParser, number_between, whole_number
 from trainers.common.stopping import StopRequest
 from trainers.pcdiff.benchmark import CaseRecord, write_array, write_benchmark
 from trainers.pcdiff.completing import load_network, noise_predictor
 from trainers.pcdiff.data import draw_points, normalised
 from trainers.pcdiff.diffusion import NOISE_SETTINGS, PointDiffusion
-from trainers.pcdiff.flags import add_diffusion_flags, truth
 from trainers.pcdiff.geometry import SEARCHES
 from trainers.pcdiff.model import PVCNN
+from trainers.pcdiff.options import add_diffusion_flags, truth
 from trainers.pcdiff.pictures import views, write_sheet
 from trainers.pcdiff.samplers import METHODS, Sampling, draw
 from trainers.skulls.listing import SkullSample, load_cloud, read_listing

@@ -28,16 +28,16 @@ import torch
 from torch.utils.data import DataLoader
 
 from trainers.common.loading import to_device
+from trainers.common.main_program import run_main
 from trainers.common.meters import ThroughputMeter
-from trainers.common.program import run_main
 from trainers.common.ranks import compare_ranks, gradients_shared, sum_over_ranks
 from trainers.common.schedules import batch_sentence, scaled_rate, set_rate
 from trainers.common.stopping import StopRequest, ignore_stop_signals
 from trainers.pcdiff import judging
 from trainers.pcdiff.data import EpochBatches, SkullPoints, spread_evenly
 from trainers.pcdiff.diffusion import NOISE_SETTINGS, noise_losses
-from trainers.pcdiff.flags import make_parser
 from trainers.pcdiff.naming import write_published
+from trainers.pcdiff.options import make_parser
 from trainers.pcdiff.pictures import views, write_sheet
 from trainers.pcdiff.rates import rate_of_epoch
 from trainers.pcdiff.resuming import go_on

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from trainers.common.settings import SettingsError
+from trainers.common.settings_parser import SettingsError
 
 DEFECTS = ("bilateral", "frontoorbital", "parietotemporal", "random_1", "random_2")
 """The five kinds of defect of SkullBreak, in the order of their numbers."""

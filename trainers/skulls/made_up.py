@@ -28,7 +28,7 @@ import argparse
 import numpy as np
 
 from trainers.common.bar import bar
-from trainers.common.settings import SettingsError, SettingsParser, whole_number
+from trainers.common.settings_parser import SettingsError, SettingsParser, whole_number
 from trainers.skulls.listing import DEFECTS, cloud_of
 from trainers.skulls.surfaces import surface_cloud
 from trainers.skulls.volumes import replace_file, write_array, write_volume

@@ -37,7 +37,7 @@ from functools import partial
 import numpy as np
 
 from trainers.common.bar import bar
-from trainers.common.settings import SettingsError, SettingsParser, whole_number
+from trainers.common.settings_parser import SettingsError, SettingsParser, whole_number
 from trainers.skulls.listing import (
     FOLDERS,
     SkullDataError,

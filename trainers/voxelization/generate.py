@@ -39,10 +39,10 @@ import numpy as np
 from trainers.common.devices import DEVICES
 from trainers.common.errors import SettingsError
 from trainers.common.files import write_text_whole
-from trainers.common.program import run_main
+from trainers.common.main_program import run_main
 from trainers.common.ranks import join_ranks
 from trainers.common.report import EventLog, finite, run_directory
-from trainers.common.settings import SettingsParser, whole_number
+from trainers.common.settings_parser import SettingsParser, whole_number
 from trainers.common.stopping import StopRequest
 from trainers.skulls.listing import SkullDataError
 from trainers.skulls.metrics import summarise

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from trainers.common.settings import SettingsError
+from trainers.common.settings_parser import SettingsError
 from trainers.voxelization.unet3d import UNet3D
 
 WRAPPERS = re.compile(r"(?<![\w])(?:module|_orig_mod)\.")

@@ -22,13 +22,13 @@ from trainers.common.randomness import restore_rank_state
 from trainers.common.ranks import Ranks
 from trainers.common.reporter import Reporter
 from trainers.common.resuming import changes_on_resume, find_checkpoint
-from trainers.common.settings import plain
+from trainers.common.settings_parser import plain
 from trainers.common.stopping import StopRequest
 from trainers.voxelization.data import VoxelPairs
 from trainers.voxelization.dpsr import DPSR
 from trainers.voxelization.model import Voxelizer, load_weights
+from trainers.voxelization.options import NETWORK
 from trainers.voxelization.orientation import Orientation
-from trainers.voxelization.settings import NETWORK
 
 TRAINER = "voxelization"
 

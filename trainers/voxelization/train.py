@@ -36,9 +36,9 @@ from trainers.common.checkpoint import CheckpointFolder
 from trainers.common.ema import Ema
 from trainers.common.errors import SettingsError
 from trainers.common.loading import make_loader, to_device
+from trainers.common.main_program import run_main
 from trainers.common.meters import ThroughputMeter
 from trainers.common.precision import Precision, in_groups
-from trainers.common.program import run_main
 from trainers.common.randomness import seed_everything
 from trainers.common.ranks import (
     Ranks,
@@ -60,9 +60,9 @@ from trainers.voxelization.data import Pair, VoxelPairs, check_pairs, read_manif
 from trainers.voxelization.dpsr import DPSR
 from trainers.voxelization.memory import memory_sentence
 from trainers.voxelization.model import Voxelizer
+from trainers.voxelization.options import make_parser
 from trainers.voxelization.orientation import turn_normals
 from trainers.voxelization.reporting import VoxelReporter
-from trainers.voxelization.settings import make_parser
 from trainers.voxelization.state import TRAINER, VoxelRun, described, link, resume, save
 from trainers.voxelization.validation import (
     finite_scores,

@@ -9,14 +9,14 @@ import msgspec
 from runners.cost.run_costs import costs_of
 from runners.host.clock import moment_now
 from runners.places.ssh.older import MOST_OLDER
-from runners.places.ssh.snapshot import row_to_tree
+from runners.places.ssh.snapshot_updates import row_to_tree
 from runners.places.ssh.thinning import thin_row
 from runners.state.layout import StateDirectory
 from runners.state.leases import live_run_ids
 from runners.state.runs import list_run_ids, read_run
 from tui.agent.exchange import Exchange
 from tui.snapshot.questions import Question, answer
-from tui.views.runs.run_row import row_of_view
+from tui.views.runs.row_reading import row_of_view
 from tui.views.runs.run_view import view_run
 
 

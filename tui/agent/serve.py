@@ -19,8 +19,8 @@ from runners import __version__
 from runners.host.helpers import ROOT
 from runners.host.identity import host_name, user_name
 from runners.model.errors import FresnelError
+from runners.places.ssh.panel_source import installed_digest
 from runners.places.ssh.protocol import MessageReader, pack
-from runners.places.ssh.source import installed_digest
 from runners.state.layout import StateDirectory
 from tui.agent.exchange import Exchange
 
@@ -33,9 +33,9 @@ _RUN = "import sys; sys.path[0] = {0!r}; from tui.__main__ import main; main()"
 
 _HANDLERS = {
     "ask": "answers:send_answer",
-    "curves": "curves:send_curves",
-    "end": "ending:end_run",
-    "ending": "ending:send_ending",
+    "curves": "curve_sender:send_curves",
+    "end": "end_notice:end_run",
+    "ending": "end_notice:send_ending",
     "follow": "follow:follow_output",
     "listen": "meeting:listen",
     "older": "answers:send_older",
@@ -132,7 +132,7 @@ class Agent:
         self._exchanges[number] = exchange
         try:
             if what in _LAID_OUT:
-                from runners.places.ssh.snapshot import require_layout
+                from runners.places.ssh.snapshot_updates import require_layout
 
                 require_layout(exchange.fields)
             if what == "hello":

@@ -5,11 +5,11 @@ import time
 from typing import Any
 
 from runners.places.ssh.difference import difference
-from runners.places.ssh.snapshot import snapshot_to_tree
+from runners.places.ssh.snapshot_updates import snapshot_to_tree
 from runners.places.ssh.thinning import thinned
 from tui.agent.exchange import Exchange
 from tui.snapshot.feed import PanelSnapshot, SnapshotFeed
-from tui.snapshot.place import place_snapshot
+from tui.snapshot.local_snapshot import place_snapshot
 
 _CALM_S = 10.0
 """Where no run lives, so long between two messages about nothing but readings and money."""

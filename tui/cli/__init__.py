@@ -80,7 +80,7 @@ def _warn_of_settings() -> None:
     """Say what is wrong with settings.yaml: until it is mended no notice of it is sent."""
     if not settings_file().exists():
         return
-    from runners.presets.reading.settings import read_settings
+    from runners.presets.reading.user_settings import read_settings
 
     try:
         read_settings()

@@ -16,7 +16,7 @@ from runners.model.errors import ExitCode, FresnelError, WrongInput
 from runners.model.run import Run
 from runners.model.spec import RunSpec
 from runners.model.states import State
-from runners.state.labels import read_labels
+from runners.state.labels_file import read_labels
 from runners.state.layout import StateDirectory, preset_folders
 from runners.state.leases import live_run_ids
 from runners.state.runs import find_run, list_run_ids, read_run

@@ -12,10 +12,10 @@ from runners.places.ssh.fetch import CURVES, FetchedRun, ask_manifests, fetch_ru
 from runners.places.ssh.registry import RemoteRegistry
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
 from runners.state.layout import StateDirectory
+from tui.cli.copy_progress import progress_line
 from tui.cli.host import local_place
 from tui.cli.host_run import Unfetched, remote_json, remote_output
 from tui.cli.output import echo, print_json
-from tui.cli.progress import progress_line
 from tui.views.format import size
 
 

@@ -13,8 +13,8 @@ from runners.model.errors import ExitCode, FresnelError, WrongInput
 from runners.places.ssh.connection import AgentConnection, LineLost, not_understood
 from runners.places.ssh.frames import Hello, decoded
 from runners.places.ssh.host_keys import pin_key
+from runners.places.ssh.panel_source import source_digest
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry, check_name, parse_address
-from runners.places.ssh.source import source_digest
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
 from runners.places.ssh.status_text import offset_text
 from runners.state.layout import StateDirectory

@@ -18,7 +18,7 @@ from runners.model.errors import ExitCode
 from runners.model.run import Run
 from runners.model.states import State
 from runners.scheduling.allocation import Denied
-from runners.scheduling.policy import Granted, Waiting
+from runners.scheduling.queue_order import Granted, Waiting
 from runners.state.layout import StateDirectory
 from runners.state.requests import open_request
 from tui.cli.output import echo, print_json, print_pairs, print_summary, run_exit_code

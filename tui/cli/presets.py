@@ -12,7 +12,7 @@ from tui.views.format import DASH, duration, indices
 def run_presets(arguments: argparse.Namespace) -> int:
     """List the presets with what they need, print the JSON Schema of their files, or save one."""
     if arguments.what == "schema":
-        from runners.presets.schema import json_schema
+        from runners.presets.preset_schema import json_schema
 
         print_json(json_schema())
         return ExitCode.DONE

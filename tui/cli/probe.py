@@ -10,7 +10,7 @@ from runners.model.errors import ExitCode, WrongInput
 from runners.model.run import Run
 from runners.model.spec import RunSpec
 from runners.model.units import parse_duration
-from runners.probe.probe import ProbeWatcher, probe, rate_for, request_for
+from runners.probe.largest_batch import ProbeWatcher, probe, rate_for, request_for
 from runners.probe.trial import TrialLength
 from runners.state.layout import StateDirectory
 from tui.cli.output import echo, print_json, print_table

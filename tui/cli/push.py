@@ -7,14 +7,14 @@ from pathlib import Path
 from runners.model.errors import ExitCode, FresnelError
 from runners.places.ssh.copier_choice import make_copier
 from runners.places.ssh.copying import Copied, Copier
+from runners.places.ssh.panel_source import source_digest
 from runners.places.ssh.push import EXCLUDES, SECRETS, PushItem, find_secrets, plan_push
 from runners.places.ssh.pushed import PushedPreset, note_pushed
 from runners.places.ssh.registry import RemoteRegistry
-from runners.places.ssh.source import source_digest
 from runners.places.ssh.ssh import Ssh
 from runners.state.layout import StateDirectory
+from tui.cli.copy_progress import progress_line
 from tui.cli.output import echo, print_json, print_table
-from tui.cli.progress import progress_line
 from tui.views.format import size
 
 

@@ -7,7 +7,7 @@ import msgspec
 
 from runners.lifecycle.control.relaunch import relaunch_spec
 from runners.lifecycle.control.resume import resume_run
-from runners.lifecycle.launch.resume import changes_on_resume, resumed
+from runners.lifecycle.launch.resumed_spec import changes_on_resume, resumed
 from runners.lifecycle.launch.variation import varied
 from runners.model.errors import WrongInput
 from runners.model.scaling import devices_of

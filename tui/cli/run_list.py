@@ -16,8 +16,8 @@ from runners.state.leases import live_run_ids
 from runners.state.runs import list_run_ids, list_runs, read_run
 from runners.watch.metrics.final import read_final
 from tui.cli.output import echo, print_json, print_table
+from tui.views.runs.row_reading import row_of_ended, row_of_view
 from tui.views.runs.run_columns import COLUMNS, EXTRA, NO_RUNS, TableContext, table_text
-from tui.views.runs.run_row import row_of_ended, row_of_view
 from tui.views.runs.run_view import view_run
 
 _SHOWN_ENDED = 100

@@ -19,7 +19,7 @@ from runners.presets.load import command_spec
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
 from tui.cli.output import echo
-from tui.cli.sweep import SpecsMaker, swept
+from tui.cli.sweep_flags import SpecsMaker, swept
 
 
 def specs_from(arguments: argparse.Namespace) -> list[RunSpec]:

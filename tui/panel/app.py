@@ -17,15 +17,15 @@ from textual.screen import Screen
 
 from runners.model.errors import ExitCode, FresnelError
 from runners.model.spec import RunSpec
-from runners.presets.reading.settings import Settings, read_settings
+from runners.presets.reading.user_settings import Settings, read_settings
 from runners.state.layout import StateDirectory
 from tui.panel.cockpit.screen import CockpitScreen
 from tui.panel.hotkeys import hotkey
 from tui.panel.notifications import changes_between
 from tui.panel.run_commands import RunCommands
 from tui.panel.terminal import safe_strips
-from tui.panel.terminal.app import TerminalApp
 from tui.panel.terminal.osc import desktop_notice, send
+from tui.panel.terminal.terminal_app import TerminalApp
 from tui.panel.theme.themes import (
     DEFAULT,
     apply_theme,

@@ -23,7 +23,7 @@ from runners.model.errors import FresnelError
 from runners.model.gpus import GpuReading
 from runners.model.run import Run
 from runners.state.decoding import keep_what_is_read
-from runners.state.labels import labels_stamp, read_labels, with_labels
+from runners.state.labels_file import labels_stamp, read_labels, with_labels
 from runners.state.layout import StateDirectory
 from runners.state.leases import Lease, held_leases, live_run_ids
 from runners.state.live_letters import live_letters

@@ -7,10 +7,10 @@ import msgspec
 from runners.model.run import Run
 from runners.model.spec import MetricRule
 from runners.places.ssh.connection import RefusedThere, refuse
-from runners.places.ssh.curves import CurveReader
+from runners.places.ssh.curve_updates import CurveReader
 from runners.places.ssh.machine import LinkedHost
 from runners.places.ssh.protocol import LinkMessage
-from runners.places.ssh.snapshot import LAYOUT
+from runners.places.ssh.snapshot_updates import LAYOUT
 from runners.watch.metrics.sample import higher_is_better
 from tui.snapshot.curve_store import CurveStore, Line
 

@@ -7,7 +7,7 @@ from runners.diagnosis.remedy.case import Case, FileWork, Unfit
 from runners.host.newest_file import by_time_and_number, first_whole, matching_files
 from runners.lifecycle.control.resume import resume_run
 from runners.lifecycle.launch.interpreter import interpreter_of
-from runners.lifecycle.launch.resume import resumed
+from runners.lifecycle.launch.resumed_spec import resumed
 from runners.model.errors import FresnelError, WrongInput
 from runners.verify.checkpoint_facts import named_checkpoint
 from runners.watch.metrics.checkpoints import checkpoint_files

@@ -15,7 +15,7 @@ from runners.lifecycle.launch.planner import plan_runs
 from runners.model.errors import FresnelError, NotFound, WrongInput
 from runners.model.run import Run
 from runners.presets.reading.diagnostics import nearest
-from runners.scheduling.policy import reason_of
+from runners.scheduling.queue_order import reason_of
 from runners.state.layout import StateDirectory
 from runners.verify.checkpoint_tool import CheckpointToolError, ask_checkpoint_tool
 

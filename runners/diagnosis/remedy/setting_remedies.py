@@ -6,7 +6,7 @@ import re
 import msgspec
 
 from runners.diagnosis.remedy.case import Case, Unfit
-from runners.diagnosis.remedy.command_line import whole, with_flag
+from runners.diagnosis.remedy.flag_change import whole, with_flag
 from runners.model.scaling import batch_of
 from runners.model.spec import Parameter
 

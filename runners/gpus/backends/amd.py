@@ -22,7 +22,7 @@ from runners.gpus.backends.amd_smi import AmdSmi
 from runners.gpus.backends.amd_topology import Node, read_nodes
 from runners.gpus.backends.backend import NoDriver
 from runners.gpus.backends.sysfs import read_errors, read_number, read_scaled, read_text
-from runners.gpus.selection import Choice
+from runners.gpus.driver_setting import Choice
 from runners.model.gpus import GpuProcess, GpuSnapshot
 from runners.state.layout import StateDirectory
 

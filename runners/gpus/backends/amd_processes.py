@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from runners.gpus.backends.amd_topology import Node
-from runners.gpus.backends.processes import ProcessTable
+from runners.gpus.backends.gpu_processes import ProcessTable
 from runners.model.gpus import GpuProcess
 
 SCAN_EVERY_S = 15.0

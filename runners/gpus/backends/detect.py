@@ -4,7 +4,7 @@ from importlib import import_module
 
 from runners.gpus.backends.backend import Absent, Backend, DriverTrouble, NoDriver
 from runners.gpus.backends.pci import unseen_gpu
-from runners.gpus.selection import DRIVERS, Choice
+from runners.gpus.driver_setting import DRIVERS, Choice
 from runners.state.layout import StateDirectory
 
 BACKENDS = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pynvml
 
-from runners.gpus.backends.xid import xid_meaning
+from runners.gpus.backends.xid_names import xid_meaning
 from runners.model.gpus import Xid
 
 _MOST_AT_ONCE = 64

@@ -5,9 +5,9 @@ import zlib
 
 import msgspec
 
-from runners.gpus.backends.models import MANNERS, model_named
-from runners.gpus.backends.processes import ProcessTable
-from runners.gpus.selection import Choice
+from runners.gpus.backends.gpu_processes import ProcessTable
+from runners.gpus.backends.simulated_models import MANNERS, model_named
+from runners.gpus.driver_setting import Choice
 from runners.host.procfs import mark_of, marked_processes, parent_of
 from runners.model.gpus import GpuDetail, GpuProcess, GpuSnapshot
 from runners.state.layout import StateDirectory

@@ -11,7 +11,7 @@ from runners.lifecycle.launch.preconditions import refuse_untrusted
 from runners.model.errors import FresnelError, NotFound, WrongInput
 from runners.model.labels import Labels
 from runners.model.run import Run
-from runners.state.labels import change_labels
+from runners.state.labels_file import change_labels
 from runners.state.layout import StateDirectory
 
 LONGEST_NAME = 80

@@ -17,7 +17,7 @@ from runners.host.identity import host_name
 from runners.host.locks import locked
 from runners.lifecycle.control.removal import reasons_to_stay
 from runners.lifecycle.launch.preconditions import refuse_untrusted
-from runners.lifecycle.launch.search import forget_searches
+from runners.lifecycle.launch.sampled_runs import forget_searches
 from runners.model.run import Run
 from runners.model.states import State
 from runners.state.layout import StateDirectory

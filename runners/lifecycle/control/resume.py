@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from runners.lifecycle.control.relaunch import relaunch_spec
-from runners.lifecycle.launch.resume import resumed
+from runners.lifecycle.launch.resumed_spec import resumed
 from runners.model.errors import NotFound, WrongInput
 from runners.model.run import Checkpoint, Run
 from runners.model.spec import RunSpec

@@ -22,7 +22,7 @@ from runners.model.errors import DeniedError, FresnelError
 from runners.model.masked_plan import travelling
 from runners.model.run import Run
 from runners.model.spec import RunSpec
-from runners.scheduling.policy import Granted
+from runners.scheduling.queue_order import Granted
 from runners.state.layout import StateDirectory
 from runners.state.requests import note_run
 from runners.state.runs import read_run

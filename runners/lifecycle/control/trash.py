@@ -22,7 +22,7 @@ from runners.model.run import Run
 from runners.model.states import State
 from runners.state.codec import read_outline, read_record
 from runners.state.decoding import read
-from runners.state.labels import read_labels
+from runners.state.labels_file import read_labels
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.runs import read_run
 

@@ -25,7 +25,14 @@ from runners.model.run import QueueStatus
 from runners.model.spec import RunSpec
 from runners.model.states import State
 from runners.scheduling.allocation import Allocation, Denied
-from runners.scheduling.policy import Candidate, Granted, QueueDecision, Waiting, decide, in_order
+from runners.scheduling.queue_order import (
+    Candidate,
+    Granted,
+    QueueDecision,
+    Waiting,
+    decide,
+    in_order,
+)
 from runners.state.codec import read_outline, read_plan, read_waits
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.leases import held_leases, live_run_ids
@@ -196,6 +203,8 @@ def main() -> None:
     adopt_orphans(state)
     dispatch(state)
     if any(state.sweeps.glob("*/trials.json")):
-        from runners.lifecycle.launch.search import tell_endings  # presets and more: few need it
+        from runners.lifecycle.launch.sampled_runs import (
+            tell_endings,  # presets and more: few need it
+        )
 
         tell_endings(state)

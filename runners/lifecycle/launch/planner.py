@@ -30,7 +30,7 @@ from runners.model.spec import Price, RunSpec
 from runners.presets.reading.diagnostics import located
 from runners.scheduling.allocation import Allocation, Denied
 from runners.scheduling.memory_warning import oom_warnings
-from runners.scheduling.policy import Candidate, Granted, QueueDecision, Waiting
+from runners.scheduling.queue_order import Candidate, Granted, QueueDecision, Waiting
 from runners.state.layout import RunDirectory, StateDirectory
 
 

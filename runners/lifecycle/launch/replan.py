@@ -18,13 +18,13 @@ from runners.host.files import replace
 from runners.lifecycle.launch.git_snapshot import changes_between, read_source, record_again
 from runners.lifecycle.launch.planner import plan_run
 from runners.lifecycle.launch.run_files import write_files
-from runners.lifecycle.launch.search import suggested
+from runners.lifecycle.launch.sampled_runs import suggested
 from runners.lifecycle.launch.unmasking import refuse_masked, with_secrets
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.gpus import GpuSnapshot
 from runners.model.masked_plan import arrived, travelling
 from runners.scheduling.allocation import Allocation
-from runners.scheduling.policy import Granted
+from runners.scheduling.queue_order import Granted
 from runners.state.codec import read_plan
 from runners.state.layout import RunDirectory, StateDirectory
 

@@ -28,7 +28,7 @@ from runners.host.files import replace
 from runners.host.locks import locked
 from runners.model.errors import FresnelError
 from runners.model.run import Run
-from runners.model.search import Search, SearchAxis, SearchRecord, SearchTrial
+from runners.model.sampler_search import Search, SearchAxis, SearchRecord, SearchTrial
 from runners.model.states import State
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from runners.lifecycle.launch.search import waiting_note
+from runners.lifecycle.launch.sampled_runs import waiting_note
 from runners.model.errors import WrongInput
 from runners.model.spec import Parameter, RunSpec
-from runners.presets.search import (
+from runners.presets.sampler_flag import (
     RANDOM,
     drawn_at_random,
     make_search,

@@ -9,7 +9,7 @@ from runners.model.errors import WrongInput
 from runners.model.parameters import with_value, with_values
 from runners.model.spec import RunSpec
 from runners.presets.flags import change_flag, change_flags, flag_names
-from runners.presets.parameters import parse_scalar, parse_value
+from runners.presets.parameter_input import parse_scalar, parse_value
 
 
 def _as_patterns(text: str) -> tuple[str, ...]:

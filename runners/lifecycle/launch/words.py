@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from runners.lifecycle.launch.resume import resume_arguments
+from runners.lifecycle.launch.resumed_spec import resume_arguments
 from runners.model.errors import WrongInput
 from runners.model.launchers import traits_of
 from runners.model.masking import secret_reference

@@ -21,7 +21,7 @@ from runners.lifecycle.supervisor.pollers import (
     UnmarkedProcesses,
 )
 from runners.lifecycle.supervisor.processes import Found, RunProcesses
-from runners.lifecycle.supervisor.program import marked_environment, start_program
+from runners.lifecycle.supervisor.program_start import marked_environment, start_program
 from runners.lifecycle.supervisor.queue_wait import notify
 from runners.lifecycle.supervisor.stop_escalation import StopEscalation
 from runners.lifecycle.supervisor.wakeup import Children, WakeupLoop

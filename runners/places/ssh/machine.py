@@ -14,7 +14,7 @@ from runners.places.ssh.older import OlderRuns
 from runners.places.ssh.place import SshPlace
 from runners.places.ssh.protocol import LinkMessage
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
-from runners.places.ssh.snapshot import LAYOUT, SnapshotReader
+from runners.places.ssh.snapshot_updates import LAYOUT, SnapshotReader
 from runners.places.ssh.ssh import Ssh
 from runners.places.ssh.status_text import link_text, offset_text
 from runners.state.layout import StateDirectory

@@ -7,7 +7,7 @@ from runners.places.run_row import RunRow
 from runners.places.snapshot import PlaceSnapshot
 from runners.places.ssh.connection import RefusedThere, refuse
 from runners.places.ssh.protocol import LinkMessage
-from runners.places.ssh.snapshot import LAYOUT, rows_of
+from runners.places.ssh.snapshot_updates import LAYOUT, rows_of
 
 MOST_OLDER = 200
 """Runs in one answer."""

@@ -15,8 +15,8 @@ from runners.places.actions import (
     commands_of,
 )
 from runners.places.ssh.link import Link, LinkState, RemoteRequest
-from runners.places.ssh.mirror import MirroredLog
 from runners.places.ssh.older import AgentQuestion
+from runners.places.ssh.output_mirror import MirroredLog
 from runners.places.ssh.pushed import pushed_overrides
 from runners.places.ssh.status_text import link_text
 

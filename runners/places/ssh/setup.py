@@ -16,8 +16,8 @@ from runners.host.helpers import ROOT
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.vendors import MAKERS
 from runners.places.ssh import setup_scripts
+from runners.places.ssh.panel_source import source_archive, source_digest
 from runners.places.ssh.registry import RemoteHost
-from runners.places.ssh.source import source_archive, source_digest
 from runners.places.ssh.ssh import Ssh
 
 OLDEST = (3, 10)

@@ -8,7 +8,7 @@ import yaml
 
 from runners.host.files import read_plain, replace
 from runners.model.errors import FresnelError, WrongInput
-from runners.presets.reading.settings import Settings, check_settings
+from runners.presets.reading.user_settings import Settings, check_settings
 from runners.presets.reading.yaml_lines import CoreLoader
 from runners.state.layout import settings_file
 

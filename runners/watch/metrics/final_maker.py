@@ -11,7 +11,7 @@ from runners.host.files import replace
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
-from runners.watch.metrics.events import EventStream
+from runners.watch.metrics.event_stream import EventStream
 from runners.watch.metrics.final import FILE, FinalMetric, FinalReport, read_final
 from runners.watch.metrics.progress import ProgressTracker
 from runners.watch.metrics.run_metrics import RunMetrics

@@ -12,14 +12,14 @@ from runners.model.run import Run
 from runners.model.spec import MetricRule
 from runners.watch.boundary import ReadBoundary
 from runners.watch.metrics.alerts import AlertStream
-from runners.watch.metrics.events import EventStream
-from runners.watch.metrics.output import OutputEvent, OutputSource
+from runners.watch.metrics.event_stream import EventStream
+from runners.watch.metrics.output_source import OutputEvent, OutputSource
 from runners.watch.metrics.progress import ProgressTracker
 from runners.watch.metrics.sample import headline, higher_is_better
 from runners.watch.metrics.series import Series
 
 if TYPE_CHECKING:
-    from runners.watch.metrics.run_files import RunFiles
+    from runners.watch.metrics.metric_files import RunFiles
 
 _FILES_EVERY_S = 5.0
 
@@ -133,7 +133,7 @@ class LiveReport:
         self._files_polled_at = now
         if self._files is None:
             # All readers of files: not for every command that looks at runs.
-            from runners.watch.metrics.run_files import RunFiles
+            from runners.watch.metrics.metric_files import RunFiles
 
             self._files = RunFiles(run)
         self._files.poll(run, self.printed.poll().all)

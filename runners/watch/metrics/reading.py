@@ -4,8 +4,8 @@ import re
 
 from runners.model.spec import MetricRule
 from runners.watch.metrics.readers import GENERAL, SPECIFIC, make_reader
+from runners.watch.metrics.readers.line_reader import CLAIMED, Reader
 from runners.watch.metrics.readers.patterns import PatternReader
-from runners.watch.metrics.readers.reader import CLAIMED, Reader
 from runners.watch.metrics.sample import Sample
 
 _ESCAPE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\?)|[ -/]*[0-~])")

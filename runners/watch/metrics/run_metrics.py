@@ -9,9 +9,9 @@ from runners.model.spec import MetricRule
 from runners.watch.boundary import ReadBoundary
 from runners.watch.metrics.event_reader import EventReader
 from runners.watch.metrics.gpu_series import GpuSource, SpentSoFar
-from runners.watch.metrics.output import OutputEvent, OutputItem, OutputSource
+from runners.watch.metrics.metric_files import RunFiles
+from runners.watch.metrics.output_source import OutputEvent, OutputItem, OutputSource
 from runners.watch.metrics.progress import ProgressTracker
-from runners.watch.metrics.run_files import RunFiles
 from runners.watch.metrics.sample import Sample, higher_is_better
 from runners.watch.metrics.series import Series
 from runners.watch.metrics.series_set import SeriesSet

@@ -1,6 +1,6 @@
 """`stop`, `kill`, `wait`, `cancel`, `priority` and `drain`."""
 
-from tui.cli.commands.parts import RUN, RUNS, argument, examples, flag
+from tui.cli.commands.declaring import RUN, RUNS, argument, examples, flag
 from tui.cli.parsing import CommandParser
 
 

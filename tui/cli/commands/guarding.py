@@ -1,6 +1,6 @@
 """`guard`."""
 
-from tui.cli.commands.parts import Actions, argument, examples, flag
+from tui.cli.commands.declaring import Actions, argument, examples, flag
 from tui.cli.parsing import CommandParser
 
 

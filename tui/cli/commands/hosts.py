@@ -1,6 +1,6 @@
 """`host`, `push` and `fetch`: rented machines."""
 
-from tui.cli.commands.parts import RUN, Actions, argument, examples, flag, overrides, repeated
+from tui.cli.commands.declaring import RUN, Actions, argument, examples, flag, overrides, repeated
 from tui.cli.parsing import CommandParser
 
 _NAME = "what it is called here"

@@ -1,6 +1,6 @@
 """`rename`, `tag`, `untag`, `note`, `star`, `unstar`, `delete`, `undelete`, `prune`, `fetched`."""
 
-from tui.cli.commands.parts import RUN, RUNS, argument, examples, flag
+from tui.cli.commands.declaring import RUN, RUNS, argument, examples, flag
 from tui.cli.parsing import CommandParser
 
 
@@ -95,7 +95,7 @@ def prune(parser: CommandParser) -> None:
     argument(parser, "--keep", "N", "all but the newest N of those that ended so", type=int)
     argument(parser, "--state", "STATES", "that ended so, e.g. done,failed")
     flag(parser, "--dry-run", "only show what would be removed")
-    parser.set_defaults(action="housekeeping:run_prune")
+    parser.set_defaults(action="prune:run_prune")
     examples(
         parser,
         "prune --older-than 30d --dry-run",

@@ -1,6 +1,6 @@
 """`launch`, `plan`, `verify`, `probe` and `remedy`."""
 
-from tui.cli.commands.parts import RUN, argument, examples, flag, overrides, repeated
+from tui.cli.commands.declaring import RUN, argument, examples, flag, overrides, repeated
 from tui.cli.parsing import CommandParser
 
 _NOTES = """\

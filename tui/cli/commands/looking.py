@@ -1,6 +1,6 @@
 """Commands that look: `list`, `status`, `logs`, `metrics`, `diagnose`, `gpus`, others."""
 
-from tui.cli.commands.parts import RUN, RUNS, argument, examples, flag
+from tui.cli.commands.declaring import RUN, RUNS, argument, examples, flag
 from tui.cli.parsing import CommandParser
 
 _FIND = """\

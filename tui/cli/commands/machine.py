@@ -1,6 +1,6 @@
 """`presets`, `checkpoint`, `doctor`, `service`, `serve`, `completion` and `schema`."""
 
-from tui.cli.commands.parts import RUN, Actions, argument, examples, flag, overrides
+from tui.cli.commands.declaring import RUN, Actions, argument, examples, flag, overrides
 from tui.cli.parsing import CommandParser
 
 

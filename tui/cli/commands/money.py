@@ -2,7 +2,7 @@
 
 import argparse
 
-from tui.cli.commands.parts import Actions, argument, examples, flag
+from tui.cli.commands.declaring import Actions, argument, examples, flag
 from tui.cli.parsing import CommandParser
 
 

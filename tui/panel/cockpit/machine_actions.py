@@ -15,7 +15,7 @@ from textual.app import SuspendNotSupported
 from runners.host.helpers import ROOT
 from runners.places.actions import Outcome
 from runners.places.run_row import RunRow
-from tui.panel.cockpit.parts import CockpitParts
+from tui.panel.cockpit.cockpit_parts import CockpitParts
 from tui.panel.notifications import notify_error
 from tui.panel.screens.dialogs import LineScreen
 from tui.panel.screens.machines import MachineLine, MachinesScreen

@@ -17,7 +17,7 @@ from runners.model.errors import FresnelError
 from runners.model.run import Run
 from runners.places.place import Place
 from runners.places.run_row import RunRow
-from tui.panel.cockpit.parts import CockpitParts
+from tui.panel.cockpit.cockpit_parts import CockpitParts
 from tui.panel.notifications import notify_error
 from tui.panel.places import PlaceOfRuns
 from tui.panel.terminal.osc import copy_text
@@ -179,7 +179,7 @@ class RunPages:
 
     def _open_pictures(self, rows: Sequence[RunRow], views: dict[str, RunView]) -> None:
         from tui.panel.screens.pictures import PicturesScreen
-        from tui.panel.widgets.picture.source import PictureSource
+        from tui.panel.widgets.picture.picture_source import PictureSource
 
         snapshot = self._parts.snapshot
         if snapshot is not None:

@@ -15,11 +15,11 @@ from textual.containers import Horizontal
 from runners.model.states import State
 from runners.places.run_row import RunRow
 from runners.state.layout import StateDirectory
+from tui.panel.cockpit.cockpit_parts import CockpitParts
 from tui.panel.cockpit.keys import KEYS, TOUCHING, palette_commands
-from tui.panel.cockpit.parts import CockpitParts
 from tui.panel.hotkeys import key_meaning, key_name
 from tui.panel.run_commands import RunCommands
-from tui.panel.terminal.painting import PaintedOnce
+from tui.panel.terminal.repainting import PaintedOnce
 from tui.panel.widgets.gpu.pane import GpuPane
 from tui.panel.widgets.key_bar import KeyBar
 from tui.panel.widgets.log.area import LogArea

@@ -26,16 +26,16 @@ from runners.model.scaling import describe_batch
 from runners.model.spec import RunSpec
 from runners.presets.catalogue import PresetEntry, find_preset
 from runners.scheduling.memory_warning import peak_memory_by_gpu
-from runners.scheduling.policy import Granted
+from runners.scheduling.queue_order import Granted
 from runners.state.layout import StateDirectory
 from tui.panel.command_log import gpu_arguments
 from tui.panel.screen_keys import LAUNCH_KEYS
 from tui.panel.widgets.gpu.picker_table import Peaks
 from tui.panel.widgets.launch.fields import FormField
 from tui.panel.widgets.launch.form import LaunchForm
+from tui.panel.widgets.launch.preset_choices import LaunchChoice, own_command, read_choices
 from tui.panel.widgets.launch.preset_list import PresetList
-from tui.panel.widgets.launch.presets import LaunchChoice, own_command, read_choices
-from tui.panel.widgets.launch.sweeps import sweep_text
+from tui.panel.widgets.launch.sweep_fields import sweep_text
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.runs.plan_text import describe_plan
 from tui.views.runs.resume_text import resumed_text

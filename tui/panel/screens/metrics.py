@@ -26,10 +26,10 @@ from tui.panel.widgets.metrics.chart_request import (
     turned,
 )
 from tui.panel.widgets.metrics.curve_source import CurveSource
+from tui.panel.widgets.metrics.drawn_runs import LIST_WIDTH, MetricRunList
 from tui.panel.widgets.metrics.grid import ChartGrid
 from tui.panel.widgets.metrics.page_keys import PAGE_KEYS, key_line
 from tui.panel.widgets.metrics.page_line import nothing_line, page_line
-from tui.panel.widgets.metrics.run_list import LIST_WIDTH, MetricRunList
 from tui.panel.widgets.metrics.settings_pane import SettingsPane
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.runs.run_view import RunView

@@ -18,7 +18,7 @@ from tui.panel.screen_keys import PICTURES_KEYS
 from tui.panel.terminal.graphics import terminal_graphics
 from tui.panel.theme.palette import run_colour
 from tui.panel.widgets.picture.box import PictureBox
-from tui.panel.widgets.picture.source import PictureSource
+from tui.panel.widgets.picture.picture_source import PictureSource
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.metrics.picture_album import PictureAlbum, place_text
 from tui.views.runs.run_view import RunView

@@ -17,9 +17,9 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label, Static
 
 from runners.model.errors import FresnelError
-from runners.presets.parameters import parse_scalar
-from runners.presets.reading.settings import Settings, read_settings
+from runners.presets.parameter_input import parse_scalar
 from runners.presets.reading.settings_edit import change_settings
+from runners.presets.reading.user_settings import Settings, read_settings
 from runners.state.layout import settings_file
 from tui.panel.screen_keys import SETTINGS_KEYS
 from tui.panel.terminal.editor import edit_file

@@ -13,7 +13,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tui.panel.hotkeys import hotkey
-from tui.panel.terminal.painting import TitledBorder
+from tui.panel.terminal.repainting import TitledBorder
 from tui.panel.widgets.row_painting import ChangedRow, PaintedRows, Window
 from tui.panel.widgets.style_once import StyleOnce
 

@@ -16,6 +16,7 @@ from runners.places.run_row import RunRow
 from tui.panel.widgets.run_line import MARGIN, draw_header, draw_row
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.runs.ended_index import EndedRows
+from tui.views.runs.row_reading import row_of_view
 from tui.views.runs.run_columns import (
     NO_RUNS,
     Cell,
@@ -24,7 +25,6 @@ from tui.views.runs.run_columns import (
     headings_agree,
     short_names,
 )
-from tui.views.runs.run_row import row_of_view
 from tui.views.runs.run_sort import SORTABLE
 from tui.views.runs.run_table import (
     Arrangement,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from runners.watch.metrics.final import FinalMetric
 from runners.watch.metrics.sample import headline_rank, higher_is_better
 from tui.views.runs.run_facts import RunFacts
-from tui.views.settings import same
+from tui.views.runs.run_settings import same
 
 _SEED = re.compile(r"(.*[._/-])?(seed|rng)([._/-].*)?", re.IGNORECASE)
 

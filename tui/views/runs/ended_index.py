@@ -24,7 +24,7 @@ from runners.state.decoding import decode, read
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
 from runners.watch.metrics.final import read_final
-from tui.views.runs.run_row import row_of_ended
+from tui.views.runs.row_reading import row_of_ended
 
 _MEANING = 3
 """Raised when a field comes to say something else; what fields there are tells itself."""

@@ -10,7 +10,7 @@ from runners.model.course import Rung, StopRule
 from runners.model.plan import AssignedGpu, Estimate, LaunchPlan
 from runners.model.spec import Price
 from runners.scheduling.allocation import Denied
-from runners.scheduling.policy import Granted, QueueDecision, Waiting
+from runners.scheduling.queue_order import Granted, QueueDecision, Waiting
 from runners.scheduling.visibility import ALL_VARIABLES
 from tui.views.format import dollars, duration, indices
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from runners.model.states import State
 from runners.places.run_row import RunRow
 from tui.views.format import DASH, duration, first_line, indices, metric
-from tui.views.runs.run_row import age_text
+from tui.views.runs.row_reading import age_text
 from tui.views.runs.run_sort import SortKey
 
 _RUN_ID = re.compile(r"\b\d{8}-\d{6}-(\S+?)-[0-9a-f]{4}\b")

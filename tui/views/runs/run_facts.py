@@ -15,7 +15,7 @@ from runners.state.layout import RunDirectory, StateDirectory
 from runners.watch.metrics.event_reader import EventReader
 from runners.watch.metrics.final import FinalMetric, FinalReport, read_final
 from runners.watch.metrics.final_maker import keep_final, make_final
-from tui.views.settings import argv_settings, as_text
+from tui.views.runs.run_settings import argv_settings, as_text
 
 _VISIBILITY = re.compile(
     r"(CUDA|ROCR|HIP|ZE)_\w*VISIBLE_DEVICES|CUDA_DEVICE_ORDER|FRESNEL_\w+|MASTER_PORT|.*PORT"

@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-from runners.watch.metrics.readers.reader import Reader
+from runners.watch.metrics.readers.line_reader import Reader
 
 _PLACES = {
     "pcdiff": "pcdiff:PcdiffReader",

@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
 from runners.watch.metrics.numbers import seconds, whole_number
+from runners.watch.metrics.readers.line_reader import Reader
 from runners.watch.metrics.readers.named_values import is_count, named_values
-from runners.watch.metrics.readers.reader import Reader
 from runners.watch.metrics.sample import Sample, metric_name
 
 _BAR = re.compile(

@@ -4,7 +4,7 @@ import re
 from typing import ClassVar
 
 from runners.watch.metrics.numbers import whole_number
-from runners.watch.metrics.readers.reader import Reader
+from runners.watch.metrics.readers.line_reader import Reader
 from runners.watch.metrics.sample import Sample, metric_name
 
 _ROUND = re.compile(r"^(?:\[(?P<round>\d+)\]|(?P<cat>\d+):)\t(?P<rest>\S.*)$")

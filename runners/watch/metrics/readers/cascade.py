@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from runners.watch.metrics.numbers import WHOLE, number
 from runners.watch.metrics.readers.bars import read_bar
-from runners.watch.metrics.readers.reader import Reader
+from runners.watch.metrics.readers.line_reader import Reader
 from runners.watch.metrics.sample import Sample, metric_name
 
 _STAGE = re.compile(r"^Training Stage (?P<stage>\d+)/(?P<stages>\d+)")

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from runners.watch.metrics.numbers import WHOLE, number
 from runners.watch.metrics.readers.bars import read_bar
-from runners.watch.metrics.readers.reader import CLAIMED, Reader
+from runners.watch.metrics.readers.line_reader import CLAIMED, Reader
 from runners.watch.metrics.sample import Sample, metric_name
 
 _ENTRY = re.compile(

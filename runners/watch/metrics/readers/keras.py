@@ -4,7 +4,7 @@ import re
 from typing import ClassVar
 
 from runners.watch.metrics.numbers import WHOLE, number
-from runners.watch.metrics.readers.reader import Reader
+from runners.watch.metrics.readers.line_reader import Reader
 from runners.watch.metrics.sample import Sample, metric_name
 
 _EPOCH = re.compile(r"^\s*Epoch (?P<epoch>\d+)/(?P<epochs>\d+)\s*$")

@@ -4,9 +4,9 @@ from typing import Any, ClassVar
 
 from runners.state.decoding import any_json, decode
 from runners.watch.metrics.numbers import whole_number
+from runners.watch.metrics.readers.line_position import phase_of
+from runners.watch.metrics.readers.line_reader import Reader
 from runners.watch.metrics.readers.named_values import is_measure
-from runners.watch.metrics.readers.places import phase_of
-from runners.watch.metrics.readers.reader import Reader
 from runners.watch.metrics.sample import Sample, metric_name
 
 _STEPS = (

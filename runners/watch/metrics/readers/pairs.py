@@ -5,9 +5,9 @@ from functools import lru_cache
 from typing import ClassVar
 
 from runners.watch.metrics.numbers import number, seconds
+from runners.watch.metrics.readers.line_position import StatedPlace, find_place, phase_of
+from runners.watch.metrics.readers.line_reader import Reader
 from runners.watch.metrics.readers.named_values import is_measure, named_values
-from runners.watch.metrics.readers.places import StatedPlace, find_place, phase_of
-from runners.watch.metrics.readers.reader import Reader
 from runners.watch.metrics.sample import Sample
 
 _PREFIXES = re.compile(

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from runners.model.spec import MetricPattern
 from runners.watch.metrics.numbers import number
-from runners.watch.metrics.readers.reader import Reader
+from runners.watch.metrics.readers.line_reader import Reader
 from runners.watch.metrics.sample import Sample
 
 _PLACES = ("step", "steps", "epoch", "epochs", "batch")

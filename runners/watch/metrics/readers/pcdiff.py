@@ -14,7 +14,7 @@ import time
 from typing import ClassVar
 
 from runners.watch.metrics.numbers import WHOLE, number
-from runners.watch.metrics.readers.reader import CLAIMED, Reader
+from runners.watch.metrics.readers.line_reader import CLAIMED, Reader
 from runners.watch.metrics.sample import Sample, metric_name
 
 _LINE = re.compile(r"(?P<moment>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(?P<ms>\d{3}) : (?P<message>.*)$")

@@ -9,7 +9,7 @@ from runners.model.errors import WrongInput
 from runners.model.parameters import with_value
 from runners.model.placeholders import check_placeholders
 from runners.model.spec import Parameter, ParameterValue, RunSpec
-from runners.presets.parameters import parse_value
+from runners.presets.parameter_input import parse_value
 
 _MARK = "✎ "
 _SHORT = 14

@@ -20,7 +20,7 @@ from runners.model.errors import WrongInput
 from runners.model.spec import Parameter, RunSpec
 from tui.panel.hotkeys import hotkey
 from tui.panel.widgets.gpu.picker import GpuPicker
-from tui.panel.widgets.launch.details import (
+from tui.panel.widgets.launch.common_fields import (
     FIELDS,
     detail_arguments,
     detail_texts,
@@ -28,8 +28,8 @@ from tui.panel.widgets.launch.details import (
 )
 from tui.panel.widgets.launch.drafts import RunDraft
 from tui.panel.widgets.launch.fields import FormField, describe_parameter, spell_value
-from tui.panel.widgets.launch.presets import LaunchChoice
-from tui.panel.widgets.launch.sweeps import (
+from tui.panel.widgets.launch.preset_choices import LaunchChoice
+from tui.panel.widgets.launch.sweep_fields import (
     SWEEP_FIELDS,
     VALUES,
     as_fields,

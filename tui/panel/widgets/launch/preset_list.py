@@ -14,7 +14,7 @@ from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from tui.panel.hotkeys import hotkey
-from tui.panel.widgets.launch.presets import LaunchChoice, describe_choice, last_runs
+from tui.panel.widgets.launch.preset_choices import LaunchChoice, describe_choice, last_runs
 from tui.snapshot.feed import PanelSnapshot
 
 

@@ -23,7 +23,7 @@ from runners.watch.logs.expressions import BadExpression
 from runners.watch.logs.extract import Text
 from runners.watch.logs.file import Change
 from tui.panel.terminal.osc import CAP
-from tui.panel.terminal.painting import KeptRows, TitledBorder
+from tui.panel.terminal.repainting import KeptRows, TitledBorder
 from tui.panel.widgets.log.explanation import explanation_line
 from tui.panel.widgets.log.messages import (
     InputWanted,

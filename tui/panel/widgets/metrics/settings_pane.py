@@ -7,10 +7,10 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from tui.panel.widgets.metrics.chart_request import RunCurve
-from tui.panel.widgets.metrics.details import describe, draw_details
+from tui.panel.widgets.metrics.run_environment import describe, draw_details
 from tui.snapshot.curve_store import CurveStore
+from tui.views.runs.run_settings import settings_of
 from tui.views.runs.run_view import RunView
-from tui.views.settings import settings_of
 
 _WIDTH = 44
 _FRAME = 4

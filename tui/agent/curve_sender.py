@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from runners.model.run import Run
-from runners.places.ssh.curves import CurveSender
+from runners.places.ssh.curve_updates import CurveSender
 from runners.state.runs import read_run
 from tui.agent.exchange import Exchange
 from tui.snapshot.curve_store import CurveStore

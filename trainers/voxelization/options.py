@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from trainers.common.errors import SettingsError
-from trainers.common.program import add_optimiser_flags, add_run_flags
+from trainers.common.main_program import add_optimiser_flags, add_run_flags
 from trainers.common.report import run_directory
-from trainers.common.settings import SettingsParser, whole_number
+from trainers.common.settings_parser import SettingsParser, whole_number
 from trainers.voxelization.config import read_config
 
 EXAMPLES = """

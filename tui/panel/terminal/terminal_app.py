@@ -1,5 +1,5 @@
 """Textual's application where a terminal needs more.
-The panel's use of its private names stands here (those of painting are in `painting.py`).
+The panel's use of its private names stands here (those of painting are in `repainting.py`).
 
 Textual is pinned. `tests/unit/test_textual_internals.py` fails when another version is installed:
 then each of these is looked at anew.
@@ -17,7 +17,7 @@ from textual.screen import Screen
 
 from tui.panel.terminal.driver import TerminalDriver
 from tui.panel.terminal.job_control import has_job_control
-from tui.panel.terminal.painting import ChangedCells
+from tui.panel.terminal.repainting import ChangedCells
 from tui.panel.theme.no_color import Colourless
 
 

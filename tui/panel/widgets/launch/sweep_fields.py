@@ -9,7 +9,7 @@ from rich.text import Text
 
 from runners.lifecycle.launch.sweep import Sweep, SweepWish
 from runners.model.errors import WrongInput
-from tui.panel.widgets.launch.details import DetailField
+from tui.panel.widgets.launch.common_fields import DetailField
 
 VALUES = DetailField(
     "values",

@@ -12,7 +12,7 @@ import msgspec
 
 from runners.lifecycle.launch.variation import varied
 from runners.model.errors import FresnelError
-from runners.model.search import Search, SearchRecord
+from runners.model.sampler_search import Search, SearchRecord
 from runners.model.spec import RunSpec
 from runners.state.decoding import read
 from runners.state.layout import RunDirectory, StateDirectory

@@ -17,7 +17,7 @@ from trainers.common.precision import PRECISIONS
 from trainers.common.ranks import RanksDifferError, leave_ranks
 from trainers.common.report import run_directory
 from trainers.common.schedules import RATE_RULES, SCHEDULES
-from trainers.common.settings import SettingsParser, number_between, whole_number
+from trainers.common.settings_parser import SettingsParser, number_between, whole_number
 from trainers.common.stacks import answer_with_stacks
 
 _any, _some = whole_number(0), whole_number(1)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 
 from runners.model.errors import WrongInput
-from runners.model.search import Search, SearchAxis
+from runners.model.sampler_search import Search, SearchAxis
 from runners.presets.sweeps import SampleRange
 
 SAMPLERS: dict[str, tuple[str, ...]] = {

@@ -7,7 +7,7 @@ from pathlib import Path
 from trainers.common.checkpoint import SETTINGS_NAME
 from trainers.common.errors import SettingsError
 from trainers.common.report import run_directory
-from trainers.common.settings import read_settings_file
+from trainers.common.settings_parser import read_settings_file
 
 AUTO = "auto"
 CHECKPOINTS = ("best.pt", "last.pt")

@@ -7,8 +7,8 @@ import textwrap
 from rich.text import Text
 
 from tui.views.format import DASH, dollars, duration, indices
+from tui.views.runs.run_settings import settings_of
 from tui.views.runs.run_view import RunView
-from tui.views.settings import settings_of
 
 Section = tuple[str, dict[str, str]]
 

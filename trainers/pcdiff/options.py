@@ -12,7 +12,7 @@ from pathlib import Path
 from trainers.common.devices import DEVICES
 from trainers.common.report import run_directory
 from trainers.common.schedules import RATE_RULES
-from trainers.common.settings import SettingsParser, number_between, whole_number
+from trainers.common.settings_parser import SettingsParser, number_between, whole_number
 from trainers.pcdiff.diffusion import LOSSES, MEANINGS, SCHEDULES
 from trainers.pcdiff.geometry import SEARCHES
 from trainers.pcdiff.samplers import METHODS

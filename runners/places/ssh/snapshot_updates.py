@@ -17,7 +17,7 @@ from runners.model.run_ids import is_run_id
 from runners.places.run_row import MOST_METRICS, MetricValues, RunRow, pack_metrics
 from runners.places.snapshot import PlaceSnapshot
 from runners.places.ssh.bounds import require_gpu, require_sane
-from runners.places.ssh.curves import CurvePart
+from runners.places.ssh.curve_updates import CurvePart
 from runners.places.ssh.difference import apply
 from runners.places.ssh.frames import decoded
 

@@ -2,7 +2,7 @@
 
 from runners.places.snapshot import PlaceSnapshot
 from tui.snapshot.feed import PanelSnapshot
-from tui.views.runs.run_row import row_of_view
+from tui.views.runs.row_reading import row_of_view
 
 
 def place_snapshot(snapshot: PanelSnapshot) -> PlaceSnapshot:
