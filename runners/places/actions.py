@@ -97,6 +97,14 @@ class Outcome(NamedTuple):
     output: str = ""
 
 
+def outcome_of(output: str, errors: str, exit_code: int, problem: str = "") -> Outcome:
+    """What a headless command came to, by what it printed and what may have kept it from that."""
+    text = "\n".join(filter(None, (line.strip() for line in errors.splitlines())))
+    if exit_code and not problem:
+        problem = text or f"exit code {exit_code}"
+    return Outcome(words=(text,) if text else (), problem=problem, output=output)
+
+
 def commands_of(action: RunAction) -> Iterator[list[str]]:
     """The headless commands that do the same, as words behind `fresnel-tui`."""
     if isinstance(action, StopRuns):

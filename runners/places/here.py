@@ -22,6 +22,7 @@ from runners.places.actions import (
     StarRuns,
     StopRuns,
     WriteNote,
+    outcome_of,
 )
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
@@ -133,9 +134,9 @@ class HerePlace:
         self._in_thread(lambda: done(run_headless(words)))
 
     def ask(self, question: str, words: Sequence[str], done: Callable[[object, str], None]) -> None:
-        """Ask about runs."""
+        """Ask about runs and money."""
 
-        def look() -> None:
+        def read() -> None:
             try:
                 found = self._answer(question, words)
             except (FresnelError, OSError) as error:
@@ -143,7 +144,7 @@ class HerePlace:
             else:
                 done(found, "")
 
-        self._in_thread(look)
+        self._in_thread(read)
 
     def reach(self) -> None:
         """Nothing to do."""
@@ -169,10 +170,4 @@ def run_headless(words: Sequence[str]) -> Outcome:
     done = subprocess.run(
         argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
-    said = " ".join(done.stderr.split())
-    problem = said or f"exit code {done.returncode}"
-    return Outcome(
-        words=(said,) if said else (),
-        problem=problem if done.returncode else "",
-        output=done.stdout,
-    )
+    return outcome_of(done.stdout, done.stderr, done.returncode)

@@ -32,10 +32,10 @@ class Place(Protocol):
         """Do something to runs."""
 
     def command(self, words: Sequence[str], done: Callable[[Outcome], None]) -> None:
-        """Run a headless command there: `launch`, `plan`, `presets` and the like."""
+        """Run a headless command there: `launch`, `session`, `drain` and the like."""
 
     def ask(self, question: str, words: Sequence[str], done: Callable[[object, str], None]) -> None:
-        """Ask about runs; `done` gets the answer, as a struct or as plain values, or a problem."""
+        """Ask about runs, money, plans; `done` gets a struct, or plain values, or a problem."""
 
     @property
     def address(self) -> str:

@@ -53,7 +53,7 @@ def test_a_session_is_started_given_a_budget_and_ended(panel: Terminal) -> None:
     panel.press("e")
     panel.wait_for("End the session")
     panel.press("y")
-    panel.wait_for(r"session ended: \$\S+ in")
+    panel.wait_for(r"session ended after \S+: total \$\S+")
     eventually(lambda: session()["session_usd"] is None)
 
 

@@ -67,7 +67,8 @@ def _set(state: StateDirectory, arguments: argparse.Namespace) -> None:
     wanted = GuardRequest(**{name: value for name, value in given.items() if value is not None})
     rule = rule_from(wanted, None if session is None else session.budget)
     set_rule(state, rule)
-    for line in consequences(state, rule):
+    missing = len(unfetched_runs(state)) if rule.destroys else None
+    for line in consequences(rule, session, missing):
         echo(line)
 
 

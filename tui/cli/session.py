@@ -48,6 +48,7 @@ def run_session(arguments: argparse.Namespace) -> int:
         if amount is None:
             raise WrongInput("session budget: name the amount", "fresnel-tui session budget 150")
         session = change_budget(state, amount)
+        echo(f"budget of the session: ${session.budget}")
     else:
         session = read_session(state)
     now = moment_now()
@@ -92,7 +93,7 @@ def _start(state: StateDirectory, arguments: argparse.Namespace) -> Session:
     gpus = _told_gpus(arguments) or max(1, len(list_cards(reading.gpus)))
     caveat = _caveat(price, per, reading, arguments)
     _await_word(caveat, arguments.anyway)
-    return start_session(
+    session = start_session(
         state,
         price,
         gpus,
@@ -104,6 +105,8 @@ def _start(state: StateDirectory, arguments: argparse.Namespace) -> Session:
         " ".join(filter(None, (instance.kind, instance.id))),
         caveat,
     )
+    echo(f"session started: {session.describe()}")
+    return session
 
 
 def _change_price(state: StateDirectory, arguments: argparse.Namespace) -> Session:

@@ -12,6 +12,7 @@ from typing import Any
 
 from textual.app import App
 
+from runners.model.errors import FresnelError
 from runners.model.run import Run
 from runners.model.spec import RunSpec
 from runners.model.states import State
@@ -26,15 +27,16 @@ from runners.places.actions import (
 from runners.places.here import HerePlace
 from runners.places.place import Place
 from runners.state.layout import StateDirectory
-from tui.panel.background import in_thread
 from tui.panel.command_log import CommandLog
 from tui.panel.notifications import notify_error
 from tui.snapshot.feed import SnapshotFeed
 from tui.views.format import duration
-from tui.views.safe import safe_cell
+from tui.views.safe import safe
 
 _SLOW_S = 1.0  # a launch that takes longer waits for the sampler
 _LONGEST_TEXT = 300
+_TEXT_S, _READ_PER_S = 4.0, 15
+"""A text stays for seconds, a long one for so many characters a second."""
 
 
 class RunCommands:
@@ -70,16 +72,33 @@ class RunCommands:
         place, runs = self._deleted.pop() if self._deleted else (self.local_place, ())
         self.act(place, RestoreRuns(runs))
 
-    def command(self, place: Place, arguments: Sequence[str], selects: bool = False) -> None:
-        """Run a headless command there, and tell what it came to; a launch is selected."""
+    def command(
+        self,
+        place: Place,
+        arguments: Sequence[str],
+        then: Callable[[Outcome], None] = lambda _: None,
+    ) -> None:
+        """Run a headless command there, and tell what it came to; `then` is called after that."""
+        if place.obstacle:
+            notify_error(self._app, place.obstacle)
+            return
         self._note(place, arguments)
 
         def done(outcome: Outcome) -> None:
             self._show_outcome(outcome)
-            if selects and not outcome.problem and outcome.output.strip():
-                self.started(_key(place, outcome.output.split()[0]))
+            self.feed.refresh_now()
+            then(outcome)
 
         place.command(arguments, partial(self._later, done))
+
+    def launch(self, place: Place, arguments: Sequence[str]) -> None:
+        """Launch there by the words of the command, and select the first of its runs."""
+
+        def select(outcome: Outcome) -> None:
+            if not outcome.problem and outcome.output.strip():
+                self.started(_key(place, outcome.output.split()[0]))
+
+        self.command(place, arguments, select)
 
     def _done(self, place: Place, action: RunAction, outcome: Outcome) -> None:
         if isinstance(action, DeleteRuns) and outcome.changed:
@@ -90,10 +109,11 @@ class RunCommands:
 
     def _show_outcome(self, outcome: Outcome) -> None:
         if outcome.problem:
-            notify_error(self._app, safe_cell(outcome.problem)[:_LONGEST_TEXT])
+            notify_error(self._app, safe(outcome.problem)[:_LONGEST_TEXT])
             return
-        for line in outcome.words:
-            self._notify(safe_cell(line)[:_LONGEST_TEXT])
+        for text in outcome.words:
+            shown = safe(text)[:_LONGEST_TEXT]
+            self._notify(shown, max(_TEXT_S, len(shown) / _READ_PER_S))
 
     def _note(self, place: Place, arguments: Sequence[str]) -> None:
         self.log.note([*arguments, *(["--host", place.name] if place.name else [])])
@@ -150,21 +170,17 @@ class RunCommands:
             watch_for_hopeless(self._state, group, [run.id for run in runs], judged_by)
         self._notify(f"sweep {group}: {len(runs)} runs; `=` on its line compares them", timeout=6)
 
-    def drain(self, on: bool) -> None:
-        """Let running jobs finish and no new ones start, or let the queue go on."""
-        from runners.lifecycle.launch.dispatch import set_drain
-
-        self.log.note(["drain", "on" if on else "off"])
-        notice = "draining: running jobs finish, no new ones start"
-
-        def drain() -> None:
-            set_drain(self._state, on)
-            self._notify(notice if on else "no longer draining: the queue goes on", timeout=6)
-
-        self._in_thread(drain)
-
     def _in_thread(self, do: Callable[[], object]) -> None:
-        in_thread(self._app, self.feed, do)
+        """Do it in a thread, tell what went wrong, then take the next snapshot at once."""
+
+        def run() -> None:
+            try:
+                do()
+            except (FresnelError, OSError, ValueError) as error:
+                self._app.call_later(notify_error, self._app, str(error))
+            self._app.call_later(self.feed.refresh_now)
+
+        self._app.run_worker(run, thread=True, group="action")
 
     def _later(self, do: Callable[..., None], *values: object) -> None:
         """Called in any thread: do it in the app's own, unless the app has ended."""

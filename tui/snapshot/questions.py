@@ -1,4 +1,4 @@
-"""What a front end asks of runs, answered where they live: here, or by another machine's agent."""
+"""What a front end asks of runs and money, answered where they are: here, or by an agent there."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ MOST_IMAGE_BYTES = 8 << 20
 
 
 class Question(str, Enum):
-    """What can be asked; the words behind each are ids of runs, of an image also its path."""
+    """What can be asked; the words behind each are ids of runs, of an image also its path.
+
+    Costs and prices are the machine's: there are no words behind them.
+    """
 
     VIEW = "view"
     DETAILS = "details"
@@ -31,6 +34,8 @@ class Question(str, Enum):
     COMPARISON = "comparison"
     PICTURES = "pictures"
     IMAGE = "image"
+    COSTS = "costs"
+    PRICES = "prices"
 
 
 Ask = Callable[[Question, Sequence[str]], object]
@@ -48,6 +53,14 @@ def answer(
 
     Raises NotFound for a run that is gone, OSError for files that cannot be read or written.
     """
+    if question is Question.COSTS:
+        from tui.views.money.cost_report import read_page
+
+        return read_page(state)
+    if question is Question.PRICES:
+        from tui.views.money.session_offer import offer_session
+
+        return offer_session(state)
     run = find_run(state, subjects[0])
     if question is Question.VIEW:
         return _view(run, known, thorough=False)

@@ -13,6 +13,7 @@ from runners.places.actions import (
     RestoreRuns,
     RunAction,
     commands_of,
+    outcome_of,
 )
 from runners.places.ssh.link import Link, LinkState, RemoteRequest
 from runners.places.ssh.older import AgentQuestion
@@ -134,11 +135,7 @@ class SshPlace:
 def _outcome(request: RemoteRequest) -> Outcome:
     output = request.output.decode("utf-8", "replace")
     errors = request.errors.decode("utf-8", "replace")
-    said = " ".join((errors or output).split())
-    problem = request.problem
-    if not problem and request.exit_code:
-        problem = said or f"exit code {request.exit_code}"
-    return Outcome(words=(said,) if said else (), problem=problem, output=output)
+    return outcome_of(output, errors, request.exit_code or 0, request.problem)
 
 
 def _joined(outcomes: Sequence[Outcome], with_ids: bool) -> Outcome:

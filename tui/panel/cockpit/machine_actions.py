@@ -65,11 +65,8 @@ class Machines:
         """The machine whose GPUs are shown, else that of the selected run, else the only one."""
         remote = self._parts.remote
         hosts = remote.open().links.hosts
-        row = self._parts.pane.selected_row
-        for machine in (remote.where, row.machine if row is not None else ""):
-            if machine in hosts:
-                return machine
-        return next(iter(hosts)) if len(hosts) == 1 else ""
+        machine = remote.chosen(self._parts.pane.selected_row)
+        return next(iter(hosts)) if not machine and len(hosts) == 1 else machine
 
     def _lines(self) -> list[MachineLine]:
         links = self._parts.remote.open().links
@@ -119,7 +116,7 @@ class Machines:
 
         def answered(arguments: list[str] | None) -> None:
             if arguments is not None:
-                self._parts.commands.command(host.place, arguments, selects=True)
+                self._parts.commands.launch(host.place, arguments)
 
         screen = PlaceLaunchScreen(host.place, title, presets, again, host.place.preset_flags)
         self._parts.app.push_screen(screen, answered)

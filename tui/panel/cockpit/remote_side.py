@@ -194,6 +194,12 @@ class RemoteSide:
         if self.hosts is not None:
             self.hosts.load_older(self._screen.query_one(RunPane).lines.choice.query.text)
 
+    def chosen(self, row: RunRow | None) -> str:
+        """The machine whose GPUs are shown, else that of the selected run; empty for this one."""
+        if self.hosts is not None and self.where in self.hosts.links.hosts:
+            return self.where
+        return row.machine if row is not None else ""
+
     def place(self, machine: str) -> Place | None:
         """The machine of this name, to do something there; None for one that is not linked."""
         host = self.hosts.links.hosts.get(machine) if self.hosts is not None else None

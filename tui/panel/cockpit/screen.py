@@ -31,9 +31,9 @@ from tui.snapshot.feed import PanelSnapshot
 
 if TYPE_CHECKING:
     from tui.panel.cockpit.machine_actions import Machines
+    from tui.panel.cockpit.place_pages import PlacePages
     from tui.panel.cockpit.run_actions import RunActions
     from tui.panel.cockpit.run_pages import RunPages
-    from tui.panel.money_commands import MoneyCommands
     from tui.panel.places import PlaceOfRuns
 
 
@@ -49,7 +49,6 @@ class CockpitScreen(PaintedOnce[None]):
         self._pages: RunPages | None = None
         self._actions: RunActions | None = None
         self._places: PlaceOfRuns | None = None
-        self._money: MoneyCommands | None = None
         runs.started = self.select_when_present
         self.stands = asyncio.Event()
         """Set once every pane is there to take in snapshots."""
@@ -250,14 +249,11 @@ class CockpitScreen(PaintedOnce[None]):
         return Machines(self.parts)
 
     @property
-    def money(self) -> MoneyCommands:
-        """What may be done about session and guard."""
-        if self._money is None:
-            from tui.panel.money_commands import MoneyCommands
+    def place_pages(self) -> PlacePages:
+        """What opens for a machine."""
+        from tui.panel.cockpit.place_pages import PlacePages
 
-            runs = self.commands
-            self._money = MoneyCommands(self.app, self.parts.state, runs.feed, runs.log)
-        return self._money
+        return PlacePages(self.parts, self.places)
 
     # ---- keys
 
@@ -283,10 +279,7 @@ class CockpitScreen(PaintedOnce[None]):
 
     def action_money(self) -> None:
         """What everything costs; session and guard."""
-        from tui.panel.screens.money import MoneyScreen
-
-        screen = MoneyScreen(self.parts.state, self.money, self.snapshot, self.read_only)
-        self.app.push_screen(screen)
+        self.place_pages.money()
 
     def action_commands(self) -> None:
         """What was done here, as commands."""
@@ -296,25 +289,11 @@ class CockpitScreen(PaintedOnce[None]):
 
     def action_drain(self) -> None:
         """Ask whether the queue shall be drained, or go on."""
-        from tui.panel.screens.dialogs import QuestionScreen
-
-        snapshot = self.snapshot
-        on = not (snapshot is not None and snapshot.drained)
-        live = sum(view.run.is_live for view in snapshot.runs) if snapshot else 0
-        if on:
-            explanation = f"{live} live runs go on; no new run starts until drain is ended."
-            question = QuestionScreen("Drain?", explanation, "Drain")
-        else:
-            since = snapshot.drained if snapshot else ""
-            explanation = f"Drained since {since}. Waiting runs may start again."
-            question = QuestionScreen("End the drain?", explanation, "Let the queue go on")
-        self.app.push_screen(question, lambda yes: self.commands.drain(on) if yes else None)
+        self.place_pages.drain()
 
     def action_postpone(self) -> None:
         """Ask for how long the guard shall hold back."""
-        from tui.panel.screens.guard_form import ask_to_postpone
-
-        ask_to_postpone(self.app, self.money, self.snapshot.guard if self.snapshot else None)
+        self.place_pages.postpone()
 
     @on(GpuPane.DetailsWanted)
     def _open_gpu(self, message: GpuPane.DetailsWanted) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from rich.text import Text
@@ -13,13 +14,11 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
-from runners.cost.sessions import read_session
-from runners.guard.request import GuardRequest, length_of, request_of, rule_from
-from runners.guard.rule import GuardRule, GuardView
-from runners.host.clock import moment_now
+from runners.cost.sessions import Session
+from runners.guard.request import GuardRequest, length_of, request_flags, request_of, rule_from
+from runners.guard.rule import GuardRule
 from runners.model.errors import FresnelError, WrongInput
-from runners.state.layout import StateDirectory
-from tui.panel.money_commands import MoneyCommands
+from tui.panel.chosen_place import ChosenPlace
 from tui.panel.screens.dialogs import LineScreen
 from tui.panel.widgets.launch.fields import FormField
 from tui.views.money.guard_text import consequences, guard_text, postponed_text
@@ -49,19 +48,21 @@ class GuardScreen(ModalScreen[None]):
         Binding("up", "app.focus_previous", show=False),
     ]
 
-    def __init__(
-        self, state: StateDirectory, commands: MoneyCommands, rule: GuardRule | None
-    ) -> None:
+    def __init__(self, place: ChosenPlace, do: Callable[..., None]) -> None:
+        """`do` runs a headless command there, given as words."""
         super().__init__()
-        self.state = state
-        self.commands = commands
+        self.place = place
+        self._do = do
+        account = place.account()
+        rule = account.guard.rule if account is not None else None
         self.rule_request = GuardRequest() if rule is None else request_of(rule)
         self._is_new = rule is None
 
     def compose(self) -> ComposeResult:
         """Fields, consequences, two buttons."""
         with Vertical(classes="dialog wide fit") as dialog:
-            dialog.border_title = "Set the guard" if self._is_new else "Change the guard"
+            verb = "Set" if self._is_new else "Change"
+            dialog.border_title = f"{verb} the guard{self.place.of}"
             dialog.border_subtitle = "Tab next field · F2 set · Esc close"
             for key, name, hint in _FIELDS:
                 value = getattr(self.rule_request, key)
@@ -93,8 +94,13 @@ class GuardScreen(ModalScreen[None]):
             raise WrongInput(f"destroys: expected true or false, got {destroys!r}")
         return GuardRequest(**texts, destroys=destroys == "true")
 
+    @property
+    def _session(self) -> Session | None:
+        account = self.place.account()
+        return None if account is None else account.session
+
     def _rule(self) -> GuardRule:
-        session = read_session(self.state)
+        session = self._session
         names = {key: name for key, name, _ in _FIELDS}
         return rule_from(self._read(), session.budget if session else None, names.__getitem__)
 
@@ -110,7 +116,7 @@ class GuardScreen(ModalScreen[None]):
 
     def _show(self) -> None:
         try:
-            text = Text("\n".join(consequences(self.state, self._rule())))
+            text = Text("\n".join(consequences(self._rule(), self._session)))
         except FresnelError as error:
             text = Text(str(error), style="yellow")
         self.query_one("#guard-says", Static).update(text)
@@ -127,16 +133,18 @@ class GuardScreen(ModalScreen[None]):
         except FresnelError as error:
             self.notify(str(error), severity="error", markup=False)
         else:
-            self.commands.set_guard(self._read())
+            self._do("guard", "set", *request_flags(self._read()))
             self.dismiss(None)
 
 
-def ask_to_postpone(app: App[Any], commands: MoneyCommands, guard: GuardView | None) -> None:
-    """Ask for how long the guard shall hold back, and say until when; 0 undoes it."""
-    if guard is None or guard.rule is None:
-        app.notify("no guard is set: $ opens money and guard, g there sets one", timeout=5)
+def ask_to_postpone(app: App[Any], place: ChosenPlace) -> None:
+    """Ask for how long the guard there shall hold back, and say until when; 0 undoes it."""
+    account = place.account()
+    if account is None or account.guard.rule is None:
+        text = f"no guard is set{place.on}: $ opens money and guard, g there sets one"
+        app.notify(text, timeout=5, markup=False)
         return
-    now = moment_now()
+    guard, now = account.guard, account.now
     lines = [
         postponed_text(guard, now) or guard_text(guard, now),
         f"It is {time.strftime('%H:%M')}. For how long from now shall it hold back? 0 undoes it.",
@@ -149,6 +157,7 @@ def ask_to_postpone(app: App[Any], commands: MoneyCommands, guard: GuardView | N
 
     def answered(text: str | None) -> None:
         if text:
-            commands.postpone_guard(text)
+            place.do("guard", "postpone", text)
 
-    app.push_screen(LineScreen("Postpone the guard", "\n".join(lines), "1h", check), answered)
+    title = f"Postpone the guard{place.of}"
+    app.push_screen(LineScreen(title, "\n".join(lines), "1h", check), answered)

@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar
 
 from rich.text import Text
-from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from runners.guard.rule import GuardView
-from runners.host.clock import moment_now
-from runners.model.errors import FresnelError
-from runners.state.layout import StateDirectory
-from tui.panel.money_commands import MoneyCommands
+from runners.cost.sessions import Session
+from tui.panel.chosen_place import ChosenPlace
 from tui.panel.screen_keys import MONEY_KEYS
 from tui.panel.screens.dialogs import LineScreen, QuestionScreen
 from tui.snapshot.feed import PanelSnapshot
+from tui.snapshot.questions import Question
 from tui.views.format import DASH
-from tui.views.money.cost_report import (
-    CostReport,
-    CostTable,
-    cost_notes,
-    cost_tables,
-    padded,
-    read_report,
-)
+from tui.views.money.cost_report import CostPage, CostTable, padded
 from tui.views.money.guard_text import guard_text, watched_text
-from tui.views.money.money_text import ended_text, session_pairs
+from tui.views.money.money_text import session_pairs, total_text
 from tui.views.runs.run_columns import short_names
 
 _AGAIN_S = 15.0
@@ -52,23 +41,15 @@ class MoneyScreen(ModalScreen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = MONEY_KEYS
 
-    def __init__(
-        self,
-        state: StateDirectory,
-        commands: MoneyCommands,
-        snapshot: PanelSnapshot | None,
-        read_only: bool = False,
-    ) -> None:
+    def __init__(self, place: ChosenPlace, read_only: bool = False) -> None:
         super().__init__()
-        self.state = state
-        self.commands = commands
-        self.snapshot = snapshot
+        self.place = place
         self.read_only = read_only
 
     def compose(self) -> ComposeResult:
         """Session and guard, keys, tables."""
         with Vertical(classes="dialog wide") as dialog:
-            dialog.border_title = "Money and guard · estimates of GPU time"
+            dialog.border_title = f"Money and guard{self.place.of} · estimates of GPU time"
             dialog.border_subtitle = "Esc close"
             with VerticalScroll(id="money"):
                 yield Static(id="money-now")
@@ -78,33 +59,29 @@ class MoneyScreen(ModalScreen[None]):
     def on_mount(self) -> None:
         """Show what is known; the ledger is read beside it, now and every so often."""
         self.query_one("#money-keys").display = not self.read_only
-        self.commands.done = self._read_again
         self._show_now()
         self._read()
         self.set_interval(_AGAIN_S, self._read)
         self.query_one("#money").focus()
-
-    def on_unmount(self) -> None:
-        """Nobody looks any more."""
-        self.commands.done = lambda: None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Read-only: nothing but looking."""
         return not self.read_only or action == "dismiss" or "scroll" in action
 
     def show(self, snapshot: PanelSnapshot) -> None:
-        """Take in a new snapshot."""
-        self.snapshot = snapshot
+        """Look again, at whichever place it is about."""
         self._show_now()
 
     def _show_now(self) -> None:
-        snapshot = self.snapshot
-        if snapshot is None:
+        account = self.place.account()
+        if account is None:
             return
-        guard = snapshot.guard or GuardView(None, None, False)
-        pairs = session_pairs(snapshot.meter, snapshot.session, moment_now(), guard)
-        if snapshot.session is None:
+        guard = account.guard
+        pairs = session_pairs(account.meter, account.session, account.now, guard)
+        if account.session is None:
             pairs.insert(0, ("session", "none is open: s starts one"))
+        if self.place.place.obstacle:
+            pairs.insert(0, ("link", f"⚠ {self.place.place.obstacle}: as it was"))
         if guard.rule is None and not guard.problems:
             pairs.append(("guard", "none is set: g sets one"))
         text = Text()
@@ -114,45 +91,45 @@ class MoneyScreen(ModalScreen[None]):
         text.rstrip()
         self.query_one("#money-now", Static).update(text)
 
-    def _read_again(self) -> None:
-        self._read()
-
-    @work(thread=True, exclusive=True, group="ledger")
     def _read(self) -> None:
-        try:
-            report = read_report(self.state)
-        except FresnelError as error:
-            self.app.call_from_thread(self._show_tables, Text(str(error), style="red"))
-            return
-        room = self.query_one("#money").scrollable_content_region.width
-        self.app.call_from_thread(self._show_tables, _tables_text(report, room))
+        self.place.ask(Question.COSTS, CostPage, self._show_tables, self._show_problem)
 
-    def _show_tables(self, text: Text) -> None:
+    def _show_tables(self, page: CostPage) -> None:
         if self.is_attached:
-            self.query_one("#money-tables", Static).update(text)
+            room = self.query_one("#money").scrollable_content_region.width
+            self.query_one("#money-tables", Static).update(_tables_text(page, room))
+
+    def _show_problem(self, problem: str) -> None:
+        if self.is_attached:
+            self.query_one("#money-tables", Static).update(Text(problem, style="red"))
+
+    def _do(self, *words: str) -> None:
+        """Do it there, and look again after that."""
+        self.place.do(*words, then=self._read)
 
     # ---- the session
 
     @property
-    def _has_session(self) -> bool:
-        return self.snapshot is not None and self.snapshot.session is not None
+    def _session(self) -> Session | None:
+        account = self.place.account()
+        return None if account is None else account.session
 
     def action_start(self) -> None:
         """Open the form for a session."""
         from tui.panel.screens.session_form import SessionScreen
 
-        if self._has_session:
+        if self._session is not None:
             self._notify("a session is open already: e ends it")
-            return
-        reading = self.snapshot.reading if self.snapshot else None
-        self.app.push_screen(SessionScreen(self.state, self.commands, reading))
+        else:
+            self.app.push_screen(SessionScreen(self.place, self._do))
 
     def action_budget(self) -> None:
         """Ask for another budget."""
         from runners.cost.prices import parse_rate
         from runners.model.errors import WrongInput
 
-        if not self._need_session():
+        session = self._need_session()
+        if session is None:
             return
 
         def check(text: str) -> None:
@@ -161,34 +138,33 @@ class MoneyScreen(ModalScreen[None]):
             except ValueError:
                 raise WrongInput("expected US dollars such as 100") from None
 
-        session = self.snapshot.session if self.snapshot else None
-        before = "" if session is None else session.budget or ""
-        screen = LineScreen("Budget of the session", "US dollars in all:", before, check, "100")
+        title = f"Budget of the session{self.place.of}"
+        screen = LineScreen(title, "US dollars in all:", session.budget or "", check, "100")
 
         def answered(text: str | None) -> None:
             if text:
-                self.commands.change_budget(text)
+                self._do("session", "budget", "--budget", text)
 
         self.app.push_screen(screen, answered)
 
     def action_end(self) -> None:
         """Ask whether the session shall end; its total is said."""
-        if not self._need_session() or self.snapshot is None or self.snapshot.session is None:
+        session, account = self._need_session(), self.place.account()
+        if session is None or account is None:
             return
-        session = self.snapshot.session
-        live = sum(view.run.is_live for view in self.snapshot.runs)
         lines = [
-            f"{ended_text(session).replace('session ended', 'So far')}.",
+            f"So far: {total_text(session, account.now)}.",
             "Nothing is stopped and nothing is shut down: only counting ends.",
-            f"{live} runs go on." if live else "",
+            f"{account.live} runs go on." if account.live else "",
             session.stopping,
         ]
-        self._ask("End the session?", lines, "End it", self.commands.end_session)
+        self._ask(f"End the session{self.place.of}?", lines, "End it", "session", "end")
 
-    def _need_session(self) -> bool:
-        if not self._has_session:
+    def _need_session(self) -> Session | None:
+        session = self._session
+        if session is None:
             self._notify("no session is open: s starts one")
-        return self._has_session
+        return session
 
     # ---- the guard
 
@@ -196,40 +172,40 @@ class MoneyScreen(ModalScreen[None]):
         """Open the form for the guard."""
         from tui.panel.screens.guard_form import GuardScreen
 
-        rule = self.snapshot.guard.rule if self.snapshot and self.snapshot.guard else None
-        self.app.push_screen(GuardScreen(self.state, self.commands, rule))
+        self.app.push_screen(GuardScreen(self.place, self._do))
 
     def action_postpone(self) -> None:
         """Ask for how long the guard shall hold back."""
         from tui.panel.screens.guard_form import ask_to_postpone
 
-        ask_to_postpone(self.app, self.commands, self.snapshot.guard if self.snapshot else None)
+        ask_to_postpone(self.app, self.place)
 
     def action_resume_guard(self) -> None:
         """Undo a postponement."""
-        guard = self.snapshot.guard if self.snapshot else None
-        if guard is None or guard.rule is None or not guard.rule.postponed_left(moment_now()):
+        account = self.place.account()
+        rule = account.guard.rule if account is not None else None
+        if account is None or rule is None or not rule.postponed_left(account.now):
             self._notify("the guard is not postponed")
         else:
-            self.commands.postpone_guard("0")
+            self._do("guard", "postpone", "0")
 
     def action_lift(self) -> None:
         """Ask whether the guard shall go."""
-        guard = self.snapshot.guard if self.snapshot else None
-        if guard is None or guard.rule is None:
+        account = self.place.account()
+        if account is None or account.guard.rule is None:
             self._notify("no guard is set: g sets one")
             return
         lines = [
-            f"It watches {watched_text(guard.rule)}.",
-            guard_text(guard, moment_now()),
+            f"It watches {watched_text(account.guard.rule)}.",
+            guard_text(account.guard, account.now),
             "Without it nothing stops what runs when that is reached.",
         ]
-        self._ask("Guard off?", lines, "Guard off", self.commands.lift_guard)
+        self._ask(f"Guard{self.place.of} off?", lines, "Guard off", "guard", "off")
 
-    def _ask(self, title: str, lines: list[str], yes: str, do: Callable[[], None]) -> None:
+    def _ask(self, title: str, lines: list[str], yes: str, *words: str) -> None:
         text = "\n".join(filter(None, lines))
         self.app.push_screen(
-            QuestionScreen(title, text, yes), lambda answer: do() if answer else None
+            QuestionScreen(title, text, yes), lambda answer: self._do(*words) if answer else None
         )
 
     def _notify(self, text: str) -> None:
@@ -240,11 +216,11 @@ def _keys_text() -> Text:
     return Text(" · ").join(Text.assemble((key, "bold"), f" {meaning}") for key, meaning in _KEYS)
 
 
-def _tables_text(report: CostReport, room: int) -> Text:
+def _tables_text(page: CostPage, room: int) -> Text:
     text = Text(no_wrap=True)
-    for table in cost_tables(report, by_name=True):
+    for table in page.tables:
         text.append_text(_table_text(table, room)).append("\n")
-    for note in cost_notes(report):
+    for note in page.notes:
         text.append(f"{note}\n", style="yellow")
     if not text.plain:
         text.append("nothing has cost anything yet: no run had a price, and no session was open")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 from rich.text import Text
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
@@ -14,18 +15,16 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label, OptionList, Static
 from textual.widgets.option_list import Option
 
-from runners.cost.cloud import Instance, find_instance
-from runners.cost.opening import Per, prices_for, rate_caveat, recognised_price
+from runners.cost.opening import Per, rate_caveat, recognised_price
 from runners.cost.prices import PriceEntry
-from runners.cost.sessions import Session, start_session
 from runners.gpus.cards import list_cards
-from runners.gpus.client import read_gpus
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.gpus import GpuReading
-from runners.state.layout import StateDirectory
-from tui.panel.money_commands import MoneyCommands
+from tui.panel.chosen_place import ChosenPlace
 from tui.panel.screens.dialogs import QuestionScreen
 from tui.panel.widgets.launch.fields import FormField
+from tui.snapshot.questions import Question
+from tui.views.money.session_offer import SessionOffer
 
 
 class SessionScreen(ModalScreen[None]):
@@ -38,20 +37,18 @@ class SessionScreen(ModalScreen[None]):
         Binding("up", "app.focus_previous", show=False),
     ]
 
-    def __init__(
-        self, state: StateDirectory, commands: MoneyCommands, reading: GpuReading | None
-    ) -> None:
+    def __init__(self, place: ChosenPlace, do: Callable[..., None]) -> None:
+        """`do` runs a headless command there, given as words."""
         super().__init__()
-        self.state = state
-        self.commands = commands
-        self.reading = reading
-        self.instance = Instance("")
+        self.place = place
+        self._do = do
+        self.reading: GpuReading | None = None
         self.prices: list[PriceEntry] = []
 
     def compose(self) -> ComposeResult:
         """Prices, fields, what it comes to."""
         with Vertical(classes="dialog wide") as dialog:
-            dialog.border_title = "Start a session"
+            dialog.border_title = f"Start a session{self.place.on}"
             dialog.border_subtitle = "Tab next field · F2 start · Esc close"
             yield Label("Price", classes="heading")
             yield OptionList(id="prices", compact=True)
@@ -67,32 +64,22 @@ class SessionScreen(ModalScreen[None]):
     def on_mount(self) -> None:
         """Find out what this machine is, beside the screen."""
         self.query_one(OptionList).focus()
-        self._read_prices()
+        self.place.ask(Question.PRICES, SessionOffer, self._list, self._show_problem)
 
-    @work(thread=True, group="prices")
-    def _read_prices(self) -> None:
-        reading = self.reading or read_gpus(self.state)
-        try:
-            instance = find_instance() or Instance("")
-            prices, fitting = prices_for(reading, instance)
-        except FresnelError as error:
-            self.app.call_from_thread(self._show_message, str(error), True)
+    def _list(self, offer: SessionOffer) -> None:
+        if not self.is_mounted:
             return
-        self.app.call_from_thread(self._list, reading, instance, prices, fitting)
-
-    def _list(
-        self, reading: GpuReading, instance: Instance, prices: list[PriceEntry], fitting: int
-    ) -> None:
-        self.reading, self.instance, self.prices = reading, instance, prices
+        prices, fitting = offer.prices, offer.fitting
+        self.reading, self.prices = offer.reading, prices
         names = self.query_one(OptionList)
         names.add_options(
             [Option(_price_line(entry, i < fitting)) for i, entry in enumerate(prices)]
         )
-        known = recognised_price(prices[:fitting], instance)
+        known = recognised_price(prices[:fitting], offer.instance)
         first = 0 if prices else None
         names.highlighted = prices.index(known) if known is not None else first
         field = self._fields()["gpus"]
-        field.default = str(max(1, len(list_cards(reading.gpus))))
+        field.default = str(max(1, len(list_cards(offer.reading.gpus))))
         field.put(field.default)
         self._show()
 
@@ -137,7 +124,7 @@ class SessionScreen(ModalScreen[None]):
             price, per, gpus = self._given()
             chosen = choose_price(price, "session", per)
         except FresnelError as error:
-            self._show_message(str(error), True)
+            self._show_problem(str(error))
             return
         text = Text(f"${hourly_rate(chosen, gpus)}/h for this machine", style="bold")
         if chosen.source:
@@ -153,8 +140,9 @@ class SessionScreen(ModalScreen[None]):
         count = self._fields()["gpus"]
         return rate_caveat(price, per, self.reading, gpus if count.value != count.default else None)
 
-    def _show_message(self, text: str, wrong: bool = False) -> None:
-        self.query_one("#session-says", Static).update(Text(text, style="red" if wrong else ""))
+    def _show_problem(self, text: str) -> None:
+        if self.is_mounted:
+            self.query_one("#session-says", Static).update(Text(text, style="red"))
 
     @on(Button.Pressed, "#close")
     def _close(self) -> None:
@@ -166,7 +154,7 @@ class SessionScreen(ModalScreen[None]):
         try:
             price, per, gpus = self._given()
         except FresnelError as error:
-            self._show_message(str(error), True)
+            self._show_problem(str(error))
             return
         caveat = self._caveat(price, per, gpus)
         if not caveat:
@@ -179,28 +167,13 @@ class SessionScreen(ModalScreen[None]):
 
     def _start(self, price: str, per: Per, gpus: int, caveat: str) -> None:
         texts = {key: field.value for key, field in self._fields().items()}
-        cards = list_cards(self.reading.gpus) if self.reading is not None else ()
-        instance = self.instance
-
-        def start() -> Session:
-            return start_session(
-                self.state,
-                price,
-                gpus,
-                texts["since"] or "boot",
-                texts["budget"] or None,
-                per,
-                cards,
-                instance.provider,
-                " ".join(filter(None, (instance.kind, instance.id))),
-                caveat,
-            )
-
+        found = self._fields()["gpus"].default
         arguments = ["--rate" if per == "machine" else "--price", price]
-        arguments += ["--gpus", str(gpus)] if gpus != max(1, len(cards)) else []
+        arguments += ["--gpus", str(gpus)] if str(gpus) != found else []
         arguments += ["--budget", texts["budget"]] if texts["budget"] else []
         arguments += ["--since", texts["since"]] if texts["since"] not in ("", "boot") else []
-        self.commands.start_session(start, [*arguments, *(["--anyway"] if caveat else [])])
+        arguments += ["--anyway"] if caveat else []
+        self._do("session", "start", *arguments)
         self.dismiss(None)
 
 

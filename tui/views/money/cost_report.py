@@ -5,6 +5,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
+import msgspec
+
 from runners.cost.accounting import add_fractions, round_to_sum, to_decimal
 from runners.cost.meter import Meter, read_meter
 from runners.cost.overrun import Overrun, warn_of_overrun
@@ -40,11 +42,24 @@ class CostReport(NamedTuple):
     guard: GuardView
 
 
+class CostPage(msgspec.Struct, frozen=True):
+    """The tables and notes of a place, as a page of any front end shows them."""
+
+    tables: list["CostTable"]
+    notes: list[str]
+
+
 class CostTable(NamedTuple):
     """A table of money: its columns, and its rows."""
 
     headings: tuple[str, ...]
     rows: list[tuple[str, ...]]
+
+
+def read_page(state: StateDirectory) -> CostPage:
+    """Tables and notes of this machine, its runs by name."""
+    report = read_report(state)
+    return CostPage(cost_tables(report, by_name=True), cost_notes(report))
 
 
 def read_report(state: StateDirectory) -> CostReport:

@@ -5,11 +5,10 @@ from typing import Any
 
 import msgspec
 
-from runners.cost.sessions import read_session
+from runners.cost.sessions import Session
 from runners.guard.claims import END, Claim, marker_of, read_claim
 from runners.guard.rule import GuardRule, GuardState, GuardView, Stage, read_rule
 from runners.host.clock import Moment, moment_now
-from runners.lifecycle.control.fetched import unfetched_runs
 from runners.state.layout import StateDirectory
 from tui.views.format import duration
 
@@ -112,9 +111,11 @@ def too_late_text(state: StateDirectory) -> str:
     )
 
 
-def consequences(state: StateDirectory, rule: GuardRule) -> list[str]:
-    """What the guard will do by this rule, and what keeps it from doing so, a line each."""
-    session = read_session(state)
+def consequences(rule: GuardRule, session: Session | None, missing: int | None = None) -> list[str]:
+    """What the guard will do by this rule, and what keeps it from doing so, a line each.
+
+    `missing` is how many runs are not marked as fetched, None where that is not known.
+    """
     then = f", then: {rule.end_command}" if rule.end_command else ""
     lines = [
         f"{watched_text(rule)} → warning → {duration(rule.countdown_s)} later every run is stopped "
@@ -128,11 +129,8 @@ def consequences(state: StateDirectory, rule: GuardRule) -> list[str]:
     if session is not None and rule.end_command and session.stopping:
         lines.append(f"what that saves: {session.stopping}")
     if rule.destroys:
-        missing = len(unfetched_runs(state))
-        lines.append(
-            f"it destroys: only when every run is marked by `fresnel-tui fetched` ({missing} "
-            "are not, so far)"
-        )
+        so_far = "" if missing is None else f" ({missing} are not, so far)"
+        lines.append(f"it destroys: only when every run is marked by `fresnel-tui fetched`{so_far}")
     return lines
 
 

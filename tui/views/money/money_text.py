@@ -11,7 +11,7 @@ from runners.cost.meter import Meter
 from runners.cost.sessions import Session
 from runners.cost.statement import Statement
 from runners.guard.rule import GuardView
-from runners.host.clock import Moment, moment_now
+from runners.host.clock import Moment
 from runners.model.plan import Estimate
 from tui.views.format import dollars, duration
 from tui.views.json_values import iso, number
@@ -42,11 +42,10 @@ def session_pairs(
     return [*pairs, *([("guard", guarded)] if guarded else [])]
 
 
-def ended_text(session: Session) -> str:
-    """What an ended session came to: `session ended: $1.73 in 1h02m, $48.27 under its budget`."""
-    end = session.end or moment_now()
-    total = session.cost(end)
-    text = f"session ended: {dollars(total)} in {duration(session.seconds(end))}"
+def total_text(session: Session, now: Moment) -> str:
+    """What a session has come to: `$1.73 in 1h02m, $48.27 under its budget`."""
+    total = session.cost(session.end or now)
+    text = f"{dollars(total)} in {duration(session.seconds(now))}"
     if session.budget is not None:
         left = Decimal(session.budget) - total
         text += f", {dollars(abs(left))} {'under' if left >= 0 else 'over'} its budget"
