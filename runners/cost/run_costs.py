@@ -252,8 +252,9 @@ class CostReader:
         own = self._costs[host_name()]
         for host, costs in self._costs.items():
             if not stale:
-                running = [lines[run] for run in live if lines[run].host == host]
-                costs = self._advance(self._statements[host], costs, running, now)
+                statement = self._statements[host]
+                running = [lines[run] for run in live if run in statement.lines]
+                costs = self._advance(statement, costs, running, now)
             # A shared home shows runs of several hosts; each host has its own sessions and rates.
             own = costs if host == host_name() else _combined(own, costs)
         return msgspec.structs.replace(own, timings=self._timings)

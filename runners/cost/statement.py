@@ -22,6 +22,7 @@ from runners.cost.timeline import Timeline
 from runners.host.clock import Moment, moment_now
 from runners.host.identity import host_name
 from runners.model.run import Run
+from runners.state.boundary import cannot_be_read
 from runners.state.layout import StateDirectory
 
 
@@ -50,7 +51,8 @@ class Statement:
         for line in self.lines.values():
             moments += [moment for moment in (line.began, line.finished) if moment is not None]
         self.timeline = Timeline(moments)
-        self._spans = {run: line.span(self.timeline, now) for run, line in self.lines.items()}
+        self._spans: dict[str, tuple[int, int]] = {}
+        self._place_runs()
         # By start, with the latest end so far: finds the runs in a window without a search.
         self._ordered = sorted(self._spans, key=lambda run: self._spans[run])
         self._starts = [self._spans[run][0] for run in self._ordered]
@@ -62,6 +64,16 @@ class Statement:
         self._session_ends = list(accumulate((period.end for _, period in self._by_start), max))
         self._accounts: dict[str, Account] = {}
         self._spent: dict[str, Fraction] | None = None
+
+    def _place_runs(self) -> None:
+        """Place every run on the timeline; one whose entry raises is left out, and said."""
+        for run, line in [*self.lines.items()]:
+            try:
+                self._spans[run] = line.span(self.timeline, self.now)
+            except Exception as error:  # the boundary: the sums over all others go on
+                del self.lines[run]
+                sentence = cannot_be_read(run, error)
+                self.problem = f"{self.problem}; {sentence}" if self.problem else sentence
 
     def span(self, run: str) -> tuple[int, int]:
         """The nanoseconds between which a run held its GPUs."""

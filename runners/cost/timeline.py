@@ -8,10 +8,16 @@ in that boot moves along with it.
 from collections.abc import Iterable
 
 from runners.cost.rates import SECOND_NS
-from runners.host.clock import Moment
+from runners.host.clock import LONGEST_NS, Moment
 
 _LAST_S = 253_402_300_799.0
 """The last second of the year 9999."""
+
+
+def uptime_ns(moment: Moment) -> int | None:
+    """A moment's nanoseconds since its boot; None where they are not known, or absurd."""
+    known = moment.boot_ns
+    return known if known is not None and 0 <= known <= LONGEST_NS else None
 
 
 def wall_ns(seconds: float) -> int:
@@ -27,29 +33,32 @@ class Timeline:
         # By boot: since which of its nanoseconds its start was at which wall time, oldest first.
         self._clocks: dict[str, list[tuple[int, int]]] = {}
         for moment in sorted(moments, key=lambda moment: moment.boot_ns or 0):
-            if moment.boot and moment.boot_ns is not None:
-                began = wall_ns(moment.wall) - moment.boot_ns
-                known = self._clocks.setdefault(moment.boot, [(moment.boot_ns, began)])
+            uptime = uptime_ns(moment)
+            if moment.boot and uptime is not None:
+                began = wall_ns(moment.wall) - uptime
+                known = self._clocks.setdefault(moment.boot, [(uptime, began)])
                 # The clocks are not read at the same instant: some milliseconds are no correction.
                 if abs(began - known[-1][1]) > SECOND_NS:
-                    known.append((moment.boot_ns, began))
+                    known.append((uptime, began))
         self._began = {boot: clocks[-1][1] for boot, clocks in self._clocks.items()}
 
     def place(self, moment: Moment) -> int:
         """Where `moment` is on the timeline; by its wall time when nothing else is known of it."""
-        if moment.boot_ns is not None and moment.boot in self._began:
-            return self._began[moment.boot] + moment.boot_ns
+        uptime = uptime_ns(moment)
+        if uptime is not None and moment.boot in self._began:
+            return self._began[moment.boot] + uptime
         return wall_ns(moment.wall)
 
     def place_in_boot(self, wall: float, since: Moment, until: Moment) -> int:
         """Where a wall time (unix s) read between two moments is, by the clock known by then."""
-        if since.boot_ns is None or since.boot not in self._clocks:
+        uptime = uptime_ns(since)
+        if uptime is None or since.boot not in self._clocks:
             return wall_ns(wall)
-        latest = until.boot_ns if until.boot == since.boot and until.boot_ns is not None else None
-        chosen = wall_ns(wall) - (wall_ns(since.wall) - since.boot_ns)
+        latest = uptime_ns(until) if until.boot == since.boot else None
+        chosen = wall_ns(wall) - (wall_ns(since.wall) - uptime)
         for begun, clock in self._clocks[since.boot]:
             up = wall_ns(wall) - clock
-            if begun < up and since.boot_ns <= up and (latest is None or up <= latest):
+            if begun < up and uptime <= up and (latest is None or up <= latest):
                 chosen = up
         return self._began[since.boot] + chosen
 

@@ -24,12 +24,12 @@ from runners.lifecycle.control.fetched import unfetched_runs
 from runners.model.gpus import UsageInterval
 from runners.model.run import Run
 from runners.model.states import State
+from runners.state.boundary import note_unreadable
 from runners.state.codec import read_waits
 from runners.state.decoding import decode_lines
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.leases import live_run_ids
 from runners.state.runs import home_of, read_run
-from runners.watch.boundary import cannot_be_read, log_unreadable
 from runners.watch.metrics.epoch_timing import read_epoch_timing
 
 _TAIL_BYTES = 1 << 20
@@ -146,7 +146,7 @@ class GuardObserver:
             try:
                 ends = read_epoch_timing(directory.path).ends
             except Exception as error:  # one odd file: nothing is known of this run
-                log_unreadable(directory.path, cannot_be_read("events.jsonl", error), error)
+                note_unreadable(directory.path, "events.jsonl", error)
                 verdicts.append(None)
                 unmeasured.append(run.id)
                 continue

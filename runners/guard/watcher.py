@@ -33,11 +33,11 @@ from runners.model.errors import FresnelError
 from runners.model.health import Condition, Finding, Health
 from runners.model.run import Run
 from runners.model.states import State
+from runners.state.boundary import cannot_be_read
 from runners.state.layout import StateDirectory, settings_file
 from runners.state.leases import live_run_ids
 from runners.state.runs import read_run
 from runners.state.trust import state_permission_problem
-from runners.watch.boundary import cannot_be_read
 
 LONGEST_PAUSE_S = 10.0
 _SHORTEST_PAUSE_S = 0.25

@@ -5,6 +5,9 @@ from typing import NamedTuple
 
 from runners.host.identity import boot_id
 
+LONGEST_NS = 1 << 62
+"""Over a century; what is longer comes from a damaged file, and may have any number of digits."""
+
 
 class Moment(NamedTuple):
     """Unix seconds by the wall clock, the boot, and nanoseconds since it began, or None."""
@@ -28,7 +31,7 @@ def seconds_between(earlier: Moment, later: Moment) -> float:
         and earlier.boot_ns is not None
         and later.boot_ns is not None
     ):
-        return max(0, later.boot_ns - earlier.boot_ns) / 1e9
+        return min(max(0, later.boot_ns - earlier.boot_ns), LONGEST_NS) / 1e9
     return max(0.0, later.wall - earlier.wall)
 
 

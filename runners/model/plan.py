@@ -7,6 +7,8 @@ import msgspec
 from runners.model.spec import Price, RunSpec
 from runners.model.vendors import Vendor
 
+_MOST_PARTS = 1 << 60
+
 
 class AssignedGpu(msgspec.Struct, frozen=True):
     """A GPU of this host given to a run; `logical` is the device index that its program sees.
@@ -24,6 +26,12 @@ class AssignedGpu(msgspec.Struct, frozen=True):
     mig_parent: str | None = None
     card: str = ""
     part: tuple[int, int] = (1, 1)
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a part that is none of a card."""
+        numerator, denominator = self.part
+        if not 0 < numerator <= denominator <= _MOST_PARTS:
+            raise ValueError(f"expected a part of a card, got {numerator} of {denominator}")
 
 
 class Estimate(msgspec.Struct, frozen=True):

@@ -122,6 +122,8 @@ class Run(msgspec.Struct, frozen=True):
     ending: Ending | None = None
     labels: Labels = NO_LABELS
     """What people added to it; `name` is the one they gave it, else that of its launch."""
+    problem: str = ""
+    """What of its records cannot be read, with the file; empty when all can."""
 
     @property
     def is_live(self) -> bool:
@@ -168,6 +170,20 @@ class Run(msgspec.Struct, frozen=True):
             # not until it was found dead.
             return Moment(min(record.seen, record.ended))
         return record.finished or Moment(record.ended)
+
+    def unreadable(self, problem: str) -> "Run":
+        """What is left of it where its own values raise: no plan, no record, and why."""
+        problem = "; ".join(text for text in (self.problem, problem) if text)
+        return Run(
+            id=self.id,
+            preset=self.preset,
+            name=self.name,
+            state=self.state,
+            reason=self.reason,
+            directory=self.directory,
+            created=self.created,
+            problem=problem,
+        )
 
     def seconds(self, now: Moment | float) -> float | None:
         """How long it has run, or ran, in seconds; None when it never started.

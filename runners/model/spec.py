@@ -4,6 +4,7 @@ A field with a description is a key of a preset: the loader, the JSON Schema, th
 and the documentation read them here and in the parts' own modules, which this one gathers.
 """
 
+import re
 import shlex
 from typing import Annotated, Literal
 
@@ -89,6 +90,8 @@ __all__ = [
 
 Launcher = Literal["python", "torchrun", "accelerate", "command"]
 _SMALLEST_OUTPUT = 64 << 10
+_AMOUNT = re.compile(r"\d{1,12}(\.\d{1,60})?(E[-+]?\d{1,2})?")
+_LONGEST_UNIT_S = 366 * 86_400
 
 
 class Price(msgspec.Struct, frozen=True):
@@ -107,6 +110,13 @@ class Price(msgspec.Struct, frozen=True):
     unit_s: int = 0
     minimum_s: int = 0
     kind: Literal["list", "market"] = "list"
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for what no sum can be made of: a damaged file then has no price."""
+        if not _AMOUNT.fullmatch(self.usd_per_hour):
+            raise ValueError(f"expected US dollars per hour, got {self.usd_per_hour[:40]!r}")
+        if not (0 <= self.unit_s <= _LONGEST_UNIT_S and 0 <= self.minimum_s <= _LONGEST_UNIT_S):
+            raise ValueError("expected at most a year as the unit that is billed")
 
 
 def parse_output_limit(value: str | int) -> int:

@@ -1,6 +1,7 @@
 """Leases: which GPU is in use by which run, derived from held locks, never stored."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -9,6 +10,7 @@ from runners.host.identity import boot_id
 from runners.host.locks import is_held
 from runners.host.procfs import is_zombie, marked_processes, start_ticks
 from runners.model.states import State
+from runners.state.boundary import ReadBoundary
 from runners.state.codec import PlanOutline, read_outline, read_record
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.trust import run_permission_problem
@@ -69,22 +71,42 @@ def held_leases(state: StateDirectory) -> dict[str, list[Lease]]:
     leases: dict[str, list[Lease]] = {}
     # Only live runs are looked at, so the cost does not grow with the number of ended ones.
     for run_id in live_run_ids(state):
-        run = state.run(run_id)
-        outline = read_outline(run)
-        if outline is None or not outline.gpus:
-            continue
-        if holds_gpus(run) or _is_pending(run) or _may_restart(run, outline):
+        outline = _leased(state.run(run_id), _will_need_gpus)
+        if outline is not None:
             _add(leases, run_id, outline)
     for run_id in _names(state.held):
         # It has ended, but processes of it would not go.
-        run = state.run(run_id)
-        outline = read_outline(run)
-        if outline is not None and holds_gpus(run):
+        outline = _leased(state.run(run_id), _holds)
+        if outline is not None:
             _add(leases, run_id, outline)
         else:
             # Removed by whoever notices first; there is no other process that would.
             state.held_marker(run_id).unlink(missing_ok=True)
     return leases
+
+
+def _leased(
+    run: RunDirectory, is_held: Callable[[RunDirectory, PlanOutline], bool]
+) -> PlanOutline | None:
+    """The plan of a run that holds its GPUs; None of any other.
+
+    Of one whose locks cannot be looked at, nothing says that its GPUs are free: it holds them.
+    """
+    boundary = ReadBoundary(run.path)
+    outline = boundary.read("plan.json", lambda: read_outline(run), None)
+    if outline is None:
+        return None
+    return outline if boundary.read("its locks", lambda: is_held(run, outline), True) else None
+
+
+def _holds(run: RunDirectory, _: PlanOutline) -> bool:
+    return holds_gpus(run)
+
+
+def _will_need_gpus(run: RunDirectory, outline: PlanOutline) -> bool:
+    if not outline.gpus:
+        return False
+    return holds_gpus(run) or _is_pending(run) or _may_restart(run, outline)
 
 
 def _may_restart(run: RunDirectory, outline: PlanOutline) -> bool:

@@ -13,9 +13,11 @@ from runners.host.locks import is_held
 from runners.host.procfs import mark_of, process_state
 from runners.model.endings import Ending, EndingCause, ending_text, signal_of
 from runners.model.errors import NotFound, WrongInput
+from runners.model.labels import NO_LABELS, Labels
 from runners.model.plan import LaunchPlan
 from runners.model.run import Run, RunRecord
 from runners.model.states import State
+from runners.state.boundary import ReadBoundary
 from runners.state.codec import PlanOutline, read_outline, read_plan, read_record, read_waits
 from runners.state.labels_file import read_labels
 from runners.state.layout import RunDirectory, StateDirectory
@@ -24,14 +26,20 @@ from runners.state.trust import run_permission_problem
 
 
 def read_run(state: StateDirectory, run_id: str) -> Run:
-    """Return the run `run_id` with its status now.
+    """Return the run `run_id` with its status now; whatever its files raise is its `problem`.
 
     A damaged or half-made directory is a run with a reason.
     """
     directory = state.run(run_id)
-    plan, record = read_plan(directory), read_record(directory)
-    now, ending, reason = derive_state(directory, plan, record)
-    labels = read_labels(directory)
+    boundary = ReadBoundary(directory.path)
+    plan = boundary.read("plan.json", lambda: read_plan(directory), None)
+    record = boundary.read("state.json", lambda: read_record(directory), None)
+    labels = boundary.read("labels.json", lambda: read_labels(directory), NO_LABELS)
+    now, ending, reason = boundary.read(
+        "its locks",
+        lambda: derive_state(directory, plan, record),
+        Status(_recorded(directory, record)),
+    )
     return Run(
         id=run_id,
         preset=plan.spec.preset if plan else "",
@@ -44,6 +52,7 @@ def read_run(state: StateDirectory, run_id: str) -> Run:
         record=record,
         ending=ending,
         labels=labels,
+        problem="; ".join(boundary.problems),
     )
 
 
@@ -100,6 +109,13 @@ def derive_state(
     if record is None or record.started is None:
         return _ended(State.FAILED, {"cause": EndingCause.INTERRUPTED})
     return _ended(State.LOST, {"cause": EndingCause.UNKNOWN})
+
+
+def _recorded(directory: RunDirectory, record: RunRecord | None) -> State:
+    """The state of a run whose locks cannot be looked at."""
+    if record is not None:
+        return record.state
+    return State.STARTING if _is_marked_live(directory) else State.LOST
 
 
 def _ended(state: State, ending: Ending, code: int | None = None) -> Status:
@@ -249,13 +265,13 @@ def find_runs(state: StateDirectory, names: Iterable[str]) -> list[Run]:
 def _group_members(state: StateDirectory, name: str) -> list[Run]:
     group, members = "", []
     for run_id in reversed(list_run_ids(state)):
-        outline = read_outline(state.run(run_id))
+        outline, labels = _outlined(state.run(run_id))
         mine = outline.spec.group if outline else ""
         # A group is called `name-token`; without the token the newest of that name is meant.
         if mine and (mine == group or (not group and name in (mine, mine.rpartition("-")[0]))):
             group = mine
             members.append(read_run(state, run_id))
-        elif (name == "last" and not group) or name in (run_id, _called(state, run_id, outline)):
+        elif (name == "last" and not group) or name in (run_id, _called(outline, labels)):
             # A single run of that name is newer than any group: then the name means that run.
             break
     return list(reversed(members))
@@ -268,15 +284,21 @@ def _names(directory: RunDirectory) -> tuple[tuple[str, ...], str]:
     """
     _, _, rest = directory.id.partition("-")
     label, _, token = rest.partition("-")[2].rpartition("-")
-    outline = read_outline(directory)
+    outline, labels = _outlined(directory)
     launched = label if outline is None else outline.spec.name
-    given = read_labels(directory).name
-    names = (token, given or launched, outline.spec.preset if outline else launched)
-    return names, launched if given else ""
+    names = (token, labels.name or launched, outline.spec.preset if outline else launched)
+    return names, launched if labels.name else ""
 
 
-def _called(state: StateDirectory, run_id: str, outline: PlanOutline | None) -> str:
-    return read_labels(state.run(run_id)).name or (outline.spec.name if outline else "")
+def _called(outline: PlanOutline | None, labels: Labels) -> str:
+    return labels.name or (outline.spec.name if outline else "")
+
+
+def _outlined(directory: RunDirectory) -> tuple[PlanOutline | None, Labels]:
+    """By what a run is found; whatever its files raise, the others are found all the same."""
+    boundary = ReadBoundary(directory.path)
+    outline = boundary.read("plan.json", lambda: read_outline(directory), None)
+    return outline, boundary.read("labels.json", lambda: read_labels(directory), NO_LABELS)
 
 
 def _created(path: Path) -> float:

@@ -5,24 +5,43 @@ import json
 import struct
 import zipfile
 import zlib
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import msgspec
 
-from runners.gpus.usage import interval_file, usage_file
-from runners.host.identity import boot_id
+from runners.cost.ledger import RunEntry
+from runners.cost.sessions import Session, SessionLine
+from runners.gpus.usage import usage_file
+from runners.guard.rule import GuardRule, GuardState
+from runners.guard.sweep_watch import SweepWatch
+from runners.host.clock import Moment
+from runners.host.identity import boot_id, host_name
+from runners.lifecycle.control.trash import DeletedMark
 from runners.model.endings import Ending, EndingCause
-from runners.model.gpus import GpuInterval, GpuUse, RunUsage, UsageInterval
+from runners.model.gpus import (
+    GpuInterval,
+    GpuReading,
+    GpuSnapshot,
+    GpuUse,
+    RunUsage,
+    UsageInterval,
+)
 from runners.model.health import Condition, Health
 from runners.model.labels import Labels
-from runners.model.plan import Origin
+from runners.model.plan import AssignedGpu, Estimate, Origin
 from runners.model.run import QueueStatus, RunRecord, StopIntent
+from runners.model.spec import Price
 from runners.model.states import State
 from runners.state.layout import RunDirectory
+from runners.state.live_letters import LetterTable
 from runners.watch.metrics.final import FILE as FINAL
+from tests.fuzz.mutations import Step, changed_bytes, changed_json
 from tests.support import REPOSITORY, make_plan
 
 START = 1_790_000_000.0
+GPUS = (AssignedGpu(0, "GPU-0", "H100", 0, card="GPU-0", part=(1, 7)),)
+PRICE = Price("1.99", "gpu", "flag", "h100", "a list", "2026-11-01", 3600, 60)
 AWAY = "another-host"
 
 
@@ -146,6 +165,31 @@ def presets() -> list[bytes]:
     return [path.read_bytes() for path in sorted((REPOSITORY / "presets").glob("*.yaml"))]
 
 
+class Sample(NamedTuple):
+    """A file by its name, with its whole content, and how it is damaged."""
+
+    name: str
+    content: bytes
+    change: Callable[[bytes, list[Step]], bytes] = changed_bytes
+
+
+def files_of_a_run() -> list[Sample]:
+    """What programs and the sampler write into a run's folder."""
+    return [
+        Sample("events.out.tfevents.1.here", tensorboard()),
+        Sample("run-1.wandb", wandb()),
+        Sample("metrics.csv", csv()),
+        Sample("trainer_state.json", trainer_state(), changed_json),
+        Sample("checkpoints/a.pt", zipped()),
+        Sample("checkpoints/b.safetensors", safetensors()),
+        Sample("checkpoints/c.h5", hdf5()),
+        Sample("events.jsonl", events()),
+        Sample("supervisor.jsonl", alerts()),
+        Sample("gpus.jsonl", intervals()),
+        *(Sample("output.log", content) for content in outputs()),
+    ]
+
+
 def state_files(run: RunDirectory, is_live: bool) -> dict[str, bytes]:
     """The files of state of a run that lives on another host, or of one that has ended."""
     record = (
@@ -153,15 +197,25 @@ def state_files(run: RunDirectory, is_live: bool) -> dict[str, bytes]:
         if is_live
         else RunRecord(
             State.FAILED,
-            host=AWAY,
+            host=host_name(),
+            boot_id=boot_id(),
             started=START,
             ended=START + 60,
             exit_code=1,
+            began=Moment(START, boot_id(), 10**12),
+            finished=Moment(START + 60, boot_id(), 10**12 + 60 * 10**9),
             ending=Ending(cause=EndingCause.FAILED),
         )
     )
-    origin = Origin("anna", AWAY, boot_id(), START)
-    plan = make_plan(run.id, origin=origin, directory=str(run.path), total_epochs=3)
+    plan = make_plan(
+        run.id,
+        origin=Origin("anna", AWAY if is_live else host_name(), boot_id(), START),
+        directory=str(run.path),
+        total_epochs=3,
+        gpus=GPUS,
+        price=PRICE,
+        forecast=Estimate(60.0, "0.5", "of the preset"),
+    )
     use = GpuUse(0, "GPU-0", "H100", 0, mean_utilization=90.0)
     final = {
         "ended": START + 60,
@@ -189,6 +243,31 @@ def state_files(run: RunDirectory, is_live: bool) -> dict[str, bytes]:
     return {name: msgspec.json.encode(value) for name, value in known.items()}
 
 
-def interval_name(run: RunDirectory) -> str:
-    """The name of the file of a run's GPUs."""
-    return interval_file(run.path).name
+def machine_files(live: str, ended: str) -> dict[str, bytes]:
+    """The files of a state folder that are no run's, by their names below it."""
+    mine, began = f"hosts/{host_name()}", Moment(START, boot_id(), 10**12)
+    session = Session(START, host_name(), PRICE, 1, "100", id="one", began=began, uuids=("GPU-0",))
+    entry = RunEntry(
+        ended, host_name(), "demo", "demo", "done", GPUS, PRICE, began, Moment(START + 60)
+    )
+    rule = GuardRule("rule-1", "anna", began, budget_stop="90%", max_age_s=3600.0)
+    gpu = GpuSnapshot(0, "GPU-0", "H100", "nvidia", memory_total=80 << 30, memory_used=1 << 30)
+    reading = GpuReading(START, host_name(), "simulated", (gpu,))
+    values: dict[str, object] = {
+        f"{mine}/session.json": session,
+        f"hosts/{AWAY}/session.json": msgspec.structs.replace(session, host=AWAY),
+        f"guards/{host_name()}/guard.json": rule,
+        f"{mine}/gpus.json": reading,
+        "letters.json": LetterTable({live: "A"}, 1),
+        "panel.json": {"theme": "nord"},
+        "charts.json": {"pinned_charts": ["loss"]},
+        f"trash/{ended}-gone/deleted.json": DeletedMark("anna", START),
+        "sweeps/lr-1.json": SweepWatch("lr-1", (live, ended), AWAY),
+        f"runs/{live}/overrun.json": {"will": "2", "expected": "1", "text": "much"},
+    }
+    files = {name: msgspec.json.encode(value) for name, value in values.items()}
+    slot = {"turn": 1, "value": msgspec.to_builtins(GuardState("rule-1", since=began))}
+    files[f"guards/{host_name()}/progress.json"] = json.dumps(slot).encode() + b"\n"
+    lines = [msgspec.json.encode(SessionLine(session)), msgspec.json.encode(entry)]
+    files["ledger.jsonl"] = b"".join(line + b"\n" for line in lines)
+    return files

@@ -5,13 +5,9 @@
 
 import json
 import os
-import resource
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
-import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from runners.diagnosis.signatures import load_signatures
@@ -22,90 +18,21 @@ from runners.places.ssh.protocol import LinkNoise, MessageReader, pack
 from runners.places.ssh.snapshot_updates import SnapshotReader, snapshot_to_tree
 from runners.presets.load import load_preset
 from runners.presets.reading.user_settings import check_settings
-from runners.state.layout import RunDirectory, StateDirectory
+from runners.state.layout import StateDirectory
 from runners.state.runs import find_runs, list_runs
-from runners.watch.metrics.final import read_final
 from runners.watch.metrics.run_metrics import RunMetrics
 from tests.fuzz import samples
 from tests.fuzz.mutations import STEPS, Step, changed_bytes, changed_json
+from tests.fuzz.world import World, damaged, share
 from tests.unit.test_run_query import row
-from tui.cli import run_command
 from tui.views.runs.row_reading import row_of_ended, row_of_view
 from tui.views.runs.run_columns import COLUMNS, TableContext, table_text
 from tui.views.runs.run_details import describe_run
 from tui.views.runs.run_json import to_json
 from tui.views.runs.run_view import view_run
 
-EXAMPLES = int(os.environ.get("FRESNEL_FUZZ", "2000"))
-_MOST_MEMORY = 768 << 20
-"""Bytes that a whole run of these tests may add to the process at its largest."""
-LIVE, ENDED = "20261120-101500-live-7f3a", "20261120-101400-ended-7f3b"
-
-
-class Sample(NamedTuple):
-    """A file of a run by its name, with its whole content."""
-
-    name: str
-    content: bytes
-    change: Callable[[bytes, list[Step]], bytes] = changed_bytes
-
-
-class World(NamedTuple):
-    """A state folder with a run that lives and one that has ended, both of another host."""
-
-    state: StateDirectory
-    live: RunDirectory
-    ended: RunDirectory
-
-
-FILES = [
-    Sample("events.out.tfevents.1.here", samples.tensorboard()),
-    Sample("run-1.wandb", samples.wandb()),
-    Sample("metrics.csv", samples.csv()),
-    Sample("trainer_state.json", samples.trainer_state(), changed_json),
-    Sample("checkpoints/a.pt", samples.zipped()),
-    Sample("checkpoints/b.safetensors", samples.safetensors()),
-    Sample("checkpoints/c.h5", samples.hdf5()),
-    Sample("events.jsonl", samples.events()),
-    Sample("supervisor.jsonl", samples.alerts()),
-    Sample("gpus.jsonl", samples.intervals()),
-    *(Sample("output.log", content) for content in samples.outputs()),
-]
+FILES = samples.files_of_a_run()
 _STATE_FILES = 12
-
-few = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    print_blob=True,
-    derandomize="FRESNEL_FUZZ" not in os.environ,
-    database=None,
-)
-
-
-def share(part: float) -> settings:
-    """This part of all examples."""
-    return settings(few, max_examples=max(1, int(EXAMPLES * part)))
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    state = StateDirectory(tmp_path_factory.mktemp("state")).create()
-    live, ended = state.run(LIVE), state.run(ENDED)
-    for run in (live, ended):
-        (run.path / "checkpoints").mkdir(parents=True)
-        for name, content in samples.state_files(run, run is live).items():
-            (run.path / name).write_bytes(content)
-        (run.path / "output.log").write_bytes(samples.outputs()[0])
-    state.live_marker(LIVE).touch()
-    return World(state, live, ended)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def bounded_memory() -> object:
-    """Whatever a damaged length claims, it is not taken into memory."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    yield
-    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10
-    assert grown < _MOST_MEMORY, f"{grown >> 20} MiB"
 
 
 def look(state: StateDirectory) -> list[str]:
@@ -117,7 +44,7 @@ def look(state: StateDirectory) -> list[str]:
         problems += [view.problem] if "cannot be read: " in view.problem else []
         rows = [row_of_view(view)]
         if not run.is_live:
-            rows.append(row_of_ended(run, read_final(run), 0))
+            rows.append(row_of_ended(run, 0))
         for key in COLUMNS:
             assert all(isinstance(table_text(one, key, context), str) for one in rows)
         json.dumps(to_json(view))
@@ -125,21 +52,7 @@ def look(state: StateDirectory) -> list[str]:
     return problems
 
 
-def with_file(run: RunDirectory, name: str, content: bytes, state: StateDirectory) -> list[str]:
-    """Look while the run has this content in the file `name`."""
-    path = run.path / name
-    before = path.read_bytes() if path.exists() else None
-    path.write_bytes(content)
-    try:
-        return look(state)
-    finally:
-        if before is None:
-            path.unlink()
-        else:
-            path.write_bytes(before)
-
-
-@share(0.45)
+@share(0.4)
 @given(st.integers(0, len(FILES) - 1), STEPS, st.booleans())
 def test_a_damaged_file_of_a_run_is_read_as_far_as_it_can_be(
     world: World, number: int, steps: list[Step], is_live: bool
@@ -147,9 +60,7 @@ def test_a_damaged_file_of_a_run_is_read_as_far_as_it_can_be(
     sample, run = FILES[number], world.live if is_live else world.ended
     content = sample.change(sample.content, steps)
     path = run.path / sample.name
-    before = path.read_bytes() if path.exists() else None
-    path.write_bytes(content)
-    try:
+    with damaged(path, content):
         if sample.name.startswith("checkpoints/"):
             proof(str(path))
         (found,) = find_runs(world.state, [run.id])
@@ -160,14 +71,9 @@ def test_a_damaged_file_of_a_run_is_read_as_far_as_it_can_be(
         assert not notes, notes
         problems = look(world.state)
         assert not problems, problems
-    finally:
-        if before is None:
-            path.unlink()
-        else:
-            path.write_bytes(before)
 
 
-@share(0.3)
+@share(0.2)
 @given(st.integers(0, _STATE_FILES), STEPS, st.booleans())
 def test_damaged_state_is_shown_as_what_is_left_of_it(
     world: World, number: int, steps: list[Step], is_live: bool
@@ -175,28 +81,9 @@ def test_damaged_state_is_shown_as_what_is_left_of_it(
     run = world.live if is_live else world.ended
     files = sorted(samples.state_files(run, is_live).items())
     name, content = files[number % len(files)]
-    problems = with_file(run, name, changed_json(content, steps), world.state)
+    with damaged(run.path / name, changed_json(content, steps)):
+        problems = look(world.state)
     assert not problems, problems
-
-
-@share(0.02)
-@given(st.integers(0, len(FILES) - 1), STEPS)
-def test_commands_answer_over_a_damaged_file(world: World, number: int, steps: list[Step]) -> None:
-    sample = FILES[number]
-    path = world.live.path / sample.name
-    before = path.read_bytes() if path.exists() else None
-    path.write_bytes(sample.change(sample.content, steps))
-    place = os.environ.get("FRESNEL_STATE_DIR", "")
-    os.environ["FRESNEL_STATE_DIR"] = str(world.state.root)
-    try:
-        for words in (["list"], ["status", LIVE], ["metrics", LIVE]):
-            assert run_command(words) == 0
-    finally:
-        os.environ["FRESNEL_STATE_DIR"] = place
-        if before is None:
-            path.unlink()
-        else:
-            path.write_bytes(before)
 
 
 @share(0.1)

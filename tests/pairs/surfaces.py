@@ -12,7 +12,6 @@ from runners.places.remote import remote_row
 from runners.places.run_row import RunRow
 from runners.places.ssh.snapshot_updates import row_to_tree, rows_of
 from runners.places.ssh.thinning import thin_row
-from runners.watch.metrics.final import read_final
 from runners.watch.metrics.live import LiveReport
 from tests.pairs.runs import World
 from tui.views.runs.row_reading import row_of_ended, row_of_view
@@ -38,7 +37,7 @@ def ask_all(world: World, run: Run) -> Answers:
     shown = view_run(run, LiveReport(run), world.now, costs=costs)
     rows = {"panel": row_of_view(shown), "link": over_a_link(shown)}
     if not run.is_live:
-        rows["list"] = row_of_ended(run, read_final(run), 0)
+        rows["list"] = row_of_ended(run, 0)
     details: dict[str, str] = {}
     for _, pairs in describe_details(view, world.state, files=False):
         details.update(pairs)

@@ -14,7 +14,6 @@ from runners.places.run_row import RunRow
 from runners.state.layout import StateDirectory
 from runners.state.leases import live_run_ids
 from runners.state.runs import list_run_ids, list_runs, read_run
-from runners.watch.metrics.final import read_final
 from tui.cli.output import echo, print_json, print_table
 from tui.views.runs.row_reading import row_of_ended, row_of_view
 from tui.views.runs.run_columns import COLUMNS, EXTRA, NO_RUNS, TableContext, table_text
@@ -88,7 +87,7 @@ def _newest(
 def _row(run: Run, costs: Costs) -> RunRow:
     if run.is_live:
         return row_of_view(view_run(run, costs=costs))
-    row = row_of_ended(run, read_final(run), 0)
+    row = row_of_ended(run, 0)
     _note_cost(row, run, costs)
     return row
 

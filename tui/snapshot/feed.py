@@ -23,11 +23,11 @@ from runners.model.errors import FresnelError
 from runners.model.gpus import GpuReading
 from runners.model.run import Run
 from runners.state.decoding import keep_what_is_read
-from runners.state.labels_file import labels_stamp, read_labels, with_labels
+from runners.state.labels_file import labels_stamp, with_labels
 from runners.state.layout import StateDirectory
 from runners.state.leases import Lease, held_leases, live_run_ids
 from runners.state.live_letters import live_letters
-from runners.state.runs import list_run_ids, list_runs
+from runners.state.runs import list_run_ids, list_runs, read_run
 from runners.watch.metrics.live import LiveReport
 from tui.views.runs.ended_index import EndedIndex, EndedRows
 from tui.views.runs.run_view import RunView, view_run
@@ -239,7 +239,7 @@ class SnapshotFeed:
             return
         self._labels_stamp, self._relabelled = stamp, True
         for run_id, view in self._ended.items():
-            labels = read_labels(self.state.run(run_id))
+            labels = read_run(self.state, run_id).labels
             if labels != view.run.labels:
                 self._ended[run_id] = msgspec.structs.replace(
                     view, run=with_labels(view.run, labels)

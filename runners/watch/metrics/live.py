@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from runners.host.printed_paths import PrintedScan
 from runners.model.run import Run
 from runners.model.spec import MetricRule
-from runners.watch.boundary import ReadBoundary
+from runners.state.boundary import ReadBoundary
 from runners.watch.metrics.alerts import AlertStream
 from runners.watch.metrics.event_stream import EventStream
 from runners.watch.metrics.output_source import OutputEvent, OutputSource

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from runners.host.files import modified_at, read_plain
 from runners.host.tail import Follower
+from runners.state.boundary import cannot_be_read
 from runners.state.decoding import any_json, decode
-from runners.watch.boundary import cannot_be_read
 from runners.watch.metrics.numbers import whole_number
 from runners.watch.metrics.sample import Sample, metric_name
 from runners.watch.metrics.series_set import SeriesSet

@@ -6,7 +6,7 @@ from runners.host.printed_paths import PrintedScan
 from runners.model.events import Event
 from runners.model.run import Run
 from runners.model.spec import MetricRule
-from runners.watch.boundary import ReadBoundary
+from runners.state.boundary import ReadBoundary
 from runners.watch.metrics.event_reader import EventReader
 from runners.watch.metrics.gpu_series import GpuSource, SpentSoFar
 from runners.watch.metrics.metric_files import RunFiles

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from runners.host.tail import GrowingFile
-from runners.watch.boundary import cannot_be_read
+from runners.state.boundary import cannot_be_read
 from runners.watch.metrics.sample import Sample
 from runners.watch.metrics.series_set import SeriesSet
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from runners.host.tail import GrowingFile
+from runners.state.boundary import cannot_be_read
 from runners.state.decoding import any_json, decode
-from runners.watch.boundary import cannot_be_read
 from runners.watch.metrics.numbers import as_float
 from runners.watch.metrics.sample import Sample
 from runners.watch.metrics.series_set import SeriesSet

@@ -23,7 +23,6 @@ from runners.places.run_row import RunRow
 from runners.state.decoding import decode, read
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
-from runners.watch.metrics.final import read_final
 from tui.views.runs.row_reading import row_of_ended
 
 _MEANING = 3
@@ -170,7 +169,7 @@ class EndedIndex:
         if stamp is None:
             return self._known.pop(run_id, None) is not None
         run = read_run(self._state, run_id)
-        row = row_of_ended(run, read_final(run), stamp)
+        row = row_of_ended(run, stamp)
         _share_texts(row)
         before = self._known.get(run_id)
         self._known[run_id] = row

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from runners.model.run import Progress, Run
 from runners.model.states import State
 from runners.places.run_row import MetricValues, RunRow, pack_metrics
-from runners.watch.metrics.final import FinalMetric, FinalReport
+from runners.state.boundary import note_unreadable
+from runners.watch.metrics.final import FILE as FINAL_FILE
+from runners.watch.metrics.final import FinalMetric, FinalReport, read_final
 from tui.views.format import duration
 from tui.views.health.health_text import health_remark
 from tui.views.metrics.sparkline import sparkline
@@ -18,8 +20,16 @@ SPARKS = 8
 _LONGEST = 400
 
 
-def row_of_ended(run: Run, final: FinalReport | None, stamp: int) -> RunRow:
-    """The row of an ended run, with what its report says."""
+def row_of_ended(run: Run, stamp: int) -> RunRow:
+    """The row of an ended run, with what its report says; whatever that raises is its remark."""
+    try:
+        return _row_of_ended(run, read_final(run), stamp)
+    except Exception as error:  # the boundary: the rows of all other runs are still shown
+        problem = note_unreadable(run.directory, FINAL_FILE, error)
+        return _row_of_ended(run.unreadable(problem), None, stamp)
+
+
+def _row_of_ended(run: Run, final: FinalReport | None, stamp: int) -> RunRow:
     if final is None:
         stated = Progress(epochs=run.totals[0], steps=run.totals[1])
         row = _row(run, stated, None, {}, ())
@@ -27,7 +37,8 @@ def row_of_ended(run: Run, final: FinalReport | None, stamp: int) -> RunRow:
         row = _row(run, final.progress, final.headline, _final_values(final.metrics), final.trend)
     row.stamp = stamp
     row.seconds = run.seconds(run.ended or run.created)
-    row.remark = "" if run.state is State.DONE else run.reason[:_LONGEST]
+    reason = "" if run.state is State.DONE else run.reason
+    row.remark = "; ".join(filter(None, (reason, run.problem)))[:_LONGEST]
     row.is_final = final is not None
     return row
 
@@ -65,7 +76,8 @@ def remark_of(view: RunView) -> tuple[str, bool]:
     if run.state is State.STOPPING and stop is not None:
         return f"{stop.rung}, step {stop.step} of {stop.steps}", False
     if run.reason and run.state is not State.DONE:
-        return run.reason, run.state in (State.FAILED, State.LOST, State.ORPHANED)
+        urgent = bool(view.problem) or run.state in (State.FAILED, State.LOST, State.ORPHANED)
+        return "; ".join(filter(None, (run.reason, view.problem))), urgent
     if view.health is not None and (remark := health_remark(view.health)):
         return remark, view.health.condition.is_trouble
     if view.problem:

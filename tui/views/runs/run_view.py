@@ -16,9 +16,9 @@ from runners.model.gpus import GpuUse
 from runners.model.health import Health
 from runners.model.run import Checkpoint, Progress, Run
 from runners.model.states import State
+from runners.state.boundary import note_unreadable
 from runners.state.codec import read_waits
 from runners.state.layout import TERMINAL_STATUS
-from runners.watch.boundary import cannot_be_read, log_unreadable
 from runners.watch.metrics.alerts import Alert
 from runners.watch.metrics.checkpoints import run_checkpoint
 from runners.watch.metrics.final import FinalMetric, FinalReport, read_final
@@ -86,16 +86,14 @@ def view_run(
     `brief` reads none.
     """
     now = time.time() if now is None else now
-    report = report or LiveReport(run)
-    at = _at(run, now)
     try:
+        report = report or LiveReport(run)
         view = _view(run, report, now, thorough, brief, costs)
     except Exception as error:  # whatever its files raise: the other runs are still shown
-        sentence = cannot_be_read(run.directory, error)
-        log_unreadable(Path(run.directory), sentence, error)
-        return RunView(run, Progress(), {}, {}, (), None, (), run.seconds(at), problem=sentence)
-    problems = report.problems
-    return msgspec.structs.replace(view, problem="; ".join(problems)) if problems else view
+        rest = run.unreadable(note_unreadable(run.directory, run.directory, error))
+        return RunView(rest, Progress(), {}, {}, (), None, (), None, problem=rest.problem)
+    problems = "; ".join(filter(None, (run.problem, *report.problems)))
+    return msgspec.structs.replace(view, problem=problems) if problems else view
 
 
 def _at(run: Run, now: float) -> Moment | float:
@@ -112,7 +110,7 @@ def _view(
     brief: bool,
     costs: Costs | None,
 ) -> RunView:
-    here, at = moment_now(), _at(run, now)
+    at = _at(run, now)
     look = report.boundary.read
     # Of an ended run the kept report tells more than a look at its output's end.
     report.poll(run, brief=brief or not run.is_live, thorough=thorough and run.is_live)
@@ -129,9 +127,7 @@ def _view(
         ),
         images=tuple(report.events.images[-1:]),
         seconds=run.seconds(at),
-        money=(costs or costs_of(state_of(run), [run], here)).of(
-            run, progress.eta_s, progress.epoch
-        ),
+        money=look("its cost", lambda: _money(run, progress, costs), RunCost(), again=True),
         usage=read_usage(Path(run.directory)) if run.plan and run.plan.gpus else (),
         headline=report.course.headline,
         readers=report.readers,
@@ -147,6 +143,11 @@ def _view(
         ),
     )
     return view if final is None else _as_kept(view, final)
+
+
+def _money(run: Run, progress: Progress, costs: Costs | None) -> RunCost:
+    costs = costs or costs_of(state_of(run), [run])
+    return costs.of(run, progress.eta_s, progress.epoch)
 
 
 def _diagnosis(run: Run, thorough: bool) -> Diagnosis | NotKnown | None:

@@ -13,6 +13,9 @@ T = TypeVar("T")
 
 _LONGEST_TEXT = 120
 _LONGEST_LOG = 1 << 20
+_MOST_NOTED = 1000
+_noted: set[tuple[str, str]] = set()
+"""What this process has logged already: a panel looks at the same odd file every second."""
 
 
 class ReadBoundary:
@@ -21,8 +24,8 @@ class ReadBoundary:
     What is raised is logged once, with where, in `unreadable.log` of this host's state.
     """
 
-    def __init__(self, directory: str) -> None:
-        self._directory = Path(directory)
+    def __init__(self, directory: Path | str) -> None:
+        self._directory = directory
         self._problems: dict[str, str] = {}
 
     @property
@@ -41,10 +44,7 @@ class ReadBoundary:
         try:
             found = read()
         except Exception as error:  # the boundary: no file may end what shows all runs
-            sentence = cannot_be_read(source, error)
-            if self._problems.get(source) != sentence:
-                self._problems[source] = sentence
-                log_unreadable(self._directory, sentence, error)
+            self._problems[source] = note_unreadable(self._directory, source, error)
             return otherwise
         self._problems.pop(source, None)
         return found
@@ -56,8 +56,16 @@ def cannot_be_read(source: str, error: Exception) -> str:
     return f"cannot be read: {source} ({type(error).__name__}{': ' if text else ''}{text})"
 
 
-def log_unreadable(directory: Path, sentence: str, error: Exception) -> None:
-    """Write down once, with where it was raised, that a file of the run in `directory` is odd."""
+def note_unreadable(directory: Path | str, source: str, error: Exception) -> str:
+    """The sentence about a source of the run in `directory`, written down once with its trace."""
+    sentence = cannot_be_read(source, error)
+    if (str(directory), sentence) not in _noted and len(_noted) < _MOST_NOTED:
+        _noted.add((str(directory), sentence))
+        _log(Path(directory), sentence, error)
+    return sentence
+
+
+def _log(directory: Path, sentence: str, error: Exception) -> None:
     path = StateDirectory(directory.parent.parent).host / "unreadable.log"
     heading = f"{directory.name} {sentence}".encode("utf-8", "replace")
     known = read_tail(path, _LONGEST_LOG)
