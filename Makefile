@@ -2,6 +2,7 @@
 # make test     everything that is checked: lint, types, import contracts, tests
 # make test-oldest   unit and process tests on Python 3.10, where there is one
 # make install  only the set-up     make bench  the bench tables     make screenshots  the README's pictures     make fuzz  damaged files for every reader
+# make kills    SIGKILL a thousand times to every process of ours, and what must hold holds
 
 PYTHON ?= python3
 PRESET ?= gaussian-validate
@@ -15,7 +16,7 @@ WORKERS ?= 4
 # What fails beside other tests is run once more, alone: that decides, and both are shown.
 ALONE  = -n 0 --last-failed --last-failed-no-failures none
 
-.PHONY: run install test test-oldest bench fuzz screenshots clean
+.PHONY: run install test test-oldest bench fuzz kills screenshots clean
 
 run: $(STAMP)
 	@if [ -t 0 ] && [ -t 1 ]; then exec $(BIN)/fresnel-tui --launch $(PRESET); \
@@ -78,6 +79,11 @@ bench: $(STAMP)
 FUZZ ?= 100000
 fuzz: $(STAMP)
 	FRESNEL_FUZZ=$(FUZZ) $(BIN)/python -m pytest -n $(WORKERS) --timeout 0 tests/fuzz
+
+# Launchers, waiters, supervisors, helpers; make test takes a few.
+KILLS ?= 1000
+kills: $(STAMP)
+	$(BIN)/python tests/bench/kills.py --kills $(KILLS)
 
 screenshots: $(STAMP)
 	$(BIN)/python tests/ui/take_pictures.py

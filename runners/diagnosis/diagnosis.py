@@ -125,7 +125,11 @@ def _own_doing(evidence: Evidence, looked: tuple[str, ...]) -> Diagnosis | None:
     remedy, rests = "", "the stop this panel carried out"
     match ending["cause"]:
         case (
-            EndingCause.COMPLETED | EndingCause.FAILED | EndingCause.SIGNALLED | EndingCause.UNKNOWN
+            EndingCause.COMPLETED
+            | EndingCause.FAILED
+            | EndingCause.SIGNALLED
+            | EndingCause.UNSEEN
+            | EndingCause.UNKNOWN
         ):
             return None
         case (

@@ -34,7 +34,10 @@ class EndingCause(TextEnum):
     INTERRUPTED = "interrupted"
     """Its launch was, before its program started."""
     REBOOTED = "rebooted"
+    UNSEEN = "unseen"
+    """Its program ended by itself or by others; nobody saw its exit status."""
     UNKNOWN = "unknown"
+    """It vanished, and left no trace."""
 
 
 class _Cause(TypedDict):
@@ -75,6 +78,10 @@ class Ending(_Cause, total=False):
     """When the host did, in unix seconds."""
     holding: list[tuple[int | None, int]]
     """What still holds its GPUs: the GPU's index, None where only the pid is known; the pid."""
+    announced: int
+    """The exit code that its program announced in its last event, where nobody saw it exit."""
+    line: str
+    """The last line of its output, where nobody saw it exit."""
     damaged: bool
     """The record was damaged afterwards; the waiter's file still has the exit code."""
 
@@ -108,7 +115,8 @@ def _cause_text(ending: Ending, code: int | None) -> str:
     detail = ending.get("detail", "")
     match ending["cause"]:
         case EndingCause.COMPLETED:
-            return ""
+            done = "announced that it is done; nobody saw it exit"
+            return done if "announced" in ending else ""
         case EndingCause.FAILED | EndingCause.SIGNALLED:
             return _program_text(ending, code)
         case EndingCause.STOPPED:
@@ -135,6 +143,8 @@ def _cause_text(ending: Ending, code: int | None) -> str:
             moment = ending.get("rebooted")
             when = local_time(moment, " %Y-%m-%d %H:%M") if moment else ""
             return f"host rebooted{when}" + (f"; not queued again: {detail}" if detail else "")
+        case EndingCause.UNSEEN:
+            return f"ended, exit code unknown; its last line: {ending.get('line', '')}"
         case EndingCause.UNKNOWN:
             return "ended, exit code unknown"
         case never:
@@ -147,7 +157,9 @@ def _by(ending: Ending) -> str:
 
 
 def _program_text(ending: Ending, code: int | None) -> str:
-    rank, summary = ending.get("rank"), ending.get("summary")
+    rank, summary, announced = ending.get("rank"), ending.get("summary"), ending.get("announced")
+    if announced is not None:
+        return f"announced {code_text(announced)}; nobody saw it exit"
     if summary:
         return summary if rank is None else f"rank {rank}: {summary}"
     parts = [ending.get("error", "")]

@@ -12,7 +12,8 @@ class State(TextEnum):
     """The state of a run.
 
     `cancelled` means stopped before it ever started. `orphaned` and `lost` are derived from locks;
-    `lost` is recorded only once an adopter has found it so.
+    `lost` is recorded only once an adopter has found it so. `unseen` has ended and left its output,
+    but nobody saw its exit status; of a lost one there is no trace.
     """
 
     QUEUED = "queued"
@@ -24,6 +25,7 @@ class State(TextEnum):
     STOPPED = "stopped"
     CANCELLED = "cancelled"
     ORPHANED = "orphaned"
+    UNSEEN = "unseen"
     LOST = "lost"
 
     @property
@@ -70,6 +72,7 @@ _TRAITS = {
                 State.STOPPED,
                 State.CANCELLED,
                 State.FAILED,
+                State.UNSEEN,
                 State.LOST,
             }
         ),
@@ -85,12 +88,15 @@ _TRAITS = {
                 State.FAILED,
                 State.STOPPED,
                 State.STARTING,
+                State.UNSEEN,
                 State.LOST,
             }
         ),
     ),
     State.STOPPING: _Traits(
-        "◼", "yellow", frozenset({State.STOPPED, State.DONE, State.FAILED, State.LOST})
+        "◼",
+        "yellow",
+        frozenset({State.STOPPED, State.DONE, State.FAILED, State.UNSEEN, State.LOST}),
     ),
     State.DONE: _Traits("✔", "bright_black", _ENDED),
     State.FAILED: _Traits("✘", "red bold", _ENDED),
@@ -106,10 +112,12 @@ _TRAITS = {
                 State.DONE,
                 State.FAILED,
                 State.STOPPED,
+                State.UNSEEN,
                 State.LOST,
             }
         ),
     ),
+    State.UNSEEN: _Traits("◇", "yellow", _ENDED),
     State.LOST: _Traits("?", "red bold", _ENDED),
 }
 

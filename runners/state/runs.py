@@ -23,6 +23,7 @@ from runners.state.labels_file import read_labels
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.leases import holds_gpus, live_run_ids, will_go_on
 from runners.state.trust import run_permission_problem
+from runners.state.vanished import vanished_ending
 
 
 def read_run(state: StateDirectory, run_id: str) -> Run:
@@ -108,7 +109,7 @@ def derive_state(
         return _judge_by_exit(directory)
     if record is None or record.started is None:
         return _ended(State.FAILED, {"cause": EndingCause.INTERRUPTED})
-    return _ended(State.LOST, {"cause": EndingCause.UNKNOWN})
+    return _ended(*vanished_ending(directory))
 
 
 def _recorded(directory: RunDirectory, record: RunRecord | None) -> State:

@@ -72,6 +72,9 @@ ENDINGS: tuple[tuple[State, int | None, Ending | None], ...] = (
     (State.STOPPED, 130, Ending(cause=EndingCause.GUARD, rule="budget", detail="$5 are spent")),
     (State.CANCELLED, None, Ending(cause=EndingCause.CANCELLED, by="anna")),
     (State.LOST, None, Ending(cause=EndingCause.REBOOTED, rebooted=1.79e9)),
+    (State.UNSEEN, None, Ending(cause=EndingCause.UNSEEN, line="epoch 3 of 9")),
+    (State.DONE, None, Ending(cause=EndingCause.COMPLETED, announced=0)),
+    (State.FAILED, None, Ending(cause=EndingCause.FAILED, announced=1)),
     (State.LOST, None, Ending(cause=EndingCause.UNKNOWN)),
 )
 """Ways to end, with exit codes; None for a cause that only a newer version knows."""

@@ -161,13 +161,36 @@ def test_without_supervisor_and_waiter_the_program_goes_on_and_its_code_is_unkno
     assert cli.status(run)["state"] in ("orphaned", "running")
     gate.write_text("go\n")
     found = cli.ended(run)
-    assert (found["state"], found["exit_code"], found["reason"]) == (
-        "lost",
+    assert (found["state"], found["exit_code"], found["ending"]["line"]) == (
+        "unseen",
         None,
-        "ended, exit code unknown",
+        "gone on",
     )
     assert run.output.read_text() == "ready\ngo\ngone on\n"
     cli.run("launch", "--no-queue", "--gpus", "1", "--wait", "--", "true")
+
+
+def test_what_the_program_announced_is_its_ending_when_nobody_saw_it(cli: CommandLine) -> None:
+    """As the trainers do: the exit code and its own pid, in the last event."""
+    gate = cli.folder / "go"
+    program = (
+        "import json, os, sys, time\n"
+        f"while not os.path.exists({str(gate)!r}): time.sleep(0.02)\n"
+        "event = {'time': time.time(), 'type': 'end', 'code': 3, 'pid': os.getpid()}\n"
+        "open(os.environ['FRESNEL_RUN_DIR'] + '/events.jsonl', 'a').write(json.dumps(event))\n"
+        "sys.exit(3)\n"
+    )
+    run = cli.command(sys.executable, "-S", "-c", program)
+    eventually(lambda: cli.status(run)["state"] == "running")
+    waiter = waiter_of(run)
+    cli.kill_supervisor(run)
+    os.kill(waiter, signal.SIGKILL)
+    gate.touch()
+    eventually(lambda: not holds_gpus(run), what="its end")
+    cli.run("list")  # whoever looks adopts it
+    found = cli.ended(run)
+    assert (found["state"], found["exit_code"]) == ("failed", None)
+    assert (found["ending"]["cause"], found["ending"]["announced"]) == ("failed", 3)
 
 
 def test_without_supervisor_and_waiter_a_stop_still_works(cli: CommandLine) -> None:

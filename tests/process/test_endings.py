@@ -159,7 +159,15 @@ def rebooted(cli: CommandLine) -> RunDirectory:
 
 
 def unknown(cli: CommandLine) -> RunDirectory:
-    run = cli.command("sleep", "600")
+    return vanished(cli, cli.command("sleep", "600"))
+
+
+def unseen(cli: CommandLine) -> RunDirectory:
+    return vanished(cli, cli.command("sh", "-c", "echo step 3; exec sleep 600", ready="step 3"))
+
+
+def vanished(cli: CommandLine, run: RunDirectory) -> RunDirectory:
+    """The run after it, its waiter and its supervisor were killed together."""
     program, waiter = leader(run), record(run)["waiter_pid"]
     cli.kill_supervisor(run)
     for pid in (waiter, program):
@@ -212,6 +220,7 @@ CASES = (
     Case(EndingCause.NOT_STARTED, not_started, "failed", {}, "not_started"),
     Case(EndingCause.INTERRUPTED, interrupted, "failed", {}, "not_started"),
     Case(EndingCause.REBOOTED, rebooted, "lost", {}, "host_rebooted"),
+    Case(EndingCause.UNSEEN, unseen, "unseen", {"line": "step 3"}, "unknown"),
     Case(EndingCause.UNKNOWN, unknown, "lost", {}, "unknown"),
 )
 

@@ -15,7 +15,7 @@ from trainers.common.devices import DEVICES
 from trainers.common.errors import DivergedError, SettingsError
 from trainers.common.precision import PRECISIONS
 from trainers.common.ranks import RanksDifferError, leave_ranks
-from trainers.common.report import run_directory
+from trainers.common.report import EventLog, run_directory
 from trainers.common.schedules import RATE_RULES, SCHEDULES
 from trainers.common.settings_parser import SettingsParser, number_between, whole_number
 from trainers.common.stacks import answer_with_stacks
@@ -91,22 +91,35 @@ def run_main(
     """Read settings, train, and return the exit code for sys.exit.
 
     0 done or stopped, 1 failed, 2 a setting that cannot be, 130 interrupted twice. torchrun's error
-    file is written. A rank other than 0 prints only what rank 0 cannot know.
+    file is written. A rank other than 0 prints only what rank 0 cannot know. Rank 0 announces the
+    code as its last event, for a panel whose processes were killed before they could see it.
     """
     settings = parser.read(arguments)
+    code = _run(train, settings)
+    if _leads():
+        events = EventLog(run_directory())
+        events.emit("end", code=code, pid=os.getpid())
+        events.close()
+    return code
+
+
+def _leads() -> bool:
+    return os.environ.get("RANK", "0") == "0"
+
+
+def _run(train: Callable[[argparse.Namespace], int], settings: argparse.Namespace) -> int:
     if getattr(settings, "threads", 0):
         torch.set_num_threads(settings.threads)
     # Before any other thread is there, which inherit it. Squares of small gradients in Adam's
     # averages fall below 1e-38 soon, and a processor takes twenty times as long for these.
     torch.set_flush_denormal(True)
-    leads = os.environ.get("RANK", "0") == "0"
     answer_with_stacks()
     try:
         code = record(train)(settings)
         leave_ranks()
         return int(code or 0)
     except (SettingsError, DivergedError, RanksDifferError, OSError) as problem:
-        if leads:
+        if _leads():
             print(f"error: {problem}", file=sys.stderr, flush=True)
         return 2 if isinstance(problem, SettingsError) else 1
     except KeyboardInterrupt:

@@ -80,7 +80,11 @@ def end_host(arguments: argparse.Namespace) -> int:
 def _refuse_while_needed(ssh: Ssh, anyway: bool) -> None:
     name = ssh.host.name
     runs = remote_json(ssh, ["list"], list[_Run])
-    live = [run.id for run in runs if run.ended is None and run.state not in ("lost", "failed")]
+    live = [
+        run.id
+        for run in runs
+        if run.ended is None and run.state not in ("unseen", "lost", "failed")
+    ]
     if live:
         raise DeniedError(
             f"{len(live)} live on {name}: {', '.join(live)}",

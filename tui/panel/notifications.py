@@ -10,7 +10,12 @@ from tui.snapshot.feed import PanelSnapshot
 from tui.views.format import duration
 
 Severity = Literal["information", "warning", "error"]
-_SEVERITIES: dict[str, Severity] = {"failed": "error", "lost": "error", "alert": "warning"}
+_SEVERITIES: dict[str, Severity] = {
+    "failed": "error",
+    "lost": "error",
+    "unseen": "warning",
+    "alert": "warning",
+}
 
 
 class Notification(NamedTuple):

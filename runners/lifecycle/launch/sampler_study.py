@@ -36,7 +36,7 @@ from runners.watch.metrics.final import read_final
 from runners.watch.metrics.final_maker import keep_final
 
 _RUN = "run"
-_FAILED = (State.FAILED, State.LOST)
+_FAILED = (State.FAILED, State.UNSEEN, State.LOST)
 
 
 class Answer(NamedTuple):

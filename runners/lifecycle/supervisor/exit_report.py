@@ -13,6 +13,7 @@ from runners.model.endings import Ending, EndingCause, signal_of
 from runners.model.states import State
 from runners.state.layout import RunDirectory
 from runners.state.records import IntentFields, PlanFields
+from runners.state.vanished import asked_ending, vanished_ending
 
 _EXPLAINED_WITHIN_S = 15.0
 """A second on a quiet machine with a cold disk: the verdict itself takes 50 ms."""
@@ -48,7 +49,7 @@ def judge_ending(
         return State.STOPPED, ending
     if code is None:
         # Neither the waiter nor the kernel could tell: it may have succeeded or not.
-        return State.LOST, {"cause": EndingCause.UNKNOWN}
+        return vanished_ending(run)
     if code == 0:
         return State.DONE, {"cause": EndingCause.COMPLETED}
     ending = Ending(cause=EndingCause.FAILED)
@@ -59,11 +60,6 @@ def judge_ending(
         ending["memory_kills"] = kills
     _add_cause(run, code, ending)
     return State.FAILED, ending
-
-
-def asked_ending(intent: IntentFields) -> Ending:
-    """What is recorded of a run that ends by this stop."""
-    return {**intent["ending"], "by": intent["by"], "forced": intent["force"]}
 
 
 def _add_cause(run: RunDirectory, code: int, ending: Ending) -> None:

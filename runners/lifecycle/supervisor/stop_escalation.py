@@ -9,7 +9,6 @@ from runners.host import helpers
 from runners.host.files import append_event, read_json
 from runners.host.procfs import ignores, process_state, start_ticks
 from runners.host.signals import signal_process
-from runners.lifecycle.supervisor.exit_report import asked_ending
 from runners.lifecycle.supervisor.pollers import NEVER, write_intent
 from runners.lifecycle.supervisor.processes import RunProcesses
 from runners.lifecycle.supervisor.stop_ladder import Ladder
@@ -23,6 +22,7 @@ from runners.state.records import (
     StopProgressFields,
     intent_fields,
 )
+from runners.state.vanished import asked_ending
 
 _AFTER_THE_LAST_S = 1.0
 _STACKS_WITHIN_S = 12.0

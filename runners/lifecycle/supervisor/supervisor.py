@@ -25,7 +25,7 @@ from runners.host.locks import acquire
 from runners.host.procfs import HELPER_MARK, environment_of, mark_of, start_ticks
 from runners.lifecycle.supervisor.attempt import Attempt, leader_since, set_aside
 from runners.lifecycle.supervisor.checkpoint_choice import CheckpointChoice
-from runners.lifecycle.supervisor.exit_report import asked_ending, judge_ending, still_held
+from runners.lifecycle.supervisor.exit_report import judge_ending, still_held
 from runners.lifecycle.supervisor.kept_environment import (
     forget_environment,
     keep_environment,
@@ -55,6 +55,7 @@ from runners.state.records import (
     record_fields,
 )
 from runners.state.trust import run_permission_problem
+from runners.state.vanished import asked_ending, vanished_ending
 
 
 class Supervisor:
@@ -196,7 +197,7 @@ class Supervisor:
             self.environment = kept or self.environment
             return self.resume()
         if self.record.get("started"):
-            self.end(State.LOST, {"cause": EndingCause.UNKNOWN})
+            self.end(*vanished_ending(self.directory))
         else:
             self.end(State.FAILED, {"cause": EndingCause.INTERRUPTED})
         return None

@@ -46,9 +46,9 @@ class NoticeKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Telling somebody who is not looking."""
 
     on: Annotated[
-        list[Literal["done", "failed", "stopped", "cancelled", "lost", "alert"]],
+        list[Literal["done", "failed", "stopped", "cancelled", "unseen", "lost", "alert"]],
         Meta(description="What is worth a notice: how runs end, and their alerts."),
-    ] = msgspec.field(default_factory=lambda: ["done", "failed", "lost", "alert"])
+    ] = msgspec.field(default_factory=lambda: ["done", "failed", "unseen", "lost", "alert"])
     bell: Annotated[bool, Meta(description="Ring the terminal's bell; the panel does.")] = True
     desktop: Annotated[
         Literal["osc9", "osc777", "off"],

@@ -108,7 +108,7 @@ def _run_part(
     pictures, used, left = _pictures(run, room)
     settings = {**fact.settings, **fact.stated}
     surroundings = {**fact.code, **fact.machine, **fact.environment}
-    bad = run.state in (State.FAILED, State.LOST)
+    bad = run.state in (State.FAILED, State.UNSEEN, State.LOST)
     part = RunPart(
         about=_about(fact),
         settings=[*settings.items(), *surroundings.items()],
