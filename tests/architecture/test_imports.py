@@ -104,6 +104,7 @@ def test_the_supervisor_is_small() -> None:
         "runners.state.layout",
         "runners.state.records",
         "runners.state.trust",
+        "runners.state.vanished",
         "runners.model.closed",
         "runners.model.endings",
         "runners.model.kept_secrets",
