@@ -1,5 +1,6 @@
 """The entry point: chooses the front end before anything of Textual is imported."""
 
+import gc
 import os
 import sys
 
@@ -17,6 +18,7 @@ def main() -> None:
         sys.exit(run_agent(words[1:]))
     named = bool(words) and not words[0].startswith("-")
     if named or "--no-ui" in words or words[:1] in (["-h"], ["--help"], ["--version"]):
+        gc.disable()  # until the command is loaded: what is imported is no garbage
         from tui.cli import run_command
         from tui.views.safe import safe_stream
 

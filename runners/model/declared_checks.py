@@ -1,11 +1,10 @@
 """The part of a spec that says what is checked before it is launched."""
 
-import shlex
 from typing import Annotated, Literal, get_args
 
 import msgspec
 
-from runners.model.spelling import Seconds, key, spelled
+from runners.model.spelling import Seconds, key, spelled, split_words
 from runners.model.units import parse_range, parse_size_range
 
 CheckGroup = Literal[
@@ -74,7 +73,7 @@ class CommandRule(msgspec.Struct, frozen=True, omit_defaults=True):
 
     command: Annotated[
         tuple[str, ...],
-        spelled(shlex.split, str),
+        spelled(split_words, str),
         key("A list of words; a text is split as by a shell, but none runs it.", min_length=1),
     ]
     name: Annotated[str, key("What to call it; the command when not given.")] = ""

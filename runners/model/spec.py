@@ -5,7 +5,6 @@ and the documentation read them here and in the parts' own modules, which this o
 """
 
 import re
-import shlex
 from typing import Annotated, Literal
 
 import msgspec
@@ -48,7 +47,15 @@ from runners.model.program import (
     ScalingRule,
 )
 from runners.model.sampler_search import Search
-from runners.model.spelling import Positive, VariableText, Word, key, one_or_more, spelled
+from runners.model.spelling import (
+    Positive,
+    VariableText,
+    Word,
+    key,
+    one_or_more,
+    spelled,
+    split_words,
+)
 from runners.model.units import parse_size
 
 __all__ = [
@@ -153,7 +160,7 @@ class RunSpec(msgspec.Struct, frozen=True):
     ] = ""
     command: Annotated[
         tuple[str, ...],
-        spelled(shlex.split, str),
+        spelled(split_words, str),
         key(
             "For launcher command: a list of words; a text is split as by a shell, but none runs "
             "it."

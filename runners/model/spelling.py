@@ -32,6 +32,13 @@ def key(description: str, **bounds: Any) -> Meta:
     return Meta(description=description, **bounds)
 
 
+def split_words(text: str) -> list[str]:
+    """The words of `text` as a shell splits it; ValueError for an open quotation."""
+    import shlex  # plans are read far more often than presets
+
+    return shlex.split(text)
+
+
 Positive = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, spelled(parse_duration, str, int, float, form="a length of time")]
 Bytes = Annotated[int, spelled(parse_size, str, int, form="an amount of memory")]

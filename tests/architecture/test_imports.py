@@ -45,15 +45,19 @@ def test_the_import_contracts_are_kept() -> None:
     assert "0 broken" in done.stdout
 
 
+def loaded_by(*words: str) -> set[str]:
+    """The modules loaded by a headless command."""
+    return loaded(
+        f"sys.argv = ['fresnel-tui', *{list(words)!r}]\nfrom tui.__main__ import main\n"
+        "try: main()\nexcept SystemExit: pass"
+    )
+
+
 @pytest.mark.parametrize(
     "words", [["--no-ui", "list"], ["list", "--json"], ["presets"], ["gpus"], ["--help"]]
 )
 def test_headless_commands_load_no_screen_and_no_tensor(words: list[str]) -> None:
-    code = (
-        f"sys.argv = ['fresnel-tui', *{words!r}]\nfrom tui.__main__ import main\ntry: "
-        "main()\nexcept SystemExit: pass"
-    )
-    found = packages(loaded(code))
+    found = packages(loaded_by(*words))
     assert not found & {
         "textual",
         "rich",
@@ -64,6 +68,20 @@ def test_headless_commands_load_no_screen_and_no_tensor(words: list[str]) -> Non
         "amdsmi",
         "trainers",
     }
+
+
+def test_list_loads_what_it_shows_and_little_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is typed most often, and half of its time is imports."""
+    monkeypatch.setenv("FRESNEL_STATE_DIR", str(tmp_path))
+    found = loaded_by("list")
+    assert "tui.cli.run_list" in found
+    assert not found & {"shutil", "bz2", "shlex", "subprocess", "socket", "yaml", "difflib"}
+    rooms = ("runners.presets", "runners.verify", "runners.lifecycle.launch.planning")
+    assert not [name for name in found if name.startswith(rooms)]
+    ours = [name for name in found if name.partition(".")[0] in ("runners", "tui")]
+    assert len(ours) <= 128, sorted(ours)
 
 
 def test_an_agent_loads_no_screen_and_nothing_of_the_panel() -> None:

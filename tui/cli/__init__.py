@@ -1,5 +1,6 @@
 """The headless front end: the same use cases for scripts. Data on stdout, words on stderr."""
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -40,7 +41,11 @@ def run_command(words: Sequence[str]) -> int:
         if mine and mine[0] in _WARNED:
             _warn_of_settings()
         file, _, function = arguments.action.partition(":")
-        return int(getattr(import_module(f"tui.cli.{file}"), function)(arguments))
+        action = getattr(import_module(f"tui.cli.{file}"), function)
+        if not gc.isenabled():  # off since the program began
+            gc.freeze()
+            gc.enable()
+        return int(action(arguments))
     except FresnelError as error:
         usage = error.usage if isinstance(error, UsageError) else ""
         hint = error.hint

@@ -1,8 +1,10 @@
 """Parsers whose errors are ours: what is wrong, in which command, and what was perhaps meant."""
 
 import argparse
+import os
 import re
 from collections.abc import Iterable
+from functools import cache
 from typing import NoReturn
 
 from runners.model.errors import WrongInput
@@ -19,11 +21,18 @@ class UsageError(WrongInput):
 class CommandParser(argparse.ArgumentParser):
     """An ArgumentParser that raises UsageError where argparse would print and exit."""
 
+    formatter_class: type[argparse.HelpFormatter]
+
     def error(self, message: str) -> NoReturn:
         """Raise UsageError with the nearest flag or word as its hint."""
         for hidden in self._hidden_actions():
             message = re.sub(rf", '?{hidden}'?(?=[,)])", "", message)
         raise UsageError(message, self._nearest(message), self.format_usage())
+
+    def _get_formatter(self) -> argparse.HelpFormatter:
+        # Asked for with every flag that is declared: argparse's own imports shutil for the width,
+        # and with it all that unpacks archives, and asks the terminal each time.
+        return self.formatter_class(self.prog, width=_line_width())
 
     def _hidden_actions(self) -> set[str]:
         return {
@@ -45,6 +54,16 @@ class CommandParser(argparse.ArgumentParser):
         if wrong:
             return did_you_mean(wrong[1], re.findall(r"[\w-]+", wrong[2]))
         return ""
+
+
+@cache
+def _line_width() -> int:
+    """The width of a help's lines: two less than `$COLUMNS` or the terminal has."""
+    try:
+        columns = int(os.environ.get("COLUMNS", "0")) or os.get_terminal_size(1).columns
+    except (ValueError, OSError):
+        columns = 0
+    return (columns or 80) - 2
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
