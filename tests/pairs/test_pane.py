@@ -1,12 +1,15 @@
 """A GPU's row in the panel, in `gpus` and in its JSON, and the host beside it, say the same."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import NamedTuple
 
+import pytest
 from hypothesis import given, settings
 from rich.text import Text
-from textual.app import App, ComposeResult
+from textual.app import App
 
 from runners.gpus.client import latest
 from runners.places.ssh.thinning import thinned
@@ -47,14 +50,6 @@ class RecordingPane(GpuPane):
         super().retitle(title, subtitle)
 
 
-class PaneApp(App[None]):
-    """The GPU pane alone."""
-
-    def compose(self) -> ComposeResult:
-        """The pane, over the whole screen."""
-        yield RecordingPane()
-
-
 class Shown(NamedTuple):
     """What the pane shows: its rows by UUID, what stands above them, and its border's words."""
 
@@ -63,26 +58,57 @@ class Shown(NamedTuple):
     title: str
 
 
-async def shown(snapshot: PanelSnapshot) -> Shown:
-    """Show a snapshot in a pane of its own."""
-    app = PaneApp()
-    async with app.run_test(size=SIZE):
-        pane = app.query_one(RecordingPane)
+class PaneApp(App[None]):
+    """A GPU pane alone, over the whole screen, in a thread of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_ready, self.may_end = Event(), Event()
+
+    async def live(self) -> None:
+        """Run until it may end."""
+        async with self.run_test(size=SIZE):
+            self.is_ready.set()
+            await asyncio.to_thread(self.may_end.wait)
+
+    async def show(self, snapshot: PanelSnapshot) -> Shown:
+        """Show a snapshot in a new pane."""
+        await self.query(RecordingPane).remove()
+        pane = RecordingPane()
+        await self.mount(pane)
+        while not pane.size:
+            await asyncio.sleep(0)
         pane.show(snapshot)
         rows = dict(zip(pane.keys, pane.texts, strict=True))
         return Shown(rows, "\n".join(pane.texts_above), " ".join(pane.titles))
 
 
+@pytest.fixture(scope="module")
+def app() -> Iterator[PaneApp]:
+    """One application for all drawn machines: its start takes longer than what is tested."""
+    pane_app = PaneApp()
+    with ThreadPoolExecutor(1) as thread:
+        life = thread.submit(asyncio.run, pane_app.live())
+        try:
+            assert pane_app.is_ready.wait(60) or life.result(0)
+            yield pane_app
+        finally:
+            pane_app.may_end.set()
+            life.result(60)
+
+
 @settings(max_examples=25, deadline=None)
 @given(host=hosts(adoptable=False))
-def test_a_gpu_s_row_is_what_the_command_says(worlds: Worlds, host: DrawnHost) -> None:
+def test_a_gpu_s_row_is_what_the_command_says(
+    worlds: Worlds, app: PaneApp, host: DrawnHost
+) -> None:
     with worlds(host) as world:
         snapshot = SnapshotFeed(world.state, read_only=True).first_snapshot(30.0)
         assert snapshot is not None
         reading = latest(world.state)
         assert reading is not None and snapshot.reading == reading
         gpus = reading_json(reading, snapshot.leases)["gpus"]
-        rows = asyncio.run(shown(snapshot)).rows
+        rows = app.call_from_thread(app.show, snapshot).rows
         assert [gpu["uuid"] for gpu in gpus] == list(rows)
         for gpu, read in zip(gpus, reading.gpus, strict=True):
             row = rows[gpu["uuid"]]
@@ -104,7 +130,7 @@ def test_a_gpu_s_row_is_what_the_command_says(worlds: Worlds, host: DrawnHost) -
 
 @settings(max_examples=25, deadline=None)
 @given(host=hosts(adoptable=False))
-def test_the_host_is_what_the_command_says(worlds: Worlds, host: DrawnHost) -> None:
+def test_the_host_is_what_the_command_says(worlds: Worlds, app: PaneApp, host: DrawnHost) -> None:
     with worlds(host) as world:
         snapshot = SnapshotFeed(world.state, read_only=True).first_snapshot(30.0)
         assert snapshot is not None and snapshot.reading is not None
@@ -112,7 +138,7 @@ def test_the_host_is_what_the_command_says(worlds: Worlds, host: DrawnHost) -> N
         assert told == {name: getattr(host.load, name) for name in told}
         linked = thinned(place_snapshot(snapshot)).reading
         assert linked is not None and linked.cpu.cpu_count == told["cpu_count"]
-        pane = asyncio.run(shown(snapshot))
+        pane = app.call_from_thread(app.show, snapshot)
         if snapshot.reading.gpus:
             assert pane.title.endswith(host_text(host.load, SIZE[0] - 4) or "")
             return

@@ -1,7 +1,14 @@
-"""Checkpoints looked into, remapped, stripped and averaged by the command, safely. Needs torch."""
+"""Checkpoints looked into, remapped, stripped and averaged by the command, safely. Needs torch.
 
+The command runs in this process and the interpreter it asks is forked from a warm one; one test
+starts both as a person does.
+"""
+
+import contextlib
+import io
 import json
 import os
+import subprocess
 import sys
 from collections import OrderedDict
 from pathlib import Path
@@ -10,8 +17,10 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
+from runners.verify import checkpoint_tool  # noqa: E402
 from tests.support import REPOSITORY  # noqa: E402
 from tests.warm import TORCH  # noqa: E402
+from tui.cli import run_command  # noqa: E402
 
 pytestmark = pytest.mark.trainers
 
@@ -22,14 +31,26 @@ torch.save(torch.load(sys.argv[1], weights_only=True), sys.argv[2])
 """
 
 
+@pytest.fixture(autouse=True)
+def warm_tool(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tool's process is a fork of one that has torch."""
+    monkeypatch.setattr(checkpoint_tool, "subprocess", WarmProcesses)
+
+
+class WarmProcesses:
+    """What of `subprocess` starts the tool."""
+
+    DEVNULL = subprocess.DEVNULL
+    run = TORCH.run
+
+
 def run(*words: object, exits: int = 0) -> Any:
     """`fresnel-tui checkpoint …` with --json; its answer, or its words when it fails."""
-    command = [sys.executable, "-m", "tui", "checkpoint", *map(str, words), "--json"]
-    environment = os.environ | {"PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1"}
-    done = TORCH.run(command, capture_output=True, text=True, env=environment)
-    assert done.returncode == exits, done
-    assert "Traceback" not in done.stderr
-    return done.stderr if exits else json.loads(done.stdout)
+    out, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+        code = run_command(["checkpoint", *map(str, words), "--json"])
+    assert code == exits, errors.getvalue()
+    return errors.getvalue() if exits else json.loads(out.getvalue())
 
 
 def save_tagged(content: object, path: Path, device: str) -> None:
@@ -53,6 +74,13 @@ def diffusion(tmp_path: Path) -> Path:
     path = tmp_path / "epoch_1999.pth"
     save_tagged({"epoch": 1999, "model_state": state, "optimizer_state": optimizer}, path, "cuda:7")
     return path
+
+
+def test_command_and_tool_are_programs_of_their_own(diffusion: Path) -> None:
+    command = [sys.executable, "-m", "tui", "checkpoint", "inspect", str(diffusion), "--json"]
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert json.loads(done.stdout) == run("inspect", diffusion) and not done.stderr
 
 
 def test_inspect_tells_keys_step_devices_wrappers(diffusion: Path) -> None:
