@@ -3,7 +3,7 @@
 import ast
 from typing import NamedTuple
 
-from tests.support import REPOSITORY
+from tests.architecture.sources import modules, text_of
 
 LIMIT = 350
 """Lines: what is more is composed of parts."""
@@ -53,9 +53,8 @@ def test_the_lines_of_a_class_are_those_of_its_whole_chain() -> None:
 
 def test_no_class_is_longer_than_a_reader_holds_in_mind() -> None:
     known: dict[str, Source] = {}
-    for folder in ("tui", "runners"):
-        for path in sorted((REPOSITORY / folder).rglob("*.py")):
-            known |= classes(path.read_text())
+    for path in modules("tui", "runners"):
+        known |= classes(text_of(path))
     lengths = {name: sum(known[each].lines for each in chain(name, known)) for name in known}
     assert len(lengths) > 500
     assert not {name: length for name, length in lengths.items() if length > LIMIT}

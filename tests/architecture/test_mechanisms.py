@@ -4,19 +4,15 @@ import ast
 import re
 from collections.abc import Callable
 
-from tests.support import REPOSITORY
+from tests.architecture.sources import modules, name_of, nodes, place, text_of
 
-CORE_AND_FRONTS = sorted(
-    path for folder in ("runners", "tui") for path in (REPOSITORY / folder).rglob("*.py")
-)
+CORE_AND_FRONTS = ("runners", "tui")
 _HOURS = re.compile(r"divmod\([^)]*, ?(?:60|3600)\)|(?://|%) ?3600\b")
 
 
 def places(found: Callable[[str], bool]) -> set[str]:
     """The files of core and front ends in which something is found."""
-    return {
-        str(path.relative_to(REPOSITORY)) for path in CORE_AND_FRONTS if found(path.read_text())
-    }
+    return {name_of(path) for path in modules(*CORE_AND_FRONTS) if found(text_of(path))}
 
 
 def test_damaged_bytes_are_caught_in_one_place() -> None:
@@ -44,15 +40,13 @@ def test_one_planner_makes_all_plans() -> None:
 
 def test_functions_are_no_stubs_and_no_longer_than_a_screen() -> None:
     found = []
-    for path in CORE_AND_FRONTS:
-        for node in ast.walk(ast.parse(path.read_text())):
-            place = f"{path.relative_to(REPOSITORY)}:{getattr(node, 'lineno', 0)}"
-            if isinstance(node, ast.Name) and node.id == "NotImplementedError":
-                found.append(f"{place}: a stub")
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                length = (node.end_lineno or 0) - node.lineno + 1
-                if length > 60:
-                    found.append(f"{place}: {node.name} has {length} lines")
+    for path, node in nodes(*CORE_AND_FRONTS):
+        if isinstance(node, ast.Name) and node.id == "NotImplementedError":
+            found.append(f"{place(path, node)}: a stub")
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            length = (node.end_lineno or 0) - node.lineno + 1
+            if length > 60:
+                found.append(f"{place(path, node)}: {node.name} has {length} lines")
     assert not found, "\n".join(found)
 
 
@@ -110,9 +104,8 @@ def _opens_to_read(call: ast.Call) -> bool:
 
 def test_files_are_opened_for_reading_by_one_door() -> None:
     found = {
-        str(path.relative_to(REPOSITORY)): node.lineno
-        for path in CORE_AND_FRONTS
-        for node in ast.walk(ast.parse(path.read_text()))
+        name_of(path): node.lineno
+        for path, node in nodes(*CORE_AND_FRONTS)
         if isinstance(node, ast.Call) and _opens_to_read(node)
     }
     beside = {

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.architecture.sources import modules, name_of, nodes, place, tree_of
 from tests.support import REPOSITORY
 
 SOURCES = sorted(
@@ -54,21 +55,18 @@ def test_there_are_sources_to_look_at() -> None:
 
 def test_a_public_class_name_exists_once() -> None:
     places: dict[str, list[str]] = {}
-    for folder in ("runners", "tui", "trainers"):
-        for path in sorted((REPOSITORY / folder).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                    where = f"{path.relative_to(REPOSITORY)}:{node.lineno}"
-                    places.setdefault(node.name, []).append(where)
+    for path, node in nodes("runners", "tui", "trainers"):
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            places.setdefault(node.name, []).append(place(path, node))
     assert not {name: where for name, where in places.items() if len(where) > 1}
 
 
 @pytest.mark.parametrize("folder", ["runners", "tui"])
 def test_a_public_function_has_a_docstring(folder: str) -> None:
     missing = [
-        f"{path.relative_to(REPOSITORY)}: {node.name}"
-        for path in (REPOSITORY / folder).rglob("*.py")
-        for node in ast.parse(path.read_text()).body
+        f"{name_of(path)}: {node.name}"
+        for path in modules(folder)
+        for node in tree_of(path).body
         if isinstance(node, (ast.FunctionDef, ast.ClassDef))
         and not node.name.startswith("_")
         and not ast.get_docstring(node)
@@ -134,10 +132,8 @@ def test_the_rule_sees_what_it_forbids(code: str) -> None:
 def test_our_own_sentences_are_never_read_back() -> None:
     """What a sentence says is kept beside it as an enum or a field: rewording breaks nothing."""
     found = [
-        f"{path.relative_to(REPOSITORY)}:{node.lineno}: {ast.unparse(node)}"
-        for folder in ("tui", "runners")
-        for path in sorted((REPOSITORY / folder).rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text()))
+        f"{place(path, node)}: {ast.unparse(node)}"
+        for path, node in nodes("tui", "runners")
         if isinstance(node, ast.expr) and _reads_back(node)
     ]
     assert not found

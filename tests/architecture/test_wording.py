@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support import REPOSITORY
+from tests.architecture.sources import modules, nodes, place
 
 PACKAGES = (
     *("trainers", "tui/agent", "tui/cli", "tui/panel", "tui/snapshot", "tui/views", "tui/web"),
@@ -22,14 +22,6 @@ _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$)")
 
 
-def nodes(package: str) -> Iterator[tuple[str, ast.AST]]:
-    """Every syntax node of a package with the place it stands at."""
-    for path in sorted((REPOSITORY / package).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            place = f"{path.relative_to(REPOSITORY)}:{getattr(node, 'lineno', 1)}"
-            yield place, node
-
-
 def first_sentence(docstring: str) -> str:
     """What stands before the first full stop or blank line."""
     paragraph = docstring.partition("\n\n")[0]
@@ -40,8 +32,8 @@ def first_sentence(docstring: str) -> str:
 @pytest.mark.parametrize("package", PACKAGES)
 def test_a_docstring_s_first_sentence_stands_on_one_line(package: str) -> None:
     broken = [
-        place
-        for place, node in nodes(package)
+        place(path, node)
+        for path, node in nodes(package)
         if isinstance(node, _DOCUMENTED) and "\n" in first_sentence(ast.get_docstring(node) or "")
     ]
     assert not broken
@@ -50,11 +42,11 @@ def test_a_docstring_s_first_sentence_stands_on_one_line(package: str) -> None:
 @pytest.mark.parametrize("package", PACKAGES)
 def test_no_ternary_stands_inside_another(package: str) -> None:
     nested = []
-    for place, node in nodes(package):
+    for path, node in nodes(package):
         if isinstance(node, ast.IfExp):
             inside = (child for part in ast.iter_child_nodes(node) for child in ast.walk(part))
             if any(isinstance(child, ast.IfExp) for child in inside):
-                nested.append(place)
+                nested.append(place(path, node))
     assert not nested
 
 
@@ -78,14 +70,14 @@ def loop_variables(node: ast.AST) -> Iterator[str]:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_names_are_plain_nouns_and_verbs(package: str) -> None:
-    found = {path.stem for path in (REPOSITORY / package).rglob("*.py")} & DIALECT
+    found = {path.stem for path in modules(package)} & DIALECT
     places = [
-        f"{place} {name}"
-        for place, node in nodes(package)
+        f"{place(path, node)} {name}"
+        for path, node in nodes(package)
         for name in defined_names(node)
         if name in DIALECT
     ]
-    places += [place for place, node in nodes(package) if "one" in loop_variables(node)]
+    places += [place(path, node) for path, node in nodes(package) if "one" in loop_variables(node)]
     assert not found
     assert not places
 
