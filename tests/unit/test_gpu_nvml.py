@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -11,6 +12,7 @@ import pytest
 from runners.model.gpus import GpuSnapshot
 from tests.stubs import nvml as stub
 from tests.support import REPOSITORY
+from tests.warm import WarmServer
 
 pytestmark = pytest.mark.skipif(
     stub.compiler() is None, reason="no C compiler to build the stand-in NVML with"
@@ -57,55 +59,54 @@ class Answer(msgspec.Struct):
     driver: str | None
 
 
+class Driver:
+    """A stand-in library, and a warm interpreter that finds it as the driver's."""
+
+    def __init__(self, folder: Path, *defines: str) -> None:
+        library = stub.build(folder, *defines)
+        self._server = WarmServer(
+            *("msgspec", "pynvml", "tests.stubs.nvml", "runners.state.layout"),
+            *("runners.gpus.selection", "runners.gpus.backends.detect"),
+        )
+        # Where libraries are looked for is read when an interpreter starts.
+        self._server.inherited = {
+            **stub.environment(library, folder / "none"),
+            "PYTHONPATH": os.pathsep.join([str(REPOSITORY), *filter(None, sys.path)]),
+        }
+        self._once, self._each = folder / "read_once.py", folder / "read_each.py"
+        self._once.write_text(READ_ONCE, encoding="utf-8")
+        self._each.write_text(READ_EACH, encoding="utf-8")
+
+    def read(self, folder: Path, scenario: str, choice: str = "nvml") -> Answer:
+        """One reading by a process of its own."""
+        stub.write_scenario(folder / "scenario", scenario)
+        return msgspec.json.decode(self._run(folder, self._once, choice), type=Answer)
+
+    def read_each(self, folder: Path, scenarios: list[str], anew: bool = False) -> list[Answer]:
+        """One reading for each scenario by one process, which keeps its driver unless each is to
+        begin `anew`.
+        """
+        words = (msgspec.json.encode(scenarios).decode(), "anew" if anew else "on")
+        return msgspec.json.decode(self._run(folder, self._each, *words), type=list[Answer])
+
+    def _run(self, folder: Path, program: Path, *words: str) -> bytes:
+        environment = self._server.inherited | {
+            "HOME": str(folder),
+            stub.VARIABLE: str(folder / "scenario"),
+        }
+        argv: Sequence[str] = [sys.executable, str(program), *words]
+        done = self._server.run(argv, env=environment, capture_output=True, check=True, timeout=60)
+        answer: bytes = done.stdout
+        return answer
+
+
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return stub.build(tmp_path_factory.mktemp("nvml"))
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Driver:
+    return Driver(tmp_path_factory.mktemp("nvml"))
 
 
-def _read(library: Path, folder: Path, scenario: str, choice: str = "nvml") -> Answer:
-    path = stub.write_scenario(folder / "scenario", scenario)
-    search = os.pathsep.join(entry for entry in sys.path if entry)
-    environment = stub.environment(library, path) | {"PYTHONPATH": search, "HOME": str(folder)}
-    done = subprocess.run(
-        [sys.executable, "-c", READ_ONCE, choice],
-        env=environment,
-        capture_output=True,
-        check=True,
-        timeout=30,
-    )
-    return msgspec.json.decode(done.stdout, type=Answer)
-
-
-def _read_each(
-    library: Path, folder: Path, scenarios: list[str], anew: bool = False
-) -> list[Answer]:
-    """One reading for each scenario by one process, which keeps its driver unless each is to begin
-    `anew`.
-    """
-    search = os.pathsep.join([str(REPOSITORY), *(entry for entry in sys.path if entry)])
-    environment = stub.environment(library, folder / "scenario") | {
-        "PYTHONPATH": search,
-        "HOME": str(folder),
-    }
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            READ_EACH,
-            msgspec.json.encode(scenarios).decode(),
-            "anew" if anew else "on",
-        ],
-        env=environment,
-        capture_output=True,
-        check=True,
-        timeout=60,
-    )
-    return msgspec.json.decode(done.stdout, type=list[Answer])
-
-
-def test_every_field_arrives_in_its_unit(library: Path, tmp_path: Path) -> None:
-    found = _read(
-        library,
+def test_every_field_arrives_in_its_unit(driver: Driver, tmp_path: Path) -> None:
+    found = driver.read(
         tmp_path,
         f"""
         driver 570.86.15
@@ -145,7 +146,7 @@ def test_every_field_arrives_in_its_unit(library: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_not_supported_is_none_and_costs_nothing_else(
-    library: Path, tmp_path: Path
+    driver: Driver, tmp_path: Path
 ) -> None:
     fields = (
         "utilization",
@@ -159,16 +160,15 @@ def test_what_is_not_supported_is_none_and_costs_nothing_else(
         "mig",
     )
     lines = [f"gpu 0 {field} error 3" for field in fields]
-    (gpu,) = _read(library, tmp_path, "\n".join([*lines, "gpu 0 temperature 44"])).gpus
+    (gpu,) = driver.read(tmp_path, "\n".join([*lines, "gpu 0 temperature 44"])).gpus
     assert (gpu.utilization, gpu.memory_utilization) == (None, None)
     assert (gpu.power_w, gpu.power_limit_w, gpu.clock_mhz, gpu.memory_clock_mhz) == (None,) * 4
     assert (gpu.ecc_errors, gpu.throttle, gpu.processes) == (None, (), ())
     assert (gpu.temperature_c, gpu.memory_total, gpu.error) == (44, 80 << 30, None)
 
 
-def test_old_memory_calls_and_unified_memory(library: Path, tmp_path: Path) -> None:
-    found = _read(
-        library,
+def test_old_memory_calls_and_unified_memory(driver: Driver, tmp_path: Path) -> None:
+    found = driver.read(
         tmp_path,
         "gpu 0 memory_v2 error 13\ngpu 1 memory_total error 3\ngpu 2 memory_total 0",
     )
@@ -178,9 +178,9 @@ def test_old_memory_calls_and_unified_memory(library: Path, tmp_path: Path) -> N
     assert (empty.memory_used, empty.memory_total) == (1 << 30, None)
 
 
-def test_a_lost_gpu_costs_only_its_own_row(library: Path, tmp_path: Path) -> None:
-    healthy, lost, hurt = _read(
-        library, tmp_path, "gpu 0 clock 1000\ngpu 1 lost\ngpu 2 power error 15"
+def test_a_lost_gpu_costs_only_its_own_row(driver: Driver, tmp_path: Path) -> None:
+    healthy, lost, hurt = driver.read(
+        tmp_path, "gpu 0 clock 1000\ngpu 1 lost\ngpu 2 power error 15"
     ).gpus
     assert (healthy.clock_mhz, healthy.error) == (1000, None)
     assert lost.error is not None and lost.error.startswith("GPU is lost:")
@@ -188,10 +188,10 @@ def test_a_lost_gpu_costs_only_its_own_row(library: Path, tmp_path: Path) -> Non
     assert hurt.error is not None and hurt.uuid == "GPU-stub-2" and hurt.temperature_c is None
 
 
-def test_mig_instances_are_rows_without_utilization(library: Path, tmp_path: Path) -> None:
+def test_mig_instances_are_rows_without_utilization(driver: Driver, tmp_path: Path) -> None:
     migs = "mig 0 MIG-aaaa 10737418240 1024\nmig 0 MIG-bbbb 21474836480 2048"
     scene = f"gpu 0 utilization 50\n{migs}\ngpu 1 clock 1"
-    parent, first, second, other = _read(library, tmp_path, scene).gpus
+    parent, first, second, other = driver.read(tmp_path, scene).gpus
     assert parent.utilization is None and parent.mig_parent is None
     assert [row.uuid for row in (first, second)] == ["MIG-aaaa", "MIG-bbbb"]
     assert {row.mig_parent for row in (first, second)} == {parent.uuid}
@@ -216,28 +216,28 @@ def test_mig_instances_are_rows_without_utilization(library: Path, tmp_path: Pat
 )
 @pytest.mark.parametrize("choice", ["nvml", "auto"])
 def test_a_driver_that_does_not_start_says_what_to_do(
-    library: Path, tmp_path: Path, code: int, words: str, choice: str
+    driver: Driver, tmp_path: Path, code: int, words: str, choice: str
 ) -> None:
     if choice == "auto" and list(Path("/sys/class/drm").glob("card*/device/mem_info_vram_total")):
         pytest.skip("this machine has AMD cards, which auto would show")
-    found = _read(library, tmp_path, f"init {code}\ngpu 0 clock 1", choice)
+    found = driver.read(tmp_path, f"init {code}\ngpu 0 clock 1", choice)
     assert found.gpus == ()
     assert found.problem is not None and found.problem.startswith(words)
     assert "\n" not in found.problem
 
 
-def test_a_driver_that_stops_working_is_a_problem(library: Path, tmp_path: Path) -> None:
-    found = _read(library, tmp_path, "system 999\ngpu 0 clock 1")
+def test_a_driver_that_stops_working_is_a_problem(driver: Driver, tmp_path: Path) -> None:
+    found = driver.read(tmp_path, "system 999\ngpu 0 clock 1")
     assert found.gpus == () and found.problem is not None and "unknown error" in found.problem
 
 
 @pytest.mark.parametrize("choice", ["nvml", "auto"])
 def test_a_driver_without_gpus_says_so_and_leaves_room_for_amd(
-    library: Path, tmp_path: Path, choice: str
+    driver: Driver, tmp_path: Path, choice: str
 ) -> None:
     if choice == "auto" and list(Path("/sys/class/drm").glob("card*/device/mem_info_vram_total")):
         pytest.skip("this machine has AMD cards, which auto would show")
-    found = _read(library, tmp_path, "driver 570.86.15", choice)
+    found = driver.read(tmp_path, "driver 570.86.15", choice)
     assert (found.name, found.gpus) == ("none", ())
     assert (
         found.problem is not None
@@ -245,16 +245,16 @@ def test_a_driver_without_gpus_says_so_and_leaves_room_for_amd(
     )
 
 
-def test_gpus_that_all_vanish_are_told(library: Path, tmp_path: Path) -> None:
-    before, after = _read_each(library, tmp_path, ["gpu 0 clock 1", "driver 570.86.15"])
+def test_gpus_that_all_vanish_are_told(driver: Driver, tmp_path: Path) -> None:
+    before, after = driver.read_each(tmp_path, ["gpu 0 clock 1", "driver 570.86.15"])
     assert len(before.gpus) == 1 and before.problem is None
     assert after.gpus == () and after.problem is not None and "sees no GPU" in after.problem
 
 
-def test_the_mark_of_a_process_names_its_run(library: Path, tmp_path: Path) -> None:
+def test_the_mark_of_a_process_names_its_run(driver: Driver, tmp_path: Path) -> None:
     marked = subprocess.Popen(["sleep", "60"], env=os.environ | {"FRESNEL_RUN_ID": "20261121-run"})
     try:
-        (gpu,) = _read(library, tmp_path, f"process 0 {marked.pid} 1024").gpus
+        (gpu,) = driver.read(tmp_path, f"process 0 {marked.pid} 1024").gpus
         assert [process.run for process in gpu.processes] == ["20261121-run"]
     finally:
         marked.kill()
@@ -263,10 +263,10 @@ def test_the_mark_of_a_process_names_its_run(library: Path, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("call", ["init", "system"])
 def test_whatever_the_driver_fails_with_is_one_line_for_a_person(
-    library: Path, tmp_path: Path, call: str
+    driver: Driver, tmp_path: Path, call: str
 ) -> None:
     for code, found in zip(
-        ERRORS, _read_each(library, tmp_path, [f"{call} {c}" for c in ERRORS], True), strict=True
+        ERRORS, driver.read_each(tmp_path, [f"{call} {c}" for c in ERRORS], True), strict=True
     ):
         assert found.gpus == (), code
         assert found.problem is not None and "\n" not in found.problem and ": " in found.problem, (
@@ -289,10 +289,10 @@ FIELDS = (
 
 @pytest.mark.parametrize("field", FIELDS)
 def test_whatever_a_field_fails_with_costs_that_field_or_that_gpu(
-    library: Path, tmp_path: Path, field: str
+    driver: Driver, tmp_path: Path, field: str
 ) -> None:
     scenes = [f"gpu 0 {field} error {code}\ngpu 1 clock 1000" for code in ERRORS]
-    for code, found in zip(ERRORS, _read_each(library, tmp_path, scenes), strict=True):
+    for code, found in zip(ERRORS, driver.read_each(tmp_path, scenes), strict=True):
         failing, healthy = found.gpus
         assert found.problem is None and (healthy.clock_mhz, healthy.error) == (1000, None), code
         if code in (15, 16, 28) and field != "events":
@@ -304,35 +304,35 @@ def test_whatever_a_field_fails_with_costs_that_field_or_that_gpu(
 
 
 @pytest.mark.parametrize("code", ERRORS)
-def test_a_gpu_that_cannot_be_opened_keeps_a_row(library: Path, tmp_path: Path, code: int) -> None:
-    lost, healthy = _read(
-        library, tmp_path, f"gpu 0 name error {code}\ngpu 0 uuid error {code}\ngpu 1 clock 7"
+def test_a_gpu_that_cannot_be_opened_keeps_a_row(driver: Driver, tmp_path: Path, code: int) -> None:
+    lost, healthy = driver.read(
+        tmp_path, f"gpu 0 name error {code}\ngpu 0 uuid error {code}\ngpu 1 clock 7"
     ).gpus
     assert (lost.index, healthy.clock_mhz) == (0, 7)
     assert lost.error is not None if code in (15, 16, 28) else lost.name == "unknown GPU"
 
 
-@pytest.mark.parametrize("driver", [(), ("R535",), ("R470",)], ids=["CUDA 13", "R535", "R470"])
+@pytest.mark.parametrize("defines", [(), ("R535",), ("R470",)], ids=["CUDA 13", "R535", "R470"])
 def test_processes_are_read_whatever_the_layout_of_a_line(
-    tmp_path: Path, driver: tuple[str, ...]
+    tmp_path: Path, defines: tuple[str, ...]
 ) -> None:
     held = {4194400 + n: (n + 1) << 28 for n in range(9)}
     lines = [
         f"process 0 {pid} {used} {'graphics' if pid % 3 == 0 else 'compute'}"
         for pid, used in held.items()
     ]
-    (gpu,) = _read(stub.build(tmp_path, *driver), tmp_path, "\n".join(lines)).gpus
+    (gpu,) = Driver(tmp_path, *defines).read(tmp_path, "\n".join(lines)).gpus
     assert {process.pid: process.memory_used for process in gpu.processes} == held
 
 
-def test_processes_come_and_go(library: Path, tmp_path: Path) -> None:
+def test_processes_come_and_go(driver: Driver, tmp_path: Path) -> None:
     scenes = [
         "gpu 0 clock 1",
         "process 0 4194400 5",
         "process 0 4194400 7\nprocess 0 4194401 -",
         "process 0 4194401 9",
     ]
-    found = [answer.gpus[0].processes for answer in _read_each(library, tmp_path, scenes)]
+    found = [answer.gpus[0].processes for answer in driver.read_each(tmp_path, scenes)]
     assert [[(process.pid, process.memory_used) for process in one] for one in found] == [
         [],
         [(4194400, 5)],
@@ -342,10 +342,10 @@ def test_processes_come_and_go(library: Path, tmp_path: Path) -> None:
 
 
 def test_eight_gpus_one_of_which_falls_off_the_bus_and_comes_back(
-    library: Path, tmp_path: Path
+    driver: Driver, tmp_path: Path
 ) -> None:
     eight = "\n".join(f"gpu {n} utilization {n * 10}" for n in range(8))
-    before, gone, back = _read_each(library, tmp_path, [eight, eight + "\ngpu 3 lost", eight])
+    before, gone, back = driver.read_each(tmp_path, [eight, eight + "\ngpu 3 lost", eight])
     assert (
         [gpu.utilization for gpu in before.gpus]
         == [gpu.utilization for gpu in back.gpus]
@@ -355,11 +355,11 @@ def test_eight_gpus_one_of_which_falls_off_the_bus_and_comes_back(
     assert [gpu.uuid for gpu in gone.gpus] == [f"GPU-stub-{n}" for n in range(8)]
 
 
-def test_an_xid_is_told_with_its_time_and_what_it_means(library: Path, tmp_path: Path) -> None:
+def test_an_xid_is_told_with_its_time_and_what_it_means(driver: Driver, tmp_path: Path) -> None:
     base = "gpu 0 clock 1\ngpu 1 clock 1\nxid 1 0 48\n"
     more = base + "xid 2 1 79\nxid 3 1 154\n"
     scenes = [base, base, more, more, more + "xid 4 1 31\nxid 5 0 9999\n"]
-    found = [[gpu.xid for gpu in answer.gpus] for answer in _read_each(library, tmp_path, scenes)]
+    found = [[gpu.xid for gpu in answer.gpus] for answer in driver.read_each(tmp_path, scenes)]
     assert found[0] == found[1] == [None, None], "what happened before nobody told us"
     for healthy, hurt in found[2:4]:
         assert healthy is None and hurt is not None
@@ -369,13 +369,15 @@ def test_an_xid_is_told_with_its_time_and_what_it_means(library: Path, tmp_path:
     assert found[4][0] is not None and "catalogue" in found[4][0].meaning
 
 
-def test_an_xid_of_a_gpu_that_is_lost_stands_beside_the_loss(library: Path, tmp_path: Path) -> None:
-    (gpu,) = _read_each(library, tmp_path, ["gpu 0 clock 1", "gpu 0 lost\nxid 1 0 79"])[1].gpus
+def test_an_xid_of_a_gpu_that_is_lost_stands_beside_the_loss(
+    driver: Driver, tmp_path: Path
+) -> None:
+    (gpu,) = driver.read_each(tmp_path, ["gpu 0 clock 1", "gpu 0 lost\nxid 1 0 79"])[1].gpus
     assert gpu.error is not None and gpu.xid is not None and gpu.xid.code == 79
 
 
 def test_what_is_told_seldom_is_read_of_one_gpu_at_each_reading(
-    library: Path, tmp_path: Path
+    driver: Driver, tmp_path: Path
 ) -> None:
     known = """
         gpu 0 fan 35
@@ -391,7 +393,7 @@ def test_what_is_told_seldom_is_read_of_one_gpu_at_each_reading(
         process 0 4242 1073741824 compute
         gpu 1 state 8
         """
-    first, second = _read_each(library, tmp_path, [known, known])
+    first, second = driver.read_each(tmp_path, [known, known])
     gpu, other = first.gpus
     assert gpu.energy_j == 7200.0 and gpu.detail is not None and other.detail is None
     found = gpu.detail
