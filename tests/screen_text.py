@@ -1,14 +1,344 @@
-"""What many tests wait for on a screen, in the program's own words: rewording them is no work here."""
+"""What tests wait for on a screen, each text once: rewording the program is an edit here, or none.
+
+Texts that the program has under a name are taken from it. The rest stand here as a person finds
+them. Functions take what differs: names, numbers and what a test itself has put on the screen.
+"""
 
 from runners.model.states import State
+from tui.panel.widgets.launch.common_fields import FIELDS
+from tui.panel.widgets.launch.preset_choices import OWN_COMMAND
+from tui.panel.widgets.log.search_bar import PROMPTS
 from tui.views.runs.run_columns import NO_RUNS
 
-__all__ = ["NO_RUNS", "RUNS_HELP", "run_row"]
+__all__ = ["NO_RUNS", "OWN_COMMAND"]
 
-RUNS_HELP = "Runs: here"
-"""The heading of the help on the keys of the run table."""
+# ---- the main screen
+
+RUNS_PANE = "Runs ─"
+"""The border of the run table, where nothing is filtered."""
+MAIN_SCREEN = "╭.* Runs"
+ANY_RUNS = r"press n|in all"
+"""The run table has been read, with runs or without."""
+ENDED_OR_RUNNING = f"{State.RUNNING.sign} {State.RUNNING}|{State.DONE.sign} {State.DONE}"
+FOOTER = "n Launch"
+LAST_KEY = "palette"
+HEADINGS = r"state +name +prog +loss +ETA"
+FINDING = "find:"
+LEFT_TO_UNDO = "find:|marked"
+READ_ONLY_MARK = "read-only"
+READ_ONLY = "this panel only shows"
+DRAINED = "⚠ drain"
+GUARDED = "guard set"
+GUARD_HELD_BACK = r"guard postponed until (\w+ )?\d\d:\d\d"  # with a day, near midnight
+GUARD_COUNTS_DOWN = r"⚠ .*(29|30)m\d\ds"
+FAILED = f"{State.FAILED} after"
+"""Of a notice."""
+NO_SHELL = "no shell to come back to"
+MOUSE_GIVEN, MOUSE_TAKEN = "the terminal has the mouse", "the panel has the mouse"
 
 
-def run_row(state: State, rest: str = "") -> str:
+def run_row(state: State, rest: str = "", letter: str = "") -> str:
     """A regular expression for a run's row: its state, then `rest`, which begins with its name."""
-    return rf"{state.sign} {state}" + (rf"\s+{rest}" if rest else "")
+    row = rf"{state.sign} {state}" + (rf"\s+{rest}" if rest else "")
+    return f"{letter} {row}" if letter else row
+
+
+def first_row(row: str) -> str:
+    """This row stands right below the headings of the run table."""
+    return rf"(?m)│ *state.*\n.*│{row}"
+
+
+def stopping_row(seconds: str, name: str) -> str:
+    """A run's row while its stop counts down."""
+    return rf"◼ stop {seconds}s\s+{name}"
+
+
+def in_all(runs: int, live: int | None = None) -> str:
+    """How many runs the table knows."""
+    return f"{runs} in all" if live is None else f"{live} live · {runs} in all"
+
+
+def found_of(count: int, runs: int | str) -> str:
+    """How many of how many runs match what is looked for."""
+    return f"{count} of {runs}"
+
+
+def marked(runs: int) -> str:
+    """So many runs are marked."""
+    return f"{runs} marked"
+
+
+def starred(name: str) -> str:
+    """A run's name with its star."""
+    return f"★ {name}"
+
+
+def log_of(name: str) -> str:
+    """The border of the log pane while it shows the output of a run."""
+    return rf"{name} · output\.log"
+
+
+def go_on(runs: int) -> str:
+    """What is said when the panel is left."""
+    return f"{runs} runs go on"
+
+
+# ---- GPUs
+
+GPUS_PANE = "GPUs · simulated"
+NO_GPU = "CPU · no GPU here"
+FREE = "free"
+NOT_FREE = "⚠ not free"
+NO_COMPUTE = "lets no program compute"
+ON_THE_CPU = "Launching on the CPU"
+STRANGER = "not ours"
+LAST_XID = "last Xid"
+
+
+def gpu_row(index: int, shows: str, is_instance: bool = False) -> str:
+    """The row of a GPU in its pane."""
+    return rf"(?m)^│{'└' if is_instance else ' '}{index} .*{shows}"
+
+
+def gpu_title(gpu: str, model: str) -> str:
+    """The border of one GPU in full."""
+    return rf"GPU {gpu} · {model}"
+
+
+def assigned(gpu: int | str, device: int) -> str:
+    """Which device of its program a GPU becomes."""
+    return f"GPU {gpu} → device {device}"
+
+
+MEMORY = r"memory .*[GM]/"
+
+
+# ---- the launch form
+
+FORM = "Launch a run"
+PLAN = "Plan: exactly what runs"
+PLANNED = "starts now|run folder|command "
+CANNOT_RUN = "cannot run here"
+QUEUED_FOR = "queued: "
+SAVE_PRESET = "Save as a preset"
+SAVED = "saved as"
+ON_CPU = "none: runs on the CPU"
+FIELD_HELP = {found.key: f"{found.key}: {found.help.split(';')[0]}" for found in FIELDS}
+"""What is shown of a field while it has the cursor."""
+COMMAND_HELP = "command: as in a shell"
+SQUARE_ROOT = "square root"
+SAMPLE_NEEDED = "a range of numbers has to be sampled"
+VALUE_MISSING = "a value between the commas is missing"
+
+
+def help_of(name: str, text: str) -> str:
+    """What is shown of a field while it has the cursor, or what is wrong with its value."""
+    return f"{name}: {text}"
+
+
+def field(name: str, value: object) -> str:
+    """A name in front of its value: in forms, plans, details."""
+    return rf"{name} +{value}"
+
+
+def edited(name: str, value: object) -> str:
+    """A field of the form that was changed."""
+    return rf"✎ {name} +{value}"
+
+
+def ticked(gpu: int, device: int | None = None) -> str:
+    """A GPU that is chosen, and which device it becomes."""
+    return rf"\[x\] GPU {gpu} " + ("" if device is None else rf".*→ device {device}")
+
+
+def waited_for(gpu: int, holder: str) -> str:
+    """A GPU that is chosen while another run holds it."""
+    return rf"\[x\] GPU {gpu} .*{holder}.*waits for it"
+
+
+def not_chosen(gpu: int, letter: str, holder: str) -> str:
+    """A GPU that is not chosen, with the run that holds it."""
+    return rf"\[ \] GPU {gpu} .* {letter} {holder}"
+
+
+def held_by(gpu: int, holder: str) -> str:
+    """Why a launch waits."""
+    return rf"GPU {gpu} held by {holder}"
+
+
+def follow_the_gpus(values: str, rule: str) -> str:
+    """Which fields follow the number of GPUs, by which rule."""
+    return f"{values} follow the GPUs: {rule}"
+
+
+def again(name: str) -> str:
+    """The border of the form that launches a run once more."""
+    return f"{name} again"
+
+
+def as_launched(run: str) -> str:
+    """What the form says of the run it began with."""
+    return f"as {run} was launched"
+
+
+def overwrite(name: str) -> str:
+    """The question before a preset is replaced."""
+    return f"Overwrite {name}"
+
+
+# ---- commands, keys and settings
+
+HELP = "Keys ─"
+HELP_EVERYWHERE = "Everywhere"
+AGAIN_COMMAND = "the selected run, or a variation of it"
+STOP_COMMAND = "Stop the selected run"
+THEME_COMMAND = "colours; remembered"
+SENT = "sent 1 command"
+MATCHES = r"paused|matches|match"
+
+
+def command(verb: str, rest: str) -> str:
+    """What was done as a command to copy."""
+    return rf"fresnel-tui {verb} {rest}"
+
+
+def works_in(key: str, pane: str, digit: int) -> str:
+    """What is said of a key that does nothing in the pane that has the keys."""
+    return rf"{key} works in the {pane} pane \(press {digit}\)"
+
+
+# ---- dialogs about runs
+
+ALL_IS_LOST = "no checkpoint was seen on disk"
+CAUSE = "GPU has not enough memory"
+
+NEWEST_CHECKPOINT = "Newest checkpoint"
+KILL = "Kill it now"
+LEAVE_AS_IT_WAS = "Esc again leaves it as it was"
+YOUR_NOTE = "your note"
+COMMANDS = "This session's actions"
+SETTINGS = "F6 edit the file"
+PALETTE = "Search for commands"
+STACKS = "stacks of .*T: the output again"
+THE_PROGRAM = "the program: "
+NOT_LAUNCHED = "was not launched"
+LOG_PROMPTS = {name: text.partition(":")[0] for name, text in PROMPTS.items()}
+EXPRESSION_PROMPT = "or /regex/"
+NO_MATCH = "no match"
+POSTPONE = "For how long from now"
+
+
+def help_on(pane: str) -> str:
+    """The heading of the help on the keys of one pane."""
+    return f"{pane}: here"
+
+
+RUNS_HELP = help_on("Runs")
+
+
+def stop_dialog(name: str) -> str:
+    """The question before a run is stopped."""
+    return f"Stop {name}"
+
+
+def is_stopping(step: int, steps: int, rung: str) -> str:
+    """Where a stop stands."""
+    return f"It is stopping: step {step} of {steps}, {rung}"
+
+
+def tags_of(name: str) -> str:
+    """The dialog for tags."""
+    return f"Tags of {name}"
+
+
+def note_on(name: str) -> str:
+    """The dialog for a note."""
+    return f"Note on {name}"
+
+
+def deletion(runs: int) -> str:
+    """The question before runs are deleted."""
+    return f"Delete {runs} run"
+
+
+def comparison(runs: int) -> str:
+    """The border of the comparison."""
+    return f"{runs} runs compared"
+
+
+def check_row(verdict: str, check: str) -> str:
+    """A check before a launch."""
+    return f"{verdict}  {check}"
+
+
+def why_ended(name: str) -> str:
+    """The border of the page of remedies."""
+    return f"Why {name} ended"
+
+
+def checks_of(name: str) -> str:
+    """The border of the checks before a launch."""
+    return f"Checks: {name}"
+
+
+def queued_because(reason: str) -> str:
+    """What stands in the place of a log while a run waits."""
+    return f"It is queued: {reason}"
+
+
+def queue_place(place: int, of: int) -> str:
+    """Where a run stands in the queue."""
+    return f"Place {place} of {of} in the queue"
+
+
+# ---- money
+
+MONEY = "Money and guard"
+NO_SESSION = "none is open: s starts one"
+NO_GUARD = "none is set: g sets one"
+DRAIN = "no new run starts until drain is ended"
+END_DRAIN = "End the drain"
+BUDGET = "Budget of the session"
+SO_FAR = "So far"
+END_SESSION = "End the session"
+GUARD_OFF = "Guard off"
+NO_SESSION_OPEN = "no session is open"
+SESSION_ENDED = "session ended"
+DOLLARS_EXPECTED = "expected US dollars"
+NOTHING_WATCHED = "say what the guard should watch"
+POSTPONED = r"postponed (until )?(\w+ )?\d\d:\d\d"
+
+
+def watches(what: str) -> str:
+    """What a guard acts on."""
+    return f"watches {what}"
+
+
+# ---- metrics and images
+
+NO_METRICS = "no metrics yet"
+NONE_MARKED = "no run is marked"
+NO_SUCH_METRIC = "not a regular expression|no metric matches"
+NO_IMAGES = "no pictures yet"
+CURSOR = "cursor ← →"
+CHARTS = "x axis"
+
+
+def curve(metric: str, *values: str) -> str:
+    """The title of a chart: a metric, then each curve's letter and value."""
+    return rf"{metric}\s+" + r"\s+".join(values)
+
+
+def axis(name: str) -> str:
+    """What the curves are drawn over."""
+    return f"x {name}"
+
+
+def setting(name: str, value: object, differs: bool = False) -> str:
+    """A setting among a run's details; whether another marked run has another value."""
+    return f"{'≠' if differs else ' '} {name} {value}"
+
+
+def wrote(file: str) -> str:
+    """What is said of files that were written."""
+    return f"wrote ({file}) and"

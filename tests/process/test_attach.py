@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -18,15 +19,29 @@ from tests.support import eventually
 from tests.terminal import Terminal
 from tests.ui.tmux import Tmux
 
+QUESTION = "Continue? [y/N]"
 ASKING = (
     "import os, signal, sys\n"
     "signal.signal(signal.SIGWINCH, lambda *_: print('now', os.get_terminal_size(), flush=True))\n"
     "for i in range(9):\n"
-    "    answer = input('Continue? [y/N] ')\n"
+    f"    answer = input('{QUESTION} ')\n"
     "    print('answered', repr(answer), flush=True)\n"
     "    if answer == 'stop': sys.exit(3)\n"
 )
 DETACH = "\x1d"
+ENDED_WITH_3 = "exit code 3"
+LEFT = r"left \d{8}-"
+"""Words of `attach`."""
+
+
+def answered(answer: str) -> str:
+    """What the program writes when it was answered."""
+    return f"answered {answer!r}"
+
+
+def sized(*sizes: tuple[int, int]) -> str:
+    """What the program writes when its terminal has one of these sizes: columns, lines."""
+    return "|".join(f"columns={columns}, lines={lines}" for columns, lines in sizes)
 
 
 @pytest.fixture
@@ -47,7 +62,7 @@ def attach(cli: CommandLine) -> Iterator[Callable[..., Terminal]]:
 def asking(cli: CommandLine) -> RunDirectory:
     """A run that asks on its terminal, once it does."""
     run = cli.launch("--gpus", "0", "--tty", "--", sys.executable, "-c", ASKING)
-    eventually(lambda: "Continue?" in run.output.read_text(), what="a question")
+    eventually(lambda: QUESTION in run.output.read_text(), what="a question")
     return run
 
 
@@ -55,19 +70,17 @@ def test_a_question_stands_in_the_row_is_answered_and_the_output_is_kept(
     cli: CommandLine, attach: Callable[..., Terminal]
 ) -> None:
     run = asking(cli)
-    eventually(
-        lambda: cli.status(run)["waits_for_input"] == "Continue? [y/N]", what="a run that asks"
-    )
-    assert "waits for input: Continue? [y/N]" in cli.run("list").stdout
+    eventually(lambda: cli.status(run)["waits_for_input"] == QUESTION, what="a run that asks")
+    assert QUESTION in cli.run("list").stdout
     terminal = attach(run)
-    terminal.wait_for(r"Continue\? \[y/N\]")  # what was there before is shown to a newcomer
+    terminal.wait_for(re.escape(QUESTION))  # what was there before is shown to a newcomer
     terminal.press("y", "e", "s", "Enter")
-    terminal.wait_for("answered 'yes'")
+    terminal.wait_for(answered("yes"))
     terminal.press("s", "t", "o", "p", "Enter")
-    terminal.wait_for("has ended, exit code 3")
+    terminal.wait_for(ENDED_WITH_3)
     assert terminal.wait_end() == 1
     kept = run.output.read_text()
-    assert "answered 'yes'\n" in kept and "\r\n" not in kept.replace("\r\r\n", "")
+    assert f"{answered('yes')}\n" in kept and "\r\n" not in kept.replace("\r\r\n", "")
 
 
 def test_left_by_a_key_or_by_a_dead_client_the_run_goes_on(
@@ -75,17 +88,17 @@ def test_left_by_a_key_or_by_a_dead_client_the_run_goes_on(
 ) -> None:
     run = asking(cli)
     first = attach(run)
-    first.wait_for("Continue")
+    first.wait_for(re.escape(QUESTION))
     first.press(DETACH)
-    first.wait_for("which goes on")
+    first.wait_for(LEFT)
     assert first.wait_end() == 0
     second = attach(run)
-    second.wait_for("Continue")
+    second.wait_for(re.escape(QUESTION))
     os.kill(second.child.pid, 9)
     third = attach(run)
-    third.wait_for("Continue")
+    third.wait_for(re.escape(QUESTION))
     third.press("n", "Enter")
-    third.wait_for("answered 'n'")
+    third.wait_for(answered("n"))
     assert cli.status(run)["state"] == "running"
 
 
@@ -94,16 +107,16 @@ def test_several_look_and_one_types_until_another_takes_over(
 ) -> None:
     run = asking(cli)
     types = attach(run)
-    types.wait_for("Continue")
+    types.wait_for(re.escape(QUESTION))
     looks = attach(run)
-    looks.wait_for("another terminal types")
+    looks.wait_for(r"attach --take")
     looks.press("x", "Enter")
     types.press("a", "Enter")
-    looks.wait_for("answered 'a'")
+    looks.wait_for(answered("a"))
     taker = attach(run, "--take")
-    types.wait_for("another terminal types")
+    types.wait_for(r"attach --take")
     taker.press("b", "Enter")
-    looks.wait_for("answered 'b'")
+    looks.wait_for(answered("b"))
     assert "'x'" not in run.output.read_text()
 
 
@@ -112,9 +125,9 @@ def test_the_program_sees_the_size_of_the_terminal_that_types(
 ) -> None:
     run = asking(cli)
     terminal = attach(run, columns=100, rows=30)
-    terminal.wait_for("columns=100, lines=30")
+    terminal.wait_for(sized((100, 30)))
     terminal.child.setwinsize(50, 132)
-    eventually(lambda: "columns=132, lines=50" in run.output.read_text(), what="the new size")
+    eventually(lambda: sized((132, 50)) in run.output.read_text(), what="the new size")
 
 
 def test_over_a_connection_that_is_cut_nothing_ends_and_one_types_again(
@@ -123,18 +136,18 @@ def test_over_a_connection_that_is_cut_nothing_ends_and_one_types_again(
     run = asking(cli)
     with running_sshd(tmp_path / "ssh") as sshd:
         first = Terminal(sshd.command(*COMMAND, "attach", run.id), 80, 24)
-        first.wait_for("columns=80, lines=24")
+        first.wait_for(sized((80, 24)))
         first.press("y", "Enter")
-        first.wait_for("answered 'y'")
+        first.wait_for(answered("y"))
         first.child.kill(signal.SIGKILL)
         first.close()
         second = Terminal(sshd.command(*COMMAND, "attach", run.id), 100, 30)
-        second.wait_for("columns=100, lines=30")
+        second.wait_for(sized((100, 30)))
         second.press("n", "Enter")
-        second.wait_for("answered 'n'")
+        second.wait_for(answered("n"))
         assert cli.status(run)["state"] == "running"
         second.press("s", "t", "o", "p", "Enter")
-        second.wait_for("has ended, exit code 3")
+        second.wait_for(ENDED_WITH_3)
         second.close()
 
 
@@ -144,16 +157,16 @@ def test_inside_tmux_it_is_resized_left_and_found_again(cli: CommandLine, tmp_pa
     tmux = Tmux(tmp_path, ["sh", "-i"], 80, 24)
     try:
         tmux.press(shlex.join([*COMMAND, "attach", run.id]), "Enter")
-        tmux.wait_for("columns=80, lines=23|columns=80, lines=24")
+        tmux.wait_for(sized((80, 23), (80, 24)))
         tmux.resize(60, 15)
-        tmux.wait_for("columns=60, lines=15|columns=60, lines=14")
+        tmux.wait_for(sized((60, 15), (60, 14)))
         tmux.press("maybe", "Enter")
-        tmux.wait_for("answered 'maybe'")
+        tmux.wait_for(answered("maybe"))
         tmux.press("C-]")
-        tmux.wait_for("which goes on")
+        tmux.wait_for(LEFT)
         tmux.press(shlex.join([*COMMAND, "attach", run.id]), "Enter")
         tmux.press("stop", "Enter")
-        tmux.wait_for("exit code 3")
+        tmux.wait_for(ENDED_WITH_3)
     finally:
         tmux.call("kill-server")
 
@@ -161,10 +174,10 @@ def test_inside_tmux_it_is_resized_left_and_found_again(cli: CommandLine, tmp_pa
 def test_what_cannot_be_attached_to_says_why(
     cli: CommandLine, attach: Callable[..., Terminal]
 ) -> None:
-    assert "attach needs a terminal" in cli.run("attach", asking(cli).id, exits=2).stderr
+    asked = asking(cli)
+    assert f"fresnel-tui logs -f {asked.id}" in cli.run("attach", asked.id, exits=2).stderr
     plain = cli.command("sleep", "60")
     terminal = attach(plain)
-    terminal.wait_for("has no terminal of its own")
     terminal.wait_for("--tty")
     assert terminal.wait_end() == 2
 

@@ -45,9 +45,9 @@ def test_a_wrong_flag_shows_the_usage_of_its_own_command(cli: CommandLine) -> No
 
 
 def test_help_is_a_word_too(cli: CommandLine) -> None:
-    assert "exit codes" in cli.run("help").stdout
+    assert overall_help().splitlines()[0] in cli.run("help").stdout
     assert cli.run("help", "rm").stdout == cli.run("delete", "--help").stdout
-    assert "did you mean" in cli.run("help", "lst", exits=2).stderr
+    assert "`list`" in cli.run("help", "lst", exits=2).stderr
 
 
 def test_errors_are_json_too(cli: CommandLine) -> None:
@@ -88,7 +88,7 @@ def test_a_session_that_ends_says_what_it_came_to(cli: CommandLine) -> None:
     cli.run("session", "budget", "50")
     assert cli.json("session")["budget_usd"] == 50.0
     said = cli.run("session", "end").stderr
-    assert "session ended after" in said and "total <$0.01" in said and "under its budget" in said
+    assert "total <$0.01" in said and "$50.00" in said
     assert "--price" in cli.run("session", "end", "--price", "3", exits=2).stderr
 
 

@@ -102,8 +102,8 @@ def test_a_run_that_the_ledger_lacks_is_entered_before_it_is_pruned(cli: Command
     cli.ended(kept)
     cli.state.ledger.unlink()
     cli.state.ledger.mkdir()
-    assert "cannot be entered in the ledger" in cli.run("prune", "--keep", "0").stderr
-    assert "ledger.jsonl cannot be read" in cli.run("cost").stderr
+    assert kept.id in cli.run("prune", "--keep", "0").stderr
+    assert "ledger.jsonl" in cli.run("cost").stderr
     assert kept.path.exists(), "its money would be forgotten"
 
 
@@ -140,14 +140,14 @@ def test_a_session_begins_where_the_one_before_it_ended(cli: CommandLine) -> Non
     cli.run("session", "start", "--rate", "2", "--budget", "100")
     changed = cli.json("session", "budget", "--budget", "150")
     assert changed["budget_usd"] == 150
-    assert "under its budget of $150.00" in cli.run("session", "end").stderr
+    assert "$150.00" in cli.run("session", "end").stderr
     cli.run("session", "start", "--rate", "3")
     first, second = cli.json("cost")["sessions"]
     assert cli.run("cost").stdout.count(", open") == 1
     assert second["started"] == first["ended"], "since boot, but no minute is paid twice"
     cli.run("session", "end")
     refused = cli.run("session", "start", "--rate", "3", "--since", "2020-01-01T00:00", exits=2)
-    assert "the session before it ended at" in refused.stderr
+    assert "--since 20" in refused.stderr, "what is proposed"
     assert cli.run("session", "budget", "--budget", "9", exits=3).stderr.startswith(
         "fresnel-tui: no session is open"
     )
@@ -158,7 +158,7 @@ def test_a_damaged_session_is_said_loudly_and_counts_nothing(cli: CommandLine) -
     cli.run("session", "start", "--rate", "2")
     cli.state.session.write_text("{")
     done = cli.run("cost")
-    assert "cannot be read" in done.stderr and cli.json("cost")["session_usd"] is None
+    assert "session.json" in done.stderr and cli.json("cost")["session_usd"] is None
 
 
 def test_a_machine_that_its_cloud_names_needs_no_price(
@@ -187,7 +187,7 @@ def test_a_machine_that_its_cloud_names_needs_no_price(
         server.shutdown()
         thread.join()
         server.server_close()
-    assert "price amd-cloud-mi300x: DigitalOcean rents out this machine" in done.stderr
+    assert "amd-cloud-mi300x: DigitalOcean" in done.stderr
     found = eight.json("cost")
     assert (found["provider"], found["instance"], found["usd_per_hour"]) == (
         "DigitalOcean",
@@ -213,7 +213,7 @@ def test_an_estimate_is_learnt_from_what_ran(cli: CommandLine) -> None:
     before = cli.run("plan", str(path)).stdout
     assert "1m00s, $0.06 (the preset's estimate)" in before
     launched = cli.run("launch", str(path))
-    assert "estimate: 1m00s, $0.06 (the preset's estimate)" in launched.stderr
+    assert "1m00s, $0.06" in launched.stderr
     cli.ended(cli.state.run(launched.stdout.strip()))
     after = cli.json("plan", str(path), "--set", "epochs=11")["forecast"]
     assert after["basis"] == "from 1 earlier run on CPU" and after["epoch_s"] == 60

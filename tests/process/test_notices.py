@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from runners.model.endings import EndingCause
 from tests.process.conftest import CommandLine, events, record
 from tests.support import eventually
 
@@ -85,9 +86,9 @@ def test_only_what_is_asked_for_is_told_and_an_alert_is(
     assert cli.ended(run)["state"] == "stopped"
     eventually(lambda: receiver.got)
     assert [(got["kind"], got["message"]) for got in receiver.got] == [
-        ("alert", "time limit of 0.2 s reached")
+        ("alert", cli.status(run)["alerts"][0]["text"])
     ]
-    assert cli.status(run)["alerts"][0]["text"] == "time limit of 0.2 s reached"
+    assert cli.status(run)["ending"]["cause"] == EndingCause.LIMIT
 
 
 def test_an_overrun_that_a_panel_or_guard_found_is_told_once(
@@ -105,7 +106,7 @@ def test_an_overrun_that_a_panel_or_guard_found_is_told_once(
     cli.run("stop", run.id, "--force", "--wait")
     eventually(lambda: len(receiver.got) == 2)
     assert [got["kind"] for got in receiver.got] == ["alert", "stopped"]
-    assert receiver.got[0]["message"] == "will cost $9.00 at its own pace"
+    assert "$9.00" in receiver.got[0]["message"]
 
 
 def test_a_webhook_that_refuses_and_settings_that_are_wrong_are_said(

@@ -1,5 +1,7 @@
 """output.log is what the program wrote, byte for byte; `logs` shows it."""
 
+import errno
+import json
 import os
 import subprocess
 import sys
@@ -7,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from runners.model.states import State
 from tests.process.conftest import COMMAND, CommandLine
 from tests.support import eventually
 
@@ -132,7 +135,7 @@ def test_a_full_disk_is_said_in_words(cli: CommandLine, tmp_path: Path) -> None:
         done = cli.run(
             "launch", "--gpus", "0", "--", "true", exits=1, FRESNEL_STATE_DIR=str(disk / "state")
         )
-        assert "No space left on device" in done.stderr and str(disk) in done.stderr
+        assert os.strerror(errno.ENOSPC) in done.stderr and str(disk) in done.stderr
     finally:
         subprocess.run(["umount", disk], check=True)
 
@@ -154,13 +157,18 @@ def test_a_disk_that_fills_up_loses_no_run(cli: CommandLine, tmp_path: Path) -> 
             "launch", "--gpus", "0", "--", sys.executable, "-S", "-c", script, **place
         ).stdout.strip()
         ballast = disk / "ballast"
-        eventually(lambda: '"running"' in cli.run("status", run_id, "--json", **place).stdout)
+
+        def state() -> object:
+            return json.loads(cli.run("status", run_id, "--json", **place).stdout)["state"]
+
+        eventually(lambda: state() == State.RUNNING)
         _fill(ballast)
         gate.write_text("go\n")
-        assert '"running"' in cli.run("status", run_id, "--json", **place).stdout
+        assert state() == State.RUNNING
         ballast.unlink()
         done = cli.run("wait", run_id, "--json", exits=1, **place)
-        assert '"exit_code": 7' in done.stdout and '"failed"' in done.stdout
+        ended = json.loads(done.stdout)
+        assert (ended["exit_code"], ended["state"]) == (7, State.FAILED)
         marker = disk / "state" / "live" / run_id
         eventually(lambda: not marker.exists())
     finally:

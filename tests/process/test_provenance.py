@@ -90,7 +90,7 @@ def test_a_queued_run_says_when_the_code_changed_while_it_waited(
     provenance, notes = plan["provenance"], plan["notes"]
     assert isinstance(provenance, dict) and isinstance(notes, list)
     assert (provenance["commit_at_launch"], provenance["commit"]) == (first, second)
-    assert any("the code changed while it waited" in note and second[:12] in note for note in notes)
+    assert any("while it waited" in note and second[:12] in note for note in notes)
     assert json.loads(run.source.read_text())["commit"] == second
     assert json.loads((run.path / "source.launch.json").read_text())["commit"] == first
 

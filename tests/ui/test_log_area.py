@@ -13,6 +13,7 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.pilot import Pilot
 
+from tests.screen_text import EXPRESSION_PROMPT, LOG_PROMPTS, NO_MATCH
 from tests.terminal import REPOSITORY, Terminal, panel_command
 from tests.ui.log_texts import line_here, shown
 from tests.ui.waiting import append, until
@@ -461,16 +462,16 @@ def test_an_expression_that_could_take_for_ever_leaves_the_keys_alone(tmp_path: 
     try:
         panel.wait_for("aaa!")
         panel.press("3", "/")
-        panel.wait_for("or /regex/")
+        panel.wait_for(EXPRESSION_PROMPT)
         panel.press("/(a+)+$/\r")
-        panel.wait_for("no match")
+        panel.wait_for(NO_MATCH)
         panel.press("&")
-        panel.wait_for("show only lines with")
+        panel.wait_for(LOG_PROMPTS["filter"])
         panel.press("/(a|aa)+!$/\r")
         panel.wait_for(re.escape("filter: /(a|aa)+!$/"))
         panel.wait_gone("first line")
         panel.press("/")
-        panel.wait_for("or /regex/")
+        panel.wait_for(EXPRESSION_PROMPT)
         panel.press("/(?=a)/\r")
         panel.wait_for("look-around")
     finally:

@@ -9,12 +9,25 @@ from pathlib import Path
 import pytest
 
 from tests.process.conftest import CommandLine
+from tests.screen_text import (
+    CURSOR,
+    ENDED_OR_RUNNING,
+    MAIN_SCREEN,
+    NO_METRICS,
+    NO_SUCH_METRIC,
+    NONE_MARKED,
+    axis,
+    curve,
+    setting,
+    starred,
+    wrote,
+)
 from tests.ui.conftest import Show, sized
 
 
 @pytest.fixture
 def show(show: Show) -> Show:
-    return sized(show, 80, 24, until="▶ running|✔ done")
+    return sized(show, 80, 24, until=ENDED_OR_RUNNING)
 
 
 def a_run(cli: CommandLine, name: str, losses: list[float], *command: str) -> Path:
@@ -54,34 +67,34 @@ def test_two_runs_are_overlaid_pinned_and_looked_at_closely(cli: CommandLine, sh
     a_run(cli, "second", [5.0 - i / 20 for i in range(99)])
     panel = show(columns=120, rows=40)
     panel.press("m")
-    panel.wait_for(r"loss\s+a 0\.1 ↓0\.1@99")
-    panel.wait_for(r"acc\s+a 0\.99 ↑0\.99@99")
+    panel.wait_for(curve("loss", r"a 0\.1 ↓0\.1@99"))
+    panel.wait_for(curve("acc", r"a 0\.99 ↑0\.99@99"))
     assert "b 0.2" not in panel.text
     panel.press("r", "Down", " ")
-    panel.wait_for(r"loss\s+a 0\.1.*\s+b 0\.2")
+    panel.wait_for(curve("loss", r"a 0\.1.*\s+b 0\.2"))
     panel.press("p")
-    panel.wait_for("★ b")
-    panel.wait_for(r"loss\s+★b 0\.2.*\s+a 0\.1")
+    panel.wait_for(starred("b"))
+    panel.wait_for(curve("loss", r"★b 0\.2.*\s+a 0\.1"))
     panel.press("r", "c")
-    panel.wait_for(r"loss\s+★b 5\.1\s+a 2\.55")
+    panel.wait_for(curve("loss", r"★b 5\.1\s+a 2\.55"))
     panel.press("z")
     panel.wait_gone("acc")
     panel.press("l")
-    panel.wait_for(r"loss\s+★b 5\s+a 2\.5\b")
+    panel.wait_for(curve("loss", r"★b 5\s+a 2\.5\b"))
     panel.press("L", "x", "+")
-    panel.wait_for(r"x epoch · log · part \d+%–\d+%")
+    panel.wait_for(rf"{axis('epoch')} · log · part \d+%–\d+%")
     panel.press("o")
-    panel.wait_for(r"≠ lr 10")
-    panel.wait_for(r"  batch 8")
+    panel.wait_for(setting("lr", 10, differs=True))
+    panel.wait_for(setting("batch", 8))
     panel.press("Escape")
-    panel.wait_gone("≠ lr 10")
+    panel.wait_gone(setting("lr", 10, differs=True))
     assert "acc" not in panel.text, "only the settings, opened last, were closed"
     panel.press("Escape")
     panel.wait_for("acc")
     panel.press("Escape")
-    panel.wait_gone("cursor ← →")
+    panel.wait_gone(CURSOR)
     panel.press("Escape")
-    panel.wait_gone("x epoch")
+    panel.wait_gone(axis("epoch"))
 
 
 def test_it_fits_a_small_terminal_without_colour(cli: CommandLine, show: Show) -> None:
@@ -89,7 +102,7 @@ def test_it_fits_a_small_terminal_without_colour(cli: CommandLine, show: Show) -
     a_run(cli, "second", [5.0 - i / 20 for i in range(99)])
     panel = show(NO_COLOR="1")
     panel.press("m", "a")
-    panel.wait_for(r"loss\s+a 0\.1.*\s+b 0\.2")
+    panel.wait_for(curve("loss", r"a 0\.1.*\s+b 0\.2"))
     assert "● a" not in panel.text, "there is no room for the list until it is asked for"
     panel.press("z")
     panel.wait_gone("acc")
@@ -107,19 +120,19 @@ def test_a_pinned_chart_stays_first_and_is_written_as_files(
     a_run(cli, "only", [3.0, 2.0, 1.0])
     panel = show(columns=100, rows=30)
     panel.press("m")
-    panel.wait_for(r"▸loss\s+a 1 .*acc\s+a 0\.9")
+    panel.wait_for(curve("▸loss", r"a 1 .*acc\s+a 0\.9"))
     panel.press("l", "P")
-    panel.wait_for(r"▸◆acc\s+a 0\.9.*loss\s+a 1")
+    panel.wait_for(curve("▸◆acc", r"a 0\.9.*loss\s+a 1"))
     panel.press("w")
-    words = panel.wait_for(r"wrote (acc-[\d-]+\.svg) and")
+    words = panel.wait_for(wrote(r"acc-[\d-]+\.svg"))
     svg = cli.folder / words[1]
     assert ">acc</text>" in svg.read_text() and "a only · last 0.9 · best 0.9" in svg.read_text()
     lines = svg.with_suffix(".csv").read_text().splitlines()
     assert lines[0].startswith("metric,run,name,step") and len(lines) == 4
     panel.press("Escape")
-    panel.wait_for("╭.* Runs")
+    panel.wait_for(MAIN_SCREEN)
     panel.press("m")
-    panel.wait_for(r"▸◆acc\s+a 0\.9")
+    panel.wait_for(curve("▸◆acc", r"a 0\.9"))
 
 
 def test_the_filter_says_what_is_wrong_and_what_is_hidden(cli: CommandLine, show: Show) -> None:
@@ -130,26 +143,26 @@ def test_the_filter_says_what_is_wrong_and_what_is_hidden(cli: CommandLine, show
     panel.press("/", *"acc")
     panel.wait_gone("loss")
     panel.press("(")
-    panel.wait_for(r"not a regular expression|no metric matches")
+    panel.wait_for(NO_SUCH_METRIC)
     panel.press("Escape")
     panel.wait_gone("╭")
     panel.press("Escape")
-    panel.wait_for("╭.* Runs")
+    panel.wait_for(MAIN_SCREEN)
 
 
 def test_a_live_run_s_curve_goes_on(cli: CommandLine, show: Show) -> None:
     events = a_run(cli, "live", [3.0, 2.0], "sleep", "600")
     panel = show()
     panel.press("m")
-    panel.wait_for(r"loss\s+A 2\b")
+    panel.wait_for(curve("loss", r"A 2\b"))
     tell(events, 9, type="metrics", epoch=1, step=3, values={"loss": 1.25})
-    panel.wait_for(r"loss\s+A 1\.25")
+    panel.wait_for(curve("loss", r"A 1\.25"))
 
 
 def test_a_run_without_metrics_is_said_to_have_none(cli: CommandLine, show: Show) -> None:
     cli.ended(cli.launch("--gpus", "0", "--", "true"))
     panel = show()
     panel.press("m")
-    panel.wait_for("no metrics yet")
+    panel.wait_for(NO_METRICS)
     panel.press("r", " ")
-    panel.wait_for("no run is marked")
+    panel.wait_for(NONE_MARKED)

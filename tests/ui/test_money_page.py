@@ -5,7 +5,29 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.screen_text import NO_RUNS
+from tests.screen_text import (
+    BUDGET,
+    DOLLARS_EXPECTED,
+    DRAIN,
+    DRAINED,
+    END_DRAIN,
+    END_SESSION,
+    GUARD_OFF,
+    GUARDED,
+    MONEY,
+    NO_GUARD,
+    NO_RUNS,
+    NO_SESSION,
+    NO_SESSION_OPEN,
+    NOTHING_WATCHED,
+    POSTPONE,
+    POSTPONED,
+    SESSION_ENDED,
+    SO_FAR,
+    field,
+    help_of,
+    watches,
+)
 from tests.support import eventually
 from tests.terminal import Terminal, headless
 from tests.ui.conftest import Show
@@ -29,81 +51,81 @@ def is_drained() -> bool:
 
 def test_a_session_is_started_given_a_budget_and_ended(panel: Terminal) -> None:
     panel.press("$")
-    panel.wait_for("none is open: s starts one")
+    panel.wait_for(NO_SESSION)
     panel.press("e")
-    panel.wait_for("no session is open")
+    panel.wait_for(NO_SESSION_OPEN)
     panel.press("s")
-    panel.wait_for(r"amd-cloud-mi300x +\$1\.99/h .*fits|amd-cloud-mi300x +\$1\.99/h")
-    panel.wait_for(r"\$15\.92/h for this machine")
+    panel.wait_for(field("amd-cloud-mi300x", r"\$1\.99/h"))
+    panel.wait_for(r"\$15\.92/h for ")
     panel.press("F2")
-    panel.wait_for(r"session rate \$15\.92/h for 8 simulated GPUs")
+    panel.wait_for(r"\$15\.92/h for 8 ")
     assert session()["usd_per_hour"] == 15.92
     panel.press("b")
-    panel.wait_for("Budget of the session")
+    panel.wait_for(BUDGET)
     panel.press("many", "Enter")
-    panel.wait_for("expected US dollars")
+    panel.wait_for(DOLLARS_EXPECTED)
     panel.press(*["Backspace"] * 4, "500000", "Enter")
-    panel.wait_for(r"budget +\$\S+ left of \$500,000")
+    panel.wait_for(field("budget", r"\$\S+ left of \$500,000"))
     assert session()["budget_usd"] == 500000.0
     panel.press("e")
-    panel.wait_for(r"So far: \$\S+ in")
+    panel.wait_for(SO_FAR + r": \$\S+")
     panel.press("n")
-    panel.wait_gone("So far")
+    panel.wait_gone(SO_FAR)
     assert session()["usd_per_hour"] == 15.92, "asked, and left"
     panel.press("e")
-    panel.wait_for("End the session")
+    panel.wait_for(END_SESSION)
     panel.press("y")
-    panel.wait_for(r"session ended after \S+: total \$\S+")
+    panel.wait_for(SESSION_ENDED + r" after \S+: .*\$\S+")
     eventually(lambda: session()["session_usd"] is None)
 
 
 def test_the_guard_is_set_postponed_brought_back_and_lifted(panel: Terminal) -> None:
     panel.press("$")
-    panel.wait_for("none is set: g sets one")
+    panel.wait_for(NO_GUARD)
     panel.press("g")
-    panel.wait_for("say what the guard should watch")
+    panel.wait_for(NOTHING_WATCHED)
     panel.press("Tab")
-    panel.wait_for("max age: age of the session")
+    panel.wait_for(help_of("max age", ""))
     panel.press("9000h")
-    panel.wait_for("age 375d00h → warning → 10m00s later")
+    panel.wait_for("age 375d00h → .* 10m00s")
     panel.press("F2")
-    panel.wait_for("watches age 375d00h")
+    panel.wait_for(watches("age 375d00h"))
     eventually(lambda: json.loads(headless("guard", "--json").stdout)["rule"]["max_age_s"])
     panel.press("p")
-    panel.wait_for("For how long from now")
+    panel.wait_for(POSTPONE)
     panel.press("Enter")
-    panel.wait_for(r"guard +postponed until")
+    panel.wait_for(field("guard", r"postponed until"))
     panel.press("Escape")
-    panel.wait_gone("Money and guard")
-    panel.wait_for(r"postponed (until )?(\w+ )?\d\d:\d\d")
+    panel.wait_gone(MONEY)
+    panel.wait_for(POSTPONED)
     panel.press("$")
-    panel.wait_for(r"guard +postponed until")
+    panel.wait_for(field("guard", r"postponed until"))
     panel.press("u")
-    panel.wait_for("watches age 375d00h")
+    panel.wait_for(watches("age 375d00h"))
     panel.press("Escape")
-    panel.wait_gone("Money and guard")
-    panel.wait_for("guard set")
+    panel.wait_gone(MONEY)
+    panel.wait_for(GUARDED)
     panel.press("$")
-    panel.wait_for("watches age 375d00h")
+    panel.wait_for(watches("age 375d00h"))
     panel.press("o")
-    panel.wait_for("Guard off")
+    panel.wait_for(GUARD_OFF)
     panel.press("y")
-    panel.wait_for("none is set: g sets one")
+    panel.wait_for(NO_GUARD)
     assert json.loads(headless("guard", "--json").stdout) is None
 
 
 def test_a_drain_is_asked_for_shown_and_ended(panel: Terminal) -> None:
     panel.press("D")
-    panel.wait_for("no new run starts until drain is ended")
+    panel.wait_for(DRAIN)
     panel.press("Enter")
-    panel.wait_gone("no new run starts until drain is ended")
+    panel.wait_gone(DRAIN)
     assert not is_drained()
     panel.press("D")
-    panel.wait_for("no new run starts until drain is ended")
+    panel.wait_for(DRAIN)
     panel.press("y")
-    panel.wait_for("⚠ drain")
+    panel.wait_for(DRAINED)
     assert is_drained()
     panel.press("D")
-    panel.wait_for("End the drain")
+    panel.wait_for(END_DRAIN)
     panel.press("y")
-    panel.wait_gone("⚠ drain")
+    panel.wait_gone(DRAINED)

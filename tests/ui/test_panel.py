@@ -10,7 +10,42 @@ from pathlib import Path
 import pytest
 
 from runners.model.states import State
-from tests.screen_text import NO_RUNS, RUNS_HELP, run_row
+from tests.screen_text import (
+    AGAIN_COMMAND,
+    FOOTER,
+    FORM,
+    FREE,
+    GPUS_PANE,
+    HELP,
+    LOG_PROMPTS,
+    MATCHES,
+    MEMORY,
+    NEWEST_CHECKPOINT,
+    NO_GPU,
+    NO_RUNS,
+    PALETTE,
+    PLAN,
+    QUEUED_FOR,
+    RUNS_HELP,
+    RUNS_PANE,
+    SQUARE_ROOT,
+    STOP_COMMAND,
+    again,
+    as_launched,
+    assigned,
+    edited,
+    field,
+    follow_the_gpus,
+    gpu_row,
+    help_of,
+    in_all,
+    is_stopping,
+    not_chosen,
+    run_row,
+    stop_dialog,
+    stopping_row,
+    ticked,
+)
 from tests.support import eventually
 from tests.terminal import REPOSITORY, Terminal, headless, panel_command
 from tests.ui.conftest import Show
@@ -26,6 +61,10 @@ stop:
   ladder: [SIGINT 5s, SIGKILL 5s]
   target: group
 """
+
+READY = "ready"
+COUNTING = r"counting \d+"
+"""What it writes, line by line."""
 
 
 @pytest.fixture(autouse=True)
@@ -47,12 +86,12 @@ def test_launch_watch_stop_quit_and_find_again(show: Show) -> None:
     panel = show(FRESNEL_GPUS="sim:4xMI300X")
     panel.wait_for(NO_RUNS)
     panel.press("n")
-    panel.wait_for("Launch a run")
+    panel.wait_for(FORM)
     panel.wait_for("aa-counter")
-    panel.wait_for("Plan: exactly what runs")
+    panel.wait_for(PLAN)
     panel.press("F2")
     panel.wait_for(run_row(State.RUNNING, "aa-counter"))
-    panel.wait_for(r"counting \d+")
+    panel.wait_for(COUNTING)
     panel.wait_for("A:0")
     panel.press("q")
     assert panel.wait_end() == 0
@@ -64,8 +103,8 @@ def test_launch_watch_stop_quit_and_find_again(show: Show) -> None:
     before = eventually(lambda: counted(again) + 1, what="a number")
     eventually(lambda: counted(again) > before + 5, what="the log going on")
     again.press("s")
-    again.wait_for("Stop aa-counter")
-    again.wait_for("Newest checkpoint: none seen on disk")
+    again.wait_for(stop_dialog("aa-counter"))
+    again.wait_for(NEWEST_CHECKPOINT)
     again.press("y")
     again.wait_for(run_row(State.STOPPED, "aa-counter"))
     again.press("q")
@@ -76,7 +115,7 @@ def test_launch_watch_stop_quit_and_find_again(show: Show) -> None:
 def test_launch_option_selects_the_new_run_and_quitting_leaves_it(show: Show) -> None:
     panel = show("--launch", "aa-counter", "--set", "gpus=0")
     panel.wait_for(run_row(State.RUNNING, "aa-counter"))
-    panel.wait_for(r"counting \d+")
+    panel.wait_for(COUNTING)
     panel.press("Ctrl+Q")
     assert panel.wait_end() == 0
     assert [run["state"] for run in runs()] == ["running"]
@@ -86,15 +125,15 @@ def test_form_edits_parameters_and_gpus_and_shows_what_is_wrong(show: Show) -> N
     panel = show(FRESNEL_GPUS="sim:8xH100", columns=120, rows=40)
     panel.wait_for(NO_RUNS)
     panel.press("n")
-    panel.wait_for(r"unused\s+3")
+    panel.wait_for(field("unused", 3))
     panel.press("Enter")
-    panel.wait_for("unused: a number")
+    panel.wait_for(help_of("unused", "a number"))
     panel.press("0")
-    panel.wait_for("expected at least 1, got 0|--set unused=")
+    panel.wait_for(help_of("unused", "expected"))
     panel.press("Backspace", "Backspace", "7", "Tab")
-    panel.wait_for("--unused 7|unused +7")
+    panel.wait_for(f"--unused 7|{field('unused', 7)}")
     panel.press("Home", "\x0b", "2-3")
-    panel.wait_for("GPU 2 → device 0, GPU 3 → device 1")
+    panel.wait_for(f"{assigned(2, 0)}, {assigned(3, 1)}")
     panel.press("F2")
     panel.wait_for(run_row(State.RUNNING, r"aa-counter\s+2-3"))
     (run,) = runs()
@@ -121,25 +160,25 @@ def test_the_picker_toggles_gpus_and_batch_and_rate_follow_in_sight(
     panel = show(FRESNEL_GPUS="sim:4xH100", columns=120, rows=40)
     panel.wait_for(NO_RUNS)
     panel.press("n")
-    panel.wait_for(r"\[x\] GPU 1 .*→ device 1")
+    panel.wait_for(ticked(1, 1))
     panel.press("Enter")
-    panel.wait_for("bs: global batch")
+    panel.wait_for(help_of("bs", "global batch"))
     panel.press("Tab", "Tab", "Tab")
     panel.press("Down", "Down")
     panel.press(" ")
-    panel.wait_for(r"GPUs +0-2 ")
-    panel.wait_for(r"✎ bs +24 ")
-    panel.wait_for(r"✎ lr +0\.0006 ")
-    panel.wait_for(r"bs=24, lr=0\.0006 follow the GPUs: linear")
+    panel.wait_for(field("GPUs", r"0-2 "))
+    panel.wait_for(edited("bs", r"24 "))
+    panel.wait_for(edited("lr", r"0\.0006 "))
+    panel.wait_for(follow_the_gpus(r"bs=24, lr=0\.0006", "linear"))
     panel.press("\x1bOR")  # F3
-    panel.wait_for(r"✎ lr +0\.000346 ")
-    panel.wait_for("follow the GPUs: square root")
+    panel.wait_for(edited("lr", r"0\.000346 "))
+    panel.wait_for(follow_the_gpus("", SQUARE_ROOT))
     panel.press("Up", "Up", " ")
-    panel.wait_for(r"GPUs +1-2 ")
-    panel.wait_for(r"\[x\] GPU 2 .*→ device 1")
+    panel.wait_for(field("GPUs", r"1-2 "))
+    panel.wait_for(ticked(2, 1))
     panel.press("3-3")
-    panel.wait_for(r"\[x\] GPU 3 .*→ device 0")
-    panel.wait_for(r"✎ bs +8 ")
+    panel.wait_for(ticked(3, 0))
+    panel.wait_for(edited("bs", r"8 "))
     panel.press("F2")
     panel.wait_for(run_row(State.RUNNING, r"aa-scaled\s+3 "))
     panel.wait_for(r"got --bs 8 --lr 0\.0002")
@@ -154,15 +193,15 @@ def test_a_run_is_launched_again_as_it_was_or_varied(show: Show) -> None:
     panel = show(columns=120, rows=40)
     panel.wait_for(run_row(State.DONE, "old"))
     panel.press("a")
-    panel.wait_for("old again")
-    panel.wait_for(r"as 20\S+-old-\w+ was launched")
-    panel.wait_for(r"✎ unused +41")
+    panel.wait_for(again("old"))
+    panel.wait_for(as_launched(r"20\S+-old-\w+"))
+    panel.wait_for(edited("unused", r"41"))
     panel.press("Enter")
-    panel.wait_for("unused: a number")
+    panel.wait_for(help_of("unused", "a number"))
     panel.press("42")
-    panel.wait_for(r"✎ unused +42")
+    panel.wait_for(edited("unused", r"42"))
     panel.press("F2")
-    panel.wait_for(r"2 in all")
+    panel.wait_for(in_all(2))
     panel.wait_gone(r"▶")
     assert sorted(spec_value(run, "unused") for run in runs()) == [41, 42]
     assert {run["name"] for run in runs()} == {"old"} and {run["state"] for run in runs()} == {
@@ -188,27 +227,27 @@ def test_refused_launch_says_who_holds_the_gpus(
     panel = show()
     panel.wait_for(run_row(State.RUNNING, "holder"))
     panel.press("n")
-    panel.wait_for("queued: 1 GPU asked for")
-    panel.wait_for(r"\[ \] GPU 0 .* A holder")
+    panel.wait_for(QUEUED_FOR + "1 GPU")
+    panel.wait_for(not_chosen(0, "A", "holder"))
 
 
 def test_a_stop_counts_down_and_a_second_press_takes_the_next_rung(
     show: Show, presets: Path
 ) -> None:
     (presets / "stubborn.yaml").write_text(
-        "launcher: command\nshell: true\ncommand: trap '' INT; echo up; while :; do sleep "
+        "launcher: command\nshell: true\ncommand: trap '' INT; echo ready; while :; do sleep "
         "0.1; done\ngpus: 0\n"
         "stop: {ladder: [SIGINT 90s, SIGKILL 5s]}\n"
     )
     panel = show("--launch", "stubborn", columns=160, rows=40)
     panel.wait_for(run_row(State.RUNNING, "stubborn"))
-    panel.wait_for("up")
+    panel.wait_for(READY)
     panel.press("s")
-    panel.wait_for("Stop stubborn")
+    panel.wait_for(stop_dialog("stubborn"))
     panel.press("y")
-    panel.wait_for(r"◼ stop [678]\ds\s+stubborn")
+    panel.wait_for(stopping_row(r"[678]\d", "stubborn"))
     panel.press("s")
-    panel.wait_for(r"It is stopping: step 1 of 2, SIGINT")
+    panel.wait_for(is_stopping(1, 2, "SIGINT"))
     panel.press("y")
     panel.wait_for(run_row(State.STOPPED, "stubborn"))
 
@@ -221,21 +260,21 @@ def test_help_palette_search_and_zoom(show: Show) -> None:
     panel.press("PageDown")
     panel.wait_gone(RUNS_HELP)
     panel.press("Escape")
-    panel.wait_gone("Keys ─")
+    panel.wait_gone(HELP)
     panel.press("3/")
-    panel.wait_for("search in the log")
+    panel.wait_for(LOG_PROMPTS["search"])
     panel.press("counting 12", "Enter")
-    panel.wait_for(r"paused|matches|match")
+    panel.wait_for(MATCHES)
     panel.press("z")
-    panel.wait_gone("Runs ─")
+    panel.wait_gone(RUNS_PANE)
     panel.press("z")
-    panel.wait_for("Runs ─")
+    panel.wait_for(RUNS_PANE)
     panel.press("Ctrl+P")
-    panel.wait_for("Search for commands")
+    panel.wait_for(PALETTE)
     panel.press("launch again")
-    panel.wait_for("the selected run, or a variation of it")
+    panel.wait_for(AGAIN_COMMAND)
     panel.press("Escape")
-    panel.wait_gone("Stop the selected run")
+    panel.wait_gone(STOP_COMMAND)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (250, 70)])
@@ -244,16 +283,16 @@ def test_sizes_show_gpus_runs_log_and_keys(show: Show, size: tuple[int, int]) ->
         "--launch", "aa-counter", columns=size[0], rows=size[1], FRESNEL_GPUS="sim:8xMI300X"
     )
     panel.wait_for(run_row(State.RUNNING, "aa-counter"))
-    panel.wait_for("GPUs · simulated")
-    panel.wait_for(r"7 .*free")
-    panel.wait_for("n Launch")
-    panel.wait_for(r"counting \d+")
+    panel.wait_for(GPUS_PANE)
+    panel.wait_for(gpu_row(7, FREE))
+    panel.wait_for(FOOTER)
+    panel.wait_for(COUNTING)
 
 
 def test_without_gpus_the_pane_shows_the_cpu(show: Show) -> None:
     panel = show()
-    panel.wait_for("CPU · no GPU here")
-    panel.wait_for(r"memory .*[GM]/")
+    panel.wait_for(NO_GPU)
+    panel.wait_for(MEMORY)
 
 
 def test_terminal_gone_ends_the_panel_and_not_the_run(show: Show) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.process.conftest import CommandLine
+from tests.screen_text import ENDED_OR_RUNNING, MAIN_SCREEN, NO_IMAGES, found_of
 from tests.ui.conftest import Show, sized
 
 PIL = pytest.importorskip("PIL.Image")
@@ -14,7 +15,7 @@ COLOURS = ("red", "green", "blue")
 
 @pytest.fixture
 def show(show: Show) -> Show:
-    return sized(show, 100, 30, until="▶ running|✔ done")
+    return sized(show, 100, 30, until=ENDED_OR_RUNNING)
 
 
 def a_run(cli: CommandLine, name: str, epochs: int) -> Path:
@@ -39,7 +40,7 @@ def test_pictures_are_leafed_through_alone_and_beside_another_run(
     a_run(cli, "second", 2)
     panel = show(FRESNEL_PICTURES="blocks")
     panel.press("I")
-    panel.wait_for(r"epoch 2 \(2 of 2")
+    panel.wait_for(rf"epoch 2 \({found_of(2, 2)}")
     panel.wait_for(r"second  epoch 2\s*\n.*epoch_2\.png · 40 × 20")
     panel.wait_for("▀{40,}")
     panel.press("b")
@@ -51,7 +52,7 @@ def test_pictures_are_leafed_through_alone_and_beside_another_run(
     panel.press("b")
     panel.wait_gone("first  newest")
     panel.press("Escape")
-    panel.wait_for("╭.* Runs")
+    panel.wait_for(MAIN_SCREEN)
 
 
 def test_what_is_no_picture_is_said_and_without_colour_there_are_shades(
@@ -61,7 +62,7 @@ def test_what_is_no_picture_is_said_and_without_colour_there_are_shades(
     (folder / "images" / "epoch_2.png").write_bytes(b"not a picture")
     panel = show(columns=80, rows=24, NO_COLOR="1")
     panel.press("I")
-    panel.wait_for(r"epoch_2\.png: neither a PNG nor a JPEG image")
+    panel.wait_for(r"epoch_2\.png: .*PNG.*JPEG")
     panel.press("h")
     panel.wait_for("░{40,}|▒{40,}")
 
@@ -70,7 +71,7 @@ def test_a_run_without_pictures_says_so(cli: CommandLine, show: Show) -> None:
     cli.ended(cli.launch("--gpus", "0", "--", "true"))
     panel = show(FRESNEL_PICTURES="blocks")
     panel.press("I")
-    panel.wait_for("no pictures yet")
+    panel.wait_for(NO_IMAGES)
 
 
 def test_the_command_line_lists_them(cli: CommandLine) -> None:

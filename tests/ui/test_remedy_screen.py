@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from runners.diagnosis.remedy_names import REMEDIES
 from runners.model.states import State
-from tests.screen_text import run_row
+from tests.screen_text import CAUSE, command, field, in_all, run_row, why_ended
 from tests.terminal import Terminal, headless
 from tests.ui.conftest import Show
 
@@ -28,16 +29,16 @@ def panel(tmp_path: Path, show: Show) -> Terminal:
 def test_d_says_why_a_run_failed_and_enter_launches_it_mended(panel: Terminal) -> None:
     panel.wait_for(run_row(State.FAILED, "oom"))
     panel.press("d")
-    panel.wait_for("Why oom ended")
-    panel.wait_for("GPU has not enough memory")
-    panel.wait_for(r"half-batch +half the batch")
+    panel.wait_for(why_ended("oom"))
+    panel.wait_for(CAUSE)
+    panel.wait_for(field("half-batch", REMEDIES["half-batch"].split(",")[0]))
     panel.wait_for(r"- --bs 8[ │\n]+\+ --bs 4")
     panel.press("Down")
     panel.wait_for(r"\+ PYTORCH_CUDA_ALLOC_CONF=expandable")
     panel.press("Up")
     panel.wait_for(r"\+ --bs 4")
     panel.press("Enter")
-    panel.wait_gone("Why oom ended")
-    panel.wait_for(r"(?s)oom.*oom.*2 in all")
+    panel.wait_gone(why_ended("oom"))
+    panel.wait_for(rf"(?s)oom.*oom.*{in_all(2)}")
     panel.press("c")
-    panel.wait_for("remedy .* --apply")
+    panel.wait_for(command("remedy", ".* --apply"))

@@ -10,12 +10,34 @@ from runners.host.files import replace
 from runners.host.identity import host_name
 from runners.model.states import State
 from runners.state.layout import StateDirectory
-from tests.screen_text import run_row
+from tests.screen_text import (
+    FINDING,
+    HEADINGS,
+    deletion,
+    field,
+    first_row,
+    found_of,
+    gpu_row,
+    held_by,
+    in_all,
+    log_of,
+    marked,
+    queue_place,
+    queued_because,
+    run_row,
+    starred,
+    tags_of,
+)
 from tests.support import eventually, make_plan
 from tests.terminal import headless
 from tests.ui.conftest import Show
 
 HOUR = 3600
+
+
+def output_of(name: str) -> str:
+    """What a run of that name has written."""
+    return f"the log of {name}"
 
 
 def ended(home: StateDirectory, name: str, age_s: float, now: float, **fields: object) -> str:
@@ -33,7 +55,7 @@ def ended(home: StateDirectory, name: str, age_s: float, now: float, **fields: o
     final = {"ended": record["ended"], "progress": {"fraction": 1.0}, "metrics": {"loss": loss}}
     content = msgspec.json.encode({**final, "headline": "loss"})
     replace(directory.path / "final.json", content)
-    directory.output.write_text(f"the log of {name}\n")
+    directory.output.write_text(f"{output_of(name)}\n")
     return run_id
 
 
@@ -62,67 +84,69 @@ def test_every_run_is_reached_found_and_sorted_on_the_smallest_screen(show: Show
     launched = headless("launch", "--gpus", "0", "--name", "alive", "--", "sleep", "600")
     assert launched.returncode == 0, launched.stderr
     panel = show()
-    panel.wait_for(r"state +name +prog +loss +ETA")
-    panel.wait_for(r"(?m)│ *state.*\n.*│A ▶ running +alive")
-    panel.wait_for(r"alive · output\.log")
+    panel.wait_for(HEADINGS)
+    panel.wait_for(first_row(run_row(State.RUNNING, "alive", letter="A")))
+    panel.wait_for(log_of("alive"))
     panel.wait_for(run_row(State.FAILED, "broken +RuntimeError: no"))
-    panel.wait_for("1 live · 132 in all")
+    panel.wait_for(in_all(132, live=1))
     panel.press("End")
-    panel.wait_for("old-129 · output.log")
-    panel.wait_for("the log of old-129")
+    panel.wait_for(log_of("old-129"))
+    panel.wait_for(output_of("old-129"))
 
     panel.press("/state:failed")
-    panel.wait_for("find: state:failed▏")
-    panel.wait_for("1 of 132")
-    panel.wait_for("broken · output.log")
+    panel.wait_for(f"{FINDING} state:failed▏")
+    panel.wait_for(found_of(1, 132))
+    panel.wait_for(log_of("broken"))
     panel.press("Escape")
-    panel.wait_for("old-129 · output.log")
+    panel.wait_for(log_of("old-129"))
     panel.press("/old loss<1", "Enter", "Home")
-    panel.wait_for("26 of 132")
+    panel.wait_for(found_of(26, 132))
     panel.press("/")
     panel.wait_for("▏")
     panel.press("Escape")
-    panel.wait_gone("find:")
+    panel.wait_gone(FINDING)
 
     panel.press("<", "<")
     panel.wait_for(r"loss▲")
     panel.press("Home")
-    panel.wait_for(r"loss▲(.|\n)*✘ failed +broken(.|\n)*old-000(.|\n)*old-001")
+    panel.wait_for(
+        "(?s)" + ".*".join(["loss▲", run_row(State.FAILED, "broken"), "old-000", "old-001"])
+    )
     panel.press("o", "Home")
-    panel.wait_for(r"loss▼(.|\n)*old-129(.|\n)*old-128")
+    panel.wait_for(r"(?s)loss▼.*old-129.*old-128")
 
 
 def test_details_labels_deletion_and_undo(show: Show, state: StateDirectory) -> None:
     panel = show(columns=120, rows=40)
     panel.wait_for(run_row(State.FAILED, "broken"))
-    panel.wait_for("131 in all")
+    panel.wait_for(in_all(131))
     panel.press("Enter")
-    panel.wait_for(r"command +python train\.py broken")
-    panel.wait_for(r"by +anna on \S")
-    panel.wait_for(r"reason +RuntimeError: no space left")
+    panel.wait_for(field("command", r"python train\.py broken"))
+    panel.wait_for(field("by", r"anna on \S"))
+    panel.wait_for(field("reason", r"RuntimeError: no space left"))
     panel.press("Escape")
-    panel.wait_gone("by +anna on")
+    panel.wait_gone(field("by", r"anna on"))
 
     panel.press("t")
-    panel.wait_for("Tags of broken")
+    panel.wait_for(tags_of("broken"))
     panel.press("good", "Enter")
-    panel.wait_gone("Tags of broken")
+    panel.wait_gone(tags_of("broken"))
     panel.press("*")
-    panel.wait_for("★ broken")
+    panel.wait_for(starred("broken"))
     panel.press("/tag:good", "Enter")
-    panel.wait_for("1 of 131")
+    panel.wait_for(found_of(1, 131))
     panel.press("Escape")
-    panel.wait_gone("find:")
+    panel.wait_gone(FINDING)
 
     panel.press("Home", "j", "  ")
-    panel.wait_for("2 marked")
+    panel.wait_for(marked(2))
     panel.press("x")
-    panel.wait_for("Delete 2 runs")
+    panel.wait_for(deletion(2))
     panel.press("y")
-    panel.wait_for("129 in all")
+    panel.wait_for(in_all(129))
     assert "old-000" not in panel.text.split("output.log")[0]
     panel.press("u")
-    panel.wait_for("131 in all")
+    panel.wait_for(in_all(131))
     panel.wait_for("old-000")
     found = json.loads(headless("list", "tag:good", "--json").stdout)
     assert [(run["name"], run["starred"]) for run in found] == [("broken", True)]
@@ -138,9 +162,9 @@ def test_a_queued_run_says_why_it_waits_where_its_log_will_be(show: Show) -> Non
     panel.wait_for(run_row(State.RUNNING, "holder"))
     panel.wait_for(run_row(State.QUEUED, "waiter +GPU 0 held by h"))
     panel.press("j")
-    panel.wait_for(r"It is queued: GPU 0 held by \S+-holder-")
-    panel.wait_for(r"Place 1 of 1 in the queue")
-    panel.wait_for(r"holder: GPU 0, runs for")
+    panel.wait_for(queued_because(held_by(0, r"\S+-holder-")))
+    panel.wait_for(queue_place(1, 1))
+    panel.wait_for(r"holder: GPU 0, ")
 
 
 def test_letters_are_the_same_in_the_next_panel(show: Show, state: StateDirectory) -> None:
@@ -150,12 +174,12 @@ def test_letters_are_the_same_in_the_next_panel(show: Show, state: StateDirector
         )
         assert done.returncode == 0, done.stderr
     panel = show()
-    panel.wait_for(r"B ▶ running +second")
-    panel.wait_for(r"(?m)^│ 1 .*B:0")
+    panel.wait_for(run_row(State.RUNNING, "second", letter="B"))
+    panel.wait_for(gpu_row(1, r"B:0"))
     headless("stop", "first", "--force", "--wait")
-    panel.wait_gone(r"A ▶ running +first")
+    panel.wait_gone(run_row(State.RUNNING, "first", letter="A"))
     panel.press("q")
     panel.wait_end()
     again = show()
-    again.wait_for(r"B ▶ running +second")
+    again.wait_for(run_row(State.RUNNING, "second", letter="B"))
     eventually(lambda: "A ▶" not in again.text)

@@ -6,52 +6,66 @@ from pathlib import Path
 import pytest
 
 from runners.model.states import State
-from tests.screen_text import run_row
+from tests.screen_text import (
+    ALL_IS_LOST,
+    ANY_RUNS,
+    HELP_EVERYWHERE,
+    KILL,
+    READ_ONLY,
+    command,
+    go_on,
+    help_on,
+    run_row,
+    stop_dialog,
+    works_in,
+)
 from tests.terminal import headless
 from tests.ui.conftest import Show, sized
+
+READY = "ready"
 
 
 @pytest.fixture
 def show(show: Show) -> Show:
-    return sized(show, 120, 32, until=r"press n|in all")
+    return sized(show, 120, 32, until=ANY_RUNS)
 
 
 def test_a_run_that_does_not_go_is_killed_after_a_question(show: Show) -> None:
-    script = "trap '' INT TERM; echo up; while :; do sleep 0.1; done"
+    script = "trap '' INT TERM; echo ready; while :; do sleep 0.1; done"
     launched = headless("launch", "--gpus", "0", "--name", "deaf", "--", "sh", "-c", script)
     assert launched.returncode == 0, launched.stderr
     panel = show()
     panel.wait_for(run_row(State.RUNNING, "deaf"))
-    panel.wait_for("up")
+    panel.wait_for(READY)
     panel.press("s")
-    panel.wait_for("Stop deaf")
+    panel.wait_for(stop_dialog("deaf"))
     panel.press("k")
-    panel.wait_for("no checkpoint was seen on disk, so all of its work")
+    panel.wait_for(ALL_IS_LOST)
     panel.press("n")
-    panel.wait_gone("Kill it now")
+    panel.wait_gone(KILL)
     panel.press("k")
-    panel.wait_for("Kill it now")
+    panel.wait_for(KILL)
     panel.press("y")
     panel.wait_for(run_row(State.STOPPED, "deaf"))
     (run,) = json.loads(headless("list", "--json", "--all").stdout)
     assert run["reason"].startswith("killed")
     panel.press("c")
-    panel.wait_for(r"fresnel-tui stop \S+ --force")
+    panel.wait_for(command("stop", r"\S+ --force"))
 
 
 def test_a_key_that_does_nothing_here_says_where_it_works(show: Show) -> None:
     panel = show()
     panel.press("W")
-    panel.wait_for(r"W works in the log pane \(press 3\): wrap long lines")
+    panel.wait_for(works_in("W", "log", 3))
     panel.press("3", "?")
-    panel.wait_for(r"Log: here")
-    panel.wait_for(r"(?s)Log: here.*scroll sideways.*Everywhere")
+    panel.wait_for(help_on("Log"))
+    panel.wait_for(rf"(?s){help_on('Log')}.*← h.*{HELP_EVERYWHERE}")
 
 
 def test_a_panel_that_only_shows_says_so(show: Show) -> None:
     panel = show("--read-only")
     panel.press("n")
-    panel.wait_for("this panel only shows")
+    panel.wait_for(READ_ONLY)
 
 
 def test_leaving_says_what_goes_on(show: Show, tmp_path: Path) -> None:
@@ -61,5 +75,5 @@ def test_leaving_says_what_goes_on(show: Show, tmp_path: Path) -> None:
     panel = show()
     panel.wait_for(run_row(State.RUNNING, "one"))
     panel.press("q")
-    panel.wait_for("2 runs go on; `fresnel-tui` shows them")
+    panel.wait_for(go_on(2))
     assert panel.wait_end() == 0

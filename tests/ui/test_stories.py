@@ -20,7 +20,45 @@ from runners.host.identity import host_name
 from runners.model.states import State
 from runners.state.layout import StateDirectory
 from tests.conftest import FAILED
-from tests.screen_text import RUNS_HELP, run_row
+from tests.screen_text import (
+    CHARTS,
+    COMMAND_HELP,
+    DRAIN,
+    DRAINED,
+    END_DRAIN,
+    FIELD_HELP,
+    FINDING,
+    FREE,
+    GUARDED,
+    LEAVE_AS_IT_WAS,
+    LEFT_TO_UNDO,
+    MAIN_SCREEN,
+    MONEY,
+    NO_GUARD,
+    OWN_COMMAND,
+    RUNS_HELP,
+    RUNS_PANE,
+    SETTINGS,
+    YOUR_NOTE,
+    comparison,
+    deletion,
+    field,
+    first_row,
+    found_of,
+    go_on,
+    gpu_row,
+    held_by,
+    in_all,
+    log_of,
+    marked,
+    note_on,
+    queue_place,
+    queued_because,
+    run_row,
+    starred,
+    stop_dialog,
+    tags_of,
+)
 from tests.support import eventually, make_plan
 from tests.terminal import REPOSITORY, Terminal, panel_command
 from tests.warm import COMMANDS
@@ -29,8 +67,10 @@ from tests.warm import COMMANDS
 pytestmark = pytest.mark.xdist_group("stories")
 SIZES = ((80, 24), (120, 40), (200, 60))
 DAY = 86_400.0
+WHY = "RuntimeError: no space left on device"
 OLD = 40
 """Ended runs of the last weeks, more than any of these screens has rows for runs."""
+SECOND = "second line"
 DIFF = """\
 diff --git a/train.py b/train.py
 index 1111111..2222222 100644
@@ -59,12 +99,17 @@ class Scene(NamedTuple):
     def choose(self, words: str, count: int = 1) -> None:
         """Find runs; the cursor is on the first of them."""
         self.panel.press(f"/{words}", "Enter")
-        self.panel.wait_for(rf"{count} of \d+")
+        self.panel.wait_for(found_of(count, r"\d+"))
 
     def back(self) -> None:
         """All runs again, the cursor where it was before."""
         self.panel.press("Escape")
-        self.panel.wait_gone("find:|marked")
+        self.panel.wait_gone(LEFT_TO_UNDO)
+
+
+def output_of(name: str) -> str:
+    """What a run of that name has written."""
+    return f"the log of {name}"
 
 
 def make_ended(
@@ -84,7 +129,7 @@ def make_ended(
     values = {"last": loss, "step": 9, "count": 9, "best": loss / 2, "best_step": 7}
     final = {"ended": ending["ended"], "progress": {"fraction": 1.0}, "metrics": {"loss": values}}
     replace(directory.path / "final.json", msgspec.json.encode({**final, "headline": "loss"}))
-    directory.output.write_text(f"the log of {name}\n")
+    directory.output.write_text(f"{output_of(name)}\n")
     if diff:
         source = {"root": "/nowhere", "dirty": True, "diff_bytes": len(diff), "diff_sha256": "x"}
         replace(directory.source, msgspec.json.encode(source))
@@ -138,7 +183,7 @@ class Stage:
         words = {
             "state": "failed",
             "exit_code": 1,
-            "ending": {"cause": "failed", "summary": "RuntimeError: no space left on device"},
+            "ending": {"cause": "failed", "summary": WHY},
         }
         make_ended(state, "broken", 7000, 0.9, **words)
         for name in ("holder", "waiter"):
@@ -146,7 +191,7 @@ class Stage:
         panel = Terminal(panel_command(), self.columns, self.rows, **own)
         scene = self._scene = Scene(panel, self.columns, state, command)
         panel.wait_for(run_row(State.RUNNING, "holder"))
-        panel.wait_for(f"2 live · {OLD + 5} in all")
+        panel.wait_for(in_all(OLD + 5, live=2))
         return scene
 
 
@@ -166,8 +211,8 @@ def scene(stage: Stage, request: pytest.FixtureRequest) -> Iterator[Scene]:
     is_left = bool(request.node.stash.get(FAILED, True))
     try:
         if not is_left:
-            stage.scene().panel.wait_for(rf"(?s)╭[^\n]* Runs.*?2 live · {OLD + 5} in all")
-            is_left = "find:" in stage.scene().panel.text
+            stage.scene().panel.wait_for(rf"(?s)╭[^\n]* Runs.*?{in_all(OLD + 5, live=2)}")
+            is_left = FINDING in stage.scene().panel.text
             assert not is_left, "a filter is left"
     except AssertionError:
         is_left = True
@@ -179,17 +224,17 @@ def scene(stage: Stage, request: pytest.FixtureRequest) -> Iterator[Scene]:
 
 def test_who_runs_stands_on_top_and_who_holds_a_gpu_has_its_letter(scene: Scene) -> None:
     panel = scene.panel
-    panel.wait_for(r"(?m)│ *state +name.*\n.*│A ▶ running +holder")
+    panel.wait_for(first_row(run_row(State.RUNNING, "holder", letter="A")))
     named = " holder" if scene.columns >= 120 else ""
-    panel.wait_for(rf"(?m)^│ 0 .*A:0{named}")
-    panel.wait_for(r"(?m)^│ 1 .*free")
+    panel.wait_for(gpu_row(0, f"A:0{named}"))
+    panel.wait_for(gpu_row(1, FREE))
 
 
 def test_what_ended_before_this_panel_kept_its_result(scene: Scene) -> None:
     scene.panel.press("/rate-1e-4")
     scene.panel.wait_for(run_row(State.DONE, r"rate-1e-4 .*0\.11"))
     scene.panel.press("Escape")
-    scene.panel.wait_gone("find:")
+    scene.panel.wait_gone(FINDING)
 
 
 def test_last_week_s_failure_is_found_and_the_oldest_is_reached(scene: Scene) -> None:
@@ -198,9 +243,9 @@ def test_last_week_s_failure_is_found_and_the_oldest_is_reached(scene: Scene) ->
     panel.wait_for(run_row(State.FAILED, "broken"))
     scene.back()
     panel.press("End")
-    panel.wait_for("the log of old-39")
+    panel.wait_for(output_of("old-39"))
     panel.press("Home")
-    panel.wait_for(r"holder · output\.log")
+    panel.wait_for(log_of("holder"))
 
 
 def sort_marks(panel: Terminal) -> list[str]:
@@ -222,9 +267,9 @@ def test_the_best_run_is_found_by_sorting(scene: Scene) -> None:
     panel.wait_for(r"(?s)loss▲.*?rate-1e-4.*?rate-3e-4")
     panel.press("Escape", "Escape")
     panel.wait_gone(sorted_by_loss)
-    panel.wait_for(r"(?m)│ *state +name.*\n.*│A ▶ running +holder")
+    panel.wait_for(first_row(run_row(State.RUNNING, "holder", letter="A")))
     panel.press("Home")
-    panel.wait_for(r"holder · output\.log")
+    panel.wait_for(log_of("holder"))
 
 
 def test_why_a_run_failed_stands_in_its_row_and_in_its_details(scene: Scene) -> None:
@@ -232,19 +277,19 @@ def test_why_a_run_failed_stands_in_its_row_and_in_its_details(scene: Scene) -> 
     panel.press("/broken")
     panel.wait_for(run_row(State.FAILED, "broken +.*RuntimeError"))
     panel.press("Enter", "Enter")
-    panel.wait_for(r"command +python train\.py --lr 0\.9")
-    panel.wait_for(r"RuntimeError: no space left on device")
+    panel.wait_for(field("command", r"python train\.py --lr 0\.9"))
+    panel.wait_for(WHY)
     panel.press("Escape")
-    panel.wait_gone("command +python train")
+    panel.wait_gone(field("command", r"python train"))
     panel.press("Escape")
-    panel.wait_gone("find:")
+    panel.wait_gone(FINDING)
 
 
 def test_the_code_that_was_changed_is_shown(scene: Scene) -> None:
     panel = scene.panel
     scene.choose("rate-1e-4")
     panel.press("i")
-    panel.wait_for(r"command +python train\.py")
+    panel.wait_for(field("command", r"python train\.py"))
     panel.press("End")
     panel.wait_for(r"-rate = 1e-3\s*[│▁-█ ]*\n.*\+rate = 3e-4")
     panel.press("Escape")
@@ -260,8 +305,8 @@ def test_what_a_queued_run_waits_for_is_told_in_full(scene: Scene) -> None:
     panel = scene.panel
     panel.wait_for(run_row(State.QUEUED, "waiter +.*GPU 0 held"))
     scene.choose("waiter")
-    panel.wait_for(r"It is queued: GPU 0 held by \S+-holder-")
-    panel.wait_for("Place 1 of 1 in the queue")
+    panel.wait_for(queued_because(held_by(0, r"\S+-holder-")))
+    panel.wait_for(queue_place(1, 1))
     scene.back()
 
 
@@ -269,23 +314,23 @@ def test_a_note_of_several_lines_is_written_and_read(scene: Scene) -> None:
     panel = scene.panel
     scene.choose("rate-3e-4")
     panel.press("N")
-    panel.wait_for("Note on rate-3e-4")
-    panel.press("first line", "Enter", "second line")
-    panel.wait_for("second line")
+    panel.wait_for(note_on("rate-3e-4"))
+    panel.press("first line", "Enter", SECOND)
+    panel.wait_for(SECOND)
     panel.press("\x13")
-    panel.wait_gone("Note on rate-3e-4")
+    panel.wait_gone(note_on("rate-3e-4"))
     (run,) = eventually(lambda: [one for one in scene.listed("note:second") if one["note"]])
-    assert run["note"] == "first line\nsecond line"
+    assert run["note"] == f"first line\n{SECOND}"
     panel.press("i")
-    panel.wait_for(r"your note +first line\s*[│▁-█ ]*\n.* second line")
+    panel.wait_for(rf"{YOUR_NOTE} +first line\s*[│▁-█ ]*\n.* {SECOND}")
     panel.press("Escape")
-    panel.wait_gone("your note")
+    panel.wait_gone(YOUR_NOTE)
     panel.press("N")
-    panel.wait_for("Note on rate-3e-4")
+    panel.wait_for(note_on("rate-3e-4"))
     panel.press(" thrown away", "Escape")
-    panel.wait_for("Esc again leaves it as it was")
+    panel.wait_for(LEAVE_AS_IT_WAS)
     panel.press("Escape")
-    panel.wait_gone("Note on rate-3e-4")
+    panel.wait_gone(note_on("rate-3e-4"))
     scene.back()
     table = scene.command("list", "note:second", "--columns", "name,note").stdout
     assert "first line …" in table and "second" not in table
@@ -295,17 +340,17 @@ def test_a_run_is_tagged_starred_deleted_and_brought_back(scene: Scene) -> None:
     panel = scene.panel
     scene.choose("old-03")
     panel.press("t")
-    panel.wait_for("Tags of old-03")
+    panel.wait_for(tags_of("old-03"))
     panel.press("good", "Enter")
-    panel.wait_gone("Tags of old-03")
+    panel.wait_gone(tags_of("old-03"))
     panel.press("*")
-    panel.wait_for("★ old-03")
+    panel.wait_for(starred("old-03"))
     panel.press("x")
-    panel.wait_for("Delete 1 run")
+    panel.wait_for(deletion(1))
     panel.press("y")
-    panel.wait_for(f"0 of {OLD + 4}")
+    panel.wait_for(found_of(0, OLD + 4))
     panel.press("u")
-    panel.wait_for(f"1 of {OLD + 5}")
+    panel.wait_for(found_of(1, OLD + 5))
     scene.back()
     assert [one["tags"] for one in scene.listed("is:starred")] == [["good"]]
 
@@ -314,62 +359,62 @@ def test_two_marked_runs_are_compared(scene: Scene) -> None:
     panel = scene.panel
     scene.choose("rate-", 2)
     panel.press("Home", "  ")
-    panel.wait_for("2 marked")
+    panel.wait_for(marked(2))
     panel.press("=")
-    panel.wait_for("2 runs compared")
-    panel.wait_for(r"lr +0\.\d+ +0\.\d+")
+    panel.wait_for(comparison(2))
+    panel.wait_for(field("lr", r"0\.\d+ +0\.\d+"))
     panel.wait_for("★")
     panel.press("Escape")
-    panel.wait_gone("2 runs compared")
+    panel.wait_gone(comparison(2))
     panel.press("Escape")
-    panel.wait_gone("find:")
+    panel.wait_gone(FINDING)
     scene.back()
 
 
 def test_a_command_of_one_s_own_is_launched_named_and_stopped(scene: Scene) -> None:
     panel = scene.panel
     panel.press("n")
-    panel.wait_for("own command")
+    panel.wait_for(OWN_COMMAND)
     panel.press("sleep 901", "Enter")
-    panel.wait_for("command: as in a shell")
+    panel.wait_for(COMMAND_HELP)
     panel.press("Tab")
-    panel.wait_for("name: what the run is called")
+    panel.wait_for(FIELD_HELP["name"])
     panel.press("mine", "F2")
     panel.wait_for(run_row(State.RUNNING, "mine"))
-    panel.wait_for(r"mine · output\.log")
+    panel.wait_for(log_of("mine"))
     panel.press("s")
-    panel.wait_for("Stop mine")
+    panel.wait_for(stop_dialog("mine"))
     panel.press("Enter")
-    panel.wait_gone("Stop mine")
+    panel.wait_gone(stop_dialog("mine"))
     assert [one["state"] for one in scene.listed("name:mine")] == ["running"], "asked, and left"
     panel.press("s")
-    panel.wait_for("Stop mine")
+    panel.wait_for(stop_dialog("mine"))
     panel.press("y")
     panel.wait_for(run_row(State.STOPPED, "mine"))
     panel.press("x")
-    panel.wait_for("Delete 1 run")
+    panel.wait_for(deletion(1))
     panel.press("y")
-    panel.wait_for(f"{OLD + 5} in all")
+    panel.wait_for(in_all(OLD + 5))
 
 
 def test_drain_and_guard_are_asked_for_and_stand_in_the_header(scene: Scene) -> None:
     panel = scene.panel
     panel.press("D")
-    panel.wait_for("no new run starts until drain is ended")
+    panel.wait_for(DRAIN)
     panel.press("y")
-    panel.wait_for("⚠ drain")
+    panel.wait_for(DRAINED)
     panel.press("D")
-    panel.wait_for("End the drain")
+    panel.wait_for(END_DRAIN)
     panel.press("y")
-    panel.wait_gone("⚠ drain")
+    panel.wait_gone(DRAINED)
     panel.press("$")
-    panel.wait_for("none is set: g sets one")
+    panel.wait_for(NO_GUARD)
     panel.press("Escape")
-    panel.wait_gone("Money and guard")
+    panel.wait_gone(MONEY)
     scene.command("guard", "set", "--max-age", "9000h")
-    panel.wait_for("guard set")
+    panel.wait_for(GUARDED)
     scene.command("guard", "off")
-    panel.wait_gone("guard set")
+    panel.wait_gone(GUARDED)
 
 
 def test_help_is_of_the_pane_in_focus_and_settings_are_shown(scene: Scene) -> None:
@@ -379,18 +424,18 @@ def test_help_is_of_the_pane_in_focus_and_settings_are_shown(scene: Scene) -> No
     panel.press("Escape")
     panel.wait_gone(RUNS_HELP)
     panel.press(",")
-    panel.wait_for("F6 edit the file")
+    panel.wait_for(SETTINGS)
     panel.press("Escape")
-    panel.wait_gone("F6 edit the file")
+    panel.wait_gone(SETTINGS)
 
 
 def test_curves_of_the_marked_are_looked_at(scene: Scene) -> None:
     panel = scene.panel
     panel.press("m")
-    panel.wait_for("x axis")
-    panel.wait_gone("Runs ─")
+    panel.wait_for(CHARTS)
+    panel.wait_gone(RUNS_PANE)
     panel.press("Escape")
-    panel.wait_for("╭.* Runs")
+    panel.wait_for(MAIN_SCREEN)
 
 
 def test_leaving_says_what_goes_on(scene: Scene) -> None:
@@ -402,7 +447,7 @@ def test_leaving_says_what_goes_on(scene: Scene) -> None:
     try:
         again.wait_for(run_row(State.RUNNING, "holder"))
         again.press("q")
-        again.wait_for("2 runs go on")
+        again.wait_for(go_on(2))
         assert again.wait_end() == 0
     finally:
         again.close()

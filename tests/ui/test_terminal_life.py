@@ -17,7 +17,23 @@ import pytest
 from runners.model.states import State
 from runners.state.layout import StateDirectory
 from tests.process.conftest import end_everything
-from tests.screen_text import NO_RUNS, RUNS_HELP, run_row
+from tests.screen_text import (
+    COMMANDS,
+    FOOTER,
+    FREE,
+    LAST_KEY,
+    LOG_PROMPTS,
+    NEWEST_CHECKPOINT,
+    NO_RUNS,
+    NO_SHELL,
+    PALETTE,
+    PLAN,
+    RUNS_HELP,
+    RUNS_PANE,
+    gpu_row,
+    log_of,
+    run_row,
+)
 from tests.sshd import Sshd, running_sshd
 from tests.support import eventually
 from tests.terminal import Terminal, headless, panel_command
@@ -31,6 +47,8 @@ command: "for i in $(seq 1 100000); do echo counting $i; sleep 0.2; done"
 gpus: 0
 stop: {ladder: [SIGINT 5s, SIGKILL 5s], target: group}
 """
+COUNTING = r"counting \d+"
+"""What it writes, line by line."""
 needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="no tmux here")
 
 
@@ -89,6 +107,9 @@ def is_alive(process: psutil.Process) -> bool:
 
 # ── Ctrl+Z ────────────────────────────────────────────────────────────────────────────────────────
 
+PROMPT, SAME = "ready>", "all the same"
+SUSPENDED = rf"Stopped.*\n(.*\n)*{PROMPT}$"
+"""What the shell says of a job."""
 SHELL = ("bash", "--norc", "--noprofile", "-i")
 MODES = "#{alternate_on} #{cursor_flag} #{mouse_any_flag} #{mouse_sgr_flag} #{mouse_all_flag}"
 
@@ -100,47 +121,47 @@ MODES = "#{alternate_on} #{cursor_flag} #{mouse_any_flag} #{mouse_sgr_flag} #{mo
 def test_ctrl_z_gives_the_terminal_back_and_fg_paints_it_all_again(
     tmux: Callable[..., Tmux], tmp_path: Path, wrapped: bool
 ) -> None:
-    window = tmux(*SHELL, PS1="ready> ", FRESNEL_GPUS="sim:2xH100")
+    window = tmux(*SHELL, PS1=f"{PROMPT} ", FRESNEL_GPUS="sim:2xH100")
     panel = " ".join(panel_command())
     window.press(
         f"cd {tmp_path}; stty -a > before; " + (f"sh -c '{panel}; true'" if wrapped else panel),
         "Enter",
     )
     window.wait_for(NO_RUNS)
-    window.wait_for("1 .*free")
+    window.wait_for(gpu_row(1, FREE))
     assert window.ask(MODES) == "1 0 1 1 1"
     window.press("C-z")
-    window.wait_for(r"Stopped.*\n(.*\n)*ready>$")
+    window.wait_for(SUSPENDED)
     assert window.ask(MODES) == "0 1 0 0 0"
     assert NO_RUNS not in window.text
-    window.press("clear; stty -a > after; cmp before after && echo all the same", "Enter")
-    window.wait_for("^all the same")
+    window.press(f"clear; stty -a > after; cmp before after && echo {SAME}", "Enter")
+    window.wait_for(f"^{SAME}")
     window.press("fg", "Enter")
     window.wait_for(NO_RUNS)
-    window.wait_for("n Launch")
-    window.wait_for("1 .*free")
+    window.wait_for(FOOTER)
+    window.wait_for(gpu_row(1, FREE))
     assert window.ask(MODES) == "1 0 1 1 1"
-    assert "all the same" not in window.text
+    assert SAME not in window.text
     window.press("?")
     window.wait_for(RUNS_HELP)
     window.press("Escape")
     window.wait_gone(RUNS_HELP)
     window.press("q")
-    window.wait_for(r"all the same\n(.*\n)*ready>$")
+    window.wait_for(rf"{SAME}\n(.*\n)*{PROMPT}$")
     assert window.ask(MODES) == "0 1 0 0 0"
 
 
 @needs_tmux
 def test_a_panel_stopped_by_force_goes_on_and_can_be_left(tmux: Callable[..., Tmux]) -> None:
-    window = tmux(*SHELL, PS1="ready> ")
+    window = tmux(*SHELL, PS1=f"{PROMPT} ")
     window.press(" ".join(panel_command()), "Enter")
     window.wait_for(NO_RUNS)
     panel = panel_of(window.pid)
     panel.send_signal(signal.SIGSTOP)
-    window.wait_for("ready>")
+    window.wait_for(PROMPT)
     window.press("fg", "Enter")
-    window.wait_for("n Launch")
-    window.wait_gone("ready> fg")
+    window.wait_for(FOOTER)
+    window.wait_gone(f"{PROMPT} fg")
 
     def asked_to_leave() -> bool:
         window.press(
@@ -171,19 +192,19 @@ def test_without_a_shell_to_come_back_to_ctrl_z_says_so(show: Show) -> None:
     panel = show()
     panel.wait_for(NO_RUNS)
     panel.press("\x1a")
-    panel.wait_for("no shell to come back to")
+    panel.wait_for(NO_SHELL)
     panel.press("?")
     panel.wait_for(RUNS_HELP)
 
 
 @needs_tmux
 def test_a_suspended_panel_ends_with_its_terminal(tmux: Callable[..., Tmux]) -> None:
-    window = tmux(*SHELL, PS1="ready> ")
+    window = tmux(*SHELL, PS1=f"{PROMPT} ")
     window.press(" ".join(panel_command("--launch", "aa-counter")), "Enter")
     window.wait_for(run_row(State.RUNNING, "aa-counter"))
     panel = panel_of(window.pid)
     window.press("C-z")
-    window.wait_for(r"Stopped.*\n(.*\n)*ready>$")
+    window.wait_for(SUSPENDED)
     window.close()
     eventually(lambda: not is_alive(panel), what="the panel gone")
     assert [run["state"] for run in json.loads(headless("list", "--json").stdout)] == ["running"]
@@ -203,7 +224,7 @@ def test_resized_it_looks_as_if_opened_at_that_size_and_nothing_is_left_over(
 ) -> None:
     simulated = {"FRESNEL_GPUS": "sim:2xH100", "FRESNEL_HOST": "here"}
     window = tmux(*panel_command(), **simulated)
-    window.wait_for("1 .*free")
+    window.wait_for(gpu_row(1, FREE))
     opened = {
         size: tmux(*panel_command(), columns=size[0], rows=size[1], **simulated)
         for size in ((200, 60), (80, 24))
@@ -211,10 +232,10 @@ def test_resized_it_looks_as_if_opened_at_that_size_and_nothing_is_left_over(
     for size in ((200, 60), (40, 12), (20, 5), (250, 70), (80, 24), (200, 60), (40, 12), (80, 24)):
         window.resize(*size)
         if size[1] == 12:
-            window.wait_for(r"\? Help.*palette\n?\Z")
+            window.wait_for(rf"\? Help.*{LAST_KEY}\n?\Z")
         if size in opened:
             same = opened[size]
-            same.wait_for("1 .*free")
+            same.wait_for(gpu_row(1, FREE))
             eventually(
                 lambda same=same: outline(window.text) == outline(same.text),
                 what=f"the picture at {size}",
@@ -233,7 +254,7 @@ def test_detached_and_attached_at_another_size_the_panel_goes_on(
     monkeypatch.setenv("TMUX_TMPDIR", window.environment["TMUX_TMPDIR"])
     first = Terminal(attach, 100, 30)
     first.wait_for(r"(?m)^╭.{98}╮$")
-    first.wait_for(r"counting \d+")
+    first.wait_for(COUNTING)
     panel = psutil.Process(window.pid)
     first.press("\x02", "d")
     first.wait_end()
@@ -241,7 +262,7 @@ def test_detached_and_attached_at_another_size_the_panel_goes_on(
     eventually(lambda: counted() > before + 5)
     second = Terminal(attach, 140, 40)
     second.wait_for(r"(?m)^╭.{138}╮$")
-    second.wait_for(r"counting \d+")
+    second.wait_for(COUNTING)
     eventually(
         lambda: second.read() or int(re.findall(r"counting (\d+)", second.text)[-1]) > before + 5
     )
@@ -259,17 +280,17 @@ def test_every_screen_by_keys(show: Show, size: tuple[int, int]) -> None:
         "--launch", "aa-counter", columns=size[0], rows=size[1], FRESNEL_GPUS="sim:8xMI300X"
     )
     panel.wait_for(run_row(State.RUNNING, "aa-counter"))
-    panel.wait_for(r"counting \d+")
-    panel.wait_for("7 .*free")
-    panel.wait_for("n Launch")
+    panel.wait_for(COUNTING)
+    panel.wait_for(gpu_row(7, FREE))
+    panel.wait_for(FOOTER)
     look(panel)
     for key, shown, back in (
-        ("n", "Plan: exactly what runs", "Escape"),
-        ("s", "Newest checkpoint", "Escape"),
+        ("n", PLAN, "Escape"),
+        ("s", NEWEST_CHECKPOINT, "Escape"),
         ("?", RUNS_HELP, "Escape"),
-        ("c", "This session's actions", "Escape"),
-        ("Ctrl+P", "Search for commands", "Escape"),
-        ("3/", "search in the log", "Escape"),
+        ("c", COMMANDS, "Escape"),
+        ("Ctrl+P", PALETTE, "Escape"),
+        ("3/", LOG_PROMPTS["search"], "Escape"),
     ):
         panel.press(key)
         panel.wait_for(shown)
@@ -277,22 +298,22 @@ def test_every_screen_by_keys(show: Show, size: tuple[int, int]) -> None:
         panel.press(back)
         panel.wait_gone(shown)
     for key, shown, gone in (
-        ("1", "GPUs", "Runs ─"),
-        ("2", "Runs ─", "GPUs"),
-        ("3", r"counting \d+", "Runs ─"),
+        ("1", "GPUs", RUNS_PANE),
+        ("2", RUNS_PANE, "GPUs"),
+        ("3", COUNTING, RUNS_PANE),
     ):
         panel.press(f"{key}z")  # as fast as a person who has the habit
         panel.wait_gone(gone)
         panel.wait_for(shown)
-        panel.wait_for("palette")
+        panel.wait_for(LAST_KEY)
         look(panel)
         panel.press("z")
-        panel.wait_for("GPUs(.|\n)*aa-counter · output")
+        panel.wait_for(rf"(?s)GPUs.*{log_of('aa-counter')}")
     panel.press("m")
-    panel.wait_gone("Runs ─")
+    panel.wait_gone(RUNS_PANE)
     look(panel)
     panel.press("q")
-    panel.wait_for("Runs ─")
+    panel.wait_for(RUNS_PANE)
     panel.press("q")
     assert panel.wait_end() == 0
 
@@ -359,7 +380,7 @@ def test_no_color_means_none_and_states_are_read_by_sign_and_word(
     )
     panel.wait_for(run_row(State.RUNNING, "aa-counter"))
     panel.wait_for(run_row(State.FAILED, "broken"))
-    panel.wait_for("1 .*free")
+    panel.wait_for(gpu_row(1, FREE))
     eventually(
         lambda: (
             panel.read() or panel.screen.buffer[row_of(panel, run_row(State.RUNNING))][60].reverse
@@ -372,9 +393,9 @@ def test_no_color_means_none_and_states_are_read_by_sign_and_word(
     panel.wait_for("┏━ GPUs")
     panel.press("2")
     for key, shown in (
-        ("n", "Plan: exactly what runs"),
+        ("n", PLAN),
         ("?", RUNS_HELP),
-        ("Ctrl+P", "Search for commands"),
+        ("Ctrl+P", PALETTE),
     ):
         panel.press(key)
         panel.wait_for(shown)
@@ -422,7 +443,7 @@ def sshd(place: Path) -> Iterator[Sshd]:
 def test_a_cut_connection_ends_the_panel_and_not_the_run(sshd: Sshd, cut: str) -> None:
     there = Terminal(sshd.command(*panel_command("--launch", "aa-counter")), 100, 30)
     there.wait_for(run_row(State.RUNNING, "aa-counter"))
-    there.wait_for(r"counting \d+")
+    there.wait_for(COUNTING)
     panel = panel_of(sshd.process.pid)
     if cut == "the client is killed":
         os.kill(there.child.pid, signal.SIGKILL)

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from tests.process.conftest import CommandLine
-from tests.screen_text import NO_RUNS
+from tests.screen_text import NO_RUNS, NOT_LAUNCHED, PLANNED, check_row, checks_of
 from tests.terminal import Terminal
 from tests.ui.conftest import Show
 
+OUTPUT = "trained without data"
 PRESET = """\
 launcher: python
 interpreter: {python}
@@ -24,7 +25,7 @@ verify: [data]
 
 @pytest.fixture
 def panel(tmp_path: Path, presets: Path, show: Show) -> Terminal:
-    (tmp_path / "train.py").write_text("print('trained without data')\n")
+    (tmp_path / "train.py").write_text(f"print({OUTPUT!r})\n")
     text = PRESET.format(python=sys.executable, folder=tmp_path)
     (presets / "aa-checked.yaml").write_text(text)
     return show()
@@ -35,21 +36,21 @@ def test_f7_checks_and_f2_launches_all_the_same(panel: Terminal, tmp_path: Path)
     panel.press("n")
     panel.wait_for("aa-checked")
     panel.press("aa-checked", "Enter")
-    panel.wait_for("starts now|run folder|command ")
+    panel.wait_for(PLANNED)
     panel.press("F7")
-    panel.wait_for("Checks: aa-checked")
-    panel.wait_for("(?s)1 failure, .*FAIL  files: images: 0 found, 2 expected.*copy them there")
+    panel.wait_for(checks_of("aa-checked"))
+    panel.wait_for(rf"(?s){check_row('FAIL', 'files')}.* 0 .* 2 .*copy them there")
     panel.press("Escape")
-    panel.wait_gone("Checks: aa-checked")
+    panel.wait_gone(checks_of("aa-checked"))
     panel.press("F2")
-    panel.wait_for("was not launched")
+    panel.wait_for(NOT_LAUNCHED)
     panel.press("n")
     panel.wait_for("aa-checked")
     panel.press("aa-checked", "Enter")
-    panel.wait_for("starts now|run folder|command ")
+    panel.wait_for(PLANNED)
     panel.press("F7")
-    panel.wait_for("FAIL  files")
+    panel.wait_for(check_row("FAIL", "files"))
     panel.press("F2")
-    panel.wait_for("trained without data")
+    panel.wait_for(OUTPUT)
     run = CommandLine(tmp_path).json("list")[0]
     assert run["preset"] == "aa-checked"

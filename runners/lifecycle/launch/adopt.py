@@ -1,13 +1,11 @@
 """Adopting runs whose supervisor died: their ending is recorded and a stop still works."""
 
 import os
-from contextlib import suppress
 
 from runners.host.identity import host_name
 from runners.host.locks import is_held
 from runners.lifecycle.launch.preconditions import refuse_untrusted_run
 from runners.lifecycle.supervisor.spawn import spawn_supervisor
-from runners.model.errors import FresnelError
 from runners.state.layout import StateDirectory
 from runners.state.leases import live_run_ids
 from runners.state.runs import home_of, read_run
@@ -17,15 +15,13 @@ from runners.state.trust import run_permission_problem
 def adopt_orphans(state: StateDirectory) -> list[str]:
     """Start a supervisor for every unended run of this host that has none; return their ids.
 
-    One whose folder others may write stays as it is, and its status says why. One whose supervisor
-    does not start is tried again by the next call: nobody asked for that run.
+    One whose folder others may write stays as it is, and its status says why.
     """
     adopted = []
     for run_id in live_run_ids(state):
         if not is_held(state.run(run_id).supervisor_lock) and _is_ours(state, run_id):
-            with suppress(FresnelError):
-                adopt(state, run_id)
-                adopted.append(run_id)
+            adopt(state, run_id)
+            adopted.append(run_id)
     return adopted
 
 

@@ -1,6 +1,7 @@
 """Sessions, budgets and rows of money in words and in JSON, the same for every front end."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -10,7 +11,7 @@ from runners.cost.meter import Meter
 from runners.cost.sessions import Session
 from runners.cost.statement import Statement
 from runners.guard.rule import GuardView
-from runners.host.clock import Moment, local_time
+from runners.host.clock import Moment
 from runners.model.plan import Estimate
 from tui.views.format import dollars, duration
 from tui.views.json_values import iso, number
@@ -57,9 +58,9 @@ def _budget_text(budget: Decimal, meter: Meter, now: Moment) -> str:
         return f"{dollars(budget)} used up, {dollars(-left)} over it"
     if meter.until is None:
         return f"{dollars(left)} left of {dollars(budget)}"
-    until = local_time(meter.until, "%a %H:%M")
+    until = datetime.fromtimestamp(meter.until)
     lasts = duration(meter.until - now.wall)
-    return f"{dollars(left)} left of {dollars(budget)}, until {until} (lasts {lasts})"
+    return f"{dollars(left)} left of {dollars(budget)}, until {until:%a %H:%M} (lasts {lasts})"
 
 
 def cells(total: Fraction, parts: Mapping[str, Fraction]) -> dict[str, str]:
