@@ -7,11 +7,11 @@ from typing import Any
 from runners.model.errors import WrongInput
 from runners.model.placeholders import substitute
 from runners.presets.config_file import ConfigText, read_config, value_in
-from runners.presets.reading.diagnostics import Diagnostics
+from runners.presets.reading.diagnostics import KeyMistake
 from runners.state.layout import TRAINERS
 
 
-def config_parameters(values: dict[str, Any], preset: Path, source: Diagnostics) -> set[str]:
+def config_parameters(values: dict[str, Any], preset: Path) -> set[str]:
     """Move `config.parameters` among the preset's parameters, in place; return their names.
 
     Values that the preset does not give come from the file. A file that is not there (yet) gives
@@ -22,7 +22,7 @@ def config_parameters(values: dict[str, Any], preset: Path, source: Diagnostics)
         return set()
     entries = config.pop("parameters", None) or {}
     if not isinstance(entries, dict):
-        raise source.error(("config", "parameters"), "expected a mapping (KEY: {…})")
+        raise KeyMistake(("config", "parameters"), "expected a mapping (KEY: {…})")
     mine = values.get("parameters")
     values["parameters"] = mine = dict(mine) if isinstance(mine, dict) else {}
     try:
@@ -31,7 +31,7 @@ def config_parameters(values: dict[str, Any], preset: Path, source: Diagnostics)
         found = None
     for name, entry in entries.items():
         if name in mine:
-            raise source.error(("config", "parameters", name), "it is among `parameters` already")
+            raise KeyMistake(("config", "parameters", name), "it is among `parameters` already")
         mine[name] = _with_value(name, entry, found)
     return set(entries)
 

@@ -26,7 +26,8 @@ def load_group(
     name: str = "",
 ) -> list[RunSpec]:
     """The RunSpecs of the group in `values`, marked as one; overrides are `MEMBER.KEY=VALUE`."""
-    declared: Group = decode(values, Group, (), source)
+    with source.located():
+        declared: Group = decode(values, Group, ())
     names = [member.name or member.preset for member in declared.runs]
     doubled = {name for name in names if names.count(name) > 1}
     if doubled:
@@ -61,6 +62,7 @@ def _build_member(
     spec = load_preset(find(member.preset), changes, name)
     gpus = spec.gpus
     if member.gpus is not None and not any(re.match(r"gpus[.=]", text) for text in changes):
-        check_gpus(member.gpus, ("runs", position, "gpus"), source)
+        with source.located():
+            check_gpus(member.gpus, ("runs", position, "gpus"))
         gpus = member.gpus
     return msgspec.structs.replace(spec, group=group, gpus=gpus)

@@ -19,7 +19,7 @@ from runners.model.spec import Parameter, ParameterValue, RunSpec
 from runners.presets.config_parameters import config_parameters
 from runners.presets.cross_checks import check_across
 from runners.presets.parameter_input import build_parameter, parse_scalar, parse_value
-from runners.presets.reading.diagnostics import Diagnostics, KeyPath, nearest
+from runners.presets.reading.diagnostics import Diagnostics, KeyMistake, KeyPath, at_key, nearest
 from runners.presets.reading.typed import decode_keys, keys_of
 from runners.presets.reading.yaml_lines import read_yaml
 
@@ -80,12 +80,23 @@ def spec_of(
     path: Path, name: str, values: dict[str, Any], overrides: Sequence[str], source: Diagnostics
 ) -> RunSpec:
     """The RunSpec of a preset's keys after `KEY=VALUE` overrides."""
-    in_file = config_parameters(values, path, source)
-    defaults = _apply_overrides(values, overrides, source)
-    parameters = _build_parameters(values.pop("parameters", None), defaults, in_file, source)
-    _check_words_everywhere(values, (), source)
-    values = _one_shell_text(values, source)
-    keys = decode_keys(values, RunSpec, (), source)
+    with source.located():
+        in_file = config_parameters(values, path)
+        defaults = _apply_overrides(values, overrides, source)
+        return _spec_of(path, name, values, defaults, in_file)
+
+
+def _spec_of(
+    path: Path,
+    name: str,
+    values: dict[str, Any],
+    defaults: dict[str, ParameterValue],
+    in_file: set[str],
+) -> RunSpec:
+    parameters = _build_parameters(values.pop("parameters", None), defaults, in_file)
+    _check_words_everywhere(values, ())
+    values = _one_shell_text(values)
+    keys = decode_keys(values, RunSpec, ())
     spec = RunSpec(
         preset=path.stem, name=name or path.stem, source=str(path), parameters=parameters, **keys
     )
@@ -93,16 +104,16 @@ def spec_of(
         # A shell command is signalled as by Ctrl+C, a Python program by its leader alone.
         stop = msgspec.structs.replace(spec.stop, target="group")
         spec = msgspec.structs.replace(spec, stop=stop)
-    check_across(spec, source)
+    check_across(spec)
     return spec
 
 
-def _one_shell_text(values: dict[str, Any], source: Diagnostics) -> dict[str, Any]:
+def _one_shell_text(values: dict[str, Any]) -> dict[str, Any]:
     """The values, with a command for a shell as the one word that it is."""
     if values.get("shell") is not True or "command" not in values:
         return values
     if not isinstance(values["command"], str):
-        raise source.error(("command",), "with shell: true the command is one text, not a list")
+        raise KeyMistake(("command",), "with shell: true the command is one text, not a list")
     return {**values, "command": [values["command"]]}
 
 
@@ -117,7 +128,8 @@ def _apply_overrides(
     defaults: dict[str, ParameterValue] = {}
     for override in overrides:
         try:
-            _apply_override(values, override, defaults, source)
+            with source.located():
+                _apply_override(values, override, defaults, source)
         except WrongInput as error:
             mistakes.append(error)
     if len(mistakes) == 1:
@@ -139,10 +151,11 @@ def _apply_override(
     name = key.removeprefix("parameters.")
     if isinstance(parameters, dict) and name in parameters:
         entry = parameters[name]
-        parameter = build_parameter(name, entry, source)
+        parameter = build_parameter(name, entry)
         source.flags["parameters", name] = flag
         value = parse_value(parameter, text)
-        source.attempt(("parameters", name), lambda: with_value(parameter, value))
+        with at_key(("parameters", name)):
+            with_value(parameter, value)
         long_form = entry if isinstance(entry, dict) else {"type": parameter.type}
         parameters[name] = {**long_form, "value": value}
         defaults.setdefault(name, parameter.default)
@@ -165,18 +178,18 @@ def _apply_override(
 
 
 def _build_parameters(
-    raw: Any, defaults: dict[str, ParameterValue], in_file: set[str], source: Diagnostics
+    raw: Any, defaults: dict[str, ParameterValue], in_file: set[str]
 ) -> tuple[Parameter, ...]:
     if raw is None:
         return ()
     if not isinstance(raw, dict):
-        raise source.error(("parameters",), "expected a mapping (NAME: VALUE)")
+        raise KeyMistake(("parameters",), "expected a mapping (NAME: VALUE)")
     found = []
     for name, entry in raw.items():
-        parameter = build_parameter(name, entry, source)
+        parameter = build_parameter(name, entry)
         if isinstance(parameter.value, str):
-            text = parameter.value
-            source.attempt(("parameters", name), lambda: check_placeholders(text))  # noqa: B023
+            with at_key(("parameters", name)):
+                check_placeholders(parameter.value)
         changes: dict[str, Any] = {"default": defaults.get(name, parameter.default)}
         if name in in_file:
             changes |= {"config_key": name, "flag": ""}
@@ -184,12 +197,13 @@ def _build_parameters(
     return tuple(found)
 
 
-def _check_words_everywhere(value: Any, key: KeyPath, source: Diagnostics) -> None:
+def _check_words_everywhere(value: Any, key: KeyPath) -> None:
     if isinstance(value, str):
-        source.attempt(key, lambda: check_placeholders(value))
+        with at_key(key):
+            check_placeholders(value)
     elif isinstance(value, dict):
         for name, child in value.items():
-            _check_words_everywhere(child, (*key, name), source)
+            _check_words_everywhere(child, (*key, name))
     elif isinstance(value, list):
         for i, child in enumerate(value):
-            _check_words_everywhere(child, (*key, i), source)
+            _check_words_everywhere(child, (*key, i))

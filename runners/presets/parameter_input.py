@@ -7,26 +7,27 @@ import yaml
 
 from runners.model.parameters import type_of, with_value
 from runners.model.spec import Parameter, ParameterValue
-from runners.presets.reading.diagnostics import Diagnostics
+from runners.presets.reading.diagnostics import KeyMistake, at_key
 from runners.presets.reading.typed import decode_keys
 from runners.presets.reading.yaml_lines import CoreLoader
 
 
-def build_parameter(name: str, entry: Any, source: Diagnostics) -> Parameter:
+def build_parameter(name: str, entry: Any) -> Parameter:
     """The parameter of one entry of a preset: its long form, or a value alone."""
     key = ("parameters", name)
     if not re.fullmatch(r"[A-Za-z][\w.-]*", name):
-        raise source.error(
+        raise KeyMistake(
             key, f"a parameter's name has letters, digits, `-`, `_` and `.`, got {name!r}"
         )
     long_form = entry if isinstance(entry, dict) else {"value": entry}
-    given = decode_keys(long_form, Parameter, key, source)
+    given = decode_keys(long_form, Parameter, key)
     value = given.pop("value", None)
     taken = {"type": type_of(value), "flag": f"--{name}"}
     bare = Parameter(**{"name": name, "default": value, **taken, **given})
     if bare.minimum is not None and bare.maximum is not None and bare.minimum > bare.maximum:
-        raise source.error(key, f"minimum {bare.minimum:g} is above maximum {bare.maximum:g}")
-    return source.attempt(key, lambda: with_value(bare, value))
+        raise KeyMistake(key, f"minimum {bare.minimum:g} is above maximum {bare.maximum:g}")
+    with at_key(key):
+        return with_value(bare, value)
 
 
 def parse_value(parameter: Parameter, text: str) -> ParameterValue:

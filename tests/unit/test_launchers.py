@@ -1,14 +1,12 @@
 """How each launcher is spelled."""
 
 import shutil
-from pathlib import Path
 
 import pytest
 
 from runners.lifecycle.launch.wrappers import unbuffer, unwrapped, wrapped
 from runners.model.launchers import LAUNCHERS, PROCESS_LAUNCHERS, CommandParts, traits_of
 from runners.model.spec import Launcher, RunSpec
-from runners.presets.reading.diagnostics import Diagnostics
 from runners.presets.reading.typed import decode_keys
 
 
@@ -101,5 +99,5 @@ def test_every_launcher_is_whole(launcher: Launcher) -> None:
     assert spelled.endswith("train.py --lr 1")
     assert ("--extra" in spelled) == traits.starts_processes == (launcher in PROCESS_LAUNCHERS)
     assert not traits.starts_processes or "29555" in spelled
-    keys = decode_keys({"launcher": launcher}, RunSpec, (), Diagnostics(Path("p.yaml"), {}))
+    keys = decode_keys({"launcher": launcher}, RunSpec, ())
     assert keys == {"launcher": launcher}, "a preset can name it"

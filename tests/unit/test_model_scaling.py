@@ -1,7 +1,5 @@
 """Batch size and learning rate when the number of GPUs changes, by the guides' own numbers."""
 
-from pathlib import Path
-
 import msgspec
 import pytest
 
@@ -9,7 +7,6 @@ from runners.model.parameters import with_values
 from runners.model.scaling import batch_notes, batch_of, describe_batch, rescaled
 from runners.model.spec import RunSpec, Scaling, ScalingRule
 from runners.presets.parameter_input import build_parameter
-from runners.presets.reading.diagnostics import Diagnostics
 
 
 def spec(bs: int = 8, lr: float = 2e-4, **scaling: object) -> RunSpec:
@@ -21,10 +18,7 @@ def spec(bs: int = 8, lr: float = 2e-4, **scaling: object) -> RunSpec:
         "base_batch": 8,
         "base_rate": 2e-4,
     } | scaling
-    source = Diagnostics(Path("p.yaml"), {})
-    parameters = tuple(
-        build_parameter(name, value, source) for name, value in (("bs", bs), ("lr", lr))
-    )
+    parameters = tuple(build_parameter(name, value) for name, value in (("bs", bs), ("lr", lr)))
     return RunSpec(
         "p", "p", "torchrun", parameters=parameters, scaling=msgspec.convert(keys, Scaling)
     )

@@ -1,16 +1,12 @@
 """Parameters become command-line words."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from runners.model.errors import WrongInput
 from runners.model.parameters import arguments_of
 from runners.presets.parameter_input import build_parameter
-from runners.presets.reading.diagnostics import Diagnostics
-
-SOURCE = Diagnostics(Path("a.yaml"), {})
+from runners.presets.reading.diagnostics import KeyMistake
 
 
 @pytest.mark.parametrize(
@@ -40,15 +36,16 @@ SOURCE = Diagnostics(Path("a.yaml"), {})
     ],
 )
 def test_a_parameter_s_words(keys: Any, words: list[str]) -> None:
-    assert arguments_of(build_parameter("p", keys, SOURCE)) == words
+    assert arguments_of(build_parameter("p", keys)) == words
 
 
 def test_a_parameter_without_a_value_may_have_a_type() -> None:
-    parameter = build_parameter("p", {"value": None, "type": "float", "minimum": 0}, SOURCE)
+    parameter = build_parameter("p", {"value": None, "type": "float", "minimum": 0})
     assert (parameter.type, parameter.value, parameter.minimum) == ("float", None, 0)
 
 
 @pytest.mark.parametrize("name", ["", "1a", "a b", "-x", "a=b", "ä b"])
 def test_a_name_that_would_be_no_flag_is_refused(name: str) -> None:
-    with pytest.raises(WrongInput, match="a parameter's name"):
-        build_parameter(name, 1, SOURCE)
+    with pytest.raises(KeyMistake) as refused:
+        build_parameter(name, 1)
+    assert refused.value.key == ("parameters", name)

@@ -1,17 +1,32 @@
 """Where a preset's values come from, so that an error can name file, line and nearest key."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from runners.model.errors import WrongInput
 from runners.presets.reading.yaml_lines import Lines, read_yaml
 
-T = TypeVar("T")
-
 KeyPath = tuple[str | int, ...]
 """Where a value stands: the keys and indices that lead to it."""
+
+
+@dataclass
+class KeyMistake(Exception):
+    """What is wrong with the value at `key`; in which file and line, says who read it."""
+
+    key: KeyPath
+    message: str
+
+
+@contextmanager
+def at_key(key: KeyPath) -> Iterator[None]:
+    """Make a ValueError in the block the mistake of the value at `key`."""
+    try:
+        yield
+    except ValueError as error:
+        raise KeyMistake(key, str(error)) from None
 
 
 class Diagnostics:
@@ -35,12 +50,13 @@ class Diagnostics:
             ": ".join([str(self.path), *([".".join(map(str, key))] if key else []), message])
         )
 
-    def attempt(self, key: KeyPath, make: Callable[[], T]) -> T:
-        """The result of `make()`, its ValueError turned into an error at `key`."""
+    @contextmanager
+    def located(self) -> Iterator[None]:
+        """Give a KeyMistake that is raised in the block its file and line, or its flag."""
         try:
-            return make()
-        except ValueError as error:
-            raise self.error(key, str(error)) from None
+            yield
+        except KeyMistake as mistake:
+            raise self.error(mistake.key, mistake.message) from None
 
 
 @contextmanager

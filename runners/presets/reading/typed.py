@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from runners.model.spelling import Spelling
-from runners.presets.reading.diagnostics import Diagnostics, KeyPath, nearest
+from runners.presets.reading.diagnostics import KeyMistake, KeyPath, at_key, nearest
 
 _NAMES = {
     str: "text",
@@ -73,64 +73,60 @@ def is_struct(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
-def decode(value: Any, kind: Any, key: KeyPath, source: Diagnostics) -> Any:
+def decode(value: Any, kind: Any, key: KeyPath) -> Any:
     """`value`, which stands at `key`, as `kind`; WrongInput says what is wrong, and where."""
     declared = key_type(kind)
     spelling, stands_for_list = declared.spelling, False
     if spelling is not None and type(value) in spelling.takes:
-        read = spelling.read
         stands_for_list = not isinstance(value, list)
-        value = source.attempt(key, lambda: read(value))
+        with at_key(key):
+            value = spelling.read(value)
         if not isinstance(value, (list, dict)):
-            _check_bounds(value, declared, key, source)
+            _check_bounds(value, declared, key)
             return value
     member = next((kind for kind in declared.members if _accepts(value, kind)), None)
     if member is None or (get_origin(member) is Literal and value not in get_args(member)):
-        raise source.error(key, _refusal(value, kind))
+        raise KeyMistake(key, _refusal(value, kind))
     if len(declared.members) > 1:
-        found = decode(value, member, key, source)
+        found = decode(value, member, key)
     else:
-        found = _decode_member(value, member, key, source, stands_for_list)
-    _check_bounds(found, declared, key, source)
+        found = _decode_member(value, member, key, stands_for_list)
+    _check_bounds(found, declared, key)
     return found
 
 
-def decode_keys(
-    values: dict[str, Any], struct: Any, key: KeyPath, source: Diagnostics
-) -> dict[str, Any]:
+def decode_keys(values: dict[str, Any], struct: Any, key: KeyPath) -> dict[str, Any]:
     """The given keys of a mapping as the fields of `struct`, by the fields' names."""
     keys = keys_of(struct)
     for name in values:
         if name not in keys:
             hint = nearest(name, keys) or f"; the keys here are {', '.join(keys)}"
-            raise source.error((*key, name), f"unknown key{hint}")
+            raise KeyMistake((*key, name), f"unknown key{hint}")
     for name, field in keys.items():
         if field.required and name not in values:
             *others, last = _choices(field.type) or [""]
             choices = f" ({', '.join(others)} or {last})" if others else ""
-            raise source.error(key, f"the key `{name}` is missing{choices}")
+            raise KeyMistake(key, f"the key `{name}` is missing{choices}")
     return {
-        keys[name].name: decode(value, keys[name].type, (*key, name), source)
+        keys[name].name: decode(value, keys[name].type, (*key, name))
         for name, value in values.items()
     }
 
 
-def _decode_member(
-    value: Any, kind: Any, key: KeyPath, source: Diagnostics, stands_for_list: bool
-) -> Any:
+def _decode_member(value: Any, kind: Any, key: KeyPath, stands_for_list: bool) -> Any:
     if is_struct(kind):
         short = short_key(kind)
         if short is not None and not isinstance(value, dict):
-            return kind(**{short.name: decode(value, short.type, key, source)})
-        return kind(**decode_keys(value, kind, key, source))
+            return kind(**{short.name: decode(value, short.type, key)})
+        return kind(**decode_keys(value, kind, key))
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (list, tuple):
         # A text that stands for a list of one has no index of its own.
         places = [key if stands_for_list else (*key, i) for i in range(len(value))]
         items = zip(value, places, strict=True)
-        return origin(decode(item, inner[0], place, source) for item, place in items)
+        return origin(decode(item, inner[0], place) for item, place in items)
     if origin is dict:
-        return {name: decode(item, inner[1], (*key, name), source) for name, item in value.items()}
+        return {name: decode(item, inner[1], (*key, name)) for name, item in value.items()}
     return float(value) if kind is float else value
 
 
@@ -197,10 +193,10 @@ def _forms(kind: Any) -> Iterator[str]:
         yield from (_NAMES[kind] for kind in spelling.takes)
 
 
-def _check_bounds(value: Any, declared: KeyType, key: KeyPath, source: Diagnostics) -> None:
+def _check_bounds(value: Any, declared: KeyType, key: KeyPath) -> None:
     for meta in declared.metas:
         if meta.min_length is not None and len(value) < meta.min_length:
-            raise source.error(key, f"expected a list of length >= {meta.min_length}")
+            raise KeyMistake(key, f"expected a list of length >= {meta.min_length}")
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             continue
         form = next(iter(_forms(declared.type)))
@@ -210,4 +206,4 @@ def _check_bounds(value: Any, declared: KeyType, key: KeyPath, source: Diagnosti
             (meta.le, "<=", meta.le is None or value <= meta.le),
         ):
             if not holds:
-                raise source.error(key, f"expected {form} {sign} {bound}, got {value!r}")
+                raise KeyMistake(key, f"expected {form} {sign} {bound}, got {value!r}")

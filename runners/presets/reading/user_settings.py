@@ -119,10 +119,12 @@ def _convert(values: Any, source: "Diagnostics") -> Settings:
         parts = [{name: value} for name, value in keys.items()] if isinstance(keys, dict) else []
         for part in parts or [keys]:
             try:
-                decode({section: part}, Settings, (), source)
+                with source.located():
+                    decode({section: part}, Settings, ())
             except WrongInput as error:
                 problems.append(error.message)
     if problems:
         raise WrongInput("\n".join(dict.fromkeys(problems)))
-    settings: Settings = decode(values or {}, Settings, (), source)
+    with source.located():
+        settings: Settings = decode(values or {}, Settings, ())
     return settings
