@@ -1,10 +1,11 @@
-"""A program's own configuration file, YAML or JSON with comments, read and edited in place.
+"""A program's own configuration file, YAML or JSON with comments: its keys, and their changes.
 
 Values are replaced where they stand in the text, so comments, order and layout stay. The original
 is never written: an edited copy goes into the run's folder.
 """
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,9 +14,12 @@ import yaml
 
 from runners.host.files import read_plain
 from runners.model.errors import WrongInput
+from runners.model.placeholders import substitute
 from runners.model.spec import ParameterValue, RunSpec
 from runners.presets.parameter_input import parse_scalar
+from runners.presets.reading.diagnostics import KeyMistake
 from runners.presets.reading.yaml_lines import CoreLoader
+from runners.state.layout import TRAINERS
 
 MOST_BYTES = 4 << 20
 _COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|(//[^\n]*|/\*.*?\*/)', re.DOTALL)
@@ -67,6 +71,57 @@ def read_config(path: Path) -> ConfigText:
     finally:
         if loader is not None:
             loader.dispose()
+
+
+def config_parameters(values: dict[str, Any], preset: Path) -> set[str]:
+    """Move `config.parameters` among the preset's parameters, in place; return their names.
+
+    Values that the preset does not give come from the file. A file that is not there (yet) gives
+    none: whether it exists is checked at launch.
+    """
+    config = values.get("config")
+    if not isinstance(config, dict) or not isinstance(config.get("file"), str):
+        return set()
+    entries = config.pop("parameters", None) or {}
+    if not isinstance(entries, dict):
+        raise KeyMistake(("config", "parameters"), "expected a mapping (KEY: {…})")
+    mine = values.get("parameters")
+    values["parameters"] = mine = dict(mine) if isinstance(mine, dict) else {}
+    try:
+        found: ConfigText | None = read_config(_path_of(values, config["file"], preset))
+    except WrongInput:
+        found = None
+    for name, entry in entries.items():
+        if name in mine:
+            raise KeyMistake(("config", "parameters", name), "it is among `parameters` already")
+        mine[name] = _with_value(name, entry, found)
+    return set(entries)
+
+
+def _path_of(values: dict[str, Any], file: str, preset: Path) -> Path:
+    """The configuration file's path as a launch from here would find it."""
+    words = {
+        "preset_dir": str(preset.absolute().parent),
+        "working_directory": str(Path.cwd()),
+        "trainers": str(TRAINERS),
+    }
+    base = preset.absolute().parent
+    try:
+        folder = substitute(str(values.get("working_directory") or ""), words, os.environ)
+        named = substitute(file, words, os.environ)
+    except ValueError as error:
+        raise WrongInput(f"config.file: {error}") from None
+    root = (base / Path(folder).expanduser()) if folder else Path.cwd()
+    return root / Path(named).expanduser()
+
+
+def _with_value(name: str, entry: Any, found: ConfigText | None) -> Any:
+    keys = dict(entry) if isinstance(entry, dict) else {"value": entry}
+    if entry is None:
+        keys = {}
+    if "value" not in keys and found is not None:
+        keys["value"] = _value_in(found, name)
+    return keys
 
 
 def edited(spec: RunSpec, config: ConfigText) -> Edited | None:
@@ -134,7 +189,7 @@ def _spell(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def value_in(config: ConfigText, key: str) -> ParameterValue:
+def _value_in(config: ConfigText, key: str) -> ParameterValue:
     """The value of a dotted key, None where the file has no such key or it is empty."""
     value = config.values.get(key)
     return parse_scalar(value) if isinstance(value, str) and _is_number(value) else value

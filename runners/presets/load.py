@@ -16,7 +16,7 @@ from runners.model.masking import mask_words
 from runners.model.parameters import with_value
 from runners.model.placeholders import check_placeholders
 from runners.model.spec import Parameter, ParameterValue, RunSpec
-from runners.presets.config_parameters import config_parameters
+from runners.presets.config_file import config_parameters
 from runners.presets.cross_checks import check_across
 from runners.presets.parameter_input import build_parameter, parse_scalar, parse_value
 from runners.presets.reading.diagnostics import Diagnostics, KeyMistake, KeyPath, at_key, nearest

@@ -19,36 +19,54 @@ from tui.cli.output import echo
 from tui.views.runs.resume_text import resumed_text
 
 
-def resumed_spec(arguments: argparse.Namespace, request: GpuRequest | None) -> RunSpec:
-    """The spec that goes on from a run or a checkpoint file; what it goes on from is said."""
-    state = StateDirectory()
-    spec: RunSpec | None = None
-    if arguments.preset is not None:
-        specs = resolve_runs(arguments.preset, arguments.overrides, arguments.name)
-        if len(specs) > 1:
-            raise WrongInput(f"--resume: `{arguments.preset}` starts several runs", "resume one")
-        spec = specs[0]
-    elif arguments.again is not None:
-        spec = relaunch_spec(state, find_run(state, arguments.again))
-    elif arguments.command_words is not None:
-        raise WrongInput("--resume goes with a preset or a run, not with a command behind --")
-    path = Path(arguments.resume).expanduser()
-    if path.exists():
-        if spec is None:
-            raise WrongInput(
-                f"--resume {path}: resume it with which preset?",
-                f"fresnel-tui launch PRESET --resume {path}",
-            )
-        echo(f"resumes from {path.resolve()}")
-        return resumed(spec, path.resolve())
-    found = resume_run(state, find_run(state, arguments.resume), spec)
-    text = resumed_text(found.parent, found.checkpoint)
-    echo(f"resumes {found.parent.id}: {text}")
-    if spec is not None:
-        return found.spec
-    changed = varied(found.spec, arguments.overrides, arguments.name)
-    before = relaunch_spec(state, found.parent)
-    old_devices = found.parent.plan.processes if found.parent.plan is not None else 1
-    new_devices = devices_of(changed, request or changed.gpus, old_devices)
-    notes = changes_on_resume(before, changed, (old_devices, new_devices))
-    return msgspec.structs.replace(changed, warnings=(*changed.warnings, *notes))
+class ResumedSource:
+    """A run, or a preset with a checkpoint file, that goes on; what it goes on from is said."""
+
+    def __init__(self, arguments: argparse.Namespace, request: GpuRequest | None) -> None:
+        self.preset: str | None = arguments.preset
+        self.again: str | None = arguments.again
+        self.has_command = arguments.command_words is not None
+        self.resume: str = arguments.resume
+        self.request = request
+
+    def takes_several(self, key: str) -> bool:
+        """Never: one run goes on from one checkpoint."""
+        return False
+
+    def specs(self, overrides: list[str], name: str) -> list[RunSpec]:
+        """The one spec that goes on; WrongInput where it is not clear from what."""
+        state = StateDirectory()
+        spec = self._named(state, overrides, name)
+        path = Path(self.resume).expanduser()
+        if path.exists():
+            if spec is None:
+                raise WrongInput(
+                    f"--resume {path}: resume it with which preset?",
+                    f"fresnel-tui launch PRESET --resume {path}",
+                )
+            echo(f"resumes from {path.resolve()}")
+            return [resumed(spec, path.resolve())]
+        found = resume_run(state, find_run(state, self.resume), spec)
+        text = resumed_text(found.parent, found.checkpoint)
+        echo(f"resumes {found.parent.id}: {text}")
+        if spec is not None:
+            return [found.spec]
+        changed = varied(found.spec, overrides, name)
+        before = relaunch_spec(state, found.parent)
+        old_devices = found.parent.plan.processes if found.parent.plan is not None else 1
+        new_devices = devices_of(changed, self.request or changed.gpus, old_devices)
+        notes = changes_on_resume(before, changed, (old_devices, new_devices))
+        return [msgspec.structs.replace(changed, warnings=(*changed.warnings, *notes))]
+
+    def _named(self, state: StateDirectory, overrides: list[str], name: str) -> RunSpec | None:
+        """The spec of the preset or run that is named besides; None where none is."""
+        if self.preset is not None:
+            specs = resolve_runs(self.preset, overrides, name)
+            if len(specs) > 1:
+                raise WrongInput(f"--resume: `{self.preset}` starts several runs", "resume one")
+            return specs[0]
+        if self.again is not None:
+            return relaunch_spec(state, find_run(state, self.again))
+        if self.has_command:
+            raise WrongInput("--resume goes with a preset or a run, not with a command behind --")
+        return None

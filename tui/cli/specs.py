@@ -6,20 +6,16 @@ import msgspec
 
 from runners.gpus.client import read_gpus
 from runners.lifecycle.launch.nodes import place_on_nodes
-from runners.lifecycle.launch.sweep import Several, fill_placeholders, takes_several
-from runners.lifecycle.launch.variation import CHANGEABLE, varied, with_flags
 from runners.model.errors import WrongInput
 from runners.model.parameters import with_values
 from runners.model.program import parse_gpu_request
 from runners.model.scaling import devices_of, rescaled
 from runners.model.spec import After, GpuRequest, NodePlace, RunSpec
 from runners.model.units import parse_gpu_ids
-from runners.presets.catalogue import resolve_runs
-from runners.presets.load import command_spec
 from runners.state.layout import StateDirectory
-from runners.state.runs import find_run
 from tui.cli.output import echo
-from tui.cli.sweep_flags import SpecsMaker, swept
+from tui.cli.spec_sources import CommandSource, PresetSource, RunSource, SpecSource
+from tui.cli.sweep_flags import swept
 
 
 def specs_from(arguments: argparse.Namespace) -> list[RunSpec]:
@@ -36,45 +32,21 @@ def specs_from(arguments: argparse.Namespace) -> list[RunSpec]:
             "nothing to launch: no preset and no command given",
             "fresnel-tui launch PRESET, or fresnel-tui launch -- COMMAND ARGS…",
         )
-    if arguments.resume is not None:
-        from tui.cli.resumed_spec import resumed_spec  # reads checkpoints: few launches do
-
-        specs = [resumed_spec(arguments, _gpu_request(arguments))]
-    else:
-        specs = swept(arguments, *_maker(arguments))
+    specs = swept(arguments, _source(arguments))
     _check_together(arguments, specs)
     return [_apply_flags(spec, arguments) for spec in specs]
 
 
-def _maker(arguments: argparse.Namespace) -> tuple[SpecsMaker, Several]:
-    """What makes the specs of one launch, and whether a key's value may be several."""
+def _source(arguments: argparse.Namespace) -> SpecSource:
+    if arguments.resume is not None:
+        from tui.cli.resumed_spec import ResumedSource  # reads checkpoints: few launches do
+
+        return ResumedSource(arguments, _gpu_request(arguments))
     if arguments.again is not None:
-        from runners.lifecycle.control.relaunch import relaunch_spec
-
-        state = StateDirectory()
-        spec = relaunch_spec(state, find_run(state, arguments.again))
-        if arguments.command_words is not None:
-            spec = with_flags(spec, arguments.command_words)
-        kinds = {parameter.name: parameter for parameter in spec.parameters}
-        return (
-            lambda overrides, name: [varied(spec, overrides, name)],
-            lambda key: takes_several(kinds[key]) if key in kinds else key not in CHANGEABLE,
-        )
+        return RunSource(arguments.again, arguments.command_words)
     if arguments.command_words is not None:
-        command = arguments.command_words
-
-        def make(overrides: list[str], name: str) -> list[RunSpec]:
-            filled, others = fill_placeholders(command, overrides)
-            return [command_spec(filled, others, name)]
-
-        return make, lambda key: any(f"{{{key}}}" in word for word in command)
-    preset = arguments.preset
-    known = resolve_runs(preset) if arguments.overrides else []
-    kinds = {parameter.name: parameter for spec in known[:1] for parameter in spec.parameters}
-    return (
-        lambda overrides, name: resolve_runs(preset, overrides, name),
-        lambda key: len(known) == 1 and key in kinds and takes_several(kinds[key]),
-    )
+        return CommandSource(arguments.command_words)
+    return PresetSource(arguments.preset)
 
 
 def _check_together(arguments: argparse.Namespace, specs: list[RunSpec]) -> None:

@@ -1,22 +1,19 @@
 """Sweeps on the command line of `launch`, `plan` and `verify`."""
 
 import argparse
-from collections.abc import Callable
 
-from runners.lifecycle.launch.sweep import Several, SweepWish, sweep_of
+from runners.lifecycle.launch.sweep import SweepWish, sweep_of
 from runners.model.errors import WrongInput
 from runners.model.spec import RunSpec
 from tui.cli.output import echo
-
-SpecsMaker = Callable[[list[str], str], list[RunSpec]]
-"""The RunSpecs for overrides and a name."""
+from tui.cli.spec_sources import SpecSource
 
 
-def swept(arguments: argparse.Namespace, make: SpecsMaker, several: Several) -> list[RunSpec]:
+def swept(arguments: argparse.Namespace, source: SpecSource) -> list[RunSpec]:
     """The runs that the overrides describe: one launch, or a sweep as a group."""
 
     def member(overrides: list[str]) -> RunSpec:
-        specs = make(overrides, "")
+        specs = source.specs(overrides, "")
         if len(specs) > 1:
             raise WrongInput(
                 f"`{arguments.preset}` starts {len(specs)} runs together: it cannot be swept",
@@ -33,9 +30,9 @@ def swept(arguments: argparse.Namespace, make: SpecsMaker, several: Several) -> 
         arguments.name,
     )
     open_ended = arguments.command_words is not None and arguments.again is None
-    sweep = sweep_of(request, arguments.overrides, member, several, open_ended)
+    sweep = sweep_of(request, arguments.overrides, member, source.takes_several, open_ended)
     if sweep is None:
-        return make(list(arguments.overrides), arguments.name)
+        return source.specs(list(arguments.overrides), arguments.name)
     group = sweep.specs[0].group
     echo(f"sweep {group}: {sweep.size}; `fresnel-tui compare {group}` ranks them")
     for line in sweep.notes:
