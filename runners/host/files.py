@@ -84,6 +84,14 @@ def read_number(path: Path | str) -> int | None:
         return None
 
 
+def size_of(path: Path) -> int:
+    """The bytes in a file; 0 where there is none."""
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
 def modified_at(path: Path) -> float:
     """When the file at `path` was written last (unix seconds); 0 when it is not there."""
     try:

@@ -92,18 +92,28 @@ def marked(environment: Mapping[str, str], name: str) -> dict[str, str]:
 def spawn(name: str, *arguments: str | os.PathLike[str]) -> None:
     """Start helper `name` in its own session, as nobody's child. Raises OSError when fork fails."""
     # Twice forked, the helper goes to init. A supervisor adopts all orphans below it, and would
-    # take the helper for a process of its run.
+    # take the helper for a process of its run. It adopts none for the moment in which the one
+    # between ends: a program whose waiter is killed then would be lost to it.
+    is_forked, forked = os.pipe()
+    may_end, end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            if os.fork():
+                os.write(forked, b"x")
+                os.read(may_end, 1)
+                os._exit(0)
+            os.setsid()
+            become(name, *arguments)
+        finally:
+            os._exit(127)
+    os.close(forked)
+    os.read(is_forked, 1)
     with no_subreaper():
-        pid = os.fork()
-        if pid == 0:
-            try:
-                if os.fork():
-                    os._exit(0)
-                os.setsid()
-                become(name, *arguments)
-            finally:
-                os._exit(127)
+        os.write(end, b"x")
         os.waitpid(pid, 0)
+    for descriptor in (is_forked, may_end, end):
+        os.close(descriptor)
 
 
 def run(

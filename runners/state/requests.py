@@ -1,8 +1,8 @@
 """Requests to launch that come over a line: asked again by the same name, nothing starts twice.
 
 `requests/NAME` in the state folder holds the ids of the runs that a request made, one a line. An id
-is written before its run's plan, and counts once that plan is there: a launch that died in between
-has made no run.
+is written before its run's plan, and counts once the run was marked live: a launch that died in
+between has made no run.
 """
 
 import os
@@ -66,7 +66,11 @@ def _made(state: StateDirectory, name: str) -> list[Run]:
         ids = read_plain(state.requests / name).decode("utf-8", "replace").split()
     except OSError:
         return []
-    return [read_run(state, run_id) for run_id in ids if state.run(run_id).plan.exists()]
+    return [read_run(state, run_id) for run_id in ids if _is_made(state, run_id)]
+
+
+def _is_made(state: StateDirectory, run_id: str) -> bool:
+    return state.live_marker(run_id).exists() or state.run(run_id).state.exists()
 
 
 def _forget_old(state: StateDirectory) -> None:

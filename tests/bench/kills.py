@@ -408,7 +408,7 @@ def _problem_of(run: Run, launch: Launch, work: Workload, ends: int) -> str:
 
 def kill_at_random(folder: Path, kills: int, seed: int, every_s: float) -> Report:
     """Work in `folder`, with so many kills, about `every_s` seconds apart."""
-    os.environ["FRESNEL_STATE_DIR"] = str(folder / "state")
+    folder.mkdir(parents=True, exist_ok=True)
     state = StateDirectory(folder / "state").create()
     work = Workload(folder, state, seed)
     killer, problems = Killer(work, seed + 1), Counter[str]()
@@ -448,7 +448,6 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, help="work there, and leave it (must be empty)")
     arguments = parser.parse_args()
     folder = arguments.folder or Path(tempfile.mkdtemp(prefix="fresnel-kills-"))
-    folder.mkdir(parents=True, exist_ok=True)
     report = kill_at_random(folder, arguments.kills, arguments.seed, arguments.every)
     print(f"in {folder}", *report.lines(), sep="\n")
     return 1 if report.wrong else 0

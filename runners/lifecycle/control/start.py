@@ -16,6 +16,7 @@ from runners.lifecycle.launch.git_snapshot import start_recording
 from runners.lifecycle.launch.planner import PlannedRun, Planner
 from runners.lifecycle.launch.preconditions import refuse_untrusted
 from runners.lifecycle.launch.run_files import write_files
+from runners.lifecycle.launch.unfinished import all_or_none
 from runners.lifecycle.supervisor.kept_environment import keep_environment
 from runners.lifecycle.supervisor.spawn import spawn_supervisor
 from runners.model.errors import DeniedError, FresnelError
@@ -64,7 +65,8 @@ def start_together(
         launch = planner.plan()
         launch.refuse(queue)
         grant_all(state, launch.waiting, launch.decisions)
-        descriptors = [_write(state, run, request) for run in launch.runs]
+        with all_or_none(state, [run.plan.run for run in launch.runs]):
+            descriptors = [_write(state, run, request) for run in launch.runs]
     wake(state, launch.waiting, launch.decisions)
     # Git takes its time while the supervisors start; its answer is not needed to run.
     recording = start_recording(
@@ -113,13 +115,12 @@ def _environment(planned: PlannedRun) -> dict[str, str]:
 def _write(state: StateDirectory, planned: PlannedRun, request: str) -> list[int]:
     """Make the run's directory and take both its locks, which the supervisor inherits.
 
-    So there is no moment at which the run exists and nobody holds them.
+    So there is no moment at which the run exists and nobody holds them: it is marked live later,
+    with all others of its launch.
     """
     run = state.run(planned.plan.run)
     run.path.mkdir(mode=0o700)
     descriptors = [acquire(run.supervisor_lock), acquire(run.run_lock)]
-    # Marked live only now: whoever finds the marker finds the locks held, and adopts nothing.
-    state.live_marker(run.id).touch(mode=0o600)
     replace(run.spec, msgspec.json.encode(planned.plan.spec))
     write_files(run, planned.planned.files)
     note_run(state, request, run.id)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from runners.host import helpers
-from runners.host.files import append_event, read_number
+from runners.host.files import append_event, read_number, size_of
 from runners.host.keep_alive import KeepAlive
 from runners.host.procfs import is_zombie, parent_of, start_ticks
 from runners.host.signals import open_pidfd, signal_process
@@ -164,6 +164,14 @@ class Attempt:
             return False
         # Thorough only when the quick search finds nothing: it reads every process's descriptors.
         return not self.processes.find() and not self.processes.find(thorough=True)
+
+    def never_began(self) -> bool:
+        """True when its waiter was killed before there was a program: nothing was done yet."""
+        if not self.children.was_killed(self.waiter_was) or self.processes.find(thorough=True):
+            return False
+        # The program's shell notes its pid before it becomes the program.
+        traces = (self.run.leader, self.run.exit)
+        return not any(path.exists() for path in traces) and not size_of(self.run.output)
 
     def alert(self, text: str) -> None:
         """Write an alert into the run's events, and send it as a notification."""

@@ -57,6 +57,9 @@ from runners.state.records import (
 from runners.state.trust import run_permission_problem
 from runners.state.vanished import asked_ending, vanished_ending
 
+_UNBEGUN = 3
+"""So often is a program started again whose waiter was killed before there was a program."""
+
 
 class Supervisor:
     """One run's owner: waits with it, launches or adopts it, restarts it, records how it ended."""
@@ -74,6 +77,7 @@ class Supervisor:
         for name in os.environ.keys() - without_secrets(os.environ).keys():
             del os.environ[name]
         self.ended_unobserved = False  # the program ended while no supervisor ran
+        self.unbegun = 0
         self.checkpoints = CheckpointChoice(directory)
 
     @property
@@ -288,6 +292,9 @@ class Supervisor:
             attempt.alert(holding_text(held))
             ending["holding"] = held
         number = self.record.get("attempt", 1)
+        if state is State.LOST and self.unbegun < _UNBEGUN and attempt.never_began():
+            self.unbegun += 1
+            return self.start(number, self.more_arguments() if number > 1 else [])
         # Not while something still holds a GPU: the next attempt would run out of memory.
         if state is State.FAILED and not held and number <= self.plan["restart"]["times"]:
             return self.restart(number, ending, code)

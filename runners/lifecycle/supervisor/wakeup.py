@@ -74,6 +74,10 @@ class Children:
         """True when `pid` was a child and was not killed by a signal."""
         return pid in self.statuses and os.WIFEXITED(self.statuses[pid])
 
+    def was_killed(self, pid: int | None) -> bool:
+        """True when `pid` was a child and a signal ended it."""
+        return pid in self.statuses and os.WIFSIGNALED(self.statuses[pid])
+
     def code(self, pid: int) -> int | None:
         """The exit code of a child that ended (128+signal when killed); None when it is not one."""
         status = self.statuses.get(pid)

@@ -1,0 +1,75 @@
+"""A launch of several runs is all or nothing: one that was killed halfway is completed or undone.
+
+`launching/TOKEN` holds the ids of its runs, from before the first of them is written until all are
+marked live. The marks come last, so the first of them decides.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+from runners.host.files import read_plain, replace
+from runners.host.locks import locked
+from runners.lifecycle.supervisor.kept_environment import forget_all
+from runners.model.run_ids import is_run_id
+from runners.state.layout import StateDirectory
+
+
+@contextmanager
+def all_or_none(state: StateDirectory, ids: Sequence[str]) -> Iterator[None]:
+    """Note that these runs are being written, and mark them live together at the end of the block.
+
+    Under the allocation lock. Where the block raises, what was written of them is removed.
+    """
+    state.launching.mkdir(mode=0o700, exist_ok=True)
+    note = state.launching / f"{os.getpid()}-{os.urandom(4).hex()}"
+    replace(note, "\n".join(ids).encode())
+    try:
+        yield
+    except BaseException:
+        _undo(state, ids)
+        note.unlink()
+        raise
+    _mark(state, ids)
+    note.unlink()
+
+
+def settle_unfinished(state: StateDirectory) -> None:
+    """Complete the launches that were killed while they marked their runs; undo those before."""
+    try:
+        if not os.listdir(state.launching):  # noqa: PTH208 (before every command)
+            return
+    except FileNotFoundError:
+        return
+    # Whoever launches holds it: what is noted now was left by a process that is dead.
+    with locked(state.allocation_lock):
+        for note in state.launching.iterdir():
+            try:
+                ids = [name for name in read_plain(note).decode().split() if is_run_id(name)]
+            except (OSError, ValueError):
+                continue
+            if any(_was_marked(state, run_id) for run_id in ids):
+                _mark(state, ids)
+            else:
+                _undo(state, ids)
+            note.unlink(missing_ok=True)
+
+
+def _was_marked(state: StateDirectory, run_id: str) -> bool:
+    return state.live_marker(run_id).exists() or state.run(run_id).state.exists()
+
+
+def _mark(state: StateDirectory, ids: Sequence[str]) -> None:
+    for run_id in ids:
+        # One that has its record was taken up before, and may have ended since.
+        if not state.run(run_id).state.exists():
+            state.live_marker(run_id).touch(mode=0o600)
+
+
+def _undo(state: StateDirectory, ids: Sequence[str]) -> None:
+    for run_id in ids:
+        directory = state.run(run_id)
+        forget_all(directory)
+        with suppress(FileNotFoundError):
+            shutil.rmtree(directory.path)
