@@ -5,7 +5,6 @@ marked live. The marks come last, so the first of them decides.
 """
 
 import os
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
@@ -68,6 +67,8 @@ def _mark(state: StateDirectory, ids: Sequence[str]) -> None:
 
 
 def _undo(state: StateDirectory, ids: Sequence[str]) -> None:
+    import shutil  # a launch that was killed is rare, and every command imports this
+
     for run_id in ids:
         directory = state.run(run_id)
         forget_all(directory)
