@@ -5,7 +5,6 @@ import os
 from runners.host.identity import host_name
 from runners.host.locks import is_held
 from runners.lifecycle.launch.preconditions import refuse_untrusted_run
-from runners.lifecycle.launch.unfinished import settle_unfinished
 from runners.lifecycle.supervisor.spawn import spawn_supervisor
 from runners.state.layout import StateDirectory
 from runners.state.leases import live_run_ids
@@ -18,7 +17,11 @@ def adopt_orphans(state: StateDirectory) -> list[str]:
 
     One whose folder others may write stays as it is, and its status says why.
     """
-    settle_unfinished(state)
+    with suppress(FileNotFoundError):
+        if os.listdir(state.launching):  # noqa: PTH208 (before every command)
+            from runners.lifecycle.launch.unfinished import settle_unfinished  # seldom needed
+
+            settle_unfinished(state)
     adopted = []
     for run_id in live_run_ids(state):
         if not is_held(state.run(run_id).supervisor_lock) and _is_ours(state, run_id):

@@ -36,11 +36,6 @@ def all_or_none(state: StateDirectory, ids: Sequence[str]) -> Iterator[None]:
 
 def settle_unfinished(state: StateDirectory) -> None:
     """Complete the launches that were killed while they marked their runs; undo those before."""
-    try:
-        if not os.listdir(state.launching):  # noqa: PTH208 (before every command)
-            return
-    except FileNotFoundError:
-        return
     # Whoever launches holds it: what is noted now was left by a process that is dead.
     with locked(state.allocation_lock):
         for note in state.launching.iterdir():
