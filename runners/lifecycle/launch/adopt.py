@@ -1,6 +1,7 @@
 """Adopting runs whose supervisor died: their ending is recorded and a stop still works."""
 
 import os
+from contextlib import suppress
 
 from runners.host.identity import host_name
 from runners.host.locks import is_held
