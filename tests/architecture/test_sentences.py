@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests import screen_text
-from tests.support import REPOSITORY
+from tests.architecture.sources import modules, place
 
 MOST = 150
 """Comparisons with a sentence that the tests may hold.
@@ -16,7 +16,7 @@ Each is an edit when the program is worded anew. Where something else is tested 
 enums, exit codes, fields of `--json`, file names and numbers to ask for; what is waited for on a
 screen has a name in `tests/screen_text.py`. A test whose subject is a sentence raises this.
 """
-FOLDERS = ("fuzz", "pairs", "process", "remote", "ui", "unit")
+FOLDERS = tuple(f"tests/{room}" for room in ("fuzz", "pairs", "process", "remote", "ui", "unit"))
 _SENTENCE = re.compile(r"(?<![\w-])[A-Za-z]{2,},? [a-z]{2,},? [a-z]{2,}(?![\w-])")
 """Three plain words in a row: no command, no path, no `name=value`."""
 _WAITS = {"wait_for", "wait_gone"}
@@ -52,12 +52,10 @@ def compared(node: ast.AST) -> Iterator[str]:
                 yield from texts(keyword.value)
 
 
-def sentences(tree: ast.AST) -> list[int]:
-    """The lines that compare something with a sentence."""
+def sentences(tree: ast.AST) -> list[ast.AST]:
+    """The nodes that compare something with a sentence."""
     return [
-        getattr(node, "lineno", 0)
-        for node in ast.walk(tree)
-        if any(_SENTENCE.search(text) for text in compared(node))
+        node for node in ast.walk(tree) if any(_SENTENCE.search(text) for text in compared(node))
     ]
 
 
@@ -79,9 +77,8 @@ def test_a_sentence_is_told_from_a_command_and_from_data(code: str, found: bool)
 
 def test_few_tests_hold_sentences() -> None:
     places = [
-        f"{path.relative_to(REPOSITORY)}:{line}"
-        for folder in FOLDERS
-        for path in sorted((REPOSITORY / "tests" / folder).rglob("*.py"))
-        for line in sentences(ast.parse(path.read_text()))
+        place(path, node)
+        for path in modules(*FOLDERS)
+        for node in sentences(ast.parse(path.read_text(encoding="utf-8")))
     ]
     assert len(places) <= MOST, f"{len(places)} comparisons with sentences:\n" + "\n".join(places)
