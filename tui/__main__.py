@@ -11,28 +11,28 @@ def main() -> None:
         from tui.cli.completion import answer
 
         answer()
-    words = sys.argv[1:]
-    if words[:1] == ["host-agent"]:  # started by ssh, on a rented machine
+    argv = sys.argv[1:]
+    if argv[:1] == ["host-agent"]:  # started by ssh, on a rented machine
         from tui.agent.main import run_agent
 
-        sys.exit(run_agent(words[1:]))
-    named = bool(words) and not words[0].startswith("-")
-    if named or "--no-ui" in words or words[:1] in (["-h"], ["--help"], ["--version"]):
+        sys.exit(run_agent(argv[1:]))
+    named = bool(argv) and not argv[0].startswith("-")
+    if named or "--no-ui" in argv or argv[:1] in (["-h"], ["--help"], ["--version"]):
         gc.disable()  # until the command is loaded: what is imported is no garbage
         from tui.cli import run_command
         from tui.views.safe import safe_stream
 
         sys.stdout, sys.stderr = safe_stream(sys.stdout), safe_stream(sys.stderr)
 
-        sys.exit(run_command([word for i, word in enumerate(words) if not _is_switch(words, i)]))
+        sys.exit(run_command([word for i, word in enumerate(argv) if not _is_switch(argv, i)]))
     from tui.panel.opening import open_panel
 
-    sys.exit(open_panel(words))
+    sys.exit(open_panel(argv))
 
 
-def _is_switch(words: list[str], position: int) -> bool:
+def _is_switch(argv: list[str], position: int) -> bool:
     # Behind a bare `--` everything belongs to somebody else's command.
-    return words[position] == "--no-ui" and "--" not in words[:position]
+    return argv[position] == "--no-ui" and "--" not in argv[:position]
 
 
 if __name__ == "__main__":

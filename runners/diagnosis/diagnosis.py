@@ -187,8 +187,8 @@ def _memory_killer(
 
 
 def _names_ours(line: str, evidence: Evidence) -> bool:
-    words = line.replace("=", " ").replace(",", " ").split()
-    return any(str(pid) in words for pid in evidence.pids)
+    parts = line.replace("=", " ").replace(",", " ").split()
+    return any(str(pid) in parts for pid in evidence.pids)
 
 
 def _hardware(evidence: Evidence, looked: tuple[str, ...]) -> Diagnosis | None:

@@ -12,14 +12,14 @@ from pathlib import Path
 import msgspec
 
 from runners.diagnosis.explain import explain_run
-from runners.diagnosis.verdict import Diagnosis, cause_words
+from runners.diagnosis.verdict import Diagnosis, cause_text
 from runners.model.run import Run
 from runners.model.states import State
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
 from runners.watch.metrics.live import LiveReport
 
-_TOLD_BY_NO_LINE = frozenset({"host_out_of_memory", "gpu_hardware"})
+_WITHOUT_A_LINE = frozenset({"host_out_of_memory", "gpu_hardware"})
 """Causes that are known without a line of output.
 
 Others without one only repeat the exit status in other words.
@@ -41,11 +41,11 @@ def cause_of(run: Run, code: int) -> dict[str, str | int | None] | None:
     verdict = explain_run(ended)
     if not isinstance(verdict, Diagnosis):
         return None
-    if not verdict.signature and verdict.kind not in _TOLD_BY_NO_LINE:
+    if not verdict.signature and verdict.kind not in _WITHOUT_A_LINE:
         return None
-    words = cause_words(verdict, _place(ended))
-    words = words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"
-    return {"class": verdict.kind, "summary": words, "rank": verdict.rank}
+    text = cause_text(verdict, _place(ended))
+    text = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return {"class": verdict.kind, "summary": text, "rank": verdict.rank}
 
 
 def _place(run: Run) -> str:

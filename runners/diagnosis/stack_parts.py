@@ -44,7 +44,7 @@ class Frame(msgspec.Struct, frozen=True):
         return any(part in self.file for part in library) or self.file.startswith("<")
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """`train.py:43 in main`."""
         return f"{Path(self.file).name}:{self.line} in {self.function}"
 
@@ -85,9 +85,9 @@ def ask_py_spy(pid: int, within_s: float) -> PythonStacks:
         left = deadline - time.monotonic()
         if left <= 0.1:
             break
-        words = [program, "dump", "--json", "--full-filenames", *more, "--pid", str(pid)]
+        argv = [program, "dump", "--json", "--full-filenames", *more, "--pid", str(pid)]
         try:
-            done = subprocess.run(words, capture_output=True, timeout=left, check=False)
+            done = subprocess.run(argv, capture_output=True, timeout=left, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             return PythonStacks(problem=f"py-spy: {_first_line(str(error))}")
         if done.returncode == 0:

@@ -30,7 +30,7 @@ class RankStack(msgspec.Struct, frozen=True):
     file: str = ""
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """`in all_reduce, train.py:43 in main`; what the kernel says where no stack is known."""
         parts = [f"in {self.collective}" if self.collective else "", self.place]
         return ", ".join(part for part in parts if part) or self.state
@@ -49,7 +49,7 @@ def own_place(threads: Sequence[PythonThread]) -> str:
     if thread is None or not thread.frames:
         return ""
     own = next((frame for frame in thread.frames if not frame.is_library), thread.frames[0])
-    return own.words
+    return own.text
 
 
 def collective_of(threads: Sequence[PythonThread]) -> str:
@@ -77,7 +77,7 @@ def absent_ranks(stacks: Sequence[RankStack]) -> tuple[tuple[int, ...], str]:
         operation = Counter(stack.collective for stack in waiting).most_common(1)[0][0]
         absent = ", ".join(stack.label for stack in others[:4])
         waits = f"{len(waiting)} {'others wait' if len(waiting) > 1 else 'other waits'}"
-        places = "; ".join(dict.fromkeys(stack.words for stack in others[:4]))
+        places = "; ".join(dict.fromkeys(stack.text for stack in others[:4]))
         verb = "has" if len(others) == 1 else "have"
         text = f"{absent} {verb} not come to {operation}, in which {waits}: {places}"
         return _ranks(others), text
@@ -97,7 +97,7 @@ def _by_place(known: Sequence[RankStack]) -> tuple[tuple[int, ...], str]:
         return (), ""
     usual = places[0][0]
     strays = [stack for stack in known if (stack.collective, stack.place) != usual]
-    text = "; ".join(f"{stack.label} is {stack.words}" for stack in strays[:4])
+    text = "; ".join(f"{stack.label} is {stack.text}" for stack in strays[:4])
     return _ranks(strays), f"{text}; the others are in {usual[0]}, {usual[1]}"
 
 

@@ -72,7 +72,7 @@ def take_stacks(run: RunDirectory, why: str, last: bool = False) -> StackDump:
     absent, verdict = absent_ranks(stacks)
     for stack, text in answers:
         replace(folder / stack.file, text.encode("utf-8", "replace"), sync=False)
-    summary = "".join(f"{stack.label}: {stack.words}\n" for stack in stacks)
+    summary = "".join(f"{stack.label}: {stack.text}\n" for stack in stacks)
     whole = "\n".join([f"{verdict}\n" if verdict else "", summary, *(text for _, text in answers)])
     replace(folder / ALL_RANKS, whole.lstrip().encode("utf-8", "replace"), sync=False)
     dump = StackDump(now, why, str(folder), stacks, absent, verdict)
@@ -132,7 +132,7 @@ def _ask(run: RunDirectory, rank: RankProcess, last: bool) -> tuple[RankStack, s
         label=rank.label,
         rank=rank.rank,
         pid=rank.pid,
-        state=state.words if state is not None else "has ended",
+        state=state.text if state is not None else "has ended",
         channel=state.channel if state is not None else "",
         how=how if threads or stacks.text else "",
         place=own_place(threads),

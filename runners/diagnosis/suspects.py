@@ -97,7 +97,7 @@ class Engine:
         self._patterns = [pattern.encode() for _, pattern in pairs]
         self._single: dict[int, Any] = {}
 
-    def search_one(self, index: int, line: bytes) -> Any:
+    def search_engine_line(self, index: int, line: bytes) -> Any:
         """The match of one expression in a line, with its named groups; None for none."""
         import re2
 
@@ -206,7 +206,7 @@ def _suspects_of(
     rank = int(tag[1]) if tag else part.rank
     for index in sorted(compiled.which.Match(line) or ()):
         signature = compiled.owners[index]
-        match = compiled.search_one(index, line)
+        match = compiled.search_engine_line(index, line)
         if match is None:
             continue
         tier = _tier(line, match.start(), match.end(), signature)

@@ -35,13 +35,13 @@ class NotKnown(msgspec.Struct, frozen=True, tag=True):
     """No cause is known: what can be said all the same, and what was looked at."""
 
     kind: str
-    words: str
+    message: str
     looked_at: tuple[str, ...]
     line: str = ""
     rank: int | None = None
 
 
-def cause_words(verdict: Diagnosis, step: str = "") -> str:
+def cause_text(verdict: Diagnosis, step: str = "") -> str:
     """The cause for a row or a notice: `out of GPU memory after step 812 (line 48)`."""
     after = f" after {step}" if step else ""
     line = "" if verdict.line_number is None else f" (line {verdict.line_number:,})"
@@ -62,7 +62,7 @@ def to_json(verdict: Diagnosis | NotKnown) -> dict[str, Any]:
         "class": verdict.kind,
         "signature": verdict.signature or None if isinstance(verdict, Diagnosis) else None,
         "title": verdict.headline if isinstance(verdict, Diagnosis) else None,
-        "cause": verdict.cause if isinstance(verdict, Diagnosis) else verdict.words,
+        "cause": verdict.cause if isinstance(verdict, Diagnosis) else verdict.message,
         "remedy": verdict.remedy or None if isinstance(verdict, Diagnosis) else None,
         "remedies": list(remedies_for(verdict)),
         "line": verdict.line or None,

@@ -29,7 +29,7 @@ class Check(NamedTuple):
 
     name: str
     verdict: Verdict
-    words: str
+    message: str
     advice: str = ""
 
 

@@ -93,7 +93,7 @@ class WatchedRun:
         dump = self._dump
         if dump is None:
             return msgspec.structs.replace(health, ranks=signs.ranks)
-        shown = dump.verdict or "; ".join(f"{rank.label}: {rank.words}" for rank in dump.ranks[:4])
+        shown = dump.verdict or "; ".join(f"{rank.label}: {rank.text}" for rank in dump.ranks[:4])
         return msgspec.structs.replace(
             health,
             ranks=signs.ranks,
@@ -105,7 +105,7 @@ class WatchedRun:
     def _report(self, finding: Finding, health: Health) -> None:
         name, shown = str(finding.condition), health
         if finding.condition is not health.condition:
-            shown = Health(finding.condition, finding.words, 0.0, 0.0, evidence=finding.evidence)
+            shown = Health(finding.condition, finding.message, 0.0, 0.0, evidence=finding.evidence)
         rest = shown.evidence[1:] if shown.absent else shown.evidence
         text = "; ".join((shown.sentence, *rest[:4]))
         append_event(self._directory.supervisor_events, "alert", text=text, condition=name)
@@ -119,7 +119,7 @@ class WatchedRun:
             return
         self._stopped = True
         with suppress(FresnelError, OSError):
-            ending = Ending(cause=EndingCause.STALL, seconds=rule.after_s, detail=health.words)
+            ending = Ending(cause=EndingCause.STALL, seconds=rule.after_s, detail=health.message)
             request_stop(self._state, run, ending=ending)
 
 

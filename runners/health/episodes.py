@@ -69,10 +69,10 @@ class EpisodeTracker:
         if not holding:
             return Health(Condition.WARMING, "", now, now, attempt)
         first = self._last[holding[0]][1]
-        also = tuple(self._last[kind][1].words for kind in holding[1:] if kind.is_trouble)
+        also = tuple(self._last[kind][1].message for kind in holding[1:] if kind.is_trouble)
         return Health(
             first.condition,
-            first.words,
+            first.message,
             self._holding[first.condition],
             now,
             attempt,
@@ -85,4 +85,4 @@ def _still_stalled(finding: Finding) -> Finding:
     """A silence once found to be a stall stays one until it is broken: use of a CPU varies."""
     if finding.condition is not Condition.SILENT:
         return finding
-    return Finding(Condition.STALL, finding.words, finding.evidence)
+    return Finding(Condition.STALL, finding.message, finding.evidence)

@@ -185,7 +185,7 @@ class RunObserver:
                 RankSign(
                     rank.label,
                     rank.pid,
-                    state.words if state is not None else "has ended",
+                    state.text if state is not None else "has ended",
                     rank.rank,
                     None if rank.pid not in shares else round(shares[rank.pid], 1),
                     None if written is None else round(max(0.0, now - written), 1),

@@ -53,7 +53,7 @@ class Finding(msgspec.Struct, frozen=True):
     """One condition that holds now: a sentence, and what it rests on."""
 
     condition: Condition
-    words: str
+    message: str
     evidence: tuple[str, ...] = ()
 
 
@@ -65,7 +65,7 @@ class Health(msgspec.Struct, frozen=True):
     """
 
     condition: Condition
-    words: str
+    message: str
     since: float
     time: float
     attempt: int = 1
@@ -80,5 +80,5 @@ class Health(msgspec.Struct, frozen=True):
         """`possible stall: silent for 12m05s`; of a hung collective, first who is awaited."""
         name = str(self.condition)
         if self.absent and self.evidence:
-            return f"{name}: {self.evidence[0]}; {self.words}"
-        return self.words if self.words.startswith(name) else f"{name}: {self.words}"
+            return f"{name}: {self.evidence[0]}; {self.message}"
+        return self.message if self.message.startswith(name) else f"{name}: {self.message}"

@@ -21,13 +21,15 @@ def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in environment.items() if not key.startswith(SECRET_PREFIX)}
 
 
-def real_words(key: str, words: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+def unmasked_arguments(
+    key: str, arguments: Sequence[str], environment: Mapping[str, str]
+) -> list[str]:
     """The plan's list `key` with its secrets, which are in `environment`.
 
     Raises SecretGone for one that is not there.
     """
     found = []
-    for place, word in enumerate(words):
+    for place, word in enumerate(arguments):
         kept = environment.get(f"{SECRET_PREFIX}{key}.{place}")
         if kept is not None:
             word = str(json.loads(kept))

@@ -96,8 +96,8 @@ def _accelerate(parts: CommandParts) -> list[str]:
 
 def _module(parts: CommandParts, module: str, options: Sequence[str]) -> list[str]:
     """A launcher that is a Python module: its options, those of the preset, then the program."""
-    words = [parts.interpreter, "-m", module, *options, *parts.launcher_arguments]
-    return [*words, *parts.program, *parts.arguments]
+    argv = [parts.interpreter, "-m", module, *options, *parts.launcher_arguments]
+    return [*argv, *parts.program, *parts.arguments]
 
 
 _ELASTIC = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"

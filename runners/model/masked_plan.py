@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from runners.model.kept_secrets import MASK, SECRET_PREFIX
 from runners.model.masking import (
     is_secret_name,
+    mask_arguments,
     mask_text,
     mask_value,
-    mask_words,
     secret_reference,
 )
 
@@ -114,7 +114,7 @@ def _mask_any(value: Any) -> Any:
         return _mask_fields(value)
     if isinstance(value, (list, tuple)):
         if all(isinstance(item, str) for item in value):
-            return mask_words(value)
+            return mask_arguments(value)
         return [_mask_any(item) for item in value]
     return value
 
@@ -132,7 +132,7 @@ def _mask_parameter(parameter: Mapping[str, Any]) -> dict[str, Any]:
 def _mask_scalar(name: str, value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         if not is_secret_name(name) and all(isinstance(item, str) for item in value):
-            return mask_words(value)
+            return mask_arguments(value)
         return [_mask_scalar(name, item) for item in value]
     if isinstance(value, str):
         return mask_value(name, value)

@@ -160,17 +160,17 @@ _USER_FLAGS = ("-u", "--user", "--proxy-user")
 _WHOLE_LOGIN = re.compile(r"[0-9a-f]{40}|[\w-]{20,}")
 
 
-def mask_words(words: Sequence[str]) -> list[str]:
+def mask_arguments(arguments: Sequence[str]) -> list[str]:
     """The words of a command line with their secrets masked."""
     masked: list[str] = []
     before = ""
-    for word in words:
-        masked.append(_mask_word(before, word))
+    for word in arguments:
+        masked.append(_mask_argument(before, word))
         before = word
     return masked
 
 
-def _mask_word(before: str, word: str) -> str:
+def _mask_argument(before: str, word: str) -> str:
     flag = _WHOLE_FLAG.fullmatch(before)
     if flag and is_secret_name(flag[1]) and not word.startswith("--"):
         return word if _is_plain(flag[1], word) else MASK

@@ -6,7 +6,7 @@ import msgspec
 
 from runners.model.spec import Parameter, ParameterValue, RunSpec
 
-_TYPE_WORDS = {
+_TYPE_NAMES = {
     "int": "a whole number",
     "float": "a number",
     "bool": "true or false",
@@ -72,7 +72,7 @@ def _check(parameter: Parameter, value: ParameterValue) -> ParameterValue:
     elif parameter.type == "str" and actual in ("int", "float"):
         value = str(value)
     elif parameter.type != actual:
-        raise ValueError(f"expected {_TYPE_WORDS[parameter.type]}, got {value!r}")
+        raise ValueError(f"expected {_TYPE_NAMES[parameter.type]}, got {value!r}")
     if parameter.choices and value not in parameter.choices:
         raise ValueError(f"expected one of {', '.join(map(str, parameter.choices))}, got {value!r}")
     if isinstance(value, (int, float)) and not isinstance(value, bool):

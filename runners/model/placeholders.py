@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Mapping
 
-WORDS = {
+PLACEHOLDERS = {
     "run_dir": "the run's own directory",
     "run_id": "the run's id",
     "gpu_count": "how many GPUs the run got (0 on a CPU)",
@@ -24,15 +24,15 @@ _PARAMETER = re.compile(r"parameters\.[A-Za-z_][\w.]*")
 _NAME = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 
 
-def used_words(text: str) -> set[str]:
+def used_placeholders(text: str) -> set[str]:
     """Our own words that stand in `text`."""
-    return {m.group(1) for m in _REFERENCE.finditer(text) if m.group(1) in WORDS}
+    return {m.group(1) for m in _REFERENCE.finditer(text) if m.group(1) in PLACEHOLDERS}
 
 
 def variables_in(text: str) -> list[str]:
     """The names of the environment variables that `${...}` in `text` may stand for."""
     inner = [match.group(1) for match in _REFERENCE.finditer(text) if match.group(1)]
-    parsed = [_NAME.fullmatch(name) for name in inner if name not in WORDS]
+    parsed = [_NAME.fullmatch(name) for name in inner if name not in PLACEHOLDERS]
     return [match.group(1) for match in parsed if match]
 
 
@@ -40,7 +40,7 @@ def check_placeholders(text: str) -> None:
     """ValueError for a `${...}` in `text` that is no word of ours and not spelled as a variable."""
     for match in _REFERENCE.finditer(text):
         name = match.group(1)
-        if name is None or name in WORDS or _PARAMETER.fullmatch(name):
+        if name is None or name in PLACEHOLDERS or _PARAMETER.fullmatch(name):
             continue
         parsed = _NAME.fullmatch(name)
         if parsed:
@@ -49,23 +49,23 @@ def check_placeholders(text: str) -> None:
                 continue
         import difflib  # only mistakes need it
 
-        close = difflib.get_close_matches(name, WORDS, 1)
+        close = difflib.get_close_matches(name, PLACEHOLDERS, 1)
         hint = f"; did you mean ${{{close[0]}}}?" if close else ""
         raise ValueError(
-            f"${{{name}}} is not known{hint or '.'} Words: {', '.join(WORDS)}; "
+            f"${{{name}}} is not known{hint or '.'} Known: {', '.join(PLACEHOLDERS)}; "
             "environment variables as ${NAME} or ${NAME:-default}"
         )
 
 
-def substitute(text: str, words: Mapping[str, str], environment: Mapping[str, str]) -> str:
+def substitute(text: str, values: Mapping[str, str], environment: Mapping[str, str]) -> str:
     """`text` with every `${...}` replaced, `$${` by a literal `${`; ValueError if one is unset."""
 
     def value(match: re.Match[str]) -> str:
         name = match.group(1)
         if name is None:
             return "${"
-        if name in words:
-            return words[name]
+        if name in values:
+            return values[name]
         if _PARAMETER.fullmatch(name):
             raise ValueError(f"${{{name}}}: no such parameter, or it has no value")
         parsed = _NAME.fullmatch(name)

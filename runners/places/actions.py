@@ -87,12 +87,12 @@ RunAction = (
 class Outcome(NamedTuple):
     """What an action or a command came to.
 
-    `changed` are the ids of the runs that were deleted, brought back or launched, `words` what is
-    worth telling, `problem` why it was not done; `output` is what a command printed.
+    `changed` are the ids of the runs that were deleted, brought back or launched, `messages` what
+    is worth telling, `problem` why it was not done; `output` is what a command printed.
     """
 
     changed: Runs = ()
-    words: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
     problem: str = ""
     output: str = ""
 

@@ -67,7 +67,7 @@ def _control(state: StateDirectory, action: StopRuns | SetPriority | ApplyRemedy
         from runners.lifecycle.control.queue_order import set_priority
 
         run = set_priority(state, read_run(state, action.run), action.priority)
-        return Outcome(words=(f"{run.name}: priority {action.priority}",))
+        return Outcome(messages=(f"{run.name}: priority {action.priority}",))
     from runners.diagnosis.explain import explain_run
     from runners.diagnosis.remedy.remedies import launch_treated, open_case, treat
 
@@ -87,11 +87,11 @@ def _clear_up(state: StateDirectory, action: DeleteRuns | RestoreRuns) -> Outcom
         return Outcome(tuple(run.id for run in runs), (f"brought back {names}",))
     deletion = trash.delete(state, _runs(state, action.runs))
     gone = deletion.deleted
-    words = [f"{run_id} stays: {reason}" for run_id, reason in deletion.kept.items()]
+    messages = [f"{run_id} stays: {reason}" for run_id, reason in deletion.kept.items()]
     if gone:
         what = gone[0].name if len(gone) == 1 else f"{len(gone)} runs"
-        words.insert(0, f"deleted {what}: u brings back")
-    return Outcome(tuple(run.id for run in gone), tuple(words))
+        messages.insert(0, f"deleted {what}: u brings back")
+    return Outcome(tuple(run.id for run in gone), tuple(messages))
 
 
 def _runs(state: StateDirectory, ids: Iterable[str]) -> list[Run]:
@@ -129,16 +129,18 @@ class HerePlace:
 
         self._in_thread(do)
 
-    def command(self, words: Sequence[str], done: Callable[[Outcome], None]) -> None:
+    def command(self, arguments: Sequence[str], done: Callable[[Outcome], None]) -> None:
         """Run a headless command in a process of its own."""
-        self._in_thread(lambda: done(run_headless(words)))
+        self._in_thread(lambda: done(run_headless(arguments)))
 
-    def ask(self, question: str, words: Sequence[str], done: Callable[[object, str], None]) -> None:
+    def ask(
+        self, question: str, subjects: Sequence[str], done: Callable[[object, str], None]
+    ) -> None:
         """Ask about runs and money."""
 
         def read() -> None:
             try:
-                found = self._answer(question, words)
+                found = self._answer(question, subjects)
             except (FresnelError, OSError) as error:
                 done(None, str(error))
             else:
@@ -164,9 +166,9 @@ class HerePlace:
         """Nothing to do."""
 
 
-def run_headless(words: Sequence[str]) -> Outcome:
-    """Run `fresnel-tui WORDS` to its end."""
-    argv = [sys.executable, "-c", _COMMAND.format(str(ROOT)), *words]
+def run_headless(arguments: Sequence[str]) -> Outcome:
+    """Run `fresnel-tui ARGUMENTS` to its end."""
+    argv = [sys.executable, "-c", _COMMAND.format(str(ROOT)), *arguments]
     done = subprocess.run(
         argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )

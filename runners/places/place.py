@@ -31,10 +31,12 @@ class Place(Protocol):
     def act(self, action: RunAction, done: Callable[[Outcome], None]) -> None:
         """Do something to runs."""
 
-    def command(self, words: Sequence[str], done: Callable[[Outcome], None]) -> None:
+    def command(self, arguments: Sequence[str], done: Callable[[Outcome], None]) -> None:
         """Run a headless command there: `launch`, `session`, `drain` and the like."""
 
-    def ask(self, question: str, words: Sequence[str], done: Callable[[object, str], None]) -> None:
+    def ask(
+        self, question: str, subjects: Sequence[str], done: Callable[[object, str], None]
+    ) -> None:
         """Ask about runs, money, plans; `done` gets a struct, or plain values, or a problem."""
 
     @property
@@ -93,7 +95,7 @@ class WatchedPlace(Protocol):
         """Whether it was tried and not reached."""
 
     @property
-    def status_words(self) -> str:
+    def status_text(self) -> str:
         """How it is reached, in words."""
 
     @property

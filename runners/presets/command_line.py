@@ -17,14 +17,14 @@ def split_command(text: str) -> list[str]:
     WrongInput when it is empty or a quote never ends.
     """
     try:
-        words = shlex.split(text)
+        arguments = shlex.split(text)
     except ValueError as error:
         raise WrongInput(f"command: {str(error).lower()}") from None
-    if not words:
+    if not arguments:
         raise WrongInput("type a command, for example: python train.py --epochs 10")
     if _SHELL.search(_QUOTED.sub("_", text)):
         return ["sh", "-c", text.strip()]
-    return words
+    return arguments
 
 
 def command_name(text: str) -> str:
@@ -33,14 +33,14 @@ def command_name(text: str) -> str:
     return found[1] if found else ""
 
 
-def literal_words(words: Sequence[str]) -> tuple[str, ...]:
+def literal_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
     """Words as a spec keeps them: a `${` in them is no placeholder."""
-    return tuple(word.replace("${", "$${") for word in words)
+    return tuple(word.replace("${", "$${") for word in arguments)
 
 
-def spell_command_line(words: Sequence[str]) -> str:
+def spell_command_line(arguments: Sequence[str]) -> str:
     """The command of a spec as a person would type it."""
-    plain = [word.replace("$${", "${") for word in words]
+    plain = [word.replace("$${", "${") for word in arguments]
     if len(plain) == 3 and plain[:2] == ["sh", "-c"] and split_safely(plain[2]) == plain:
         return plain[2]
     return shlex.join(plain)

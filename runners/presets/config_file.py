@@ -100,15 +100,15 @@ def config_parameters(values: dict[str, Any], preset: Path) -> set[str]:
 
 def _path_of(values: dict[str, Any], file: str, preset: Path) -> Path:
     """The configuration file's path as a launch from here would find it."""
-    words = {
+    placeholders = {
         "preset_dir": str(preset.absolute().parent),
         "working_directory": str(Path.cwd()),
         "trainers": str(TRAINERS),
     }
     base = preset.absolute().parent
     try:
-        folder = substitute(str(values.get("working_directory") or ""), words, os.environ)
-        named = substitute(file, words, os.environ)
+        folder = substitute(str(values.get("working_directory") or ""), placeholders, os.environ)
+        named = substitute(file, placeholders, os.environ)
     except ValueError as error:
         raise WrongInput(f"config.file: {error}") from None
     root = (base / Path(folder).expanduser()) if folder else Path.cwd()
@@ -178,10 +178,10 @@ def _without_comments(text: str) -> str:
     return _COMMA.sub(blank, _COMMENT.sub(blank, text)).replace("\t", " ")
 
 
-def _same(there: Any, wanted: ParameterValue) -> bool:
-    if isinstance(there, bool) is not isinstance(wanted, bool):
+def _same(current: Any, wanted: ParameterValue) -> bool:
+    if isinstance(current, bool) is not isinstance(wanted, bool):
         return False
-    return bool(there == wanted)
+    return bool(current == wanted)
 
 
 def _spell(value: Any) -> str:

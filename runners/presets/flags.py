@@ -5,44 +5,46 @@ from collections.abc import Sequence
 
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _OVERRIDE = re.compile(r"\+{0,2}[A-Za-z_][\w./-]*=.*", re.DOTALL)
-_WORDS = {"true": True, "yes": True, "false": False, "no": False}
+_TRUTH_VALUES = {"true": True, "yes": True, "false": False, "no": False}
 
 
-def flag_names(words: Sequence[str]) -> list[str]:
+def flag_names(arguments: Sequence[str]) -> list[str]:
     """The names of the flags in a command line, without dashes."""
-    named = [_name(word) for i, word in enumerate(words) if i and _is_flag(word)]
+    named = [_name(word) for i, word in enumerate(arguments) if i and _is_flag(word)]
     return list(dict.fromkeys(name for name in named if name))
 
 
-def change_flag(words: Sequence[str], name: str, value: str) -> list[str] | None:
-    """`words` with the last flag `name` given another value; None where there is no such flag.
+def change_flag(arguments: Sequence[str], name: str, value: str) -> list[str] | None:
+    """`arguments` with the last flag `name` given another value; None where there is no such flag.
 
     A flag that stands without a value goes with `false`, and stays with `true`.
     """
-    places = [i for i, word in enumerate(words) if i and _is_flag(word) and _same(word, name)]
+    places = [i for i, word in enumerate(arguments) if i and _is_flag(word) and _same(word, name)]
     if not places:
         return None
     at = places[-1]
-    found = list(words)
+    found = list(arguments)
     head, equals, _ = found[at].partition("=")
     following = found[at + 1] if at + 1 < len(found) and not _is_flag(found[at + 1]) else None
     if equals:
         found[at] = f"{head}={value}"
-    elif following is not None and (value not in _WORDS or following.lower() in _WORDS):
+    elif following is not None and (
+        value not in _TRUTH_VALUES or following.lower() in _TRUTH_VALUES
+    ):
         found[at + 1] = value
-    elif value not in _WORDS:
+    elif value not in _TRUTH_VALUES:
         found.insert(at + 1, value)
-    elif not _WORDS[value]:
+    elif not _TRUTH_VALUES[value]:
         del found[at]
     return found
 
 
-def change_flags(words: Sequence[str], flags: Sequence[str]) -> list[str]:
-    """`words` with `flags`, as typed behind `--`, in place of their own or at the end.
+def change_flags(arguments: Sequence[str], flags: Sequence[str]) -> list[str]:
+    """`arguments` with `flags`, as typed behind `--`, in place of their own or at the end.
 
     ValueError when what stands there does not begin with a flag.
     """
-    found = list(words)
+    found = list(arguments)
     at = 0
     while at < len(flags):
         word = flags[at]
@@ -64,8 +66,8 @@ def change_flags(words: Sequence[str], flags: Sequence[str]) -> list[str]:
     return found
 
 
-def _has(words: Sequence[str], flag: str) -> bool:
-    return any(_is_flag(word) and _same(word, _name(flag)) for word in words)
+def _has(arguments: Sequence[str], flag: str) -> bool:
+    return any(_is_flag(word) and _same(word, _name(flag)) for word in arguments)
 
 
 def _is_flag(word: str) -> bool:

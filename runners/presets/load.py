@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from runners.model.errors import WrongInput
-from runners.model.masking import mask_words
+from runners.model.masking import mask_arguments
 from runners.model.parameters import with_value
 from runners.model.placeholders import check_placeholders
 from runners.model.spec import Parameter, ParameterValue, RunSpec
@@ -49,7 +49,7 @@ def command_spec(command: Sequence[str], overrides: Sequence[str] = (), name: st
             "no command after --", "for example: fresnel-tui launch -- python train.py"
         )
     literal = [word.replace("${", "$${") for word in command]
-    label = re.sub(r"\.[A-Za-z]+$", "", Path(_telling_word(command)).name)
+    label = re.sub(r"\.[A-Za-z]+$", "", Path(_descriptive_argument(command)).name)
     label = "".join(char for char in label if char.isprintable())
     source = Diagnostics(Path(label or "command"), {})
     values: dict[str, Any] = {
@@ -67,10 +67,10 @@ def command_spec(command: Sequence[str], overrides: Sequence[str] = (), name: st
     return msgspec.structs.replace(spec, preset="command", source="")
 
 
-def _telling_word(command: Sequence[str]) -> str:
+def _descriptive_argument(command: Sequence[str]) -> str:
     # `python -m pkg.train` and `bash run.sh` are told apart by what they run, not by what runs it.
     if Path(command[0]).name.startswith(("python", "bash", "sh")):
-        for word, shown in zip(command[1:], mask_words(command)[1:], strict=True):
+        for word, shown in zip(command[1:], mask_arguments(command)[1:], strict=True):
             if not word.startswith("-") and len(word) < 60 and " " not in word and shown == word:
                 return word
     return command[0]
@@ -94,7 +94,7 @@ def _spec_of(
     in_file: set[str],
 ) -> RunSpec:
     parameters = _build_parameters(values.pop("parameters", None), defaults, in_file)
-    _check_words_everywhere(values, ())
+    _check_every_placeholder(values, ())
     values = _one_shell_text(values)
     keys = decode_keys(values, RunSpec, ())
     spec = RunSpec(
@@ -197,13 +197,13 @@ def _build_parameters(
     return tuple(found)
 
 
-def _check_words_everywhere(value: Any, key: KeyPath) -> None:
+def _check_every_placeholder(value: Any, key: KeyPath) -> None:
     if isinstance(value, str):
         with at_key(key):
             check_placeholders(value)
     elif isinstance(value, dict):
         for name, child in value.items():
-            _check_words_everywhere(child, (*key, name))
+            _check_every_placeholder(child, (*key, name))
     elif isinstance(value, list):
         for i, child in enumerate(value):
-            _check_words_everywhere(child, (*key, i))
+            _check_every_placeholder(child, (*key, i))

@@ -21,7 +21,7 @@ from runners.probe.trial import TrialFailed, TrialLength, trial_spec, try_batch
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
 
-_LAST_WORDS_S = 15.0
+_LAST_OUTPUT_S = 15.0
 """So long a supervisor may take to sum an ended run up; then the run stays in the list."""
 
 
@@ -172,7 +172,7 @@ def _refuse_outside(plan: LaunchPlan) -> None:
 
 def _remove(state: StateDirectory, runs: list[Run]) -> None:
     """Delete ended trials for good: what they showed is known."""
-    deadline = time.monotonic() + _LAST_WORDS_S
+    deadline = time.monotonic() + _LAST_OUTPUT_S
     locks = [state.run(run.id).supervisor_lock for run in runs]
     while any(map(is_held, locks)) and time.monotonic() <= deadline:
         time.sleep(0.02)

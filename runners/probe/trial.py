@@ -31,7 +31,7 @@ from runners.watch.metrics.live import LiveReport
 OUT_OF_MEMORY = ("gpu_out_of_memory",)
 _LONGEST_RUNG_S = 20.0
 _POLL_S = 0.1
-_LOOK_S = 0.5
+_PROGRESS_EVERY_S = 0.5
 
 
 class TrialFailed(FresnelError):
@@ -61,7 +61,7 @@ class _Watch:
     def poll(self, run: Run) -> None:
         """Take in what is new, twice a second."""
         now = time.monotonic()
-        if now - self._looked < _LOOK_S:
+        if now - self._looked < _PROGRESS_EVERY_S:
             return
         self._looked = now
         self.report.poll(run)
@@ -195,7 +195,7 @@ def _explain(run: Run, batch: int) -> None:
     verdict = diagnose(gather_evidence(run), load_signatures())
     if verdict.kind in OUT_OF_MEMORY:
         return
-    cause = verdict.cause if isinstance(verdict, Diagnosis) else verdict.words
+    cause = verdict.cause if isinstance(verdict, Diagnosis) else verdict.message
     raise TrialFailed(
         f"batch {batch} failed for another reason than memory: {cause}",
         f"fresnel-tui diagnose {run.id}",

@@ -89,7 +89,7 @@ class ProcessState(msgspec.Struct, frozen=True):
         return self.letter in ("T", "t")
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """`waits for a lock or another thread (futex_wait_queue)`."""
         if self.letter == "R":
             return "runs"
@@ -195,11 +195,11 @@ def _loaders(pid: int, parents: Mapping[int, int | None]) -> tuple[int, ...]:
     command = command_of(pid)
     found = []
     for child in (child for child, parent in parents.items() if parent == pid):
-        words = command_of(child)
-        joined = " ".join(words)
+        argv = command_of(child)
+        joined = " ".join(argv)
         if any(name in joined for name in _HELPERS):
             continue
-        if words == command or "multiprocessing" in joined or joined.startswith("pt_data"):
+        if argv == command or "multiprocessing" in joined or joined.startswith("pt_data"):
             found.append(child)
     return tuple(sorted(found))
 
@@ -208,10 +208,10 @@ def _program(leader: int | None, parents: Mapping[int, int | None]) -> int | Non
     """The program itself, below the shells and wrappers that it was started through."""
     pid = leader
     while pid is not None:
-        words = command_of(pid)
-        name = Path(words[0]).name.lstrip("-") if words else ""
+        argv = command_of(pid)
+        name = Path(argv[0]).name.lstrip("-") if argv else ""
         below = [child for child, parent in parents.items() if parent == pid]
-        wraps = name in _WRAPPERS or any(word.endswith("/pty.py") for word in words[:4])
+        wraps = name in _WRAPPERS or any(word.endswith("/pty.py") for word in argv[:4])
         if not wraps or len(below) != 1:
             return pid
         pid = below[0]

@@ -41,7 +41,7 @@ def named_checkpoint(spec: RunSpec, folder: Path) -> Path | None:
     return None
 
 
-def look_at_checkpoint(
+def checkpoint_facts(
     path: Path, interpreter: str | None, environment: Mapping[str, str], written: Path | None
 ) -> CheckpointFacts:
     """Open `path` in `interpreter`; `written` is the newest checkpoint of the same preset."""
@@ -99,4 +99,4 @@ def _inspect(interpreter: str, path: Path, environment: Mapping[str, str]) -> di
     except OSError as error:
         return f"{interpreter}: {error.strerror}"
     except CheckpointToolError as error:
-        return error.words if error.answered else f"{path}: {error.words[:200]}"
+        return error.message if error.answered else f"{path}: {error.message[:200]}"

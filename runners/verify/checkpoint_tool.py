@@ -19,9 +19,9 @@ class CheckpointToolError(Exception):
     `answered` is True when it says itself why, False when it could not be run or broke off.
     """
 
-    def __init__(self, words: str, answered: bool = False) -> None:
-        super().__init__(words)
-        self.words = words
+    def __init__(self, message: str, answered: bool = False) -> None:
+        super().__init__(message)
+        self.message = message
         self.answered = answered
 
 

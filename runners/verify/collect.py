@@ -5,15 +5,15 @@ from pathlib import Path
 
 from runners.doctor.host_facts import kernel_architectures, read_host
 from runners.lifecycle.launch.interpreter import interpreter_of
+from runners.lifecycle.launch.placeholder_values import placeholder_values
 from runners.lifecycle.launch.planner import PlannedRun
 from runners.lifecycle.launch.probe_notes import probe_of
-from runners.lifecycle.launch.words import words_of
 from runners.model.spec import CheckGroup
 from runners.scheduling.queue_order import allocation_of, reason_of
 from runners.state.layout import StateDirectory
-from runners.verify.checkpoint_facts import look_at_checkpoint, named_checkpoint
-from runners.verify.config_facts import look_at_config
-from runners.verify.data_facts import look_at_files, look_at_paths, run_check
+from runners.verify.checkpoint_facts import checkpoint_facts, named_checkpoint
+from runners.verify.config_facts import config_facts
+from runners.verify.data_facts import file_facts, path_facts, run_check
 from runners.verify.facts import CheckpointFacts, LaunchFacts, concerns
 from runners.verify.program_facts import ask_interpreter, script_of
 from runners.verify.resource_facts import (
@@ -37,7 +37,7 @@ def collect(
     spec, plan, environment = run.spec, run.plan, run.planned.environment
     allocation = allocation_of(run.decision)
     folder, directory = Path(plan.working_directory), Path(plan.directory)
-    words = words_of(spec, plan.run, directory, allocation, plan.processes)
+    placeholders = placeholder_values(spec, plan.run, directory, allocation, plan.processes)
     script = script_of(plan.argv, folder)
 
     def wants(*names: CheckGroup) -> bool:
@@ -47,7 +47,9 @@ def collect(
     if wants("program", "gpus"):
         interpreter = ask_interpreter(plan.argv, folder, environment, spec.checks.imports)
     if wants("own"):
-        commands = [run_check(rule, folder, environment, words) for rule in spec.checks.commands]
+        commands = [
+            run_check(rule, folder, environment, placeholders) for rule in spec.checks.commands
+        ]
     before = written_before(state, spec) if wants("disk", "checkpoint") else None
     probe = probe_of(state, spec, allocation.gpus, plan.processes)
     architectures = {}
@@ -55,9 +57,9 @@ def collect(
         architectures = dict(enumerate(kernel_architectures()))
     if wants("config", "gpus", "machine", "data"):
         # Also for checks of GPUs and machine: device numbers and worker counts may be in it.
-        config = look_at_config(spec, folder, words, script)
-    paths = look_at_paths(
-        spec, folder, words, directory, script, {} if config is None else config.values
+        config = config_facts(spec, folder, placeholders, script)
+    paths = path_facts(
+        spec, folder, placeholders, directory, script, {} if config is None else config.values
     )
     return LaunchFacts(
         spec,
@@ -68,7 +70,7 @@ def collect(
         reason_of(run.decision),
         interpreter,
         tuple(paths) if wants("data") else (),
-        tuple(look_at_files(spec, folder, words, directory)) if wants("data") else (),
+        tuple(file_facts(spec, folder, placeholders, directory)) if wants("data") else (),
         tuple(commands or ()),
         _checkpoint(run, folder, before) if wants("checkpoint") else None,
         config,
@@ -89,7 +91,7 @@ def _checkpoint(
     if path is None:
         return None
     interpreter = interpreter_of(run.plan.argv)
-    return look_at_checkpoint(
+    return checkpoint_facts(
         path,
         None if interpreter is None else str(interpreter),
         run.planned.environment,

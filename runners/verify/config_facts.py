@@ -22,11 +22,11 @@ _WORD = re.compile(rb"[A-Za-z_]\w*")
 _SKIPPED = frozenset({".git", ".venv", "venv", "node_modules", "site-packages", "__pycache__"})
 
 
-def look_at_config(
-    spec: RunSpec, folder: Path, words: Mapping[str, str], script: Path | None
+def config_facts(
+    spec: RunSpec, folder: Path, placeholders: Mapping[str, str], script: Path | None
 ) -> ConfigFacts | None:
     """The configuration file with the run's own values; None when there is none to be read."""
-    path = config_place(spec, folder, words, script)
+    path = config_place(spec, folder, placeholders, script)
     if path is None:
         return None
     try:
@@ -42,21 +42,21 @@ def look_at_config(
 
 
 def config_place(
-    spec: RunSpec, folder: Path, words: Mapping[str, str], script: Path | None
+    spec: RunSpec, folder: Path, placeholders: Mapping[str, str], script: Path | None
 ) -> Path | None:
     """Where the configuration file is: where the preset says, else where a parameter says.
 
     Such a parameter has a usual name (`config`, …); its file may also be beside the program.
     """
     if spec.config is not None:
-        return folder / Path(filled(spec.config.path, words)).expanduser()
+        return folder / Path(filled(spec.config.path, placeholders)).expanduser()
     for parameter in spec.parameters:
         if (
             parameter.name in CONFIGURATIONS
             and isinstance(parameter.value, str)
             and parameter.value
         ):
-            return found_near(filled(parameter.value, words), folder, script)
+            return found_near(filled(parameter.value, placeholders), folder, script)
     return None
 
 

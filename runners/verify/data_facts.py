@@ -31,10 +31,10 @@ _SOURCES = CONFIGURATIONS | frozenset(
 """Parameters that usually name something to read, in the spelling of many programs."""
 
 
-def look_at_paths(
+def path_facts(
     spec: RunSpec,
     folder: Path,
-    words: Mapping[str, str],
+    placeholders: Mapping[str, str],
     directory: Path,
     script: Path | None,
     config: Mapping[str, Any],
@@ -53,7 +53,7 @@ def look_at_paths(
     for name, value in named:
         if not isinstance(value, str) or leaf_of(name) not in _SOURCES:
             continue
-        text = filled(value, words)
+        text = filled(value, placeholders)
         is_folder = leaf_of(name).endswith(("_dir", "_root", "_folder"))
         if "${" in text or not (is_folder or "/" in text or Path(text).suffix):
             continue
@@ -70,20 +70,20 @@ def found_near(value: str, folder: Path, script: Path | None) -> Path | None:
     return next((place / named for place in folders if (place / named).is_file()), None)
 
 
-def look_at_files(
-    spec: RunSpec, folder: Path, words: Mapping[str, str], directory: Path
+def file_facts(
+    spec: RunSpec, folder: Path, placeholders: Mapping[str, str], directory: Path
 ) -> Iterator[FileFacts]:
     """The files of every rule that applies."""
     for rule in spec.checks.files:
         # An optional input that is not given: its rule says nothing about this run.
-        if any(not words.get(f"parameters.{name}") for name in PARAMETER.findall(rule.path)):
+        if any(not placeholders.get(f"parameters.{name}") for name in PARAMETER.findall(rule.path)):
             continue
-        literal = {name: glob.escape(value) for name, value in words.items()}
+        literal = {name: glob.escape(value) for name, value in placeholders.items()}
         patterns = [_absolute(text, literal, folder) for text in rule.path.split("|")]
         paths = {pattern: Path(unescaped(pattern)) for pattern in patterns}
         outside = [text for text, path in paths.items() if not path.is_relative_to(directory)]
         if outside:
-            yield look_at_rule(rule, outside, folder)
+            yield rule_facts(rule, outside, folder)
 
 
 def _absolute(text: str, literal: Mapping[str, str], folder: Path) -> str:
@@ -92,7 +92,7 @@ def _absolute(text: str, literal: Mapping[str, str], folder: Path) -> str:
     return f"{Path(glob.escape(str(folder))) / named}{'/' if text.endswith('/') else ''}"
 
 
-def look_at_rule(rule: FileRule, patterns: Sequence[str], folder: Path) -> FileFacts:
+def rule_facts(rule: FileRule, patterns: Sequence[str], folder: Path) -> FileFacts:
     """Count the files that match an absolute glob pattern, and look for what belongs to them."""
     found = sorted({path for pattern in patterns for path in matching(pattern)})
     wrong: list[tuple[str, int]] = []
@@ -108,7 +108,7 @@ def look_at_rule(rule: FileRule, patterns: Sequence[str], folder: Path) -> FileF
             for absent in _absent_pairs(path, rule.pairs):
                 _note(missing, counts, absent)
             if rule.rows:
-                rows = (rows or 0) + _look_at_rows(path, rule.rows, folder, missing, counts)
+                rows = (rows or 0) + _row_facts(path, rule.rows, folder, missing, counts)
     except (OSError, csv.Error, UnicodeDecodeError) as error:
         return FileFacts(rule, place, len(found), problem=f"cannot be read: {error}")
     lacking = counts["lacking"]
@@ -124,10 +124,10 @@ def matching(pattern: str) -> Iterator[str]:
 
 
 def run_check(
-    rule: CommandRule, folder: Path, environment: Mapping[str, str], words: Mapping[str, str]
+    rule: CommandRule, folder: Path, environment: Mapping[str, str], placeholders: Mapping[str, str]
 ) -> CommandFacts:
     """Run one command to its end, or end it when its time is over."""
-    argv = [filled(word, words) for word in rule.command]
+    argv = [filled(word, placeholders) for word in rule.command]
     try:
         done = subprocess.run(
             argv,
@@ -148,10 +148,10 @@ def run_check(
     return CommandFacts(rule, done.returncode, lines[-1][:200] if lines else "")
 
 
-def filled(text: str, words: Mapping[str, str]) -> str:
+def filled(text: str, placeholders: Mapping[str, str]) -> str:
     """`text` with its `${…}` filled; one that is not set stands as it is."""
     try:
-        return substitute(text, words, os.environ)
+        return substitute(text, placeholders, os.environ)
     except ValueError:
         return text
 
@@ -178,7 +178,7 @@ def _fields(path: Path) -> dict[str, str]:
     return {"stem": path.stem, "name": path.name, "folder": str(path.parent)}
 
 
-def _look_at_rows(
+def _row_facts(
     path: Path, patterns: tuple[str, ...], folder: Path, missing: list[str], counts: dict[str, int]
 ) -> int:
     """Look for what each row of a list needs: beside the list, above it, or in the run's folder."""
@@ -209,8 +209,8 @@ def _note(missing: list[str], counts: dict[str, int], name: str) -> None:
 def _may_be_name(value: str, folder: Path) -> bool:
     """True for two words with a slash between them whose first is no folder here."""
     owner, _, name = value.partition("/")
-    words = bool(owner and name) and "/" not in name and not Path(name).suffix
-    return words and owner[0] not in ".~" and not (folder / owner).exists()
+    is_hub_name = bool(owner and name) and "/" not in name and not Path(name).suffix
+    return is_hub_name and owner[0] not in ".~" and not (folder / owner).exists()
 
 
 def unescaped(pattern: str) -> str:

@@ -22,7 +22,7 @@ def main() -> None:
     imports = {name: _import(name) for name in request["imports"]}
     found = {"version": ".".join(map(str, sys.version_info[:3])), "imports": imports}
     if request["torch"] and not imports.get("torch", ""):
-        found["torch"] = _look_at_torch()
+        found["torch"] = _torch_facts()
     json.dump(found, answer)
     answer.flush()
     os._exit(0)  # what a module left running at exit is nobody's here
@@ -37,7 +37,7 @@ def _import(name: str) -> str:
     return ""
 
 
-def _look_at_torch() -> dict:  # type: ignore[type-arg]
+def _torch_facts() -> dict:  # type: ignore[type-arg]
     """Version, build, architectures, devices; `problem` instead of what cannot be known."""
     try:
         torch = importlib.import_module("torch")

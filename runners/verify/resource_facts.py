@@ -133,8 +133,8 @@ def port_facts(plan: LaunchPlan, environment: Mapping[str, str]) -> Iterator[Por
     found: dict[int, str] = {}
     if plan.port is not None:
         found[plan.port] = "chosen for this launch"
-    words = list(plan.argv)
-    for word, after in zip(words, [*words[1:], ""], strict=True):
+    argv = list(plan.argv)
+    for word, after in zip(argv, [*argv[1:], ""], strict=True):
         flag, endpoint = _PORT_FLAG.fullmatch(word), _ENDPOINT.fullmatch(word)
         text = (flag[1] or after) if flag else ""
         if endpoint:

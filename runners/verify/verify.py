@@ -103,10 +103,10 @@ def refuse_failing(state: StateDirectory, specs: Sequence[RunSpec]) -> list[RunS
             more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
             first = failures[0]
             raise VerificationFailed(
-                f"{spec.name} was not launched: {first.name}: {first.words}{more}",
+                f"{spec.name} was not launched: {first.name}: {first.message}{more}",
                 f"{first.advice}; all of it: fresnel-tui verify {spec.preset}; launch all the "
                 "same: --no-verify",
             )
-        notes = tuple(f"{check.name}: {check.words}" for check in found.warnings)
+        notes = tuple(f"{check.name}: {check.message}" for check in found.warnings)
         checked.append(msgspec.structs.replace(spec, warnings=(*spec.warnings, *notes)))
     return checked

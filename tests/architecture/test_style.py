@@ -76,7 +76,7 @@ def test_a_public_function_has_a_docstring(folder: str) -> None:
 
 _OWN_WORDS = {"reason", "remark", "note", "obstacle"}
 """What sentences of our own are called, as a variable, a field or a key."""
-_OWN_FIELDS = _OWN_WORDS | {"words", "cause", "summary", "detail", "message", "hint", "headline"}
+_OWN_FIELDS = _OWN_WORDS | {"cause", "summary", "detail", "message", "hint", "headline"}
 _READERS = {"startswith", "endswith", "removeprefix", "removesuffix", "partition", "rpartition"}
 
 

@@ -57,7 +57,7 @@ def measure(bench: Bench) -> Table:
     """The table of the engine."""
     return Table(
         "Engine",
-        timed(bench, _throughput, _told_apart, _launch, _supervisor, _lists, _hundred),
+        timed(bench, _throughput, _distinguished, _launch, _supervisor, _lists, _hundred),
         "Output: a child's writes timed by itself, 100-byte lines, one per write or 640 per write; "
         "`panel attached` is the real panel in a terminal that is read, following that run's log, "
         "beside `child >>file`. Supervisors' processor time comes from the scheduler's "
@@ -127,7 +127,7 @@ def _chatty(place: Place, count: int, lines: int, attached: bool) -> float:
     return float(result.read_text())
 
 
-def _told_apart(bench: Bench) -> list[Row]:
+def _distinguished(bench: Bench) -> list[Row]:
     place = bench.place("told-apart")
     (place.folder / "steady.py").write_text(STEADY)
     everyone = {"the panel": ("panel",), "supervisor and sampler": ("supervisor", "sampler")}

@@ -23,7 +23,7 @@ def test_health_is_the_same_everywhere(worlds: Worlds, host: DrawnHost) -> None:
                 assert "doing" not in found.status
                 continue
             assert health.condition is Condition(told["condition"])
-            assert found.status["doing"].removeprefix("⚠ ") in (health.sentence, health.words)
+            assert found.status["doing"].removeprefix("⚠ ") in (health.sentence, health.message)
             remark = health.sentence if health.condition.is_remarkable else ""
             for surface, row in found.rows.items():
                 assert row.remark.removeprefix("⚠ ") == remark, surface

@@ -31,7 +31,7 @@ def test_a_healthy_machine_passes(cli: CommandLine) -> None:
     named = {check["name"] for check in found}
     assert named >= ALWAYS and named - ALWAYS <= {"disks", "time service", "GPU driver"}
     assert {check["verdict"] for check in found} <= {"PASS", "WARN"}
-    words = {check["name"]: check["words"] for check in found}
+    words = {check["name"]: check["message"] for check in found}
     assert (
         words["GPUs"].startswith("2 × ") and words["sampler"] == "runs" and words["locks"] == "hold"
     )
@@ -45,7 +45,7 @@ def test_a_state_folder_that_cannot_be_used_fails(cli: CommandLine) -> None:
     cli.state.root.chmod(0o777)
     found = cli.json("doctor", exits=1)
     folder = next(check for check in found if check["name"] == "state folder")
-    assert folder["verdict"] == "FAIL" and "0777" in folder["words"]
+    assert folder["verdict"] == "FAIL" and "0777" in folder["message"]
     assert "FRESNEL_STATE_DIR" in folder["advice"]
     assert (cli.state.root.stat().st_mode & 0o777) == 0o777, (
         "a folder of other things is left as it is"
@@ -65,7 +65,7 @@ def test_a_process_that_an_ended_run_left_behind_is_named(cli: CommandLine) -> N
         finally:
             left.kill()
     assert [check["verdict"] for check in found] == ["WARN"]
-    assert run.id in found[0]["words"] and f"pid {left.pid} is alive" in found[0]["words"]
+    assert run.id in found[0]["message"] and f"pid {left.pid} is alive" in found[0]["message"]
 
 
 def test_a_live_run_in_a_folder_open_to_others_is_named(cli: CommandLine) -> None:
@@ -73,12 +73,12 @@ def test_a_live_run_in_a_folder_open_to_others_is_named(cli: CommandLine) -> Non
     run.path.chmod(0o777)
     found = [check for check in cli.json("doctor") if check["name"] == "run folder"]
     run.path.chmod(0o700)
-    assert len(found) == 1 and found[0]["verdict"] == "WARN" and run.id in found[0]["words"]
+    assert len(found) == 1 and found[0]["verdict"] == "WARN" and run.id in found[0]["message"]
 
 
 def test_gpus_that_cannot_be_read_are_said_one_by_one() -> None:
     trouble = GpuReading(0.0, "here", "nvml", problem="Driver/library version mismatch")
-    assert [(check.verdict, check.words) for check in checks.check_gpus(trouble)] == [
+    assert [(check.verdict, check.message) for check in checks.check_gpus(trouble)] == [
         ("WARN", trouble.problem)
     ]
     lost = (
@@ -87,7 +87,7 @@ def test_gpus_that_cannot_be_read_are_said_one_by_one() -> None:
     )
     found = list(checks.check_gpus(GpuReading(0.0, "here", "nvml", gpus=lost, driver="580.1")))
     assert [check.verdict for check in found] == ["PASS", "WARN"]
-    assert "driver 580.1" in found[0].words and found[1].name == "GPU 1"
+    assert "driver 580.1" in found[0].message and found[1].name == "GPU 1"
 
 
 def test_what_is_short_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +96,7 @@ def test_what_is_short_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "--shm-size" in checks.check_shared_memory(tmp_path).advice
     monkeypatch.setattr(resource, "getrlimit", lambda _what: (256, resource.RLIM_INFINITY))
     files = checks.check_open_files()
-    assert files.verdict == "WARN" and files.words == "256 (at most unlimited)"
+    assert files.verdict == "WARN" and files.message == "256 (at most unlimited)"
     monkeypatch.setattr(state_checks, "_LITTLE_ROOM", 1 << 60)
     assert state_checks.check_room(tmp_path).verdict == "WARN"
     monkeypatch.setattr(state_checks, "_NO_ROOM", 1 << 60)
@@ -143,4 +143,4 @@ def test_a_terminal_too_small_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> N
         assert checks.check_terminal().verdict == verdict
     monkeypatch.setenv("TERM", "dumb")
     assert checks.check_terminal().verdict == "WARN"
-    assert checks.check_python().words.endswith(f"({sys.executable})")
+    assert checks.check_python().message.endswith(f"({sys.executable})")

@@ -117,7 +117,7 @@ def test_processes_that_would_not_go_keep_the_lease_of_an_ended_run(cli: Command
         cli.state.held_marker(run.id).touch()
         assert "GPU-0" in held_leases(cli.state)
         checks = {check["name"]: check for check in cli.json("doctor", exits=None)}
-        assert str(stuck.pid) in checks["left over"]["words"]
+        assert str(stuck.pid) in checks["left over"]["message"]
     finally:
         stuck.kill()
         stuck.wait()

@@ -94,7 +94,7 @@ def test_on_a_full_disk_it_says_so_and_acts_all_the_same(
     fill(small_disk)
     eventually(lambda: cli.json("guard")["problems"], what="a word on the full disk")
     checks = {one["name"]: one for one in cli.json("doctor", exits=None)}
-    assert checks["guard"]["verdict"] == "WARN" and "is full" in checks["guard"]["words"]
+    assert checks["guard"]["verdict"] == "WARN" and "is full" in checks["guard"]["message"]
     assert any("is full" in problem for problem in cli.json("cost")["guard"]["problems"])
     eventually(lambda: stage(cli.state) is Stage.ENDED, what="the guard at its end")
     assert ended.read_text() == "end\n" and warned.read_text() == "warned\n"

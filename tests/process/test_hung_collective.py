@@ -57,7 +57,7 @@ def test_the_rank_that_the_others_wait_for_is_named_and_its_stack_saved(cli: Com
     assert dump is not None and dump.absent == (2,)
     stack = next(stack_text(dump, one) for one in dump.ranks if one.rank == 2)
     assert "load_a_batch_that_never_comes" in stack
-    assert cli.status(run)["health"]["words"].startswith("silent for ")
+    assert cli.status(run)["health"]["message"].startswith("silent for ")
     assert f"{Condition.STALL}: rank 2 " in cli.run("list").stdout
     assert re.search(r"rank 2 .* load_a_batch_that_never_comes", cli.run("stacks", run.id).stdout)
     assert cli.status(run)["state"] == "running", "nothing is ended that nobody asked to end"

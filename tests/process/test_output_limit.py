@@ -54,7 +54,7 @@ def test_a_hole_is_cut_under_a_writer_and_the_end_is_compact(
         writer.write(numbered(5000))
         keeper.poll(time.monotonic())
         writer.write(numbered(5000, 5000))
-        keeper.next_look = 0.0
+        keeper.next_poll = 0.0
         keeper.poll(time.monotonic())
         written = 10000 * LINE
         found = output.stat()

@@ -162,7 +162,7 @@ def test_failed_removed_and_unclaimed_trials_are_no_results(state: StateDirector
     for run_id, (ending, value) in endings.items():
         make_ended(state, run_id, ending, psnr=value)
     make_ended(state, "mute", loss=0.1)
-    sampler_study.tell(state, "g", search)
+    sampler_study.report_results(state, "g", search)
     found = {trial.user_attrs["run"]: trial.value for trial in trials(state, "g")}
     assert found == {"best": 31.0, "worse": 20.0, "lost": None, "gone": None, "mute": None}
     backend = optuna.storages.journal.JournalFileBackend(str(state.sweeps / "g" / "journal.log"))

@@ -56,7 +56,7 @@ def verdicts(cli: CommandLine, *words: str, exits: int = 0) -> dict[str, tuple[s
     found = cli.json("verify", *words, exits=exits)
     assert found["passed"] == (exits == 0)
     return {
-        one["name"]: (one["verdict"], f"{one['words']} {one['advice']}")
+        one["name"]: (one["verdict"], f"{one['message']} {one['advice']}")
         for one in found["runs"][0]["checks"]
     }
 
@@ -178,5 +178,5 @@ def test_json_of_a_config_key_that_no_source_knows(cli: CommandLine) -> None:
     )
     found = cli.json("verify", str(cli.folder / "q.yaml"), exits=0)
     checks = {one["name"]: one for one in found["runs"][0]["checks"]}
-    assert "train.momentun" in checks["configuration"]["words"]
+    assert "train.momentun" in checks["configuration"]["message"]
     assert "GPU number" not in checks, "no GPU is given on this machine"

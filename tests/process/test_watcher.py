@@ -45,7 +45,7 @@ def health(cli: CommandLine, run: RunDirectory, condition: str) -> dict[str, Any
 def test_a_silent_run_is_told_once_with_evidence_and_goes_on(cli: CommandLine) -> None:
     run = launch(cli, "{after: 2s}")
     found = health(cli, run, "possible stall")
-    assert found["words"].startswith("silent for ")
+    assert found["message"].startswith("silent for ")
     assert any(SLEEPS_IN in line for line in found["evidence"])
     (alert,) = [one for one in events(run, "alert") if "stall" in one["text"]]
     assert alert["text"].startswith("possible stall: silent for ")
@@ -55,7 +55,7 @@ def test_a_silent_run_is_told_once_with_evidence_and_goes_on(cli: CommandLine) -
     dump = newest_stacks(run.path)
     assert dump is not None and dump.why == "possible stall"
     (cli.folder / "go").touch()
-    assert health(cli, run, "progressing")["words"] == "progressing"
+    assert health(cli, run, "progressing")["message"] == "progressing"
     assert cli.status(run)["state"] == "running"
     assert len([one for one in events(run, "alert") if "stall" in one["text"]]) == 1
 

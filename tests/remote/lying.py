@@ -70,7 +70,7 @@ else:
         what = asked.get("do")
         answers = says.get(what, [])
         if what == "command":
-            answers = says["command"].get(asked["words"][0], says["command"].get("", []))
+            answers = says["command"].get(asked["arguments"][0], says["command"].get("", []))
         for fields, payload in answers:
             if isinstance(fields, dict):
                 fields = {{"id": asked["id"], **fields}}

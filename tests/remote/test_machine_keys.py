@@ -66,7 +66,7 @@ async def test_the_money_page_is_that_of_the_selected_run_s_machine(
         await panel.back("escape")
         await panel.open("p", LineScreen)
         await panel.back("enter")
-        await panel.until(lambda: "postponed" in said(line, "guard", *THERE)["words"])
+        await panel.until(lambda: "postponed" in said(line, "guard", *THERE)["message"])
         assert said(line, "guard") is None
     assert "fresnel-tui guard postpone 1h --host rented" in panel.app.runs.log.script
     line.run("guard", "off", *THERE)

@@ -25,7 +25,7 @@ class FakePlace:
     obstacle = address = older_problem = ""
     clock_offset = came = 0.0
     is_reached, is_down, hidden = True, False, 0
-    status_words = "reached"
+    status_text = "reached"
 
     def __init__(self, folder: Path, changed: Callable[[], None]) -> None:
         self.done: list[RunAction] = []
@@ -51,12 +51,14 @@ class FakePlace:
         self.done.append(action)
         if isinstance(action, StopRuns):
             self._show(State.STOPPED)
-        done(Outcome(words=("stopping it",)))
+        done(Outcome(messages=("stopping it",)))
 
-    def command(self, words: Sequence[str], done: Callable[[Outcome], None]) -> None:
+    def command(self, arguments: Sequence[str], done: Callable[[Outcome], None]) -> None:
         done(Outcome(problem="no commands here"))
 
-    def ask(self, question: str, words: Sequence[str], done: Callable[[object, str], None]) -> None:
+    def ask(
+        self, question: str, arguments: Sequence[str], done: Callable[[object, str], None]
+    ) -> None:
         done(self._view if question == "view" else None, "" if question == "view" else "not known")
 
     def log_path(self, run: str) -> Path:

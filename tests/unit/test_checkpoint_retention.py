@@ -59,7 +59,7 @@ def test_only_old_files_of_this_run_go(keeper: CheckpointKeeper, tmp_path: Path)
     (folder / "inner").mkdir(parents=True)
     (folder / "inner" / "w.bin").write_bytes(b"x")
     os.utime(folder / "inner" / "w.bin", (time.time() - 1500,) * 2)
-    keeper.look(time.time())
+    keeper.check(time.time())
     assert before.exists() and writing.exists() and not folder.exists()
     assert [path.exists() for path in paths] == [False, True, True]
 
@@ -70,7 +70,7 @@ def test_what_another_live_run_goes_on_from_stays(keeper: CheckpointKeeper, tmp_
     state.run("other").path.mkdir()
     state.run("other").plan.write_text(f'{{"resumed_from": "{paths[0]}"}}')
     state.live_marker("other").touch()
-    keeper.look(time.time())
+    keeper.check(time.time())
     assert paths[0].exists()
 
 

@@ -17,7 +17,7 @@ from runners.diagnosis.evidence import (
     read_log,
 )
 from runners.diagnosis.signatures import load_signatures
-from runners.diagnosis.verdict import Diagnosis, NotKnown, cause_words, to_json
+from runners.diagnosis.verdict import Diagnosis, NotKnown, cause_text, to_json
 from runners.model.endings import Ending, EndingCause
 from runners.model.gpus import Xid
 from runners.model.states import State
@@ -126,7 +126,7 @@ def test_an_error_nobody_knows_is_shown_and_not_explained() -> None:
     text = buried("[rank5]: ValueError: a thing nobody knows", 90, tagged=False)
     found = verdict(text)
     assert isinstance(found, NotKnown) and found.rank == 5
-    assert "ValueError: a thing nobody knows" in found.words
+    assert "ValueError: a thing nobody knows" in found.message
 
 
 def test_a_kill_is_not_explained_by_what_other_ranks_say_of_it() -> None:
@@ -199,7 +199,7 @@ def test_the_rank_that_gloo_and_a_monitored_barrier_waited_for_is_named() -> Non
     found = verdict("".join(gloo.format(rank) for rank in (1, 0, 3)), 1, processes=4)
     assert isinstance(found, Diagnosis) and (found.kind, found.rank) == ("collective_timeout", 2)
     assert found.rank == 2
-    assert cause_words(found, "step 7").startswith("the others waited for it: a collective")
+    assert cause_text(found, "step 7").startswith("the others waited for it: a collective")
     reached = "[rank{0}]: RuntimeError: Rank {0} successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0. Please check rank 0 logs for faulty rank.\n"
     named = "[rank0]: RuntimeError: [Rank 0]: Ranks 3 failed to pass monitoredBarrier in 3000 ms\n"
     found = verdict(reached.format(1) + named + reached.format(2), 1, processes=4)

@@ -60,12 +60,12 @@ def gravest(found: RunSigns) -> Finding:
 def test_a_run_that_says_something_now_and_then_progresses() -> None:
     assert gravest(signs()).condition is Condition.PROGRESSING
     found = gravest(signs(stepped=False, started=NOW - 600, output_at=None, event_at=None))
-    assert found.condition is Condition.WARMING and "10m00s" in found.words
+    assert found.condition is Condition.WARMING and "10m00s" in found.message
 
 
 def test_a_full_gpu_without_its_power_is_no_work() -> None:
     found = gravest(signs(700.0, gpus=(SPINNING,)))
-    assert found.condition is Condition.STALL and found.words == "silent for 11m40s"
+    assert found.condition is Condition.STALL and found.message == "silent for 11m40s"
     assert "last output 11m40s ago" in found.evidence
     assert "GPU 0 (before): 100 % (97 %), 210 W (610 W)" in found.evidence
     assert "rank 0, rank 1: runs, 99 % CPU" in found.evidence
@@ -102,7 +102,7 @@ def test_a_run_that_says_nothing_is_silent_and_not_progressing(
 ) -> None:
     (found,) = judge(signs(quiet, **changes))
     assert found.condition is Condition.SILENT and not found.condition.is_trouble
-    assert found.words == f"silent for {duration_text(quiet)}{activity}"
+    assert found.message == f"silent for {duration_text(quiet)}{activity}"
     assert any(line.startswith("last output") for line in found.evidence)
 
 
@@ -146,7 +146,7 @@ def test_conditions_of_loss_pace_data_and_baseline_are_told_together() -> None:
     assert kinds == [
         Condition.NOT_FINITE, Condition.DATA, Condition.SLOW, Condition.BELOW, Condition.PROGRESSING
     ]  # fmt: skip
-    words = {one.condition: one.words for one in found}
+    words = {one.condition: one.message for one in found}
     assert words[Condition.DATA] == "waits for data: GPUs at 22 %, loaders busy"
     assert words[Condition.SLOW] == "1.8 times slower than its own pace"
     assert "worse than the plain baseline's 0.7" in words[Condition.BELOW]
@@ -278,7 +278,7 @@ def test_a_stall_is_said_at_once_over_at_once_and_said_again_only_later() -> Non
     assert tracker.take((stall,), NOW + 4000).news == (stall,)
     silent = Finding(Condition.SILENT, "silent for 9m, processor busy as before")
     held = tracker.take((silent,), NOW + 4300).health
-    assert held.condition is Condition.STALL and held.words == silent.words, "still unbroken"
+    assert held.condition is Condition.STALL and held.message == silent.message, "still unbroken"
     assert tracker.take((well,), NOW + 4400).health.condition is Condition.PROGRESSING
     known = EpisodeTracker([(Condition.STALL, NOW)])
     assert known.take((stall,), NOW + 60).news == (), "its watcher was started anew"

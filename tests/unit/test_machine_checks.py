@@ -22,7 +22,7 @@ GIB = 1 << 30
 
 
 def told(checks: Iterable[Check]) -> list[tuple[str, str]]:
-    return [(one.verdict, f"{one.words} {one.advice}") for one in checks]
+    return [(one.verdict, f"{one.message} {one.advice}") for one in checks]
 
 
 def reading(problem: str | None = None, driver: str | None = None, **gpu: object) -> GpuReading:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.model.kept_secrets import MASK, SecretGone, real_words, without_secrets
+from runners.model.kept_secrets import MASK, SecretGone, unmasked_arguments, without_secrets
 from runners.model.masked_plan import arrived, mask_tree, restored, travelling
-from runners.model.masking import is_secret_name, mask_text, mask_value, mask_words
+from runners.model.masking import is_secret_name, mask_arguments, mask_text, mask_value
 from tests.secret_kinds import KINDS, Secret, secrets_of
 
 NO_SECRETS = (
@@ -38,11 +38,11 @@ def test_no_form_shows_a_secret(secret: Secret) -> None:
     shell = f"export {name.replace('-', '_')}={shlex.quote(value)}; train --lr 1"
     forms = [
         mask_value(name, value),
-        *mask_words(["train", f"--{name}={value}"]),
-        *mask_words(["train", f"--{name}", value]),
-        *mask_words(["env", f"{name}={value}", "train"]),
-        *mask_words(["launch", "s", "--set", f"environment.{name}={value}"]),
-        *mask_words(["sh", "-c", shell]),
+        *mask_arguments(["train", f"--{name}={value}"]),
+        *mask_arguments(["train", f"--{name}", value]),
+        *mask_arguments(["env", f"{name}={value}", "train"]),
+        *mask_arguments(["launch", "s", "--set", f"environment.{name}={value}"]),
+        *mask_arguments(["sh", "-c", shell]),
         mask_text(f'+{name} = "{value}"' if '"' not in value else f"+{name} = '{value}'"),
         mask_text(f"train --{name} {shlex.quote(value)} --lr 1"),
     ]
@@ -54,7 +54,7 @@ def test_no_form_shows_a_secret(secret: Secret) -> None:
 @pytest.mark.parametrize("name", NO_SECRETS)
 def test_names_that_only_begin_like_a_secret_s_are_none(name: str) -> None:
     assert not is_secret_name(name)
-    assert mask_words([f"--{name}", "plain", f"--{name}=plain"]) == [
+    assert mask_arguments([f"--{name}", "plain", f"--{name}=plain"]) == [
         *(f"--{name}", "plain", f"--{name}=plain"),
     ]
 
@@ -63,8 +63,8 @@ def test_what_surrounds_a_secret_stays() -> None:
     assert mask_text("postgres://anna:hush@db/x") == f"postgres://anna:{MASK}@db/x"
     assert mask_text("https://x/y?sv=1&sig=hush&se=2") == f"https://x/y?sv=1&sig={MASK}&se=2"
     assert mask_text("Server=x;Password=hush;Port=1") == f"Server=x;Password={MASK};Port=1"
-    assert mask_words(["--token=hush", "--lr", "1"]) == [f"--token={MASK}", "--lr", "1"]
-    assert mask_words(["curl", "-u", "anna:hush"]) == ["curl", "-u", f"anna:{MASK}"]
+    assert mask_arguments(["--token=hush", "--lr", "1"]) == [f"--token={MASK}", "--lr", "1"]
+    assert mask_arguments(["curl", "-u", "anna:hush"]) == ["curl", "-u", f"anna:{MASK}"]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_what_surrounds_a_secret_stays() -> None:
 )
 def test_what_is_no_secret_stays(text: str) -> None:
     assert mask_text(text) == text
-    assert mask_words(text.split()) == text.split()
+    assert mask_arguments(text.split()) == text.split()
 
 
 def test_numbers_count_and_passwords_of_digits_do_not() -> None:
@@ -114,10 +114,13 @@ def test_a_masked_plan_has_no_secret_and_with_them_is_the_old_one() -> None:
 
 def test_words_get_their_secrets_back_or_it_is_said_which_is_gone() -> None:
     kept = travelling({"argv.1": "--token=hush", "spec.command.0": "x"})
-    assert real_words("argv", ["train", f"--token={MASK}"], kept) == ["train", "--token=hush"]
+    assert unmasked_arguments("argv", ["train", f"--token={MASK}"], kept) == [
+        "train",
+        "--token=hush",
+    ]
     assert without_secrets({**kept, "HOME": "/x"}) == {"HOME": "/x"}
     with pytest.raises(SecretGone, match="argv 1"):
-        real_words("argv", ["train", f"--token={MASK}"], {})
+        unmasked_arguments("argv", ["train", f"--token={MASK}"], {})
 
 
 @given(st.text(max_size=300))

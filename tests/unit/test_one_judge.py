@@ -99,7 +99,7 @@ def views(state: StateDirectory) -> list[RunView]:
 
 def said(health: dict[str, Any] | None) -> tuple[str, str] | None:
     """Condition and words; durations differ, since every surface is asked at another moment."""
-    return None if health is None else (health["condition"], _TIMES.sub("T", health["words"]))
+    return None if health is None else (health["condition"], _TIMES.sub("T", health["message"]))
 
 
 def asked(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
@@ -135,7 +135,7 @@ def test_every_surface_says_the_same_of_every_run(
         assert row.remark.removeprefix("⚠ ") == remarkable
         doing = dict(describe_run(view))["doing"]
         assert doing == dict(describe_details(view, state)[0][1])["doing"]
-        assert doing.removeprefix("⚠ ") in (view.health.sentence, view.health.words)
+        assert doing.removeprefix("⚠ ") in (view.health.sentence, view.health.message)
         found.add(view.health.condition)
     assert found >= {
         Condition.NOT_FINITE,

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from runners.model.errors import WrongInput
-from runners.model.placeholders import WORDS
+from runners.model.placeholders import PLACEHOLDERS
 from runners.presets.catalogue import NOT_PRESETS, resolve_runs
 from runners.presets.load import load_preset
 from runners.presets.preset_schema import json_schema
@@ -93,7 +93,7 @@ def test_the_commented_example_shows_every_inner_key(definition: str) -> None:
 
 def test_the_commented_example_names_every_word() -> None:
     text = (SHIPPED_PRESETS / "example.yaml").read_text()
-    assert not {word for word in WORDS if f"${{{word}}}" not in text}
+    assert not {word for word in PLACEHOLDERS if f"${{{word}}}" not in text}
 
 
 def test_what_is_commented_out_in_the_example_is_valid_too(tmp_path: Path) -> None:

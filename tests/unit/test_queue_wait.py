@@ -20,7 +20,7 @@ def run() -> RunDirectory:
 
 
 @pytest.fixture
-def wakes() -> WakeupLoop:
+def wakeups() -> WakeupLoop:
     return WakeupLoop()
 
 
@@ -38,27 +38,27 @@ def answer_with(monkeypatch: pytest.MonkeyPatch, answers: Sequence[tuple[int, st
 
 
 def test_one_that_was_killed_is_asked_again_with_the_reason_told(
-    monkeypatch: pytest.MonkeyPatch, run: RunDirectory, wakes: WakeupLoop
+    monkeypatch: pytest.MonkeyPatch, run: RunDirectory, wakeups: WakeupLoop
 ) -> None:
     good = json.dumps({"environment": {"A": "b"}})
     asked = answer_with(monkeypatch, [(-9, ""), (-9, '{"environ'), (0, good)])
     told: list[str] = []
-    assert replan(run, {}, wakes, told.append) == {"A": "b"}
+    assert replan(run, {}, wakeups, told.append) == {"A": "b"}
     assert asked == ["replan"] * 3
     assert ["exit code -9" in text for text in told] == [True, True]
 
 
 def test_a_refusal_is_believed_at_once(
-    monkeypatch: pytest.MonkeyPatch, run: RunDirectory, wakes: WakeupLoop
+    monkeypatch: pytest.MonkeyPatch, run: RunDirectory, wakeups: WakeupLoop
 ) -> None:
     asked = answer_with(monkeypatch, [(0, json.dumps({"error": "the data is gone"}))])
     with pytest.raises(LaunchRefused, match="the data is gone"):
-        replan(run, {}, wakes, lambda _: None)
+        replan(run, {}, wakeups, lambda _: None)
     assert len(asked) == 1
 
 
 def test_a_stop_ends_the_waiting(
-    monkeypatch: pytest.MonkeyPatch, run: RunDirectory, wakes: WakeupLoop
+    monkeypatch: pytest.MonkeyPatch, run: RunDirectory, wakeups: WakeupLoop
 ) -> None:
     answer_with(monkeypatch, [(-9, "")] * 5)
-    assert replan(run, {}, wakes, lambda _: run.stop.touch()) is None
+    assert replan(run, {}, wakeups, lambda _: run.stop.touch()) is None

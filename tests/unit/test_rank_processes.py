@@ -19,7 +19,7 @@ def test_a_launcher_inside_a_slurm_job_is_none_of_its_ranks() -> None:
 
 def test_what_a_process_waits_for_is_told_in_words() -> None:
     def words(letter: str, channel: str) -> str:
-        return ProcessState(letter, channel, 1, 0.0).words
+        return ProcessState(letter, channel, 1, 0.0).text
 
     assert words("R", "") == "runs"
     assert words("S", "futex_do_wait") == "waits for a lock or another thread (futex_do_wait)"

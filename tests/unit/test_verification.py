@@ -236,9 +236,9 @@ CASES: dict[str, tuple[str, str, str, LaunchFacts]] = {
 def test_a_check_says_what_it_found_and_what_to_do(case: str) -> None:
     name, verdict, words, given = CASES[case]
     found = [one.check for one in judge(given) if one.check.name == name]
-    assert any(one.verdict == verdict and words in f"{one.words} {one.advice}" for one in found), (
-        found
-    )
+    assert any(
+        one.verdict == verdict and words in f"{one.message} {one.advice}" for one in found
+    ), found
     if verdict == "PASS":
         assert all(one.verdict == "PASS" for one in found)
 

@@ -10,9 +10,9 @@ import pytest
 from runners.model.plan import LaunchPlan
 from runners.model.spec import FileRule, Parameter, Retention, RunSpec, Scaling
 from runners.state.layout import StateDirectory
-from runners.verify.checkpoint_facts import look_at_checkpoint, named_checkpoint
+from runners.verify.checkpoint_facts import checkpoint_facts, named_checkpoint
 from runners.verify.config_facts import unread_keys
-from runners.verify.data_facts import look_at_paths, look_at_rule
+from runners.verify.data_facts import path_facts, rule_facts
 from runners.verify.program_facts import imports_of, script_of
 from runners.verify.resource_facts import (
     batch_facts,
@@ -59,7 +59,7 @@ def test_files_are_counted_sized_and_paired(tmp_path: Path) -> None:
     (tmp_path / "f" / "a_base.bin").touch()
     (tmp_path / "f" / "b.bin").touch()
     rule = FileRule("*.jpg", size=(4, 4), pairs=("f/{stem}.bin|f/{stem}_base.bin",))
-    found = look_at_rule(rule, [f"{tmp_path}/*.jpg", f"{tmp_path}/c.*"], tmp_path)
+    found = rule_facts(rule, [f"{tmp_path}/*.jpg", f"{tmp_path}/c.*"], tmp_path)
     assert (found.found, found.wrong, found.wrong_sizes) == (3, 1, (("c.jpg", 3),))
     assert (found.lacking, found.missing) == (1, ("f/c.bin",))
 
@@ -72,7 +72,7 @@ def test_the_rows_of_a_list_are_looked_for_beside_it_and_where_it_runs(tmp_path:
     for path in (data / "one_pc.npz", tmp_path / "here" / "three_pc.npz"):
         path.touch()
     rule = FileRule("list.csv", rows=("{row}_pc.npz",))
-    found = look_at_rule(rule, [str(data / "list.csv")], tmp_path)
+    found = rule_facts(rule, [str(data / "list.csv")], tmp_path)
     assert (found.rows, found.lacking, found.missing) == (3, 1, ("two_pc.npz",))
 
 
@@ -85,7 +85,7 @@ def test_paths_of_parameters_and_of_the_configuration(tmp_path: Path) -> None:
         parameter("name", "some/thing"),
     )
     config = {"data.eval_path": "./eval.csv", "x.data_dir": "replaced", "out_dir": "o/p"}
-    found = look_at_paths(given, tmp_path, {}, tmp_path / "run", None, config)
+    found = path_facts(given, tmp_path, {}, tmp_path / "run", None, config)
     assert [(one.parameter, one.exists, one.maybe_name) for one in found] == [
         ("data_dir", True, False),
         ("path", False, False),
@@ -114,11 +114,11 @@ def test_which_parameter_names_a_checkpoint(
 
 def test_a_checkpoint_without_python_is_only_looked_at_for_being_whole(tmp_path: Path) -> None:
     path = tmp_path / "a.pt"
-    assert "no such file" in look_at_checkpoint(path, None, {}, None).problem
+    assert "no such file" in checkpoint_facts(path, None, {}, None).problem
     path.write_bytes(b"PK\x03\x04 cut short")
-    assert "not whole" in look_at_checkpoint(path, None, {}, None).problem
+    assert "not whole" in checkpoint_facts(path, None, {}, None).problem
     path.write_bytes(b"legacy")
-    assert "no Python" in look_at_checkpoint(path, None, {}, None).unseen
+    assert "no Python" in checkpoint_facts(path, None, {}, None).unseen
 
 
 def test_imports_that_always_happen(tmp_path: Path) -> None:

@@ -4,9 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.model.placeholders import WORDS, check_placeholders, substitute, used_words
+from runners.model.placeholders import (
+    PLACEHOLDERS,
+    check_placeholders,
+    substitute,
+    used_placeholders,
+)
 
-OURS = {name: f"<{name}>" for name in WORDS}
+OURS = {name: f"<{name}>" for name in PLACEHOLDERS}
 ENVIRONMENT = {"HOME": "/home/anna", "EMPTY": "", "run_dir": "from the environment", "lower": "low"}
 
 
@@ -64,7 +69,7 @@ def test_a_lower_case_variable_that_is_set_may_be_used(monkeypatch: pytest.Monke
 
 
 def test_the_words_used_are_known_but_escaped_ones_are_not() -> None:
-    assert used_words("${port} $${gpu_ids} ${HOME} ${run_id}") == {"port", "run_id"}
+    assert used_placeholders("${port} $${gpu_ids} ${HOME} ${run_id}") == {"port", "run_id"}
 
 
 @given(st.text(alphabet="ab${}:-_ /"))

@@ -94,7 +94,7 @@ def judge(
     run: CascadeRun,
     baselines: Baselines,
     patients: Sequence[Patient],
-    words: str = "",
+    title: str = "",
     zeros: bool = False,
 ) -> dict[str, dict[str, Any]]:
     """Return each patient's metrics by what made the volume.
@@ -104,7 +104,7 @@ def judge(
     """
     mine = list(patients)[run.ranks.rank :: run.ranks.world]
     found = {}
-    for patient in bar(mine, words, shown=bool(words) and run.ranks.leads):
+    for patient in bar(mine, title, shown=bool(title) and run.ranks.leads):
         found[patient.name] = judge_patient(run, baselines, patient, zeros)
     return {name: judged for part in gather_from_ranks(found) for name, judged in part.items()}
 

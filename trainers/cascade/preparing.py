@@ -70,8 +70,8 @@ def prepare_stage(run: CascadeRun) -> Baselines:
     share = everyone[ranks.rank :: ranks.world]
     statistics, trouble, apart = VolumeStatistics(data.size), "", []
     run.reporter.phase("loading", f"{len(everyone)} patients at {data.size}^3")
-    words = f"patients at {data.size}^3"
-    for patient in bar(share, words, shown=ranks.leads):
+    title = f"patients at {data.size}^3"
+    for patient in bar(share, title, shown=ranks.leads):
         try:
             item = data.load(patient)
         except SettingsError as problem:

@@ -188,10 +188,10 @@ RUN_ONLY = {
 
 def changes(content: dict[str, Any], folder: CheckpointFolder) -> list[str]:
     """Return a line for every key that differs from the checkpoint's, and for the world size."""
-    there, here = (
+    saved, current = (
         dict(flat_keys(by_number(settings))) for settings in (content["settings"], folder.settings)
     )
-    lines = differences(there, here, sorted((there.keys() | here.keys()) - RUN_ONLY))
+    lines = differences(saved, current, sorted((saved.keys() | current.keys()) - RUN_ONLY))
     return [*lines, *changes_on_resume(content, folder, {*content["settings"], *folder.settings})]
 
 
@@ -205,13 +205,13 @@ def check_model(content: dict[str, Any], run: CascadeRun, path: Path) -> None:
     """Raise SettingsError naming what differs where a checkpoint is of another model."""
     if "position" not in content or "model_state_dict" not in content:
         raise SettingsError(f"--resume_from: {path} is not a checkpoint of this trainer")
-    there, here = content["settings"], run.folder.settings
-    if there["xray"] != here["xray"]:
+    saved, current = content["settings"], run.folder.settings
+    if saved["xray"] != current["xray"]:
         raise SettingsError(
-            f"--resume_from: {path} saw X-rays as {there['xray']}, this run as {here['xray']}"
+            f"--resume_from: {path} saw X-rays as {saved['xray']}, this run as {current['xray']}"
         )
     for number, (old, new) in enumerate(
-        zip(there["stages"], here["stages"], strict=False), start=1
+        zip(saved["stages"], current["stages"], strict=False), start=1
     ):
         for key in old.keys() - {"physics_weight", "batch_size"}:
             if old[key] != new.get(key):
@@ -220,9 +220,9 @@ def check_model(content: dict[str, Any], run: CascadeRun, path: Path) -> None:
                     f" and {new.get(key)} here"
                 )
     for key in ("num_timesteps", "v_parameterization"):
-        if there["training"][key] != here["training"][key]:
+        if saved["training"][key] != current["training"][key]:
             raise SettingsError(
-                f"--resume_from: {path} has another training.{key}: {there['training'][key]}"
+                f"--resume_from: {path} has another training.{key}: {saved['training'][key]}"
             )
 
 

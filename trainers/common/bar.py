@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 def bar(
     items: Iterable[T],
-    words: str,
+    title: str,
     total: int | None = None,
     every: float | None = None,
     stream: TextIO | None = None,
@@ -38,23 +38,23 @@ def bar(
             done += 1
             if shown and time.monotonic() - last >= wait and done != count:
                 last = time.monotonic()
-                _write(out, _line(words, done, count, last - begun), live)
+                _write(out, _line(title, done, count, last - begun), live)
     finally:
         if shown:
-            _write(out, _line(words, done, count, time.monotonic() - begun), live)
+            _write(out, _line(title, done, count, time.monotonic() - begun), live)
             if live:
                 out.write("\n")
             out.flush()
 
 
-def _line(words: str, done: int, total: int | None, seconds: float) -> str:
+def _line(title: str, done: int, total: int | None, seconds: float) -> str:
     rate = done / seconds if seconds > 0 else 0.0
     if total is None:
-        return f"{words}  {done}  {rate:.3g}/s"
+        return f"{title}  {done}  {rate:.3g}/s"
     if done >= total:
-        return f"{words}  {done}/{total}  done in {seconds:.1f} s"
+        return f"{title}  {done}/{total}  done in {seconds:.1f} s"
     left = f"  {(total - done) / rate:.0f} s left" if rate else ""
-    return f"{words}  {done}/{total} ({100 * done / max(1, total):.0f} %)  {rate:.3g}/s{left}"
+    return f"{title}  {done}/{total} ({100 * done / max(1, total):.0f} %)  {rate:.3g}/s{left}"
 
 
 def _write(out: TextIO, line: str, live: bool) -> None:

@@ -59,17 +59,17 @@ class OpenedCheckpoint:
 
 
 def _reason(problem: Exception) -> str:
-    words = str(problem)
-    found = re.search(r"(?:GLOBAL|global) [`']?([\w.]+)", words)
-    if "eights_only" in words or "Weights only" in words or "Unsupported" in words:
+    text = str(problem)
+    found = re.search(r"(?:GLOBAL|global) [`']?([\w.]+)", text)
+    if "eights_only" in text or "Weights only" in text or "Unsupported" in text:
         what = f" ({found[1]})" if found else ""
         return (
             f"holds Python objects{what} that only running code could read: not opened. Save "
             "tensors and plain values, in the program that made it"
         )
-    if isinstance(problem, TypeError) and "weights_only" in words:
+    if isinstance(problem, TypeError) and "weights_only" in text:
         return "this PyTorch is too old to read files safely: use 1.13 or newer"
-    first = words.strip().splitlines() or [type(problem).__name__]
+    first = text.strip().splitlines() or [type(problem).__name__]
     return f"not a readable checkpoint, or damaged ({first[0][:200]})"
 
 
@@ -250,8 +250,8 @@ def remap(path: Path, device: str, output: str) -> dict[str, Any]:
         raise CheckpointProblem(f"--device {device}: cpu, or a GPU inside the run such as cuda:0")
     checkpoint = OpenedCheckpoint(path)
     if all(location in ("cpu", device) for location in checkpoint.devices):
-        there = " and ".join(checkpoint.devices) or "no device"
-        raise CheckpointProblem(f"{path}: nothing to remap, its tensors are on {there}")
+        devices = " and ".join(checkpoint.devices) or "no device"
+        raise CheckpointProblem(f"{path}: nothing to remap, its tensors are on {devices}")
     moved = {
         place: location if location == "cpu" else device
         for place, location in checkpoint.locations.items()

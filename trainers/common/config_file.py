@@ -99,14 +99,14 @@ def apply_config(parser: argparse.ArgumentParser, path: Path) -> None:
     known = sorted(set(actions) - {"help", "config"})
     taken: dict[str, str] = {}
     for name, value in flat_keys(read_config_file(path)):
-        words = name.replace("-", "_").split(".")
-        choices = ["_".join(words[first:]) for first in range(len(words))]
+        parts = name.replace("-", "_").split(".")
+        choices = ["_".join(parts[first:]) for first in range(len(parts))]
         dest = next(
             (flag for flag in choices if flag in actions and flag not in ("help", "config")), None
         )
         if dest is None:
             raise SettingsError(
-                f"--config: {path}: unknown key {name!r}{nearest(words[-1], known)}"
+                f"--config: {path}: unknown key {name!r}{nearest(parts[-1], known)}"
             )
         if dest in taken:
             raise SettingsError(
@@ -137,11 +137,13 @@ def _checked(
             raise SettingsError(
                 f"--config: {where}: {action.nargs} values are wanted, not {len(items)}"
             )
-        return [_one(parser, action, item, where) for item in items]
-    return _one(parser, action, value, where)
+        return [_single_value(parser, action, item, where) for item in items]
+    return _single_value(parser, action, value, where)
 
 
-def _one(parser: argparse.ArgumentParser, action: argparse.Action, value: Any, where: str) -> Any:
+def _single_value(
+    parser: argparse.ArgumentParser, action: argparse.Action, value: Any, where: str
+) -> Any:
     if isinstance(value, (list, Mapping)) or (isinstance(value, bool) and action.type is not None):
         raise SettingsError(f"--config: {where}: {value!r} is not a single value of its kind")
     try:

@@ -101,14 +101,14 @@ def _siblings(
 
 
 def differences(
-    there: Mapping[str, Any], here: Mapping[str, Any], names: Iterable[str]
+    saved: Mapping[str, Any], current: Mapping[str, Any], names: Iterable[str]
 ) -> list[str]:
     """Return `NAME is X there and Y here` for every name that differs."""
-    there, here = plain(there), plain(here)
+    saved, current = plain(saved), plain(current)
     return [
-        f"{name} is {there.get(name)!r} there and {here.get(name)!r} here"
+        f"{name} is {saved.get(name)!r} there and {current.get(name)!r} here"
         for name in names
-        if there.get(name) != here.get(name)
+        if saved.get(name) != current.get(name)
     ]
 
 
@@ -117,8 +117,8 @@ def changes_on_resume(
 ) -> list[str]:
     """Return a warning line for every setting and for the world size that a resume changes."""
     aside = {"resume", "output_dir", "config", "device", "workers", "threads", *ignored}
-    there, here = content["settings"], checkpoints.settings
-    lines = differences(there, here, sorted((set(there) | set(here)) - aside))
+    saved, current = content["settings"], checkpoints.settings
+    lines = differences(saved, current, sorted((set(saved) | set(current)) - aside))
     world = content["written_by"]["world_size"]
     if world != checkpoints.ranks.world:
         lines.append(

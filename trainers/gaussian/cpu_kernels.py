@@ -115,7 +115,7 @@ def falloffs(
     to 2e-11 and, unlike a call of exp, something the compiler can do for eight pixels at once.
     """
     number = out.dtype.type
-    one, part = number(1.0), number(1.0 / 16.0)
+    unit, part = number(1.0), number(1.0 / 16.0)
     a, b, c = number(-0.5) * splat[2], -splat[3], number(-0.5) * splat[4]
     c2, c3, c4, c5 = number(1 / 2), number(1 / 6), number(1 / 24), number(1 / 120)
     c6, c7, c8, c9 = number(1 / 720), number(1 / 5040), number(1 / 40320), number(1 / 362880)
@@ -123,8 +123,8 @@ def falloffs(
         dx, dy = across[i] - x0, down[i] - y0
         power = (a * dx + b * dy) * dx + c * dy * dy
         t = max(power, least) * part
-        e = one + t * (
-            one
+        e = unit + t * (
+            unit
             + t * (c2 + t * (c3 + t * (c4 + t * (c5 + t * (c6 + t * (c7 + t * (c8 + t * c9)))))))
         )
         e *= e
@@ -211,11 +211,11 @@ def go_past(
     Gaussian hides is what the drawn pixel holds less what was drawn up to it.
     """
     number = slope.dtype.type
-    one, none = number(1.0), number(0.0)
+    unit, none = number(1.0), number(0.0)
     w0, w1, w2, w3, w4 = wanted[0], wanted[1], wanted[2], wanted[3], wanted[4]
-    red, green, blue, far = splat[6], splat[7], splat[8], splat[9]
+    red, green, blue, depth = splat[6], splat[7], splat[8], splat[9]
     for i in range(len(slope)):
-        slope[i] = w0[i] * red + w1[i] * green + w2[i] * blue + w3[i] * far + w4[i]
+        slope[i] = w0[i] * red + w1[i] * green + w2[i] * blue + w3[i] * depth + w4[i]
     opacity = splat[5]
     for i in range(len(slope)):
         bare = opacity * falloff[i]
@@ -223,7 +223,7 @@ def go_past(
         before = through[i]
         share = shade * before
         hidden = behind[i] - share * slope[i]
-        found = before * slope[i] - hidden / (one - shade)
+        found = before * slope[i] - hidden / (unit - shade)
         weight[i] = share
         behind[i] = hidden
         through[i] = before - share

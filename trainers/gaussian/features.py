@@ -169,7 +169,7 @@ def describe_patches(pixels: Tensor) -> Tensor:
     means = F.avg_pool2d(image, PIXELS_PER_PATCH)
     around = F.unfold(pad_edges(means, 3), kernel_size=7).view(147, GRID, GRID)
     blocks = F.avg_pool2d(pad_edges(means, 2), 5, stride=1)
-    far = F.unfold(pad_edges(blocks, 5), kernel_size=3, dilation=5).view(27, GRID, GRID)
+    dilated = F.unfold(pad_edges(blocks, 5), kernel_size=3, dilation=5).view(27, GRID, GRID)
     places = (torch.arange(GRID, dtype=torch.float32) + 0.5) / GRID * 2 - 1
     row, column = torch.meshgrid(places, places, indexing="ij")
     waves = []
@@ -177,7 +177,7 @@ def describe_patches(pixels: Tensor) -> Tensor:
         for octave in range(4):
             angle = place * math.pi * 2.0**octave
             waves += [angle.sin(), angle.cos()]
-    return torch.cat((near, around, far, torch.stack((column, row, *waves))))
+    return torch.cat((near, around, dilated, torch.stack((column, row, *waves))))
 
 
 def pad_edges(image: Tensor, width: int) -> Tensor:

@@ -189,26 +189,26 @@ def seen_from(gaussians: Gaussians, pose: Tensor) -> Gaussians:
 def pose_rotation(pose: Tensor) -> Tensor:
     """Return the rotations (B,3,3) of poses (B,2)."""
     elevation, azimuth = pose[:, 0], -pose[:, 1]
-    nothing, one = torch.zeros_like(azimuth), torch.ones_like(azimuth)
+    zero, unit = torch.zeros_like(azimuth), torch.ones_like(azimuth)
     about_y = (
         azimuth.cos(),
-        nothing,
+        zero,
         azimuth.sin(),
-        nothing,
-        one,
-        nothing,
+        zero,
+        unit,
+        zero,
         -azimuth.sin(),
-        nothing,
+        zero,
         azimuth.cos(),
     )
     about_x = (
-        one,
-        nothing,
-        nothing,
-        nothing,
+        unit,
+        zero,
+        zero,
+        zero,
         elevation.cos(),
         -elevation.sin(),
-        nothing,
+        zero,
         elevation.sin(),
         elevation.cos(),
     )

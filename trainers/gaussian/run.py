@@ -259,9 +259,9 @@ def resume(run: GaussianRun) -> Path | None:
 
 def refuse_other_decoder(run: GaussianRun, content: dict[str, Any], path: Path) -> None:
     """Raise SettingsError naming the first settings that make a checkpoint another decoder's."""
-    here, there = run.decoder.state_dict(), content["model"]
-    if {name: tuple(part.shape) for name, part in here.items()} == {
-        name: tuple(part.shape) for name, part in there.items()
+    current, saved = run.decoder.state_dict(), content["model"]
+    if {name: tuple(part.shape) for name, part in current.items()} == {
+        name: tuple(part.shape) for name, part in saved.items()
     }:
         return
     names = (

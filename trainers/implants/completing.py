@@ -68,8 +68,8 @@ def run_program(command: list[str], stop: Callable[[], bool], events: Path) -> b
         errors="replace",
         env={**os.environ, RUN_DIRECTORY: str(events)},
     )
-    words: deque[str] = deque(maxlen=5)
-    reader = threading.Thread(target=_pass_on, args=(process, words), daemon=True)
+    last_lines: deque[str] = deque(maxlen=5)
+    reader = threading.Thread(target=_pass_on, args=(process, last_lines), daemon=True)
     reader.start()
     stopped = False
     try:
@@ -84,8 +84,8 @@ def run_program(command: list[str], stop: Callable[[], bool], events: Path) -> b
             process.wait()
     reader.join(5)
     if process.returncode and not stopped:
-        errors = [word for word in words if word.startswith("error:")]
-        last = (errors or list(words) or ["it said nothing"])[-1]
+        errors = [word for word in last_lines if word.startswith("error:")]
+        last = (errors or list(last_lines) or ["it said nothing"])[-1]
         raise SettingsError(
             f"{Path(command[0]).parent.name}/{Path(command[0]).name} ended with exit code"
             f" {process.returncode}: {last.removeprefix('error: ')}"
@@ -93,9 +93,9 @@ def run_program(command: list[str], stop: Callable[[], bool], events: Path) -> b
     return not stopped
 
 
-def _pass_on(process: subprocess.Popen[str], words: deque[str]) -> None:
+def _pass_on(process: subprocess.Popen[str], last_lines: deque[str]) -> None:
     assert process.stderr is not None
     for line in process.stderr:
         sys.stderr.write(line)
         sys.stderr.flush()
-        words.append(line.strip())
+        last_lines.append(line.strip())

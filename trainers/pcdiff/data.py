@@ -106,10 +106,10 @@ def rotated(points: Array, angles: Array) -> Array:
 
 
 def _rotation(axis: int, angle: float) -> Array:
-    one, other = (axis + 1) % 3, (axis + 2) % 3
+    first, second = (axis + 1) % 3, (axis + 2) % 3
     matrix = np.eye(3)
-    matrix[one, one] = matrix[other, other] = np.cos(angle)
-    matrix[other, one], matrix[one, other] = np.sin(angle), -np.sin(angle)
+    matrix[first, first] = matrix[second, second] = np.cos(angle)
+    matrix[second, first], matrix[first, second] = np.sin(angle), -np.sin(angle)
     return matrix
 
 

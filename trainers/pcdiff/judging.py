@@ -104,9 +104,9 @@ def compare_implants(samples: Sequence[dict[str, Any]]) -> dict[str, float]:
 
 def chamfer(first: Array, second: Array) -> float:
     """Return the mean distance to the nearest point of the other cloud, both ways averaged."""
-    there, _ = cKDTree(second).query(first)
+    to_first, _ = cKDTree(second).query(first)
     back, _ = cKDTree(first).query(second)
-    return float((there.mean() + back.mean()) / 2)
+    return float((to_first.mean() + back.mean()) / 2)
 
 
 def mirrored_implant(skull: Array, count: int) -> Array:

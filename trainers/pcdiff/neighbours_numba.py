@@ -100,8 +100,8 @@ def farthest_points(points: Floats, count: int, order: Integers, starts: Integer
 @njit(nogil=True, cache=True, inline="always")
 def _before(index: Any, other: Any) -> Any:
     """Whether the CUDA reduction prefers an index over another at an equal distance."""
-    here, there = index % TIE_STRIDE, other % TIE_STRIDE
-    return here < there or (here == there and index < other)
+    key, other_key = index % TIE_STRIDE, other % TIE_STRIDE
+    return key < other_key or (key == other_key and index < other)
 
 
 @njit(nogil=True, cache=True)

@@ -55,10 +55,10 @@ REFUSED = (
 
 def truth(text: str) -> bool:
     """Read `True` or `False`, as these flags have always been written."""
-    words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-    if text.lower() not in words:
+    values = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+    if text.lower() not in values:
         raise argparse.ArgumentTypeError(f"{text!r} is neither True nor False")
-    return words[text.lower()]
+    return values[text.lower()]
 
 
 def never(reason: str) -> type[argparse.Action]:

@@ -133,11 +133,11 @@ class PoissonField(torch.autograd.Function):
             to_normals[:, axis] = value
         slopes = [torch.zeros_like(along[0]) for _ in range(3)]
         for axis, slope in enumerate(slopes):
-            one, two = (other for other in range(3) if other != axis)
-            faces = [[a * b for b in weights[two]] for a in weights[one]]
+            first, second = (other for other in range(3) if other != axis)
+            faces = [[a * b for b in weights[second]] for a in weights[first]]
             for ends, sum_ in zip(CORNERS, along, strict=True):
                 sign = 1 if ends[axis] else -1
-                slope.addcmul_(sum_, faces[ends[one]][ends[two]], value=sign)
+                slope.addcmul_(sum_, faces[ends[first]][ends[second]], value=sign)
         return torch.stack(slopes, -1).mul_(max(shape)), to_normals, None, None
 
 

@@ -23,7 +23,7 @@ from tui.views.runs.run_view import view_run
 async def send_answer(exchange: Exchange) -> None:
     """Answer the question `question` about `words`. ValueError for one that is not known."""
     question = Question(exchange.fields["question"])
-    subjects = [str(word) for word in exchange.fields["words"]]
+    subjects = [str(word) for word in exchange.fields["subjects"]]
     found = await asyncio.to_thread(answer, exchange.state, question, subjects)
     await exchange.answer({"found": msgspec.to_builtins(found)})
 

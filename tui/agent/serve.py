@@ -174,7 +174,7 @@ class Agent:
         folder.mkdir(parents=True, exist_ok=True)
         child = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-E", "-c", _RUN.format(str(ROOT)), *map(str, request["words"])),
+            *("-E", "-c", _RUN.format(str(ROOT)), *map(str, request["arguments"])),
             cwd=folder,
             env={**os.environ, **{k: str(v) for k, v in request.get("environment", {}).items()}},
             stdin=asyncio.subprocess.DEVNULL,

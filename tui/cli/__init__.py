@@ -24,16 +24,16 @@ _WARNED = frozenset({"launch", "plan", "list", "status", "monitor"})
 """Commands that say so when the settings cannot be read."""
 
 
-def run_command(words: Sequence[str]) -> int:
+def run_command(argv: Sequence[str]) -> int:
     """Run one headless command and return its exit code."""
-    mine, command = split_command(words)
+    mine, command = split_command(argv)
     as_json = "--json" in mine
     try:
-        remaining, name = take_host(words) if may_take_host(words) else (list(words), "")
+        remaining, name = take_host(argv) if may_take_host(argv) else (list(argv), "")
         arguments = parse(remaining)
         if arguments is None:
             return ExitCode.DONE
-        arguments.remote_words = remaining
+        arguments.remote_command = remaining
         if name:
             arguments.host = name
             arguments.action = "host_run:run_remotely"

@@ -35,21 +35,21 @@ _SCRIPTS = (".py", ".sh", ".pl")
 _STARTERS = ("python", "torchrun", "accelerate", "deepspeed", "mpirun")
 
 
-def split_command(words: Sequence[str]) -> tuple[list[str], list[str] | None]:
+def split_command(argv: Sequence[str]) -> tuple[list[str], list[str] | None]:
     """The words before a bare `--`, and those behind it (None when there is no `--`)."""
-    listed = list(words)
+    listed = list(argv)
     if "--" not in listed:
         return listed, None
     at = listed.index("--")
     return listed[:at], listed[at + 1 :]
 
 
-def parse(words: Sequence[str]) -> argparse.Namespace | None:
-    """The command that `words` name, with its flags; None when the help was asked for instead.
+def parse(argv: Sequence[str]) -> argparse.Namespace | None:
+    """The command that `argv` name, with its flags; None when the help was asked for instead.
 
-    Raises UsageError for what cannot be understood. `command_words` is what stands behind `--`.
+    Raises UsageError for what cannot be understood. `trailing_command` is what stands behind `--`.
     """
-    mine, command = split_command(words)
+    mine, command = split_command(argv)
     if mine[:1] == ["help"]:
         mine = [*mine[1:2], "--help"]
     if not mine or mine[0] in ("-h", "--help"):
@@ -74,7 +74,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace | None:
         raise UsageError(
             error.message, dashes_hint(name, mine[1:], command) or error.hint, error.usage
         ) from None
-    arguments.command_words = command
+    arguments.trailing_command = command
     return arguments
 
 
@@ -120,26 +120,26 @@ def overall_help() -> str:
     return "\n".join([*parts, _EXAMPLES, _EXIT_CODES])
 
 
-def dashes_hint(name: str, words: Sequence[str], command: Sequence[str] | None) -> str:
-    """What to type when `words` name a program where launch expects a preset; empty when not."""
+def dashes_hint(name: str, argv: Sequence[str], command: Sequence[str] | None) -> str:
+    """What to type when `argv` name a program where launch expects a preset; empty when not."""
     if name not in _WITH_COMMAND or command is not None:
         return ""
-    at = _first_positional(command_parser(name), words)
-    if at is None or not _looks_like_program(words[at]):
+    at = _first_positional(command_parser(name), argv)
+    if at is None or not _is_program_like(argv[at]):
         return ""
     import shlex  # only for who forgot the dashes
     import shutil
 
-    program = list(words[at:])
+    program = list(argv[at:])
     if program[0].endswith(".py") and not shutil.which(program[0]):
         program.insert(0, "python")
-    line = ["fresnel-tui", name, *words[:at], "--", *program]
+    line = ["fresnel-tui", name, *argv[:at], "--", *program]
     return f"a command goes behind `--`: {shlex.join(line)}"
 
 
-def _first_positional(parser: CommandParser, words: Sequence[str]) -> int | None:
+def _first_positional(parser: CommandParser, argv: Sequence[str]) -> int | None:
     skip = False
-    for i, word in enumerate(words):
+    for i, word in enumerate(argv):
         if skip:
             skip = False
         elif not word.startswith("-"):
@@ -150,7 +150,7 @@ def _first_positional(parser: CommandParser, words: Sequence[str]) -> int | None
     return None
 
 
-def _looks_like_program(word: str) -> bool:
+def _is_program_like(word: str) -> bool:
     import shutil
 
     if word.endswith((".yaml", ".yml")):
@@ -159,14 +159,14 @@ def _looks_like_program(word: str) -> bool:
     return known or Path(word).is_file() or shutil.which(word) is not None
 
 
-def _unknown(words: Sequence[str]) -> WrongInput:
-    word, usage = words[0], "usage: fresnel-tui COMMAND [options]\n"
+def _unknown(argv: Sequence[str]) -> WrongInput:
+    word, usage = argv[0], "usage: fresnel-tui COMMAND [options]\n"
     if word.startswith("-"):
         return UsageError(f"no flag {word} in front of a command", "fresnel-tui --help", usage)
     hint = f"it is a preset: fresnel-tui launch {word}" if word in _preset_names() else ""
     if word.endswith(_SCRIPTS):
-        hint = dashes_hint("launch", words, None)
-    hint = hint or did_you_mean(word, [*COMMANDS, *ALIASES]) or dashes_hint("launch", words, None)
+        hint = dashes_hint("launch", argv, None)
+    hint = hint or did_you_mean(word, [*COMMANDS, *ALIASES]) or dashes_hint("launch", argv, None)
     return UsageError(f"no command `{word}`", hint or "`fresnel-tui --help` lists them", usage)
 
 

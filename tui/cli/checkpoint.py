@@ -76,9 +76,10 @@ def _ask(interpreter: str, request: dict[str, Any]) -> list[dict[str, Any]]:
         return ask_checkpoint_tool(interpreter, request)
     except CheckpointToolError as error:
         if error.answered:
-            raise WrongInput(error.words, "nothing was written") from None
+            raise WrongInput(error.message, "nothing was written") from None
         raise WrongInput(
-            f"{interpreter} could not open the files: {error.words}", "is it a Python with PyTorch?"
+            f"{interpreter} could not open the files: {error.message}",
+            "is it a Python with PyTorch?",
         ) from None
 
 

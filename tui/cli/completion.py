@@ -83,7 +83,7 @@ def answer() -> None:
             add_help=False
         )  # somebody else's command: files are all that can be said
         files = import_module("argcomplete").FilesCompleter()
-        parser.add_argument("words", nargs="*").completer = files  # type: ignore[attr-defined]
+        parser.add_argument("arguments", nargs="*").completer = files  # type: ignore[attr-defined]
     # What has no completer of its own is somebody's own word: a name, a number.
     CompletionFinder()(parser, always_complete_options=False, default_completer=_nothing)  # type: ignore[arg-type]
 

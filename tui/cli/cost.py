@@ -29,7 +29,7 @@ def run_cost(arguments: argparse.Namespace) -> int:
         from tui.cli.cost_export import run_export
 
         return run_export(arguments)
-    if arguments.words or arguments.budget is not None:
+    if arguments.planned or arguments.budget is not None:
         raise WrongInput(
             "cost: only `cost plan` takes presets and a budget",
             "fresnel-tui session budget --budget 100 sets a budget",

@@ -60,7 +60,7 @@ class PlanRow(msgspec.Struct, frozen=True):
 
 def run_plan(arguments: argparse.Namespace) -> int:
     """Print the budget table of `PRESET:COUNT …`."""
-    if not arguments.words:
+    if not arguments.planned:
         raise WrongInput(
             "cost plan: name what to plan",
             "fresnel-tui cost plan 'validate:1 fast:4 standard:2' --budget 100",
@@ -69,7 +69,7 @@ def run_plan(arguments: argparse.Namespace) -> int:
         budget = None if arguments.budget is None else parse_rate(arguments.budget)
     except ValueError:
         raise WrongInput(f"--budget {arguments.budget}: expected US dollars such as 100") from None
-    lines = plan_lines(StateDirectory(), " ".join(arguments.words))
+    lines = plan_lines(StateDirectory(), " ".join(arguments.planned))
     if arguments.json:
         print_json(_json(lines, budget))
         return ExitCode.DONE
@@ -77,9 +77,9 @@ def run_plan(arguments: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
-def plan_lines(state: StateDirectory, words: str) -> list[PlanRow]:
+def plan_lines(state: StateDirectory, text: str) -> list[PlanRow]:
     """The estimates for `PRESET:COUNT …` here, at the session's price, else the preset's own."""
-    wanted = [_parse(word) for word in re.split(r"[\s,]+", words.strip()) if word]
+    wanted = [_parse(word) for word in re.split(r"[\s,]+", text.strip()) if word]
     session = read_session(state)
     gpus: tuple[GpuSnapshot, ...] | None = None
     found = []

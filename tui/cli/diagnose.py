@@ -47,7 +47,7 @@ def run_diagnose(arguments: argparse.Namespace) -> int:
             pairs += [("rests on", text) for text in verdict.rests_on]
             pairs.append(("remedy", verdict.remedy))
         else:
-            pairs.append(("cause", verdict.words))
+            pairs.append(("cause", verdict.message))
         pairs += remedy_pairs(verdict)
         pairs += [("looked at", text) for text in verdict.looked_at]
         pairs += [*stack_pairs(Path(run.directory), time.time()), *_recorder_pairs(run)]

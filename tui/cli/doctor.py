@@ -101,6 +101,6 @@ def _check_guard(state: StateDirectory) -> list[Check]:
 
 
 def _print(check: Check) -> None:
-    print(f"{check.verdict}  {check.name}: {check.words}")
+    print(f"{check.verdict}  {check.name}: {check.message}")
     if check.advice:
         print(f"      {check.advice}")

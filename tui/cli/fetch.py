@@ -68,7 +68,7 @@ def _fetch(ssh: Ssh, arguments: argparse.Namespace, to: Path) -> list[FetchedRun
             result = fetch_run(ssh, copier, manifest, to, arguments.checkpoints, echo)
         _keep_curves(ssh, result)
         fetched.append(result)
-        _tell(result)
+        _print_result(result)
         if not result.is_live and arguments.checkpoints != "none":
             done = remote_output(
                 ssh, ["fetched", result.run, "--to", local_place(str(result.folder))]
@@ -91,7 +91,7 @@ def _keep_curves(ssh: Ssh, result: FetchedRun) -> None:
         replace(result.folder / CURVES, done.output)
 
 
-def _tell(result: FetchedRun) -> None:
+def _print_result(result: FetchedRun) -> None:
     what = f"{result.files:,} files, {size(result.bytes)}" if result.files else "nothing new"
     kept = f"; checkpoints {', '.join(result.checkpoints)}" if result.checkpoints else ""
     echo(f"{result.run} ({result.state}): {what}{kept}, every hash as there → {result.folder}")

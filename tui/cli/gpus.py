@@ -43,7 +43,7 @@ def run_gpus(arguments: argparse.Namespace) -> int:
     if reading.problem:
         echo(f"GPUs: {reading.problem}")
     elif not reading.gpus and not arguments.host:
-        echo(f"no GPU here; {_host_words(reading)}; runs use the CPU")
+        echo(f"no GPU here; {_host_text(reading)}; runs use the CPU")
     return ExitCode.DONE
 
 
@@ -106,7 +106,7 @@ def _watched(state: StateDirectory, reading: GpuReading, as_json: bool) -> None:
         return
     print(
         f"{time.strftime('%H:%M:%S', time.localtime(reading.time))} {reading.host} · "
-        f"{_host_words(reading)}"
+        f"{_host_text(reading)}"
     )
     if reading.problem:
         print(f"GPUs: {reading.problem}")
@@ -118,7 +118,7 @@ def print_reading(reading: GpuReading, leases: dict[str, list[Lease]], host: boo
     """Print a reading as a table, with a line about the host if wanted."""
     if host:
         print(
-            f"{reading.host}: {_host_words(reading)}; GPUs by {reading.backend}, driver "
+            f"{reading.host}: {_host_text(reading)}; GPUs by {reading.backend}, driver "
             f"{reading.driver or DASH}"
         )
     if reading.gpus:
@@ -127,7 +127,7 @@ def print_reading(reading: GpuReading, leases: dict[str, list[Lease]], host: boo
         )
 
 
-def _host_words(reading: GpuReading) -> str:
+def _host_text(reading: GpuReading) -> str:
     cpu = reading.cpu
     return (
         f"CPU {percent(cpu.cpu_percent)} of {cpu.cpu_count or DASH} cores, "

@@ -55,7 +55,7 @@ def launch_on_hosts(arguments: argparse.Namespace) -> int:
             lines[-1].begin()
         address = _meet(machines, lines, port, arguments.master_addr)
         echo(f"{names[0]} is reached at {address}:{port} by all, and reaches all")
-        command = _node_words(arguments.remote_words)
+        command = _node_arguments(arguments.remote_command)
         commands = []
         for rank, ssh in enumerate(machines):
             place = ["--nodes", str(len(machines)), "--node-rank", str(rank)]
@@ -134,11 +134,11 @@ def _reach(
         target_line.ask({"do": "hello"})  # answered when nobody listens there any more
 
 
-def _node_words(words: Sequence[str]) -> list[str]:
+def _node_arguments(argv: Sequence[str]) -> list[str]:
     """The launch's words without those that are meant for us."""
     kept: list[str] = []
     skip = 0
-    for word in words:
+    for word in argv:
         flag, equals, _ = word.partition("=")
         if skip:
             skip -= 1

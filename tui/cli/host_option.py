@@ -15,14 +15,14 @@ REMOTE_COMMANDS = frozenset(
 HELP = "do it on this rented machine (`fresnel-tui host list`)"
 
 
-def may_take_host(words: Sequence[str]) -> bool:
+def may_take_host(argv: Sequence[str]) -> bool:
     """Whether the command that stands first can be done on another machine."""
-    return bool(words) and ALIASES.get(words[0], words[0]) in REMOTE_COMMANDS
+    return bool(argv) and ALIASES.get(argv[0], argv[0]) in REMOTE_COMMANDS
 
 
-def take_host(words: Sequence[str]) -> tuple[list[str], str]:
+def take_host(argv: Sequence[str]) -> tuple[list[str], str]:
     """The words without `--host NAME`, and the name; empty when the command is meant here."""
-    listed = list(words)
+    listed = list(argv)
     end = listed.index("--") if "--" in listed else len(listed)
     for i, word in enumerate(listed[:end]):
         if word.startswith("--host="):

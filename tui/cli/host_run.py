@@ -41,7 +41,7 @@ def run_remotely(arguments: argparse.Namespace) -> int:
     """Run the command on the machine `--host` names, and be its output and its exit code."""
     registry = RemoteRegistry(StateDirectory())
     host = registry.find(arguments.host)
-    mine: list[str] = arguments.remote_words
+    mine: list[str] = arguments.remote_command
     ssh = Ssh(registry, host)
     if arguments.command_name in ("attach", "shell"):
         return _with_terminal(ssh, mine)
@@ -51,7 +51,7 @@ def run_remotely(arguments: argparse.Namespace) -> int:
         return follow_remotely(ssh, arguments.run, arguments.lines)
     if arguments.command_name in ("launch", "plan") and arguments.preset:
         mine = [*mine, *pushed_overrides(registry, host, arguments.preset, arguments.overrides)]
-        if arguments.command_words is not None:
+        if arguments.trailing_command is not None:
             raise WrongInput("give one of them: a preset, or a command behind --")
     return _patiently(ssh, mine, arguments.command_name)
 
@@ -80,7 +80,7 @@ def _patiently(ssh: Ssh, command: list[str], name: str) -> int:
                     {
                         "do": "command",
                         "id": 1,
-                        "words": command,
+                        "arguments": command,
                         "folder": ssh.host.folder,
                         "keep": name not in READING,
                         "environment": environment,
@@ -98,7 +98,7 @@ def _patiently(ssh: Ssh, command: list[str], name: str) -> int:
                     f"the line to {ssh.host.name} broke: {error}",
                     f"whether it was done: fresnel-tui list --host {ssh.host.name}",
                 ) from None
-            if printed.said or pause is None:
+            if printed.has_printed or pause is None:
                 raise _gave_up(ssh, request) from None
             time.sleep(pause)
     return ExitCode.RUN_FAILED
@@ -185,7 +185,7 @@ def output_over(
     """The same over a connection that is there already; `request` names a launch."""
     parts: dict[int, bytes] = {1: b"", 2: b""}
     number = next(_numbers)
-    request_fields = {"do": "command", "id": number, "words": list(command), "keep": keep}
+    request_fields = {"do": "command", "id": number, "arguments": list(command), "keep": keep}
     if request:
         request_fields["environment"] = {REQUEST: request}
     try:

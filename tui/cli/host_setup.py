@@ -5,7 +5,13 @@ import json
 
 from runners.model.errors import ExitCode, FresnelError
 from runners.places.ssh.registry import RemoteRegistry
-from runners.places.ssh.setup import FoundMachine, FoundPython, choose_python, install, look_at
+from runners.places.ssh.setup import (
+    FoundMachine,
+    FoundPython,
+    choose_python,
+    inspect_machine,
+    install,
+)
 from runners.places.ssh.ssh import Ssh
 from runners.state.layout import StateDirectory
 from tui.cli.host_run import remote_output
@@ -21,7 +27,7 @@ def set_up(arguments: argparse.Namespace) -> int:
     ssh = Ssh(registry, registry.find(arguments.name))
     echo(f"looking at {ssh.host.name}…")
     wanted = arguments.python or ssh.host.python
-    found = look_at(ssh, wanted)
+    found = inspect_machine(ssh, wanted)
     if not arguments.python and all(candidate.path != wanted for candidate in found.pythons):
         wanted = ""  # the one chosen before is gone
     python = choose_python(found, wanted)
@@ -45,7 +51,7 @@ def set_up(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({**facts, "gpus_seen_by_torch": used.gpus, "torch": used.torch or None})
         return ExitCode.DONE
-    print_pairs([(name.replace("_", " "), words) for name, words in facts.items()])
+    print_pairs([(name.replace("_", " "), value) for name, value in facts.items()])
     echo(
         f"next: fresnel-tui push PRESET --host {host.name}, then fresnel-tui launch PRESET --host "
         f"{host.name}\na guard there ends what is forgotten: fresnel-tui guard set --max-age 8h "

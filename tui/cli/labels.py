@@ -20,7 +20,7 @@ def run_rename(arguments: argparse.Namespace) -> int:
     state = StateDirectory()
     run = find_run(state, arguments.run)
     control.rename(state, run, arguments.name or "")
-    return _tell(state, [run], arguments.json)
+    return _print_labels(state, [run], arguments.json)
 
 
 def run_tag(arguments: argparse.Namespace) -> int:
@@ -51,7 +51,7 @@ def run_note(arguments: argparse.Namespace) -> int:
         if from_input and not text.strip():
             raise WrongInput("nothing on stdin: the note stays as it is", "--clear removes it")
         control.note(state, run, text)
-    return _tell(state, [run], arguments.json)
+    return _print_labels(state, [run], arguments.json)
 
 
 def run_star(arguments: argparse.Namespace) -> int:
@@ -69,10 +69,10 @@ def _change_all(
     if changes:
         for run in runs:
             change(state, run)
-    return _tell(state, runs, arguments.json)
+    return _print_labels(state, runs, arguments.json)
 
 
-def _tell(state: StateDirectory, runs: list[Run], as_json: bool) -> int:
+def _print_labels(state: StateDirectory, runs: list[Run], as_json: bool) -> int:
     now = [read_run(state, run.id) for run in runs]
     if as_json:
         print_json([labels_json(run) for run in now] if len(now) > 1 else labels_json(now[0]))

@@ -55,7 +55,7 @@ def print_rank(state: StateDirectory, run: Run, arguments: argparse.Namespace) -
             )
         sources = [_RankOutput(directory, rank, arguments.lines, path) for path in paths]
 
-    printer = _Telling(run.id, rank, arguments.json, arguments.follow)
+    printer = _Notices(run.id, rank, arguments.json, arguments.follow)
 
     def copy() -> None:
         for source in sources:
@@ -72,7 +72,7 @@ def print_rank(state: StateDirectory, run: Run, arguments: argparse.Namespace) -
     return ExitCode.DONE
 
 
-class _Telling:
+class _Notices:
     """Where a rank's lines go: to stdout as they are, or into JSON."""
 
     def __init__(self, run_id: str, rank: int, as_json: bool, follow: bool) -> None:

@@ -30,7 +30,7 @@ def run_probe(arguments: argparse.Namespace) -> int:
         raise WrongInput(f"--within: {error}") from None
     request = request_for(state, spec, arguments.batch, arguments.first, arguments.most, length)
     request = request._replace(keep_runs=arguments.keep_runs)
-    watcher = ProbeWatcher(lambda run: _say_started(run), _say_tried)
+    watcher = ProbeWatcher(lambda run: _print_started(run), _print_step)
     try:
         result = probe(state, spec, request, watcher)
     except KeyboardInterrupt:
@@ -42,18 +42,18 @@ def run_probe(arguments: argparse.Namespace) -> int:
     rows = [_row(step, result) for step in result.steps]
     print_table((result.parameter, "", "VRAM peak", "samples/s"), rows)
     fastest = max(result.steps, key=lambda step: step.samples_per_s or 0.0)
-    print(f"\nlargest that fits on {result.devices} × {result.gpu}: {_words(spec, result)}")
+    print(f"\nlargest that fits on {result.devices} × {result.gpu}: {_result_text(spec, result)}")
     if fastest.batch != result.batch and fastest.samples_per_s:
         print(f"fastest: {result.parameter}={fastest.batch}")
     print(f"fresnel-tui launch {arguments.preset} {_settings(spec, result)}")
     return ExitCode.DONE
 
 
-def _say_started(run: Run) -> None:
+def _print_started(run: Run) -> None:
     echo(f"{run.name}: {run.id}")
 
 
-def _say_tried(step: ProbeStep) -> None:
+def _print_step(step: ProbeStep) -> None:
     verdict = "fits" if step.fits else "does not fit"
     memory = f", {size(step.memory)} at its peak" if step.memory else ""
     pace = f", {step.samples_per_s:.1f} samples/s" if step.samples_per_s else ""
@@ -69,7 +69,7 @@ def _row(step: ProbeStep, result: ProbeResult) -> tuple[str, str, str, str]:
     return str(step.batch), verdict, memory, pace
 
 
-def _words(spec: RunSpec, result: ProbeResult) -> str:
+def _result_text(spec: RunSpec, result: ProbeResult) -> str:
     rate = rate_for(spec, result)
     text = f"{result.parameter}={result.batch}"
     if rate is not None and spec.scaling is not None:

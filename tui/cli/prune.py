@@ -48,11 +48,11 @@ def criteria_from(arguments: argparse.Namespace) -> Criteria:
 
 
 def _states(text: str | None) -> frozenset[State]:
-    words = [] if text is None else [word.strip() for word in text.split(",")]
-    for word in words:
+    names = [] if text is None else [word.strip() for word in text.split(",")]
+    for word in names:
         if word not in TERMINAL:
             raise WrongInput(f"--state {text}: expected one or more of {_ENDED}, got {word!r}")
-    return frozenset(State(word) for word in words)
+    return frozenset(State(word) for word in names)
 
 
 def to_json(pruned: Pruned, dry_run: bool) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def run_remedy(arguments: argparse.Namespace) -> int:
 
 
 def _print(proposal: Proposal) -> None:
-    print(f"\n{proposal.name}: {proposal.words}")
+    print(f"\n{proposal.name}: {proposal.summary}")
     if proposal.obstacle:
         print(f"    not possible: {proposal.obstacle}")
     for line in proposal.diff:

@@ -24,7 +24,7 @@ class RemotePrinter:
 
         The bytes of a log are copied as they are where they go to a file.
         """
-        self.said = False
+        self.has_printed = False
         self._whole = whole
         self._as_json = as_json
         self._is_log = is_log
@@ -40,7 +40,7 @@ class RemotePrinter:
             if sum(map(len, self._kept)) > _LONGEST_LINE:
                 raise FresnelError("an answer without an end")
             return
-        self.said = self.said or (bool(data) and not self._whole)
+        self.has_printed = self.has_printed or (bool(data) and not self._whole)
         if stream == 1 and self._is_log and not self._as_json and not sys.stdout.isatty():
             sys.stdout.buffer.write(data)
             sys.stdout.flush()

@@ -25,7 +25,7 @@ class ResumedSource:
     def __init__(self, arguments: argparse.Namespace, request: GpuRequest | None) -> None:
         self.preset: str | None = arguments.preset
         self.again: str | None = arguments.again
-        self.has_command = arguments.command_words is not None
+        self.has_command = arguments.trailing_command is not None
         self.resume: str = arguments.resume
         self.request = request
 

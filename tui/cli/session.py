@@ -87,10 +87,10 @@ def _ending(session: Session, meter: Meter, now: Moment) -> str:
 def _start(state: StateDirectory, arguments: argparse.Namespace) -> Session:
     reading = read_gpus(state)
     instance = find_instance() or Instance("")
-    price, per = _told_price(arguments)
+    price, per = _stated_price(arguments)
     if price is None:
         price = _recognised_price(reading, instance)
-    gpus = _told_gpus(arguments) or max(1, len(list_cards(reading.gpus)))
+    gpus = _stated_gpus(arguments) or max(1, len(list_cards(reading.gpus)))
     caveat = _caveat(price, per, reading, arguments)
     _await_word(caveat, arguments.anyway)
     session = start_session(
@@ -111,17 +111,17 @@ def _start(state: StateDirectory, arguments: argparse.Namespace) -> Session:
 
 def _change_price(state: StateDirectory, arguments: argparse.Namespace) -> Session:
     """Give the open session, or the one that ended last, another price, from its start on."""
-    price, per = _told_price(arguments)
+    price, per = _stated_price(arguments)
     if price is None:
         raise WrongInput(
             "session price: name the price", "fresnel-tui session price --rate 1.99 [--gpus 8]"
         )
     caveat = _caveat(price, per, read_gpus(state), arguments)
     _await_word(caveat, arguments.anyway)
-    return change_price(state, price, per, _told_gpus(arguments), caveat)
+    return change_price(state, price, per, _stated_gpus(arguments), caveat)
 
 
-def _told_price(arguments: argparse.Namespace) -> tuple[str | None, Literal["gpu", "machine"]]:
+def _stated_price(arguments: argparse.Namespace) -> tuple[str | None, Literal["gpu", "machine"]]:
     """The price that was named, and whether a bare amount is for a GPU or for the machine."""
     if arguments.price is not None and arguments.rate is not None:
         raise WrongInput(
@@ -137,7 +137,7 @@ def _told_price(arguments: argparse.Namespace) -> tuple[str | None, Literal["gpu
     return arguments.rate, "machine"
 
 
-def _told_gpus(arguments: argparse.Namespace) -> int | None:
+def _stated_gpus(arguments: argparse.Namespace) -> int | None:
     if arguments.gpus is None:
         return None
     if not arguments.gpus.isdigit() or int(arguments.gpus) < 1:
@@ -149,7 +149,7 @@ def _caveat(
     price: str, per: Literal["gpu", "machine"], reading: GpuReading, arguments: argparse.Namespace
 ) -> str:
     """What speaks against the rate that this price makes here; empty when nothing does."""
-    return rate_caveat(price, per, reading, _told_gpus(arguments))
+    return rate_caveat(price, per, reading, _stated_gpus(arguments))
 
 
 def _await_word(caveat: str, anyway: bool) -> None:

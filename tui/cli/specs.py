@@ -21,7 +21,7 @@ from tui.cli.sweep_flags import swept
 def specs_from(arguments: argparse.Namespace) -> list[RunSpec]:
     """The RunSpecs that the command line describes: one, or those of a group or sweep."""
     ways = [way for way in (arguments.preset, arguments.again) if way is not None]
-    command = arguments.command_words
+    command = arguments.trailing_command
     if len(ways) > 1 or (arguments.preset is not None and command is not None):
         raise WrongInput(
             "give one of them: a preset, a command behind --, or --again RUN",
@@ -43,9 +43,9 @@ def _source(arguments: argparse.Namespace) -> SpecSource:
 
         return ResumedSource(arguments, _gpu_request(arguments))
     if arguments.again is not None:
-        return RunSource(arguments.again, arguments.command_words)
-    if arguments.command_words is not None:
-        return CommandSource(arguments.command_words)
+        return RunSource(arguments.again, arguments.trailing_command)
+    if arguments.trailing_command is not None:
+        return CommandSource(arguments.trailing_command)
     return PresetSource(arguments.preset)
 
 

@@ -36,7 +36,7 @@ def run_stacks(arguments: argparse.Namespace) -> int:
 
 def _print(dump: StackDump, brief: bool) -> None:
     rows = [
-        (rank.label, str(rank.pid), rank.how or "kernel only", rank.words) for rank in dump.ranks
+        (rank.label, str(rank.pid), rank.how or "kernel only", rank.text) for rank in dump.ranks
     ]
     print_table(("rank", "pid", "by", "where"), rows)
     if dump.verdict:

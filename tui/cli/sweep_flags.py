@@ -29,7 +29,7 @@ def swept(arguments: argparse.Namespace, source: SpecSource) -> list[RunSpec]:
         getattr(arguments, "stop_hopeless", None),
         arguments.name,
     )
-    open_ended = arguments.command_words is not None and arguments.again is None
+    open_ended = arguments.trailing_command is not None and arguments.again is None
     sweep = sweep_of(request, arguments.overrides, member, source.takes_several, open_ended)
     if sweep is None:
         return source.specs(list(arguments.overrides), arguments.name)

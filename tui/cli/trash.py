@@ -38,11 +38,11 @@ def run_delete(arguments: argparse.Namespace) -> int:
             print(run.id)
         for run_id, reason in deletion.kept.items():
             echo(f"{run_id} stays: {reason}")
-        _say_deleted(deletion.deleted, arguments.forever)
+        _print_deleted(deletion.deleted, arguments.forever)
     return ExitCode.RUN_FAILED if deletion.kept else ExitCode.DONE
 
 
-def _say_deleted(runs: list[Run], forever: bool) -> None:
+def _print_deleted(runs: list[Run], forever: bool) -> None:
     if not runs:
         return
     what = runs[0].id if len(runs) == 1 else f"{len(runs):,} runs"

@@ -44,7 +44,7 @@ def _print(result: Verification, brief: bool) -> None:
     for _, check in result.checks:
         if brief and check.verdict == "PASS":
             continue
-        print(f"{check.verdict}  {check.name}: {check.words}")
+        print(f"{check.verdict}  {check.name}: {check.message}")
         if check.advice and check.verdict != "PASS":
             print(f"      {check.advice}")
 

@@ -4,7 +4,7 @@ import shlex
 import time
 from collections.abc import Sequence
 
-from runners.model.masking import mask_words
+from runners.model.masking import mask_arguments
 from runners.model.spec import GpuRequest
 
 
@@ -16,7 +16,7 @@ class CommandLog:
 
     def note(self, arguments: Sequence[str]) -> None:
         """Something was done that `fresnel-tui WORDS` does as well."""
-        self.lines.append((time.time(), shlex.join(["fresnel-tui", *mask_words(arguments)])))
+        self.lines.append((time.time(), shlex.join(["fresnel-tui", *mask_arguments(arguments)])))
 
     @property
     def script(self) -> str:

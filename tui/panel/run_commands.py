@@ -111,7 +111,7 @@ class RunCommands:
         if outcome.problem:
             notify_error(self._app, safe(outcome.problem)[:_LONGEST_TEXT])
             return
-        for text in outcome.words:
+        for text in outcome.messages:
             shown = safe(text)[:_LONGEST_TEXT]
             self._notify(shown, max(_TEXT_S, len(shown) / _READ_PER_S))
 

@@ -42,7 +42,7 @@ _OVERRUNS_EVERY = 30
 _VERIFY_EVERY = 120
 _READ_FOR_S = 0.25  # at a time, of rows that no kept file has: snapshots go on meanwhile
 _AT_ONCE_S = 0.01
-_LOOK_MS = 150  # between looks for runs that come or end: each costs an idle panel processor time
+_POLL_MS = 150  # between looks for runs that come or end: each costs an idle panel processor time
 _COSTS_EVERY_S = 30.0
 
 
@@ -154,7 +154,7 @@ class SnapshotFeed:
         folders = [folder for folder in (self.state.live, self.state.runs) if folder.is_dir()]
         try:
             async for _ in awatch(
-                *folders, recursive=False, debounce=200, step=_LOOK_MS, stop_event=self._stop
+                *folders, recursive=False, debounce=200, step=_POLL_MS, stop_event=self._stop
             ):
                 self._hurry.set()
         except OSError:

@@ -31,14 +31,14 @@ new MutationObserver((_, observer) => {
 class PanelProcess(AppService):
     """One panel for one page, started without a shell, and surely gone with the page."""
 
-    def __init__(self, words: Sequence[str], **connection: Any) -> None:
+    def __init__(self, command: Sequence[str], **connection: Any) -> None:
         super().__init__("", **connection)
-        self._words = words
+        self._command = command
 
     async def _open_app_process(self, width: int = 80, height: int = 24) -> Process:
         # A session of its own: Ctrl+C at the server is not a key pressed in the panel.
         self._process = await asyncio.create_subprocess_exec(
-            *self._words,
+            *self._command,
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,
@@ -67,9 +67,9 @@ class PanelProcess(AppService):
 class PanelServer(Server):
     """The panel for browsers; `words` start it."""
 
-    def __init__(self, words: Sequence[str], doors: TokenAuth) -> None:
+    def __init__(self, command: Sequence[str], doors: TokenAuth) -> None:
         super().__init__("", title="fresnel-tui")
-        self._words = words
+        self._command = command
         self._doors = doors
         self._sockets: set[web.WebSocketResponse] = set()
 
@@ -103,7 +103,7 @@ class PanelServer(Server):
         await socket.prepare(request)
         self._sockets.add(socket)
         panel = PanelProcess(
-            self._words,
+            self._command,
             write_bytes=socket.send_bytes,
             write_str=socket.send_str,
             close=socket.close,

@@ -12,20 +12,20 @@ def with_flag(case: Case, names: Sequence[str], change: Callable[[str], str]) ->
     """
     if case.spec.launcher != "command" or case.spec.shell:
         raise Unfit("its preset has no parameter for this")
-    words = list(case.spec.command)
-    places = [i for i, word in enumerate(words) if _flag(word) in names]
+    command = list(case.spec.command)
+    places = [i for i, word in enumerate(command) if _flag(word) in names]
     if len(places) != 1:
         what = ", ".join(f"--{name}" for name in names[:3])
         raise Unfit(f"its command has {'several' if places else 'no'} {what}")
     at = places[0]
-    flag, equals, value = words[at].partition("=")
+    flag, equals, value = command[at].partition("=")
     if equals:
-        words[at] = f"{flag}={change(value)}"
-    elif at + 1 < len(words):
-        words[at + 1] = change(words[at + 1])
+        command[at] = f"{flag}={change(value)}"
+    elif at + 1 < len(command):
+        command[at + 1] = change(command[at + 1])
     else:
         raise Unfit(f"{flag} has no value")
-    return case.changed(command=tuple(words))
+    return case.changed(command=tuple(command))
 
 
 def whole(text: str) -> int:

@@ -13,24 +13,24 @@ def plan_diff(
 ) -> tuple[str, ...]:
     """Lines that begin with `- ` or `+ `; the runs' own folders and ids do not count."""
     lines = [f"+ writes {file.target} ({file.do} of {file.source})" for file in work]
-    lines += _changes(_words(before), _words(after))
+    lines += _changes(_plan_lines(before), _plan_lines(after))
     lines += _changes(_variables(before), _variables(after))
     lines += _changes(before.config_changes, after.config_changes)
     lines += _changes(_rest(before), _rest(after))
     return tuple(lines)
 
 
-def _words(plan: LaunchPlan) -> list[str]:
+def _plan_lines(plan: LaunchPlan) -> list[str]:
     """Program and flags, each flag with its value."""
-    words: list[str] = []
+    lines: list[str] = []
     for word in plan.argv:
         text = _neutral(word, plan)
-        value = words and words[-1].startswith("-") and "=" not in words[-1]
-        if value and " " not in words[-1] and not text.startswith("--") and _is_flag(words[-1]):
-            words[-1] = f"{words[-1]} {text}"
+        value = lines and lines[-1].startswith("-") and "=" not in lines[-1]
+        if value and " " not in lines[-1] and not text.startswith("--") and _is_flag(lines[-1]):
+            lines[-1] = f"{lines[-1]} {text}"
         else:
-            words.append(text)
-    return words
+            lines.append(text)
+    return lines
 
 
 def _is_flag(word: str) -> bool:

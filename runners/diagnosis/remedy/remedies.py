@@ -52,7 +52,7 @@ class Proposal(msgspec.Struct, frozen=True):
     """
 
     name: str
-    words: str
+    summary: str
     diff: tuple[str, ...] = ()
     obstacle: str = ""
     waits: str = ""
@@ -73,10 +73,10 @@ def open_case(state: StateDirectory, run: Run, verdict: Diagnosis | NotKnown | N
 def propose(case: Case, names: Sequence[str] = ()) -> list[Proposal]:
     """What the remedies `names` would change, one by one; by default those the verdict names."""
     wanted = names or (remedies_for(case.verdict) if case.verdict is not None else ())
-    return [_propose_one(case, name) for name in wanted]
+    return [_propose(case, name) for name in wanted]
 
 
-def _propose_one(case: Case, name: str) -> Proposal:
+def _propose(case: Case, name: str) -> Proposal:
     effect = REMEDIES[name]
     try:
         treated = treat(case, [name])
@@ -124,6 +124,6 @@ def write_copy(work: FileWork) -> None:
         ask_checkpoint_tool(work.interpreter, request)
     except CheckpointToolError as error:
         if error.answered:
-            raise WrongInput(error.words, "nothing was launched") from None
-        problem = f"{work.interpreter} could not write {work.target}: {error.words}"
+            raise WrongInput(error.message, "nothing was launched") from None
+        problem = f"{work.interpreter} could not write {work.target}: {error.message}"
         raise WrongInput(problem) from None

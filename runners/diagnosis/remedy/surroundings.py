@@ -40,10 +40,10 @@ def _states_port(case: Case) -> bool:
     return _PORT.search(text) is not None or _ENDPOINT.search(text) is not None
 
 
-def _with_free_port(words: tuple[str, ...]) -> tuple[str, ...]:
+def _with_free_port(arguments: tuple[str, ...]) -> tuple[str, ...]:
     changed: list[str] = []
     flagged = False
-    for word in words:
+    for word in arguments:
         if flagged and word.isdigit():
             word = "${port}"
         flagged = _PORT.fullmatch(word) is not None and "=" not in word

@@ -6,7 +6,7 @@ from runners.host.files import replace
 from runners.host.locks import locked
 from runners.lifecycle.control.stop import request_stop
 from runners.lifecycle.launch.dispatch import dispatch
-from runners.lifecycle.launch.preconditions import refuse_elsewhere, refuse_untrusted_run
+from runners.lifecycle.launch.preconditions import refuse_other_host, refuse_untrusted_run
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.run import Run
 from runners.state.codec import read_plan
@@ -22,7 +22,7 @@ def set_priority(state: StateDirectory, run: Run, priority: int) -> Run:
     Raises WrongInput when it does not wait, DeniedError for another host's run, FresnelError when
     its files are damaged.
     """
-    refuse_elsewhere(run, "priority")
+    refuse_other_host(run, "priority")
     directory = state.run(run.id)
     refuse_untrusted_run(directory)
     if abs(priority) > HIGHEST:
@@ -43,7 +43,7 @@ def cancel(state: StateDirectory, run: Run) -> None:
 
     Raises WrongInput when it does not wait, DeniedError for another host's run.
     """
-    refuse_elsewhere(run, "cancel")
+    refuse_other_host(run, "cancel")
     state.create()
     # Under the lock nobody grants it GPUs, and a run that is to be stopped is granted none later.
     with locked(state.allocation_lock):

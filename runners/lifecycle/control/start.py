@@ -11,7 +11,7 @@ from runners.host.locks import acquire, is_held, locked
 from runners.host.procfs import HELPER_MARK, MARK, is_mounted
 from runners.lifecycle.control.stop import reserve
 from runners.lifecycle.launch.adopt import adopt
-from runners.lifecycle.launch.dispatch import grant_all, tell_why, wake
+from runners.lifecycle.launch.dispatch import grant_all, record_why, wake
 from runners.lifecycle.launch.git_snapshot import start_recording
 from runners.lifecycle.launch.planner import PlannedRun, Planner
 from runners.lifecycle.launch.preconditions import refuse_untrusted
@@ -127,7 +127,7 @@ def _write(state: StateDirectory, planned: PlannedRun, request: str) -> list[int
     # The plan is what makes a GPU leased, so everything that it refers to is written before it.
     replace(run.plan, msgspec.json.encode(planned.plan))
     if not isinstance(planned.decision, Granted):
-        tell_why(run, planned.decision)
+        record_why(run, planned.decision)
     run.output.touch(mode=0o600)
     reserve(run)
     keep_environment(run, _environment(planned))

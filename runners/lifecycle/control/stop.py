@@ -9,7 +9,7 @@ from runners.host.identity import user_name
 from runners.host.locks import is_held
 from runners.host.procfs import process_state
 from runners.lifecycle.launch.adopt import adopt
-from runners.lifecycle.launch.preconditions import refuse_elsewhere, refuse_untrusted_run
+from runners.lifecycle.launch.preconditions import refuse_other_host, refuse_untrusted_run
 from runners.lifecycle.supervisor.spawn import hand_over_stop, poke_supervisor
 from runners.model.endings import Ending
 from runners.model.errors import FresnelError
@@ -18,7 +18,7 @@ from runners.state.codec import read_intent, read_record
 from runners.state.layout import RunDirectory, StateDirectory
 
 _HEARD_WITHIN_S = 5.0
-_LOOK_EVERY_S = 0.02
+_POLL_EVERY_S = 0.02
 RESERVED = 1024
 """Bytes reserved for the intent at the launch: it must be possible to write it on a full disk."""
 
@@ -32,7 +32,7 @@ def request_stop(
     stopped it where it is None. Raises DeniedError for a run of another host, or one whose
     folder others may write; FresnelError when neither the disk nor a signal takes the request.
     """
-    refuse_elsewhere(run, "stop")
+    refuse_other_host(run, "stop")
     directory = state.run(run.id)
     refuse_untrusted_run(directory)
     intent = read_intent(directory)
@@ -98,12 +98,12 @@ def why_unheard(state: StateDirectory, run: Run, within_s: float = _HEARD_WITHIN
             return ""
         if time.monotonic() > until:
             break
-        time.sleep(_LOOK_EVERY_S)
+        time.sleep(_POLL_EVERY_S)
     if not is_held(directory.supervisor_lock):
         return f"it has no supervisor, and none could be started; see {directory.supervisor_log}"
     pid = record.supervisor_pid
     letter = "" if pid is None else process_state(pid)
     if letter in ("T", "t"):
         return f"its supervisor (pid {pid}) is suspended; `kill -CONT {pid}` lets it act"
-    words = "waits for a disk or a driver (state D)" if letter == "D" else f"is in state {letter}"
-    return f"its supervisor (pid {pid}) {words} and has done nothing for {within_s:g} s"
+    text = "waits for a disk or a driver (state D)" if letter == "D" else f"is in state {letter}"
+    return f"its supervisor (pid {pid}) {text} and has done nothing for {within_s:g} s"

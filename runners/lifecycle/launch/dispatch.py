@@ -136,7 +136,7 @@ def grant_all(
     for candidate in candidates:
         directory, decision = state.run(candidate.run), decisions[candidate.run]
         if not isinstance(decision, Granted):
-            tell_why(directory, decision)
+            record_why(directory, decision)
         elif _grant(directory, candidate, decision.allocation):
             granted.append(candidate.run)
     return granted
@@ -152,7 +152,7 @@ def wake(
             poke_supervisor(state.run(candidate.run))
 
 
-def tell_why(directory: RunDirectory, decision: Waiting | Denied) -> None:
+def record_why(directory: RunDirectory, decision: Waiting | Denied) -> None:
     """Write down why a run waits, or why it can never start, if that has changed."""
     never = isinstance(decision, Denied)
     waits = QueueStatus(decision.reason, decision.place, time.time(), never)
@@ -204,7 +204,7 @@ def main() -> None:
     dispatch(state)
     if any(state.sweeps.glob("*/trials.json")):
         from runners.lifecycle.launch.sampled_runs import (
-            tell_endings,  # presets and more: few need it
+            report_endings,  # presets and more: few need it
         )
 
-        tell_endings(state)
+        report_endings(state)

@@ -52,10 +52,10 @@ class Git:
         listed, _ = self.ask(
             ["config", "--show-scope", "-z", "--get-regexp", r"^filter\."], 1 << 16, fails=True
         )
-        words = listed.decode("utf-8", "surrogateescape").split("\0")
+        fields = listed.decode("utf-8", "surrogateescape").split("\0")
         keys = [
             key.partition("\n")[0]
-            for scope, key in zip(words[::2], words[1::2], strict=False)
+            for scope, key in zip(fields[::2], fields[1::2], strict=False)
             if scope in _THEIRS
         ]
         names = sorted({key.rpartition(".")[0] for key in keys})
@@ -68,7 +68,7 @@ class Git:
         for i, (key, value) in enumerate(settings):
             self.environment |= {f"GIT_CONFIG_KEY_{i}": key, f"GIT_CONFIG_VALUE_{i}": value}
 
-    def ask(self, words: Sequence[str], limit: int, fails: bool = False) -> tuple[bytes, bool]:
+    def ask(self, arguments: Sequence[str], limit: int, fails: bool = False) -> tuple[bytes, bool]:
         """At most `limit` bytes of git's answer, and whether there was more.
 
         Raises GitTrouble when git is late or fails.
@@ -76,7 +76,7 @@ class Git:
         off = [word for setting in _OFF for word in ("-c", setting)]
         try:
             child = subprocess.Popen(
-                ["git", "--no-pager", *off, "-C", str(self.root), *words],
+                ["git", "--no-pager", *off, "-C", str(self.root), *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -94,7 +94,7 @@ class Git:
                 and child.wait(max(0.0, self.deadline - time.monotonic()))
                 and not fails
             ):
-                raise GitTrouble(f"git {words[0]} failed with exit code {child.returncode}")
+                raise GitTrouble(f"git {arguments[0]} failed with exit code {child.returncode}")
         except (TimeoutError, subprocess.TimeoutExpired):
             raise GitTrouble(f"git took longer than {self.patience_s:g} s") from None
         finally:

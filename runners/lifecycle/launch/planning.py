@@ -16,13 +16,13 @@ from runners.host.identity import boot_id, host_name, user_name
 from runners.host.procfs import HELPER_MARK, MARK
 from runners.lifecycle.launch.config_copy import memory_notes, plan_config
 from runners.lifecycle.launch.nodes import node_environment, nodes_note, require_place
-from runners.lifecycle.launch.watched import watched_environment
-from runners.lifecycle.launch.words import (
+from runners.lifecycle.launch.placeholder_values import (
     FilledTexts,
     fill_patterns,
     fill_texts,
-    words_of,
+    placeholder_values,
 )
+from runners.lifecycle.launch.watched import watched_environment
 from runners.lifecycle.launch.wrappers import wrapped
 from runners.model.errors import WrongInput
 from runners.model.gpus import GpuReading
@@ -85,8 +85,8 @@ def make_plan(
     """
     require_place(spec)
     processes = spec.processes or len(allocation.gpus) or 1
-    words = words_of(spec, run.id, run.path, allocation, processes)
-    texts = fill_texts(spec, words)
+    placeholders = placeholder_values(spec, run.id, run.path, allocation, processes)
+    texts = fill_texts(spec, placeholders)
     variables = _environment(spec, texts.environment, allocation, reading)
     folder = _working_directory(spec, texts.working_directory)
     config = plan_config(spec, folder / Path(texts.config_file).expanduser(), run.path)
@@ -108,10 +108,10 @@ def make_plan(
         price=price,
         origin=Origin(user_name(), host_name(), boot_id(), time.time()),
         checkpoints=fill_patterns(
-            spec.checkpoints or _DEFAULT_CHECKPOINTS, spec, folder, words, "checkpoints"
+            spec.checkpoints or _DEFAULT_CHECKPOINTS, spec, folder, placeholders, "checkpoints"
         ),
         tensorboard=fill_patterns(
-            spec.metrics.tensorboard, spec, folder, words, "metrics.tensorboard"
+            spec.metrics.tensorboard, spec, folder, placeholders, "metrics.tensorboard"
         ),
         restart_arguments=texts.restart_arguments,
         notes=_notes(spec, allocation, processes),
@@ -131,7 +131,7 @@ def spell_command(spec: RunSpec) -> tuple[list[str], dict[str, str]]:
     """
     run, nowhere = "preview", Path("preview").absolute()
     processes = spec.processes or 1
-    texts = fill_texts(spec, words_of(spec, run, nowhere, Allocation(), processes))
+    texts = fill_texts(spec, placeholder_values(spec, run, nowhere, Allocation(), processes))
     environment = _environment(spec, texts.environment, Allocation(), None).whole
     folder = _working_directory(spec, texts.working_directory)
     config = plan_config(spec, folder / Path(texts.config_file).expanduser(), nowhere)

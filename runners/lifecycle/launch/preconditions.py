@@ -31,7 +31,7 @@ def refuse_untrusted_run(run: RunDirectory) -> None:
         )
 
 
-def refuse_elsewhere(run: Run, what: str) -> None:
+def refuse_other_host(run: Run, what: str) -> None:
     """Raise DeniedError for a run of another host: its pids and locks mean something only there."""
     home = home_of(run.plan, run.record)
     if home != host_name():

@@ -44,12 +44,12 @@ def provenance_of(
 
 def _system() -> str:
     kernel = os.uname()
-    words = f"{kernel.sysname} {kernel.release} {kernel.machine}"
+    text = f"{kernel.sysname} {kernel.release} {kernel.machine}"
     try:
         lines = Path("/etc/os-release").read_text(errors="replace").splitlines()
     except OSError:
-        return words
+        return text
     names = [
         line.partition("=")[2].strip("\"'") for line in lines if line.startswith("PRETTY_NAME=")
     ]
-    return f"{names[0]}, {words}" if names else words
+    return f"{names[0]}, {text}" if names else text

@@ -125,7 +125,7 @@ def _install(
         wanted = [_DISTRIBUTIONS.get(name, name) for name in missing]
     has_pip = any(_holds(folder, "pip") for folder in folders)
     uv = None if has_pip else shutil.which("uv", path=os.environ.get("PATH"))
-    words = [str(interpreter), "-m", "pip", "install"]
+    command = [str(interpreter), "-m", "pip", "install"]
     if uv is not None:
-        words = ["uv", "pip", "install", "--python", str(interpreter)]
-    return shlex.join([*words, *wanted])
+        command = ["uv", "pip", "install", "--python", str(interpreter)]
+    return shlex.join([*command, *wanted])

@@ -71,7 +71,7 @@ def read_search(state: StateDirectory, group: str) -> SearchRecord | None:
     return read(state.sweeps / group / "trials.json", _record)
 
 
-def tell_endings(state: StateDirectory) -> None:
+def report_endings(state: StateDirectory) -> None:
     """Tell the samplers of all searches how the runs came out that have ended since."""
     for path in state.sweeps.glob("*/trials.json"):
         record = read(path, _record)
@@ -83,7 +83,7 @@ def tell_endings(state: StateDirectory) -> None:
         try:
             from runners.lifecycle.launch import sampler_study
 
-            sampler_study.tell(state, path.parent.name, record.search)
+            sampler_study.report_results(state, path.parent.name, record.search)
         except (ImportError, FresnelError):
             continue  # told before the next values are asked for, which says what is wrong
 

@@ -67,7 +67,7 @@ def ask(state: StateDirectory, group: str, search: Search, run_id: str) -> Answe
     Raises FresnelError when the journal cannot be read or written.
     """
     with _study(state, group, search) as study:
-        _tell_ended(study, state, search)
+        _report_ended(study, state, search)
         mine = next(
             (trial for trial in _trials(study) if trial.user_attrs.get(_RUN) == run_id), None
         )
@@ -80,10 +80,10 @@ def ask(state: StateDirectory, group: str, search: Search, run_id: str) -> Answe
         return Answer(kept[run_id], _known(study, search))
 
 
-def tell(state: StateDirectory, group: str, search: Search) -> None:
+def report_results(state: StateDirectory, group: str, search: Search) -> None:
     """Tell how the runs of a search came out that have ended since. Raises FresnelError."""
     with _study(state, group, search) as study:
-        _tell_ended(study, state, search)
+        _report_ended(study, state, search)
         _keep(state, group, search, study)
 
 
@@ -128,7 +128,7 @@ def _cut_torn_line(journal: Path) -> None:
         pass
 
 
-def _tell_ended(study: optuna.Study, state: StateDirectory, search: Search) -> None:
+def _report_ended(study: optuna.Study, state: StateDirectory, search: Search) -> None:
     for trial in _trials(study):
         if trial.state is not TrialState.RUNNING:
             continue
@@ -180,9 +180,9 @@ def _known(study: optuna.Study, search: Search) -> str:
     """What the values rest on, in words."""
     states = [trial.state for trial in _trials(study)]
     done, failed = states.count(TrialState.COMPLETE), states.count(TrialState.FAIL)
-    words = f"from {done} result{'' if done == 1 else 's'}"
+    text = f"from {done} result{'' if done == 1 else 's'}"
     named = f" of {search.metric}" if search.metric else ""
-    return f"{words}{named}, {failed} without" if failed else f"{words}{named}"
+    return f"{text}{named}, {failed} without" if failed else f"{text}{named}"
 
 
 def _trials(study: optuna.Study) -> list[FrozenTrial]:

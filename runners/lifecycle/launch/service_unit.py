@@ -40,7 +40,7 @@ def boot_unit(state_root: Path, user: str | None) -> str:
             *owner,
             f"Environment=FRESNEL_STATE_DIR={_quoted(str(state_root))}",
             f"WorkingDirectory={ROOT}",
-            f"ExecStart={_words([sys.executable, '-m', 'tui', 'service', 'boot'])}",
+            f"ExecStart={_command_line([sys.executable, '-m', 'tui', 'service', 'boot'])}",
         ],
         "multi-user.target" if user else "default.target",
     )
@@ -63,7 +63,7 @@ def run_unit(plan: LaunchPlan, environment: Mapping[str, str], user: str | None)
             *([f"User={user}"] if user else []),
             f"WorkingDirectory={plan.working_directory}",
             *(f"Environment={_quoted(f'{name}={value}')}" for name, value in environment.items()),
-            f"ExecStart={_words(plan.argv)}",
+            f"ExecStart={_command_line(plan.argv)}",
             *(restart if plan.spec.restart.times else ["Restart=no"]),
             f"KillSignal={first}",
             f"TimeoutStopSec={stop_s}s",
@@ -80,7 +80,7 @@ def _unit(head: Mapping[str, str], service: list[str], wanted_by: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _words(argv: "list[str] | tuple[str, ...]") -> str:
+def _command_line(argv: "list[str] | tuple[str, ...]") -> str:
     # systemd expands % and $ itself, and reads quotes much like a shell.
     return " ".join(shlex.quote(word).replace("%", "%%").replace("$", "$$") for word in argv)
 

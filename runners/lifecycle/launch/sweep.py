@@ -49,39 +49,43 @@ class Sweep(NamedTuple):
 
 
 def sweep_of(
-    wish: SweepWish, overrides: Sequence[str], make: Maker, several: Several, open_ended: bool
+    request: SweepWish, overrides: Sequence[str], make: Maker, several: Several, open_ended: bool
 ) -> Sweep | None:
     """The sweep that overrides stand for; None where nothing varies. `open_ended`: the command
     keeps the placeholders of values that are not known yet. WrongInput says what does not go.
     """
-    if wish.sampler is not None and wish.samples is None:
+    if request.sampler is not None and request.samples is None:
         raise WrongInput(
-            f"--sampler {wish.sampler}: how many runs?",
+            f"--sampler {request.sampler}: how many runs?",
             "add --samples N, and ranges: --set lr=1e-5..1e-3:log",
         )
-    judging_metric(wish.rule)
-    variants = expand(overrides, several, wish.samples, wish.seed)
+    judging_metric(request.rule)
+    variants = expand(overrides, several, request.samples, request.seed)
     if len(variants) == 1 and not variants[0].varied:
-        asked = {"parallel": wish.parallel, "stop-hopeless": wish.rule, "sampler": wish.sampler}
+        asked = {
+            "parallel": request.parallel,
+            "stop-hopeless": request.rule,
+            "sampler": request.sampler,
+        }
         for flag, value in asked.items():
             if value is not None:
                 raise WrongInput(f"--{flag} goes with a sweep", "--set lr=1e-4,3e-4 makes one")
         return None
-    if wish.sampler is not None and parse_sampler(wish.sampler)[0] != RANDOM:
-        return _searched(wish, make, varied_keys(overrides, several), variants, open_ended)
+    if request.sampler is not None and parse_sampler(request.sampler)[0] != RANDOM:
+        return _searched(request, make, varied_keys(overrides, several), variants, open_ended)
     members = [(make(variant.overrides), variant.label) for variant in variants]
-    return Sweep(as_sweep(members, wish.name, wish.parallel), [])
+    return Sweep(as_sweep(members, request.name, request.parallel), [])
 
 
 def _searched(
-    wish: SweepWish,
+    request: SweepWish,
     make: Maker,
     varied: dict[str, list[str] | SampleRange],
     variants: Sequence[Variant],
     open_ended: bool,
 ) -> Sweep:
     """The runs of a sweep whose values are suggested when each has its turn."""
-    name, metric, higher = parse_sampler(wish.sampler or "")
+    name, metric, higher = parse_sampler(request.sampler or "")
     require_sampler(name, varied)
     metric = metric_name(metric)
     _check_ends(make, varied, variants[0])
@@ -90,14 +94,14 @@ def _searched(
         higher = True if metric in specs[0].metrics.higher else higher_is_better(metric or "loss")
     if higher is None:
         raise WrongInput(
-            f"--sampler {wish.sampler}: is more or less of {metric} better?",
+            f"--sampler {request.sampler}: is more or less of {metric} better?",
             f"say so: --sampler {name}:{metric}:max, or :min",
         )
-    search = make_search((name, metric, higher), varied, len(variants), wish.seed)
+    search = make_search((name, metric, higher), varied, len(variants), request.seed)
     digits = len(str(len(specs)))
     members = [(spec, f"{i:0{digits}}") for i, spec in enumerate(specs, 1)]
     # A sampler learns from what has ended: all at once would teach it nothing.
-    runs = as_sweep(members, wish.name, wish.parallel or 1)
+    runs = as_sweep(members, request.name, request.parallel or 1)
     note = waiting_note(search)
     sweep = [
         msgspec.structs.replace(spec, search=search, warnings=(*spec.warnings, note))
@@ -149,12 +153,12 @@ def takes_several(parameter: Parameter) -> bool:
 
 def fill_placeholders(command: Sequence[str], overrides: list[str]) -> tuple[list[str], list[str]]:
     """A command with `{KEY}` filled in from the overrides, and the overrides it does not name."""
-    words, others = list(command), []
+    filled, others = list(command), []
     for override in overrides:
         key, equals, value = override.partition("=")
         mark = f"{{{key}}}"
-        if equals and any(mark in word for word in words):
-            words = [word.replace(mark, value) for word in words]
+        if equals and any(mark in word for word in filled):
+            filled = [word.replace(mark, value) for word in filled]
         else:
             others.append(override)
-    return words, others
+    return filled, others

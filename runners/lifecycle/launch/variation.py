@@ -53,7 +53,9 @@ def varied(spec: RunSpec, overrides: Sequence[str], name: str = "") -> RunSpec:
 def with_flags(spec: RunSpec, flags: Sequence[str]) -> RunSpec:
     """`spec` with `flags` in place of its command's own, or added; WrongInput for other words."""
     try:
-        return _with_words(spec, change_flags(_words(spec), [_literal(word) for word in flags]))
+        return _with_arguments(
+            spec, change_flags(_program_arguments(spec), [_literal(word) for word in flags])
+        )
     except ValueError as error:
         raise WrongInput(
             f"behind `--` of --again: {error}", "fresnel-tui launch --again RUN -- --lr 1e-4"
@@ -61,19 +63,19 @@ def with_flags(spec: RunSpec, flags: Sequence[str]) -> RunSpec:
 
 
 def _with_flag(spec: RunSpec, name: str, value: str) -> RunSpec | None:
-    changed = change_flag(_words(spec), name, _literal(value))
-    return None if changed is None else _with_words(spec, changed)
+    changed = change_flag(_program_arguments(spec), name, _literal(value))
+    return None if changed is None else _with_arguments(spec, changed)
 
 
-def _words(spec: RunSpec) -> tuple[str, ...]:
+def _program_arguments(spec: RunSpec) -> tuple[str, ...]:
     """The command, or the program and its arguments: the first word is never a flag."""
     return spec.command or (spec.script or spec.module, *spec.arguments)
 
 
-def _with_words(spec: RunSpec, words: Sequence[str]) -> RunSpec:
+def _with_arguments(spec: RunSpec, arguments: Sequence[str]) -> RunSpec:
     if spec.command:
-        return msgspec.structs.replace(spec, command=tuple(words))
-    return msgspec.structs.replace(spec, arguments=tuple(words[1:]))
+        return msgspec.structs.replace(spec, command=tuple(arguments))
+    return msgspec.structs.replace(spec, arguments=tuple(arguments[1:]))
 
 
 def _literal(word: str) -> str:
@@ -82,7 +84,7 @@ def _literal(word: str) -> str:
 
 def _changeable(spec: RunSpec) -> str:
     names = dict.fromkeys(
-        [*(parameter.name for parameter in spec.parameters), *flag_names(_words(spec))]
+        [*(parameter.name for parameter in spec.parameters), *flag_names(_program_arguments(spec))]
     )
     shown = ", ".join([*names, *CHANGEABLE])
     return f"those of this run: {shown}; others: -- --flag value"

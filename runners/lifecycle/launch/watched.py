@@ -107,11 +107,11 @@ def _rank_logs(spec: RunSpec, argv: Sequence[str], run: Path, processes: int) ->
     }
 
 
-def _per_node(words: Sequence[str]) -> int:
+def _per_node(arguments: Sequence[str]) -> int:
     """How many ranks a torchrun that is spelled out starts here; 1 when that is not a number."""
-    for place, word in enumerate(words):
+    for place, word in enumerate(arguments):
         found = _PER_NODE.match(word)
         if found is not None:
-            value = found[1] or next(iter(words[place + 1 : place + 2]), "")
+            value = found[1] or next(iter(arguments[place + 1 : place + 2]), "")
             return int(value) if value.isdecimal() else 1
     return 1

@@ -27,8 +27,8 @@ def unbuffer(argv: list[str]) -> list[str]:
 
 def unwrapped(argv: Sequence[str]) -> list[str]:
     """The program that matters: `argv` without what `wrapped` has put before it."""
-    words = list(argv)
+    program = list(argv)
     for wrapper in (command("pty"), list(_STDBUF)):
-        if words[: len(wrapper)] == wrapper:
-            words = words[len(wrapper) :]
-    return words
+        if program[: len(wrapper)] == wrapper:
+            program = program[len(wrapper) :]
+    return program

@@ -52,13 +52,13 @@ class Attempt:
         self,
         run: RunDirectory,
         plan: PlanFields,
-        wakes: WakeupLoop,
+        wakeups: WakeupLoop,
         write: Callable[[RecordFields], bool],
         record: RecordFields,
     ) -> None:
         self.run = run
         self.plan = plan
-        self.wakes = wakes
+        self.wakeups = wakeups
         self.write = write
         self.children = Children()
         self.processes = RunProcesses(run, record.get("followed", []), record.get("cgroup", ""))
@@ -107,7 +107,7 @@ class Attempt:
             # Without a descriptor of the waiter the kernel does not report its end.
             without = self.waiter is None or pidfd is None
             waits.append(_WITHOUT_WAITER_S if without else SAFETY_WAKE_S)
-            self.wakes.sleep(min(waits), pidfd if self.waiter is not None else None)
+            self.wakeups.sleep(min(waits), pidfd if self.waiter is not None else None)
         if pidfd is not None:
             os.close(pidfd)
 
@@ -142,7 +142,7 @@ class Attempt:
         return pollers
 
     def _take_requests(self) -> None:
-        for force in self.wakes.take_requests():
+        for force in self.wakeups.take_requests():
             self.stop.request_again(force)
 
     def ended(self) -> bool:
@@ -194,7 +194,7 @@ class Attempt:
                 return
             self._take_requests()
             wait = self.stop.poll(time.monotonic())
-            self.wakes.sleep(min(_WITHOUT_WAITER_S, max(_CLEANUP_POLL_S, wait)))
+            self.wakeups.sleep(min(_WITHOUT_WAITER_S, max(_CLEANUP_POLL_S, wait)))
 
     def clear_stragglers(self) -> Found:
         """End what the program left behind: wait, SIGTERM, SIGKILL; return what is still alive."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from runners.lifecycle.supervisor.queue_wait import has_stepped
-from runners.model.kept_secrets import real_words
+from runners.model.kept_secrets import unmasked_arguments
 from runners.state.layout import RunDirectory
 from runners.state.records import PlanFields
 
@@ -35,11 +35,11 @@ class CheckpointChoice:
         printed = PrintedScan(folder, plan["working_directory"]).poll(is_live=False)
         files = run_files(folder, plan["checkpoints"], printed, started)
         checkpoint = first_whole(file for file in files if file.path not in self._useless)
-        words = plan["restart_arguments"]
-        self._chosen = checkpoint.path if checkpoint and words else None
+        template = plan["restart_arguments"]
+        self._chosen = checkpoint.path if checkpoint and template else None
         if not checkpoint:
             return []
-        return self._with_checkpoint(words)
+        return self._with_checkpoint(template)
 
     def real_arguments(
         self, arguments: list[str], plan: PlanFields, environment: Mapping[str, str]
@@ -48,8 +48,8 @@ class CheckpointChoice:
 
         Raises SecretGone.
         """
-        words = real_words("restart_arguments", plan["restart_arguments"], environment)
-        return self._with_checkpoint(words) if arguments else []
+        template = unmasked_arguments("restart_arguments", plan["restart_arguments"], environment)
+        return self._with_checkpoint(template) if arguments else []
 
-    def _with_checkpoint(self, words: Sequence[str]) -> list[str]:
-        return [word.replace("${checkpoint}", self._chosen or "") for word in words]
+    def _with_checkpoint(self, template: Sequence[str]) -> list[str]:
+        return [word.replace("${checkpoint}", self._chosen or "") for word in template]

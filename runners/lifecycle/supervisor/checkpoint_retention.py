@@ -37,16 +37,16 @@ class CheckpointKeeper:
         """Look once a minute; seconds until the next look."""
         if now >= self._next:
             self._next = now + _EVERY_S
-            self.look(time.time())
+            self.check(time.time())
         return self._next - now
 
-    def look(self, now: float) -> None:
+    def check(self, now: float) -> None:
         """Delete what is not kept; warn when the disk will be full within a day."""
         found = written_since(self._patterns, self._started)
         if self._keep is not None:
             old = [file for file in found if now - file.modified > _QUIET_S]
             gone = [file for file in superfluous(found, self._keep) if file in old]
-            wanted = self._wanted_elsewhere() if gone else ""
+            wanted = self._needed_by_others() if gone else ""
             removed = [file.path for file in gone if file.path not in wanted and _remove(file.path)]
             if removed:
                 append_event(self._run.supervisor_events, "checkpoints removed", paths=removed)
@@ -58,7 +58,7 @@ class CheckpointKeeper:
                 self._warned = True
                 self._alert(warning)
 
-    def _wanted_elsewhere(self) -> str:
+    def _needed_by_others(self) -> str:
         """The plans of the other live runs as text: what one of them resumes from stays."""
         home = self._run.home
         plans = (home.run(name).plan for name in os.listdir(home.live) if name != self._run.id)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from runners.host.files import open_plain
 
-_LOOK_EVERY_S = 2.0
+_POLL_EVERY_S = 2.0
 _BLOCK = 4096
 _COPIED = 1 << 20
 _NOTE = 160  # bytes set aside for the note, the same while it runs and afterwards
@@ -27,7 +27,7 @@ class OutputLimit:
         self.path = path
         self.limit = limit
         self.notify_error = notify_error
-        self.next_look = time.monotonic()
+        self.next_poll = time.monotonic()
         self.cut_until = 0
         # The first quarter, up to the end of a block: only whole blocks can be given back.
         self.head = 0 if limit is None else max(_BLOCK, limit // 4 // _BLOCK * _BLOCK)
@@ -39,12 +39,12 @@ class OutputLimit:
         """
         if self.limit is None:
             return float("inf")
-        if now >= self.next_look:
-            self.next_look = now + _LOOK_EVERY_S
-            self._look(self.limit)
-        return self.next_look - now
+        if now >= self.next_poll:
+            self.next_poll = now + _POLL_EVERY_S
+            self._cut_if_due(self.limit)
+        return self.next_poll - now
 
-    def _look(self, limit: int) -> None:
+    def _cut_if_due(self, limit: int) -> None:
         try:
             end = (self.path.stat().st_size - (limit - self.head)) // _BLOCK * _BLOCK
             # A sixteenth of the limit at a time: each cut rewrites the file's block map.
@@ -52,7 +52,7 @@ class OutputLimit:
                 self._punch(max(self.cut_until, self.head), end)
                 self.cut_until = end
         except (OSError, AttributeError) as error:
-            self.next_look = float("inf")
+            self.next_poll = float("inf")
             problem = f"output.log cannot be cut while the run lasts, only at its end ({error})"
             self.notify_error(problem)
 

@@ -15,7 +15,7 @@ from runners.state.layout import RunDirectory
 from runners.state.records import IntentFields, PlanFields, RecordFields
 
 NEVER = float("inf")
-_FIRST_LOOK_S, _LOOK_EVERY_S = 1.0, 20.0
+_FIRST_POLL_S, _POLL_EVERY_S = 1.0, 20.0
 _OVERRUN_EVERY_S = 20.0
 
 
@@ -106,12 +106,12 @@ class UnmarkedProcesses:
         self._written = sorted(processes.unmarked.items())
         # Soon at first: a program forks its workers in its first second,
         # and may lose its mark then.
-        self._next = time.monotonic() + _FIRST_LOOK_S
+        self._next = time.monotonic() + _FIRST_POLL_S
 
     def poll(self, now: float) -> float:
         """Look, and record what has changed."""
         if now >= self._next:
-            self._next = now + _LOOK_EVERY_S
+            self._next = now + _POLL_EVERY_S
             self._processes.find()
             found = sorted(self._processes.unmarked.items())
             # Only what the disk took counts as written: else it is tried again.

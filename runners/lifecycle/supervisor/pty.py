@@ -122,7 +122,7 @@ class Keeper:
         self.typist: _Client | None = None
         self.recent = b""
         self.last_output = time.monotonic()
-        self.told_waiting = False
+        self.noted_waiting = False
         self.listener = _listen(directory) if directory else None
 
     def run(self) -> None:
@@ -247,9 +247,9 @@ class Keeper:
         """Write down whether the program waits for input, when that has changed."""
         quiet = time.monotonic() - self.last_output >= _QUIET_S
         waiting = bool(self.directory) and quiet and self._waits()
-        if waiting == self.told_waiting:
+        if waiting == self.noted_waiting:
             return
-        self.told_waiting = waiting
+        self.noted_waiting = waiting
         line = self.recent.rsplit(b"\n", 1)[-1].decode("utf-8", "replace")[-200:]
         content = {"waiting": waiting, "since": time.time(), "prompt": line if waiting else ""}
         draft = os.path.join(self.directory, f"{STATUS}.new")
@@ -280,11 +280,11 @@ class Keeper:
 def _reads_terminal(pid: int) -> bool:
     try:
         with open(f"/proc/{pid}/syscall") as file:
-            words = file.read().split()
+            fields = file.read().split()
         # The first word is the number of the system call, read(2) here; only known machines count.
-        if words[0] != _READS.get(os.uname().machine):
+        if fields[0] != _READS.get(os.uname().machine):
             return False
-        return os.readlink(f"/proc/{pid}/fd/{int(words[1], 16)}").startswith("/dev/pts/")
+        return os.readlink(f"/proc/{pid}/fd/{int(fields[1], 16)}").startswith("/dev/pts/")
     except (OSError, ValueError, IndexError):
         return False
 

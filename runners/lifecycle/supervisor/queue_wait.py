@@ -16,8 +16,8 @@ from runners.lifecycle.supervisor.wakeup import WakeupLoop
 from runners.state.layout import RunDirectory, config_dir
 from runners.state.records import QUEUED, PlanFields, phase_of, plan_fields
 
-_FIRST_LOOKS_EVERY_S = 5.0
-_OTHERS_LOOK_EVERY_S = 60.0
+_FIRST_POLLS_EVERY_S = 5.0
+_OTHER_POLLS_EVERY_S = 60.0
 _AGAIN_AFTER_S = (1.0, 5.0, 15.0, 60.0)
 """Pauses before a helper that died is asked again, the last one for as long as it takes."""
 
@@ -26,12 +26,12 @@ class LaunchRefused(Exception):
     """The run can never start; the message says why."""
 
 
-def wait_for_grant(run: RunDirectory, wakes: WakeupLoop) -> bool:
+def wait_for_grant(run: RunDirectory, wakeups: WakeupLoop) -> bool:
     """Sleep until the queue grants the run its GPUs; False when a stop came first.
 
     Raises LaunchRefused when the run can never start, OSError when no process can be started.
     """
-    while not _stop_asked(run, wakes):
+    while not _stop_requested(run, wakeups):
         if not _is_queued(run):
             return True
         waits = read_json(run.waits) or {}
@@ -39,15 +39,15 @@ def wait_for_grant(run: RunDirectory, wakes: WakeupLoop) -> bool:
             raise LaunchRefused(str(waits.get("reason", "it can never start")))
         # The first in line looks for what nobody pokes about: another user leaving a
         # GPU, a supervisor that was killed.
-        wakes.sleep(_FIRST_LOOKS_EVERY_S if waits.get("place", 1) == 1 else _OTHERS_LOOK_EVERY_S)
+        wakeups.sleep(_FIRST_POLLS_EVERY_S if waits.get("place", 1) == 1 else _OTHER_POLLS_EVERY_S)
         # Asked again after the sleep: a pass over the queue costs a process.
-        if not _stop_asked(run, wakes) and _is_queued(run):
+        if not _stop_requested(run, wakeups) and _is_queued(run):
             helpers.run("dispatch", run.home.root)
     return False
 
 
-def _stop_asked(run: RunDirectory, wakes: WakeupLoop) -> bool:
-    return run.stop.exists() or wakes.is_requested
+def _stop_requested(run: RunDirectory, wakeups: WakeupLoop) -> bool:
+    return run.stop.exists() or wakeups.is_requested
 
 
 def _is_queued(run: RunDirectory) -> bool:
@@ -73,16 +73,16 @@ def requeue(run: RunDirectory) -> PlanFields:
 def replan(
     run: RunDirectory,
     environment: dict[str, str],
-    wakes: WakeupLoop,
-    tell: Callable[[str], object],
+    wakeups: WakeupLoop,
+    notify: Callable[[str], object],
 ) -> dict[str, str] | None:
     """Rewrite the plan for the granted GPUs; return the program's environment, from `environment`.
 
-    A helper that dies before it answers is asked again, after pauses, and `tell` is given the
+    A helper that dies before it answers is asked again, after pauses, and `notify` is given the
     reason; None when a stop came meanwhile. Raises LaunchRefused, which says what no longer exists.
     """
     tries = 0
-    while not _stop_asked(run, wakes):
+    while not _stop_requested(run, wakeups):
         # The environment comes back by the pipe, never by the disk: it contains secrets.
         problem, answer = _ask_for_plan(run, environment)
         if "error" in answer:
@@ -92,10 +92,10 @@ def replan(
             return made
         pause = _AGAIN_AFTER_S[min(tries, len(_AGAIN_AFTER_S) - 1)]
         tries += 1
-        tell(f"could not be prepared ({problem}, try {tries}): tried again in {pause:g} s")
+        notify(f"could not be prepared ({problem}, try {tries}): tried again in {pause:g} s")
         until = time.monotonic() + pause
-        while time.monotonic() < until and not _stop_asked(run, wakes):
-            wakes.sleep(until - time.monotonic())
+        while time.monotonic() < until and not _stop_requested(run, wakeups):
+            wakeups.sleep(until - time.monotonic())
     return None
 
 

@@ -26,7 +26,7 @@ def spawn_supervisor(
     """
     from runners.host.detach import detach  # most commands only look whether one is to be adopted
 
-    words = command("supervisor", run.home.root, run.id, *map(str, descriptors))
+    argv = command("supervisor", run.home.root, run.id, *map(str, descriptors))
     # An adopter's scope needs a name of its own: systemd may still have that of the dead one.
     unit = f"fresnel-{run.id}" if descriptors else f"fresnel-{run.id}-adopted-{os.getpid()}"
     mine = marked(environment, "supervisor")
@@ -35,7 +35,7 @@ def spawn_supervisor(
     except OSError:  # no inode left, or something that is no file: the run matters more
         log = open(os.devnull, "ab")  # noqa: SIM115
     with log:
-        detached = detach(unit, words, mine, descriptors, log, run.home.host / "scope.json")
+        detached = detach(unit, argv, mine, descriptors, log, run.home.host / "scope.json")
     append_event(run.supervisor_events, "detached", **detached.fields())
     if detached.code:
         raise FresnelError(f"the supervisor of {run.id} did not start", f"see {run.supervisor_log}")
@@ -52,9 +52,9 @@ def supervisor_of(run: RunDirectory) -> tuple[int, int] | None:
     # latter, a signal could end an innocent process.
     if pid is None or ticks is None or not is_held(run.supervisor_lock):
         return None
-    words = command_of(pid)
+    argv = command_of(pid)
     file = f"{HELPERS['supervisor'].module.rpartition('.')[2]}.py"
-    is_ours = run.id in words and any(word.endswith(f"/{file}") for word in words)
+    is_ours = run.id in argv and any(word.endswith(f"/{file}") for word in argv)
     return (pid, ticks) if is_ours else None
 
 

@@ -43,7 +43,7 @@ from runners.lifecycle.supervisor.queue_wait import (
 from runners.lifecycle.supervisor.record_keeper import RecordKeeper
 from runners.lifecycle.supervisor.wakeup import WakeupLoop
 from runners.model.endings import Ending, EndingCause, ending_text, holding_text
-from runners.model.kept_secrets import SecretGone, real_words, without_secrets
+from runners.model.kept_secrets import SecretGone, unmasked_arguments, without_secrets
 from runners.model.states import State
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.records import (
@@ -69,7 +69,7 @@ class Supervisor:
         self.plan: PlanFields = plan_fields(read_json(directory.plan))
         self.keeper = RecordKeeper(directory, record_fields(read_json(directory.state)))
         self.kept = kept
-        self.wakes = WakeupLoop()
+        self.wakeups = WakeupLoop()
         self.environment: dict[str, str] | None = {
             name: value for name, value in os.environ.items() if name != HELPER_MARK
         }
@@ -100,11 +100,11 @@ class Supervisor:
         if self.plan["phase"] != FINAL:
             self.keeper.write({"state": State.QUEUED, "reason": "", "attempt": number})
             try:
-                if not wait_for_grant(self.directory, self.wakes):
+                if not wait_for_grant(self.directory, self.wakeups):
                     self.end_unstarted()
                     return None
                 self.environment = replan(
-                    self.directory, self.environment or {}, self.wakes, self.tell_waiting
+                    self.directory, self.environment or {}, self.wakeups, self.note_waiting
                 )
             except LaunchRefused as refusal:
                 self.end(State.FAILED, {"cause": EndingCause.REFUSED, "detail": str(refusal)})
@@ -117,7 +117,7 @@ class Supervisor:
             self.plan = plan_fields(read_json(self.directory.plan))
         return self.start(number, self.more_arguments() if number > 1 else [])
 
-    def tell_waiting(self, reason: str) -> None:
+    def note_waiting(self, reason: str) -> None:
         """Record why a run that was granted its GPUs does not start yet."""
         self.keeper.write({"reason": reason})
         append_event(self.directory.supervisor_events, "alert", text=reason)
@@ -131,7 +131,7 @@ class Supervisor:
             self.end_not_started("its environment is gone with its first supervisor")
             return None
         try:
-            argv = real_words("argv", self.plan["argv"], self.environment)
+            argv = unmasked_arguments("argv", self.plan["argv"], self.environment)
             given = self.checkpoints.real_arguments(more, self.plan, self.environment)
         except SecretGone as gone:
             self.end_not_started(f"a secret is gone with its first supervisor: {gone}")
@@ -149,7 +149,7 @@ class Supervisor:
                 "waiter_ticks": None,
             }
         )
-        attempt = Attempt(self.directory, self.plan, self.wakes, self.keeper.write, self.record)
+        attempt = Attempt(self.directory, self.plan, self.wakeups, self.keeper.write, self.record)
         try:
             program = without_secrets(self.environment)
             waiter = attempt.start([*argv, *given], program, self.kept[1:])
@@ -184,7 +184,7 @@ class Supervisor:
         self.ended_unobserved = True
         if recorded and recorded != boot_id():
             return self.after_reboot()
-        attempt = Attempt(self.directory, self.plan, self.wakes, self.keeper.write, self.record)
+        attempt = Attempt(self.directory, self.plan, self.wakeups, self.keeper.write, self.record)
         # Read before anything is decided: starting the last attempt removes it.
         kept = kept_environment(self.directory)
         if self.record.get("next_attempt"):
@@ -329,7 +329,7 @@ class Supervisor:
         longest = self.plan["restart"]["backoff_s"] * 2 ** max(0, number - 2)
         until = time.monotonic() + min(longest, max(0.0, due - time.time()))
         while time.monotonic() < until and not self.is_stop_asked():
-            self.wakes.sleep(until - time.monotonic())
+            self.wakeups.sleep(until - time.monotonic())
         if self.is_stop_asked():
             self.end_unstarted()
             return None
@@ -361,7 +361,7 @@ class Supervisor:
 
     def is_stop_asked(self) -> bool:
         """True when somebody wants the run stopped, by the disk or by a signal."""
-        return self.directory.stop.exists() or self.wakes.is_requested
+        return self.directory.stop.exists() or self.wakeups.is_requested
 
     def more_arguments(self) -> list[str]:
         """What a later attempt is given besides its command."""

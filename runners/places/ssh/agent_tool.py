@@ -28,13 +28,13 @@ class AgentTool:
     def __init__(self, ssh: Ssh, name: str) -> None:
         self._name = name
         self._ssh = ssh
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 (closed on exit)
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 (closed on exit)
         line = f"exec {quoted(ssh.host.command)} host-agent {name}"
         self._process = Popen(
             [*ssh.command("keep"), "--", ssh.host.address, line],
             stdin=PIPE,
             stdout=PIPE,
-            stderr=self._said,
+            stderr=self._stderr,
             bufsize=0,
         )
         assert self._process.stdin is not None and self._process.stdout is not None
@@ -55,7 +55,7 @@ class AgentTool:
     def __exit__(self, *_: object) -> None:
         self._end()
 
-    def say(self, asked: dict[str, Any]) -> None:
+    def send(self, asked: dict[str, Any]) -> None:
         """Send the question."""
         self.input.write(json.dumps(asked).encode() + b"\n")
 
@@ -81,8 +81,8 @@ class AgentTool:
             byte = self.output.read(1)
             seen += byte
             if not byte or len(seen) > MOST_NOISE:
-                self._said.seek(0)
-                raise self._ssh.trouble(self._said.read().decode("utf-8", "replace"))
+                self._stderr.seek(0)
+                raise self._ssh.trouble(self._stderr.read().decode("utf-8", "replace"))
             if time.monotonic() > until:
                 raise self._silent()
 
@@ -101,7 +101,7 @@ class AgentTool:
         except TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._said.close()
+        self._stderr.close()
 
     def _silent(self) -> RemoteTrouble:
         return RemoteTrouble(

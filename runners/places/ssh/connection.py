@@ -38,13 +38,13 @@ class AgentConnection:
                 f"`fresnel-tui host setup {host.name}` does it",
             )
         self._ssh = ssh
-        self._words = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `close`)
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `close`)
         remote = f"exec {quoted(host.command)} host-agent{' watch' if watches else ''}"
         self._process = subprocess.Popen(
             [*ssh.command(sharing, compress=watches), "--", host.address, remote],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._words,
+            stderr=self._stderr,
             start_new_session=True,  # Ctrl+C is ours, not ssh's
         )
         self._reader = MessageReader(marker=True)
@@ -68,10 +68,14 @@ class AgentConnection:
             raise self._no_agent() from None
 
     def _no_agent(self) -> RemoteTrouble:
-        code, said, name = self._process.wait(), self.said(), self._ssh.host.name
+        code, stderr, name = (
+            self._process.wait(),
+            self.error_output(),
+            self._ssh.host.name,
+        )
         if code == 255:
-            return self._ssh.trouble(said)
-        noise = said.strip() or self._reader.noise
+            return self._ssh.trouble(stderr)
+        noise = stderr.strip() or self._reader.noise
         return RemoteTrouble(
             Trouble.NO_AGENT,
             f"{name} answers, its panel does not: {noise[-300:] or f'exit code {code}'}",
@@ -133,10 +137,10 @@ class AgentConnection:
                 return answer
         raise LineLost("no answer")
 
-    def said(self) -> str:
+    def error_output(self) -> str:
         """What ssh, and the agent, said on stderr."""
-        self._words.seek(0)
-        return self._words.read().decode("utf-8", "replace")
+        self._stderr.seek(0)
+        return self._stderr.read().decode("utf-8", "replace")
 
     def close(self) -> None:
         """End the connection; the agent leaves when its stdin ends."""
@@ -152,7 +156,7 @@ class AgentConnection:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        self._words.close()
+        self._stderr.close()
         os.close(self._woken)
         os.close(self._waker)
 

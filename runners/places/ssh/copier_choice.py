@@ -12,20 +12,23 @@ from runners.places.ssh.stream import StreamCopier
 _OLDEST = (3, 2, 5)
 
 
-def make_copier(ssh: Ssh, tell: Callable[[str], None] = lambda _: None) -> Copier:
+def make_copier(ssh: Ssh, notify: Callable[[str], None] = lambda _: None) -> Copier:
     """rsync where both sides have it; else a stream of our own."""
     if ssh.host.has_rsync and _has_rsync():
-        return RsyncCopier(ssh, tell)
+        return RsyncCopier(ssh, notify)
     return StreamCopier(ssh)
 
 
 def _has_rsync() -> bool:
-    """Whether there is an rsync here that takes only the files that it asked for: an older one, and
-    that of macOS, believes whatever the other end sends.
+    """Whether there is an rsync here that takes only the files that it asked for.
+
+    An older one, and that of macOS, believes whatever the other end sends.
     """
     try:
-        said = subprocess.run(["rsync", "--version"], capture_output=True, text=True, check=False)
+        version = subprocess.run(
+            ["rsync", "--version"], capture_output=True, text=True, check=False
+        )
     except OSError:
         return False
-    found = re.search(r"version v?(\d+)\.(\d+)\.(\d+)", said.stdout)
+    found = re.search(r"version v?(\d+)\.(\d+)\.(\d+)", version.stdout)
     return found is not None and tuple(map(int, found.groups())) >= _OLDEST

@@ -30,6 +30,8 @@ class Copier(ABC):
     def bring(
         self, remote: str, sizes: Mapping[str, int], local: Path, anew: bool = False
     ) -> Copied:
-        """Bring files of the folder `remote` into the folder `local`: those whose names in it are
-        the keys of `sizes`, each of so many bytes at most. FresnelError for anything else.
+        """Bring files of the folder `remote` into the folder `local`.
+
+        Those whose names in it are the keys of `sizes`, each of so many bytes at most; raises
+        FresnelError for anything else.
         """

@@ -26,7 +26,7 @@ from runners.places.ssh.stream import StreamCopier
 
 MANIFEST = "fresnel-manifest.json"
 CURVES = "fresnel-metrics.csv"
-ELSEWHERE = "elsewhere"
+OUTSIDE = "elsewhere"
 """The folder of what a run wrote outside of its own."""
 
 _ROUNDS = 5
@@ -96,7 +96,7 @@ def fetch_run(
     manifest: Manifest,
     to: Path,
     checkpoints: str = "best",
-    tell: Callable[[str], None] = lambda _: None,
+    notify: Callable[[str], None] = lambda _: None,
 ) -> FetchedRun:
     """Bring one run into `to/RUN`, and compare every byte with its hash.
 
@@ -121,7 +121,7 @@ def fetch_run(
         same = _same(last, manifest) & bad
         if same:
             mended += len(same)
-            tell(f"{manifest.run}: {len(same)} differ from what lies there: copied anew")
+            notify(f"{manifest.run}: {len(same)} differ from what lies there: copied anew")
         more = _copy(copier, manifest, folder, same, True)
         rest = _copy(copier, manifest, folder, set(_keys(manifest)) - same, False)
         copied = Copied(
@@ -172,7 +172,7 @@ def _same(before: Manifest, after: Manifest) -> set[_Key]:
 def _name(key: _Key) -> str:
     """A file's name in the folder of its run here."""
     root, name = key
-    return name if root != "/" else f"{ELSEWHERE}/{name}"
+    return name if root != "/" else f"{OUTSIDE}/{name}"
 
 
 def _claim(before: FetchedBefore, manifest: Manifest) -> None:
@@ -196,7 +196,7 @@ def _copy(
             for (at, name), entry in _keys(manifest).items()
             if at == root and (keys is None or (at, name) in keys)
         }
-        target = folder / ELSEWHERE if root == "/" else folder
+        target = folder / OUTSIDE if root == "/" else folder
         some = copier.bring(root, sizes, target, anew)
         copied = Copied(copied.files + some.files, copied.bytes + some.bytes)
     return copied

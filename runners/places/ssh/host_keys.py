@@ -45,10 +45,10 @@ def fingerprint(known_hosts: Path) -> str:
     done = subprocess.run(
         ["ssh-keygen", "-l", "-f", known_hosts], capture_output=True, text=True, check=False
     )
-    words = done.stdout.split()
-    if done.returncode or len(words) < 2:
+    fields = done.stdout.split()
+    if done.returncode or len(fields) < 2:
         raise RemoteTrouble(Trouble.KEY_CHANGED, f"{known_hosts} holds no key that ssh can read")
-    return words[1]
+    return fields[1]
 
 
 def _first_contact(registry: RemoteRegistry, host: RemoteHost, seen: Path) -> str:

@@ -87,10 +87,10 @@ class RemoteRequest:
     not known.
     """
 
-    def __init__(self, words: list[str], folder: str, done: Callable[["RemoteRequest"], None]):
-        self.words = words
+    def __init__(self, arguments: list[str], folder: str, done: Callable[["RemoteRequest"], None]):
+        self.arguments = arguments
         self.folder = folder
-        self.name = new_request_name() if words[0] == "launch" else ""
+        self.name = new_request_name() if arguments[0] == "launch" else ""
         self.output = b""
         self.errors = b""
         self.exit_code: int | None = None
@@ -234,9 +234,9 @@ class Link:
         except RemoteTrouble as error:
             return error
         except (FresnelError, LineLost) as error:
-            said = connection.said().strip().splitlines()
-            words = said[-1] if said else str(error)
-            return RemoteTrouble(Trouble.NOT_REACHED, f"{self.ssh.host.name}: {words}")
+            stderr = connection.error_output().strip().splitlines()
+            message = stderr[-1] if stderr else str(error)
+            return RemoteTrouble(Trouble.NOT_REACHED, f"{self.ssh.host.name}: {message}")
         except Exception as error:  # whatever a machine sends ends its line, never this thread
             why = f"{type(error).__name__}: {error}"
             return not_understood(self.ssh.host.name, why, self.status.version)
@@ -250,8 +250,10 @@ class Link:
         connection.send({"do": "hello", "id": _HELLO})
 
     def _take_hello(self, connection: AgentConnection, answer: object) -> None:
-        """The first answer says that it is there; the second, which waits for nothing that is
-        still being loaded, how its clock stands.
+        """Take in an answer to the greeting.
+
+        The first says that it is there; the second, which waits for nothing that is still being
+        loaded, how its clock stands.
         """
         now = time.time()
         try:
@@ -294,7 +296,12 @@ class Link:
                 connection.send({**subscription.request(), "id": number})
         for number, order in numbered:
             self._asked[number] = order
-            asked = {"do": "command", "words": order.words, "folder": order.folder, "keep": True}
+            asked = {
+                "do": "command",
+                "arguments": order.arguments,
+                "folder": order.folder,
+                "keep": True,
+            }
             if order.name:
                 asked["environment"] = {REQUEST: order.name}
             connection.send({**asked, "id": number})
@@ -326,7 +333,7 @@ class Link:
         for order in (order for order in lost if order not in again):
             order.finish(
                 f"the line to {self.ssh.host.name} broke before it answered: whether "
-                f"`{' '.join(order.words[:2])}` was done will be seen when it is back"
+                f"`{' '.join(order.arguments[:2])}` was done will be seen when it is back"
             )
 
     def _down(self, trouble: RemoteTrouble, pause: float) -> None:

@@ -54,10 +54,10 @@ class LinkedHost:
         return self.link.status
 
     @property
-    def status_words(self) -> str:
+    def status_text(self) -> str:
         """The same in words, and how far its clock is off."""
-        words = (link_text(self.status), offset_text(self.status.clock_offset), self.problem)
-        return " · ".join(word for word in words if word)
+        parts = (link_text(self.status), offset_text(self.status.clock_offset), self.problem)
+        return " · ".join(word for word in parts if word)
 
     @property
     def is_reached(self) -> bool:
@@ -121,8 +121,8 @@ class LinkedHost:
     @property
     def older_problem(self) -> str:
         """Why older runs did not come; empty when they did."""
-        words = f"{self.name}: {self.older.problem}; fresnel-tui host setup {self.name}"
-        return words if self.older.problem else ""
+        text = f"{self.name}: {self.older.problem}; fresnel-tui host setup {self.name}"
+        return text if self.older.problem else ""
 
     @property
     def hidden(self) -> int:

@@ -45,9 +45,9 @@ class Manifest(Struct, frozen=True):
 
 
 def make_manifest(state: StateDirectory, run: Run, checkpoints: str = "best") -> Manifest:
-    """The files of a run: logs, curves, pictures, models; of its checkpoints the best and the
-    newest that is whole (`best`), `all`, or `none`.
+    """The files of a run: logs, curves, pictures, models, checkpoints.
 
+    Of the checkpoints the best and the newest that is whole (`best`), `all`, or `none`.
     The root of each is the run's folder, or `/`.
     """
     folder = state.run(run.id).path

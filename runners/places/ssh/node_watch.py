@@ -39,7 +39,7 @@ _GRACE_S = 5.0
 """The node that failed first may be told of a moment after those that lost their connection."""
 _ALL_WITHIN_S = 600.0
 """So long for the others to end by their stop ladders: then their machines are not reached."""
-_LOOK_S = 0.2
+_POLL_S = 0.2
 _LATELY_S = 14 * 86400.0
 # What is left of a program whose partner went away: in its own output (gloo, NCCL, torch's store),
 # and as classes of the diagnosis.
@@ -240,7 +240,7 @@ def _wait(condition: Callable[[], object], ceiling_s: float | None = None) -> No
     until = None if ceiling_s is None else time.monotonic() + ceiling_s
     pause = threading.Event()
     while not condition() and (until is None or time.monotonic() < until):
-        pause.wait(_LOOK_S)
+        pause.wait(_POLL_S)
 
 
 def find_cause(nodes: Sequence[Ended], first: Cause | None = None) -> Cause:

@@ -75,9 +75,9 @@ class OlderRuns:
             self._asking = True
             self._ask({"before": min(known)}, self._take_page)
 
-    def renew(self, words: Iterable[str]) -> None:
-        """Ask again for those of `words` that are known: something was done to them."""
-        ids = [word for word in words if word in self.runs]
+    def renew(self, subjects: Iterable[str]) -> None:
+        """Ask again for those of `subjects` that are known: something was done to them."""
+        ids = [word for word in subjects if word in self.runs]
         if ids:
             self._ask({"ids": ids}, lambda answer, _: self._take_anew(ids, answer))
 

@@ -83,5 +83,5 @@ class MirroredLog:
         os.ftruncate(self._file, 0)
         self._length = 0
 
-    def _note(self, words: str) -> None:
-        os.write(self._file, f"\x1b[2m{words}\x1b[0m\n".encode())
+    def _note(self, text: str) -> None:
+        os.write(self._file, f"\x1b[2m{text}\x1b[0m\n".encode())

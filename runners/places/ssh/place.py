@@ -29,8 +29,9 @@ class SshPlace:
     """What can be done on one machine, over a link that is kept up elsewhere."""
 
     def __init__(self, link: Link, mirror: Path, changed: Callable[[Sequence[str]], None]) -> None:
-        """`mirror`: the folder for the output of its runs that is followed; `changed` is called
-        with the words of commands that may have changed runs.
+        """`mirror` is the folder for the output of its runs that is followed.
+
+        `changed` is called with the arguments of commands that may have changed runs.
         """
         self.link = link
         self._mirror = mirror
@@ -66,18 +67,20 @@ class SshPlace:
                 outcomes.append(outcome)
                 if len(outcomes) < len(commands):
                     return
-            self._changed([word for words in commands for word in words])
+            self._changed([word for command in commands for word in command])
             done(_joined(outcomes, with_ids=isinstance(action, _CHANGING)))
 
-        for words in commands:
-            self.command(words, ended)
+        for command in commands:
+            self.command(command, ended)
 
-    def command(self, words: Sequence[str], done: Callable[[Outcome], None]) -> None:
+    def command(self, arguments: Sequence[str], done: Callable[[Outcome], None]) -> None:
         """Run a headless command there; a launch starts nothing twice when the line breaks."""
         folder = self.link.ssh.host.folder
-        self.link.order(RemoteRequest(list(words), folder, lambda r: done(_outcome(r))))
+        self.link.order(RemoteRequest(list(arguments), folder, lambda r: done(_outcome(r))))
 
-    def ask(self, question: str, words: Sequence[str], done: Callable[[object, str], None]) -> None:
+    def ask(
+        self, question: str, subjects: Sequence[str], done: Callable[[object, str], None]
+    ) -> None:
         """Ask its agent; asked again when the line breaks before the answer."""
         numbers: list[int] = []
 
@@ -86,7 +89,7 @@ class SshPlace:
                 self.link.cancel(number)
             done(None if answer is None else answer.get("found"), problem)
 
-        asked = {"do": "ask", "question": question, "words": list(words)}
+        asked = {"do": "ask", "question": question, "subjects": list(subjects)}
         numbers.append(self.link.subscribe(AgentQuestion(asked, taken)))
 
     @property
@@ -143,7 +146,7 @@ def _joined(outcomes: Sequence[Outcome], with_ids: bool) -> Outcome:
     output = "".join(outcome.output for outcome in outcomes)
     return Outcome(
         changed=tuple(output.split()) if with_ids else (),
-        words=tuple(dict.fromkeys(word for outcome in outcomes for word in outcome.words)),
+        messages=tuple(dict.fromkeys(text for outcome in outcomes for text in outcome.messages)),
         problem="; ".join(outcome.problem for outcome in outcomes if outcome.problem),
         output=output,
     )

@@ -30,9 +30,9 @@ _SENT_BYTES = re.compile(rf"Total transferred file size: {_NUMBER}")
 class RsyncCopier(Copier):
     """Copies to and from one machine."""
 
-    def __init__(self, ssh: Ssh, tell: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, ssh: Ssh, notify: Callable[[str], None] = lambda _: None) -> None:
         self._ssh = ssh
-        self._tell = tell
+        self._notify = notify
         self.progress = None
 
     def send(
@@ -47,9 +47,9 @@ class RsyncCopier(Copier):
         if local.is_dir() and (local / ".gitignore").exists():
             flags.append("--filter=:- .gitignore")
         if not dry:
-            return self._run([*flags, source, self._there(target)])
+            return self._run([*flags, source, self._remote_path(target)])
         if self._exists(str(Path(remote).parent)):
-            return self._run([*flags, "-n", source, self._there(target)])
+            return self._run([*flags, "-n", source, self._remote_path(target)])
         with tempfile.TemporaryDirectory(prefix="fresnel-none-") as nothing:
             return self._run([*flags, "-n", source, f"{nothing}/"])
 
@@ -69,7 +69,7 @@ class RsyncCopier(Copier):
             listed.write("\0".join(sizes))
             listed.flush()
             flags += [f"--files-from={listed.name}", *(["--checksum"] if anew else [])]
-            copied = self._run([*flags, self._there(f"{remote}/"), f"{local}/"])
+            copied = self._run([*flags, self._remote_path(f"{remote}/"), f"{local}/"])
         for name, most in sizes.items():
             path = local / name
             if path.is_file() and path.stat().st_size > most:
@@ -77,7 +77,7 @@ class RsyncCopier(Copier):
                 raise FresnelError(f"{self._ssh.host.name}: {name} is longer than was said")
         return copied
 
-    def _there(self, path: str) -> str:
+    def _remote_path(self, path: str) -> str:
         return f"{self._ssh.host.address}:{path}"
 
     def _exists(self, path: str) -> bool:
@@ -90,29 +90,29 @@ class RsyncCopier(Copier):
         script = f"mkdir -p -- {shlex.quote(path)}\n"
         done = self._ssh.run("exec sh -s", script.encode())
         if done.returncode:
-            words = done.stderr.decode("utf-8", "replace").strip()
-            raise FresnelError(f"{self._ssh.host.name}: {path} cannot be made: {words}")
+            stderr = done.stderr.decode("utf-8", "replace").strip()
+            raise FresnelError(f"{self._ssh.host.name}: {path} cannot be made: {stderr}")
 
-    def _run(self, words: Sequence[str]) -> Copied:
+    def _run(self, arguments: Sequence[str]) -> Copied:
         argv = [
             *("rsync", "-rltps", "--stats", "--partial-dir=.rsync-partial", "--info=progress2"),
             *("--timeout=60", "-e", shlex.join(self._ssh.command("keep"))),
-            *words,
+            *arguments,
         ]
         for pause in (*_PAUSES_S, None):
             # A connection left behind keeps stderr open: it goes to a file.
-            with tempfile.TemporaryFile() as said:
+            with tempfile.TemporaryFile() as stderr:
                 process = subprocess.Popen(
                     argv,
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
-                    stderr=said,
+                    stderr=stderr,
                     env={**os.environ, "LC_ALL": "C"},
                 )
                 text = self._read(process)
                 code = process.wait()
-                said.seek(0)
-                errors = said.read().decode("utf-8", "replace").strip()
+                stderr.seek(0)
+                errors = stderr.read().decode("utf-8", "replace").strip()
             if code in (0, 24):
                 return _copied(text)
             if code not in _BROKEN_LINE:
@@ -122,7 +122,7 @@ class RsyncCopier(Copier):
             trouble = self._ssh.trouble(errors)
             if pause is None or "not reached" not in trouble.kind.value:
                 raise trouble
-            self._tell(f"the line broke; going on in {pause:.0f} s")
+            self._notify(f"the line broke; going on in {pause:.0f} s")
             time.sleep(pause)
         raise AssertionError("not reached")
 

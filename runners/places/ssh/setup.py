@@ -63,7 +63,7 @@ class InstalledPanel(NamedTuple):
     lingers: bool | None
 
 
-def look_at(ssh: Ssh, python: str = "") -> FoundMachine:
+def inspect_machine(ssh: Ssh, python: str = "") -> FoundMachine:
     """Look at a machine without changing anything."""
     answers = run_script(ssh, setup_scripts.PROBE, {"CHOSEN": python}, 180.0)
     facts = {key: values[-1] for key, values in answers.items()}
@@ -109,14 +109,14 @@ def install(
     folder: str,
     train: bool = False,
     torch_index: str = "",
-    tell: Callable[[str], None] = lambda _: None,
+    notify: Callable[[str], None] = lambda _: None,
 ) -> InstalledPanel:
     """Take our source there and install it; safe to repeat. FresnelError with the machine's own
     words when something fails.
     """
     uv = found.uv
     if python is None and not uv:
-        tell("no Python 3.10 there: bringing uv, which brings one")
+        notify("no Python 3.10 there: bringing uv, which brings one")
         uv = run_script(ssh, setup_scripts.BRING_UV, {}, 300.0).get("uv", [""])[-1]
         if not uv:
             raise FresnelError(
@@ -124,9 +124,9 @@ def install(
                 "install one (its package manager, conda), then ask again",
             )
     archive = source_archive()
-    tell(f"sending the panel: {len(archive) / 1e6:.1f} MB")
+    notify(f"sending the panel: {len(archive) / 1e6:.1f} MB")
     _send_source(ssh, archive)
-    words = {
+    variables = {
         "DIGEST": source_digest(),
         "FOLDER": folder or f"{found.home}/fresnel",
         "PYTHON": python.path if python else "uv",
@@ -135,7 +135,7 @@ def install(
         "NEEDED": "\n".join(requirements(train)),
         "TORCH_INDEX": torch_index,
     }
-    answers = run_script(ssh, setup_scripts.INSTALL, words, _MOST_INSTALL_S)
+    answers = run_script(ssh, setup_scripts.INSTALL, variables, _MOST_INSTALL_S)
     # Used as it is, it was looked at already; torch takes seconds to load.
     looked_at = [_python(text) for text in answers.get("python", [])]
     used = looked_at[-1] if looked_at else python
@@ -178,13 +178,13 @@ def _listed(name: str) -> list[str]:
 
 
 def run_script(
-    ssh: Ssh, script: str, words: Mapping[str, str], timeout_s: float
+    ssh: Ssh, script: str, variables: Mapping[str, str], timeout_s: float
 ) -> dict[str, list[str]]:
     """Have a POSIX shell there do `script` with these variables; what it said, by name.
 
     FresnelError, with the end of its stderr, when it did not come to its end.
     """
-    given = "".join(f"{name}={shlex.quote(value)}\n" for name, value in words.items())
+    given = "".join(f"{name}={shlex.quote(value)}\n" for name, value in variables.items())
     # Read whole before any of it runs: what it starts may read from stdin.
     text = f"{given}main() {{\n{script}\n}}\nmain </dev/null\n"
     done = ssh.run("exec sh -s", text.encode(), timeout_s)
@@ -195,8 +195,8 @@ def run_script(
             answers.setdefault(name, []).append(value)
     if "problem" in answers or "done" not in answers:
         lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        words_there = answers.get("problem") or lines[-4:] or [f"exit code {done.returncode}"]
-        raise FresnelError(f"{ssh.host.name}: " + "\n  ".join(words_there))
+        problem = answers.get("problem") or lines[-4:] or [f"exit code {done.returncode}"]
+        raise FresnelError(f"{ssh.host.name}: " + "\n  ".join(problem))
     return answers
 
 

@@ -5,7 +5,7 @@ Each answer is one `fresnel:` line; what else a shell prints is passed over.
 
 BEGIN = "fresnel:"
 
-LOOK_AT_PYTHON = """\
+FIND_PYTHON = """\
 import sys
 from importlib.util import find_spec
 needed = "textual rich watchfiles yaml psutil pynvml msgspec re2 argcomplete".split()
@@ -57,7 +57,7 @@ for python in "$CHOSEN" $others; do
     tried="$tried $path"
     "$path" - <<'PYTHON' 2>/dev/null
 """
-    + LOOK_AT_PYTHON
+    + FIND_PYTHON
     + """\
 PYTHON
 done
@@ -129,7 +129,7 @@ if command -v loginctl >/dev/null 2>&1; then
 fi
 [ "$AS_IT_IS" = yes ] || "$python" - <<'PYTHON'
 """
-    + LOOK_AT_PYTHON
+    + FIND_PYTHON
     + """\
 PYTHON
 say done yes

@@ -85,20 +85,20 @@ class Ssh:
         terminal: bool = False,
     ) -> list[str]:
         """The argv of ssh up to, and without, the destination."""
-        words = ["ssh", "-tt" if terminal else "-T"]
+        argv = ["ssh", "-tt" if terminal else "-T"]
         # First come, first served: what is strict stands before the user's own options.
         for option in (*extra, *_STRICT, *_SHARING[sharing]):
-            words += ["-o", option]
+            argv += ["-o", option]
         if sharing != "never":
-            words += ["-o", f"ControlPath={self.control_path}"]
-        words += ["-o", f"UserKnownHostsFile={self.registry.known_hosts(self.host.name)}"]
-        words += ["-o", f"HostKeyAlias=fresnel-{self.host.name}"]
-        words += ["-o", f"BatchMode={'yes' if batch else 'no'}"]
+            argv += ["-o", f"ControlPath={self.control_path}"]
+        argv += ["-o", f"UserKnownHostsFile={self.registry.known_hosts(self.host.name)}"]
+        argv += ["-o", f"HostKeyAlias=fresnel-{self.host.name}"]
+        argv += ["-o", f"BatchMode={'yes' if batch else 'no'}"]
         if compress:
-            words += ["-o", "Compression=yes"]
+            argv += ["-o", "Compression=yes"]
         for option in self.host.options:
-            words += ["-o", option]
-        return words + (["-p", str(self.host.port)] if self.host.port else [])
+            argv += ["-o", option]
+        return argv + (["-p", str(self.host.port)] if self.host.port else [])
 
     @property
     def link_sharing(self) -> Sharing:
@@ -118,14 +118,14 @@ class Ssh:
         machine is not reached.
         """
         # A connection left behind keeps ssh's stderr open for ever: never wait for its end.
-        with tempfile.TemporaryFile() as words:
+        with tempfile.TemporaryFile() as stderr:
             argv = [*self.command(sharing), "--", self.host.address, remote]
             try:
                 done = subprocess.run(
                     argv,
                     input=given,
                     stdout=subprocess.PIPE,
-                    stderr=words,
+                    stderr=stderr,
                     timeout=timeout_s,
                     check=False,
                 )
@@ -135,8 +135,8 @@ class Ssh:
                     f"{self.host.name}: no answer within {timeout_s:.0f} s",
                     "`fresnel-tui host test` looks at the way there",
                 ) from None
-            words.seek(0)
-            errors = words.read().decode("utf-8", "replace")
+            stderr.seek(0)
+            errors = stderr.read().decode("utf-8", "replace")
         if done.returncode == 255:
             raise self.trouble(errors)
         done.stderr = errors.encode()

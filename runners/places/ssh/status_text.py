@@ -13,11 +13,11 @@ def link_text(status: LinkStatus, now: float | None = None) -> str:
         return "connecting…"
     if status.state is LinkState.UP:
         return f"reached since {since}"
-    words = f"not reached since {since}"
+    text = f"not reached since {since}"
     if status.reason:
-        words += f": {status.reason}"
+        text += f": {status.reason}"
     left = None if status.retry_at is None else max(0, round(status.retry_at - now))
-    return words if left is None else f"{words}; tries again in {left} s"
+    return text if left is None else f"{text}; tries again in {left} s"
 
 
 def offset_text(offset: float | None) -> str:

@@ -1,5 +1,6 @@
-"""Copies where there is no rsync: a tar stream between us and our own agent; what has the size and
-the time it had is left out.
+"""Copies where there is no rsync: a tar stream between us and our own agent.
+
+What has the size and the time it had is left out.
 """
 
 import fnmatch
@@ -41,16 +42,18 @@ class StreamCopier(Copier):
             (local, remote) if local.is_dir() else (local.parent, str(Path(remote).parent))
         )
         renamed = {} if local.is_dir() else {local.name: Path(remote).name}
-        files = list_files(root, excludes) if local.is_dir() else {local.name: _look(local)}
-        there = self._have({"folder": folder})
+        files = (
+            list_files(root, excludes) if local.is_dir() else {local.name: _size_and_mtime(local)}
+        )
+        existing = self._have({"folder": folder})
         wanted = [
-            name for name, look in files.items() if there.get(renamed.get(name, name)) != look
+            name for name, stamp in files.items() if existing.get(renamed.get(name, name)) != stamp
         ]
         total = sum(size for size, _ in files.values())
         sent = sum(files[name][0] for name in wanted)
         if wanted and not dry:
             with AgentTool(self._ssh, "receive") as tool:
-                tool.say({"folder": folder})
+                tool.send({"folder": folder})
                 with tarfile.open(
                     fileobj=tool.input, mode="w|", format=tarfile.PAX_FORMAT
                 ) as archive:
@@ -67,14 +70,14 @@ class StreamCopier(Copier):
     ) -> Copied:
         """Bring files of the folder `remote` into the folder `local`, of these sizes at most."""
         local.mkdir(parents=True, exist_ok=True)
-        here = {} if anew else list_files(local)
+        existing = {} if anew else list_files(local)
         found = self._have({"folder": remote, "names": list(sizes)})
-        there = {name: found[name] for name in sizes if name in found}
-        wanted = [name for name, look in there.items() if here.get(name) != look]
+        offered = {name: found[name] for name in sizes if name in found}
+        wanted = [name for name, stamp in offered.items() if existing.get(name) != stamp]
         count = 0
         if wanted:
             with AgentTool(self._ssh, "send") as tool:
-                tool.say({"folder": remote, "names": wanted})
+                tool.send({"folder": remote, "names": wanted})
                 tool.close_input()
                 try:
                     count = unpack(tool.output, local, {name: sizes[name] for name in wanted})
@@ -83,12 +86,12 @@ class StreamCopier(Copier):
                         f"{self._ssh.host.name}: what it sent cannot be understood: {error}"
                     ) from None
                 tool.finish()
-        return Copied(len(wanted), count, sum(size for size, _ in there.values()))
+        return Copied(len(wanted), count, sum(size for size, _ in offered.values()))
 
     def ask(self, tool: str, asked: dict[str, Any]) -> dict[str, Any]:
         """Have the tool answer one question. FresnelError for an answer that is none."""
         with AgentTool(self._ssh, tool) as running:
-            running.say(asked)
+            running.send(asked)
             running.close_input()
             answer = running.output.read(MOST_ANSWER + 1)
             if len(answer) > MOST_ANSWER:
@@ -112,7 +115,7 @@ class StreamCopier(Copier):
 
 def list_files(root: Path, excludes: Sequence[str] = ()) -> dict[str, tuple[int, int]]:
     """Size and mtime (ns) of every file below a folder, by its name in it."""
-    return {str(path.relative_to(root)): _look(path) for path in _walk(root, excludes)}
+    return {str(path.relative_to(root)): _size_and_mtime(path) for path in _walk(root, excludes)}
 
 
 def _walk(root: Path, excludes: Sequence[str]) -> Iterator[Path]:
@@ -130,14 +133,15 @@ def _is_left_out(name: str, excludes: Sequence[str]) -> bool:
     )
 
 
-def _look(path: Path) -> tuple[int, int]:
+def _size_and_mtime(path: Path) -> tuple[int, int]:
     found = path.stat()
     return found.st_size, found.st_mtime_ns
 
 
 def pack(folder: Path, names: Sequence[str], stream: IO[bytes]) -> None:
-    """Write files of a folder as a tar stream; one that grows meanwhile goes as it was, one that
-    went away is left out.
+    """Write files of a folder as a tar stream.
+
+    One that grows meanwhile goes as it was, one that went away is left out.
     """
     with tarfile.open(fileobj=stream, mode="w|") as archive:
         for name in names:
@@ -174,9 +178,9 @@ class _Padded(io.RawIOBase):
 
 
 def unpack(stream: IO[bytes], folder: Path, sizes: Mapping[str, int] | None = None) -> int:
-    """Take files out of a tar stream into a folder, each under its name once it is whole; the
-    bytes. With `sizes`, only files of these names come, of so many bytes at most each.
+    """Take files out of a tar stream into a folder, each under its name once it is whole.
 
+    Returns the bytes. With `sizes`, only files of these names come, of so many bytes at most each.
     Raises ValueError for a file that leads out of the folder, was not asked for or is too long.
     """
     count = 0

@@ -78,9 +78,9 @@ def located(path: str) -> Iterator[None]:
         raise WrongInput(f"{place}: {error.message}", error.hint) from None
 
 
-def nearest(word: str, words: Iterable[str]) -> str:
-    """`; did you mean …?` when one of `words` is close to `word`, else nothing."""
+def nearest(word: str, known: Iterable[str]) -> str:
+    """`; did you mean …?` when one of `known` is close to `word`, else nothing."""
     import difflib  # only mistakes need it
 
-    close = difflib.get_close_matches(word, list(words), 1, cutoff=0.6)
+    close = difflib.get_close_matches(word, list(known), 1, cutoff=0.6)
     return f"; did you mean `{close[0]}`?" if close else ""

@@ -57,7 +57,7 @@ def rank_overview(
             RankOverview(
                 rank,
                 process.pid if process is not None else None,
-                state.words if state is not None else gone,
+                state.text if state is not None else gone,
                 _age(run, log.written if log is not None else None, rank, tail, now, live),
                 _last(text),
                 _last_step(text[-_STEPS_BYTES:]),

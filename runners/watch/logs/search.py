@@ -33,7 +33,7 @@ _ERRORS = re.compile(
 _SAMPLE = 8 * 1024
 _LEAST_LINES = 16
 _MANY = 8  # one line in so many
-_ERROR_WORDS = (
+_ERROR_TERMS = (
     "Traceback",
     "rror",
     "Exception",
@@ -107,7 +107,7 @@ class ErrorPattern:
     """Lines that report a failure: tracebacks, errors, killed processes, memory that ran out."""
 
     def __init__(self) -> None:
-        self._candidates = any_of(_ERROR_WORDS)
+        self._candidates = any_of(_ERROR_TERMS)
 
     def candidates(self, coloured: bool) -> Expression:
         """The words that failures are reported with."""

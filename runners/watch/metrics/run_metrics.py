@@ -110,9 +110,9 @@ class RunMetrics:
         names, guessed = self.readers
         notes = []
         if names:
-            words = ", ".join(names)
+            text = ", ".join(names)
             notes.append(
-                f"read from output.log as {words}"
+                f"read from output.log as {text}"
                 + (" (guessed; a preset can name it)" if guessed else "")
             )
             notes += self._output.reader.notes if self._output else ()

@@ -10,14 +10,14 @@ def cost(parser: CommandParser) -> None:
     """`cost`: shown, planned, exported."""
     actions = Actions(parser, "show")
     # What an action does not have, the code that serves all of them looks for.
-    parser.set_defaults(action="cost:run_cost", words=[], budget=None, csv=False)
+    parser.set_defaults(action="cost:run_cost", planned=[], budget=None, csv=False)
     actions.add("show", "what is being spent, and on what", ["cost show --json"])
     plan = actions.add(
         "plan",
         "what a list of presets would cost",
         ["cost plan gaussian-validate:1 gaussian-fast:4 --budget 25"],
     )
-    argument(plan, "words", "PRESET:COUNT", "a preset, and how often it shall run", nargs="*")
+    argument(plan, "planned", "PRESET:COUNT", "a preset, and how often it shall run", nargs="*")
     argument(plan, "--budget", "USD", "what may be spent")
     export = actions.add(
         "export", "every run of the ledger as CSV", ["cost export > runs.csv", "cost export --json"]

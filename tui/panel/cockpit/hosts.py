@@ -219,5 +219,5 @@ def _reading(host: WatchedPlace) -> GpuReading:
     else:
         gpus = tuple(remote_gpus(host.name, snapshot, host.clock_offset))
         reading = msgspec.structs.replace(reading, time=host.came, gpus=gpus)
-    problem = reading.problem if host.is_reached else host.status_words
+    problem = reading.problem if host.is_reached else host.status_text
     return msgspec.structs.replace(reading, problem=problem)

@@ -152,4 +152,4 @@ class Machines:
 
 def _summary(host: WatchedPlace) -> str:
     """Where it is, and how it is reached."""
-    return " · ".join(part for part in (host.place.address, host.status_words) if part)
+    return " · ".join(part for part in (host.place.address, host.status_text) if part)

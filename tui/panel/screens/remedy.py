@@ -114,7 +114,7 @@ def _verdict_text(verdict: Diagnosis | NotKnown | None, problem: str) -> Text:
     if verdict is None and not problem:
         text.append("It ended well: there is nothing to explain.\n")
     elif isinstance(verdict, NotKnown):
-        text.append(f"{safe_cell(verdict.words)}\n", style="bold")
+        text.append(f"{safe_cell(verdict.message)}\n", style="bold")
     elif verdict is not None:
         text.append(f"{safe_cell(verdict.cause)}\n", style="bold")
         if verdict.line:
@@ -128,7 +128,7 @@ def _verdict_text(verdict: Diagnosis | NotKnown | None, problem: str) -> Text:
 
 
 def _option(proposal: Proposal) -> Text:
-    text = Text(f"{proposal.name:<22} {proposal.words}", no_wrap=True, overflow="ellipsis")
+    text = Text(f"{proposal.name:<22} {proposal.summary}", no_wrap=True, overflow="ellipsis")
     if proposal.obstacle:
         text.stylize("dim")
         text.append("  (not possible)", style="dim")

@@ -80,7 +80,7 @@ def _findings_text(found: Sequence[Verification]) -> Text:
         text.append(f"{heading}{counts_text(result)}\n", style="bold")
         for _, check in sorted(result.checks, key=lambda judged: _ORDER[judged.check.verdict]):
             text.append(check.verdict, style=_STYLES[check.verdict])
-            text.append(f"  {check.name}: {safe_cell(check.words)}\n")
+            text.append(f"  {check.name}: {safe_cell(check.message)}\n")
             if check.advice and check.verdict != "PASS":
                 text.append(f"      {safe_cell(check.advice)}\n", style="italic")
         text.append("\n")

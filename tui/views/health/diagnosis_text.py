@@ -20,7 +20,7 @@ def diagnosis_pairs(verdict: Diagnosis | NotKnown | None) -> list[tuple[str, str
     if verdict is None or verdict.kind in ("stopped", "cancelled"):
         return []
     if isinstance(verdict, NotKnown):
-        return [("cause", verdict.words), *remedy_pairs(verdict)]
+        return [("cause", verdict.message), *remedy_pairs(verdict)]
     pairs = [("cause", verdict.cause), ("rests on", "; ".join(verdict.rests_on))]
     if verdict.remedy:
         pairs.append(("remedy", verdict.remedy))

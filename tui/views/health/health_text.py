@@ -17,7 +17,7 @@ def health_pairs(health: Health | None) -> list[tuple[str, str]]:
     """A run's health as names and values; nothing where nobody has judged it."""
     if health is None:
         return []
-    pairs = [("doing", health_remark(health) or health.words)]
+    pairs = [("doing", health_remark(health) or health.message)]
     pairs += [("evidence", line) for line in health.evidence]
     pairs += [("also", line) for line in health.also]
     if len(health.ranks) > 1:

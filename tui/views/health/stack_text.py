@@ -61,5 +61,5 @@ def stack_pairs(run: Path, now: float) -> list[tuple[str, str]]:
     if dump.verdict:
         pairs.append(("stacks show", dump.verdict))
     else:
-        pairs += [("stacks show", f"{rank.label}: {rank.words}") for rank in dump.ranks[:8]]
+        pairs += [("stacks show", f"{rank.label}: {rank.text}") for rank in dump.ranks[:8]]
     return pairs

@@ -92,7 +92,7 @@ def guard_json(view: GuardView) -> dict[str, Any] | None:
         "stops_in_s": view.left_s(now),
         "running": view.running,
         "problems": list(view.problems),
-        "words": guard_text(view, now),
+        "message": guard_text(view, now),
     }
 
 

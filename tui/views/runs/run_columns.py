@@ -280,10 +280,10 @@ def short_names(names: Iterable[str], width: int) -> dict[str, str]:
         beside = [every[i] for i in (at - 1, at + 1) if 0 <= i < len(every)]
         alike = max((_common(name, other) for other in beside), default=0)
         shown[name] = _shortened(name, alike, width)
-    return _told_apart(shown, width)
+    return _distinguished(shown, width)
 
 
-def _told_apart(shown: dict[str, str], width: int) -> dict[str, str]:
+def _distinguished(shown: dict[str, str], width: int) -> dict[str, str]:
     """Names that were shortened alike, shortened again to what differs in them."""
     alike: dict[str, list[str]] = {}
     for name, short in shown.items():

@@ -127,7 +127,7 @@ def _state(view: RunView, waits: Sequence[str], error: str) -> Pairs:
     pairs = [("run", run.id), ("state", f"{run.state.sign} {run.state}{code}")]
     pairs += label_pairs(run)
     line = view.diagnosis.line if view.diagnosis is not None else ""
-    if run.reason and not waits and not _is_told_beside(run.ending, line):
+    if run.reason and not waits and not _is_shown_beside(run.ending, line):
         pairs.append(("reason", run.reason))
     if view.problem:
         pairs.append(("problem", view.problem))
@@ -152,7 +152,7 @@ def _state(view: RunView, waits: Sequence[str], error: str) -> Pairs:
     return pairs
 
 
-def _is_told_beside(ending: Ending | None, line: str) -> bool:
+def _is_shown_beside(ending: Ending | None, line: str) -> bool:
     """Whether state and error say the reason: a mere exit code, or the program's own `line`."""
     if ending is None or ending["cause"] is not EndingCause.FAILED or ending.get("summary"):
         return False

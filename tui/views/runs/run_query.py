@@ -80,11 +80,11 @@ def parse_query(text: str, now: float, typing: bool = False) -> RunQuery:
     While one is `typing`, what is not finished yet (`state:`, `loss<`) finds everything.
     """
     try:
-        words = shlex.split(text)
+        terms = shlex.split(text)
     except ValueError:
-        words = text.replace('"', " ").replace("'", " ").split()
+        terms = text.replace('"', " ").replace("'", " ").split()
     tests, problem = [], ""
-    for word in words:
+    for word in terms:
         turned = word.startswith(("-", "!")) and len(word) > 1
         try:
             test = _test(word[1:] if turned else word, now)

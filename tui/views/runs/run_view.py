@@ -111,7 +111,7 @@ def _view(
     costs: Costs | None,
 ) -> RunView:
     at = _at(run, now)
-    look = report.boundary.read
+    read = report.boundary.read
     # Of an ended run the kept report tells more than a look at its output's end.
     report.poll(run, brief=brief or not run.is_live, thorough=thorough and run.is_live)
     final = _final(run, thorough)
@@ -122,7 +122,7 @@ def _view(
         metrics=dict(report.metrics),
         summary=dict(report.events.summary),
         trend=tuple(report.course.trend),
-        checkpoint=look(
+        checkpoint=read(
             "checkpoints", lambda: run_checkpoint(run, report.printed, final), None, again=True
         ),
         images=tuple(report.events.images[-1:]),
@@ -136,9 +136,9 @@ def _view(
         alerts=report.alerts.alerts,
         epoch_s=report.events.epoch_clock.timing.seconds_per_epoch,
         asks=_prompt(run),
-        diagnosis=look("its ending", lambda: _diagnosis(run, thorough), None, again=True),
+        diagnosis=read("its ending", lambda: _diagnosis(run, thorough), None, again=True),
         queue_place=_queue_place(run),
-        health=look(
+        health=read(
             "its health", lambda: health_of(run, now, None if brief else report), None, again=True
         ),
     )

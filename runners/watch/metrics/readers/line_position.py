@@ -47,7 +47,7 @@ _PHASE = re.compile(
     rf"|\b(?:Epoch|Iter)\((?P<mode>{_HELD_OUT})\)",
     re.IGNORECASE,
 )
-_STEP_WORDS = ("step", "it", "update", "round")
+_STEP_UNITS = ("step", "it", "update", "round")
 
 
 class StatedPlace(NamedTuple):
@@ -99,7 +99,7 @@ def find_place(text: str) -> StatedPlace:
     # Plain substring tests before each expression: this sees every line of the output.
     if "ep" in low:
         epoch, epochs, at, total, unit = _epoch_in(low)
-    step, steps = _step_in(low) if any(word in low for word in _STEP_WORDS) else (None, None)
+    step, steps = _step_in(low) if any(word in low for word in _STEP_UNITS) else (None, None)
     if at is None and _may_have_batch(low) and (batch := _BATCH.search(low)):
         at = number(batch["at"] or batch["at2"])
         total = number(batch["all"] or batch["all2"]) if batch["all"] or batch["all2"] else None

@@ -16,7 +16,7 @@ from runners.model.scaling import devices_of, rescaled
 from runners.model.spec import GpuRequest, RunSpec, ScalingRule
 from runners.presets.command_line import (
     command_name,
-    literal_words,
+    literal_arguments,
     spell_command_line,
     split_command,
     split_safely,
@@ -195,7 +195,9 @@ class RunDraft:
     @property
     def command_changed(self) -> bool:
         """True when the command is no longer the one that ran."""
-        return self.has_command and literal_words(split_safely(self.command)) != self.base.command
+        return (
+            self.has_command and literal_arguments(split_safely(self.command)) != self.base.command
+        )
 
 
 def _parts(override: str) -> tuple[str, str, str]:

@@ -16,7 +16,7 @@ PAUSED_FRAME = 0.5
 GLANCE = 0.5
 """Seconds between looks without a notice: another host's writes to a shared folder give none."""
 
-_QUIET_LOOKS = 6
+_QUIET_POLLS = 6
 
 
 def frame_of(reader: LogReader, least: float, columns: int) -> float:
@@ -54,8 +54,8 @@ async def watch_file(path: Path, check: Callable[[], bool], frame: float) -> Non
                 notice.arm(path)
             if not check():  # what came before the notice was armed
                 await _sleep_until(woken, GLANCE)
-            quiet = 0 if check() else _QUIET_LOOKS
-            while quiet < _QUIET_LOOKS:
+            quiet = 0 if check() else _QUIET_POLLS
+            while quiet < _QUIET_POLLS:
                 await asyncio.sleep(frame)
                 quiet = 0 if check() else quiet + 1
     finally:

@@ -87,7 +87,7 @@ def turned(request: ChartRequest, what: str, axes: Sequence[AxisName]) -> dict[s
     if what == "columns":
         return {"columns": (request.columns + 1) % _MOST_COLUMNS}
     at = axes.index(options.axis) if options.axis in axes else -1
-    looks = {
+    choices = {
         "axis": options._replace(axis=axes[(at + 1) % len(axes)]),
         "log": options._replace(log=not options.log),
         "cursor": options._replace(cursor=0.5 if options.cursor is None else None),
@@ -97,7 +97,7 @@ def turned(request: ChartRequest, what: str, axes: Sequence[AxisName]) -> dict[s
         "later": options.panned(1),
         "whole": options._replace(low=0.0, high=1.0),
     }
-    return {"options": looks[what]}
+    return {"options": choices[what]}
 
 
 def order(names: dict[str, str], pinned: tuple[str, ...], ranks: dict[str, int]) -> list[str]:

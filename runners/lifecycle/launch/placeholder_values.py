@@ -14,20 +14,20 @@ from runners.model.errors import WrongInput
 from runners.model.launchers import traits_of
 from runners.model.masking import secret_reference
 from runners.model.parameters import arguments_of
-from runners.model.placeholders import substitute, used_words
+from runners.model.placeholders import substitute, used_placeholders
 from runners.model.spec import RunSpec
 from runners.scheduling.allocation import Allocation
 from runners.state.layout import SHIPPED_PRESETS, TRAINERS
 
 
 class FilledTexts(NamedTuple):
-    """A spec's texts in one run, every `${...}` replaced; `words` has what each of them means.
+    """A spec's texts in one run, every `${...}` replaced; `placeholders` are their values.
 
     `environment` has secrets in clear. `arguments` are the program's, its parameters' included, and
     in `restart_arguments` only `${checkpoint}` is left, which a restart knows.
     """
 
-    words: dict[str, str]
+    placeholders: dict[str, str]
     environment: dict[str, str]
     working_directory: str
     interpreter: str
@@ -40,10 +40,10 @@ class FilledTexts(NamedTuple):
     @property
     def port(self) -> int | None:
         """The port where its processes meet; None where it needs none."""
-        return int(self.words["port"]) if self.words.get("port") else None
+        return int(self.placeholders["port"]) if self.placeholders.get("port") else None
 
 
-def fill_texts(spec: RunSpec, words: dict[str, str]) -> FilledTexts:
+def fill_texts(spec: RunSpec, placeholders: dict[str, str]) -> FilledTexts:
     """Fill in everything that `spec` writes.
 
     Raises WrongInput, which names the key, for a variable that is not set and for a secret where
@@ -51,7 +51,7 @@ def fill_texts(spec: RunSpec, words: dict[str, str]) -> FilledTexts:
     """
 
     def visible(key: str, *texts: str) -> list[str]:
-        return [fill_visible(text, words, key) for text in texts]
+        return [fill_visible(text, placeholders, key) for text in texts]
 
     if not traits_of(spec.launcher).runs_python:
         command = visible("command", *spec.command)
@@ -64,28 +64,31 @@ def fill_texts(spec: RunSpec, words: dict[str, str]) -> FilledTexts:
     for parameter in spec.parameters:
         if not parameter.config_key:
             arguments += visible(f"parameters.{parameter.name}", *arguments_of(parameter))
-    restarted = {**words, "checkpoint": "${checkpoint}"}
+    restarted = {**placeholders, "checkpoint": "${checkpoint}"}
     restart = [
         fill_visible(text, restarted, "restart.arguments") for text in resume_arguments(spec)
     ]
     return FilledTexts(
-        words,
-        {name: fill(text, words, f"environment.{name}") for name, text in spec.environment.items()},
-        working_directory=fill_visible(spec.working_directory, words, "working_directory"),
-        interpreter=fill_visible(spec.interpreter, words, "interpreter"),
+        placeholders,
+        {
+            name: fill(text, placeholders, f"environment.{name}")
+            for name, text in spec.environment.items()
+        },
+        working_directory=fill_visible(spec.working_directory, placeholders, "working_directory"),
+        interpreter=fill_visible(spec.interpreter, placeholders, "interpreter"),
         program=program,
         arguments=arguments,
         launcher_arguments=visible("launcher_arguments", *spec.launcher_arguments),
-        config_file=fill(spec.config.path, words, "config.file") if spec.config else "",
+        config_file=fill(spec.config.path, placeholders, "config.file") if spec.config else "",
         restart_arguments=tuple(restart),
     )
 
 
-def words_of(
+def placeholder_values(
     spec: RunSpec, run_id: str, directory: Path, allocation: Allocation, processes: int
 ) -> dict[str, str]:
-    """Our own words and the parameters' values, by the name in `${...}`."""
-    words = {
+    """Our own placeholders and the parameters' values, by the name in `${...}`."""
+    placeholders = {
         "run_dir": str(directory),
         "run_id": run_id,
         "gpu_count": str(len(allocation.gpus)),
@@ -102,12 +105,12 @@ def words_of(
     values = tuple(str(parameter.value) for parameter in spec.parameters)
     # Only where one is used: between finding a port and using it, another program may take it.
     needs_port = traits_of(spec.launcher).starts_processes
-    if needs_port or any("port" in used_words(text) for text in (*texts, *values)):
-        words["port"] = str(spec.node.port if spec.node else find_free_port())
-    return words | _parameter_words(spec, words)
+    if needs_port or any("port" in used_placeholders(text) for text in (*texts, *values)):
+        placeholders["port"] = str(spec.node.port if spec.node else find_free_port())
+    return placeholders | _parameter_values(spec, placeholders)
 
 
-def _parameter_words(spec: RunSpec, words: Mapping[str, str]) -> dict[str, str]:
+def _parameter_values(spec: RunSpec, placeholders: Mapping[str, str]) -> dict[str, str]:
     """The parameters that have a value, as `${parameters.NAME}` gives them."""
     given = {}
     for parameter in spec.parameters:
@@ -116,18 +119,18 @@ def _parameter_words(spec: RunSpec, words: Mapping[str, str]) -> dict[str, str]:
         ):
             # One that cannot be filled is reported by whoever needs it.
             with suppress(ValueError):
-                text = substitute(str(parameter.value), words, os.environ)
+                text = substitute(str(parameter.value), placeholders, os.environ)
                 given[f"parameters.{parameter.name}"] = text
     return given
 
 
 def fill_patterns(
-    patterns: Sequence[str], spec: RunSpec, folder: Path, words: Mapping[str, str], key: str
+    patterns: Sequence[str], spec: RunSpec, folder: Path, placeholders: Mapping[str, str], key: str
 ) -> tuple[str, ...]:
     """File patterns made absolute; one that names a parameter without a value is left out."""
-    empty = {f"parameters.{parameter.name}" for parameter in spec.parameters} - words.keys()
+    empty = {f"parameters.{parameter.name}" for parameter in spec.parameters} - placeholders.keys()
     return tuple(
-        fill_pattern(pattern, folder, words, key)
+        fill_pattern(pattern, folder, placeholders, key)
         for pattern in patterns
         if not any(f"${{{name}}}" in pattern for name in empty)
     )
@@ -140,18 +143,18 @@ def find_free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def fill(text: str, words: Mapping[str, str], key: str) -> str:
+def fill(text: str, placeholders: Mapping[str, str], key: str) -> str:
     """`text` of the preset's `key` with every `${...}` replaced.
 
     Raises WrongInput, which names the key.
     """
     try:
-        return substitute(text, words, os.environ)
+        return substitute(text, placeholders, os.environ)
     except ValueError as error:
         raise WrongInput(f"{key}: {error}") from None
 
 
-def fill_visible(text: str, words: Mapping[str, str], key: str) -> str:
+def fill_visible(text: str, placeholders: Mapping[str, str], key: str) -> str:
     """As `fill`, for what everyone on the machine can read: raises WrongInput for a secret."""
     secret = secret_reference(text)
     if secret:
@@ -159,11 +162,11 @@ def fill_visible(text: str, words: Mapping[str, str], key: str) -> str:
             f"{key}: ${{{secret}}} on a command line can be read by everyone on this machine",
             "pass it in the environment: programs inherit the variables of the panel",
         )
-    return fill(text, words, key)
+    return fill(text, placeholders, key)
 
 
-def fill_pattern(pattern: str, folder: Path, words: Mapping[str, str], key: str) -> str:
+def fill_pattern(pattern: str, folder: Path, placeholders: Mapping[str, str], key: str) -> str:
     """A file pattern made absolute; a `[` in a folder's name is that character, not a glob."""
     # Only what the preset writes is a pattern: values are names, whatever characters they have.
-    literal = {name: glob.escape(value) for name, value in words.items()}
+    literal = {name: glob.escape(value) for name, value in placeholders.items()}
     return str(Path(glob.escape(str(folder))) / fill_visible(pattern, literal, key))
