@@ -59,7 +59,7 @@ def test_what_may_stand_in_a_preset(text: str) -> None:
     "text", ["${run_dr}", "${}", "${1a}", "${a b}", "${run-dir}", "${gpus}", "${env:}"]
 )
 def test_what_may_not(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is not known.*Words: run_dir"):
+    with pytest.raises(ValueError, match=r"is not known.*Known: run_dir"):
         check_placeholders(text)
 
 
