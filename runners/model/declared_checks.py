@@ -4,7 +4,7 @@ from typing import Annotated, Literal, get_args
 
 import msgspec
 
-from runners.model.spelling import Seconds, key, spelled, split_words
+from runners.model.spelling import Seconds, key, spelled, split_text
 from runners.model.units import parse_range, parse_size_range
 
 CheckGroup = Literal[
@@ -73,7 +73,7 @@ class CommandRule(msgspec.Struct, frozen=True, omit_defaults=True):
 
     command: Annotated[
         tuple[str, ...],
-        spelled(split_words, str),
+        spelled(split_text, str),
         key("A list of words; a text is split as by a shell, but none runs it.", min_length=1),
     ]
     name: Annotated[str, key("What to call it; the command when not given.")] = ""

@@ -54,7 +54,7 @@ from runners.model.spelling import (
     key,
     one_or_more,
     spelled,
-    split_words,
+    split_text,
 )
 from runners.model.units import parse_size
 
@@ -160,7 +160,7 @@ class RunSpec(msgspec.Struct, frozen=True):
     ] = ""
     command: Annotated[
         tuple[str, ...],
-        spelled(split_words, str),
+        spelled(split_text, str),
         key(
             "For launcher command: a list of words; a text is split as by a shell, but none runs "
             "it."

@@ -32,7 +32,7 @@ def key(description: str, **bounds: Any) -> Meta:
     return Meta(description=description, **bounds)
 
 
-def split_words(text: str) -> list[str]:
+def split_text(text: str) -> list[str]:
     """The words of `text` as a shell splits it; ValueError for an open quotation."""
     import shlex  # plans are read far more often than presets
 

@@ -102,7 +102,7 @@ def outcome_of(output: str, errors: str, exit_code: int, problem: str = "") -> O
     text = "\n".join(filter(None, (line.strip() for line in errors.splitlines())))
     if exit_code and not problem:
         problem = text or f"exit code {exit_code}"
-    return Outcome(words=(text,) if text else (), problem=problem, output=output)
+    return Outcome(messages=(text,) if text else (), problem=problem, output=output)
 
 
 def commands_of(action: RunAction) -> Iterator[list[str]]:

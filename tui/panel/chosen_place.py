@@ -40,9 +40,9 @@ class ChosenPlace:
         """` on NAME` for a sentence; empty of this machine."""
         return f" on {self.place.name}" if self.place.name else ""
 
-    def do(self, *words: str, then: Callable[[], None] = lambda: None) -> None:
+    def do(self, *arguments: str, then: Callable[[], None] = lambda: None) -> None:
         """Run the headless command there, tell what it came to, then do `then`."""
-        self._commands.command(self.place, words, lambda _: then())
+        self._commands.command(self.place, arguments, lambda _: then())
 
     def ask(
         self,

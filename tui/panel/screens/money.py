@@ -103,9 +103,9 @@ class MoneyScreen(ModalScreen[None]):
         if self.is_attached:
             self.query_one("#money-tables", Static).update(Text(problem, style="red"))
 
-    def _do(self, *words: str) -> None:
+    def _do(self, *arguments: str) -> None:
         """Do it there, and look again after that."""
-        self.place.do(*words, then=self._read)
+        self.place.do(*arguments, then=self._read)
 
     # ---- the session
 
@@ -202,10 +202,11 @@ class MoneyScreen(ModalScreen[None]):
         ]
         self._ask(f"Guard{self.place.of} off?", lines, "Guard off", "guard", "off")
 
-    def _ask(self, title: str, lines: list[str], yes: str, *words: str) -> None:
+    def _ask(self, title: str, lines: list[str], yes: str, *arguments: str) -> None:
         text = "\n".join(filter(None, lines))
         self.app.push_screen(
-            QuestionScreen(title, text, yes), lambda answer: self._do(*words) if answer else None
+            QuestionScreen(title, text, yes),
+            lambda answer: self._do(*arguments) if answer else None,
         )
 
     def _notify(self, text: str) -> None:

@@ -127,7 +127,7 @@ def _view(
         ),
         images=tuple(report.events.images[-1:]),
         seconds=run.seconds(at),
-        money=look("its cost", lambda: _money(run, progress, costs), RunCost(), again=True),
+        money=read("its cost", lambda: _money(run, progress, costs), RunCost(), again=True),
         usage=read_usage(Path(run.directory)) if run.plan and run.plan.gpus else (),
         headline=report.course.headline,
         readers=report.readers,
