@@ -106,7 +106,9 @@ def _holds(run: RunDirectory, _: PlanOutline) -> bool:
 def _will_need_gpus(run: RunDirectory, outline: PlanOutline) -> bool:
     if not outline.gpus:
         return False
-    return holds_gpus(run) or _is_pending(run) or _may_restart(run, outline)
+    # While one is asked, an adopter may take the run from it to another: its program starts, or is
+    # to start again. The second round finds it there.
+    return any(_is_pending(run) or holds_gpus(run) or _may_restart(run, outline) for _ in range(2))
 
 
 def _may_restart(run: RunDirectory, outline: PlanOutline) -> bool:

@@ -237,7 +237,9 @@ class Workload:
 
     def _drain(self) -> None:
         self._command("drain", "on")
-        self._command("drain", "off")
+        # A command that was killed has drained nothing, or has not ended it.
+        while self.state.drain.exists() and not self.over.is_set():
+            self._command("drain", "off")
 
     def _command(self, *words: str) -> tuple[int | None, str, int]:
         """Its exit code (None when it was killed or did not end), what it printed, and its pid."""
