@@ -21,7 +21,11 @@ MACHINE = "machine"
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """The GPUs (UUIDs) a run held, in nanoseconds; `parts`: card, numerator and denominator."""
+    """The GPUs (UUIDs) that a run held from one nanosecond to another.
+
+    For those that are not whole cards, `parts` names the card, and the numerator and denominator
+    of the fraction.
+    """
 
     run: str
     gpus: tuple[str, ...]

@@ -46,7 +46,10 @@ def forecast(
     price: Price | None,
     devices: Fraction | None = None,
 ) -> Estimate | None:
-    """What `spec` should take on `gpus` (each has a `name`), billed as `devices`, or None."""
+    """What `spec` should take on `gpus`, each with a `name`; None when nothing is known.
+
+    `devices` is how many they are to a bill, when some are parts of a card.
+    """
     model = ", ".join(sorted({str(gpu.name) for gpu in gpus})) or "CPU"
     wanted = {parameter.name: parameter.value for parameter in spec.parameters}
     epochs = _whole(wanted.get(_length_of(spec)))

@@ -226,7 +226,10 @@ def recent_runs(state: StateDirectory) -> list[RunEntry]:
 
 
 def append_missing(state: StateDirectory, runs: Iterable[Run]) -> dict[str, str]:
-    """Append the ended ones of `runs` that the ledger lacks; which were refused, and why."""
+    """Append the ended ones of `runs` that the ledger lacks.
+
+    Returns those that could not be entered, each with the reason.
+    """
     ledger = Ledger(state)
     ledger.poll()
     refused: dict[str, str] = {}

@@ -18,7 +18,10 @@ Per = Literal["gpu", "machine"]
 
 
 def rate_caveat(price: str, per: Per, reading: GpuReading, gpus: int | None = None) -> str:
-    """What speaks against `price` (of an amount: `per`) on these, or `gpus`, GPUs; else empty."""
+    """What speaks against the rate that `price` makes here; empty when nothing does.
+
+    `per` is what a bare amount is for, `gpus` how many GPUs the machine is stated to have.
+    """
     entry = find_entry(price)
     counts_gpus = per == "gpu" if entry is None else True
     if not reading.gpus and reading.problem and counts_gpus and gpus is None:

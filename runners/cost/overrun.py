@@ -17,7 +17,10 @@ FACTOR = Decimal("1.5")
 
 
 class Overrun(msgspec.Struct, frozen=True):
-    """What a run will cost at its own pace, what was expected (decimal dollars), and in words."""
+    """What a run will cost at its own pace and what was expected: US dollars as decimal text.
+
+    `text` is the sentence that says so, `time` when it was written down (unix seconds).
+    """
 
     will: str
     expected: str

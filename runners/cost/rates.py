@@ -26,7 +26,10 @@ def device_count(gpus: Iterable[AssignedGpu]) -> Fraction:
 
 
 def hourly_rate(price: Price, gpus: Fraction | int) -> Decimal:
-    """Dollars per hour for `gpus` or parts of them; a run on the CPU pays as a GPU."""
+    """US dollars per hour for `gpus` GPUs or parts of them.
+
+    A run on the CPU pays its own price as one GPU would, and nothing of a session's GPUs.
+    """
     count = _billed_devices(price, gpus)
     return Decimal(price.usd_per_hour) * count.numerator / count.denominator
 

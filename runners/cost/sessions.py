@@ -178,7 +178,10 @@ def end_session(state: StateDirectory) -> Session:
 
 
 def change_budget(state: StateDirectory, budget: str) -> Session:
-    """Give the open session another budget. Raises NotFound without one, WrongInput."""
+    """Give the open session another budget, in US dollars.
+
+    Raises NotFound when no session is open, WrongInput for something that is not an amount.
+    """
     return _write(
         state, msgspec.structs.replace(_open_session(state), budget=_parse_budget(budget))
     )
@@ -191,7 +194,11 @@ def change_price(
     gpus: int | None = None,
     caveat: str = "",
 ) -> Session:
-    """Correct the price of the open or last session, for all of it. Raises NotFound, WrongInput."""
+    """Correct the price of the open session, or of the one that ended last, for all of it.
+
+    `price` is a name in prices.yaml or US dollars per hour; of an amount, `per` says for what.
+    Raises NotFound when there is no session, WrongInput for something that is not a price.
+    """
     from runners.cost.prices import choose_price, stopping_text
 
     session = load_session(state)

@@ -39,6 +39,7 @@ from runners.host.locks import acquire
 from runners.host.ownership import permission_problem
 from runners.lifecycle.control.stop import request_stop
 from runners.lifecycle.launch.adopt import adopt_orphans
+from runners.model.closed import assert_never
 from runners.model.endings import Ending, EndingCause
 from runners.model.errors import FresnelError
 from runners.model.quantities import duration_text
@@ -159,8 +160,10 @@ class Guard:
         elif action is Action.FAILED:
             text = f"{progress.reason}: {progress.note}"
             self._announce(rule, progress, f"failed-{progress.attempt}", text)
-        elif action is not Action.NONE:
+        elif action is Action.CANCEL or action is Action.FINISH:
             self._announce(rule, progress, action.value, f"{progress.reason}: {progress.note}")
+        elif action is not Action.NONE:
+            assert_never(action)
 
     def _warn(self, rule: GuardRule, progress: GuardState) -> None:
         text = (

@@ -152,7 +152,11 @@ def new_rule(**keys: Any) -> GuardRule:
 
 
 def postpone(state: StateDirectory, seconds: float) -> GuardRule:
-    """Postpone the guard for `seconds` from now. Raises NotFound, ValueError, OSError."""
+    """Postpone the guard for `seconds` from now.
+
+    Raises NotFound when none is set, ValueError when its rule cannot be read, OSError when it
+    cannot be written.
+    """
     rule = read_rule(state)
     if rule is None:
         raise NotFound("no guard is set", "`fresnel-tui guard set --max-age 8h` sets one")

@@ -16,7 +16,10 @@ class LostGpu(Exception):
 
 
 def ask(names: str | tuple[str, ...], *arguments: Any, **options: Any) -> Any:
-    """The answer of the first of these NVML functions that exists, or None. Raises LostGpu."""
+    """The answer of the first of these NVML functions that exists, or None.
+
+    Raises LostGpu for a lost GPU.
+    """
     for name in (names,) if isinstance(names, str) else names:
         try:
             return getattr(pynvml, name)(*arguments, **options)
