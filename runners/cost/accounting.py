@@ -16,6 +16,7 @@ import msgspec
 
 from runners.cost.rates import HOUR_NS, SECOND_NS
 
+_MOST_DAYS = 3660
 MACHINE = "machine"
 """What a run without GPUs holds on a machine that has none."""
 
@@ -259,9 +260,16 @@ def add_fractions(amounts: Iterable[Fraction]) -> Fraction:
 
 
 def local_days(start: int, end: int) -> list[tuple[str, int, int]]:
-    """Local calendar days from `start` to `end` (unix ns), 23 to 25 h each: date, start, end."""
-    days = []
+    """Local calendar days from `start` to `end` (unix ns), 23 to 25 h each: date, start, end.
+
+    After ten years, which only a damaged file has, the last of them takes in the rest.
+    """
+    days: list[tuple[str, int, int]] = []
     while start < end:
+        if len(days) == _MOST_DAYS:
+            day, began, _ = days[-1]
+            days[-1] = (day, began, end)
+            break
         today = datetime.fromtimestamp(start // SECOND_NS).date()
         tomorrow = today + timedelta(days=1)
         # A date without a zone is local: the zone's own rules say when its midnight was.

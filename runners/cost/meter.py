@@ -10,10 +10,8 @@ from runners.cost.accounting import to_decimal
 from runners.cost.rates import HOUR_S
 from runners.cost.run_costs import Costs
 from runners.cost.sessions import Session
+from runners.host.clock import LAST_MOMENT
 from runners.model.run import Run
-
-LAST_MOMENT = 253_370_764_800.0
-"""1 January 9999: Python has no dates after that year."""
 
 
 class Meter(msgspec.Struct, frozen=True):

@@ -1,6 +1,5 @@
 """A session: a rented machine's billing period, from its boot or a stated start; one per host."""
 
-import time
 from datetime import datetime
 from decimal import Decimal
 from typing import Literal
@@ -9,7 +8,7 @@ import msgspec
 
 from runners.cost.rates import billed_seconds, hourly_rate, money, price_age
 from runners.cost.timeline import Timeline
-from runners.host.clock import Moment, moment_now, seconds_between
+from runners.host.clock import Moment, local_time, moment_now, seconds_between
 from runners.host.files import append_line, replace
 from runners.host.identity import host_name
 from runners.model.errors import NotFound, WrongInput
@@ -160,7 +159,7 @@ def start_session(
         price=chosen,
         gpus=gpus,
         budget=_parse_budget(budget),
-        id=f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(began.wall))}-{host_name()}",
+        id=f"{local_time(began.wall, '%Y%m%d-%H%M%S')}-{host_name()}",
         began=began,
         uuids=uuids,
         provider=provider,
@@ -260,7 +259,7 @@ def _after(before: Session | None, began: Moment, since: str, now: Moment) -> Mo
     if timeline.place(began) >= timeline.place(end):
         return began
     if since != "boot":
-        ended = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(end.wall))
+        ended = local_time(end.wall, "%Y-%m-%dT%H:%M:%S")
         raise WrongInput(
             f"--since {since}: the session before it ended at {ended}",
             f"for example --since {ended}",

@@ -8,10 +8,7 @@ in that boot moves along with it.
 from collections.abc import Iterable
 
 from runners.cost.rates import SECOND_NS
-from runners.host.clock import LONGEST_NS, Moment
-
-_LAST_S = 253_402_300_799.0
-"""The last second of the year 9999."""
+from runners.host.clock import LAST_MOMENT, LONGEST_NS, Moment
 
 
 def uptime_ns(moment: Moment) -> int | None:
@@ -23,7 +20,7 @@ def uptime_ns(moment: Moment) -> int | None:
 def wall_ns(seconds: float) -> int:
     """Unix seconds as whole nanoseconds (rounded to the microsecond: a double holds no more)."""
     # One record with an absurd time must not end the sums over all runs.
-    return round(min(max(seconds, 0.0), _LAST_S) * 1_000_000) * 1_000
+    return round(min(max(seconds, 0.0), LAST_MOMENT) * 1_000_000) * 1_000
 
 
 class Timeline:

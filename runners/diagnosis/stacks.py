@@ -22,6 +22,7 @@ from runners.diagnosis.stack_parts import (
     kernel_lines,
 )
 from runners.diagnosis.stack_verdict import RankStack, absent_ranks, collective_of, own_place
+from runners.host.clock import local_time
 from runners.host.files import read_text, replace
 from runners.host.procfs import command_of
 from runners.state.decoding import read
@@ -64,7 +65,7 @@ def take_stacks(run: RunDirectory, why: str, last: bool = False) -> StackDump:
     before = newest_stacks(run.path)
     if last and before is not None and not any(rank.rank is not None for rank in ranks):
         return before  # a launcher alone is left: what its ranks did is worth more
-    folder = run.path / "stacks" / time.strftime("%Y%m%d-%H%M%S", time.localtime(now))
+    folder = run.path / "stacks" / local_time(now, "%Y%m%d-%H%M%S")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with ThreadPoolExecutor(max(1, len(ranks))) as pool:
         answers = list(pool.map(lambda rank: _ask(run, rank, last), ranks))

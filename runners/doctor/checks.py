@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 from runners.doctor.host_facts import HostFacts
 from runners.doctor.logout import judge_logout
+from runners.host.clock import local_time
 from runners.host.locks import is_held
 from runners.host.systemd import probe_scope
 from runners.model.gpus import GpuReading
@@ -138,7 +139,7 @@ def check_open_files() -> Check:
 
 def check_clock(now: Callable[[], float] = time.time) -> Check:
     """Whether the clock is later than the newest of our own files can be."""
-    shown = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(now()))
+    shown = local_time(now(), "%Y-%m-%d %H:%M:%S %z")
     if now() < Path(__file__).stat().st_mtime - 60:
         text = f"{shown}: before this program was installed"
         return Check("clock", "WARN", text, "set the clock (timedatectl, ntp)")

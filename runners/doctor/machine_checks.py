@@ -3,13 +3,13 @@
 import os
 import re
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from runners.doctor.checks import Check, Verdict
 from runners.doctor.host_facts import HostFacts, kernel_architectures
 from runners.doctor.xid_advice import xid_advice
+from runners.host.clock import local_time
 from runners.host.files import read_text
 from runners.host.helpers import ROOT
 from runners.host.identity import boot_time
@@ -73,7 +73,7 @@ def check_gpu_errors(reading: GpuReading, seen: Sequence[Xid]) -> Iterator[Check
         by_code.setdefault(xid.code, []).append(xid)
     for code, events in sorted(by_code.items()):
         newest = max(events, key=lambda xid: xid.time)
-        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(newest.time))
+        when = local_time(newest.time, "%Y-%m-%d %H:%M")
         often = f"{len(events)} times, " if len(events) > 1 else ""
         text = f"Xid {code} ({newest.meaning}), {often}last {when}"
         yield Check("GPU errors", "WARN", text, xid_advice(code))

@@ -12,6 +12,7 @@ import msgspec
 
 from runners.gpus.driver_setting import parse, setting
 from runners.gpus.sampler_lock import owner_of
+from runners.host.clock import local_time
 from runners.host.files import read_tail
 from runners.host.helpers import command, marked
 from runners.host.identity import host_name
@@ -155,7 +156,7 @@ def _excuse(reading: GpuReading | None, why: str) -> GpuReading:
         return GpuReading(time.time(), host_name(), UNREAD, problem=f"No GPU reading yet: {why}")
     if not is_stale(reading):
         return reading
-    since = time.strftime("%H:%M:%S", time.localtime(reading.time))
+    since = local_time(reading.time, "%H:%M:%S")
     return msgspec.structs.replace(reading, problem=f"GPU readings stale since {since}: {why}")
 
 

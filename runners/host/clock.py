@@ -7,6 +7,8 @@ from runners.host.identity import boot_id
 
 LONGEST_NS = 1 << 62
 """Over a century; what is longer comes from a damaged file, and may have any number of digits."""
+LAST_MOMENT = 253_370_764_800.0
+"""1 January 9999: Python has no dates after that year."""
 
 
 class Moment(NamedTuple):

@@ -1,11 +1,11 @@
 """GpuRequest → Allocation, Busy or Denied: a refusal is a value that says why and who is there."""
 
-import time
 from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
 from runners.gpus.cards import CardPart, part_of
+from runners.host.clock import local_time
 from runners.model.gpus import UNREAD, GpuReading, GpuSnapshot
 from runners.model.plan import AssignedGpu
 from runners.model.quantities import gib_text, gpus_text
@@ -250,7 +250,6 @@ def _foreign(gpu: GpuSnapshot) -> str | None:
 
 def _runs(holders: Sequence[Lease]) -> str:
     return ", ".join(
-        lease.run
-        + (f" since {time.strftime('%H:%M', time.localtime(lease.since))}" if lease.since else "")
+        lease.run + (f" since {local_time(lease.since, '%H:%M')}" if lease.since else "")
         for lease in holders
     )

@@ -13,12 +13,15 @@ import pytest
 from runners.host.locks import is_held
 from runners.host.procfs import is_zombie, marked_processes
 from runners.lifecycle.control.stop import request_stop
+from runners.lifecycle.launch import adopt as adopting
 from runners.lifecycle.launch.adopt import adopt_orphans
+from runners.model.errors import FresnelError
 from runners.state.layout import RunDirectory
 from runners.state.leases import holds_gpus, live_run_ids
 from runners.state.runs import read_run
 from tests.process.conftest import STUBBORN, CommandLine, events, leader, record
 from tests.support import eventually
+from tui.cli import run_command
 
 PYTHON = (sys.executable, "-S", "-c")
 SLOW = ("--set", "stop.ladder=[SIGINT 10m, SIGTERM 10m, SIGKILL 5s]")
@@ -35,6 +38,27 @@ def gated(cli: CommandLine, code: int, *options: str) -> tuple[RunDirectory, Pat
     run = cli.command(*PYTHON, script, options=options, ready="ready")
     eventually(lambda: record(run).get("started"), what="a supervisor that has recorded the start")
     return run, gate
+
+
+def test_a_supervisor_that_does_not_start_is_no_matter_of_other_runs(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = cli.launch("--gpus", "0", "--name", "done", "--", "true")
+    cli.ended(done)
+    orphan, gate = gated(cli, 0, "--name", "orphan")
+    cli.kill_supervisor(orphan)
+
+    def fail(*_: object) -> None:
+        raise FresnelError("the supervisor did not start")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(adopting, "spawn_supervisor", fail)
+        assert run_command(["delete", done.id]) == 0
+    shown = capsys.readouterr()
+    assert done.id in shown.out and orphan.id not in shown.out + shown.err
+    assert adopt_orphans(cli.state) == [orphan.id], "tried again"
+    gate.write_text("go")
+    assert cli.ended(orphan)["state"] == "done"
 
 
 def test_an_orphan_goes_on_and_the_next_command_adopts_it(cli: CommandLine) -> None:

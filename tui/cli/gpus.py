@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from runners.gpus.client import announce_reader, is_stale, latest, read_gpus
+from runners.host.clock import local_time
 from runners.model.errors import ExitCode
 from runners.model.gpus import GpuReading, GpuSnapshot
 from runners.scheduling.allocation import obstacle
@@ -104,10 +105,7 @@ def _watched(state: StateDirectory, reading: GpuReading, as_json: bool) -> None:
     if as_json:
         print(json.dumps(reading_json(reading, leases), ensure_ascii=False), flush=True)
         return
-    print(
-        f"{time.strftime('%H:%M:%S', time.localtime(reading.time))} {reading.host} · "
-        f"{_host_text(reading)}"
-    )
+    print(f"{local_time(reading.time, '%H:%M:%S')} {reading.host} · {_host_text(reading)}")
     if reading.problem:
         print(f"GPUs: {reading.problem}")
     print_reading(reading, leases, False)

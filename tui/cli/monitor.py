@@ -12,6 +12,7 @@ from runners.cost.run_costs import Costs, costs_of
 from runners.gpus.client import read_gpus
 from runners.gpus.host_metrics import HostMeter
 from runners.guard.rule import read_guard
+from runners.host.clock import local_time
 from runners.housekeeping import tend
 from runners.model.errors import ExitCode
 from runners.model.gpus import GpuReading, HostSnapshot
@@ -102,7 +103,7 @@ def _print(
     host: HostSnapshot,
     lines: int,
 ) -> None:
-    stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(reading.time or time.time()))
+    stamp = local_time(reading.time or time.time(), "%Y-%m-%d %H:%M:%S")
     print(f"{reading.host}  {stamp}")
     if costs.session is None:
         print("no session")

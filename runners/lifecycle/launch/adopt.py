@@ -7,6 +7,7 @@ from runners.host.identity import host_name
 from runners.host.locks import is_held
 from runners.lifecycle.launch.preconditions import refuse_untrusted_run
 from runners.lifecycle.supervisor.spawn import spawn_supervisor
+from runners.model.errors import FresnelError
 from runners.state.layout import StateDirectory
 from runners.state.leases import live_run_ids
 from runners.state.runs import home_of, read_run
@@ -16,7 +17,8 @@ from runners.state.trust import run_permission_problem
 def adopt_orphans(state: StateDirectory) -> list[str]:
     """Start a supervisor for every unended run of this host that has none; return their ids.
 
-    One whose folder others may write stays as it is, and its status says why.
+    One whose folder others may write stays as it is, and its status says why. One whose supervisor
+    does not start is tried again by the next call: nobody asked for that run.
     """
     with suppress(FileNotFoundError):
         if os.listdir(state.launching):  # noqa: PTH208 (before every command)
@@ -26,8 +28,9 @@ def adopt_orphans(state: StateDirectory) -> list[str]:
     adopted = []
     for run_id in live_run_ids(state):
         if not is_held(state.run(run_id).supervisor_lock) and _is_ours(state, run_id):
-            adopt(state, run_id)
-            adopted.append(run_id)
+            with suppress(FresnelError):
+                adopt(state, run_id)
+                adopted.append(run_id)
     return adopted
 
 

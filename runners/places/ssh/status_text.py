@@ -2,13 +2,14 @@
 
 import time
 
+from runners.host.clock import local_time
 from runners.places.ssh.link import LinkState, LinkStatus
 
 
 def link_text(status: LinkStatus, now: float | None = None) -> str:
     """`reached since 12:04`, or `not reached since 12:04: why; tries again in 8 s`."""
     now = time.time() if now is None else now
-    since = time.strftime("%H:%M", time.localtime(status.since))
+    since = local_time(status.since, "%H:%M")
     if status.state is LinkState.CONNECTING:
         return "connecting…"
     if status.state is LinkState.UP:

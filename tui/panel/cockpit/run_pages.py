@@ -5,7 +5,6 @@ Each screen is imported when it is first opened: the first paint does not wait f
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from runners.host.clock import local_time
 from runners.model.errors import FresnelError
 from runners.model.run import Run
 from runners.places.place import Place
@@ -124,7 +124,7 @@ class RunPages:
             path = place.log_path(row.run_id).with_name("stacks.txt")
             path.write_text(stacks.text)
         moment = stacks.time - place.clock_offset
-        at = time.strftime("%H:%M:%S", time.localtime(moment))
+        at = local_time(moment, "%H:%M:%S")
         area.show(path, f"{row.name} · stacks of {at} · T: the output again")
         area.log_pane.action_go_start()
         if stacks.verdict:

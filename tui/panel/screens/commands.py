@@ -1,7 +1,6 @@
 """The command log: what was done here, as commands to copy or to write into a script."""
 
 import os
-import time
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,6 +12,7 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
+from runners.host.clock import local_time
 from tui.panel.command_log import CommandLog
 from tui.panel.terminal.osc import describe_sent, osc52, send
 
@@ -40,9 +40,7 @@ class CommandScreen(ModalScreen[None]):
             if not self.log_.lines:
                 yield Static("nothing yet: launching and stopping runs will stand here")
             options = [
-                Option(
-                    Text.assemble((time.strftime("%H:%M:%S  ", time.localtime(when)), "dim"), line)
-                )
+                Option(Text.assemble((local_time(when, "%H:%M:%S  "), "dim"), line))
                 for when, line in self.log_.lines
             ]
             yield OptionList(*options, id="commands", compact=True)

@@ -1,7 +1,6 @@
 """The cost meter: one line at the top, always there."""
 
 from collections.abc import Callable
-from datetime import datetime
 from decimal import Decimal
 
 from rich.cells import cell_len
@@ -9,7 +8,7 @@ from rich.text import Text
 from textual.widget import Widget
 
 from runners.cost.meter import Meter
-from runners.host.clock import moment_now
+from runners.host.clock import local_time, moment_now
 from tui.panel.theme.palette import bar
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.format import DASH, dollars
@@ -129,7 +128,5 @@ def _budget(budget: Decimal, meter: Meter, now: float, bar_width: int) -> str:
         return f"{shown}used up"
     if meter.until is None:
         return f"{shown}{dollars(left)}"
-    until = datetime.fromtimestamp(meter.until)
-    return f"{shown}{dollars(left)}, until " + (
-        f"{until:%a %H:%M}" if meter.until - now < _WEEK_S else f"{until:%d %b}"
-    )
+    until = local_time(meter.until, "%a %H:%M" if meter.until - now < _WEEK_S else "%d %b")
+    return f"{shown}{dollars(left)}, until {until}"

@@ -1,8 +1,8 @@
 """Everything about one GPU as names and values; what is not known is left out."""
 
-import time
 from collections.abc import Callable, Sequence
 
+from runners.host.clock import local_time
 from runners.model.gpus import GpuDetail, GpuProcess, GpuSnapshot
 from runners.scheduling.allocation import obstacle
 from tui.views.format import DASH, duration, memory, percent, size
@@ -132,7 +132,7 @@ def _traffic(rate: float | None) -> str:
 def _last_xid(gpu: GpuSnapshot) -> str:
     if gpu.xid is None:
         return "none seen"
-    moment = time.strftime("%d %b %H:%M:%S", time.localtime(gpu.xid.time))
+    moment = local_time(gpu.xid.time, "%d %b %H:%M:%S")
     return f"{gpu.xid.code} on {moment}: {gpu.xid.meaning}"
 
 

@@ -1,6 +1,5 @@
 """The guard in words and in JSON, the same for every front end."""
 
-import time
 from typing import Any
 
 import msgspec
@@ -8,7 +7,7 @@ import msgspec
 from runners.cost.sessions import Session
 from runners.guard.claims import END, Claim, marker_of, read_claim
 from runners.guard.rule import GuardRule, GuardState, GuardView, Stage, read_rule
-from runners.host.clock import Moment, moment_now
+from runners.host.clock import Moment, local_time, moment_now
 from runners.state.layout import StateDirectory
 from tui.views.format import duration
 
@@ -61,9 +60,9 @@ def guard_mark(view: GuardView, now: Moment) -> str:
 
 def _clock(now: Moment, seconds: float) -> str:
     """The time of day in so many seconds, with the day when that is not today."""
-    then = time.localtime(now.wall + seconds)
-    same = then.tm_yday == time.localtime(now.wall).tm_yday
-    return time.strftime("%H:%M" if same else "%a %H:%M", then)
+    then = now.wall + seconds
+    same = local_time(then, "%j") == local_time(now.wall, "%j")
+    return local_time(then, "%H:%M" if same else "%a %H:%M")
 
 
 def guard_alarm(view: GuardView, now: Moment) -> str:

@@ -1,7 +1,6 @@
 """Sessions, budgets and rows of money in words and in JSON, the same for every front end."""
 
 from collections.abc import Mapping
-from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -11,7 +10,7 @@ from runners.cost.meter import Meter
 from runners.cost.sessions import Session
 from runners.cost.statement import Statement
 from runners.guard.rule import GuardView
-from runners.host.clock import Moment
+from runners.host.clock import Moment, local_time
 from runners.model.plan import Estimate
 from tui.views.format import dollars, duration
 from tui.views.json_values import iso, number
@@ -58,9 +57,9 @@ def _budget_text(budget: Decimal, meter: Meter, now: Moment) -> str:
         return f"{dollars(budget)} used up, {dollars(-left)} over it"
     if meter.until is None:
         return f"{dollars(left)} left of {dollars(budget)}"
-    until = datetime.fromtimestamp(meter.until)
+    until = local_time(meter.until, "%a %H:%M")
     lasts = duration(meter.until - now.wall)
-    return f"{dollars(left)} left of {dollars(budget)}, until {until:%a %H:%M} (lasts {lasts})"
+    return f"{dollars(left)} left of {dollars(budget)}, until {until} (lasts {lasts})"
 
 
 def cells(total: Fraction, parts: Mapping[str, Fraction]) -> dict[str, str]:

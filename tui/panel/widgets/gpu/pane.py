@@ -3,7 +3,6 @@ Without GPUs it shows the host.
 """
 
 import textwrap
-import time
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -13,6 +12,7 @@ from textual.message import Message
 from textual.theme import Theme
 
 from runners.gpus.client import is_stale
+from runners.host.clock import local_time
 from runners.model.gpus import GpuProcess, GpuReading, GpuSnapshot, HostSnapshot
 from runners.scheduling.allocation import obstacle
 from runners.state.leases import Lease
@@ -165,7 +165,7 @@ def _titles(reading: GpuReading | None, width: int, where: str) -> tuple[str, st
     elif not reading.gpus:
         title = f"CPU · no GPU on {where}" if where else "CPU · no GPU here"
     if is_stale(reading):
-        since = time.strftime("%H:%M:%S", time.localtime(reading.time))
+        since = local_time(reading.time, "%H:%M:%S")
         return title, f"stale since {since}"
     return title, (host_text(reading.cpu, width - _CORNERS) or "") if reading.gpus else ""
 
