@@ -1,5 +1,6 @@
 # make run      set up everything and watch a real model train (PRESET=name for another preset)
 # make test     everything that is checked: lint, types, import contracts, tests
+# make test-quick    a minute for whoever changes a room: ROOM=runners/cost, or what differs from main
 # make test-oldest   unit and process tests on Python 3.10, where there is one
 # make install  only the set-up     make bench  the bench tables     make screenshots  the README's pictures     make fuzz  damaged files for every reader
 # make kills    SIGKILL a thousand times to every process of ours, and what must hold holds
@@ -16,7 +17,7 @@ WORKERS ?= 4
 # What fails beside other tests is run once more, alone: that decides, and both are shown.
 ALONE  = -n 0 --last-failed --last-failed-no-failures none
 
-.PHONY: run install test test-oldest bench fuzz kills screenshots clean
+.PHONY: run install test test-quick test-oldest bench fuzz kills screenshots clean
 
 run: $(STAMP)
 	@if [ -t 0 ] && [ -t 1 ]; then exec $(BIN)/fresnel-tui --launch $(PRESET); \
@@ -51,7 +52,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 # Hundreds of short processes import the same modules: their bytecode is kept, whatever is set.
-test test-oldest: export PYTHONDONTWRITEBYTECODE =
+test test-quick test-oldest: export PYTHONDONTWRITEBYTECODE =
 
 test: $(STAMP)
 	$(BIN)/ruff check .
@@ -59,6 +60,13 @@ test: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n $(WORKERS) || { test $$? -eq 1 && $(BIN)/python -m pytest $(ALONE); }
+
+# The tests of the rooms that changed, as far as they fit into a minute; make test decides.
+test-quick: $(STAMP)
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check --quiet .
+	@tests=$$($(BIN)/python -m tests.quick $(ROOM)) || exit; \
+	if [ -z "$$tests" ]; then echo "no test names what was changed: make test"; exit 0; fi; \
+	$(BIN)/python -m pytest -n $(WORKERS) $$tests
 
 # The panel and the core on the oldest supported Python that can be found, in an environment of its own.
 test-oldest:
