@@ -34,13 +34,12 @@ def read_run(state: StateDirectory, run_id: str) -> Run:
     directory = state.run(run_id)
     boundary = ReadBoundary(directory.path)
     plan = boundary.read("plan.json", lambda: read_plan(directory), None)
-    record = boundary.read("state.json", lambda: read_record(directory), None)
     labels = boundary.read("labels.json", lambda: read_labels(directory), NO_LABELS)
-    now, ending, reason = boundary.read(
-        "its locks",
-        lambda: derive_state(directory, plan, record),
-        Status(_recorded(directory, record)),
-    )
+    record, (now, ending, reason) = _read_status(directory, boundary, plan)
+    if not now.is_live and (record is None or record.state.is_live):
+        # The record is older than the look at the locks: in between, its supervisor may have
+        # recorded the ending and let go.
+        record, (now, ending, reason) = _read_status(directory, boundary, plan)
     return Run(
         id=run_id,
         preset=plan.spec.preset if plan else "",
@@ -55,6 +54,19 @@ def read_run(state: StateDirectory, run_id: str) -> Run:
         labels=labels,
         problem="; ".join(boundary.problems),
     )
+
+
+def _read_status(
+    directory: RunDirectory, boundary: ReadBoundary, plan: LaunchPlan | None
+) -> "tuple[RunRecord | None, Status]":
+    """What is recorded of a run, and its status by that and by the locks after it."""
+    record = boundary.read("state.json", lambda: read_record(directory), None)
+    status = boundary.read(
+        "its locks",
+        lambda: derive_state(directory, plan, record),
+        Status(_recorded(directory, record)),
+    )
+    return record, status
 
 
 class Status(NamedTuple):
