@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from runners.host.helpers import HELPERS
+from tests.architecture.sources import tree_of
 from tests.support import REPOSITORY
 
 PRINT_LOADED = "import sys; print('\\n'.join(sorted(sys.modules)))"
@@ -162,7 +163,7 @@ def test_trainers_import_nothing_of_ours() -> None:
 def _imports(path: Path) -> set[str]:
     """The modules of ours that a file names, wherever it does, for types alone too."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:

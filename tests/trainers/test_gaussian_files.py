@@ -1,7 +1,6 @@
 """Files that others read and write: .ply and .bin, and checkpoints of other writers."""
 
 import pathlib
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from tests.warm import TORCH  # noqa: E402
 from trainers.common.settings_parser import SettingsError  # noqa: E402
 from trainers.gaussian import foreign  # noqa: E402
 from trainers.gaussian.decoder import DecoderSettings, make_decoder  # noqa: E402
@@ -175,7 +175,7 @@ def test_onnx_answers_what_torch_answers(settings: DecoderSettings, tmp_path: Pa
     ],
 )
 def test_every_program_explains_itself_with_examples(program: str) -> None:
-    done = subprocess.run(
+    done = TORCH.run(
         [sys.executable, str(HERE / f"{program}.py"), "--help"],
         capture_output=True,
         text=True,
