@@ -1,12 +1,12 @@
 """The newest whole file among many: what a run's checkpoint is. Standard library only."""
 
-import glob
 import os
 import re
 import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from runners.host.bounded_glob import SearchBudget, bounded_glob
 from runners.host.checkpoint_files import proof
 from runners.host.printed_paths import PrintedPaths, checkpoint_patterns
 
@@ -24,7 +24,11 @@ class NewestFile(NamedTuple):
 
 
 def run_files(
-    directory: str, patterns: Iterable[str], printed: PrintedPaths, started: float
+    directory: str,
+    patterns: Iterable[str],
+    printed: PrintedPaths,
+    started: float,
+    budget: SearchBudget | None = None,
 ) -> list[NewestFile]:
     """The checkpoints of the run in `directory`, the newest first, whole or not.
 
@@ -36,20 +40,24 @@ def run_files(
     places = [*patterns, *checkpoint_patterns(printed.all)]
     return [
         file
-        for file in matching_files(places)
+        for file in matching_files(places, budget)
         if file.modified >= since or _is_in(file.path, directory)
     ]
 
 
-def matching_files(patterns: Iterable[str]) -> list[NewestFile]:
-    """The files and non-empty folders that match any glob pattern, the newest first."""
+def matching_files(patterns: Iterable[str], budget: SearchBudget | None = None) -> list[NewestFile]:
+    """The files and non-empty folders that match any glob pattern, the newest first.
+
+    Those that are found within the `budget`, which says whether it was too little.
+    """
+    budget = budget or SearchBudget()
     found: dict[str, NewestFile] = {}
     for pattern in patterns:
-        for path in glob.iglob(pattern, recursive=True):
+        for path in bounded_glob(pattern, budget):
             # Orbax writes a step into a folder with this in its name and renames it at the end.
             if path.endswith(UNFINISHED) or ".orbax-checkpoint-tmp" in path or path in found:
                 continue
-            file = measure(path)
+            file = measure(path, budget)
             if file is not None:
                 found[path] = file
     return sorted(found.values(), key=by_time_and_number, reverse=True)
@@ -77,7 +85,7 @@ def _is_in(path: str, folder: str) -> bool:
     return bool(folder) and os.path.abspath(path).startswith(os.path.join(folder, ""))
 
 
-def measure(path: str) -> NewestFile | None:
+def measure(path: str, budget: SearchBudget) -> NewestFile | None:
     """The file or non-empty folder at `path`; None when there is none."""
     try:
         stat = os.stat(path)
@@ -87,6 +95,7 @@ def measure(path: str) -> NewestFile | None:
             os.stat(os.path.join(folder, name))
             for folder, _, names in os.walk(path)
             for name in names
+            if budget.spend()
         ]
     except OSError:
         return None

@@ -1,12 +1,14 @@
 """wandb's own files, as wandb writes them offline: every value, torn anywhere, damaged or foreign."""
 
 import os
+import struct
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from runners.watch.metrics import wandb_files
 from runners.watch.metrics.wandb_files import WandbFile
 from tests.unit.test_metrics_files import everything, run_in
 
@@ -81,3 +83,17 @@ def test_damage_is_told_and_ends_the_reading(tmp_path: Path, content: bytes, dam
     assert (
         "is no file of wandb's" if damage == "foreign" else "damaged at byte 7"
     ) in reader.problem
+
+
+def test_a_message_without_an_end_is_not_kept_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wandb_files, "_LONGEST_MESSAGE", 100_000)
+    content = b":W&B\xe1\xbe\x00" + struct.pack("<IHB", 0, 32754, 2) + bytes(32754)
+    content += (struct.pack("<IHB", 0, 32761, 3) + bytes(32761)) * 5
+    path = tmp_path / "run-1.wandb"
+    path.write_bytes(content)
+    file = WandbFile(path)
+    assert not list(file.poll()) and "a message of 131,037 bytes" in file.problem
+    path.write_bytes(content * 2)
+    assert not list(file.poll())

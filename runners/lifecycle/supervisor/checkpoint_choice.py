@@ -28,12 +28,14 @@ class CheckpointChoice:
         None without a checkpoint written since `started` (unix seconds).
         """
         # Most supervisors never start anything again, and do without.
+        from runners.host.bounded_glob import ACTING_WITHIN_S, MOST_WHEN_ACTING, SearchBudget
         from runners.host.newest_file import first_whole, run_files
         from runners.host.printed_paths import PrintedScan
 
         folder = str(self.directory.path)
         printed = PrintedScan(folder, plan["working_directory"]).poll(is_live=False)
-        files = run_files(folder, plan["checkpoints"], printed, started)
+        budget = SearchBudget(MOST_WHEN_ACTING, ACTING_WITHIN_S)
+        files = run_files(folder, plan["checkpoints"], printed, started, budget)
         checkpoint = first_whole(file for file in files if file.path not in self._useless)
         template = plan["restart_arguments"]
         self._chosen = checkpoint.path if checkpoint and template else None

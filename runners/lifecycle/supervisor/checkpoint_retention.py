@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterable
 
+from runners.host.bounded_glob import ACTING_WITHIN_S, MOST_WHEN_ACTING, SearchBudget
 from runners.host.files import append_event, read_json
 from runners.host.newest_file import NewestFile, matching_files
 from runners.state.layout import RunDirectory
@@ -67,8 +68,9 @@ class CheckpointKeeper:
 
 def written_since(patterns: Iterable[str], started: float) -> list[NewestFile]:
     """The whole checkpoints written since `started` (unix seconds), the oldest first."""
+    budget = SearchBudget(MOST_WHEN_ACTING, ACTING_WITHIN_S)
     # A link is not a checkpoint: `latest` would otherwise count twice, or be deleted.
-    found = [file for file in matching_files(patterns) if not os.path.islink(file.path)]
+    found = [file for file in matching_files(patterns, budget) if not os.path.islink(file.path)]
     own = {os.path.realpath(file.path): file for file in found if file.modified >= started}
     return sorted(own.values(), key=lambda file: (file.modified, file.path))
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 
+from runners.host.bounded_glob import SearchBudget
 from runners.host.newest_file import NewestFile, first_whole, run_files
 from runners.host.printed_paths import PrintedPaths, PrintedScan
 from runners.model.run import Checkpoint, Run
@@ -16,21 +17,27 @@ def run_checkpoint(
     scan: PrintedScan | None = None,
     final: FinalReport | None = None,
     besides: Collection[str] = (),
+    budget: SearchBudget | None = None,
 ) -> Checkpoint | None:
     """A run's newest whole checkpoint, not in `besides`; `scan` and `final` if read already."""
-    files = [file for file in checkpoint_files(run, scan, final) if file.path not in besides]
+    found_files = checkpoint_files(run, scan, final, budget)
+    files = [file for file in found_files if file.path not in besides]
     found = first_whole(files, _QUIET_S if run.is_live else 0.0)
     return None if found is None else Checkpoint(*found)
 
 
 def checkpoint_files(
-    run: Run, scan: PrintedScan | None = None, final: FinalReport | None = None
+    run: Run,
+    scan: PrintedScan | None = None,
+    final: FinalReport | None = None,
+    budget: SearchBudget | None = None,
 ) -> list[NewestFile]:
     """The files and folders among which a run's checkpoint is looked for, the newest first."""
     if run.plan is None:
         return []
     printed = _printed(run, run.plan.working_directory, scan, final)
-    return run_files(run.directory, run.plan.checkpoints, printed, run.started or run.created)
+    started = run.started or run.created
+    return run_files(run.directory, run.plan.checkpoints, printed, started, budget)
 
 
 def _printed(

@@ -25,6 +25,7 @@ _BLOCK = 32 << 10
 _HEADER = 7
 _WHOLE, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 _MOST_FILES = 20
+_LONGEST_MESSAGE = 64 << 20
 
 
 class WandbFile:
@@ -39,7 +40,8 @@ class WandbFile:
     def _restart(self) -> None:
         self._rest = b""
         self._at = 0  # where in the file `_rest` begins
-        self._message = b""
+        self._message: list[bytes] = []
+        self._held = 0  # bytes in `_message`
 
     def poll(self) -> Iterator[Sample]:
         """A sample for each step of the history written since the last call."""
@@ -82,10 +84,18 @@ class WandbFile:
                 break
             piece = content[at + _HEADER : at + _HEADER + length]
             at += _HEADER + length
-            # A message longer than a block comes in several records.
-            self._message = piece if kind in (_WHOLE, _FIRST) else self._message + piece
+            if kind in (_WHOLE, _FIRST):
+                self._message, self._held = [], 0
+            # A message longer than a block comes in several records, joined once at its end.
+            self._held += len(piece)
+            if self._held > _LONGEST_MESSAGE:
+                self.problem = f"{self.path.name} has a message of {self._held:,} bytes"
+                break
+            if piece:
+                self._message.append(piece)
             if kind in (_WHOLE, _LAST):
-                yield self._message
+                yield b"".join(self._message)
+                self._message, self._held = [], 0
         self._rest, self._at = content[at:], self._at + at
 
 

@@ -10,6 +10,7 @@ from runners.diagnosis.verdict import Diagnosis, NotKnown
 from runners.gpus.usage import read_usage
 from runners.health.expected import shortfalls
 from runners.health.store import health_of
+from runners.host.bounded_glob import SearchBudget
 from runners.host.clock import Moment, moment_now
 from runners.host.files import read_json
 from runners.model.gpus import GpuUse
@@ -92,7 +93,7 @@ def view_run(
     except Exception as error:  # whatever its files raise: the other runs are still shown
         rest = run.unreadable(note_unreadable(run.directory, run.directory, error))
         return RunView(rest, Progress(), {}, {}, (), None, (), None, problem=rest.problem)
-    problems = "; ".join(filter(None, (run.problem, *report.problems)))
+    problems = "; ".join(filter(None, (run.problem, view.problem, *report.problems)))
     return msgspec.structs.replace(view, problem=problems) if problems else view
 
 
@@ -115,6 +116,7 @@ def _view(
     # Of an ended run the kept report tells more than a look at its output's end.
     report.poll(run, brief=brief or not run.is_live, thorough=thorough and run.is_live)
     final = _final(run, thorough)
+    budget = SearchBudget()
     progress = _progress(run, report, final, now)
     view = RunView(
         run=run,
@@ -123,7 +125,10 @@ def _view(
         summary=dict(report.events.summary),
         trend=tuple(report.course.trend),
         checkpoint=read(
-            "checkpoints", lambda: run_checkpoint(run, report.printed, final), None, again=True
+            "checkpoints",
+            lambda: run_checkpoint(run, report.printed, final, budget=budget),
+            None,
+            again=True,
         ),
         images=tuple(report.events.images[-1:]),
         seconds=run.seconds(at),
@@ -142,6 +147,8 @@ def _view(
             "its health", lambda: health_of(run, now, None if brief else report), None, again=True
         ),
     )
+    if budget.cut:
+        view = msgspec.structs.replace(view, problem=f"checkpoints: {budget.cut}")
     return view if final is None else _as_kept(view, final)
 
 
