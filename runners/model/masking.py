@@ -103,7 +103,10 @@ _FLAG = re.compile(
 _ASSIGNED = re.compile(
     rf"""(?<![\w$])({_NAMED})(?:\\*["']?\s*(?:=|:(?=\s|["']))\s*|\\*["']\s*:\s*)(?:\\+(?=["']))?"""
 )
-_VALUE = re.compile(r"""("[^"]*"|'[^']*'|[^\s"'&;,=(\[{][^\s"'&;,]*)""")
+# Of several values behind commas each is one; what has a name of its own is not.
+_VALUE = re.compile(
+    r"""("[^"]*"|'[^']*'|[^\s"'&;,=(\[{][^\s"'&;,]*(?:,[^\s"'&;,=:)\]}]+(?![^\s"'&;,]*[=:]))*)"""
+)
 _CODE = re.compile(r"lambda\b|self\b|[\w.]+\(|None\b|True\b|False\b|null\b")
 
 

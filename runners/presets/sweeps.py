@@ -16,6 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from runners.model.errors import WrongInput
+from runners.model.masking import mask_value
 from runners.model.spec import RunSpec
 
 MOST_RUNS = 200
@@ -85,8 +86,16 @@ def expand(
             f"{override.partition('=')[0]}={chosen[i]}" if i in chosen else override
             for i, override in enumerate(overrides)
         ]
-        variants.append(Variant(changed, {axes[i][0]: text for i, text in chosen.items()}))
+        shown = {axes[i][0]: _label(*axes[i], text) for i, text in chosen.items()}
+        variants.append(Variant(changed, shown))
     return variants
+
+
+def _label(key: str, values: list[str] | SampleRange, text: str) -> str:
+    """A value as it stands in names and ids: of a secret only which of the values it is."""
+    if mask_value(key.rpartition(".")[2], text) == text:
+        return text
+    return str(values.index(text) + 1) if isinstance(values, list) else ""
 
 
 def varied_keys(

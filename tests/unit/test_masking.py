@@ -127,3 +127,16 @@ def test_words_get_their_secrets_back_or_it_is_said_which_is_gone() -> None:
 def test_any_text_is_masked_once(text: str) -> None:
     once = mask_text(text)
     assert mask_text(once) == once
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("--sweep api_key=SEKRETA,SEKRETB", f"--sweep api_key={MASK}"),
+        ("f(api_key=SEKRETA, lr=0.1)", f"f(api_key={MASK}, lr=0.1)"),
+        ("token=SEKRETA,lr=0.1,b=2", f"token={MASK},lr=0.1,b=2"),
+        ("lr=0.1,0.2 seed=1", "lr=0.1,0.2 seed=1"),
+    ],
+)
+def test_each_of_several_values_is_a_secret(text: str, masked: str) -> None:
+    assert mask_text(text) == masked

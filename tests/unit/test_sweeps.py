@@ -118,3 +118,13 @@ def test_the_median_rule_stops_what_is_worse_than_the_others_were() -> None:
     assert hopeless({**up, "low": course(1, 1, 1, 1, 1)}, ["low", "up0"], True, "psnr").keys() == {
         "low"
     }
+
+
+def test_names_of_runs_say_which_secret_not_what_it_is() -> None:
+    variants = expand(["api_key=SEKRETA,SEKRETB", "lr=0.1,0.2"], lambda key: True)
+    assert [variant.label for variant in variants] == [
+        *("api_key1-lr0.1", "api_key1-lr0.2", "api_key2-lr0.1", "api_key2-lr0.2"),
+    ]
+    assert variants[2].overrides == ["api_key=SEKRETB", "lr=0.1"]
+    (first, _) = expand(["environment.GH_PAT=a1b2c3,d4e5f6"], lambda key: True)
+    assert first.label == "GH_PAT1"
