@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from runners.places.ssh.curve_updates import CurveReader, CurveSender, Line
+from runners.places.ssh.frames import CurvesFrame, decoded
 from runners.watch.metrics.series import Series
 from tests.support import make_run
 
@@ -22,7 +23,7 @@ def _over(sender: CurveSender, reader: CurveReader, line: Line) -> tuple[dict[st
     """Take a message over; its fields as they came, and how many bytes it had."""
     fields, data = sender.news(line)
     fields = json.loads(json.dumps(fields))
-    reader.take(fields, data)
+    reader.take(decoded(fields, CurvesFrame), data)
     return fields, len(data)
 
 
@@ -82,6 +83,6 @@ def test_a_metric_that_goes_away_goes_away() -> None:
 def test_what_is_not_whole_is_refused() -> None:
     fields, data = CurveSender().news([(make_run(), {"loss": _series([1.0, 2.0])})])
     with pytest.raises(ValueError, match="not whole"):
-        CurveReader().take(fields, data[:-1])
+        CurveReader().take(decoded(fields, CurvesFrame), data[:-1])
     with pytest.raises(ValueError, match="array"):
-        CurveReader().take({"runs": 7}, b"")
+        decoded({"runs": 7}, CurvesFrame)

@@ -24,7 +24,8 @@ from runners.places.ssh.protocol import MessageReader, pack
 from runners.state.layout import StateDirectory
 from tui.agent.exchange import Exchange
 
-BEAT_S = 10.0
+BEAT_S = 12.0
+"""A line on which nothing else was said for so long is told that it stands."""
 _BLOCK = 1 << 16
 _MOST_COMMANDS = 8
 _LAID_OUT = ("watch", "older", "curves")
@@ -64,6 +65,7 @@ class Agent:
         self._children: dict[int, asyncio.subprocess.Process] = {}
         self._kept: set[int] = set()
         self._exchanges: dict[int, Exchange] = {}
+        self._wrote_at = 0.0
         self._slots = asyncio.Semaphore(_MOST_COMMANDS)
 
     async def run(self) -> None:
@@ -89,6 +91,7 @@ class Agent:
         """Write one message, after those before it; the process ends when nobody reads."""
         data = pack(fields, payload)
         async with self._order:
+            self._wrote_at = time.monotonic()
             try:
                 await asyncio.get_running_loop().run_in_executor(self._writer, self._write, data)
             except OSError:
@@ -102,8 +105,11 @@ class Agent:
 
     async def _beat(self) -> None:
         while True:
-            await asyncio.sleep(BEAT_S)
-            await self.send({"beat": 1})
+            left = self._wrote_at + BEAT_S - time.monotonic()
+            if left > 0:
+                await asyncio.sleep(left)
+            else:
+                await self.send({"beat": 1})
 
     def _accept(self, request: dict[str, Any]) -> None:
         number, what = request.get("id"), request.get("do")

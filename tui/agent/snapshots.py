@@ -1,4 +1,4 @@
-"""Snapshots for the other end: the first whole, then what changed, and nothing when nothing did."""
+"""Snapshots for the other end: the first whole, then what changed, or that nothing did."""
 
 import asyncio
 import time
@@ -12,13 +12,15 @@ from tui.snapshot.feed import PanelSnapshot, SnapshotFeed
 from tui.snapshot.local_snapshot import place_snapshot
 
 _CALM_S = 10.0
-"""Where no run lives, so long between two messages about nothing but readings and money."""
+"""So long between two messages that nothing has changed; where no run lives, between two about
+nothing but readings and money.
+"""
 
 _TREMBLING = frozenset({"reading", "meter"})
 
 
 async def send_snapshots(exchange: Exchange) -> None:
-    """Send `snapshot`, then `changes`, for as long as the link stands."""
+    """Send `snapshot`, then `changes` or `same`, for as long as the link stands."""
     snapshots: asyncio.Queue[PanelSnapshot] = asyncio.Queue(1)
     reader = asyncio.create_task(SnapshotFeed(exchange.state.create()).snapshots(snapshots))
     known: dict[str, Any] | None = None
@@ -33,13 +35,15 @@ async def send_snapshots(exchange: Exchange) -> None:
             snapshot = taking.result()
             tree = snapshot_to_tree(thinned(place_snapshot(snapshot)))
             changes = {} if known is None else difference(known, tree)
-            if known is not None and not changes:
-                continue
             now = time.monotonic()
             lives = any(view.run.is_live for view in snapshot.runs)
-            if changes and not lives and changes.keys() <= _TREMBLING and now - sent_at < _CALM_S:
+            # Without changes there are none but trembling ones either.
+            is_calm = changes.keys() <= _TREMBLING and not (changes and lives)
+            if known is not None and is_calm and now - sent_at < _CALM_S:
                 continue
-            message = {"snapshot": tree} if known is None else {"changes": changes}
+            message: dict[str, Any] = {"changes": changes} if changes else {"same": 1}
+            if known is None:
+                message = {"snapshot": tree}
             known, sent_at = tree, now
             await exchange.send(message)
     finally:

@@ -10,8 +10,8 @@ import msgspec
 
 from runners.cost.prices import list_prices
 from runners.model.errors import ExitCode, FresnelError, WrongInput
-from runners.places.ssh.connection import AgentConnection, LineLost, not_understood
-from runners.places.ssh.frames import Hello, decoded
+from runners.places.ssh.connection import AgentConnection, LineLost
+from runners.places.ssh.frames import Hello
 from runners.places.ssh.host_keys import pin_key
 from runners.places.ssh.panel_source import source_digest
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry, check_name, parse_address
@@ -177,11 +177,7 @@ def _test(arguments: argparse.Namespace, ssh: Ssh) -> int:
         with AgentConnection(ssh) as connection:
             connection.begin()
             before = time.time()
-            answer = connection.ask({"do": "hello"})
-            try:
-                hello = decoded(answer, Hello)
-            except ValueError as error:
-                raise not_understood(host.name, str(error)) from None
+            hello = connection.ask({"do": "hello"}, Hello)
             offset = hello.time - (before + time.time()) / 2
         steps.append(("panel", f"{hello.version} on Python {hello.python}"))
         steps.append(("", f"answers in {(time.monotonic() - began) * 1000:.0f} ms"))
@@ -198,7 +194,14 @@ def _test(arguments: argparse.Namespace, ssh: Ssh) -> int:
             print_pairs(steps)
         raise
     if arguments.json:
-        print_json({"host": host.name, "ok": True, "agent": answer, "clock_offset_s": offset})
+        print_json(
+            {
+                "host": host.name,
+                "ok": True,
+                "agent": msgspec.to_builtins(hello),
+                "clock_offset_s": offset,
+            }
+        )
     else:
         print_pairs(steps)
     return ExitCode.DONE

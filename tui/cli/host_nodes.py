@@ -6,14 +6,16 @@ import json
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from runners.host.identity import user_name
 from runners.model.errors import DeniedError, ExitCode, FresnelError, WrongInput
 from runners.model.launchers import PROCESS_LAUNCHERS
+from runners.model.run_ids import is_run_id
 from runners.places.ssh.connection import AgentConnection, LineLost
+from runners.places.ssh.frames import Hello, ListeningFrame, ReachAnswer
 from runners.places.ssh.node_groups import (
     NodeGroup,
     NodeRun,
@@ -30,6 +32,42 @@ from runners.state.layout import StateDirectory
 from tui.cli.host_run import launch_over, output_over, remote_output
 from tui.cli.output import echo, print_json, print_table
 from tui.views.format import DASH
+
+
+class _Problem(msgspec.Struct, frozen=True):
+    """Why there is no plan."""
+
+    message: str
+
+
+class _Provenance(msgspec.Struct, frozen=True):
+    """What would run, as far as it is compared."""
+
+    torch: str | None = None
+
+
+class _Plan(msgspec.Struct, frozen=True):
+    """What `plan --json` says on a node."""
+
+    error: _Problem | None = None
+    denied: str | None = None
+    waits: str | None = None
+    provenance: _Provenance | None = None
+
+
+class _RunStatus(msgspec.Struct, frozen=True):
+    """What `status --json` says of a node's run, as far as it is shown."""
+
+    state: str
+    reason: str | None = None
+
+
+class _Status(NamedTuple):
+    """The same, and all that was said."""
+
+    run: _RunStatus
+    value: dict[str, Any]
+
 
 _POLL_S = 0.5
 _SEEN_TO_EVERY = 20
@@ -84,7 +122,7 @@ def _meet(
 ) -> str:
     """The address of the first machine that all others reach; tried both ways, as NCCL connects."""
     try:
-        _compare(machines, [line.ask({"do": "hello"}) for line in lines])
+        _compare(machines, [line.ask({"do": "hello"}, Hello) for line in lines])
         address = _reach(machines[0], lines[0], machines[1:], lines[1:], port, wanted)
         for i in range(1, len(lines)):
             _reach(machines[i], lines[i], machines[:1], lines[:1], port, None)
@@ -93,13 +131,15 @@ def _meet(
     return address
 
 
-def _compare(machines: Sequence[Ssh], hellos: Sequence[dict[str, Any]]) -> None:
-    for key, what in (("version", "the panel"), ("installed", "the panel's source")):
-        found = {str(hello.get(key)) for hello in hellos}
-        if len(found) > 1:
+def _compare(machines: Sequence[Ssh], hellos: Sequence[Hello]) -> None:
+    for what, found in (
+        ("the panel", [hello.version for hello in hellos]),
+        ("the panel's source", [hello.installed for hello in hellos]),
+    ):
+        if len(set(found)) > 1:
             each = ", ".join(
-                f"{ssh.host.name} {hello.get(key) or 'unknown'}"
-                for ssh, hello in zip(machines, hellos, strict=True)
+                f"{ssh.host.name} {value or 'unknown'}"
+                for ssh, value in zip(machines, found, strict=True)
             )
             raise DeniedError(f"{what} differs: {each}", "fresnel-tui host setup on each of them")
 
@@ -114,24 +154,32 @@ def _reach(
 ) -> str:
     """An address of `target` that all others reach at the port."""
     target_line.send({"do": "listen", "id": 7, "port": port})
-    addresses = next(
-        message for message in target_line.answers(7) if "listening" in message.fields
-    ).fields["listening"]
+    addresses = _addresses(target_line)
     try:
-        candidates = [wanted] if wanted else list(addresses)
+        candidates = [wanted] if wanted else addresses
         for other, line in zip(others, lines, strict=True):
-            found = line.ask({"do": "reach", "addresses": candidates, "port": port})
-            if found["reached"] is None:
+            asked = {"do": "reach", "addresses": candidates, "port": port}
+            found = line.ask(asked, ReachAnswer)
+            if found.reached not in candidates:
                 raise DeniedError(
                     f"{other.host.name} does not reach {target.host.name} at port {port}: "
-                    f"{found['why']}",
+                    f"{found.why}",
                     "a firewall, or another network: --master-addr and --master-port name others",
                 )
-            candidates = [found["reached"]]
-        return str(candidates[0])
+            candidates = [found.reached]
+        return candidates[0]
     finally:
         target_line.send({"do": "cancel", "id": 7})
-        target_line.ask({"do": "hello"})  # answered when nobody listens there any more
+        target_line.ask({"do": "hello"}, Hello)  # answered when nobody listens there any more
+
+
+def _addresses(line: AgentConnection) -> list[str]:
+    """Where a machine that was asked to listen does."""
+    for message in line.answers(7):
+        found = line.understood(message.fields, ListeningFrame).listening
+        if found:
+            return found
+    raise LineLost("it does not listen")
 
 
 def _node_arguments(argv: Sequence[str]) -> list[str]:
@@ -157,15 +205,16 @@ def _check_plans(
     for ssh, line, command in zip(machines, lines, commands, strict=True):
         done = output_over(line, ssh, ["plan", "--json", *command], keep=False)
         try:
-            plan = json.loads(done.output)
-        except ValueError:
-            raise FresnelError(f"{ssh.host.name}: {done.errors.decode().strip()}") from None
-        if "error" in plan:
-            raise WrongInput(f"{ssh.host.name}: {plan['error']['message']}", "nothing was started")
-        refused = plan.get("denied") or plan.get("waits")
+            plan = msgspec.json.decode(done.output, type=_Plan)
+        except (ValueError, RecursionError):
+            problem = done.errors.decode("utf-8", "replace").strip()[-2000:]
+            raise FresnelError(f"{ssh.host.name}: {problem}") from None
+        if plan.error is not None:
+            raise WrongInput(f"{ssh.host.name}: {plan.error.message}", "nothing was started")
+        refused = plan.denied or plan.waits
         if refused:
             raise DeniedError(f"{ssh.host.name}: {refused}", "nothing was started on any machine")
-        versions[ssh.host.name] = str((plan.get("provenance") or {}).get("torch") or "")
+        versions[ssh.host.name] = (plan.provenance.torch or "") if plan.provenance else ""
     known = {version for version in versions.values() if version}
     if len(known) > 1:
         each = ", ".join(f"{name} {version}" for name, version in versions.items())
@@ -181,11 +230,13 @@ def _launch_all(
         problem, run = "", ""
         try:
             done = launch_over(line, ssh, ["launch", *command, "--no-queue"])
-            run = done.output.decode().strip()
+            run = done.output.decode("utf-8", "replace").strip()
             problem = done.errors.decode("utf-8", "replace").strip() if done.exit_code else ""
+            if not problem and not is_run_id(run):
+                problem = f"an answer that is no run: {run[:80]!r}"
         except FresnelError as error:
             problem = str(error)
-        if problem or not run:
+        if problem:
             registry = ssh.registry
             for node in started:
                 remote_output(Ssh(registry, registry.find(node.host)), ["kill", node.run])
@@ -224,30 +275,32 @@ def run_nodes(arguments: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
-def _statuses(registry: RemoteRegistry, group: NodeGroup) -> list[dict[str, Any] | None]:
+def _statuses(registry: RemoteRegistry, group: NodeGroup) -> list[_Status | None]:
     """Every node's status; None for a machine that is not reached, whose run may well go on."""
-    found: list[dict[str, Any] | None] = []
+    found: list[_Status | None] = []
     for node in group.nodes:
         try:
             ssh = Ssh(registry, registry.find(node.host))
             done = remote_output(ssh, ["status", node.run, "--json"], keep=False)
-            found.append(json.loads(done.output))
-        except (FresnelError, ValueError):
+            run = msgspec.json.decode(done.output, type=_RunStatus)
+            found.append(_Status(run, json.loads(done.output)))
+        except (FresnelError, ValueError, RecursionError):
             found.append(None)
     return found
 
 
-def _show(group: NodeGroup, statuses: list[dict[str, Any] | None], as_json: bool) -> None:
+def _show(group: NodeGroup, statuses: list[_Status | None], as_json: bool) -> None:
     if as_json:
-        print_json({**_json(group), "runs": statuses})
+        values = [None if status is None else status.value for status in statuses]
+        print_json({**_json(group), "runs": values})
         return
     rows = [
         (
             str(rank),
             node.host,
             node.run,
-            status["state"] if status else "not reached",
-            (status.get("reason") or DASH) if status else DASH,
+            status.run.state if status else "not reached",
+            (status.run.reason or DASH) if status else DASH,
         )
         for rank, (node, status) in enumerate(zip(group.nodes, statuses, strict=True))
     ]

@@ -11,6 +11,7 @@ import msgspec
 
 from runners.model.errors import ExitCode, FresnelError, WrongInput
 from runners.places.ssh.connection import AgentConnection, LineLost, not_understood
+from runners.places.ssh.frames import CommandFrame
 from runners.places.ssh.protocol import new_request_name
 from runners.places.ssh.pushed import pushed_overrides
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
@@ -127,10 +128,11 @@ def _take_answers(connection: AgentConnection, printed: RemotePrinter) -> int:
     """Print what a command says; its exit code."""
     try:
         for frame in connection.answers(1):
-            if "exit" in frame.fields:
+            piece = connection.understood(frame.fields, CommandFrame)
+            printed.take(piece.stream, frame.payload)
+            if piece.exit is not None:
                 printed.end()
-                return int(frame.fields["exit"])
-            printed.take(int(frame.fields.get("stream", 1)), frame.payload)
+                return piece.exit
     except KeyboardInterrupt:
         connection.send({"do": "interrupt", "id": 1})
         raise
@@ -191,9 +193,10 @@ def output_over(
     try:
         connection.send({**request_fields, "folder": ssh.host.folder})
         for message in connection.answers(number):
-            if "exit" in message.fields:
-                return RemoteResult(int(message.fields["exit"]), parts[1], parts[2])
-            parts[int(message.fields.get("stream", 1))] += message.payload
+            piece = connection.understood(message.fields, CommandFrame)
+            parts[piece.stream] += message.payload
+            if piece.exit is not None:
+                return RemoteResult(piece.exit, parts[1], parts[2])
             if sum(map(len, parts.values())) > _MOST_OUTPUT:
                 raise FresnelError(f"{ssh.host.name}: more than {_MOST_OUTPUT >> 20} MiB of answer")
     except LineLost as error:

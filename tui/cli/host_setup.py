@@ -1,7 +1,8 @@
 """`host setup`: the panel on a rented machine, for its user alone, and what to do next."""
 
 import argparse
-import json
+
+import msgspec
 
 from runners.model.errors import ExitCode, FresnelError
 from runners.places.ssh.registry import RemoteRegistry
@@ -14,11 +15,17 @@ from runners.places.ssh.setup import (
 )
 from runners.places.ssh.ssh import Ssh
 from runners.state.layout import StateDirectory
-from tui.cli.host_run import remote_output
+from tui.cli.host_run import remote_json, remote_output
 from tui.cli.output import echo, print_json, print_pairs
 from tui.views.format import DASH, size
 
 _MUCH_BYTES = 2_000_000_000
+
+
+class _Session(msgspec.Struct, frozen=True):
+    """What `session status --json` says, as far as it matters here."""
+
+    session_started: str | float | None = None
 
 
 def set_up(arguments: argparse.Namespace) -> int:
@@ -87,8 +94,7 @@ def _logout_text(lingers: bool | None, host: str) -> str:
 
 def _session(ssh: Ssh, budget: str | None) -> str:
     """Start the machine's billing period, if it has a price and none is open."""
-    status = remote_output(ssh, ["session", "status", "--json"])
-    if status.exit_code == ExitCode.DONE and json.loads(status.output).get("session_started"):
+    if remote_json(ssh, ["session", "status"], _Session).session_started:
         return "goes on"
     if not ssh.host.price:
         return f"{DASH} (no --price was given at `host add`)"
@@ -96,5 +102,6 @@ def _session(ssh: Ssh, budget: str | None) -> str:
     command += ["--budget", budget] if budget else []
     done = remote_output(ssh, command)
     if done.exit_code != ExitCode.DONE:
-        raise FresnelError(f"the session could not be started: {done.errors.decode().strip()}")
+        problem = done.errors.decode("utf-8", "replace").strip()
+        raise FresnelError(f"the session could not be started: {problem}")
     return f"{ssh.host.price}, since its boot{f', budget ${budget}' if budget else ''}"

@@ -8,6 +8,7 @@ from runners.model.run import Run
 from runners.model.spec import MetricRule
 from runners.places.ssh.connection import RefusedThere, refuse
 from runners.places.ssh.curve_updates import CurveReader
+from runners.places.ssh.frames import CurvesFrame, decoded
 from runners.places.ssh.machine import LinkedHost
 from runners.places.ssh.protocol import LinkMessage
 from runners.places.ssh.snapshot_updates import LAYOUT
@@ -34,19 +35,26 @@ class FollowedCurves:
 
     def take(self, frame: LinkMessage) -> int:
         """Take in what is new."""
-        fields = frame.fields
         try:
             refuse(frame)
-            self._reader.take(fields, frame.payload)
-        except (RefusedThere, ValueError) as error:
+            self._take(decoded(frame.fields, CurvesFrame), frame.payload)
+        except RefusedThere as error:
             self.problem = str(error)
-        else:
-            self.problem, self.has_come = "", True
-        self.settings = fields.get("settings", self.settings)
-        self.notes = fields.get("notes", self.notes)
-        self.is_over = "ended" in fields or self.is_over
+        except ValueError as error:
+            self.problem = f"curves that cannot be understood: {error}"
+            self._changed()
+            raise
         self._changed()
         return len(frame.payload)
+
+    def _take(self, news: CurvesFrame, data: bytes) -> None:
+        self._reader.take(news, data)
+        self.problem, self.has_come = "", True
+        if news.settings is not None:
+            self.settings = news.settings
+        if news.notes is not None:
+            self.notes = news.notes
+        self.is_over = self.is_over or news.ended
 
     @property
     def line(self) -> Line:

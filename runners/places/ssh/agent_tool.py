@@ -4,7 +4,6 @@ import io
 import json
 import os
 import select
-import tempfile
 import time
 from collections.abc import Callable
 from subprocess import PIPE, Popen, TimeoutExpired
@@ -12,6 +11,7 @@ from typing import Any
 
 from runners.model.errors import FresnelError
 from runners.places.ssh.connection import BEGINS_WITHIN_S, SILENT_S
+from runners.places.ssh.output_tail import OutputTail
 from runners.places.ssh.protocol import MARKER, MOST_NOISE
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble, quoted
 
@@ -28,15 +28,16 @@ class AgentTool:
     def __init__(self, ssh: Ssh, name: str) -> None:
         self._name = name
         self._ssh = ssh
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 (closed on exit)
+        self._stderr = OutputTail()
         line = f"exec {quoted(ssh.host.command)} host-agent {name}"
-        self._process = Popen(
-            [*ssh.command("keep"), "--", ssh.host.address, line],
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=self._stderr,
-            bufsize=0,
-        )
+        with self._stderr.listening() as sink:
+            self._process = Popen(
+                [*ssh.command("keep"), "--", ssh.host.address, line],
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=sink,
+                bufsize=0,
+            )
         assert self._process.stdin is not None and self._process.stdout is not None
         os.set_blocking(self._process.stdin.fileno(), False)
         self._raw_input = _PatientWriter(self._process.stdin.fileno(), self._silent)
@@ -81,8 +82,7 @@ class AgentTool:
             byte = self.output.read(1)
             seen += byte
             if not byte or len(seen) > MOST_NOISE:
-                self._stderr.seek(0)
-                raise self._ssh.trouble(self._stderr.read().decode("utf-8", "replace"))
+                raise self._ssh.trouble(self._stderr.text)
             if time.monotonic() > until:
                 raise self._silent()
 

@@ -3,15 +3,18 @@
 import os
 import select
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from runners.model.errors import ExitCode, FresnelError
-from runners.places.ssh.frames import check_frame
+from runners.places.ssh.deadlines import ANSWERS_WITHIN_S
+from runners.places.ssh.frames import Frame, check_frame, decoded
+from runners.places.ssh.output_tail import OutputTail
 from runners.places.ssh.protocol import LinkMessage, LinkNoise, MessageReader, pack
 from runners.places.ssh.ssh import RemoteTrouble, Sharing, Ssh, Trouble, quoted
+
+T = TypeVar("T")
 
 BEGINS_WITHIN_S = 40.0
 SILENT_S = 45.0
@@ -38,15 +41,16 @@ class AgentConnection:
                 f"`fresnel-tui host setup {host.name}` does it",
             )
         self._ssh = ssh
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `close`)
+        self._stderr = OutputTail()
         remote = f"exec {quoted(host.command)} host-agent{' watch' if watches else ''}"
-        self._process = subprocess.Popen(
-            [*ssh.command(sharing, compress=watches), "--", host.address, remote],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-            start_new_session=True,  # Ctrl+C is ours, not ssh's
-        )
+        with self._stderr.listening() as sink:
+            self._process = subprocess.Popen(
+                [*ssh.command(sharing, compress=watches), "--", host.address, remote],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=sink,
+                start_new_session=True,  # Ctrl+C is ours, not ssh's
+            )
         self._reader = MessageReader(marker=True)
         self._pending: list[LinkMessage] = []
         self._woken, self._waker = os.pipe()
@@ -126,21 +130,24 @@ class AgentConnection:
                 if {"exit", "ended", "answer"} & frame.fields.keys():
                     return
 
-    def ask(self, fields: dict[str, Any]) -> dict[str, Any]:
-        """Send a request that has one answer, and return that."""
+    def ask(self, fields: dict[str, Any], kind: type[T]) -> T:
+        """Send a request that has one answer, and return that. RemoteTrouble when it is none."""
         self.send({**fields, "id": 1})
         for frame in self.answers(1):
             if "answer" in frame.fields:
-                answer = frame.fields["answer"]
-                if not isinstance(answer, dict):
-                    raise not_understood(self._ssh.host.name, "an answer that is none")
-                return answer
+                return self.understood(frame.fields["answer"], kind)
         raise LineLost("no answer")
 
+    def understood(self, value: object, kind: type[T]) -> T:
+        """What it sent as a `kind`. RemoteTrouble when it is something else."""
+        try:
+            return decoded(value, kind)
+        except ValueError as error:
+            raise not_understood(self._ssh.host.name, str(error)) from None
+
     def error_output(self) -> str:
-        """What ssh, and the agent, said on stderr."""
-        self._stderr.seek(0)
-        return self._stderr.read().decode("utf-8", "replace")
+        """What ssh, and the agent, said on stderr, its end."""
+        return self._stderr.text
 
     def close(self) -> None:
         """End the connection; the agent leaves when its stdin ends."""
@@ -199,6 +206,15 @@ def not_understood(name: str, why: str, version: str = "") -> RemoteTrouble:
     )
 
 
+def silent(name: str) -> RemoteTrouble:
+    """A machine that greets, and then leaves without an answer what it is asked."""
+    return RemoteTrouble(
+        Trouble.SILENT,
+        f"{name} says nothing since {ANSWERS_WITHIN_S:.0f} s",
+        f"`fresnel-tui doctor --host {name}` looks for what holds it up",
+    )
+
+
 class RefusedThere(FresnelError):
     """The agent refused a request, in the words and with the exit code of there."""
 
@@ -210,7 +226,6 @@ class RefusedThere(FresnelError):
 
 def refuse(frame: LinkMessage) -> None:
     """Raise RefusedThere for an answer that is a refusal."""
-    error = frame.fields.get("error")
-    if error is not None:
-        code = frame.fields.get("code", 1)
-        raise RefusedThere(str(error), str(frame.fields.get("hint", "")), int(code))
+    fields = decoded(frame.fields, Frame)
+    if fields.error is not None:
+        raise RefusedThere(fields.error, fields.hint or "", fields.code)

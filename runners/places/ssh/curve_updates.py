@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from runners.model.run import Run
-from runners.places.ssh.frames import decoded
+from runners.model.run_ids import is_run_id
+from runners.places.ssh.bounds import require_points, require_sane
+from runners.places.ssh.frames import CurvePart, CurvesFrame, decoded
 from runners.watch.metrics.series import Series
 
 _MOST = 1000
@@ -20,21 +22,6 @@ _PER_BUCKET = 4
 
 Line = Sequence[tuple[Run, Mapping[str, Series]]]
 """A run, the last, and those it was resumed from, with their series."""
-
-
-class CurvePart(msgspec.Struct, frozen=True):
-    """Points of one curve of the `of`th run of a line, after the first `keep`, which stay.
-
-    `count` points follow in the message's raw bytes, column after column.
-    """
-
-    of: int
-    name: str
-    keep: int
-    count: int
-    source: str = ""
-    unit: str = ""
-    simulated: bool = False
 
 
 class _Sent(NamedTuple):
@@ -131,23 +118,32 @@ class CurveReader:
         self.line: list[tuple[Run, dict[str, Series]]] = []
         """Made anew with every message: whoever has it may go on reading it."""
 
-    def take(self, fields: Mapping[str, Any], data: bytes) -> None:
+    def take(self, frame: CurvesFrame, data: bytes) -> None:
         """Take in a message. ValueError when it means something else by it than we do."""
         runs = [run for run, _ in self.line]
-        if "runs" in fields:
-            runs = decoded(fields["runs"], list[Run])
-        parts = decoded(fields.get("curves", []), list[CurvePart])
-        before = [] if fields.get("anew") else [dict(series) for _, series in self.line]
+        if frame.runs is not None:
+            runs = _runs(frame.runs)
+        before = [] if frame.anew else [dict(series) for _, series in self.line]
         every = before + [{} for _ in range(len(runs) - len(before))]
         at = 0
-        for part in parts:
+        for part in frame.curves:
             size = 8 * 4 * part.count
-            if not 0 <= part.of < len(every) or not 0 <= size <= len(data) - at:
+            if part.of >= len(every) or size > len(data) - at:
                 raise ValueError("curves that are not whole")
             series = every[part.of]
             series[part.name] = _longer(series.get(part.name), part, data[at : at + size])
             at += size
         self.line = list(zip(runs, every, strict=False))
+
+
+def _runs(trees: Sequence[Any]) -> list[Run]:
+    runs = decoded(trees, list[Run])
+    for run in runs:
+        if not is_run_id(run.id):
+            raise ValueError(f"a run called {run.id[:80]!r}")
+        # A preset may well have an infinite parameter.
+        require_sane(msgspec.structs.replace(run, plan=None))
+    return runs
 
 
 def _longer(before: Series | None, part: CurvePart, data: bytes) -> Series:
@@ -159,4 +155,5 @@ def _longer(before: Series | None, part: CurvePart, data: bytes) -> Series:
         if before is not None:
             column.extend(getattr(before, name)[: part.keep])
         column.extend(columns[i * part.count : (i + 1) * part.count])
+    require_points(curve.steps, curve.epochs, curve.times)
     return curve

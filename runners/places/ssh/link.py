@@ -20,8 +20,10 @@ from runners.places.ssh.connection import (
     RefusedThere,
     not_understood,
     refuse,
+    silent,
 )
-from runners.places.ssh.frames import Hello, decoded
+from runners.places.ssh.deadlines import AnswerDeadlines
+from runners.places.ssh.frames import CommandFrame, Hello, decoded
 from runners.places.ssh.protocol import LinkMessage, new_request_name
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
 from runners.state.requests import REQUEST
@@ -40,6 +42,7 @@ _HOPELESS = (
     Trouble.LOGIN,
     Trouble.NO_AGENT,
     Trouble.NOT_UNDERSTOOD,
+    Trouble.SILENT,
 )
 
 
@@ -95,6 +98,7 @@ class RemoteRequest:
         self.errors = b""
         self.exit_code: int | None = None
         self.problem = ""
+        self.is_sent = False
         self._done = done
 
     def begin_again(self) -> None:
@@ -126,6 +130,8 @@ class Link:
         self._lock = threading.Lock()
         self._subscriptions: dict[int, Subscription] = {}
         self._asked: dict[int, Subscription | RemoteRequest] = {}
+        self._deadlines = AnswerDeadlines()
+        self._is_greeted = False
         self._orders: list[RemoteRequest] = []
         self._cancelled: list[int] = []
         self._number = 100
@@ -195,10 +201,9 @@ class Link:
             if self._stop.is_set():
                 break
             # What cannot be understood is not asked again at once, though the line was up.
-            is_odd = trouble.kind is Trouble.NOT_UNDERSTOOD
-            if (
-                self.status.state is LinkState.UP and not is_odd
-            ):  # it was: a line that breaks is taken up at once
+            is_odd = trouble.kind in (Trouble.NOT_UNDERSTOOD, Trouble.SILENT)
+            # A line that was up and breaks is taken up at once.
+            if self.status.state is LinkState.UP and not is_odd:
                 held = time.monotonic() - begun > _STEADY_S
                 failures = 0 if held else min(failures, _AFTER_A_BREAK)
             pause = _BACK_OFF_S[min(failures, len(_BACK_OFF_S) - 1)]
@@ -216,7 +221,8 @@ class Link:
             left = [order for order in self._orders if launches_too or not order.name]
             self._orders = [order for order in self._orders if order not in left]
         for order in left:
-            order.finish(f"{why}: it was not done")
+            done = f"whether it was done: fresnel-tui list --host {self.ssh.host.name}"
+            order.finish(f"{why}: {done if order.is_sent else 'it was not done'}")
 
     def _once(self) -> RemoteTrouble:
         """Connect and serve until the line breaks; why it did."""
@@ -255,28 +261,37 @@ class Link:
         The first says that it is there; the second, which waits for nothing that is still being
         loaded, how its clock stands.
         """
-        now = time.time()
-        try:
-            hello = decoded(answer, Hello)
-        except ValueError as error:
-            raise not_understood(self.ssh.host.name, str(error)) from None
-        if self.status.state is LinkState.UP:
-            offset = hello.time - (self._greeted_at + now) / 2
+        hello = connection.understood(answer, Hello)
+        if self._is_greeted:
+            offset = hello.time - (self._greeted_at + time.time()) / 2
             self._set(self.status._replace(clock_offset=offset))
             return
-        self._set(LinkStatus(LinkState.UP, now, version=hello.version))
+        self._is_greeted = True
+        self.status = self.status._replace(version=hello.version)
         self._greet(connection)
+        self._see_if_up()
+
+    def _see_if_up(self) -> None:
+        """One that fell silent before is reached again when it answers, not when it greets."""
+        status = self.status
+        is_trusted = status.trouble is not Trouble.SILENT or self._deadlines.is_all_answered
+        if self._is_greeted and is_trusted and status.state is not LinkState.UP:
+            offset, version = status.clock_offset, status.version
+            self._set(LinkStatus(LinkState.UP, time.time(), clock_offset=offset, version=version))
 
     def _serve(self, connection: AgentConnection) -> None:
-        self._asked = {}
+        self._asked, self._deadlines, self._is_greeted = {}, AnswerDeadlines(), False
         self._greet(connection)
         until = time.monotonic() + BEGINS_WITHIN_S
         while not self._stop.is_set():
-            if self.status.state is not LinkState.UP and time.monotonic() > until:
+            if not self._is_greeted and time.monotonic() > until:
                 raise not_understood(self.ssh.host.name, "it does not greet")
             self._ask_new(connection)
             for frame in connection.receive(1.0):
                 self._take(connection, frame)
+            self._see_if_up()
+            if self._deadlines.is_missed:
+                raise silent(self.ssh.host.name)
 
     def _ask_new(self, connection: AgentConnection) -> None:
         with self._lock:
@@ -288,20 +303,19 @@ class Link:
                 self._number += 1
                 numbered.append((self._number, order))
         for number in cancelled:
+            self._deadlines.cancelled(number)
             if self._asked.pop(number, None) is not None:
                 connection.send({"id": number, "do": "cancel"})
         for number, subscription in new.items():
             self._asked[number] = subscription
             if not subscription.is_over:
-                connection.send({**subscription.request(), "id": number})
+                asked = subscription.request()
+                connection.send({**asked, "id": number})
+                self._deadlines.asked(number, asked["do"])
         for number, order in numbered:
             self._asked[number] = order
-            asked = {
-                "do": "command",
-                "arguments": order.arguments,
-                "folder": order.folder,
-                "keep": True,
-            }
+            order.is_sent = True
+            asked = {"do": "command", "arguments": order.arguments, "folder": order.folder, "keep": True}
             if order.name:
                 asked["environment"] = {REQUEST: order.name}
             connection.send({**asked, "id": number})
@@ -314,10 +328,12 @@ class Link:
         known = self._asked.get(number) if isinstance(number, int) else None
         if known is None:
             return
+        assert isinstance(number, int)
         if isinstance(known, RemoteRequest):
             if _take_output(known, frame):
-                self._asked.pop(int(frame.fields["id"]))
+                self._asked.pop(number)
             return
+        self._deadlines.answered(number)
         taken = known.take(frame)
         if taken:
             connection.send({"id": number, "do": "ack", "taken": taken})
@@ -365,15 +381,16 @@ def _take_output(request: RemoteRequest, frame: LinkMessage) -> bool:
     except RefusedThere as error:
         request.finish(str(error))
         return True
-    if frame.fields.get("stream") == 2:
+    piece = decoded(frame.fields, CommandFrame)
+    if piece.stream == 2:
         request.errors += frame.payload
     else:
         request.output += frame.payload
     if len(request.output) + len(request.errors) > _MOST_OUTPUT:
         request.finish(f"it prints more than {_MOST_OUTPUT >> 20} MiB")
         return True
-    if "exit" not in frame.fields:
+    if piece.exit is None:
         return False
-    request.exit_code = int(frame.fields["exit"])
+    request.exit_code = piece.exit
     request.finish()
     return True

@@ -96,6 +96,8 @@ class LinkedHost:
             self.problem = f"{frame.fields['error']}: fresnel-tui host setup {self.name}"
         else:
             snapshot = self._reader.take(frame.fields)  # what is none ends the line
+            if snapshot is None and not self.problem:
+                return 0  # it is as it was
             self.problem = ""
             if snapshot is not None:
                 self.older.follow(self.snapshot, snapshot)

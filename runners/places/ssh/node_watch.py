@@ -21,6 +21,8 @@ import msgspec
 from runners.host import helpers
 from runners.host.locks import acquire, is_held
 from runners.model.errors import NotFound
+from runners.places.ssh.connection import RefusedThere, refuse
+from runners.places.ssh.frames import EndAnswer, EndingAnswer, decoded
 from runners.places.ssh.link import Link, LinkState
 from runners.places.ssh.node_groups import (
     NodeGroup,
@@ -128,16 +130,17 @@ class _Watched:
 
     def take(self, frame: LinkMessage) -> int:
         """Take in the answer; a run that is not there has ended."""
-        fields = frame.fields
-        if "error" in fields:
-            self.ending = NodeEnding("lost", str(fields["error"]))
-        elif "answer" in fields:
-            answer = fields["answer"]
-            moment = answer.get("ended")
-            ended = None if moment is None else moment - (self.link.status.clock_offset or 0.0)
-            state, reason = str(answer["state"]), str(answer.get("reason", ""))
-            kind = str(answer.get("diagnosis") or "")
-            self.ending = NodeEnding(state, reason, ended, answer.get("rank"), kind)
+        try:
+            refuse(frame)
+        except RefusedThere as error:
+            self.ending = NodeEnding("lost", error.message)
+            return 0
+        answer = decoded(frame.fields.get("answer"), EndingAnswer)
+        ended = answer.ended
+        if ended is not None:
+            ended -= self.link.status.clock_offset or 0.0
+        kind = answer.diagnosis or ""
+        self.ending = NodeEnding(answer.state, answer.reason or "", ended, answer.rank, kind)
         return 0
 
     @property
@@ -172,6 +175,8 @@ class _End:
 
     def take(self, frame: LinkMessage) -> int:
         """It was taken, or refused for good."""
+        if "error" not in frame.fields:
+            decoded(frame.fields.get("answer"), EndAnswer)
         self.is_over = True
         return 0
 

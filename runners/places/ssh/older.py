@@ -1,13 +1,16 @@
 """Runs of a machine that ended before those its snapshot tells of: loaded when they are wanted."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from runners.places.run_row import RunRow
 from runners.places.snapshot import PlaceSnapshot
 from runners.places.ssh.connection import RefusedThere, refuse
+from runners.places.ssh.frames import OlderAnswer, decoded
 from runners.places.ssh.protocol import LinkMessage
 from runners.places.ssh.snapshot_updates import LAYOUT, rows_of
+
+T = TypeVar("T")
 
 MOST_OLDER = 200
 """Runs in one answer."""
@@ -16,22 +19,26 @@ MOST_OLDER = 200
 class Asks(Protocol):
     """A link, as far as it is needed here."""
 
-    def subscribe(self, subscription: "AgentQuestion") -> int:
+    def subscribe(self, subscription: "AgentQuestion[Any]") -> int:
         """Ask; the question's number."""
 
     def cancel(self, number: int) -> None:
         """Ask no more."""
 
 
-class AgentQuestion:
+class AgentQuestion(Generic[T]):
     """A question that has one answer; asked again when the line breaks before it came."""
 
     def __init__(
-        self, asked: Mapping[str, Any], take: Callable[[dict[str, Any] | None, str], None]
+        self, asked: Mapping[str, Any], kind: type[T], take: Callable[[T | None, str], None]
     ) -> None:
-        """`take` gets the answer, or None and why there is none."""
+        """`take` gets the answer as a `kind`, or None and why there is none.
+
+        It raises ValueError for one that means something else: that ends the line.
+        """
         self.is_over = False
         self._asked = asked
+        self._kind = kind
         self._take = take
 
     def request(self) -> dict[str, Any]:
@@ -43,9 +50,12 @@ class AgentQuestion:
         self.is_over = True
         try:
             refuse(frame)
-            self._take(dict(frame.fields["answer"]), "")
-        except (RefusedThere, KeyError, TypeError, ValueError) as error:
+            self._take(decoded(frame.fields.get("answer"), self._kind), "")
+        except RefusedThere as error:
             self._take(None, str(error))
+        except ValueError as error:
+            self._take(None, f"an answer that cannot be understood: {error}")
+            raise
         return 0
 
 
@@ -103,28 +113,27 @@ class OlderRuns:
         return bool(gone or doubled)
 
     def _ask(
-        self, asked: Mapping[str, Any], take: Callable[[dict[str, Any] | None, str], None]
+        self, asked: Mapping[str, Any], take: Callable[[OlderAnswer | None, str], None]
     ) -> None:
         numbers: list[int] = []
 
-        def taken(answer: dict[str, Any] | None, problem: str) -> None:
+        def taken(answer: OlderAnswer | None, problem: str) -> None:
             for number in numbers:
                 self._link.cancel(number)
             take(answer, problem)
             self._changed()
 
-        numbers.append(
-            self._link.subscribe(AgentQuestion({"do": "older", "layout": LAYOUT, **asked}, taken))
-        )
+        question = {"do": "older", "layout": LAYOUT, **asked}
+        numbers.append(self._link.subscribe(AgentQuestion(question, OlderAnswer, taken)))
 
-    def _take_page(self, answer: dict[str, Any] | None, problem: str) -> None:
+    def _take_page(self, answer: OlderAnswer | None, problem: str) -> None:
         self._asking, self.problem = False, problem
         if answer is not None:
-            self.runs = {**self.runs, **{run.id: run for run in rows_of(answer["runs"])}}
-            self._all_here = answer.get("left") == 0
+            self.runs = {**self.runs, **{run.id: run for run in rows_of(answer.runs)}}
+            self._all_here = answer.left == 0
 
-    def _take_anew(self, ids: Sequence[str], answer: dict[str, Any] | None) -> None:
+    def _take_anew(self, ids: Sequence[str], answer: OlderAnswer | None) -> None:
         if answer is not None:
-            found = {run.id: run for run in rows_of(answer["runs"])}
+            found = {run.id: run for run in rows_of(answer.runs)}
             kept = {key: found.get(key, run) for key, run in self.runs.items()}
             self.runs = {key: kept[key] for key in kept if key in found or key not in ids}

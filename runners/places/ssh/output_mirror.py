@@ -5,6 +5,7 @@ import threading
 from pathlib import Path
 
 from runners.places.ssh.connection import RefusedThere
+from runners.places.ssh.frames import OutputFrame, decoded
 from runners.places.ssh.protocol import LinkMessage
 from runners.places.ssh.remote_log import RemoteOutput
 
@@ -48,8 +49,9 @@ class MirroredLog:
                 return len(frame.payload)
 
     def _take(self, frame: LinkMessage) -> int:
-        if not self._begun and int(frame.fields.get("at", 0)) > 0:
-            self._note(f"… {frame.fields['at']:,} bytes before are over there: {self._all_of_it}")
+        at = decoded(frame.fields, OutputFrame).at
+        if not self._begun and at > 0:
+            self._note(f"… {at:,} bytes before are over there: {self._all_of_it}")
         self._begun = self._begun or bool(frame.payload)
         try:
             return self._output.take(frame)

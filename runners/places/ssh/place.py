@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any
 
 from runners.model.run_ids import is_run_id
 from runners.places.actions import (
@@ -15,6 +14,8 @@ from runners.places.actions import (
     commands_of,
     outcome_of,
 )
+from runners.places.ssh.bounds import require_answer
+from runners.places.ssh.frames import FoundAnswer
 from runners.places.ssh.link import Link, LinkState, RemoteRequest
 from runners.places.ssh.older import AgentQuestion
 from runners.places.ssh.output_mirror import MirroredLog
@@ -84,13 +85,15 @@ class SshPlace:
         """Ask its agent; asked again when the line breaks before the answer."""
         numbers: list[int] = []
 
-        def taken(answer: dict[str, Any] | None, problem: str) -> None:
+        def taken(answer: FoundAnswer | None, problem: str) -> None:
             for number in numbers:
                 self.link.cancel(number)
-            done(None if answer is None else answer.get("found"), problem)
+            if answer is not None:
+                require_answer(answer.found)
+            done(None if answer is None else answer.found, problem)
 
         asked = {"do": "ask", "question": question, "subjects": list(subjects)}
-        numbers.append(self.link.subscribe(AgentQuestion(asked, taken)))
+        numbers.append(self.link.subscribe(AgentQuestion(asked, FoundAnswer, taken)))
 
     @property
     def address(self) -> str:

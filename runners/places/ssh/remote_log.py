@@ -5,6 +5,7 @@ from typing import Any
 
 from runners.model.run_ids import is_run_id
 from runners.places.ssh.connection import refuse
+from runners.places.ssh.frames import OutputFrame, decoded
 from runners.places.ssh.protocol import LinkMessage
 
 
@@ -53,19 +54,19 @@ class RemoteOutput:
     def take(self, frame: LinkMessage) -> int:
         """Pass on what is new."""
         refuse(frame)
-        fields = frame.fields
-        if "run" in fields:
-            if not is_run_id(str(fields["run"])):
+        piece = decoded(frame.fields, OutputFrame)
+        if piece.run is not None:
+            if not is_run_id(piece.run):
                 raise ValueError("the output of what is no run")
-            self.run = str(fields["run"])  # `last` means the same run after a break
-        if "ended" in fields:
-            self.ended = True
+            self.run = piece.run  # `last` means the same run after a break
+        self.ended = self.ended or piece.ended
         if not frame.payload:
             return 0
-        inode, at = int(fields["inode"]), int(fields["at"])
-        restarted = self._inode is not None and (inode != self._inode or at < self._at)
-        self._write(frame.payload, int(fields.get("skipped", 0)), restarted)
-        self._inode, self._at = inode, at + len(frame.payload)
+        if piece.inode is None:
+            raise ValueError("output of no file")
+        restarted = self._inode is not None and (piece.inode != self._inode or piece.at < self._at)
+        self._write(frame.payload, piece.skipped, restarted)
+        self._inode, self._at = piece.inode, piece.at + len(frame.payload)
         return len(frame.payload)
 
     @property

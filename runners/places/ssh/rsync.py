@@ -15,6 +15,7 @@ from pathlib import Path
 
 from runners.model.errors import FresnelError
 from runners.places.ssh.copying import Copied, Copier
+from runners.places.ssh.output_tail import OutputTail
 from runners.places.ssh.ssh import Ssh
 
 _BROKEN_LINE = frozenset({12, 30, 35, 255})
@@ -100,19 +101,19 @@ class RsyncCopier(Copier):
             *arguments,
         ]
         for pause in (*_PAUSES_S, None):
-            # A connection left behind keeps stderr open: it goes to a file.
-            with tempfile.TemporaryFile() as stderr:
+            stderr = OutputTail()
+            with stderr.listening() as sink:
                 process = subprocess.Popen(
                     argv,
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
-                    stderr=stderr,
+                    stderr=sink,
                     env={**os.environ, "LC_ALL": "C"},
                 )
-                text = self._read(process)
-                code = process.wait()
-                stderr.seek(0)
-                errors = stderr.read().decode("utf-8", "replace").strip()
+            text = self._read(process)
+            code = process.wait()
+            errors = stderr.text.strip()
+            stderr.close()
             if code in (0, 24):
                 return _copied(text)
             if code not in _BROKEN_LINE:

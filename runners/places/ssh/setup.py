@@ -23,6 +23,8 @@ from runners.places.ssh.ssh import Ssh
 OLDEST = (3, 10)
 _MINUTES = 60.0
 _MOST_INSTALL_S = 30 * _MINUTES
+_LONGEST_NAME, _LONGEST_VALUE, _MOST_ANSWERS = 100, 4096, 1000
+"""Of what a script says: characters, and lines of one name."""
 
 
 class FoundPython(msgspec.Struct, frozen=True):
@@ -67,15 +69,15 @@ def inspect_machine(ssh: Ssh, python: str = "") -> FoundMachine:
     """Look at a machine without changing anything."""
     answers = run_script(ssh, setup_scripts.PROBE, {"CHOSEN": python}, 180.0)
     facts = {key: values[-1] for key, values in answers.items()}
-    free = facts.get("free_kb", "")
-    counts = {name: int(facts.get(name) or 0) for name in MAKERS}
+    free = _number(facts.get("free_kb", ""))
+    counts = {name: _number(facts.get(name, "")) or 0 for name in MAKERS}
     vendor = next((name for name, count in counts.items() if count), None)
     pythons = {found.path: found for found in map(_python, answers.get("python", []))}
     return FoundMachine(
         home=facts.get("home", ""),
         user=facts.get("user", ""),
         system=facts.get("system", ""),
-        free_bytes=int(free) * 1024 if free.isdigit() else None,
+        free_bytes=None if free is None else free * 1024,
         has_rsync="rsync" in facts,
         uv=facts.get("uv", ""),
         vendor=vendor or "",
@@ -192,7 +194,9 @@ def run_script(
     for line in done.stdout.decode("utf-8", "replace").splitlines():
         if line.startswith(setup_scripts.BEGIN):
             name, _, value = line[len(setup_scripts.BEGIN) :].partition("=")
-            answers.setdefault(name, []).append(value)
+            values = answers.setdefault(name[:_LONGEST_NAME], [])
+            if len(values) < _MOST_ANSWERS:
+                values.append(value[:_LONGEST_VALUE])
     if "problem" in answers or "done" not in answers:
         lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
         problem = answers.get("problem") or lines[-4:] or [f"exit code {done.returncode}"]
@@ -216,7 +220,10 @@ def _send_source(ssh: Ssh, archive: bytes) -> None:
 
 def _python(text: str) -> FoundPython:
     path, version, complete, torch, gpus, name = (text.split("\t") + [""] * 6)[:6]
-    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:3])
-    return FoundPython(
-        path, numbers, complete == "whole", torch, int(gpus) if gpus.isdigit() else 0, name
-    )
+    numbers = tuple(int(part) for part in re.findall(r"[0-9]{1,9}", version)[:3])
+    return FoundPython(path, numbers, complete == "whole", torch, _number(gpus) or 0, name)
+
+
+def _number(text: str) -> int | None:
+    """A count that a machine told; None for what is none, or absurd."""
+    return int(text) if re.fullmatch("[0-9]{1,15}", text) else None

@@ -16,10 +16,9 @@ from runners.model.run import Run
 from runners.model.run_ids import is_run_id
 from runners.places.run_row import MOST_METRICS, MetricValues, RunRow, pack_metrics
 from runners.places.snapshot import PlaceSnapshot
-from runners.places.ssh.bounds import require_gpu, require_sane
-from runners.places.ssh.curve_updates import CurvePart
+from runners.places.ssh.bounds import require_few, require_gpu, require_sane
 from runners.places.ssh.difference import apply
-from runners.places.ssh.frames import decoded
+from runners.places.ssh.frames import CurvePart, WatchFrame, decoded
 
 LAYOUT = "-".join(fingerprint(kind) for kind in (PlaceSnapshot, CurvePart, Run))
 """What both ends have to agree on."""
@@ -70,7 +69,9 @@ def _snapshot(tree: Mapping[str, Any]) -> PlaceSnapshot:
     runs = decoded(tree.get("runs", {}), dict[str, list[Any]])
     if len(runs) > _MOST_RUNS:
         raise ValueError(f"{len(runs):,} runs")
-    snapshot = decoded({**tree, "runs": {}}, PlaceSnapshot)
+    rest = {**tree, "runs": {}}
+    require_few(rest)  # what changes may add for ever, to no field that we know
+    snapshot = decoded(rest, PlaceSnapshot)
     if len(snapshot.gpus) > _MOST_GPUS:
         raise ValueError(f"{len(snapshot.gpus):,} GPUs")
     unknown = tree.keys() - set(PlaceSnapshot.__struct_fields__)
@@ -85,6 +86,7 @@ def _snapshot(tree: Mapping[str, Any]) -> PlaceSnapshot:
 def _row(tree: Any) -> RunRow:
     if not isinstance(tree, list) or len(tree) != len(_FIELDS):
         raise ValueError("a row of other fields")
+    require_few(tree)
     metrics = decoded(tree[_PACKED], dict[str, MetricValues])
     if len(metrics) > MOST_METRICS:
         raise ValueError(f"{len(metrics):,} metrics")
@@ -113,10 +115,11 @@ class SnapshotReader:
         """The snapshot after this message; None when it brought none. ValueError when it means
         something else by it than we do.
         """
-        if isinstance(fields.get("snapshot"), dict):
-            self._tree = fields["snapshot"]
-        elif isinstance(fields.get("changes"), dict):
-            self._tree = apply(self._tree, fields["changes"])
+        frame = decoded(fields, WatchFrame)
+        if frame.snapshot is not None:
+            self._tree = frame.snapshot
+        elif frame.changes is not None:
+            self._tree = apply(self._tree, frame.changes)
         else:
             return None
         snapshot = _snapshot(self._tree)

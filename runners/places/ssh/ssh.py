@@ -17,11 +17,15 @@ from pathlib import Path
 from typing import Literal
 
 from runners.model.errors import DeniedError, ExitCode, FresnelError
+from runners.places.ssh.output_tail import OutputTail
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
 
 Sharing = Literal["never", "use", "keep", "open"]
 """A shared connection: none; one that is there; one that is there or left behind for a minute; one
 that stays until it is closed."""
+
+_MOST_OUTPUT = 16 << 20
+"""Bytes that a short command may print; what is before them is not kept."""
 
 _SHARING = {
     "never": ("ControlMaster=no", "ControlPath=none"),
@@ -54,6 +58,7 @@ class Trouble(str, Enum):
     NOT_REACHED = "not reached"
     KEY_CHANGED = "its key is another one"
     LOGIN = "somebody has to log in"
+    SILENT = "it does not answer"
     ONE_SESSION = "it allows one session at a time"
     NO_AGENT = "the panel is not installed there"
     NOT_UNDERSTOOD = "its answers cannot be understood"
@@ -117,30 +122,26 @@ class Ssh:
         """Run one short command line there, with `given` on its stdin. RemoteTrouble when the
         machine is not reached.
         """
-        # A connection left behind keeps ssh's stderr open for ever: never wait for its end.
-        with tempfile.TemporaryFile() as stderr:
-            argv = [*self.command(sharing), "--", self.host.address, remote]
-            try:
-                done = subprocess.run(
-                    argv,
-                    input=given,
-                    stdout=subprocess.PIPE,
-                    stderr=stderr,
-                    timeout=timeout_s,
-                    check=False,
-                )
-            except subprocess.TimeoutExpired:
-                raise RemoteTrouble(
-                    Trouble.NOT_REACHED,
-                    f"{self.host.name}: no answer within {timeout_s:.0f} s",
-                    "`fresnel-tui host test` looks at the way there",
-                ) from None
-            stderr.seek(0)
-            errors = stderr.read().decode("utf-8", "replace")
-        if done.returncode == 255:
-            raise self.trouble(errors)
-        done.stderr = errors.encode()
-        return done
+        argv = [*self.command(sharing), "--", self.host.address, remote]
+        stderr, output = OutputTail(), OutputTail(_MOST_OUTPUT)
+        with stderr.listening() as errors, output.listening() as sink:
+            process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=sink, stderr=errors)
+        try:
+            process.communicate(given, timeout_s)
+            if process.returncode == 255:
+                raise self.trouble(stderr.text)
+            return subprocess.CompletedProcess(argv, process.returncode, output.data, stderr.data)
+        except subprocess.TimeoutExpired:
+            raise RemoteTrouble(
+                Trouble.NOT_REACHED,
+                f"{self.host.name}: no answer within {timeout_s:.0f} s",
+                "`fresnel-tui host test` looks at the way there",
+            ) from None
+        finally:
+            process.kill()  # nothing happens to one that has ended
+            process.wait()
+            stderr.close()
+            output.close()
 
     def trouble(self, errors: str) -> RemoteTrouble:
         """What ssh's own words mean."""
