@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from runners.places.ssh.mirror import MirroredLog
 
 from runners.places.ssh import deadlines, frames
 from runners.places.ssh.link import Link, LinkState, RemoteRequest, Subscription
@@ -16,6 +15,7 @@ from runners.places.ssh.machine import LinkedHost
 from runners.places.ssh.node_groups import NodeRun
 from runners.places.ssh.node_watch import NodeEnding, _End, _Watched
 from runners.places.ssh.older import AgentQuestion
+from runners.places.ssh.output_mirror import MirroredLog
 from runners.places.ssh.protocol import LinkMessage
 from runners.places.ssh.snapshot_updates import rows_of
 from runners.places.ssh.ssh import Ssh, Trouble
@@ -42,7 +42,7 @@ COMMON = {"id": None, "bytes": 0, "error": None, "hint": "", "code": 1}
 HELLO_WHOLE = {**HELLO, "host": "h", "user": "u", "home": "/h"}
 
 SAMPLES: dict[type[msgspec.Struct], dict[str, Any]] = {
-    frames.Frame: COMMON,
+    frames.AgentFrame: COMMON,
     frames.Hello: HELLO_WHOLE,
     frames.CommandFrame: {**COMMON, "stream": 1, "exit": 0},
     frames.WatchFrame: {**COMMON, "snapshot": TREE, "changes": None, "same": 0},
@@ -107,7 +107,7 @@ def test_every_field_may_lie_and_no_number_is_beyond_bounds(
     for path in paths_of(SAMPLES[kind]):
         for lie in BAD:
             fields = changed(SAMPLES[kind], path, lie)
-            is_answer = not issubclass(kind, frames.Frame)
+            is_answer = not issubclass(kind, frames.AgentFrame)
             message = LinkMessage(
                 {"answer": fields} if is_answer else fields, POINT.encode("latin-1")
             )
@@ -159,7 +159,7 @@ def test_a_lie_in_any_field_closes_the_line_and_nothing_else(
             continue
         fields = {**SAMPLES[kind], field: _wrong(kind, field)}
         message = {name: v for name, v in fields.items() if name not in COMMON or name == field}
-        is_answer = not issubclass(kind, frames.Frame)
+        is_answer = not issubclass(kind, frames.AgentFrame)
         sent: Any = [[{"answer": message} if is_answer else message, ""]]
         evil.say(hello=[[{"answer": HELLO}, ""]], watch=[], command={"": []})
         evil.say(**{what: {"": sent} if what == "command" else sent})

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from runners.model.errors import ExitCode, FresnelError
 from runners.places.ssh.deadlines import ANSWERS_WITHIN_S
-from runners.places.ssh.frames import Frame, check_frame, decoded
+from runners.places.ssh.frames import AgentFrame, check_frame, decoded
 from runners.places.ssh.output_tail import OutputTail
 from runners.places.ssh.protocol import LinkMessage, LinkNoise, MessageReader, pack
 from runners.places.ssh.ssh import RemoteTrouble, Sharing, Ssh, Trouble, quoted
@@ -226,6 +226,6 @@ class RefusedThere(FresnelError):
 
 def refuse(frame: LinkMessage) -> None:
     """Raise RefusedThere for an answer that is a refusal."""
-    fields = decoded(frame.fields, Frame)
+    fields = decoded(frame.fields, AgentFrame)
     if fields.error is not None:
         raise RefusedThere(fields.error, fields.hint or "", fields.code)

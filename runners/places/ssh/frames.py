@@ -24,7 +24,7 @@ _DEEPEST = 40
 _MOST_VALUES = 5_000_000
 
 
-class Frame(msgspec.Struct, frozen=True):
+class AgentFrame(msgspec.Struct, frozen=True):
     """What is the same in every message of an agent: whose answer it is, or that it is none."""
 
     id: Annotated[int, Meta(ge=0, le=1 << 53)] | None = None
@@ -47,14 +47,14 @@ class Hello(msgspec.Struct, frozen=True):
     home: _Path = ""
 
 
-class CommandFrame(Frame, frozen=True, forbid_unknown_fields=True):
+class CommandFrame(AgentFrame, frozen=True, forbid_unknown_fields=True):
     """What a command prints on stdout (1) or stderr (2), as the payload; at last how it exits."""
 
     stream: Annotated[int, Meta(ge=1, le=2)] = 1
     exit: _Code | None = None
 
 
-class WatchFrame(Frame, frozen=True, forbid_unknown_fields=True):
+class WatchFrame(AgentFrame, frozen=True, forbid_unknown_fields=True):
     """A whole snapshot, what changed in it, or neither: that it is still as it was."""
 
     snapshot: dict[str, Any] | None = None
@@ -62,7 +62,7 @@ class WatchFrame(Frame, frozen=True, forbid_unknown_fields=True):
     same: Annotated[int, Meta(ge=0, le=1)] = 0
 
 
-class OutputFrame(Frame, frozen=True, forbid_unknown_fields=True):
+class OutputFrame(AgentFrame, frozen=True, forbid_unknown_fields=True):
     """A piece of a run's output, as the payload, from the offset `at` of the file `inode` on."""
 
     run: _Word | None = None
@@ -87,7 +87,7 @@ class CurvePart(msgspec.Struct, frozen=True):
     simulated: bool = False
 
 
-class CurvesFrame(Frame, frozen=True, forbid_unknown_fields=True):
+class CurvesFrame(AgentFrame, frozen=True, forbid_unknown_fields=True):
     """What is new of a run's curves; `runs` are decoded by who knows what a run is."""
 
     anew: bool = False
@@ -127,7 +127,7 @@ class EndAnswer(msgspec.Struct, frozen=True):
     asked: bool
 
 
-class ListeningFrame(Frame, frozen=True, forbid_unknown_fields=True):
+class ListeningFrame(AgentFrame, frozen=True, forbid_unknown_fields=True):
     """The addresses at which a machine listens for others."""
 
     listening: Annotated[list[_Word], Meta(max_length=100)] | None = None
@@ -142,7 +142,7 @@ class ReachAnswer(msgspec.Struct, frozen=True):
 
 def check_frame(fields: Mapping[str, Any]) -> None:
     """Raise ValueError for a message that no agent of ours sends: of other types, or too much."""
-    decoded(fields, Frame)
+    decoded(fields, AgentFrame)
     level: list[Any] = list(fields.values())
     count = 0
     for _ in range(_DEEPEST):
