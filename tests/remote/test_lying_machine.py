@@ -356,3 +356,25 @@ def test_a_machine_that_falls_silent_is_not_waited_for(
     with pytest.raises(RemoteTrouble) as raised:
         StreamCopier(Ssh(evil.registry, evil.host)).ask(tool, {})
     assert raised.value.kind is Trouble.NOT_REACHED
+
+
+def test_a_ledger_and_a_log_may_only_grow(line: CommandLine, evil: LyingMachine) -> None:
+    kept = line.folder / "got" / "evil-ledger.jsonl"
+    words = ("fetch", RUN, "--host", "evil", "--to", "got")
+    for ledger in ("one\n", "one\ntwo\n"):
+        evil.say(manifest={**manifest(), "ledger": ledger})
+        assert line.json(*words)[0]["rewritten"] == []
+        assert kept.read_text() == ledger
+    for other in ("one\n", "One\ntwo\nthree\n", ""):
+        evil.say(manifest={**manifest(), "ledger": other})
+        assert "evil-ledger.jsonl stays as it was" in line.run(*words).stderr
+        assert "stays as it was" not in line.run(*words).stderr
+        assert kept.read_text() == "one\ntwo\n"
+
+    content = CONTENT.replace("EVIL", "GOOD") + "and more\n"
+    found = manifest(
+        file={"size": len(content), "sha256": hashlib.sha256(content.encode()).hexdigest()}
+    )
+    evil.say(manifest=found, have={"output.log": [len(content), 2]})
+    evil.say(send=[["output.log", content, ""]])
+    assert line.json(*words)[0]["rewritten"] == ["output.log"]

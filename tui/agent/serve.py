@@ -5,6 +5,7 @@ it leaves, and so do the commands it was asked to read with.
 """
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -30,7 +31,15 @@ _BLOCK = 1 << 16
 _MOST_COMMANDS = 8
 _LAID_OUT = ("watch", "older", "curves")
 """What is answered with structs, of which both ends must know the same fields."""
-_RUN = "import sys; sys.path[0] = {0!r}; from tui.__main__ import main; main()"
+_RUN = """\
+import json, os, sys
+sys.argv += json.load(sys.stdin)
+os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+sys.path[0] = {0!r}
+from tui.__main__ import main
+main()
+"""
+"""A command, whose words come on stdin: argv is for everybody on a machine to read."""
 
 _HANDLERS = {
     "ask": "answers:send_answer",
@@ -180,14 +189,17 @@ class Agent:
         folder.mkdir(parents=True, exist_ok=True)
         child = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-E", "-c", _RUN.format(str(ROOT)), *map(str, request["arguments"])),
+            *("-E", "-c", _RUN.format(str(ROOT))),
             cwd=folder,
             env={**os.environ, **{k: str(v) for k, v in request.get("environment", {}).items()}},
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
         self._children[exchange.number] = child
+        assert child.stdin is not None
+        child.stdin.write(json.dumps([str(word) for word in request["arguments"]]).encode())
+        child.stdin.close()
         try:
             await asyncio.gather(
                 _pass_on(exchange, 1, child.stdout), _pass_on(exchange, 2, child.stderr)

@@ -10,6 +10,7 @@ from runners.model.units import parse_duration
 from runners.places.ssh.copier_choice import make_copier
 from runners.places.ssh.fetch import CURVES, FetchedRun, ask_manifests, fetch_run
 from runners.places.ssh.registry import RemoteRegistry
+from runners.places.ssh.remote_ledger import keep_ledger
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
 from runners.state.layout import StateDirectory
 from tui.cli.copy_progress import progress_line
@@ -76,7 +77,9 @@ def _fetch(ssh: Ssh, arguments: argparse.Namespace, to: Path) -> list[FetchedRun
             if done.exit_code:
                 problem = done.errors.decode("utf-8", "replace")
                 raise FresnelError(f"{result.run}: cannot be marked there: {problem}")
-    replace(to / f"{ssh.host.name}-ledger.jsonl", manifests.ledger.encode())
+    problem = keep_ledger(to, ssh.host.name, manifests.ledger.encode())
+    if problem:
+        echo(f"⚠ {problem}")
     return fetched
 
 
@@ -97,6 +100,8 @@ def _print_result(result: FetchedRun) -> None:
     echo(f"{result.run} ({result.state}): {what}{kept}, every hash as there → {result.folder}")
     if result.changing:
         echo(f"  still being written: {', '.join(result.changing)}")
+    if result.rewritten:
+        echo(f"  ⚠ other bytes than those fetched before: {', '.join(result.rewritten)}")
     if result.is_live:
         echo("  still running: fetch it again when it has ended, or use --every 10m")
 
@@ -112,5 +117,6 @@ def _json(result: FetchedRun) -> dict[str, object]:
         "checkpoints": list(result.checkpoints),
         "still_changing": list(result.changing),
         "copied_anew": result.mended,
+        "rewritten": list(result.rewritten),
         "fetched": not result.is_live,
     }

@@ -47,6 +47,8 @@ class FetchedRun(NamedTuple):
     changing: tuple[str, ...] = ()
     mended: int = 0
     """Files that were not as they are there, and were copied again."""
+    rewritten: tuple[str, ...] = ()
+    """Files that only grow, and no longer begin with what was fetched of them before."""
 
 
 class Manifests(msgspec.Struct, frozen=True):
@@ -111,6 +113,7 @@ def fetch_run(
     before = FetchedBefore(folder, ssh.host.name)
     _claim(before, manifest)
     _check_room(manifest, folder)
+    past = _past(manifest, folder)
     copied, mended = _copy(copier, manifest, folder, None, False), 0
     bad = _differing(manifest, folder)
     for _ in range(_ROUNDS):
@@ -145,7 +148,35 @@ def fetch_run(
         manifest.checkpoints,
         names,
         mended,
+        tuple(name for name, past_hash in past.items() if not past_hash.holds(folder / name)),
     )
+
+
+class _Past(NamedTuple):
+    """What a file that only grows had in it before."""
+
+    size: int
+    sha256: str
+
+    def holds(self, path: Path) -> bool:
+        """Whether the file still begins with it."""
+        try:
+            return path.stat().st_size >= self.size and hash_of(path, self.size) == self.sha256
+        except OSError:
+            return False
+
+
+def _past(manifest: Manifest, folder: Path) -> dict[str, _Past]:
+    """Of each file that only grows, what was fetched of it before."""
+    found = {}
+    for key in _keys(manifest):
+        path = folder / _name(key)
+        try:
+            if path.suffix in _GROWING and (size := path.stat().st_size):
+                found[_name(key)] = _Past(size, hash_of(path, size))
+        except OSError:
+            continue
+    return found
 
 
 _Key = tuple[str, str]

@@ -74,6 +74,8 @@ class MirroredLog:
     def _write(self, data: bytes, skipped: int, restarted: bool) -> None:
         if restarted:
             self._empty()
+            if self._output.is_rewritten:
+                self._note("… what was before was taken back over there: it is written anew")
         elif self._length > _KEPT:
             self._empty()
             self._note(f"… what was before is over there: {self._all_of_it}")

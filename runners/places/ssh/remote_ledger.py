@@ -1,13 +1,15 @@
 """A rented machine's ledger taken into ours, under its name here: it outlives the machine."""
 
 from decimal import Decimal
+from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
 
 from runners.cost.ledger import RunEntry
 from runners.cost.sessions import SessionLine
-from runners.host.files import append_line, read_text
+from runners.host.files import append_line, read_plain, read_text
+from runners.host.files import replace as replace_file
 from runners.model.run_ids import is_run_id
 from runners.places.ssh.bounds import require_sane
 from runners.state.layout import StateDirectory
@@ -28,6 +30,31 @@ def take_in_ledger(state: StateDirectory, text: str, name: str) -> int:
             append_line(state.ledger, renamed.encode())
             taken += 1
     return taken
+
+
+def keep_ledger(folder: Path, name: str, text: bytes) -> str:
+    """Keep another machine's ledger as `NAME-ledger.jsonl`, which only ever grows.
+
+    One that got shorter, or has another past, is laid beside it; what is wrong, said once for each.
+    """
+    kept, other = folder / f"{name}-ledger.jsonl", folder / f"{name}-ledger.refused.jsonl"
+    if text.startswith(_bytes(kept)):
+        replace_file(kept, text)
+        return ""
+    if text == _bytes(other):
+        return ""
+    replace_file(other, text)
+    return (
+        f"the ledger of {name} is not the one fetched before with more behind it: {kept} stays as "
+        f"it was, what it says now is {other}"
+    )
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return read_plain(path)
+    except OSError:
+        return b""
 
 
 def _renamed(line: str, name: str) -> str | None:

@@ -26,6 +26,8 @@ class RemoteOutput:
     ) -> None:
         self.run = run
         self.ended = False
+        self.is_rewritten = False
+        """Whether what came last replaces what the same file had before."""
         self._write = write
         self._file = file
         self._at = at
@@ -65,6 +67,7 @@ class RemoteOutput:
         if piece.inode is None:
             raise ValueError("output of no file")
         restarted = self._inode is not None and (piece.inode != self._inode or piece.at < self._at)
+        self.is_rewritten = self._inode == piece.inode and piece.at < self._at
         self._write(frame.payload, piece.skipped, restarted)
         self._inode, self._at = piece.inode, piece.at + len(frame.payload)
         return len(frame.payload)
