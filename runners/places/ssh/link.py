@@ -315,7 +315,12 @@ class Link:
         for number, order in numbered:
             self._asked[number] = order
             order.is_sent = True
-            asked = {"do": "command", "arguments": order.arguments, "folder": order.folder, "keep": True}
+            asked = {
+                "do": "command",
+                "arguments": order.arguments,
+                "folder": order.folder,
+                "keep": True,
+            }
             if order.name:
                 asked["environment"] = {REQUEST: order.name}
             connection.send({**asked, "id": number})
