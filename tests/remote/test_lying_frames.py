@@ -244,8 +244,8 @@ def test_a_machine_that_talks_without_an_end_on_stderr_fills_nothing(
         eventually(lambda: link.status.state is LinkState.UP)
         connection = link._connection
         assert connection is not None
-        eventually(lambda: connection.said().endswith("the last line\n"))
-        assert len(connection.said()) <= 64 << 10
+        eventually(lambda: connection.error_output().endswith("the last line\n"))
+        assert len(connection.error_output()) <= 64 << 10
     finally:
         link.stop()
 

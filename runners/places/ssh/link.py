@@ -276,8 +276,8 @@ class Link:
         status = self.status
         is_trusted = status.trouble is not Trouble.SILENT or self._deadlines.is_all_answered
         if self._is_greeted and is_trusted and status.state is not LinkState.UP:
-            offset, version = status.clock_offset, status.version
-            self._set(LinkStatus(LinkState.UP, time.time(), clock_offset=offset, version=version))
+            up = status._replace(reason="", hint="", trouble=None, retry_at=None)
+            self._set(up._replace(state=LinkState.UP, since=time.time()))
 
     def _serve(self, connection: AgentConnection) -> None:
         self._asked, self._deadlines, self._is_greeted = {}, AnswerDeadlines(), False
@@ -331,9 +331,8 @@ class Link:
             self._take_hello(connection, frame.fields["answer"])
             return
         known = self._asked.get(number) if isinstance(number, int) else None
-        if known is None:
+        if known is None or not isinstance(number, int):
             return
-        assert isinstance(number, int)
         if isinstance(known, RemoteRequest):
             if _take_output(known, frame):
                 self._asked.pop(number)
