@@ -109,6 +109,7 @@ def test_a_helper_process_can_be_imported_and_has_a_main(name: str) -> None:
 def test_the_panel_loads_no_tensor() -> None:
     found = packages(loaded("import tui.panel.app"))
     assert "textual" in found
+    assert "hashlib" not in packages(loaded("sys.modules['ssl'] = None\nimport tui.panel.app"))
     assert not found & {"torch", "numpy", "trainers", "pynvml", "amdsmi"}
 
 
