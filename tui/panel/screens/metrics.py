@@ -309,6 +309,7 @@ class MetricsScreen(Screen[None]):
             self.query(SettingsPane).remove()
         else:
             self.query_one("#metrics-body").mount(SettingsPane(id="metrics-details"))
+            # Mounting is only asked for here: what the pane consists of comes later.
             self.call_after_refresh(self._show_settings)
 
     def _focus(self, at: int) -> None:

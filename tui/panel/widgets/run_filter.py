@@ -59,6 +59,7 @@ class FilterTyping:
             self._edit(self.text + event.character)
         else:
             return
+        # A letter that was typed must not also be a key of the pane or the screen.
         event.stop()
         event.prevent_default()
 

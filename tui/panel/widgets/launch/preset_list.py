@@ -53,6 +53,7 @@ class PresetList(Vertical):
         """The line, the names."""
         yield Input(placeholder="type to filter: reading presets…", id="filter", compact=True)
         names = OptionList(id="names", compact=True)
+        # The line keeps the keys: letters filter at once while arrows move in the names.
         names.can_focus = False
         yield names
 
