@@ -39,7 +39,7 @@ def specs_from(arguments: argparse.Namespace) -> list[RunSpec]:
 
 def _source(arguments: argparse.Namespace) -> SpecSource:
     if arguments.resume is not None:
-        from tui.cli.resumed_spec import ResumedSource  # reads checkpoints: few launches do
+        from tui.cli.resumed_source import ResumedSource  # reads checkpoints: few launches do
 
         return ResumedSource(arguments, _gpu_request(arguments))
     if arguments.again is not None:
