@@ -161,7 +161,6 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
 
     def on_scroll_to(self, message: ScrollTo) -> None:
         """The scroll bar's thumb was dragged."""
-        # Textual would scroll by rows; the bar stands for the file, in shares of BAR.
         message.prevent_default().stop()
         if message.y is not None:
             self.go_percent(100 * message.y / BAR)
