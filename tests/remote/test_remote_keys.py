@@ -1,5 +1,6 @@
 """The keys of the run table on a rented machine's run: the same dialogs, done there."""
 
+import shlex
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,13 +19,15 @@ from tests.ui.waiting import until
 from tui.panel.app import PanelApp
 from tui.panel.screens.compare import CompareScreen
 from tui.panel.screens.dialogs import LineScreen, QuestionScreen
+from tui.panel.screens.launch import LaunchScreen
 from tui.panel.screens.machines import MachinesScreen
 from tui.panel.screens.note import NoteScreen
 from tui.panel.screens.pictures import PicturesScreen
-from tui.panel.screens.place_launch import PlaceLaunchScreen
 from tui.panel.screens.remedy import RemedyScreen
 from tui.panel.screens.run_detail import RunDetailScreen
 from tui.panel.screens.stop import StopScreen
+from tui.panel.screens.verify import VerifyScreen
+from tui.panel.widgets.launch.fields import FormField
 from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.runs import RunPane
 
@@ -184,25 +187,109 @@ async def test_what_is_read_of_a_run_there_stands_in_the_screens_of_here(
         await panel.back("escape")
 
 
-async def test_machines_are_launched_on_and_a_run_there_is_launched_again(
+async def test_a_run_there_is_launched_again_by_the_form_of_here_and_its_plan_is_what_runs(
     line: CommandLine, rented: RentedMachine
 ) -> None:
     run = launch(line, "first", "echo lr=1", "--gpus", "0", "--wait")
     async with opened(rented) as panel:
         await panel.select(run)
-        await panel.open("a", PlaceLaunchScreen)
+        await panel.open("a", LaunchScreen)
         plan = panel.app.screen.query_one("#plan", Static)
         await panel.until(lambda: "sh -c" in str(plan.content))
+        for key, text in (("command", "sh -c 'echo lr=2'"), ("gpus", "1")):
+            field = next(f for f in panel.app.screen.query(FormField) if f.key == key)
+            field.put(text)
+        await panel.until(lambda: "echo lr=2" in str(plan.content) and "GPU" in str(plan.content))
+        shown = str(plan.content)
         await panel.back("f2")
         state = StateDirectory(rented.state)
         await panel.until(lambda: len(list(state.runs.iterdir())) == 2)
         await panel.until(lambda: panel.pane.key not in (None, f"rented/{run}"))
+        made = panel.there(panel.pane.key.removeprefix("rented/"))
+        assert made.plan.argv[-1] == "echo lr=2"
+        assert shlex.join(made.plan.argv) in shown
+        assert made.plan.working_directory in shown
+        assert [gpu.index for gpu in made.plan.gpus] == [0]
+    assert "--host rented" in panel.app.runs.log.script
 
+
+async def test_the_form_changes_machines_and_keeps_what_was_typed(
+    line: CommandLine, rented: RentedMachine
+) -> None:
+    async with opened(rented) as panel:
+        hosts = panel.app.cockpit.remote.open().links.hosts
+        await panel.until(lambda: hosts["rented"].is_reached)
+        await panel.open("n", LaunchScreen)
+        screen = panel.app.screen
+        assert isinstance(screen, LaunchScreen)
+        await panel.until(lambda: len(screen.presets._choices) > 1)
+        screen.query_one("#filter", Input).value = "echo {over} there"
+        await panel.pilot.press("enter")
+        command = "sh -c 'echo over there'"
+
+        def put() -> bool:
+            for field in screen.query(FormField):
+                if field.key == "command":
+                    field.put(command)
+                    return True
+            return False
+
+        await panel.until(put)
+        await panel.pilot.press("f8")
+        await panel.until(lambda: "rented" in str(screen.query_one(".dialog").border_title))
+        plan = screen.query_one("#plan", Static)
+        await panel.until(lambda: str(rented.home) in str(plan.content))
+        assert "echo over there" in str(plan.content)
+        await panel.back("f2")
+        state = StateDirectory(rented.state)
+        await panel.until(lambda: state.runs.is_dir() and len(list(state.runs.iterdir())) == 1)
+        assert not list(StateDirectory().runs.iterdir())
+
+
+async def test_what_is_wrong_there_is_told_by_the_plan_and_nothing_starts(
+    line: CommandLine, rented: RentedMachine
+) -> None:
+    run = launch(line, "first", "true", "--gpus", "0", "--wait")
+    async with opened(rented) as panel:
+        await panel.select(run)
+        await panel.open("a", LaunchScreen)
+        plan = panel.app.screen.query_one("#plan", Static)
+        await panel.until(lambda: "sh -c" in str(plan.content))
+        field = next(f for f in panel.app.screen.query(FormField) if f.key == "gpus")
+        field.put("9")
+        await panel.until(lambda: "denied" in str(plan.content))
+        await panel.open("f7", VerifyScreen)
+        found = panel.app.screen.query_one("#found", Static)
+        await panel.until(lambda: "FAIL" in str(found.content))
+        await panel.open("escape", LaunchScreen)
+        await panel.back("escape")
+        assert len(list(StateDirectory(rented.state).runs.iterdir())) == 1
+
+
+async def test_a_run_there_that_has_no_checkpoint_is_not_resumed_and_says_why(
+    line: CommandLine, rented: RentedMachine
+) -> None:
+    run = launch(line, "first", "true", "--gpus", "0", "--wait")
+    async with opened(rented) as panel:
+        await panel.select(run)
+        await panel.pilot.press("r")
+        await panel.until(lambda: any(n.severity == "error" for n in panel.app._notifications))
+        assert panel.app.screen is panel.app.cockpit
+
+
+async def test_a_machine_of_the_machines_screen_is_launched_on(
+    line: CommandLine, rented: RentedMachine
+) -> None:
+    async with opened(rented) as panel:
         await panel.open("H", MachinesScreen)
         await panel.until(lambda: panel.app.screen.query_one(OptionList).option_count == 1)
-        await panel.open("n", PlaceLaunchScreen)
-        presets = panel.app.screen.query_one("#plan", Static)
-        assert "example" in str(presets.content)
+        hosts = panel.app.cockpit.remote.open().links.hosts
+        await panel.until(lambda: hosts["rented"].is_reached)
+        await panel.open("n", LaunchScreen)
+        screen = panel.app.screen
+        assert isinstance(screen, LaunchScreen)
+        await panel.until(lambda: "example" in [c.entry.name for c in screen.presets._choices])
+        await panel.until(lambda: len(screen.form.picker.gpus) == 2)
         await panel.back("escape")
 
 

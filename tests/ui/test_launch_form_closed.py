@@ -10,8 +10,8 @@ from textual.pilot import Pilot
 
 from runners.state.layout import StateDirectory
 from tests.ui.waiting import CEILING, until
+from tui.panel import launch_planner
 from tui.panel.app import PanelApp
-from tui.panel.screens import launch
 from tui.panel.screens.help import HelpScreen
 from tui.panel.screens.launch import LaunchScreen
 
@@ -74,15 +74,15 @@ async def test_what_a_thread_brings_while_the_form_is_closed_ends_nothing(
     app: PanelApp, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = threading.Event()
-    name = {"presets": "read_choices", "plan": "plan_runs"}[group]
-    brings, kept = getattr(launch, name), []
+    name = {"presets": "read_choices", "plan": "form_plan"}[group]
+    brings, kept = getattr(launch_planner, name), []
 
     def held(*given: Any) -> Any:
         kept[:] = kept or [brings(*given)]
         assert gate.wait(CEILING)
         return kept[0]
 
-    monkeypatch.setattr(launch, name, held)
+    monkeypatch.setattr(launch_planner, name, held)
     async with app.run_test(size=(168, 40)) as pilot:
         await until(pilot, lambda: app.snapshot is not None)
         for turns in (0, 1, 2, 3, 5, 8):

@@ -15,15 +15,24 @@ from runners.state.layout import StateDirectory
 from runners.state.leases import live_run_ids
 from runners.state.runs import list_run_ids, read_run
 from tui.agent.exchange import Exchange
-from tui.snapshot.questions import Question, answer
+from tui.snapshot.questions import LaunchQuestion, Question, answer
 from tui.views.runs.row_reading import row_of_view
 from tui.views.runs.run_view import view_run
 
 
 async def send_answer(exchange: Exchange) -> None:
     """Answer the question `question` about `words`. ValueError for one that is not known."""
-    question = Question(exchange.fields["question"])
+    asked = str(exchange.fields["question"])
     subjects = [str(word) for word in exchange.fields["subjects"]]
+    if asked in {question.value for question in LaunchQuestion}:
+        from tui.agent.launching import answer_launch, enter
+
+        enter(exchange.fields.get("folder"))
+        wanted = LaunchQuestion(asked)
+        plan = await asyncio.to_thread(answer_launch, exchange.state, wanted, subjects)
+        await exchange.answer({"found": plan})
+        return
+    question = Question(asked)
     found = await asyncio.to_thread(answer, exchange.state, question, subjects)
     await exchange.answer({"found": msgspec.to_builtins(found)})
 

@@ -13,7 +13,7 @@ from runners.model.errors import FresnelError
 from runners.places.place import Place
 from runners.places.run_row import RunRow
 from tui.panel.notifications import notify_error
-from tui.snapshot.questions import Question
+from tui.snapshot.questions import LaunchQuestion, Question
 from tui.views.runs.run_view import RunView
 
 _PATIENCE_S = 20.0
@@ -56,7 +56,7 @@ class PlaceOfRuns:
     def ask(
         self,
         place: Place,
-        question: Question,
+        question: Question | LaunchQuestion,
         arguments: Sequence[str],
         kind: type[Answer],
         then: Callable[[Answer], None],

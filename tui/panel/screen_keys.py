@@ -19,6 +19,7 @@ LAUNCH_KEYS: list[BindingType] = [
     hotkey("f5", "save", "save what stands in the form as a preset"),
     hotkey("f6", "edit", "open the preset's file in $EDITOR; checked on return"),
     hotkey("f7", "verify", "check what stands in the form: programs, GPUs, data"),
+    hotkey("f8", "next_machine", "launch on another machine: here, each that is reached"),
 ]
 MONEY_KEYS: list[BindingType] = [
     hotkey("escape,q,dollar_sign", "dismiss(None)", "close"),

@@ -38,6 +38,20 @@ class Question(str, Enum):
     PRICES = "prices"
 
 
+class LaunchQuestion(str, Enum):
+    """What the launch form asks of another machine.
+
+    Behind a plan and checks stand the words of the command that launches, behind the old choices
+    a run's id.
+    """
+
+    CHOICES = "choices"
+    AGAIN = "again"
+    RESUME = "resume"
+    PLAN = "plan"
+    VERIFY = "verify"
+
+
 Ask = Callable[[Question, Sequence[str]], object]
 """Asks one question, waits, and returns its answer; FresnelError when there is none."""
 

@@ -92,7 +92,8 @@ class SshPlace:
                 require_answer(answer.found)
             done(None if answer is None else answer.found, problem)
 
-        asked = {"do": "ask", "question": question, "subjects": list(subjects)}
+        folder = self.link.ssh.host.folder
+        asked = {"do": "ask", "question": question, "subjects": list(subjects), "folder": folder}
         numbers.append(self.link.subscribe(AgentQuestion(asked, FoundAnswer, taken)))
 
     @property

@@ -154,6 +154,27 @@ class CockpitHosts:
             remote_names=self._names(),
         )
 
+    def own_snapshot(self, snapshot: PanelSnapshot, machine: str) -> PanelSnapshot:
+        """`snapshot` with the GPUs of another machine under the names that it has for them."""
+        host = self.links.hosts.get(machine)
+        found = host.snapshot if host is not None else None
+        if found is None:
+            return msgspec.structs.replace(snapshot, reading=None, leases={}, runs=())
+        rows = found.runs.values()
+        letters = self.rows().letters
+        return msgspec.structs.replace(
+            snapshot,
+            reading=found.reading,
+            leases=found.leases,
+            runs=(),
+            letters={
+                row.id: letters[f"{machine}/{row.id}"]
+                for row in rows
+                if f"{machine}/{row.id}" in letters
+            },
+            remote_names={row.id: row.name for row in rows if row.is_live},
+        )
+
     def _names(self) -> dict[str, str]:
         return {row.id: row.name for row in self.rows().live}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import subprocess
 import sys
@@ -13,10 +12,9 @@ from typing import TYPE_CHECKING
 from textual.app import SuspendNotSupported
 
 from runners.host.helpers import ROOT
-from runners.places.actions import Outcome
-from runners.places.run_row import RunRow
 from tui.panel.cockpit.cockpit_parts import CockpitParts
 from tui.panel.notifications import notify_error
+from tui.panel.places import PlaceOfRuns
 from tui.panel.screens.dialogs import LineScreen
 from tui.panel.screens.machines import MachineLine, MachinesScreen
 
@@ -30,8 +28,9 @@ _ADD = "NAME user@address, as for `fresnel-tui host add`; its flags may follow"
 class Machines:
     """The machines' dialog, and what is chosen there or in the palette."""
 
-    def __init__(self, parts: CockpitParts) -> None:
+    def __init__(self, parts: CockpitParts, places: PlaceOfRuns) -> None:
         self._parts = parts
+        self._places = places
 
     def open(self) -> None:
         """Show every rented machine."""
@@ -53,7 +52,9 @@ class Machines:
         if not machine:
             self.open()
         elif what == "launch":
-            self.launch(machine)
+            from tui.panel.cockpit.launcher import Launcher
+
+            Launcher(self._parts, self._places).open(machine)
         elif what == "retry":
             host = self._parts.remote.open().links.hosts.get(machine)
             if host is not None:
@@ -76,50 +77,6 @@ class Machines:
         ]
         hint = "not set up: u sets it up"
         return lines + [MachineLine(name, hint, False) for name in links.not_set_up]
-
-    # ---- launching there
-
-    def launch(self, machine: str, flag: str = "", row: RunRow | None = None) -> None:
-        """Choose a preset there, or launch a run of it with this flag; its plan is made there."""
-        host = self._parts.remote.open().links.hosts.get(machine)
-        if host is None or host.place.obstacle:
-            obstacle = host.place.obstacle if host is not None else f"{machine} is not set up"
-            notify_error(self._parts.app, obstacle)
-        elif row is not None:
-            verb = "Resume" if flag == "--resume" else "Launch again:"
-            self._open_launch(host, f"{verb} {row.name} on {machine}", again=[flag, row.run_id])
-        else:
-            app = self._parts.app
-
-            def read(outcome: Outcome) -> None:  # in the link's thread
-                if app.is_running:
-                    app.call_later(self._take_presets, host, outcome)
-
-            host.place.command(["presets", "--json"], read)
-
-    def _take_presets(self, host: WatchedPlace, outcome: Outcome) -> None:
-        try:
-            presets = [str(preset["name"]) for preset in json.loads(outcome.output)]
-        except (ValueError, KeyError, TypeError):
-            notify_error(self._parts.app, outcome.problem or "it has no presets")
-            return
-        self._open_launch(host, f"Launch on {host.name}", presets)
-
-    def _open_launch(
-        self,
-        host: WatchedPlace,
-        title: str,
-        presets: Sequence[str] = (),
-        again: Sequence[str] = (),
-    ) -> None:
-        from tui.panel.screens.place_launch import PlaceLaunchScreen
-
-        def answered(arguments: list[str] | None) -> None:
-            if arguments is not None:
-                self._parts.commands.launch(host.place, arguments)
-
-        screen = PlaceLaunchScreen(host.place, title, presets, again, host.place.preset_flags)
-        self._parts.app.push_screen(screen, answered)
 
     # ---- in the terminal, as somebody may have to type there
 

@@ -13,12 +13,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from runners.host.clock import local_time
-from runners.model.errors import FresnelError
-from runners.model.run import Run
 from runners.places.place import Place
 from runners.places.run_row import RunRow
 from tui.panel.cockpit.cockpit_parts import CockpitParts
-from tui.panel.notifications import notify_error
 from tui.panel.places import PlaceOfRuns
 from tui.panel.terminal.osc import copy_text
 from tui.panel.widgets.runs import RunPane
@@ -26,6 +23,7 @@ from tui.snapshot.questions import Question
 from tui.views.runs.run_view import RunView
 
 if TYPE_CHECKING:
+    from tui.panel.cockpit.launcher import Launcher
     from tui.views.health.stack_text import SavedStacks
 
 _MOST_CURVES = 32
@@ -35,16 +33,9 @@ _NONE = "no run is selected"
 class RunPages:
     """Details, metrics, pictures, stacks, comparison, launch form: opened by name."""
 
-    def __init__(
-        self,
-        parts: CockpitParts,
-        places: PlaceOfRuns,
-        launch_on_machine: Callable[[str, str, RunRow], None],
-    ) -> None:
-        """`launch_on_machine` launches a run of another machine again, by a flag."""
+    def __init__(self, parts: CockpitParts, places: PlaceOfRuns) -> None:
         self._parts = parts
         self._places = places
-        self._launch_on_machine = launch_on_machine
         self._pages: dict[str, Callable[[list[RunRow]], None]] = {
             "details": self.details,
             "stacks": self.stacks,
@@ -206,29 +197,16 @@ class RunPages:
         row = None if how == "new" else self._pane.selected_row
         if row is None and how != "new":
             self._notify(_NONE)
-        elif row is not None and row.machine:
-            self._launch_on_machine(row.machine, f"--{how}", row)
+        elif row is None:
+            self._launcher.open()
         else:
-            view = self._parts.view_of(row.id) if row is not None else None
-            self._open_form(view.run if view else None, resume=how == "resume")
+            self._launcher.open_again(row, resume=how == "resume")
 
-    def _open_form(self, again: Run | None, resume: bool) -> None:
-        from tui.panel.screens.launch import LaunchRequest, LaunchScreen
+    @property
+    def _launcher(self) -> Launcher:
+        from tui.panel.cockpit.launcher import Launcher
 
-        parts = self._parts
-
-        def answered(wanted: LaunchRequest | None) -> None:
-            if wanted is not None:
-                parts.commands.log.note(wanted.arguments)
-                commands = parts.commands
-                commands.start(wanted.specs, commands.started, wanted.judged_by)
-
-        try:
-            screen = LaunchScreen(parts.state, parts.snapshot, again, resume)
-        except FresnelError as error:
-            notify_error(parts.app, str(error))
-        else:
-            parts.app.push_screen(screen, answered)
+        return Launcher(self._parts, self._places)
 
 
 def _named_by_row(row: RunRow, view: RunView) -> RunView:

@@ -13,7 +13,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 
 from runners.model.states import State
-from runners.places.run_row import RunRow
 from runners.state.layout import StateDirectory
 from tui.panel.cockpit.cockpit_parts import CockpitParts
 from tui.panel.cockpit.keys import KEYS, TOUCHING, palette_commands
@@ -215,11 +214,8 @@ class CockpitScreen(PaintedOnce[None]):
         if self._pages is None:
             from tui.panel.cockpit.run_pages import RunPages
 
-            self._pages = RunPages(self.parts, self.places, self._launch_on_machine)
+            self._pages = RunPages(self.parts, self.places)
         return self._pages
-
-    def _launch_on_machine(self, machine: str, flag: str, row: RunRow) -> None:
-        self.machines.launch(machine, flag, row)
 
     @property
     def places(self) -> PlaceOfRuns:
@@ -246,7 +242,7 @@ class CockpitScreen(PaintedOnce[None]):
         """What is done about rented machines."""
         from tui.panel.cockpit.machine_actions import Machines
 
-        return Machines(self.parts)
+        return Machines(self.parts, self.places)
 
     @property
     def place_pages(self) -> PlacePages:

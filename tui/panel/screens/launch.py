@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
-import msgspec
 from rich.text import Text
-from textual import events, on, work
+from textual import events, on
 from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.binding import BindingType
@@ -16,29 +15,19 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
-from runners.lifecycle.control.relaunch import relaunch_spec
-from runners.lifecycle.control.resume import resume_run
-from runners.lifecycle.launch.planner import PlannedRun, plan_runs
 from runners.model.errors import FresnelError, WrongInput
-from runners.model.gpus import GpuSnapshot
-from runners.model.run import Run
 from runners.model.scaling import describe_batch
 from runners.model.spec import RunSpec
-from runners.presets.catalogue import PresetEntry, find_preset
-from runners.scheduling.memory_warning import peak_memory_by_gpu
-from runners.scheduling.queue_order import Granted
-from runners.state.layout import StateDirectory
 from tui.panel.command_log import gpu_arguments
+from tui.panel.launch_planner import LaunchPlanner, LaunchRequest
 from tui.panel.screen_keys import LAUNCH_KEYS
-from tui.panel.widgets.gpu.picker_table import Peaks
 from tui.panel.widgets.launch.fields import FormField
 from tui.panel.widgets.launch.form import LaunchForm
-from tui.panel.widgets.launch.preset_choices import LaunchChoice, own_command, read_choices
 from tui.panel.widgets.launch.preset_list import PresetList
 from tui.panel.widgets.launch.sweep_fields import sweep_text
 from tui.snapshot.feed import PanelSnapshot
-from tui.views.runs.plan_text import describe_plan
-from tui.views.runs.resume_text import resumed_text
+from tui.views.runs.form_plan import FormPlan, FormRun
+from tui.views.runs.launch_choices import LaunchChoice, own_command
 
 _RULE_TEXT = {
     "linear": "linear",
@@ -50,56 +39,35 @@ _HEADERS = ("GPUs", "mapping", "note", "estimate", "price")
 """What decides whether it can run stands first."""
 
 
-class LaunchRequest(NamedTuple):
-    """What shall be launched: several specs for a group or sweep.
-    `arguments` are the command line that does the same, `judged_by` is the metric that the median
-    rule judges a sweep by (None: no rule).
-    """
-
-    specs: list[RunSpec]
-    arguments: list[str]
-    judged_by: str | None = None
-
-
-class LaunchScreen(ModalScreen[LaunchRequest | None]):
-    """Returns what to launch, or None. The run `again` stands first, filled in as it was
-    launched.
-    """
+class LaunchScreen(ModalScreen[None]):
+    """Launches what was chosen on the machine that was chosen."""
 
     BINDINGS: ClassVar[list[BindingType]] = LAUNCH_KEYS
 
     def __init__(
         self,
-        state: StateDirectory,
+        planners: Sequence[LaunchPlanner],
+        planner: LaunchPlanner,
         snapshot: PanelSnapshot | None,
-        again: Run | None = None,
-        resume: bool = False,
+        old: LaunchChoice | None = None,
     ) -> None:
+        """`planner` is the first of the machines to choose from; a run of it, `old`, stands first,
+        filled in as it was launched.
+        """
         super().__init__()
-        self.state = state
-        self.snapshot = snapshot
-        self.again = again
-        self.resume = resume
+        self.planners = planners
+        self.planner = planner
+        self.snapshot = snapshot and planner.snapshot(snapshot)
         self.choice: LaunchChoice | None = None
         self._plan_number = 0
-        self._leaves = False
         """How often a plan was asked for: only the newest is shown."""
-        self._old = [] if again is None else [self._old_choice(again)]
-
-    def _old_choice(self, again: Run) -> LaunchChoice:
-        """The run to go on from, or to launch again, as a choice."""
-        if self.resume:
-            found = resume_run(self.state, again)
-            origin = f"goes on from {again.id}: {resumed_text(again, found.checkpoint)}"
-            return LaunchChoice(PresetEntry(f"{again.name} resumed", "", (found.spec,), origin))
-        spec = relaunch_spec(self.state, again)
-        origin = f"as {again.id} was launched"
-        return LaunchChoice(PresetEntry(f"{again.name} again", "", (spec,), origin))
+        self._leaves = False
+        self._old = {} if old is None else {planner.name: old}
+        self._typed: dict[tuple[str, str], str] = {}
 
     def compose(self) -> ComposeResult:
         """What there is on the left; fields, GPUs and plan on the right."""
         with Vertical(classes="dialog wide") as dialog:
-            dialog.border_title = "Launch a run"
             dialog.border_subtitle = (
                 "F2 launch · F4 more · F5 save · F6 edit · F7 check · Esc close"
             )
@@ -113,11 +81,42 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
 
     def on_mount(self) -> None:
         """What is known at once stands in the list; the presets follow as soon as they are read."""
-        self.form.describe_gpus()
+        self._show_machine()
         if self._old:
-            self.presets.set_choices([*self._old, own_command()])
+            self.presets.set_choices(self._own_choices)
         self.query_one("#filter").focus()
         self._read_presets()
+
+    @property
+    def _own_choices(self) -> list[LaunchChoice]:
+        """What is there before any preset was read."""
+        old = self._old.get(self.planner.name)
+        return [*([old] if old is not None else []), own_command()]
+
+    def _show_machine(self) -> None:
+        name = self.planner.name
+        others = f"{name or 'this machine'} (F8: another)" if len(self.planners) > 1 else name
+        title = f"Launch a run on {others}" if others else "Launch a run"
+        self.query_one(".dialog", Vertical).border_title = title
+        self.form.machine = name
+        self.form.describe_gpus()
+
+    def action_next_machine(self) -> None:
+        """Launch on the next machine that is reached; what was typed goes along."""
+        at = self.planners.index(self.planner)
+        for planner in [*self.planners[at + 1 :], *self.planners[:at]]:
+            if not planner.obstacle:
+                break
+            self.notify(planner.obstacle, severity="warning", timeout=4, markup=False)
+        else:
+            self.notify("there is no other machine: H adds one", timeout=4)
+            return
+        self.planner, self._typed = planner, self.form.typed()
+        snapshot = getattr(self.app, "snapshot", None)
+        if snapshot is not None:
+            self.show(snapshot)
+        self._show_machine()
+        self._read_presets(self.choice.entry.name if self.choice is not None else "")
 
     @property
     def presets(self) -> PresetList:
@@ -134,7 +133,7 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         """Whether the form still stands: its messages may arrive while it is being closed."""
         return self.is_mounted and not self._leaves
 
-    def dismiss(self, result: LaunchRequest | None = None) -> AwaitComplete:
+    def dismiss(self, result: None = None) -> AwaitComplete:
         """Close the form; what comes from its widgets from now on is no longer looked at."""
         self._leaves = True
         return super().dismiss(result)
@@ -143,24 +142,28 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         """Take in a new snapshot: a first reading, a GPU that came free; what was typed stays."""
         if not self.is_open:
             return
-        before, self.snapshot = self.snapshot, snapshot
-        self.presets.snapshot = snapshot
-        self.form.take(snapshot)
-        if _holders(before) != _holders(snapshot):
+        before, self.snapshot = self.snapshot, self.planner.snapshot(snapshot)
+        self.presets.snapshot = self.snapshot
+        self.form.take(self.snapshot)
+        if _holders(before) != _holders(self.snapshot):
             self.form.describe_gpus()
             self._replan()
 
     # ---- what there is to launch
 
-    @work(thread=True, exclusive=True, group="presets")
     def _read_presets(self, changed: str = "") -> None:
-        choices = [*self._old, own_command(), *read_choices(self.snapshot)]
-        self.app.call_from_thread(self._list_presets, choices, changed)
+        planner = self.planner
+        self.planner.choices(
+            lambda choices: self._list_presets(planner, choices, changed), self._show_problem
+        )
 
-    def _list_presets(self, choices: Sequence[LaunchChoice], changed: str) -> None:
+    def _list_presets(
+        self, planner: LaunchPlanner, found: Sequence[LaunchChoice], changed: str
+    ) -> None:
         """List them; one that was `changed` is read anew, else what is being edited stays."""
-        if not self.is_open:
+        if not self.is_open or planner is not self.planner:
             return
+        choices = [*self._own_choices, *found]
         if changed:
             self.choice = None
         keep = changed or (self.choice.entry.name if self.choice is not None else "")
@@ -180,6 +183,8 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         self.query_one("#about", Static).update(about)
         self._show_plan_text(Text("…", style="dim"))
         await self.form.load(message.choice)
+        typed, self._typed = self._typed, {}
+        self.form.type_again(typed)
         self._replan()
 
     @on(PresetList.ChoiceEntered)
@@ -227,18 +232,14 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         """The headless command that launches what stands in the form."""
         if self.choice is None:
             return []
-        entry, draft = self.choice.entry, self.form.single
+        draft = self.form.single
         if draft is not None and draft.has_command and (draft.is_new or draft.command_changed):
             gpus, details = gpu_arguments(draft.request()), self.form.detail_arguments()
             if "--name" not in details:
                 details += ["--name", draft.spec().name]
             values = [word for override in draft.overrides() for word in ("--set", override)]
             return ["launch", *gpus, *details, *values, *draft.command_arguments()]
-        if entry.path:
-            known = str(find_preset(entry.name)) == entry.path
-            return ["launch", entry.name if known else entry.path, *self.form.arguments()]
-        run = self.again.id if self.again is not None else ""
-        return ["launch", "--resume" if self.resume else "--again", run, *self.form.arguments()]
+        return ["launch", *self.choice.start, *self.form.arguments()]
 
     # ---- presets kept and edited
 
@@ -247,6 +248,8 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         from tui.panel.screens.save_preset import ask_to_save
 
         draft = self.form.single
+        if self._is_elsewhere():
+            return
         try:
             if draft is None:
                 raise WrongInput("only a single run can be saved as a preset")
@@ -257,6 +260,13 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         except FresnelError as error:
             self.notify(str(error), severity="error", markup=False)
 
+    def _is_elsewhere(self) -> bool:
+        """Whether the presets are another machine's, which keeps them itself; then that is told."""
+        name = self.planner.name
+        if name:
+            self.notify(f"presets of {name} are kept there: push brings one", timeout=5)
+        return bool(name)
+
     def _saved(self, path: Path) -> None:
         self.notify(f"saved as {path}", timeout=6, markup=False)
         self._read_presets(changed=path.stem)
@@ -265,6 +275,8 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         """Open the preset's file in an editor; what is wrong with it then is said here."""
         from tui.panel.screens.save_preset import edit_preset
 
+        if self._is_elsewhere():
+            return
         if self.choice is None or not self.choice.entry.path:
             self.notify("this is no preset: F5 makes it one", timeout=4)
             return
@@ -281,44 +293,51 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
     def action_launch(self) -> None:
         """Launch what stands in the form."""
         try:
-            specs = self._read_form()
-            self.dismiss(LaunchRequest(specs, self._arguments(), self.form.judged_by))
+            request = self._request()
         except FresnelError as error:
             self._show_problem(str(error))
             self.notify(error.message, severity="error", markup=False)
+        else:
+            self.planner.launch(request)
+            self.dismiss()
+
+    def _request(self) -> LaunchRequest:
+        """What the form describes; FresnelError names the field that is wrong."""
+        return LaunchRequest(self._read_form(), self._arguments(), self.form.judged_by)
 
     def action_verify(self) -> None:
         """Check what stands in the form, and launch it from there."""
         from tui.panel.screens.verify import VerifyScreen
 
         try:
-            specs = self._read_form()
+            request = self._request()
         except FresnelError as error:
             self.notify(error.message, severity="error", markup=False)
             return
-        command, judged_by = self._arguments(), self.form.judged_by
 
         def answered(launch: bool | None) -> None:
             if launch:
-                once = ["--no-verify"] if any(spec.verify for spec in specs) else []
-                checked = [msgspec.structs.replace(spec, verify=()) for spec in specs]
-                self.dismiss(LaunchRequest(checked, [*command, *once], judged_by))
+                self.planner.launch(request.checked)
+                self.dismiss()
 
-        self.app.push_screen(VerifyScreen(self.state, specs), answered)
+        self.app.push_screen(VerifyScreen(request, self.planner), answered)
 
     def _replan(self) -> None:
         if not self.is_open:
             return
         self._plan_number += 1
+        number = self._plan_number
         try:
-            specs = self._read_form()
+            request = self._request()
         except FresnelError as error:
             self._show_problem(str(error))
             return
         self._show_batch()
-        # Of a sweep the first run: the others differ from it only in what varies.
-        shown = specs if self.form.sweep is None else specs[:1]
-        self._plan(shown, self._plan_number, self.form.picker.gpus)
+        self.planner.plan(
+            request,
+            lambda plan: self._take_plan(number, request, plan),
+            lambda problem: self._take_problem(number, problem),
+        )
 
     def _show_batch(self) -> None:
         """What the batch comes to, and which fields follow the number of GPUs by which rule."""
@@ -335,40 +354,23 @@ class LaunchScreen(ModalScreen[LaunchRequest | None]):
         batch.display = bool(text.plain)
         batch.update(text)
 
-    @work(thread=True, exclusive=True, group="plan")
-    def _plan(self, specs: list[RunSpec], number: int, gpus: Sequence[GpuSnapshot]) -> None:
-        try:
-            planned = plan_runs(self.state, specs)
-        except FresnelError as error:
-            self.app.call_from_thread(self._take_plan, number, str(error), (), {}, specs)
-            return
-        peaks: Peaks = {}
-        if len(specs) == 1:
-            peaks = peak_memory_by_gpu(self.state, specs[0].preset, specs[0].name, gpus)
-        self.app.call_from_thread(self._take_plan, number, "", planned, peaks, specs)
-
-    def _take_plan(
-        self,
-        number: int,
-        problem: str,
-        planned: Sequence[PlannedRun],
-        peaks: Peaks,
-        specs: list[RunSpec],
-    ) -> None:
+    def _take_plan(self, number: int, request: LaunchRequest, plan: FormPlan) -> None:
         """Show a plan, unless what it was made for has changed since."""
         if number != self._plan_number or not self.is_open:
             return
-        if problem:
+        head = [] if self.form.sweep is None else [sweep_text(self.form.sweep)]
+        self._show_plan_text(Text("\n").join([*head, *map(_plan_text, plan.runs)]))
+        taken = {uuid: logical for run in plan.runs for uuid, logical in run.devices.items()}
+        self.form.picker.show(taken, plan.peaks, request.specs[0].gpus)
+
+    def _take_problem(self, number: int, problem: str) -> None:
+        if number == self._plan_number and self.is_open:
             self._show_problem(problem)
-        else:
-            plans = [_plan_text(run) for run in planned]
-            head = [] if self.form.sweep is None else [sweep_text(self.form.sweep)]
-            self._show_plan_text(Text("\n").join([*head, *plans]))
-        taken = {gpu.uuid: gpu.logical for run in planned for gpu in run.plan.gpus}
-        self.form.picker.show(taken, peaks, specs[0].gpus)
+            self.form.picker.show({}, {}, None)
 
     def _show_problem(self, problem: str) -> None:
-        self._show_plan_text(Text(problem, style="red"))
+        if self.is_open:
+            self._show_plan_text(Text(problem, style="red"))
 
     def _show_plan_text(self, text: Text) -> None:
         self.query_one("#plan", Static).update(text)
@@ -383,10 +385,10 @@ def _holders(snapshot: PanelSnapshot | None) -> tuple[object, ...]:
     )
 
 
-def _plan_text(run: PlannedRun) -> Text:
-    text, pairs = Text(), describe_plan(run.plan, run.decision)
-    loud = {"note"} if isinstance(run.decision, Granted) else {"note", "GPUs"}
-    for name, value in sorted(pairs, key=lambda pair: pair[0] not in _HEADERS):
+def _plan_text(run: FormRun) -> Text:
+    text = Text()
+    loud = {"note"} if run.starts else {"note", "GPUs"}
+    for name, value in sorted(run.pairs, key=lambda pair: pair[0] not in _HEADERS):
         text.append(f"{name:<12}", style="dim")
         text.append(f"{value}\n", style="yellow" if name in loud else "")
     return text

@@ -6,18 +6,15 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.text import Text
-from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
-from runners.model.errors import FresnelError
-from runners.model.spec import RunSpec
-from runners.state.layout import StateDirectory
-from runners.verify.verify import Verification, verify
+from runners.verify.verify import Verification
 from tui.panel.hotkeys import hotkey
+from tui.panel.launch_planner import LaunchPlanner, LaunchRequest
 from tui.views.health.verification_text import counts_text
 from tui.views.safe import safe_cell
 
@@ -33,15 +30,17 @@ class VerifyScreen(ModalScreen[bool]):
         hotkey("f2,ctrl+s", "dismiss(True)", "launch it as it was checked"),
     ]
 
-    def __init__(self, state: StateDirectory, specs: Sequence[RunSpec]) -> None:
+    def __init__(self, request: LaunchRequest, planner: LaunchPlanner) -> None:
         super().__init__()
-        self.state = state
-        self.specs = list(specs)
+        self.request = request
+        self.planner = planner
 
     def compose(self) -> ComposeResult:
         """The findings, and two buttons."""
+        where = f" on {self.planner.name}" if self.planner.name else ""
+        names = [spec.name for spec in self.request.specs]
         with Vertical(classes="dialog wide") as dialog:
-            dialog.border_title = f"Checks: {', '.join(spec.name for spec in self.specs)}"
+            dialog.border_title = f"Checks{where}: {', '.join(names)}"
             dialog.border_subtitle = "↑↓ scroll · F2 launch · Esc back to the form"
             with VerticalScroll(id="checks"):
                 yield Static("asking the run's interpreter, looking at data and GPUs…", id="found")
@@ -50,18 +49,13 @@ class VerifyScreen(ModalScreen[bool]):
                 yield Button("Back (Esc)", id="back", compact=True)
 
     def on_mount(self) -> None:
-        """Check in a thread: importing torch takes seconds."""
+        """Have it checked, which takes seconds."""
         self.query_one("#checks").focus()
-        self._check()
-
-    @work(thread=True)
-    def _check(self) -> None:
-        try:
-            found = verify(self.state, self.specs)
-        except (FresnelError, OSError) as error:
-            self.app.call_from_thread(self._show, Text(str(error), style="red"))
-            return
-        self.app.call_from_thread(self._show, _findings_text(found))
+        self.planner.verify(
+            self.request,
+            lambda found: self._show(_findings_text(found)),
+            lambda problem: self._show(Text(problem, style="red")),
+        )
 
     def _show(self, text: Text) -> None:
         if self.is_mounted:

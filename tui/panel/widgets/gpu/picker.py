@@ -13,10 +13,11 @@ from runners.model.gpus import GpuSnapshot
 from runners.model.spec import GpuRequest
 from runners.model.units import parse_gpu_ids
 from tui.panel.hotkeys import hotkey
-from tui.panel.widgets.gpu.picker_table import Peaks, PickerTable
+from tui.panel.widgets.gpu.picker_table import PickerTable
 from tui.panel.widgets.row_list import RowList
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.format import indices
+from tui.views.runs.form_plan import Peaks
 
 _MOST_ROWS = 8
 

@@ -1,18 +1,16 @@
 """How the GPU picker draws its GPUs: a mark, memory, who holds them, their number in the run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from rich.text import Text
 from textual.theme import Theme
 
-from runners.model.gpus import GpuSnapshot, GpuUse
+from runners.model.gpus import GpuSnapshot
 from tui.panel.theme.palette import run_colour
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.format import DASH, memory
 from tui.views.machines.gpu_text import gpu_label, instances_of, strangers
-
-Peaks = Mapping[str, tuple[str, GpuUse]]
-"""By UUID: the run that used most of a GPU's memory, and its use."""
+from tui.views.runs.form_plan import Peaks
 
 
 class PickerTable:

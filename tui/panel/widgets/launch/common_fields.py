@@ -77,15 +77,16 @@ def with_details(spec: RunSpec, texts: Mapping[str, str]) -> RunSpec:
     return msgspec.structs.replace(spec, **values)
 
 
-def detail_arguments(spec: RunSpec, texts: Mapping[str, str]) -> list[str]:
-    """The headless flags for what was typed."""
+def detail_arguments(spec: RunSpec, texts: Mapping[str, str], is_here: bool = True) -> list[str]:
+    """The headless flags for what was typed; another machine finds a relative folder itself."""
     changed = _changed(spec, texts)
     arguments: list[str] = []
     for key in ("name", "priority", "after", "price"):
         if changed.get(key):
             arguments += [f"--{key}", changed[key]]
     if "folder" in changed:
-        arguments += ["--set", f"working_directory={absolute_folder(changed['folder'])}"]
+        folder = absolute_folder(changed["folder"]) if is_here else changed["folder"]
+        arguments += ["--set", f"working_directory={folder or WORKING_DIRECTORY}"]
     if "checkpoints" in changed:
         patterns = changed["checkpoints"].split()
         text = patterns[0] if len(patterns) == 1 else json.dumps(patterns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -28,7 +28,6 @@ from tui.panel.widgets.launch.common_fields import (
 )
 from tui.panel.widgets.launch.drafts import RunDraft
 from tui.panel.widgets.launch.fields import FormField, describe_parameter, spell_value
-from tui.panel.widgets.launch.preset_choices import LaunchChoice
 from tui.panel.widgets.launch.sweep_fields import (
     SWEEP_FIELDS,
     VALUES,
@@ -37,6 +36,7 @@ from tui.panel.widgets.launch.sweep_fields import (
     sweep_request,
 )
 from tui.snapshot.feed import PanelSnapshot
+from tui.views.runs.launch_choices import LaunchChoice
 
 _GPUS = "a count, all, or which: 0-6,7; 0 for the CPU"
 _SHELL = "as in a shell: pipes, variables and `cd … && …` work"
@@ -64,6 +64,8 @@ class LaunchForm(VerticalScroll):
         self.sweep: Sweep | None = None
         """What `specs` came to last, where it was a sweep."""
         self._spec: RunSpec | None = None
+        self.machine = ""
+        """Whose fields these are: a folder that is typed is relative to one on that machine."""
 
     def compose(self) -> ComposeResult:
         """About, fields, details, GPUs, batch, plan."""
@@ -134,7 +136,8 @@ class LaunchForm(VerticalScroll):
         texts, group = detail_texts(self._spec), self.single is None
         if self.drafts[0].is_new:
             texts["name"] = ""
-        empty = {"folder": str(Path.cwd()), "name": "from the command"}
+        folder = "" if self.machine else str(Path.cwd())
+        empty = {"folder": folder, "name": "from the command"}
         fields: list[Widget] = [
             FormField(
                 f"d:{field.key}",
@@ -291,7 +294,22 @@ class LaunchForm(VerticalScroll):
         """Those of them for name, queue, price, folder and sweep."""
         if self._spec is None:
             return []
-        return [*detail_arguments(self._spec, self._texts("d")), *sweep_arguments(self._texts("s"))]
+        details = detail_arguments(self._spec, self._texts("d"), is_here=not self.machine)
+        return [*details, *sweep_arguments(self._texts("s"))]
+
+    def typed(self) -> dict[tuple[str, str], str]:
+        """What differs from what was offered, by key and title of its field."""
+        return {
+            (field.key, field.title): field.value
+            for field in self.query(FormField)
+            if field.value != field.default
+        }
+
+    def type_again(self, typed: Mapping[tuple[str, str], str]) -> None:
+        """Have this stand in the fields of the same keys and titles."""
+        for field in self.query(FormField):
+            if (field.key, field.title) in typed:
+                field.put(typed[field.key, field.title])
 
     def _texts(self, kind: str) -> dict[str, str]:
         """What stands in the fields of details ("d") or of a sweep ("s"), by key."""

@@ -14,8 +14,9 @@ from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from tui.panel.hotkeys import hotkey
-from tui.panel.widgets.launch.preset_choices import LaunchChoice, describe_choice, last_runs
+from tui.panel.widgets.launch.preset_choices import describe_choice
 from tui.snapshot.feed import PanelSnapshot
+from tui.views.runs.launch_choices import LaunchChoice, last_runs
 
 
 class PresetList(Vertical):
@@ -73,7 +74,8 @@ class PresetList(Vertical):
         self._lay_out(keep)
 
     def _lay_out(self, keep: str = "") -> None:
-        names, last = self.query_one(OptionList), last_runs(self.snapshot)
+        names = self.query_one(OptionList)
+        last = last_runs(self.snapshot.runs if self.snapshot else ())
         part = self.query_one(Input).value.strip().lower()
         shown = [choice for choice in self._choices if part in choice.entry.name.lower()]
         self._in_vain = not shown

@@ -1,0 +1,67 @@
+"""What another machine's launch form asks of this one: answered as a launch here would decide."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from runners.gpus.client import latest
+from runners.model.closed import assert_never
+from runners.model.errors import WrongInput
+from runners.model.spec import RunSpec
+from runners.state.layout import StateDirectory
+from runners.state.runs import find_run, list_runs
+from tui.snapshot.questions import LaunchQuestion
+from tui.views.runs.form_plan import form_plan
+from tui.views.runs.launch_choices import LaunchChoices, masked, old_choice, read_choices
+from tui.views.runs.run_view import view_run
+
+_NEWEST = 50
+"""So many ended runs tell which presets were launched last."""
+
+
+def enter(folder: object) -> None:
+    """Go where commands of this link run, so that both find the same presets and files."""
+    path = Path(str(folder or Path.home())).expanduser()
+    path.mkdir(parents=True, exist_ok=True)
+    if Path.cwd() != path:
+        os.chdir(path)
+
+
+def answer_launch(
+    state: StateDirectory, question: LaunchQuestion, words: Sequence[str]
+) -> dict[str, object]:
+    """The answer as plain values. Raises what a launch by these words raises."""
+    state.create()
+    if question is LaunchQuestion.CHOICES:
+        runs = [view_run(run, brief=True) for run in list_runs(state, _NEWEST)]
+        choices = read_choices(latest(state), runs)
+        return _plain(LaunchChoices(tuple(masked(choice) for choice in choices)))
+    if question is LaunchQuestion.AGAIN or question is LaunchQuestion.RESUME:
+        run = find_run(state, words[0])
+        choice = old_choice(state, run, question is LaunchQuestion.RESUME)
+        return _plain(LaunchChoices((masked(choice),)))
+    specs = _specs(words)
+    if question is LaunchQuestion.PLAN:
+        return _plain(form_plan(state, specs if specs[0].parallel is None else specs[:1]))
+    if question is LaunchQuestion.VERIFY:
+        from runners.verify.verify import verify
+
+        return {"runs": msgspec.to_builtins(verify(state, specs))}
+    return assert_never(question)
+
+
+def _plain(value: msgspec.Struct) -> dict[str, object]:
+    plain: dict[str, object] = msgspec.to_builtins(value)
+    return plain
+
+
+def _specs(words: Sequence[str]) -> list[RunSpec]:
+    from tui.cli.arguments import parse
+    from tui.cli.specs import specs_from
+
+    arguments = parse(words) if words and words[0] == "launch" else None
+    if arguments is None:
+        raise WrongInput("these words launch nothing")
+    return specs_from(arguments)

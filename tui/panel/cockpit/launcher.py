@@ -1,0 +1,56 @@
+"""Opening the launch form, on this machine or another one."""
+
+from __future__ import annotations
+
+from runners.model.errors import FresnelError
+from runners.places.run_row import RunRow
+from tui.panel.cockpit.cockpit_parts import CockpitParts
+from tui.panel.launch_planner import LaunchPlanner, PlannerHere, PlannerThere
+from tui.panel.notifications import notify_error
+from tui.panel.places import PlaceOfRuns
+from tui.panel.screens.launch import LaunchScreen
+from tui.views.runs.launch_choices import LaunchChoice, old_choice
+
+
+class Launcher:
+    """Opens the form with the machines that there are to choose from."""
+
+    def __init__(self, parts: CockpitParts, places: PlaceOfRuns) -> None:
+        self._parts = parts
+        self._here = PlannerHere(parts)
+        hosts = parts.remote.hosts.links.hosts if parts.remote.hosts is not None else {}
+        self._others = {name: PlannerThere(host, parts, places) for name, host in hosts.items()}
+
+    def open(self, machine: str = "") -> None:
+        """The form for anything, on this machine or another."""
+        planner = self._others.get(machine) if machine else self._here
+        if planner is None or planner.obstacle:
+            self._refuse(machine, planner)
+        else:
+            self._push(planner)
+
+    def open_again(self, row: RunRow, resume: bool) -> None:
+        """The form filled in to launch a run again, or to go on from it, on its machine."""
+        if row.machine:
+            planner = self._others.get(row.machine)
+            if planner is None or planner.obstacle:
+                self._refuse(row.machine, planner)
+            else:
+                planner.old_choice(row.run_id, resume, lambda old: self._push(planner, old))
+            return
+        view = self._parts.view_of(row.id)
+        try:
+            old = old_choice(self._parts.state, view.run, resume) if view is not None else None
+        except FresnelError as error:
+            notify_error(self._parts.app, str(error))
+        else:
+            self._push(self._here, old)
+
+    def _refuse(self, machine: str, planner: LaunchPlanner | None) -> None:
+        """Tell why nothing can be launched there."""
+        obstacle = planner.obstacle if planner is not None else f"{machine} is not set up"
+        notify_error(self._parts.app, obstacle)
+
+    def _push(self, planner: LaunchPlanner, old: LaunchChoice | None = None) -> None:
+        every: list[LaunchPlanner] = [self._here, *self._others.values()]
+        self._parts.app.push_screen(LaunchScreen(every, planner, self._parts.snapshot, old))

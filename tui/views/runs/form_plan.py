@@ -1,0 +1,48 @@
+"""A plan as the launch form shows it: made where it would run, in words and numbers."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from runners.gpus.client import latest
+from runners.lifecycle.launch.planner import PlannedRun, plan_runs
+from runners.model.gpus import GpuUse
+from runners.model.spec import RunSpec
+from runners.scheduling.memory_warning import peak_memory_by_gpu
+from runners.scheduling.queue_order import Granted
+from runners.state.layout import StateDirectory
+from tui.views.runs.plan_text import describe_plan
+
+Peaks = Mapping[str, tuple[str, GpuUse]]
+"""By UUID: the run that used most of a GPU's memory, and its use."""
+
+
+class FormRun(msgspec.Struct, frozen=True):
+    """One run's plan as names and values; whether it starts now; its device numbers by UUID."""
+
+    pairs: list[tuple[str, str]]
+    starts: bool
+    devices: dict[str, int] = {}
+
+
+class FormPlan(msgspec.Struct, frozen=True):
+    """The plans of runs that start together; of a single one what such runs took of each GPU."""
+
+    runs: list[FormRun]
+    peaks: dict[str, tuple[str, GpuUse]] = {}
+
+
+def form_plan(state: StateDirectory, specs: Sequence[RunSpec]) -> FormPlan:
+    """What a launch of `specs` would come to now on this machine. Raises as the planner does."""
+    runs = [_run(planned) for planned in plan_runs(state, specs)]
+    reading = latest(state)
+    if len(specs) > 1 or reading is None:
+        return FormPlan(runs)
+    spec = specs[0]
+    return FormPlan(runs, peak_memory_by_gpu(state, spec.preset, spec.name, reading.gpus))
+
+
+def _run(planned: PlannedRun) -> FormRun:
+    pairs = describe_plan(planned.plan, planned.decision)
+    devices = {gpu.uuid: gpu.logical for gpu in planned.plan.gpus}
+    return FormRun(pairs, isinstance(planned.decision, Granted), devices)
