@@ -30,19 +30,19 @@ def enter(folder: object) -> None:
 
 
 def answer_launch(
-    state: StateDirectory, question: LaunchQuestion, words: Sequence[str]
+    state: StateDirectory, question: LaunchQuestion, arguments: Sequence[str]
 ) -> dict[str, object]:
-    """The answer as plain values. Raises what a launch by these words raises."""
+    """The answer as plain values. Raises what a launch by these arguments raises."""
     state.create()
     if question is LaunchQuestion.CHOICES:
         runs = [view_run(run, brief=True) for run in list_runs(state, _NEWEST)]
         choices = read_choices(latest(state), runs)
         return _plain(LaunchChoices(tuple(masked(choice) for choice in choices)))
     if question is LaunchQuestion.AGAIN or question is LaunchQuestion.RESUME:
-        run = find_run(state, words[0])
+        run = find_run(state, arguments[0])
         choice = old_choice(state, run, question is LaunchQuestion.RESUME)
         return _plain(LaunchChoices((masked(choice),)))
-    specs = _specs(words)
+    specs = _specs(arguments)
     if question is LaunchQuestion.PLAN:
         return _plain(form_plan(state, specs if specs[0].parallel is None else specs[:1]))
     if question is LaunchQuestion.VERIFY:
@@ -57,11 +57,11 @@ def _plain(value: msgspec.Struct) -> dict[str, object]:
     return plain
 
 
-def _specs(words: Sequence[str]) -> list[RunSpec]:
+def _specs(arguments: Sequence[str]) -> list[RunSpec]:
     from tui.cli.arguments import parse
     from tui.cli.specs import specs_from
 
-    arguments = parse(words) if words and words[0] == "launch" else None
-    if arguments is None:
-        raise WrongInput("these words launch nothing")
-    return specs_from(arguments)
+    parsed = parse(arguments) if arguments and arguments[0] == "launch" else None
+    if parsed is None:
+        raise WrongInput("this command line launches nothing")
+    return specs_from(parsed)

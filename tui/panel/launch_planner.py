@@ -48,10 +48,10 @@ class LaunchRequest(NamedTuple):
         return self.specs if self.specs[0].parallel is None else self.specs[:1]
 
 
-def _before_command(words: Sequence[str], more: Sequence[str]) -> list[str]:
-    """The words with `more` of them, before the command that may stand behind `--`."""
-    at = words.index("--") if "--" in words else len(words)
-    return [*words[:at], *more, *words[at:]]
+def _before_command(arguments: Sequence[str], flags: Sequence[str]) -> list[str]:
+    """The arguments with `flags` before the command that may stand behind `--`."""
+    at = arguments.index("--") if "--" in arguments else len(arguments)
+    return [*arguments[:at], *flags, *arguments[at:]]
 
 
 class Verifications(msgspec.Struct, frozen=True):
@@ -197,8 +197,8 @@ class PlannerThere:
         self, request: LaunchRequest, then: Callable[[FormPlan], None], failed: Failed
     ) -> None:
         """Planned by its agent, from the words that launch it."""
-        words = self._arguments(request)
-        self._places.ask(self._place, LaunchQuestion.PLAN, words, FormPlan, then, failed)
+        arguments = self._arguments(request)
+        self._places.ask(self._place, LaunchQuestion.PLAN, arguments, FormPlan, then, failed)
 
     def verify(
         self, request: LaunchRequest, then: Callable[[list[Verification]], None], failed: Failed
@@ -218,9 +218,9 @@ class PlannerThere:
         self._parts.commands.launch(self._place, self._arguments(request))
 
     def _arguments(self, request: LaunchRequest) -> list[str]:
-        """The words, and where a pushed preset finds its things there."""
-        words = request.arguments
-        if "--" in words or words[1].startswith("--"):
-            return words
-        given = [words[i + 1] for i, word in enumerate(words) if word == "--set"]
-        return [*words, *self._place.preset_flags(words[1], given)]
+        """Those of the request, and where a pushed preset finds its things there."""
+        found = request.arguments
+        if "--" in found or found[1].startswith("--"):
+            return found
+        overrides = [found[i + 1] for i, argument in enumerate(found) if argument == "--set"]
+        return [*found, *self._place.preset_flags(found[1], overrides)]

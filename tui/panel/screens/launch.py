@@ -51,9 +51,7 @@ class LaunchScreen(ModalScreen[None]):
         snapshot: PanelSnapshot | None,
         old: LaunchChoice | None = None,
     ) -> None:
-        """`planner` is the first of the machines to choose from; a run of it, `old`, stands first,
-        filled in as it was launched.
-        """
+        """`planner` is the machine shown first; `old` is a run of it that stands first, filled in."""
         super().__init__()
         self.planners = planners
         self.planner = planner
