@@ -51,7 +51,7 @@ class LaunchScreen(ModalScreen[None]):
         snapshot: PanelSnapshot | None,
         old: LaunchChoice | None = None,
     ) -> None:
-        """`planner` is the machine shown first; `old` is a run of it that stands first, filled in."""
+        """`planner` is the machine shown first; `old` a run of it that stands first, filled in."""
         super().__init__()
         self.planners = planners
         self.planner = planner
