@@ -12,7 +12,7 @@ from runners.host.clock import Moment, local_time, moment_now, seconds_between
 from runners.host.files import append_line, replace
 from runners.host.identity import host_name
 from runners.model.errors import NotFound, WrongInput
-from runners.model.spec import Price
+from runners.model.spec import AMOUNT, Price
 from runners.state.decoding import read
 from runners.state.layout import StateDirectory
 
@@ -39,6 +39,11 @@ class Session(msgspec.Struct, frozen=True):
     stopping: str = ""
     caveat: str = ""
     """What speaks against its rate: a price that does not fit, GPUs that could not be read."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a budget that is no amount: the file is damaged then."""
+        if self.budget is not None and not AMOUNT.fullmatch(self.budget):
+            raise ValueError(f"expected US dollars as the budget, got {self.budget[:40]!r}")
 
     @property
     def rate(self) -> Decimal:

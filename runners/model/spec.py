@@ -97,7 +97,8 @@ __all__ = [
 
 Launcher = Literal["python", "torchrun", "accelerate", "command"]
 _SMALLEST_OUTPUT = 64 << 10
-_AMOUNT = re.compile(r"\d{1,12}(\.\d{1,60})?(E[-+]?\d{1,2})?")
+AMOUNT = re.compile(r"\d{1,12}(\.\d{1,60})?(E[-+]?\d{1,2})?")
+"""Dollars as decimal text: none of them is too large for a sum."""
 _LONGEST_UNIT_S = 366 * 86_400
 
 
@@ -120,7 +121,7 @@ class Price(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         """Raise ValueError for what no sum can be made of: a damaged file then has no price."""
-        if not _AMOUNT.fullmatch(self.usd_per_hour):
+        if not AMOUNT.fullmatch(self.usd_per_hour):
             raise ValueError(f"expected US dollars per hour, got {self.usd_per_hour[:40]!r}")
         if not (0 <= self.unit_s <= _LONGEST_UNIT_S and 0 <= self.minimum_s <= _LONGEST_UNIT_S):
             raise ValueError("expected at most a year as the unit that is billed")

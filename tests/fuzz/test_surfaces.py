@@ -187,3 +187,11 @@ def test_damaged_settings_and_machines_are_refused_with_words_or_taken(
         _show_all(world.state, len(SURFACES))
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             assert run_command(["cost", "plan", "gaussian-validate"]) in (0, 2)
+
+
+@pytest.mark.parametrize("budget", ["nan", "x", "sNaN", "1E+999999999", ""])
+def test_a_budget_that_is_no_amount_hides_no_run(world: World, budget: str) -> None:
+    session = json.loads(world.state.session.read_bytes())
+    with damaged(world.state.session, json.dumps({**session, "budget": budget}).encode()):
+        _feed(world.state)
+        _cost(world.state)
