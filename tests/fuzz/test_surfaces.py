@@ -40,7 +40,7 @@ COMMANDS = (
     *(("list",), ("list", "--json"), ("list", "--state", "failed"), ("monitor",)),
     *(("status", LIVE), ("status", ENDED, "--json"), ("metrics", LIVE), ("cost",)),
     *(("cost", "export"), ("gpus",), ("compare", LIVE, ENDED), ("diagnose", ENDED)),
-    *(("undelete",), ("session",), ("guard", "status")),
+    *(("undelete",), ("session",)),
 )
 
 
