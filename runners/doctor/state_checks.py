@@ -13,7 +13,6 @@ from runners.host.procfs import (
     all_marks,
     holders_of,
     is_mounted,
-    mark_of,
     process_state,
     start_ticks,
 )
@@ -21,6 +20,7 @@ from runners.model.errors import FresnelError
 from runners.model.quantities import gib_text
 from runners.state.codec import read_record
 from runners.state.layout import StateDirectory
+from runners.state.runs import pause_text, read_run
 
 _NETWORK = re.compile(r"nfs|cifs|smb|lustre|beegfs|gpfs|ceph|fuse\.sshfs|afs|glusterfs|9p")
 _LITTLE_ROOM = 1 << 30
@@ -145,10 +145,10 @@ def check_supervisors(state: StateDirectory) -> Iterator[Check]:
         if pid is not None and process_state(pid) in ("T", "t"):
             text = f"the supervisor of {run_id} (pid {pid}) is suspended: the run cannot be stopped"
             yield Check("supervisor", "WARN", text, f"kill -CONT {pid}")
-        leader = state.run(run_id).leader_pid()
-        if leader is not None and process_state(leader) == "T" and mark_of(leader) == run_id:
-            text = f"{run_id} (pid {leader}) is paused by somebody (SIGSTOP): it keeps its GPUs"
-            yield Check("paused", "WARN", text, f"kill -CONT {leader}")
+        run = read_run(state, run_id)
+        if run.pause is not None:
+            text = f"{run_id}: {pause_text(run.pause, run_id)}"
+            yield Check("paused", "WARN", text, f"fresnel-tui continue {run_id}")
 
 
 def check_containment() -> Check:

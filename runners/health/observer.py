@@ -61,6 +61,7 @@ class RunObserver:
         self._paces = PaceHistory()
         self._alive_at: float | None = None
         self._gap: float | None = None
+        self._paused_at: float | None = None
         self._baselines: dict[str, BaselineSign] = {}
 
     def observe(self, run: Run, now: float, marked: Iterable[int] | None = None) -> RunSigns:
@@ -75,6 +76,10 @@ class RunObserver:
         output, event = _changed(self._path / "output.log"), _changed(self._path / "events.jsonl")
         ranks = self._finder.find(marked)
         used, shares, loading = self._measure(ranks, now)
+        doing = {rank.pid: state_of(rank.pid) for rank in ranks}
+        paused = bool(doing) and all(state and state.is_paused for state in doing.values())
+        if paused:
+            self._note_pause(now)
         self._note_life(max(filter(None, (output, event)), default=started), stepped, now)
         self._note_losses()
         self._paces.note(course.last_time, course.step, course.epoch)
@@ -82,10 +87,9 @@ class RunObserver:
         if used is not None and stepped and now - (self._alive_at or now) < _RECENT_S:
             self._used.append(used)  # of a stall nothing is usual
         rule = run.plan.spec.on_stall if run.plan else None
-        doing = {rank.pid: state_of(rank.pid) for rank in ranks}
         return RunSigns(
             now=now,
-            started=max(started, self._begun() or 0.0),
+            started=max(started, self._begun() or 0.0, self._paused_at or 0.0),
             output_at=output,
             event_at=event,
             stepped=stepped,
@@ -111,12 +115,19 @@ class RunObserver:
             usual_cpu_percent=usual_used,
             stall_after_s=rule.after_s if rule is not None else None,
             waits_for_input=(read_json(self._path / TERMINAL_STATUS) or {}).get("waiting") is True,
-            paused=bool(doing) and all(state and state.is_paused for state in doing.values()),
+            paused=paused,
         )  # fmt: skip
 
     def _begun(self) -> float | None:
         """When this attempt's program noted its pid."""
         return _changed(self._path / "leader")
+
+    def _note_pause(self, now: float) -> None:
+        """A pause is no silence of its own, and no step of its pace."""
+        self._paused_at = now
+        self._alive_at = None
+        self._paces = PaceHistory()
+        self.report.course.forget_pace()
 
     def _note_life(self, alive_at: float, stepped: bool, now: float) -> None:
         """Learn how long the run is silent by itself, once it has begun to step."""

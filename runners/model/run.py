@@ -68,6 +68,13 @@ class StopIntent(msgspec.Struct):
     ending: Ending = msgspec.field(default_factory=lambda: Ending(cause=EndingCause.STOPPED))
 
 
+class Pause(msgspec.Struct, frozen=True):
+    """Who paused a run, and when (unix seconds); nobody of us where `by` is empty: pause.json."""
+
+    by: str = ""
+    time: float = 0.0
+
+
 class QueueStatus(msgspec.Struct, frozen=True):
     """Why a queued run waits, in words, and its place in the queue (from 1).
 
@@ -120,6 +127,8 @@ class Run(msgspec.Struct, frozen=True):
     plan: LaunchPlan | None = None
     record: RunRecord | None = None
     ending: Ending | None = None
+    pause: Pause | None = None
+    """Set while its program is stopped by SIGSTOP."""
     labels: Labels = NO_LABELS
     """What people added to it; `name` is the one they gave it, else that of its launch."""
     problem: str = ""

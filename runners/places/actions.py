@@ -16,6 +16,13 @@ class StopRuns(NamedTuple):
     force: bool = False
 
 
+class PauseRuns(NamedTuple):
+    """Stop runs where they are, by SIGSTOP; their GPUs stay theirs. `paused` False: go on."""
+
+    runs: Runs
+    paused: bool = True
+
+
 class RenameRun(NamedTuple):
     """Give a run another name; empty: the one of its launch."""
 
@@ -73,6 +80,7 @@ class ApplyRemedy(NamedTuple):
 
 RunAction = (
     StopRuns
+    | PauseRuns
     | RenameRun
     | ChangeTags
     | WriteNote
@@ -109,6 +117,8 @@ def commands_of(action: RunAction) -> Iterator[list[str]]:
     """The headless commands that do the same, as words behind `fresnel-tui`."""
     if isinstance(action, StopRuns):
         yield ["stop", *action.runs, *(["--force"] if action.force else [])]
+    elif isinstance(action, PauseRuns):
+        yield ["pause" if action.paused else "continue", *action.runs]
     elif isinstance(action, RenameRun):
         yield ["rename", action.run, *(_text(action.name) or ["--reset"])]
     elif isinstance(action, ChangeTags):

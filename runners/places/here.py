@@ -15,6 +15,7 @@ from runners.places.actions import (
     ChangeTags,
     DeleteRuns,
     Outcome,
+    PauseRuns,
     RenameRun,
     RestoreRuns,
     RunAction,
@@ -32,6 +33,8 @@ _COMMAND = "import sys; sys.path[0] = {0!r}; from tui.__main__ import main; main
 
 def carry_out(state: StateDirectory, action: RunAction) -> Outcome:
     """Do it to the runs of this state folder. Raises what the use cases raise."""
+    if isinstance(action, PauseRuns):
+        return _pause(state, action)
     if isinstance(action, (StopRuns, SetPriority, ApplyRemedy)):
         return _control(state, action)
     if isinstance(action, (DeleteRuns, RestoreRuns)):
@@ -54,6 +57,15 @@ def carry_out(state: StateDirectory, action: RunAction) -> Outcome:
     else:
         assert_never(action)
     return Outcome()
+
+
+def _pause(state: StateDirectory, action: PauseRuns) -> Outcome:
+    from runners.lifecycle.control.pause import pause, proceed
+
+    act = pause if action.paused else proceed
+    outcome = "is paused; it frees nothing" if action.paused else "goes on"
+    changed = [act(state, run) for run in _runs(state, action.runs)]
+    return Outcome(messages=tuple(f"{run.name} {outcome}" for run in changed))
 
 
 def _control(state: StateDirectory, action: StopRuns | SetPriority | ApplyRemedy) -> Outcome:

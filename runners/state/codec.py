@@ -7,7 +7,7 @@ import msgspec
 
 from runners.host.files import read_json
 from runners.model.plan import LaunchPlan
-from runners.model.run import QueueStatus, RunRecord, StopIntent
+from runners.model.run import Pause, QueueStatus, RunRecord, StopIntent
 from runners.model.spec import RunSpec
 from runners.state.decoding import read
 from runners.state.layout import RunDirectory
@@ -67,6 +67,7 @@ _plan = msgspec.json.Decoder(LaunchPlan)
 _record = msgspec.json.Decoder(RunRecord)
 _intent = msgspec.json.Decoder(StopIntent)
 _waits = msgspec.json.Decoder(QueueStatus)
+_pause = msgspec.json.Decoder(Pause)
 _spec = msgspec.json.Decoder(RunSpec)
 
 
@@ -115,6 +116,11 @@ def read_intent(run: RunDirectory) -> StopIntent | None:
 def read_waits(run: RunDirectory) -> QueueStatus | None:
     """Why a queued run waits, or None."""
     return read(run.waits, _waits)
+
+
+def read_pause(run: RunDirectory) -> Pause | None:
+    """Who of us paused the run, or None."""
+    return read(run.pause, _pause)
 
 
 def read_spec(run: RunDirectory) -> RunSpec | None:

@@ -154,6 +154,7 @@ class RunDirectory:
     supervisor_events = _File("supervisor.jsonl")
     stop = _File("stop.json")
     waits = _File("waits.json")
+    pause = _File("pause.json")
     exit = _File("exit")
     leader = _File("leader")
     supervisor_lock = _File("supervisor.lock")

@@ -7,18 +7,26 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from runners.host.clock import local_time
 from runners.host.files import read_number
-from runners.host.identity import boot_id, host_name
+from runners.host.identity import boot_id, host_name, user_name
 from runners.host.locks import is_held
 from runners.host.procfs import mark_of, process_state
 from runners.model.endings import Ending, EndingCause, ending_text, signal_of
 from runners.model.errors import NotFound, WrongInput
 from runners.model.labels import NO_LABELS, Labels
 from runners.model.plan import LaunchPlan
-from runners.model.run import Run, RunRecord
+from runners.model.run import Pause, Run, RunRecord
 from runners.model.states import State
 from runners.state.boundary import ReadBoundary
-from runners.state.codec import PlanOutline, read_outline, read_plan, read_record, read_waits
+from runners.state.codec import (
+    PlanOutline,
+    read_outline,
+    read_pause,
+    read_plan,
+    read_record,
+    read_waits,
+)
 from runners.state.labels_file import read_labels
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.leases import holds_gpus, live_run_ids, will_go_on
@@ -40,12 +48,14 @@ def read_run(state: StateDirectory, run_id: str) -> Run:
         # The record is older than the look at the locks: in between, its supervisor may have
         # recorded the ending and let go.
         record, (now, ending, reason) = _read_status(directory, boundary, plan)
+    pause = boundary.read("pause.json", lambda: _pause_of(directory, now, plan, record), None)
     return Run(
         id=run_id,
         preset=plan.spec.preset if plan else "",
         name=labels.name or (plan.spec.name if plan else ""),
         state=now,
-        reason=reason,
+        reason=reason or pause_text(pause, run_id),
+        pause=pause,
         directory=str(directory.path),
         created=plan.origin.created if plan else _created(directory.path),
         plan=plan,
@@ -149,15 +159,30 @@ def _with_supervisor(
         return Status(State.QUEUED, None, waits.reason if waits else "")
     if record is None:
         return Status(State.STARTING)
-    return Status(record.state, None, record.reason or _paused(directory, record))
+    return Status(record.state, None, record.reason)
 
 
-def _paused(directory: RunDirectory, record: RunRecord) -> str:
-    """That somebody has paused the program of a run, in words; empty when nobody has."""
-    pid = directory.leader_pid() if record.state is State.RUNNING else None
+def _pause_of(
+    directory: RunDirectory, state: State, plan: LaunchPlan | None, record: RunRecord | None
+) -> Pause | None:
+    """Who has paused the program of a run that lives here, by SIGSTOP; None when nobody has."""
+    if state not in (State.RUNNING, State.ORPHANED) or home_of(plan, record) != host_name():
+        return None
+    pid = directory.leader_pid()
     if pid is None or process_state(pid) != "T" or mark_of(pid) != directory.id:
+        return None
+    return read_pause(directory) or Pause()
+
+
+def pause_text(pause: Pause | None, run_id: str) -> str:
+    """Who paused a run, when, and how it goes on; empty for one that is not paused."""
+    if pause is None:
         return ""
-    return f"paused by somebody (SIGSTOP): it keeps its GPUs; `kill -CONT {pid}` lets it go on"
+    who = "by somebody (SIGSTOP)"
+    if pause.by:
+        who = "you" if pause.by == user_name() else pause.by
+        who = f"by {who}, {local_time(pause.time, '%H:%M')}"
+    return f"paused ({who}): it keeps its GPUs; `fresnel-tui continue {run_id}`"
 
 
 def _survives_reboot(plan: LaunchPlan | None, record: RunRecord | None) -> bool:

@@ -359,7 +359,7 @@ def test_a_run_that_somebody_paused_is_named_and_is_stopped_all_the_same(cli: Co
     assert pid is not None
     os.killpg(os.getpgid(pid), signal.SIGSTOP)  # the waiter too, which leads the group
     eventually(lambda: "SIGSTOP" in read_run(cli.state, run.id).reason, what="why nothing happens")
-    assert f"kill -CONT {pid}" in cli.run("doctor", exits=None).stdout
+    assert f"fresnel-tui continue {run.id}" in cli.run("doctor", exits=None).stdout
     (found,) = cli.json("stop", run.id, "--force", "--wait")
     assert found["state"] == "stopped"
 

@@ -43,6 +43,10 @@ COMMANDS: dict[str, Command] = {
         "ending:stop", "ask runs to stop, step by step; asked again, the next step comes", _RUN
     ),
     "kill": Command("ending:kill", "end runs at once by SIGKILL: no checkpoint is written", _RUN),
+    "pause": Command(
+        "ending:pause", "stop runs where they are (SIGSTOP); their GPUs stay theirs", _RUN
+    ),
+    "continue": Command("ending:proceed", "let paused runs go on, whoever paused them", _RUN),
     "wait": Command("ending:wait", "wait until a run has ended; its ending is the exit code", _RUN),
     "cancel": Command("ending:cancel", "take queued runs out of the queue", _RUN),
     "priority": Command("ending:priority", "change or show the priority of a queued run", _RUN),

@@ -136,7 +136,7 @@ def _quietly(offer: "Callable[[str, argparse.Namespace], Offers]") -> Callable[.
 # ── runs ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-_LIVE_ONLY = frozenset({"stop", "kill", "cancel", "priority"})
+_LIVE_ONLY = frozenset({"stop", "kill", "pause", "continue", "cancel", "priority"})
 _ENDED_ONLY = frozenset({"fetched", "delete"})
 
 

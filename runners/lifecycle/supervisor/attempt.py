@@ -241,7 +241,7 @@ def leader_since(run: RunDirectory) -> float:
 def set_aside(run: RunDirectory, number: int) -> None:
     """Make room for the attempt after `number`, whose output is kept. Raises OSError."""
     # Traces of a program that has ended: with them, the next attempt would look finished.
-    for path in (run.exit, run.leader):
+    for path in (run.exit, run.leader, run.pause):
         path.unlink(missing_ok=True)
     earlier = run.path / f"output.{number}.log"
     # Done already by a supervisor that was killed: what is there now belongs to the next attempt.

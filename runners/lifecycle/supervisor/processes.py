@@ -35,6 +35,8 @@ class RunProcesses:
         self.run = run
         self.cgroup = cgroup
         self.waiter: int | None = None
+        self.reaper: int | None = os.getpid()
+        """The run's supervisor, whose children its orphans become."""
         self.unmarked: Found = dict(followed)
 
     def find(self, thorough: bool = False) -> Found:
@@ -43,7 +45,7 @@ class RunProcesses:
         marked = {pid for pid in table if marks.is_own(pid)}
         # The supervisor is a root because it is the subreaper: orphans of
         # the run become its children.
-        roots = {os.getpid(), *marked}
+        roots = {*marked, *([self.reaper] if self.reaper else [])}
         if self.waiter is not None:
             roots.add(self.waiter)
         roots |= {pid for pid, ticks in self.unmarked.items() if _is(table, pid, ticks)}
@@ -51,7 +53,7 @@ class RunProcesses:
         if thorough:
             roots |= holders_of(self.run.run_lock, self.run.output) & table.keys()
         found = {pid for pid in _below(table, roots, marks) if marks.may_be(pid)}
-        found -= {os.getpid(), self.waiter}
+        found -= {os.getpid(), self.reaper, self.waiter}
         # Kept for the next look: by then the parent through which it was found may be gone.
         self.unmarked = {pid: table[pid].ticks for pid in found - marked}
         return {pid: table[pid].ticks for pid in sorted(found)}

@@ -89,6 +89,10 @@ class StopEscalation:
             if how == "SIGKILL" and not intent["force"]:
                 self._save_stacks()
             self._reached.clear()
+            if self.run.pause.exists():
+                # Paused by us: to heed any rung, all of it has to go on, its workers too.
+                self._continue(self._processes.find(thorough=True))
+                self.run.pause.unlink(missing_ok=True)
             # The signal first, then the record: on a full disk the stop still happens.
             reached = self._signal(how)
             self._note(how, until, reached)

@@ -1,4 +1,4 @@
-"""`stop`, `kill`, `wait`, `cancel`, `priority` and `drain`."""
+"""`stop`, `kill`, `pause`, `continue`, `wait`, `cancel`, `priority` and `drain`."""
 
 from tui.cli.commands.declaring import RUN, RUNS, argument, examples, flag
 from tui.cli.parsing import CommandParser
@@ -24,6 +24,20 @@ def kill(parser: CommandParser) -> None:
 def _which(parser: CommandParser) -> None:
     argument(parser, "runs", "RUN", RUNS, nargs="*")
     flag(parser, "--all", "every live run of this host")
+
+
+def pause(parser: CommandParser) -> None:
+    """`pause`: SIGSTOP to all of a run."""
+    argument(parser, "runs", "RUN", RUNS, nargs="+")
+    parser.set_defaults(action="pause:run_pause")
+    examples(parser, "pause last", "pause my-sweep")
+
+
+def proceed(parser: CommandParser) -> None:
+    """`continue`: SIGCONT to all of a run, whoever paused it."""
+    argument(parser, "runs", "RUN", RUNS, nargs="+")
+    parser.set_defaults(action="pause:run_continue")
+    examples(parser, "continue last", "continue my-sweep")
 
 
 def wait(parser: CommandParser) -> None:

@@ -62,6 +62,7 @@ _CHANGING = (
     ("Stop the selected run", "by its stop ladder (s)", "runs('stop')"),
     ("Stop its group", "every live run of the selected run's (S)", "runs('stop_group')"),
     ("Stop all runs", "every live run of this machine", "runs('stop_everything')"),
+    ("Pause", "the chosen runs, or let them go on; frees nothing (P)", "runs('pause')"),
     ("Kill now", "the chosen runs, by SIGKILL (K)", "runs('kill')"),
     ("Delete", "the chosen runs, to the trash (x)", "runs('delete')"),
     ("Bring back", "what was deleted last (u)", "runs('undo')"),

@@ -10,10 +10,12 @@ from functools import partial
 
 from textual.app import App
 
+from runners.model.health import Condition
 from runners.model.states import State
 from runners.places.actions import (
     ApplyRemedy,
     ChangeTags,
+    PauseRuns,
     RenameRun,
     SetPriority,
     StarRuns,
@@ -55,6 +57,7 @@ class RunActions:
         }
         self._by_key: dict[str, Callable[[Rows], None]] = {
             "kill": self.kill,
+            "pause": self.pause,
             "delete": self.delete,
             "rename": self.rename,
             "tag": self.tag,
@@ -130,6 +133,16 @@ class RunActions:
         question = f"{_names(live)}\n\nSIGKILL at once: no checkpoint is written, and what was done"
         question += " since the newest one is lost."
         self._confirm(f"Kill {_number(live)}?", question, "Kill", self._kill, live)
+
+    def pause(self, rows: Rows) -> None:
+        """Pause runs where they are; where all are paused, let them go on."""
+        running = [row for row in rows if row.state in (State.RUNNING, State.ORPHANED)]
+        if not running:
+            self._notify("only a run whose program runs can be paused")
+            return
+        paused = not all(row.doing is Condition.PAUSED for row in running)
+        for place, runs in self._places.grouped(running):
+            self._commands.act(place, PauseRuns(runs, paused))
 
     def _stop(self, place: Place, runs: tuple[str, ...]) -> None:
         self._commands.act(place, StopRuns(runs))

@@ -25,6 +25,7 @@ RUN_KEYS: list[BindingType] = [
     hotkey("plus", "screen.runs('sooner')", "a queued run sooner, or later", display="+"),
     hotkey("minus", "screen.runs('later')", "a queued run sooner, or later", display="-"),
     hotkey("S", "screen.runs('stop_group')", "stop all runs of its group"),
+    hotkey("P", "screen.runs('pause')", "pause the run, or let it go on; it keeps its GPUs"),
     hotkey("K", "screen.runs('kill')", "kill now: SIGKILL, nothing is saved"),
     hotkey("escape", "clear", "all runs again, then no marks, then newest first"),
     hotkey("w", "screen.page('fetch')", "bring the results of a rented machine's run here"),

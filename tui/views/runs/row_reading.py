@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from runners.model.health import Condition
 from runners.model.run import Progress, Run
 from runners.model.states import State
 from runners.places.run_row import MetricValues, RunRow, pack_metrics
@@ -56,6 +57,8 @@ def row_of_view(view: RunView) -> RunRow:
     row.is_final = bool(view.final)
     row.cost = None if view.money.cost is None else float(view.money.cost)
     row.doing = None if view.health is None else view.health.condition
+    if view.run.pause is not None:
+        row.doing = Condition.PAUSED
     row.checkpoint = view.checkpoint
     stop = view.run.record.stop if view.run.record else None
     if stop is not None and view.run.state is State.STOPPING:

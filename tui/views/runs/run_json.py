@@ -10,7 +10,7 @@ from runners.model.endings import Ending
 from runners.model.gpus import GpuUse
 from runners.model.health import Health
 from runners.model.plan import LaunchPlan, Provenance
-from runners.model.run import Checkpoint
+from runners.model.run import Checkpoint, Pause
 from tui.views.json_values import iso, number
 from tui.views.runs.run_view import RunView
 
@@ -67,8 +67,15 @@ def _state_json(view: RunView) -> dict[str, Any]:
         "health": _health_json(view.health),
         "problem": view.problem or None,
         "waits_for_input": view.asks,
+        "paused": _pause_json(run.pause),
         "attempt": run.record.attempt if run.record else None,
     }
+
+
+def _pause_json(pause: Pause | None) -> dict[str, Any] | None:
+    if pause is None:
+        return None
+    return {"by": pause.by or None, "since": iso(pause.time) if pause.by else None}
 
 
 def _ending_json(ending: Ending | None) -> dict[str, Any] | None:

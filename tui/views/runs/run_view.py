@@ -177,7 +177,11 @@ def _progress(run: Run, report: LiveReport, final: FinalReport | None, now: floa
     if final is not None and final.metrics:
         return final.progress
     progress = report.course.progress(now, *run.totals)
-    return progress if run.is_live else msgspec.structs.replace(progress, eta_s=None)
+    return (
+        progress
+        if run.is_live and run.pause is None
+        else msgspec.structs.replace(progress, eta_s=None)
+    )
 
 
 def _as_kept(view: RunView, final: FinalReport) -> RunView:
@@ -208,7 +212,12 @@ def _goes_on(run: Run) -> bool:
 def _with_eta(run: Run, progress: Progress, seconds: float | None) -> Progress:
     """The time left by its mean pace, until its own pace is known; not for a resumed run."""
     fraction = progress.fraction
-    guessed = run.state is State.RUNNING and progress.eta_s is None and not _goes_on(run)
+    guessed = (
+        run.state is State.RUNNING
+        and run.pause is None
+        and progress.eta_s is None
+        and not _goes_on(run)
+    )
     if not guessed or not fraction or seconds is None or seconds < _MEAN_PACE_FROM_S:
         return progress
     return msgspec.structs.replace(progress, eta_s=seconds * (1 - fraction) / fraction)

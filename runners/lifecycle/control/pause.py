@@ -1,0 +1,87 @@
+"""Pausing a run by SIGSTOP to all its processes, and letting it go on; neither frees anything."""
+
+import signal
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from runners.host.files import append_event, replace
+from runners.host.identity import user_name
+from runners.host.procfs import process_state, start_ticks
+from runners.host.signals import signal_process
+from runners.lifecycle.launch.preconditions import refuse_other_host, refuse_untrusted_run
+from runners.lifecycle.supervisor.processes import RunProcesses
+from runners.lifecycle.supervisor.spawn import supervisor_of
+from runners.model.errors import FresnelError, WrongInput
+from runners.model.run import Pause, Run
+from runners.model.states import State
+from runners.state.codec import read_record
+from runners.state.layout import RunDirectory, StateDirectory
+from runners.state.runs import read_run
+
+_PAUSABLE = (State.RUNNING, State.ORPHANED)
+_WITHIN_S = 5.0
+_POLL_S = 0.01
+
+
+def pause(state: StateDirectory, run: Run) -> Run:
+    """Stop all processes of a run where they are, and note who did it; returns the run as it is.
+
+    Raises WrongInput when it does not run or is paused already, DeniedError for another host's run,
+    FresnelError when not all of its processes could be stopped.
+    """
+    directory = _pausable(state, run, "pause")
+    if run.pause is not None:
+        raise WrongInput(f"{run.id} is paused already", f"fresnel-tui continue {run.id}")
+    # Written first: whoever looks in between sees who it is.
+    replace(directory.pause, msgspec.json.encode(Pause(user_name(), time.time())))
+    if not _send_until(directory, signal.SIGSTOP, lambda letter: letter in "TtZX"):
+        proceed(state, read_run(state, run.id))
+        raise FresnelError(f"{run.id}: not all of its processes could be stopped; it goes on")
+    append_event(directory.supervisor_events, "pause", by=user_name())
+    return read_run(state, run.id)
+
+
+def proceed(state: StateDirectory, run: Run) -> Run:
+    """Let a paused run go on, whoever paused it; returns the run as it is then.
+
+    Raises WrongInput when it is not paused, DeniedError for another host's run.
+    """
+    directory = _pausable(state, run, "continue")
+    if run.pause is None and not directory.pause.exists():
+        raise WrongInput(f"{run.id} is not paused: it is {run.state}")
+    _send_until(directory, signal.SIGCONT, lambda letter: letter != "T")
+    directory.pause.unlink(missing_ok=True)
+    append_event(directory.supervisor_events, "continue", by=user_name())
+    return read_run(state, run.id)
+
+
+def _pausable(state: StateDirectory, run: Run, what: str) -> RunDirectory:
+    refuse_other_host(run, what)
+    directory = state.run(run.id)
+    refuse_untrusted_run(directory)
+    if run.state not in _PAUSABLE:
+        raise WrongInput(f"{run.id} does not run: it is {run.state}")
+    return directory
+
+
+def _send_until(directory: RunDirectory, number: int, is_done: Callable[[str], bool]) -> bool:
+    """Signal every process of the run until all are as wanted: a program may fork meanwhile."""
+    processes = RunProcesses(directory)
+    supervisor = supervisor_of(directory)
+    processes.reaper = supervisor[0] if supervisor else None
+    record = read_record(directory)
+    processes.waiter = record.waiter_pid if record else None  # it only waits
+    until = time.monotonic() + _WITHIN_S
+    while True:
+        found = processes.find(thorough=True)
+        left = {pid: ticks for pid, ticks in found.items() if not is_done(process_state(pid))}
+        if not left:
+            return True
+        if time.monotonic() > until:
+            return False
+        for pid, ticks in left.items():
+            if start_ticks(pid) == ticks:
+                signal_process(pid, ticks, number)
+        time.sleep(_POLL_S)

@@ -1,0 +1,79 @@
+"""A paused run: who did it is recorded, it frees nothing, is not called stalled, and can be stopped."""
+
+import os
+import signal
+
+import pytest
+
+from runners.host.procfs import marked_processes, process_state
+from tests.process.conftest import CommandLine, events, leader
+from tests.support import eventually
+
+# A leader with a worker below it in a session of its own, as torchrun has.
+TREE = "echo ready; setsid sleep 300 & exec sleep 300"
+
+
+def letters(run_id: str, but: int | None = None) -> set[str]:
+    return {process_state(pid) for pid in marked_processes(run_id) if pid != but}
+
+
+def test_all_of_it_is_paused_and_goes_on(cli: CommandLine) -> None:
+    run = cli.command("sh", "-c", TREE, ready="ready")
+    eventually(lambda: len(marked_processes(run.id)) >= 3, what="its worker")
+    done = cli.run("pause", run.id)
+    assert "frees nothing" in done.stderr
+    found = cli.status(run)
+    assert (found["state"], process_state(leader(run))) == ("running", "T")
+    assert found["paused"]["by"] and found["paused"]["since"]
+    assert [event["by"] for event in events(run, "pause")] == [found["paused"]["by"]]
+    cli.run("pause", run.id, exits=2)
+    (shown,) = cli.json("continue", run.id)
+    assert shown["paused"] is None and not run.pause.exists()
+    assert "T" not in letters(run.id)
+    cli.run("continue", run.id, exits=2)
+
+
+def test_what_somebody_else_paused_goes_on_too(cli: CommandLine) -> None:
+    run = cli.command("sleep", "300")
+    eventually(lambda: cli.status(run)["state"] == "running")
+    os.killpg(os.getpgid(leader(run)), signal.SIGSTOP)
+    found = eventually(lambda: cli.status(run)["paused"], what="that it is paused")
+    assert found == {"by": None, "since": None}
+    cli.run("continue", run.id)
+    assert cli.status(run)["paused"] is None
+
+
+@pytest.mark.parametrize("ladder", ["[SIGTERM 1m]", "[stop-file 0.2s, SIGINT 1m]"])
+def test_a_paused_run_stops_at_the_rung_it_heeds(cli: CommandLine, ladder: str) -> None:
+    run = cli.command("sh", "-c", TREE, ready="ready", options=["--set", f"stop.ladder={ladder}"])
+    cli.run("pause", run.id)
+    (found,) = cli.json("stop", run.id, "--wait")
+    assert found["state"] == "stopped" and found["ending"]["signal"] != "SIGKILL"
+    assert not run.pause.exists() and not marked_processes(run.id)
+
+
+def test_several_are_paused_and_what_cannot_be_is_refused(cli: CommandLine) -> None:
+    ended = cli.command("true")
+    cli.ended(ended)
+    live = [cli.command("sleep", "300") for _ in range(2)]
+    for run in live:
+        eventually(lambda run=run: cli.status(run)["state"] == "running")
+    cli.run("pause", ended.id, *(run.id for run in live), exits=2)
+    assert all(cli.status(run)["paused"] for run in live)
+    assert {run["paused"] for run in cli.json("continue", *(run.id for run in live))} == {None}
+    cli.run("drain", "on")
+    waits = cli.launch("--gpus", "0", "--after", live[0].id, "--", "true")
+    cli.run("pause", waits.id, exits=2)
+
+
+def test_its_supervisor_s_death_changes_nothing(cli: CommandLine) -> None:
+    run = cli.command("sleep", "300")
+    eventually(lambda: cli.status(run)["state"] == "running")
+    cli.run("pause", run.id)
+    cli.kill_supervisor(run)
+    assert cli.status(run)["paused"]
+    cli.run("list")
+    assert cli.status(run)["paused"]
+    assert any(check["name"] == "paused" for check in cli.json("doctor", exits=None))
+    cli.run("continue", run.id)
+    assert cli.status(run)["paused"] is None

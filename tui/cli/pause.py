@@ -1,0 +1,59 @@
+"""`pause` and `continue`."""
+
+import argparse
+from collections.abc import Callable
+
+from runners.housekeeping import tend
+from runners.lifecycle.control.pause import pause, proceed
+from runners.model.errors import ExitCode, FresnelError
+from runners.model.quantities import gpus_text
+from runners.model.run import Run
+from runners.state.layout import StateDirectory
+from runners.state.runs import find_runs
+from tui.cli.output import echo, print_json
+from tui.views.format import dollars
+from tui.views.runs.run_json import to_json
+from tui.views.runs.run_view import view_run
+
+
+def run_pause(arguments: argparse.Namespace) -> int:
+    """Pause runs, and say what that does not save."""
+
+    def tell(run: Run) -> None:
+        held = gpus_text(len(run.plan.gpus)) if run.plan and run.plan.gpus else "no GPU"
+        rate = view_run(run, brief=True).money.rate
+        paid = f", {dollars(rate)}/h goes on" if rate is not None else ""
+        echo(f"{run.id} is paused; it frees nothing: {held} stay its own{paid}")
+
+    return _each(arguments, pause, tell)
+
+
+def run_continue(arguments: argparse.Namespace) -> int:
+    """Let paused runs go on."""
+    return _each(arguments, proceed, lambda run: echo(f"{run.id} goes on"))
+
+
+def _each(
+    arguments: argparse.Namespace,
+    act: Callable[[StateDirectory, Run], Run],
+    tell: Callable[[Run], None],
+) -> int:
+    """Do it to every run that is named; the first problem is raised after the others are done."""
+    state = StateDirectory()
+    tend(state)
+    problem: FresnelError | None = None
+    done = []
+    for run in find_runs(state, arguments.runs):
+        try:
+            done.append(act(state, run))
+        except FresnelError as error:
+            if problem is not None:
+                echo(str(error))
+            problem = problem or error
+        else:
+            tell(done[-1])
+    if problem is not None:
+        raise problem
+    if arguments.json:
+        print_json([to_json(view_run(run)) for run in done])
+    return ExitCode.DONE
