@@ -19,13 +19,13 @@ from tui.views.runs.run_view import view_run
 def run_pause(arguments: argparse.Namespace) -> int:
     """Pause runs, and say what that does not save."""
 
-    def tell(run: Run) -> None:
+    def announce(run: Run) -> None:
         held = gpus_text(len(run.plan.gpus)) if run.plan and run.plan.gpus else "no GPU"
         rate = view_run(run, brief=True).money.rate
         paid = f", {dollars(rate)}/h goes on" if rate is not None else ""
         echo(f"{run.id} is paused; it frees nothing: {held} stay its own{paid}")
 
-    return _each(arguments, pause, tell)
+    return _each(arguments, pause, announce)
 
 
 def run_continue(arguments: argparse.Namespace) -> int:
@@ -36,7 +36,7 @@ def run_continue(arguments: argparse.Namespace) -> int:
 def _each(
     arguments: argparse.Namespace,
     act: Callable[[StateDirectory, Run], Run],
-    tell: Callable[[Run], None],
+    announce: Callable[[Run], None],
 ) -> int:
     """Do it to every run that is named; the first problem is raised after the others are done."""
     state = StateDirectory()
@@ -51,7 +51,7 @@ def _each(
                 echo(str(error))
             problem = problem or error
         else:
-            tell(done[-1])
+            announce(done[-1])
     if problem is not None:
         raise problem
     if arguments.json:
