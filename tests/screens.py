@@ -38,14 +38,19 @@ class QuickScreen(pyte.Screen):
 
     def _render(self, row: int) -> str:
         line = self.buffer[row]
-        # What follows a wide character is an empty cell.
-        return "".join(
-            [
-                line[x].data
-                for x in range(self.columns)
-                if not (x and _is_wide(line[x - 1].data) and not line[x].data)
-            ]
-        )
+        cells = [line[x].data for x in range(self.columns)]
+        if all(cells) and not any(map(_is_wide, cells)):
+            return "".join(cells)
+        # Half of a wide character whose other half was overwritten is a blank, as in a terminal;
+        # pyte's own rows lose the character beside it there, or raise IndexError.
+        text = []
+        for x, cell in enumerate(cells):
+            if not _is_second_half(cell):
+                is_cut = _is_wide(cell) and not all(map(_is_second_half, cells[x + 1 : x + 2]))
+                text.append(" " if is_cut else cell)
+            elif not (x and _is_wide(cells[x - 1])):
+                text.append(" ")
+        return "".join(text)
 
     def draw(self, data: str) -> None:
         """Write characters at the cursor."""
@@ -109,3 +114,9 @@ def _is_single(character: str) -> bool:
 @lru_cache(maxsize=4096)
 def _is_wide(data: str) -> bool:
     return bool(data) and bool(wcwidth(data[0]) == 2)
+
+
+@lru_cache(maxsize=4096)
+def _is_second_half(data: str) -> bool:
+    # An accent that follows a wide character is kept in the cell of its second half.
+    return not data or wcwidth(data[0]) == 0

@@ -1,8 +1,10 @@
 """The quicker screen of the tests shows what pyte's own shows, whatever is written and however."""
 
 import pyte
-from hypothesis import given
+import pytest
+from hypothesis import example, given
 from hypothesis import strategies as st
+from pyte.screens import wcwidth
 
 from tests.screens import QuickScreen, QuickStream
 
@@ -18,6 +20,8 @@ PIECES = st.one_of(
 
 
 @given(st.lists(st.lists(PIECES, max_size=8), max_size=8), st.integers(1, 12))
+@example([["│ ▶ running", "\x1b[?7l", "aaaaaaa", "漢字", "é"]], 1)
+@example([["漢字", "\x1b[H", "a"]], 1)
 def test_it_is_pyte_s_screen(blocks: list[list[str]], cut: int) -> None:
     own, theirs = QuickScreen(20, 6), pyte.Screen(20, 6)
     streams = QuickStream(own), pyte.ByteStream(theirs)
@@ -26,8 +30,36 @@ def test_it_is_pyte_s_screen(blocks: list[list[str]], cut: int) -> None:
         for at in range(0, len(written), 7 * cut):
             for stream in streams:
                 stream.feed(written[at : at + 7 * cut])
-        assert own.display == theirs.display
+        for row, text in enumerate(own.display):
+            if _is_whole([theirs.buffer[row][x].data for x in range(20)]):
+                assert text == _row(theirs, row)
+            else:
+                assert sum(map(wcwidth, text)) == 20
     assert (own.cursor.x, own.cursor.y) == (theirs.cursor.x, theirs.cursor.y)
     assert own.cursor.attrs == theirs.cursor.attrs
     for row in range(6):
         assert [own.buffer[row][x] for x in range(20)] == [theirs.buffer[row][x] for x in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [("漢字\x1b[Ha", "a 字"), ("漢字\bx", "漢 x"), ("漢\b字", " 字"), ("漢\u0301字", "漢字")],
+)
+def test_half_a_wide_character_is_a_blank(written: str, shown: str) -> None:
+    screen = QuickScreen(20, 6)
+    QuickStream(screen).feed(written.encode())
+    assert screen.display[0].rstrip() == shown
+
+
+def _row(screen: pyte.Screen, row: int) -> str:
+    """What pyte shows of one row: it cannot render a screen on which any row is not whole."""
+    alone = pyte.Screen(screen.columns, 1)
+    alone.buffer[0] = screen.buffer[row]
+    return str(alone.display[0])
+
+
+def _is_whole(cells: list[str]) -> bool:
+    """Whether every wide character has its second half, and every second half its first."""
+    is_wide = [cell != "" and wcwidth(cell[0]) == 2 for cell in cells]
+    is_second = [cell == "" or wcwidth(cell[0]) == 0 for cell in cells]
+    return not is_second[0] and is_wide[:-1] == is_second[1:]
