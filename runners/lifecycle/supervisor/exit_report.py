@@ -12,7 +12,7 @@ from runners.host.procfs import memory_kills
 from runners.model.endings import Ending, EndingCause, signal_of
 from runners.model.states import State
 from runners.state.layout import RunDirectory
-from runners.state.records import IntentFields, PlanFields
+from runners.state.records import IntentFields, PlanFields, intent_fields
 from runners.state.vanished import asked_ending, vanished_ending
 
 _EXPLAINED_WITHIN_S = 15.0
@@ -60,6 +60,19 @@ def judge_ending(
         ending["memory_kills"] = kills
     _add_cause(run, code, ending)
     return State.FAILED, ending
+
+
+def judge_unstarted(run: RunDirectory, has_started: bool) -> tuple[State, Ending]:
+    """How a run ends that was stopped while it waited; `has_started`: for a later attempt."""
+    intent = read_json(run.stop)
+    ending = asked_ending(intent_fields(intent))
+    if not intent:
+        del ending["by"]  # asked by a signal, which does not say whose it is
+    if has_started:
+        return State.STOPPED, ending
+    if ending["cause"] is EndingCause.STOPPED:
+        ending["cause"] = EndingCause.CANCELLED
+    return State.CANCELLED, ending
 
 
 def _add_cause(run: RunDirectory, code: int, ending: Ending) -> None:

@@ -25,7 +25,7 @@ from runners.host.locks import acquire
 from runners.host.procfs import HELPER_MARK, environment_of, mark_of, start_ticks
 from runners.lifecycle.supervisor.attempt import Attempt, leader_since, set_aside
 from runners.lifecycle.supervisor.checkpoint_choice import CheckpointChoice
-from runners.lifecycle.supervisor.exit_report import judge_ending, still_held
+from runners.lifecycle.supervisor.exit_report import judge_ending, judge_unstarted, still_held
 from runners.lifecycle.supervisor.kept_environment import (
     forget_environment,
     keep_environment,
@@ -41,6 +41,7 @@ from runners.lifecycle.supervisor.queue_wait import (
     wait_for_grant,
 )
 from runners.lifecycle.supervisor.record_keeper import RecordKeeper
+from runners.lifecycle.supervisor.restarts import Restart, coming_restart
 from runners.lifecycle.supervisor.wakeup import WakeupLoop
 from runners.model.endings import Ending, EndingCause, ending_text, holding_text
 from runners.model.kept_secrets import SecretGone, unmasked_arguments, without_secrets
@@ -50,12 +51,11 @@ from runners.state.records import (
     FINAL,
     PlanFields,
     RecordFields,
-    intent_fields,
     plan_fields,
     record_fields,
 )
 from runners.state.trust import run_permission_problem
-from runners.state.vanished import asked_ending, vanished_ending
+from runners.state.vanished import vanished_ending
 
 _UNBEGUN = 3
 """So often is a program started again whose waiter was killed before there was a program."""
@@ -256,9 +256,9 @@ class Supervisor:
         self.ended_unobserved = False
         self.note("adopted", by=os.getpid())
         self.take_run_lock()
-        number = self.record.get("next_attempt")
-        if number:
-            return self.start_again(number, self.record.get("next_at") or 0.0)
+        coming = coming_restart(self.record, self.plan["restart"])
+        if coming is not None:
+            return self.start_again(coming)
         if self.directory.stop.exists():
             self.end_unstarted()
             return None
@@ -303,53 +303,30 @@ class Supervisor:
 
     def restart(self, number: int, ending: Ending, code: int | None) -> Attempt | None:
         """Wait a while and start the attempt after `number`; None when a stop came."""
-        rule = self.plan["restart"]
-        pause = rule["backoff_s"] * 2 ** (number - 1)
-        coming = f"attempt {number + 1} of {rule['times'] + 1} in {pause:g} s"
-        self.note("restart", ending=ending, exit_code=code, seconds=pause)
-        # Wall time on disk, because an adopter has to keep the appointment too.
-        due = time.time() + pause
-        self.keeper.write(
-            {
-                "state": State.STARTING,
-                "reason": f"{ending_text(ending, code)}; {coming}",
-                "exit_code": code,
-                "next_attempt": number + 1,
-                "next_at": due,
-            }
-        )
-        return self.start_again(number + 1, due)
+        coming = Restart.after(number, self.plan["restart"])
+        self.note("restart", ending=ending, exit_code=code, seconds=coming.pause_s)
+        reason = f"{ending_text(ending, code)}; {coming.text()}"
+        self.keeper.write({"reason": reason, "exit_code": code, **coming.fields()})
+        return self.start_again(coming)
 
-    def start_again(self, number: int, due: float) -> Attempt | None:
-        """Start attempt `number`, `due` then (unix seconds), from the newest complete checkpoint.
+    def start_again(self, coming: Restart) -> Attempt | None:
+        """Start the coming attempt when it is due, from the newest complete checkpoint.
 
         What a supervisor that was killed had already done of this is not done twice.
         """
-        # A clock set back must not make the pause longer than the rule's.
-        longest = self.plan["restart"]["backoff_s"] * 2 ** max(0, number - 2)
-        until = time.monotonic() + min(longest, max(0.0, due - time.time()))
-        while time.monotonic() < until and not self.is_stop_asked():
-            self.wakeups.sleep(until - time.monotonic())
+        coming.wait(self.wakeups, self.is_stop_asked)
         if self.is_stop_asked():
             self.end_unstarted()
             return None
         self.checkpoints.judge_attempt()
-        set_aside(self.directory, number - 1)
+        set_aside(self.directory, coming.number - 1)
         self.take_run_lock()
-        return self.start(number, self.more_arguments())
+        return self.start(coming.number, self.more_arguments())
 
     def end_unstarted(self) -> None:
         """Record that a run was cancelled while it waited, or stopped while it waited again."""
-        intent = read_json(self.directory.stop)
-        ending = asked_ending(intent_fields(intent))
-        if not intent:
-            del ending["by"]  # asked by a signal, which does not say whose it is
-        if self.record.get("started"):
-            self.end(State.STOPPED, ending, self.record.get("exit_code"))
-            return
-        if ending["cause"] is EndingCause.STOPPED:
-            ending["cause"] = EndingCause.CANCELLED
-        self.end(State.CANCELLED, ending)
+        state, ending = judge_unstarted(self.directory, bool(self.record.get("started")))
+        self.end(state, ending, self.record.get("exit_code"))
 
     def end_not_started(self, problem: str) -> None:
         """Record that the program could not be started."""
