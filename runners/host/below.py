@@ -1,5 +1,6 @@
-"""The one way from a name that came from outside to a path that may be written."""
+"""The ways from a name that came from outside to a path that may be written, or be given on."""
 
+import os
 from pathlib import Path, PurePosixPath
 
 _MOST_BYTES = 4096
@@ -29,3 +30,12 @@ def resolve_below(folder: Path, name: str) -> Path:
     if target.is_symlink():
         raise ValueError(f"{name!r} is a link in {folder}")
     return target
+
+
+def leads_out(path: str, directory: str) -> bool:
+    """Whether `path` lies in a run's `directory` by its name, but out of it by links on the way."""
+    name = os.path.abspath(path)
+    folder = os.path.abspath(directory)
+    if not name.startswith(folder + os.sep):
+        return False
+    return not os.path.realpath(name).startswith(os.path.realpath(folder) + os.sep)

@@ -1,6 +1,7 @@
 """Glob patterns whose search has an end: so many names, and so long. Standard library only.
 
-As `glob.iglob(recursive=True)`, but `**` enters each folder once however many links lead to it.
+As the library's `glob` with `recursive=True`, but `**` enters each folder once however many links
+lead to it.
 """
 
 import fnmatch
@@ -38,6 +39,11 @@ class SearchBudget:
         return not self.cut
 
 
+def acting_budget() -> SearchBudget:
+    """For what acts on the answer, as a restart does: more names, and longer."""
+    return SearchBudget(MOST_WHEN_ACTING, ACTING_WITHIN_S)
+
+
 def bounded_glob(pattern: str, budget: SearchBudget) -> Iterator[str]:
     """The paths that match `pattern`, until the `budget` is spent."""
     if not glob.has_magic(pattern):
@@ -68,7 +74,7 @@ def _below(folder: str, parts: list[str], budget: SearchBudget) -> Iterator[str]
 
 def _matches(folder: str, part: str, rest: list[str], budget: SearchBudget) -> Iterator[str]:
     fits = re.compile(fnmatch.translate(part)).match
-    for entry in _entries(folder, budget):
+    for entry in entries_of(folder, budget):
         hidden = entry.name.startswith(".") and not part.startswith(".")
         if hidden or not fits(entry.name):
             continue
@@ -95,12 +101,13 @@ def _tree(top: str, budget: SearchBudget) -> Iterator[str]:
         yield folder
         waiting += [
             os.path.join(folder, entry.name)
-            for entry in _entries(folder, budget)
+            for entry in entries_of(folder, budget)
             if not entry.name.startswith(".") and _is_folder(entry)
         ]
 
 
-def _entries(folder: str, budget: SearchBudget) -> Iterator["os.DirEntry[str]"]:
+def entries_of(folder: str, budget: SearchBudget) -> Iterator["os.DirEntry[str]"]:
+    """What lies in `folder`, until the `budget` is spent; nothing of what cannot be read."""
     try:
         with os.scandir(folder or ".") as entries:
             for entry in entries:
@@ -109,6 +116,17 @@ def _entries(folder: str, budget: SearchBudget) -> Iterator["os.DirEntry[str]"]:
                 yield entry
     except (OSError, ValueError):
         return
+
+
+def files_below(top: str, budget: SearchBudget) -> Iterator[str]:
+    """The paths of all files below a folder, until the `budget` is spent; links are not entered."""
+    waiting = [top]
+    while waiting and not budget.cut:
+        for entry in entries_of(waiting.pop(), budget):
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(entry.path)
+            elif not _is_folder(entry):
+                yield entry.path
 
 
 def _is_folder(entry: "os.DirEntry[str]") -> bool:

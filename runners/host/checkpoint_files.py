@@ -13,6 +13,7 @@ import os
 import struct
 from collections.abc import Sequence
 
+from runners.host.bounded_glob import SearchBudget, files_below
 from runners.host.files import open_binary, read_plain
 
 _END = struct.Struct("<4s4H2LH")
@@ -110,9 +111,10 @@ def _hdf5_proof(start: bytes, size: int) -> bool | None:
 
 
 def _folder_proof(folder: str) -> bool | None:
-    names: list[str] = []
-    for top, _, files in os.walk(folder):
-        names += [os.path.join(top, name) for name in files]
+    budget = SearchBudget()
+    names = list(files_below(folder, budget))
+    if budget.cut:
+        return None
     # A file still being written: torch.distributed.checkpoint renames `.metadata.tmp` at the end.
     if not names or any(".tmp" in os.path.basename(name) for name in names):
         return False

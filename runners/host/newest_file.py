@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from runners.host.bounded_glob import SearchBudget, bounded_glob
+from runners.host.bounded_glob import SearchBudget, bounded_glob, files_below
 from runners.host.checkpoint_files import proof
 from runners.host.printed_paths import PrintedPaths, checkpoint_patterns
 
@@ -91,12 +91,7 @@ def measure(path: str, budget: SearchBudget) -> NewestFile | None:
         stat = os.stat(path)
         if not os.path.isdir(path):
             return NewestFile(path, stat.st_size, stat.st_mtime)
-        inside = [
-            os.stat(os.path.join(folder, name))
-            for folder, _, names in os.walk(path)
-            for name in names
-            if budget.spend()
-        ]
+        inside = [os.stat(file) for file in files_below(path, budget)]
     except OSError:
         return None
     if not inside:

@@ -27,6 +27,11 @@ def check_paths(facts: LaunchFacts) -> Iterator[Check]:
 def check_files(facts: LaunchFacts) -> Iterator[Check]:
     """The files that the preset asks for: found, counted, paired, of the right size."""
     for files in facts.files:
+        if files.cut:
+            name = files.rule.name or files.rule.path
+            text = f"{name}: not checked: {files.cut} ({files.place})"
+            yield Check("files", "WARN", text, "name the folders more exactly")
+            continue
         problems = list(_file_problems(files))
         if not files.found and not problems:
             continue  # another rule counts them, or none need be there

@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from runners.host.bounded_glob import acting_budget, bounded_glob
 from runners.host.files import open_binary
 from runners.model.parameters import leaf_of
 from runners.model.placeholders import substitute
@@ -94,7 +95,8 @@ def _absolute(text: str, literal: Mapping[str, str], folder: Path) -> str:
 
 def rule_facts(rule: FileRule, patterns: Sequence[str], folder: Path) -> FileFacts:
     """Count the files that match an absolute glob pattern, and look for what belongs to them."""
-    found = sorted({path for pattern in patterns for path in matching(pattern)})
+    budget = acting_budget()
+    found = sorted({path for pattern in patterns for path in bounded_glob(pattern, budget)})
     wrong: list[tuple[str, int]] = []
     missing: list[str] = []
     counts = {"wrong": 0, "lacking": 0}
@@ -113,14 +115,16 @@ def rule_facts(rule: FileRule, patterns: Sequence[str], folder: Path) -> FileFac
         return FileFacts(rule, place, len(found), problem=f"cannot be read: {error}")
     lacking = counts["lacking"]
     return FileFacts(
-        rule, place, len(found), tuple(wrong), counts["wrong"], tuple(missing), lacking, rows
+        rule,
+        place,
+        len(found),
+        tuple(wrong),
+        counts["wrong"],
+        tuple(missing),
+        lacking,
+        rows,
+        cut=budget.cut,
     )
-
-
-def matching(pattern: str) -> Iterator[str]:
-    """What an absolute glob pattern matches, but for more than a million names."""
-    found = glob.iglob(pattern, recursive=True)  # noqa: PTH207 — Path takes no absolute one
-    return islice(found, _MOST_ROWS)
 
 
 def run_check(

@@ -70,6 +70,8 @@ class FileFacts(msgspec.Struct, frozen=True):
     missing: tuple[str, ...] = ()
     lacking: int = 0
     rows: int | None = None
+    cut: str = ""
+    """Why not all files were looked at; empty when they were."""
     problem: str = ""
 
 

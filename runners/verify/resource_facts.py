@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from runners.host.bounded_glob import SearchBudget, bounded_glob
 from runners.host.files import modified_at
 from runners.lifecycle.launch.probe_results import ProbeResult
 from runners.model.gpus import GpuSnapshot
@@ -21,7 +22,6 @@ from runners.state.codec import read_outline
 from runners.state.layout import StateDirectory
 from runners.state.leases import live_run_ids
 from runners.state.runs import list_run_ids, read_run
-from runners.verify.data_facts import matching
 from runners.verify.facts import (
     BatchFacts,
     DiskFacts,
@@ -185,7 +185,7 @@ def output_facts(state: StateDirectory, spec: RunSpec, plan: LaunchPlan) -> Iter
 
 
 def _output(pattern: str, writers: tuple[str, ...]) -> OutputFacts:
-    files = list(islice(matching(pattern), _MOST_FILES))
+    files = list(islice(bounded_glob(pattern, SearchBudget()), _MOST_FILES))
     newest = max(map(Path, files), key=modified_at, default=None)
     latest = modified_at(newest) if newest is not None else 0.0
     if newest is None or not latest:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from runners.host.below import leads_out
 from runners.host.printed_paths import PrintedScan
 from runners.model.events import Event
 from runners.model.run import Run
@@ -117,6 +118,9 @@ def _add(
 ) -> None:
     """Add the file at `path`, if new and of this run; named from the first of `roots` it is in."""
     if path in found or len(found) >= _MOST_PICTURES or not path.lower().endswith(SUFFIXES):
+        return
+    # A link in the run's folder may lead to anything: its pictures go into reports.
+    if leads_out(path, str(roots[0])):
         return
     try:
         stat = Path(path).stat()

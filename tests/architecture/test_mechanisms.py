@@ -50,6 +50,50 @@ def test_functions_are_no_stubs_and_no_longer_than_a_screen() -> None:
     assert not found, "\n".join(found)
 
 
+_OTHER_CLOCKS = {
+    "runners/cost/accounting.py": "dates of spans whose times were checked when they were read",
+    "tui/views/runs/run_query.py": "today's midnight",
+    "tui/views/json_values.py": "UTC for programs, and None for what no calendar has",
+}
+"""Modules that turn moments into dates themselves, and why they may."""
+
+
+def _calls_a_calendar(call: ast.Call) -> bool:
+    """Whether a call turns a moment, not the present one, into a date or its text."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    name = call.func.id if isinstance(call.func, ast.Name) else name
+    if name in ("localtime", "gmtime", "ctime", "fromtimestamp", "utcfromtimestamp"):
+        # `date.fromtimestamp(time.time())` is today.
+        return not (call.args and ast.unparse(call.args[0]) == "time.time()")
+    return name == "strftime" and (len(call.args) != 1 or not _is_of_module_time(call.func))
+
+
+def _is_of_module_time(function: ast.expr) -> bool:
+    of = function.value if isinstance(function, ast.Attribute) else None
+    return isinstance(of, ast.Name) and of.id == "time"
+
+
+def test_moments_from_outside_become_dates_in_one_place() -> None:
+    # Elsewhere a year that no calendar has would end whoever shows the others.
+    found = {
+        name_of(path): node.lineno
+        for path, node in nodes(*CORE_AND_FRONTS)
+        if isinstance(node, ast.Call) and _calls_a_calendar(node)
+    }
+    assert found.pop("runners/host/clock.py")
+    assert found.keys() == _OTHER_CLOCKS.keys(), found
+
+
+_SEARCH = re.compile(r"\bi?glob\.i?glob\(|\.rglob\(")
+
+
+def test_searches_by_patterns_have_an_end() -> None:
+    # `**` from / takes minutes; the second searches the files of this program alone.
+    assert places(lambda text: _SEARCH.search(text) is not None) == {
+        "runners/places/ssh/panel_source.py"
+    }
+
+
 _KERNEL = "below /proc and /sys, which the kernel writes"
 _SYSTEM = "the system's own files below /etc"
 _PROGRAM = "files of this program, as they were installed"

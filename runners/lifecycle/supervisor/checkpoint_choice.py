@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from runners.host.files import append_event
 from runners.lifecycle.supervisor.queue_wait import has_stepped
 from runners.model.kept_secrets import unmasked_arguments
 from runners.state.layout import RunDirectory
@@ -28,14 +29,17 @@ class CheckpointChoice:
         None without a checkpoint written since `started` (unix seconds).
         """
         # Most supervisors never start anything again, and do without.
-        from runners.host.bounded_glob import ACTING_WITHIN_S, MOST_WHEN_ACTING, SearchBudget
+        from runners.host.bounded_glob import acting_budget
         from runners.host.newest_file import first_whole, run_files
         from runners.host.printed_paths import PrintedScan
 
         folder = str(self.directory.path)
         printed = PrintedScan(folder, plan["working_directory"]).poll(is_live=False)
-        budget = SearchBudget(MOST_WHEN_ACTING, ACTING_WITHIN_S)
+        budget = acting_budget()
         files = run_files(folder, plan["checkpoints"], printed, started, budget)
+        if budget.cut:
+            text = f"there may be a newer checkpoint than the one it goes on from: {budget.cut}"
+            append_event(self.directory.supervisor_events, "alert", text=text)
         checkpoint = first_whole(file for file in files if file.path not in self._useless)
         template = plan["restart_arguments"]
         self._chosen = checkpoint.path if checkpoint and template else None

@@ -8,7 +8,8 @@ import re
 import time
 from collections.abc import Callable, Iterable
 
-from runners.host.bounded_glob import ACTING_WITHIN_S, MOST_WHEN_ACTING, SearchBudget
+from runners.host.below import leads_out
+from runners.host.bounded_glob import SearchBudget, acting_budget
 from runners.host.files import append_event, read_json
 from runners.host.newest_file import NewestFile, matching_files
 from runners.state.layout import RunDirectory
@@ -31,7 +32,7 @@ class CheckpointKeeper:
         self._keep = plan["keep"]
         self._started = started
         self._alert = alert
-        self._warned = False
+        self._warned = self._is_cut_said = False
         self._next = time.monotonic() + _EVERY_S
 
     def poll(self, now: float) -> float:
@@ -43,7 +44,11 @@ class CheckpointKeeper:
 
     def check(self, now: float) -> None:
         """Delete what is not kept; warn when the disk will be full within a day."""
-        found = written_since(self._patterns, self._started)
+        budget = acting_budget()
+        found = written_since(self._patterns, self._started, str(self._run.path), budget)
+        if budget.cut and not self._is_cut_said:
+            self._is_cut_said = True
+            self._alert(f"not all checkpoints were found, so more may be kept: {budget.cut}")
         if self._keep is not None:
             old = [file for file in found if now - file.modified > _QUIET_S]
             gone = [file for file in superfluous(found, self._keep) if file in old]
@@ -66,12 +71,20 @@ class CheckpointKeeper:
         return "\n".join(str(read_json(plan)) for plan in plans)
 
 
-def written_since(patterns: Iterable[str], started: float) -> list[NewestFile]:
-    """The whole checkpoints written since `started` (unix seconds), the oldest first."""
-    budget = SearchBudget(MOST_WHEN_ACTING, ACTING_WITHIN_S)
+def written_since(
+    patterns: Iterable[str], started: float, directory: str, budget: SearchBudget
+) -> list[NewestFile]:
+    """The whole checkpoints written since `started` (unix seconds), the oldest first.
+
+    What only a link leads to from the run's own `directory` is not among them.
+    """
     # A link is not a checkpoint: `latest` would otherwise count twice, or be deleted.
     found = [file for file in matching_files(patterns, budget) if not os.path.islink(file.path)]
-    own = {os.path.realpath(file.path): file for file in found if file.modified >= started}
+    own = {
+        os.path.realpath(file.path): file
+        for file in found
+        if file.modified >= started and not leads_out(file.path, directory)
+    }
     return sorted(own.values(), key=lambda file: (file.modified, file.path))
 
 

@@ -1,9 +1,11 @@
 """Logs that torchrun keeps of ranks: `ranks/JOB/attempt_0/LOCAL_RANK/{stdout,stderr}.log`."""
 
+import glob
 from pathlib import Path
 
 import msgspec
 
+from runners.host.bounded_glob import SearchBudget, bounded_glob
 from runners.host.files import modified_at, read_tail
 
 FOLDER = "ranks"
@@ -37,7 +39,7 @@ def has_rank_logs(run: Path) -> bool:
 
 def rank_logs(run: Path) -> dict[int, RankLog]:
     """The logs of the newest attempt's ranks, those with any bytes."""
-    attempts = [path for path in (run / FOLDER).glob("*/attempt_*") if path.is_dir()]
+    attempts = _attempts(run / FOLDER)
     # torchrun makes a folder for every restart of its ranks.
     newest = max(attempts, key=modified_at, default=None)
     if newest is None:
@@ -52,6 +54,12 @@ def rank_logs(run: Path) -> dict[int, RankLog]:
             size = sum(stat[1] for stat in known.values())
             found[int(folder.name)] = RankLog(int(folder.name), tuple(known), written, size)
     return dict(sorted(found.items()))
+
+
+def _attempts(folder: Path) -> list[Path]:
+    pattern = f"{glob.escape(str(folder))}/*/attempt_*"
+    found = map(Path, bounded_glob(pattern, SearchBudget()))
+    return [path for path in found if path.is_dir()]
 
 
 def _stat(path: Path) -> tuple[float, int] | None:

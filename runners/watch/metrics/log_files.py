@@ -1,11 +1,10 @@
 """Metrics in Lightning's `metrics.csv`, Keras' CSVLogger and the Trainer's `trainer_state.json`."""
 
 import csv
-import glob
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from runners.host.bounded_glob import SearchBudget, bounded_glob, entries_of
 from runners.host.files import modified_at, read_plain
 from runners.host.tail import Follower
 from runners.state.boundary import cannot_be_read
@@ -108,11 +107,13 @@ class LogFileSource:
         self._since = since
         self._files: dict[Path, TableFile | TrainerState] = {}
         self._problems: dict[Path, str] = {}
+        self._cut = ""
 
     @property
     def problems(self) -> list[str]:
         """Files that could not be read on."""
-        return list(self._problems.values())
+        cut = [f"metric files: {self._cut}"] if self._cut else []
+        return [*cut, *self._problems.values()]
 
     def poll(self) -> None:
         """Look for files, and read what is new in them."""
@@ -135,15 +136,19 @@ class LogFileSource:
 
     def _found(self) -> list[Path]:
         found: list[Path] = []
+        budget = SearchBudget()
         for pattern in self.patterns:
-            for top in glob.glob(pattern) if glob.has_magic(pattern) else [pattern]:  # noqa: PTH207
-                # Lightning puts it in `lightning_logs/version_3`, the Trainer in `checkpoint-500`.
-                found += _tables_below(top, 2)
-            if pattern.endswith((".csv", ".json", ".log")):
-                found += [Path(name) for name in glob.glob(pattern)]  # noqa: PTH207 — escaped
+            for place in bounded_glob(pattern, budget):
+                if Path(place).is_dir():
+                    # Lightning puts it in `lightning_logs/version_3`, the Trainer in
+                    # `checkpoint-500`.
+                    found += _tables_below(place, 2, budget)
+                elif place.endswith((".csv", ".json", ".log")):
+                    found.append(Path(place))
             # A folder of old runs must not be searched at every look.
             if len(found) > _MOST_FILES:
                 break
+        self._cut = budget.cut
         return [
             path
             for path in found[:_MOST_FILES]
@@ -151,15 +156,11 @@ class LogFileSource:
         ]
 
 
-def _tables_below(folder: str, levels: int) -> list[Path]:
+def _tables_below(folder: str, levels: int, budget: SearchBudget) -> list[Path]:
     """Files of a known name in `folder` and so many levels below; hidden folders are left out."""
     found = [path for name in _NAMES if (path := Path(folder, name)).exists()]
     if levels:
-        try:
-            with os.scandir(folder) as entries:
-                below = [entry.path for entry in entries if entry.name[0] != "." and entry.is_dir()]
-        except OSError:
-            return found
-        for entry in below:
-            found += _tables_below(entry, levels - 1)
+        for entry in entries_of(folder, budget):
+            if entry.name[0] != "." and entry.is_dir():
+                found += _tables_below(entry.path, levels - 1, budget)
     return found

@@ -13,6 +13,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+from runners.host.bounded_glob import SearchBudget, bounded_glob
 from runners.host.tail import GrowingFile
 from runners.state.boundary import cannot_be_read
 from runners.watch.metrics.sample import Sample
@@ -31,14 +32,21 @@ Field = tuple[int, int, int | bytes]
 """Number, wire type, and value: an integer for varints and fixed sizes, else bytes."""
 
 
-def event_files(patterns: list[str], since: float = 0.0) -> list[Path]:
-    """Event files that patterns name, or in folders they name, changed since `since` (unix s)."""
+def event_files(
+    patterns: list[str], since: float = 0.0, budget: SearchBudget | None = None
+) -> list[Path]:
+    """Event files that patterns name, or in folders they name, changed since `since` (unix s).
+
+    Those that are found within the `budget`, which says whether it was too little.
+    """
+    budget = budget or SearchBudget()
     found: dict[Path, None] = {}
     for pattern in patterns:
-        for place in sorted(glob.glob(pattern, recursive=True)):  # noqa: PTH207 — Path takes no absolute one
+        for place in sorted(bounded_glob(pattern, budget)):
             path = Path(place)
             if path.is_dir():
-                inside = sorted(path.rglob(_NAME))
+                below = f"{glob.escape(place)}/**/{_NAME}"
+                inside = [Path(name) for name in sorted(bounded_glob(below, budget))]
             else:
                 inside = [path] if "tfevents" in path.name else []
             for file in inside:
@@ -103,16 +111,20 @@ class BoardSource:
         self.patterns = patterns
         self._since = since
         self._files: dict[Path, EventFile] = {}
+        self._cut = ""
 
     @property
     def problems(self) -> list[str]:
         """Files that could not be read on."""
-        return [file.problem for file in self._files.values() if file.problem]
+        cut = [f"TensorBoard's files: {self._cut}"] if self._cut else []
+        return cut + [file.problem for file in self._files.values() if file.problem]
 
     def poll(self) -> None:
         """Look for files, and read what is new in them."""
         # Looked for each time: writers make a new file for every start.
-        paths = event_files(self.patterns, self._since)
+        budget = SearchBudget()
+        paths = event_files(self.patterns, self._since, budget)
+        self._cut = budget.cut
         paths = [
             path
             for path in paths

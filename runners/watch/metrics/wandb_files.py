@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+from runners.host.bounded_glob import SearchBudget, bounded_glob
 from runners.host.tail import GrowingFile
 from runners.state.boundary import cannot_be_read
 from runners.state.decoding import any_json, decode
@@ -107,16 +108,19 @@ class WandbSource:
         self.patterns = patterns
         self._since = since
         self._files: dict[Path, WandbFile] = {}
+        self._cut = ""
 
     @property
     def problems(self) -> list[str]:
         """Files that could not be read on."""
-        return [file.problem for file in self._files.values() if file.problem]
+        cut = [f"wandb's files: {self._cut}"] if self._cut else []
+        return cut + [file.problem for file in self._files.values() if file.problem]
 
     def poll(self) -> None:
         """Look for files, and read what is new in them."""
+        budget = SearchBudget()
         for pattern in self.patterns:
-            for place in glob.iglob(pattern):  # noqa: PTH207 — Path takes no absolute one
+            for place in bounded_glob(pattern, budget):
                 path = Path(place)
                 if path in self._files or len(self._files) >= _MOST_FILES:
                     continue
@@ -125,6 +129,7 @@ class WandbSource:
                         self._files[path] = WandbFile(path)
                 except OSError:
                     continue
+        self._cut = budget.cut
         for file in self._files.values():
             try:
                 for sample in file.poll():
