@@ -113,7 +113,7 @@ class Ledger:
         self._rest = b""
         self._offset = 0
         self.runs: dict[str, RunEntry] = {}
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[tuple[str, Moment | None], Session] = {}
         self.damaged = 0
         """Lines that cannot be read."""
         self.problem = ""
@@ -183,14 +183,21 @@ class Ledger:
         if isinstance(entry, RunEntry):
             self.runs[entry.run] = entry
         elif entry is not None:
-            self._sessions[entry.session.id] = entry.session
+            # With its beginning: two rented machines may call themselves alike.
+            self._sessions[entry.session.id, entry.session.began] = entry.session
+
+    @property
+    def hosts(self) -> set[str]:
+        """Every machine that has a line in it."""
+        sessions = {session.host for session in self._sessions.values()}
+        return sessions | {line.host for line in self.runs.values()}
 
     def sessions(self, host: str | None = None) -> list[Session]:
         """Every session of a host (this one), oldest first; session.json replaces older lines."""
         host, found = host or host_name(), dict(self._sessions)
         current = load_session(self._state, host)
         if current is not None:
-            found[current.id] = current
+            found[current.id, current.began] = current
         # Open and not in session.json: replaced by another without an end, and not counted on.
         mine = [
             session

@@ -19,7 +19,13 @@ _BEAT_S = 10.0
 
 def run_tool(arguments: Sequence[str]) -> int:
     """Run the tool named first; 2 for one that there is not."""
-    tools = {"have": _have, "receive": _receive, "send": _send, "manifest": _manifest}
+    tools = {
+        "have": _have,
+        "receive": _receive,
+        "send": _send,
+        "manifest": _manifest,
+        "account": _account,
+    }
     tool = tools.get(arguments[0])
     if tool is None:
         print(f"host-agent: no tool {arguments[0]!r}", file=sys.stderr)
@@ -74,6 +80,13 @@ def _manifest(request: dict[str, Any], line: Any) -> None:
         text = read_plain(state.ledger).decode("utf-8", "replace")
         answer = msgspec.structs.replace(answer, ledger=text)
     line.write(msgspec.json.encode(answer))
+
+
+def _account(request: dict[str, Any], line: Any) -> None:
+    """What this machine costs: its session, its live runs, and what is new in its ledger."""
+    from runners.places.ssh.accounts import account_of_here
+
+    line.write(account_of_here(int(request.get("ledger_from", 0))))
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import time
 
 import msgspec
 
+from runners.cost.machines import close_account
 from runners.cost.prices import list_prices
 from runners.model.errors import ExitCode, FresnelError, WrongInput
 from runners.places.ssh.connection import AgentConnection, LineLost
@@ -132,7 +133,8 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _remove(arguments: argparse.Namespace, ssh: Ssh) -> int:
-    """Forget a machine here; nothing is touched there."""
+    """Forget a machine here, and count no further; nothing is touched there."""
+    close_account(StateDirectory(), ssh.host.name)
     ssh.disconnect()
     ssh.registry.forget(ssh.host.name)
     echo(f"{ssh.host.name} is forgotten, with its key; over there nothing was touched")

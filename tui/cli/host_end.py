@@ -4,21 +4,27 @@ import argparse
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from decimal import Decimal
-from typing import Annotated
+from typing import NamedTuple
 
 import msgspec
 
+from runners.cost.accounting import add_fractions, to_decimal
+from runners.cost.ledger import Ledger
+from runners.cost.machines import close_account, machine_statement
 from runners.cost.prices import PriceEntry, list_prices
 from runners.model.errors import DeniedError, ExitCode, FresnelError
-from runners.places.ssh.fetch import ask_manifests
+from runners.places.ssh.accounts import refresh_account
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
-from runners.places.ssh.remote_ledger import take_in_ledger
-from runners.places.ssh.ssh import Ssh
+from runners.places.ssh.ssh import Ssh, quoted
 from runners.state.layout import StateDirectory
-from tui.cli.host_run import Unfetched, remote_json, remote_output
+from tui.cli.host_run import Unfetched, remote_json
 from tui.cli.output import echo, print_json
 from tui.views.format import dollars
+
+_ANSWERS_WITHIN_S = 5.0
+"""So long a machine that is being destroyed is waited for."""
 
 
 class _Run(msgspec.Struct, frozen=True):
@@ -29,31 +35,27 @@ class _Run(msgspec.Struct, frozen=True):
     ended: float | str | None
 
 
-class _SessionCost(msgspec.Struct, frozen=True):
-    """What one session there cost, in dollars."""
+class _LeftBehind(NamedTuple):
+    """What would be lost with the machine: its live runs, and ended ones that are not fetched."""
 
-    usd: Annotated[float, msgspec.Meta(ge=0.0, le=1e9)] | None
-
-
-class _Cost(msgspec.Struct, frozen=True):
-    """What everything there cost."""
-
-    sessions: list[_SessionCost]
+    live: list[str]
+    unfetched: list[str]
 
 
 def end_host(arguments: argparse.Namespace) -> int:
-    """Refuse while something is needed there; keep its ledger; run what destroys it; forget it."""
+    """Refuse while something is needed there; keep its ledger; run what destroys it; forget it.
+
+    Its session ends once the command that destroys it has succeeded: until then it is paid for.
+    """
     state = StateDirectory().create()
     registry = RemoteRegistry(state)
     host = registry.find(arguments.name)
     ssh = Ssh(registry, host)
-    total: Decimal | None = None
     if host.command:
         try:
-            _refuse_while_needed(ssh, arguments.anyway)
-            total = _close_books(state, ssh)
+            _take_stock(state, ssh, arguments.anyway)
         except FresnelError as error:
-            if not arguments.anyway:
+            if not arguments.anyway or isinstance(error, _Needed):
                 raise
             echo(f"⚠ {error.message}; going on all the same")
     for line in bill_text(host):
@@ -61,50 +63,75 @@ def end_host(arguments: argparse.Namespace) -> int:
     command = arguments.end_command or host.end_command
     ended = bool(command) and _run_end(command, host, arguments.yes)
     if ended:
-        ssh.disconnect()
-        registry.forget(host.name)
-        echo(f"{host.name} is ended and forgotten, its host key too")
+        _close_books(state, ssh)
     elif not command:
         echo(
             f"nothing was ended: no --end-command. Destroy it at the provider, then "
             f"`fresnel-tui host remove {host.name}`"
         )
+    total = _total(state, host.name)
+    if ended:
+        ssh.disconnect()
+        registry.forget(host.name)
+        echo(f"{host.name} is ended and forgotten, its host key too")
     spent = None if total is None else float(total)
     if arguments.json:
         print_json({"host": host.name, "ended": ended, "spent_usd": spent})
     elif total is not None:
-        echo(f"{dollars(total)} were spent on it in all, an estimate; kept in {state.ledger}")
+        so_far = "in all" if ended else "so far, and it is counted on"
+        echo(f"{dollars(total)} were spent on it {so_far}, an estimate; kept in {state.ledger}")
     return ExitCode.DONE if ended or not command else ExitCode.RUN_FAILED
 
 
-def _refuse_while_needed(ssh: Ssh, anyway: bool) -> None:
-    name = ssh.host.name
+class _Needed(DeniedError):
+    """Something on the machine is needed still."""
+
+
+def _take_stock(state: StateDirectory, ssh: Ssh, anyway: bool) -> None:
+    """Take its ledger in, and name what would be lost with it; _Needed unless that is `anyway`."""
+    name, left = ssh.host.name, _left_behind(ssh)
+    live = f"{len(left.live)} live on {name}: {', '.join(left.live)}" if left.live else ""
+    unfetched = f"not fetched from {name}: {', '.join(left.unfetched)}" if left.unfetched else ""
+    if live and not anyway:
+        raise _Needed(live, f"fresnel-tui stop --all --wait --host {name}")
+    if unfetched and not anyway:
+        raise _Needed(
+            unfetched,
+            f"fresnel-tui fetch --all --host {name} --to FOLDER; --anyway leaves them behind",
+        )
+    for problem in filter(None, (live, unfetched)):
+        echo(f"⚠ {problem}: left behind")
+    refresh_account(state, ssh)
+
+
+def _left_behind(ssh: Ssh) -> _LeftBehind:
     runs = remote_json(ssh, ["list"], list[_Run])
     live = [
         run.id
         for run in runs
         if run.ended is None and run.state not in ("unseen", "lost", "failed")
     ]
-    if live:
-        raise DeniedError(
-            f"{len(live)} live on {name}: {', '.join(live)}",
-            f"fresnel-tui stop --all --wait --host {name}",
-        )
-    unfetched = remote_json(ssh, ["fetched"], Unfetched).unfetched
-    if unfetched and not anyway:
-        raise DeniedError(
-            f"not fetched from {name}: {', '.join(unfetched)}",
-            f"fresnel-tui fetch --all --host {name} --to FOLDER; --anyway leaves them behind",
-        )
+    return _LeftBehind(live, remote_json(ssh, ["fetched"], Unfetched).unfetched)
 
 
-def _close_books(state: StateDirectory, ssh: Ssh) -> Decimal | None:
-    """End the session there, take its ledger into ours; what the machine cost."""
-    remote_output(ssh, ["session", "end"])
-    cost = remote_json(ssh, ["cost"], _Cost)
-    take_in_ledger(state, ask_manifests(ssh, [], "none").ledger, ssh.host.name)
-    spent = [Decimal(str(session.usd)) for session in cost.sessions if session.usd is not None]
-    return sum(spent, Decimal(0)) if spent else None
+def _close_books(state: StateDirectory, ssh: Ssh) -> None:
+    """End its session: in our ledger, and there, should it answer still."""
+    close_account(state, ssh.host.name)
+    if ssh.host.command:
+        with suppress(FresnelError, ValueError):
+            ssh.run(f"exec {quoted(ssh.host.command)} session end", timeout_s=_ANSWERS_WITHIN_S)
+
+
+def _total(state: StateDirectory, name: str) -> Decimal | None:
+    """Dollars that the machine's sessions cost by now; None where there was none."""
+    ledger = Ledger(state)
+    ledger.poll()
+    statement = machine_statement(state, ledger, name)
+    if not statement.sessions:
+        return None
+    return to_decimal(
+        add_fractions(statement.account(period).total for period in statement.sessions)
+    )
 
 
 def bill_text(host: RemoteHost) -> list[str]:

@@ -25,8 +25,9 @@ def take_in_ledger(state: StateDirectory, text: str, name: str) -> int:
     known = set(read_text(state.ledger).splitlines())
     taken = 0
     for line in text.splitlines():
-        renamed = _renamed(line, name)
-        if renamed is not None and renamed not in known:
+        entry = read_line(line, name)
+        renamed = "" if entry is None else msgspec.json.encode(entry).decode()
+        if renamed and renamed not in known:
             append_line(state.ledger, renamed.encode())
             taken += 1
     return taken
@@ -57,8 +58,8 @@ def _bytes(path: Path) -> bytes:
         return b""
 
 
-def _renamed(line: str, name: str) -> str | None:
-    """The line with the machine's name here; None for one that no ledger of ours has."""
+def read_line(line: str, name: str) -> RunEntry | SessionLine | None:
+    """A ledger's line with the machine's name here; None for one that no ledger of ours has."""
     try:
         entry = _decoder.decode(line)
         require_sane(entry)
@@ -69,9 +70,5 @@ def _renamed(line: str, name: str) -> str | None:
         return None
     # Two rented machines may well call themselves alike; their names here differ.
     if isinstance(entry, SessionLine):
-        entry = replace(entry, session=replace(entry.session, host=name))
-    elif is_run_id(entry.run):
-        entry = replace(entry, host=name)
-    else:
-        return None
-    return msgspec.json.encode(entry).decode()
+        return replace(entry, session=replace(entry.session, host=name))
+    return replace(entry, host=name) if is_run_id(entry.run) else None

@@ -1,0 +1,185 @@
+"""What is known here of rented machines' money: kept when they are reached, reckoned on from there.
+
+A machine that is not reached goes on costing what it cost; one that has ended is in the ledger.
+"""
+
+import time
+from collections.abc import Sequence
+from enum import Enum
+from fractions import Fraction
+from pathlib import Path
+
+import msgspec
+
+from runners.cost.accounting import add_fractions
+from runners.cost.ledger import Ledger, RunEntry
+from runners.cost.sessions import Session, SessionLine
+from runners.cost.statement import Statement, make_statement
+from runners.host.clock import Moment, moment_now
+from runners.host.files import append_line, replace
+from runners.host.identity import host_name
+from runners.state.decoding import read
+from runners.state.layout import StateDirectory
+
+
+class MachineAccount(msgspec.Struct, frozen=True):
+    """A machine's open session and live runs at the moment `then`, by its own clocks.
+
+    Both go by the machine's name here. `reached` is when that was, in unix seconds of here;
+    `missed` when it was first tried and not reached after that, None while it is reached.
+    """
+
+    own: str
+    """What it calls itself."""
+    then: Moment
+    reached: float
+    session: Session | None = None
+    live: tuple[RunEntry, ...] = ()
+    taken: int = 0
+    """Bytes of its ledger that are taken into ours."""
+    missed: float | None = None
+    same_as: str = ""
+    """Another name of the same machine, under which it is counted."""
+
+    @property
+    def now(self) -> Moment:
+        """This moment by its clocks: as much later as it is here."""
+        passed = max(0.0, time.time() - self.reached)
+        boot_ns = None if self.then.boot_ns is None else self.then.boot_ns + round(passed * 1e9)
+        return Moment(self.then.wall + passed, self.then.boot, boot_ns)
+
+    def is_of(self, own: str, boot: str) -> bool:
+        """Whether it is of the machine that calls itself `own`, and runs since `boot`."""
+        return bool(boot) and (self.own, self.then.boot) == (own, boot)
+
+
+class MachineState(str, Enum):
+    """How this machine knows what another costs."""
+
+    REACHED = "reached"
+    NOT_REACHED = "not reached"
+    ENDED = "ended"
+    UNKNOWN = "unknown"
+    """Added, and never reached."""
+
+
+class MachineCost(msgspec.Struct, frozen=True):
+    """What a machine besides this one costs; `last_reached` in unix seconds.
+
+    `same_as` names the machine that it is too: it is counted there.
+    """
+
+    name: str
+    state: MachineState
+    statement: Statement
+    last_reached: float | None = None
+    same_as: str = ""
+
+    @property
+    def session(self) -> Session | None:
+        """Its open session."""
+        return next((period for period in self.statement.sessions if period.end is None), None)
+
+    @property
+    def total(self) -> Fraction:
+        """Dollars that its sessions cost, by now."""
+        accounts = (self.statement.account(session) for session in self.statement.sessions)
+        return add_fractions(account.total for account in accounts)
+
+    @property
+    def idle(self) -> Fraction:
+        """Dollars of them that no run held."""
+        accounts = (self.statement.account(session) for session in self.statement.sessions)
+        return add_fractions(account.idle for account in accounts)
+
+
+def is_same_session(session: Session, other: Session | None) -> bool:
+    """Whether both are one session, under whatever name its machine goes."""
+    return other is not None and (session.id, session.began) == (other.id, other.began)
+
+
+_decoder = msgspec.json.Decoder(MachineAccount)
+
+
+def _file(state: StateDirectory, name: str) -> Path:
+    return state.remote / name / "account.json"
+
+
+def read_account(state: StateDirectory, name: str) -> MachineAccount | None:
+    """What was last known of a rented machine; None before it was reached, or when damaged."""
+    return read(_file(state, name), _decoder)
+
+
+def write_account(state: StateDirectory, name: str, account: MachineAccount) -> None:
+    """Keep what is known of a machine. OSError when that cannot be written."""
+    replace(_file(state, name), msgspec.json.encode(account))
+
+
+def note_missed(state: StateDirectory, name: str) -> None:
+    """Note that a machine was tried and not reached."""
+    account = read_account(state, name)
+    if account is not None and account.missed is None:
+        write_account(state, name, msgspec.structs.replace(account, missed=time.time()))
+
+
+def close_account(state: StateDirectory, name: str) -> None:
+    """Enter a machine's session and live runs as ended now, by its clocks."""
+    account = read_account(state, name)
+    if account is None:
+        return
+    if account.same_as:
+        close_account(state, account.same_as)
+        return
+    ended = account.now
+    # A run that was alive ended with its machine, at the latest.
+    for line in account.live:
+        line = msgspec.structs.replace(line, finished=ended, seen=None, state="lost")
+        append_line(state.ledger, msgspec.json.encode(line))
+    if account.session is not None:
+        over = msgspec.structs.replace(account.session, ended=ended.wall, finished=ended)
+        append_line(state.ledger, msgspec.json.encode(SessionLine(over)))
+    write_account(state, name, msgspec.structs.replace(account, session=None, live=()))
+
+
+def machine_statement(state: StateDirectory, ledger: Ledger, name: str) -> Statement:
+    """What a machine cost by now: its lines of our ledger, and its session as last known."""
+    account = read_account(state, name)
+    if account is None:
+        return make_statement(ledger, (), moment_now(), name)
+    ended = [
+        session
+        for session in ledger.sessions(name)
+        if not is_same_session(session, account.session)
+    ]
+    known = make_statement(ledger, account.live, account.now, name)
+    sessions = [*ended, *filter(None, (account.session,))]
+    return Statement(sessions, known.lines.values(), account.now, known.problem)
+
+
+def read_machines(
+    state: StateDirectory, rented: Sequence[str], live: Sequence[RunEntry] = ()
+) -> list[MachineCost]:
+    """Every machine besides this one that cost something: those `rented` now, and ended ones.
+
+    The first of several names of one machine is the one that it is counted under. `live` are runs
+    of other hosts that share this state folder.
+    """
+    ledger = Ledger(state)
+    ledger.poll()
+    machines: list[MachineCost] = []
+    for name in rented:
+        account = read_account(state, name)
+        statement = machine_statement(state, ledger, name)
+        if account is None:
+            machines.append(MachineCost(name, MachineState.UNKNOWN, statement))
+            continue
+        found = MachineState.REACHED if account.missed is None else MachineState.NOT_REACHED
+        machines.append(MachineCost(name, found, statement, account.reached, account.same_as))
+    others = ledger.hosts - {host_name(), *rented}
+    for name in sorted(others):
+        statement = make_statement(ledger, live, moment_now(), name)
+        # A host with the same home shows its session itself.
+        is_open = any(session.end is None for session in statement.sessions)
+        found = MachineState.REACHED if is_open else MachineState.ENDED
+        machines.append(MachineCost(name, found, statement))
+    return machines

@@ -1,0 +1,162 @@
+"""What rented machines cost, asked for and kept here: their sessions, live runs and ledgers."""
+
+import time
+from contextlib import suppress
+from threading import Thread
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from runners.cost.ledger import RunEntry, line_of
+from runners.cost.machines import (
+    MachineAccount,
+    note_missed,
+    read_account,
+    write_account,
+)
+from runners.cost.sessions import SessionLine, read_session
+from runners.host.clock import Moment, moment_now
+from runners.host.files import read_plain
+from runners.host.identity import host_name
+from runners.model.errors import FresnelError
+from runners.places.ssh.bounds import require_sane
+from runners.places.ssh.frames import decoded
+from runners.places.ssh.registry import RemoteHost, RemoteRegistry
+from runners.places.ssh.remote_ledger import read_line, take_in_ledger
+from runners.places.ssh.ssh import Ssh
+from runners.places.ssh.stream import StreamCopier
+from runners.state.layout import StateDirectory
+from runners.state.leases import live_run_ids
+from runners.state.runs import read_run
+
+_Line = Annotated[str, Meta(max_length=1 << 20)]
+
+
+class AccountAnswer(msgspec.Struct, frozen=True):
+    """A machine's money, by its own clocks: ledger lines of its session and its live runs.
+
+    `ledger` is what its ledger has from the byte that was asked for, whole lines, up to the byte
+    `ledger_end`.
+    """
+
+    host: Annotated[str, Meta(max_length=200)]
+    now: Moment
+    session: _Line = ""
+    live: Annotated[list[_Line], Meta(max_length=10_000)] = []
+    ledger: str = ""
+    ledger_start: Annotated[int, Meta(ge=0, le=1 << 60)] = 0
+    ledger_end: Annotated[int, Meta(ge=0, le=1 << 60)] = 0
+
+
+def account_of_here(ledger_from: int) -> bytes:
+    """This machine's money as JSON, for whoever rented it."""
+    state = StateDirectory()
+    session = read_session(state)
+    runs = (read_run(state, run) for run in live_run_ids(state))
+    lines = [line for run in runs if (line := line_of(run)) is not None]
+    content = b""
+    with suppress(OSError):
+        content = read_plain(state.ledger)
+    end = content.rfind(b"\n") + 1
+    # A shorter ledger is another one: all of it is new.
+    start = ledger_from if ledger_from <= end else 0
+    return msgspec.json.encode(
+        AccountAnswer(
+            host_name(),
+            moment_now(),
+            "" if session is None else msgspec.json.encode(SessionLine(session)).decode(),
+            [msgspec.json.encode(line).decode() for line in lines if line.host == host_name()],
+            content[start:end].decode("utf-8", "replace"),
+            start,
+            end,
+        )
+    )
+
+
+def refresh_account(state: StateDirectory, ssh: Ssh) -> MachineAccount:
+    """Ask a machine what it costs, and keep the answer and its ledger here.
+
+    FresnelError when it is not reached, or answers something else; OSError when it cannot be kept.
+    """
+    try:
+        return _keep(state, ssh, _ask(state, ssh))
+    except FresnelError:
+        note_missed(state, ssh.host.name)
+        raise
+
+
+def _ask(state: StateDirectory, ssh: Ssh) -> AccountAnswer:
+    before = read_account(state, ssh.host.name)
+    asked = {"ledger_from": 0 if before is None else before.taken}
+    try:
+        answer = decoded(StreamCopier(ssh).ask("account", asked), AccountAnswer)
+        require_sane(answer.now)
+    except ValueError as error:
+        raise FresnelError(
+            f"{ssh.host.name}: what it costs cannot be understood: {error}"
+        ) from None
+    return answer
+
+
+def _keep(state: StateDirectory, ssh: Ssh, answer: AccountAnswer) -> MachineAccount:
+    name = ssh.host.name
+    session = read_line(answer.session, name) if answer.session else None
+    lines = (read_line(line, name) for line in answer.live)
+    account = MachineAccount(
+        answer.host,
+        answer.now,
+        time.time(),
+        session.session if isinstance(session, SessionLine) else None,
+        tuple(line for line in lines if isinstance(line, RunEntry)),
+        answer.ledger_end,
+        same_as=_same_as(state, ssh, answer),
+    )
+    # One machine under two names has one ledger, taken in under the first.
+    if not account.same_as:
+        take_in_ledger(state, answer.ledger, name)
+    write_account(state, name, account)
+    return account
+
+
+def _same_as(state: StateDirectory, ssh: Ssh, answer: AccountAnswer) -> str:
+    """The name under which this machine is counted already; empty when it is under none."""
+    for host in by_age(ssh.registry):
+        other = None if host.name == ssh.host.name else read_account(state, host.name)
+        if other is not None and not other.same_as and other.is_of(answer.host, answer.now.boot):
+            return host.name
+    return ""
+
+
+def by_age(registry: RemoteRegistry) -> list[RemoteHost]:
+    """The machines in the order in which they were added."""
+    return sorted(registry.all(), key=lambda host: (host.added, host.name))
+
+
+def refresh_accounts(state: StateDirectory, within_s: float) -> None:
+    """Ask every machine that is set up what it costs, all at once; who is late is not reached."""
+    registry = RemoteRegistry(state)
+    machines = [Ssh(registry, host) for host in by_age(registry) if host.command]
+    answers: dict[str, AccountAnswer] = {}
+
+    def ask(ssh: Ssh) -> None:
+        with suppress(FresnelError, OSError):
+            answers[ssh.host.name] = _ask(state, ssh)
+
+    threads = [Thread(target=ask, args=(ssh,), daemon=True) for ssh in machines]
+    for thread in threads:
+        thread.start()
+    until = time.monotonic() + within_s
+    for ssh, thread in zip(machines, threads, strict=True):
+        thread.join(max(0.0, until - time.monotonic()))
+        # Kept one after the other: two names may be of one machine.
+        with suppress(OSError):
+            if ssh.host.name in answers:
+                _keep(state, ssh, answers[ssh.host.name])
+            else:
+                note_missed(state, ssh.host.name)
+
+
+def rented_names(state: StateDirectory) -> list[str]:
+    """The names of the machines that are added, the oldest first."""
+    return [host.name for host in by_age(RemoteRegistry(state))]
