@@ -92,6 +92,7 @@ fuzz: $(STAMP)
 KILLS ?= 1000
 kills: $(STAMP)
 	$(BIN)/python tests/bench/kills.py --kills $(KILLS)
+	$(BIN)/python tests/bench/guard_kills.py --kills $(KILLS)
 
 screenshots: $(STAMP)
 	$(BIN)/python tests/ui/take_pictures.py

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from runners.guard.spawn import ensure_guard
+from runners.guard.keeper import ensure_guard
 from runners.guard.sweep_watch import ensure_sweep_watches
 from runners.host import helpers
 from runners.lifecycle.control.trash import expired

@@ -1,9 +1,9 @@
 """The guard's process: looks, decides and acts, also when no panel is open.
 
 There is one per state folder and host. Run as `python -c "… main()" STATE_FOLDER`: it detaches,
-takes the guard's lock, and watches until `guard.json` is gone. When it is killed, the next front
-end or any run's supervisor starts it again, and it continues where it was: what is done once (a
-warning, the end command) is claimed by a file that only one process can create.
+takes the guard's lock, and watches until `guard.json` is gone. When it is killed, its keeper, the
+next front end or any run's supervisor starts it again, and it continues where it was: what is done
+once (a warning, the end command) is claimed by a file that only one process can create.
 """
 
 import os
@@ -18,6 +18,7 @@ import msgspec
 
 from runners.cost.overrun import warn_of_overrun
 from runners.guard.claims import END, WARN, marker_of, read_claim
+from runners.guard.keeper import guard_lock, watch_keeper
 from runners.guard.next_step import Action, next_step
 from runners.guard.observe import GuardObserver
 from runners.guard.outbox import WebhookOutbox
@@ -30,7 +31,6 @@ from runners.guard.rule import (
     read_rule,
     write_guard_state,
 )
-from runners.guard.spawn import guard_lock
 from runners.host import helpers
 from runners.host.clock import Moment, moment_now, seconds_between
 from runners.host.detach import leave_terminal
@@ -147,8 +147,10 @@ class Guard:
         if self._has_no_room():
             self._announce(rule, progress, "trouble", full_disk_text(self.state))
         if action is Action.WARN:
-            self._warn(rule, progress)
+            self._warn(rule, progress, f"runs stop in {duration_text(rule.countdown_s)}")
         elif action is Action.STOP:
+            # A guard that was dead for the whole countdown has not warned: better late than never.
+            self._warn(rule, progress, "runs are being stopped")
             self._announce(rule, progress, "stop", f"{progress.reason}: runs are being stopped")
             self._stop(rule, progress, now)
         elif action is Action.END:
@@ -165,11 +167,9 @@ class Guard:
         elif action is not Action.NONE:
             assert_never(action)
 
-    def _warn(self, rule: GuardRule, progress: GuardState) -> None:
-        text = (
-            f"{progress.reason}: runs stop in {duration_text(rule.countdown_s)}; "
-            "`fresnel-tui guard postpone 1h`"
-        )
+    def _warn(self, rule: GuardRule, progress: GuardState, what: str) -> None:
+        """Warn of a cycle, once."""
+        text = f"{progress.reason}: {what}; `fresnel-tui guard postpone 1h`"
         if self._announce(rule, progress, "warn", text):
             for run in self.observer.live_runs():
                 append_event(
@@ -296,6 +296,7 @@ def watch(state: StateDirectory) -> bool:
     # The lock file's time tells `KeepAlive` when this guard began, the pid tells people.
     os.ftruncate(lock, 0)
     os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+    watch_keeper(state)
     Guard(state).run()
     os.close(lock)
     return True

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from runners.guard.claims import reserve_markers
+from runners.guard.keeper import GuardKeeper, guard_lock, read_keeper
 from runners.guard.reserved import SLOT, disk_is_full, keep_ballast, read_slots, write_reserved
 from runners.host.clock import Moment, moment_now, seconds_between
 from runners.host.files import replace
@@ -21,6 +22,7 @@ from runners.state.layout import StateDirectory
 from runners.state.leases import live_run_ids
 
 T = TypeVar("T")
+_STARTS_KEEPER_WITHIN_S = 5.0
 
 
 class Stage(TextEnum):
@@ -175,12 +177,13 @@ def lift(state: StateDirectory) -> bool:
 
 
 class GuardView(msgspec.Struct, frozen=True):
-    """The guard as front ends see it: rule, progress, whether its process lives, problems."""
+    """The guard as front ends see it: rule, progress, whether it and its keeper live, problems."""
 
     rule: GuardRule | None
     progress: GuardState | None
     running: bool
     problems: tuple[str, ...] = ()
+    keeper: GuardKeeper | None = None
 
     @property
     def is_urgent(self) -> bool:
@@ -236,6 +239,14 @@ def read_guard(state: StateDirectory) -> GuardView:
             "the guard has acted and watches nothing more: what runs now is not guarded; "
             "`fresnel-tui guard set` sets it again"
         )
-    return GuardView(
-        rule, progress, is_held(state.guard / "guard.lock"), tuple(dict.fromkeys(problems))
-    )
+    running, keeper = is_held(guard_lock(state)), read_keeper(state)
+    if rule is not None and running and keeper is None and not _has_just_begun(state):
+        problems.append("nothing would start the guard again if it were killed: no keeper runs")
+    return GuardView(rule, progress, running, tuple(dict.fromkeys(problems)), keeper)
+
+
+def _has_just_begun(state: StateDirectory) -> bool:
+    """True for a guard so young that it need not have started its keeper yet."""
+    with suppress(OSError):
+        return abs(time.time() - guard_lock(state).stat().st_mtime) < _STARTS_KEEPER_WITHIN_S
+    return False

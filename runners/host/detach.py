@@ -6,6 +6,7 @@ on a machine that leaves processes alone and does not linger, setsid keeps a run
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -24,6 +25,15 @@ from runners.host.systemd import (
 )
 
 _SCOPE_WITHIN_S = 5.0
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_RESTARTED = (
+    "Restart=always",
+    "RestartPreventExitStatus=0",
+    "RestartSec=1",
+    "StartLimitIntervalSec=0",
+    # What it has started is not ended with it.
+    "KillMode=process",
+)
 
 
 class Detached(NamedTuple):
@@ -78,6 +88,41 @@ def detach(
         probe = remember_scope(remembered, ScopeProbe(False, f"systemd-run {why} at a launch"))
     code = _spawn(command, environment, descriptors, log).wait()
     return Detached(code, "setsid", reason=probe.why)
+
+
+def start_service(
+    unit: str, command: Sequence[str], environment: Mapping[str, str], remembered: Path
+) -> ScopeProbe:
+    """Have this user's systemd run `command` until it exits with 0; else say why it does not.
+
+    Raises OSError when no process can be started.
+    """
+    probe = _choose(remembered)
+    if not probe.works:
+        return probe
+    service = [
+        shutil.which("systemd-run") or "systemd-run",
+        "--user",
+        "--quiet",
+        "--collect",
+        f"--unit={unit}",
+        *(f"--property={setting}" for setting in _RESTARTED),
+        # By name: values on a command line are everybody's to read.
+        *(f"--setenv={name}" for name in environment if _PLAIN_NAME.fullmatch(name)),
+        "--",
+        *command,
+    ]
+    null = subprocess.DEVNULL
+    child = subprocess.Popen(
+        service, env=dict(environment), cwd="/", stdin=null, stdout=null, stderr=null
+    )
+    try:
+        code = child.wait(_SCOPE_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+        return ScopeProbe(False, "systemd-run did not answer")
+    return ScopeProbe(code == 0, f"systemd-run failed with exit code {code}" if code else "")
 
 
 def _choose(remembered: Path) -> ScopeProbe:

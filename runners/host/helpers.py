@@ -45,6 +45,7 @@ HELPERS = {
         "runners.lifecycle.launch.replan", "rewrites a queued run's plan for the GPUs it got"
     ),
     "guard": HelperProcess("runners.guard.daemon", "acts on budgets, ages and idleness"),
+    "keeper": HelperProcess("runners.guard.keeper", "starts the guard again when it dies"),
     "watch-sweep": HelperProcess(
         "runners.guard.hopeless", "stops the runs of a sweep that the median rule calls hopeless"
     ),

@@ -26,6 +26,15 @@ def is_held(path: Path) -> bool:
     return False
 
 
+def await_release(path: Path) -> None:
+    """Return once nobody holds the lock on `path`; it is made if need be. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+    finally:
+        os.close(descriptor)
+
+
 def acquire(path: Path, patience_s: float = 0.5) -> int | None:
     """Take the lock on `path`, within `patience_s`: its descriptor, or None. Raises OSError."""
     # The descriptor stays open: a lock belongs to it, and ends with its last copy in any process.

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from runners.guard.spawn import guard_lock
+from runners.guard.keeper import guard_lock
 from runners.host.locks import is_held
 from runners.host.procfs import marked_processes
 from runners.lifecycle.control.stop import request_stop

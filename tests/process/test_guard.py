@@ -22,8 +22,8 @@ import pytest
 
 from runners.gpus.usage import interval_file
 from runners.guard.claims import read_claim
+from runners.guard.keeper import guard_lock, keeper_lock
 from runners.guard.rule import Stage, read_guard, read_guard_state
-from runners.guard.spawn import guard_lock
 from runners.host.locks import is_held
 from runners.lifecycle.supervisor.spawn import poke_supervisor
 from runners.model.gpus import GpuInterval, UsageInterval
@@ -237,6 +237,26 @@ def test_one_busy_gpu_keeps_the_guard_still(
 
 
 # ── killed, postponed, blind ──────────────────────────────────────────────────────────────────────
+
+
+def test_a_killed_guard_acts_although_no_run_lives_and_no_command_is_given(guard: Guarded) -> None:
+    guard.set("--no-run", "3s", countdown="1s")
+    assert guard.status()["keeper"]["how"] == "pair"
+    first = guard.kill()
+    assert guard.pid() != first
+    guard.reaches(Stage.ENDED)
+    assert lines(guard.ended) == ["end"] and len(lines(guard.warned)) == 1
+
+
+def test_guard_and_keeper_start_each_other_and_leave_with_the_rule(guard: Guarded) -> None:
+    guard.set("--max-age", "100d")
+    locks = [keeper_lock(guard.state), guard_lock(guard.state)]
+    for lock in [*locks, *locks]:
+        pid = eventually(lambda lock=lock: is_held(lock) and int(lock.read_text() or 0))
+        os.kill(pid, signal.SIGKILL)
+        eventually(lambda lock=lock, pid=pid: is_held(lock) and lock.read_text() != f"{pid}\n")
+    guard.cli.run("guard", "off")
+    eventually(lambda: not any(map(is_held, locks)), what="neither left over")
 
 
 def test_a_killed_guard_is_adopted_by_the_next_command_and_goes_on_with_its_countdown(

@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 from runners.guard.claims import END, marker_of, read_claim
+from runners.guard.keeper import guard_lock
 from runners.guard.reserved import SLOT, read_slots, write_reserved
 from runners.guard.rule import (
     Stage,
@@ -27,7 +28,6 @@ from runners.guard.rule import (
     set_rule,
     write_guard_state,
 )
-from runners.guard.spawn import guard_lock
 from runners.host.locks import is_held
 from runners.host.webhook import post_json
 from runners.state.layout import StateDirectory

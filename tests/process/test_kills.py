@@ -14,6 +14,7 @@ from runners.lifecycle.control.start import start_together
 from runners.presets.load import command_spec
 from runners.state.layout import RunDirectory
 from runners.state.runs import list_run_ids
+from tests.bench.guard_kills import kill_guards
 from tests.bench.kills import kill_at_random
 from tests.process.conftest import CommandLine
 from tests.support import REPOSITORY
@@ -153,3 +154,8 @@ def _kept(ids: list[str]) -> list[str]:
     folder = Path(f"/dev/shm/fresnel-tui-{os.getuid()}")
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     return [name for name in names if any(name.startswith(run_id) for run_id in ids)]
+
+
+def test_guards_and_keepers_that_are_killed_act_once_and_in_time(tmp_path: Path) -> None:
+    report = kill_guards(tmp_path, kills=20, seed=11)
+    assert not report.wrong, "\n".join(report.lines())

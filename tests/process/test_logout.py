@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from runners.doctor.logout import in_container, judge_logout
+from runners.guard.keeper import read_keeper, start_keeper
+from runners.guard.rule import lift, new_rule, set_rule
 from runners.host import detach as detaching
 from runners.host import systemd
 from runners.host.identity import boot_id
@@ -35,6 +37,7 @@ FAILS_AT_LAUNCH = (
 )
 HANGS_AT_LAUNCH = 'case "$*" in *--unit=*) sleep 600;; esac' + WORKS
 HANGS = "sleep 600\n"
+SERVICE = 'case "$*" in *--property=Restart=*) while [ "$1" != -- ]; do shift; done; shift; "$@" & exit;; esac'
 
 Fake = Callable[[str, str], Path]
 
@@ -277,3 +280,25 @@ def test_a_slow_supervisor_is_waited_for_and_no_second_one_started(
 
 def test_the_name_of_a_user_without_one() -> None:
     assert user_name_of(0) == "root" and user_name_of(3_999_999) == "user 3999999"
+
+
+# ── what starts the guard again ───────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("script", "how"), [(SERVICE + WORKS, "systemd"), (FAILS_AT_LAUNCH, "pair")]
+)
+def test_a_guard_s_keeper_is_a_service_where_the_user_s_systemd_takes_one(
+    cli: CommandLine, fake: Fake, bus: None, script: str, how: str
+) -> None:
+    calls = fake("systemd-run", script)
+    set_rule(cli.state, new_rule(max_age_s=1e6))
+    start_keeper(cli.state)
+    keeper = eventually(lambda: read_keeper(cli.state), what="a keeper")
+    assert keeper.how == how
+    if how == "systemd":
+        call = calls.read_text().splitlines()[-1]
+        assert "Restart=always" in call and f"--unit={keeper.unit.removesuffix('.service')}" in call
+        assert "--setenv=PATH " in call, "by name: values on a command line are everybody's to read"
+    lift(cli.state)
+    eventually(lambda: read_keeper(cli.state) is None, what="the keeper gone")

@@ -96,7 +96,8 @@ def _check_guard(state: StateDirectory) -> list[Check]:
     if view.rule is None and not view.problems:
         return []
     if not view.problems:
-        return [Check("guard", "PASS", guard_text(view, moment_now()))]
+        kept = f"; started again by {view.keeper.describe()}" if view.keeper is not None else ""
+        return [Check("guard", "PASS", guard_text(view, moment_now()) + kept)]
     return [Check("guard", "WARN", problem) for problem in view.problems]
 
 

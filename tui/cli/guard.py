@@ -5,9 +5,9 @@ import time
 
 from runners.cost.sessions import is_damaged, read_session
 from runners.guard.daemon import watch
+from runners.guard.keeper import ensure_guard, guard_lock, keeper_lock
 from runners.guard.request import GuardRequest, length_of, rule_from
 from runners.guard.rule import lift, postpone, read_guard, set_rule
-from runners.guard.spawn import ensure_guard, guard_lock
 from runners.host.clock import moment_now
 from runners.host.locks import is_held
 from runners.housekeeping import tend
@@ -54,10 +54,11 @@ def run_guard(arguments: argparse.Namespace) -> int:
 
 
 def _await_start(state: StateDirectory) -> None:
-    """Until the guard that was just started lives, so that what is shown then is true."""
+    """Until guard and keeper that were just started live, so that what is shown then is true."""
     deadline = time.monotonic() + _STARTS_WITHIN_S
-    while not is_held(guard_lock(state)) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    for lock in (guard_lock(state), keeper_lock(state)):
+        while not is_held(lock) and time.monotonic() < deadline:
+            time.sleep(0.02)
 
 
 def _set(state: StateDirectory, arguments: argparse.Namespace) -> None:
@@ -112,6 +113,7 @@ def _show(state: StateDirectory, as_json: bool) -> int:
         ("set by", rule.set_by),
         ("countdown", duration(rule.countdown_s)),
     ]
+    pairs += [("started again by", view.keeper.describe())] if view.keeper is not None else []
     pairs += [("warns by", rule.warn_command)] if rule.warn_command else []
     pairs += [("webhook", rule.webhook)] if rule.webhook else []
     ends = f"{rule.end_command}{' (destroys: only when all is fetched)' if rule.destroys else ''}"

@@ -90,6 +90,7 @@ def guard_json(view: GuardView) -> dict[str, Any] | None:
         "note": None if state is None else state.note or None,
         "stops_in_s": view.left_s(now),
         "running": view.running,
+        "keeper": None if view.keeper is None else msgspec.to_builtins(view.keeper),
         "problems": list(view.problems),
         "message": guard_text(view, now),
     }

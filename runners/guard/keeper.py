@@ -1,0 +1,147 @@
+"""Starting the guard that is set, when none runs: by front ends, by runs' supervisors, its keeper.
+
+The keeper is a second process that starts the guard again when it dies, as the guard does for it.
+Each waits for the other's lock, so that a death wakes the other at once. Where this user's systemd
+can be relied on, the keeper is a service of it: then both may be killed at the same moment.
+"""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from runners.host import helpers
+from runners.host.files import append_event, open_private, replace
+from runners.host.keep_alive import KeepAlive
+from runners.host.locks import acquire, await_release, is_held
+from runners.state.decoding import read
+from runners.state.layout import StateDirectory
+
+_FIRST_ANEW_S = 2.0
+_ANEW_S = 1.0
+_LONGEST_S = 4.0
+_YOUNG_S = 0.5
+_NOT_YET_S = 0.1
+_UNUSUAL_S = 1.0
+
+
+class GuardKeeper(msgspec.Struct, frozen=True):
+    """guard/keeper.json: what starts the guard again, its systemd unit, or why it has none."""
+
+    how: Literal["systemd", "pair"] = "pair"
+    unit: str = ""
+    reason: str = ""
+
+    def describe(self) -> str:
+        """What it is, in words."""
+        if self.how == "systemd":
+            return f"systemd ({self.unit})"
+        why = f"; {self.reason}" if self.reason else ""
+        return f"a second process, and it by the guard{why}"
+
+
+_keeper = msgspec.json.Decoder(GuardKeeper)
+
+
+def guard_lock(state: StateDirectory) -> Path:
+    """The lock that is held while a guard lives."""
+    return state.guard / "guard.lock"
+
+
+def keeper_lock(state: StateDirectory) -> Path:
+    """The lock that is held while a keeper lives."""
+    return state.guard / "keeper.lock"
+
+
+def ensure_guard(state: StateDirectory) -> bool:
+    """Start the guard if it is set and does not run; True when one was started. Raises OSError."""
+    if not (state.guard / "guard.json").exists() or is_held(guard_lock(state)):
+        return False
+    keep_alive = KeepAlive(guard_lock(state), partial(_start_guard, state), _FIRST_ANEW_S)
+    now = time.monotonic()
+    if keep_alive.wait_s(now) > 0:
+        return False
+    keep_alive.start(now)
+    return True
+
+
+def _start_guard(state: StateDirectory) -> None:
+    from runners.host.detach import detach  # most looks find a guard, or none that is set
+
+    # The pid in the unit's name: systemd may still know the unit of a guard that has just died.
+    unit = f"fresnel-guard-{state.guard.name}-{os.getpid()}"
+    with open_private(state.guard / "guard.log") as log:
+        argv = helpers.command("guard", state.root)
+        environment = helpers.marked(os.environ, "guard")
+        detached = detach(unit, argv, environment, [], log, state.host / "scope.json")
+    append_event(state.guard / "guard.jsonl", "detached", **detached.fields())
+
+
+def read_keeper(state: StateDirectory) -> GuardKeeper | None:
+    """The keeper that lives now; None where nothing would start the guard again."""
+    if not is_held(keeper_lock(state)):
+        return None
+    return read(state.guard / "keeper.json", _keeper) or GuardKeeper()
+
+
+def watch_keeper(state: StateDirectory) -> None:
+    """Have a thread of this guard start the keeper, now and whenever it dies."""
+    arguments = (keeper_lock(state), partial(start_keeper, state), _is_set(state))
+    # A daemon thread: it waits in the kernel, and must not keep a lifted guard from ending.
+    threading.Thread(target=_keep, args=arguments, daemon=True).start()
+
+
+def _keep(lock: Path, start: Callable[[], object], wanted: Callable[[], bool]) -> None:
+    """Start what holds `lock` whenever nobody does, while it is wanted."""
+    keep_alive = KeepAlive(lock, start, _ANEW_S, _LONGEST_S, _YOUNG_S)
+    while wanted():
+        try:
+            await_release(lock)
+            if wanted():
+                keep_alive.poll(time.monotonic())
+            time.sleep(_NOT_YET_S)
+        except OSError:
+            time.sleep(_UNUSUAL_S)  # no lock or file to be had: tried again, as long as it is set
+
+
+def _is_set(state: StateDirectory) -> Callable[[], bool]:
+    return (state.guard / "guard.json").exists
+
+
+def start_keeper(state: StateDirectory) -> None:
+    """Start a keeper: as a service of this user's systemd, else as a process. Raises OSError."""
+    from runners.host.detach import start_service  # most looks find a keeper
+
+    unit = f"fresnel-keeper-{state.guard.name}-{os.getpid()}"
+    environment = helpers.marked(os.environ, "keeper")
+    command = helpers.command("keeper", state.root)
+    probe = start_service(unit, command, environment, state.host / "scope.json")
+    if not probe.works:
+        helpers.spawn("keeper", state.root)
+    keeper = (
+        GuardKeeper("systemd", f"{unit}.service") if probe.works else GuardKeeper(reason=probe.why)
+    )
+    with suppress(OSError):  # a full disk: it keeps all the same
+        replace(state.guard / "keeper.json", msgspec.json.encode(keeper), sync=False)
+
+
+def main() -> None:
+    """Be the keeper of the guard of the state folder named on the command line."""
+    from runners.host.detach import leave_terminal
+
+    state = StateDirectory(Path(sys.argv[-1]))
+    lock = acquire(keeper_lock(state), 0.25)
+    if lock is None:
+        return
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+    leave_terminal(state.guard / "keeper.log")
+    os.chdir("/")
+    _keep(guard_lock(state), partial(helpers.spawn, "guard", state.root), _is_set(state))

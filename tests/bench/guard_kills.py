@@ -1,0 +1,185 @@
+"""SIGKILL at random moments to guards and their keepers, in every stage: each guard acts once, in time.
+
+    python tests/bench/guard_kills.py                    1,000 kills, four guards at a time
+    python tests/bench/guard_kills.py --kills 20 --seed 7
+
+Half of the guards wait for no run on a machine where nothing else lives: nobody but the keeper could
+start them again. The others stop a run that takes a while to save. A kill hits guard or keeper, once
+both live: killed at the same moment, only a systemd or the next command brings them back.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from runners.cost.sessions import start_session  # noqa: E402
+from runners.guard.keeper import (  # noqa: E402
+    ensure_guard,
+    guard_lock,
+    keeper_lock,
+)
+from runners.guard.rule import Stage, lift, new_rule, read_guard_state, set_rule  # noqa: E402
+from runners.host.locks import is_held  # noqa: E402
+from runners.lifecycle.control.start import start_together  # noqa: E402
+from runners.presets.load import command_spec  # noqa: E402
+from runners.state.layout import StateDirectory  # noqa: E402
+
+IN_TIME_S = 10.0
+_GIVEN_UP_AFTER_S = 90.0
+_WATCHED_S, _COUNTDOWN_S = 5.0, 3.0
+_SAVES = "import signal, sys, time; signal.signal(2, lambda *_: (time.sleep(1), sys.exit(0))); "
+_SAVES += "time.sleep(600)"
+
+
+class Trial(NamedTuple):
+    """One guard: where it was killed, how late it acted (s), and what is wrong."""
+
+    kills: Counter[str]
+    late_s: float
+    wrong: list[str]
+
+
+class Report(NamedTuple):
+    """All of them."""
+
+    trials: list[Trial]
+    seconds: float
+
+    @property
+    def wrong(self) -> list[str]:
+        """What is wrong with any of them."""
+        return [problem for trial in self.trials for problem in trial.wrong]
+
+    def lines(self) -> Iterator[str]:
+        """The figures, as they are printed."""
+        kills = sum((trial.kills for trial in self.trials), Counter[str]())
+        late = sorted(trial.late_s for trial in self.trials)
+        kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(kills.items()))
+        yield f"{sum(kills.values())} kills in {self.seconds:.0f} s: {kinds}"
+        yield (
+            f"{len(late)} guards, late by {late[len(late) // 2]:.1f} s (median), {late[-1]:.1f} s "
+            f"(most); wrong: {len(self.wrong)}"
+        )
+        yield from self.wrong
+
+
+def kill_guards(folder: Path, kills: int, seed: int, at_a_time: int = 4) -> Report:
+    """Guards until so many kills have hit; state folders are made in `folder`."""
+    began, trials, number = time.monotonic(), list[Trial](), 0
+    with ThreadPoolExecutor(at_a_time) as pool:
+        while sum(trial.kills.total() for trial in trials) < kills:
+            seeds = range(seed * 100_000 + number, seed * 100_000 + number + at_a_time)
+            number += at_a_time
+            trials += pool.map(lambda chosen: _try_one(folder / str(chosen), chosen), seeds)
+    return Report(trials, time.monotonic() - began)
+
+
+def _try_one(folder: Path, seed: int) -> Trial:
+    chance, state = random.Random(seed), StateDirectory(folder / "state").create()
+    ended = folder / "ended"
+    end = f"date +%s.%N >> {ended}; sleep {chance.uniform(0, 3):.2f}"
+    warn = f"echo warned >> {folder / 'warned'}"
+    limit = {"no_run_s": _WATCHED_S}
+    if seed % 2:
+        start_session(state, "1", 1, "now")
+        start_together(state, [command_spec([sys.executable, "-S", "-c", _SAVES])])
+        limit = {"max_age_s": _WATCHED_S + _COUNTDOWN_S}
+    rule = new_rule(countdown_s=_COUNTDOWN_S, end_command=end, warn_command=warn, **limit)
+    set_rule(state, rule)
+    due = time.time() + _WATCHED_S + _COUNTDOWN_S
+    ensure_guard(state)
+    kills = _kill_until_ended(state, chance)
+    wrong = [f"{folder.name}: {problem}" for problem in _find_wrong(state, folder)]
+    acted = [float(line) for line in _lines(ended)]
+    late = max(acted, default=float("inf")) - due
+    if late > IN_TIME_S:
+        wrong.append(f"{folder.name}: acted {late:.1f} s late")
+    lift(state)
+    return Trial(kills, late, wrong)
+
+
+def _kill_until_ended(state: StateDirectory, chance: random.Random) -> Counter[str]:
+    kills = Counter[str]()
+    deadline = time.monotonic() + _GIVEN_UP_AFTER_S
+    while time.monotonic() < deadline:
+        pause = time.monotonic() + chance.uniform(0.1, 4.0)
+        while time.monotonic() < pause or not _both_live(state):
+            if _stage(state) is Stage.ENDED or time.monotonic() > deadline:
+                return kills
+            time.sleep(0.01)
+        name, lock = chance.choice(
+            [
+                ("guard", guard_lock(state)),
+                ("guard", guard_lock(state)),
+                ("keeper", keeper_lock(state)),
+            ]
+        )
+        stage = _stage(state)
+        if _kill(lock):
+            kills[f"{name} {stage}"] += 1
+    return kills
+
+
+def _both_live(state: StateDirectory) -> bool:
+    return is_held(guard_lock(state)) and is_held(keeper_lock(state))
+
+
+def _kill(lock: Path) -> bool:
+    try:
+        pid = int(lock.read_text())
+        if b"runners.guard." not in Path(f"/proc/{pid}/cmdline").read_bytes():
+            return False
+        os.kill(pid, signal.SIGKILL)
+    except (OSError, ValueError):
+        return False  # it has taken its lock and not written its pid yet
+    return True
+
+
+def _stage(state: StateDirectory) -> Stage:
+    progress = read_guard_state(state)
+    return Stage.WATCHING if progress is None else progress.stage
+
+
+def _find_wrong(state: StateDirectory, folder: Path) -> Iterator[str]:
+    if _stage(state) is not Stage.ENDED:
+        yield f"stands at {_stage(state)}"
+    for name in ("warned", "ended"):
+        times = len(_lines(folder / name))
+        if times != 1:
+            yield f"{name} {times} times"
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def main() -> int:
+    """Kill, print the figures; exit code 1 if anything is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--at-a-time", type=int, default=4)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="guard-kills-", ignore_cleanup_errors=True) as folder:
+        report = kill_guards(Path(folder), arguments.kills, arguments.seed, arguments.at_a_time)
+        print("\n".join(report.lines()))
+        time.sleep(6.0)  # guards that were lifted leave at their next look
+    return 1 if report.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
