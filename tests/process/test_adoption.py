@@ -161,11 +161,38 @@ def test_without_its_waiter_the_supervisor_still_knows_how_the_program_ended(
     cli: CommandLine,
 ) -> None:
     run, gate = gated(cli, 6)
-    os.kill(waiter_of(run), signal.SIGKILL)
+    waiter = waiter_of(run)
+    os.kill(waiter, signal.SIGKILL)
+    # Not before it is dead: a waiter that is about to die may still take the status along.
+    eventually(lambda: is_zombie(waiter))
     gate.write_text("go")
     found = cli.ended(run)
     assert (found["state"], found["exit_code"]) == ("failed", 6)
     assert run.output.read_text() == "ready\ngone on\n"
+
+
+@pytest.mark.parametrize("supervised", [True, False])
+def test_a_waiter_killed_after_it_wrote_the_exit_status_has_told_it(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, supervised: bool
+) -> None:
+    """The `mv` that names the status kills the waiter, which leads its session, and names nothing."""
+    tools = cli.folder / "tools"
+    tools.mkdir()
+    deadly = tools / "mv"
+    deadly.write_text(
+        '#!/bin/sh\ncase "$3" in */exit) kill -9 "$(ps -o sid= -p $$ | tr -d " ")";;\n'
+        '*) exec /bin/mv "$@";; esac\n'
+    )
+    deadly.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    run, gate = gated(cli, 6)
+    waiter = waiter_of(run)
+    if not supervised:
+        cli.kill_supervisor(run)
+    gate.write_text("go")
+    eventually(lambda: is_zombie(waiter))
+    found = cli.ended(run)
+    assert (found["state"], found["exit_code"]) == ("failed", 6)
 
 
 def test_without_supervisor_and_waiter_the_program_goes_on_and_its_code_is_unknown(

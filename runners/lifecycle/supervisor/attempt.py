@@ -5,6 +5,7 @@ import signal
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from runners.host import helpers
 from runners.host.files import append_event, read_number, size_of
@@ -21,7 +22,12 @@ from runners.lifecycle.supervisor.pollers import (
     UnmarkedProcesses,
 )
 from runners.lifecycle.supervisor.processes import Found, RunProcesses
-from runners.lifecycle.supervisor.program_start import marked_environment, start_program
+from runners.lifecycle.supervisor.program_start import (
+    draft_of,
+    marked_environment,
+    name_exit_status,
+    start_program,
+)
 from runners.lifecycle.supervisor.queue_wait import notify
 from runners.lifecycle.supervisor.stop_escalation import StopEscalation
 from runners.lifecycle.supervisor.wakeup import Children, WakeupLoop
@@ -89,8 +95,13 @@ class Attempt:
         # Pid and start time together prove that this is the waiter: a pid may be used again.
         if waiter and ticks is not None and start_ticks(waiter) == ticks and not is_zombie(waiter):
             self.waiter = self.processes.waiter = waiter
-        elif not self.run.exit.exists() and not self.processes.find(thorough=True):
-            return False  # with an exit file, the program ended unobserved: its code is recorded
+            is_left = True
+        else:
+            name_exit_status(self.run.exit)
+            # With an exit file, the program ended unobserved: its code is recorded.
+            is_left = self.run.exit.exists() or bool(self.processes.find(thorough=True))
+        if not is_left:
+            return False
         stop = record.get("stop")
         if stop:
             self.stop.continue_from(stop)
@@ -155,6 +166,7 @@ class Attempt:
             self.waiter = self.processes.waiter = None
         if self.waiter is not None:
             return False
+        name_exit_status(self.run.exit)
         if self.run.exit.exists() or self.children.exited_by_itself(self.waiter_was):
             return True
         leader = self.run.leader_pid()
@@ -241,7 +253,7 @@ def leader_since(run: RunDirectory) -> float:
 def set_aside(run: RunDirectory, number: int) -> None:
     """Make room for the attempt after `number`, whose output is kept. Raises OSError."""
     # Traces of a program that has ended: with them, the next attempt would look finished.
-    for path in (run.exit, run.leader, run.pause):
+    for path in (run.exit, Path(draft_of(run.exit)), run.leader, run.pause):
         path.unlink(missing_ok=True)
     earlier = run.path / f"output.{number}.log"
     # Done already by a supervisor that was killed: what is there now belongs to the next attempt.

@@ -5,21 +5,25 @@ import os
 import signal
 from collections.abc import Iterable
 from contextlib import suppress
+from pathlib import Path
 
+from runners.host.files import read_plain
 from runners.host.procfs import HELPER_MARK, MARK
 
 # The waiter: about a megabyte of shell that outlives the supervisor and writes the exit status
 # atomically. Its traps are handlers, not "ignore", because an ignored signal would stay ignored in
 # the program itself. The leader's shell writes its pid to a file and then becomes the program, so
 # the pid is the program's. Only the program writes to the output (descriptor 9 until then): the
-# waiter's own messages, such as "Killed", go nowhere.
+# waiter's own messages, such as "Killed", go nowhere. The exit status is one write after the shell
+# has reaped the program, to a file that is open since the start (descriptor 8): a shell cannot look
+# at a status without taking it, so what is killed in between takes it along.
 WAITER = """
 trap : HUP INT QUIT TERM
 exit_file=$1 leader_file=$2; shift 2
 (exec /bin/sh -c '(umask 077; printf "%s\\n" "$$" >"$0.new" && mv -f "$0.new" "$0"); exec "$@"' \\
-  "$leader_file" "$@" >&9 2>&9 9>&-)
+  "$leader_file" "$@" >&9 2>&9 8>&- 9>&-)
 code=$?
-(umask 077; printf "%s\\n" "$code" >"$exit_file.new" && mv -f "$exit_file.new" "$exit_file")
+printf "%s\\n" "$code" >&8 && mv -f "$exit_file.new" "$exit_file"
 exit "$code"
 """
 _MOST_OPEN_FILES = 1 << 20
@@ -67,7 +71,9 @@ def start_program(
         for descriptor in kept:
             # Inheritable, and above the one digit that a shell can name.
             fcntl.fcntl(descriptor, fcntl.F_DUPFD, 10)
+        draft = fcntl.fcntl(_open_draft(exit_file), fcntl.F_DUPFD_CLOEXEC, 10)
         os.dup2(null, 0)
+        os.dup2(draft, 8)
         os.dup2(log, 9)
         for descriptor in (1, 2):
             os.dup2(os.open("/dev/null", os.O_WRONLY), descriptor)
@@ -86,6 +92,26 @@ def start_program(
         os.write(failed, str(error).encode() or b"could not start")
     finally:
         os._exit(127)
+
+
+def draft_of(exit_file: str | os.PathLike[str]) -> str:
+    """Where the waiter writes the exit status, before it is whole and gets its name."""
+    return f"{os.fspath(exit_file)}.new"
+
+
+def name_exit_status(exit_file: Path) -> None:
+    """Give the exit status its name, where the waiter was killed after it had written it."""
+    draft = draft_of(exit_file)
+    with suppress(OSError):
+        if read_plain(draft, 16).endswith(b"\n"):
+            os.replace(draft, exit_file)
+
+
+def _open_draft(exit_file: str) -> int:
+    try:
+        return os.open(draft_of(exit_file), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    except OSError:  # a full disk: the supervisor learns the status as the waiter's own
+        return os.open(os.devnull, os.O_WRONLY)
 
 
 def _raise_open_files() -> None:
