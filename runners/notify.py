@@ -13,6 +13,7 @@ from runners.host.files import append_event, open_private
 from runners.host.identity import host_name
 from runners.host.webhook import post_json
 from runners.model.errors import FresnelError
+from runners.model.masking import mask_text
 from runners.presets.reading.user_settings import NoticeKeys, read_settings
 from runners.state.codec import read_outline
 from runners.state.layout import RunDirectory, StateDirectory
@@ -29,6 +30,7 @@ def announce(run: RunDirectory, kind: str, text: str) -> None:
         return
     if kind not in wanted.on:
         return
+    text = mask_text(text)
     facts = {"kind": kind, "run": run.id, "name": _name(run), "text": text, "host": host_name()}
     if wanted.command:
         result = _run_command(run, wanted, facts)
@@ -67,7 +69,7 @@ def notification(
     kind: str, text: str, name: str, sent_at: float, **facts: object
 ) -> dict[str, object]:
     """What a webhook is sent; Slack reads `text`, Discord `content`; `sent_at` in unix seconds."""
-    host = host_name()
+    host, text = host_name(), mask_text(text)
     sentence = f"{name} on {host}: {text}"
     return {
         "kind": kind,

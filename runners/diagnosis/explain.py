@@ -11,11 +11,14 @@ from runners.diagnosis.signatures import load_signatures
 from runners.diagnosis.verdict import Diagnosis, NotKnown
 from runners.host.files import open_plain
 from runners.model.errors import WrongInput
+from runners.model.masking import mask_text
 from runners.model.run import Run
 
 _FAR = 64 << 20
 """Bytes before a line that are looked through to count it: a screen can show no such number."""
 _NEAR = 1 << 20
+_QUOTING = ("cause", "message", "remedy", "line", "rests_on", "looked_at")
+"""Fields of verdicts that may quote what a program wrote."""
 
 
 def explain_run(run: Run) -> Diagnosis | NotKnown:
@@ -28,10 +31,20 @@ def explain_run(run: Run) -> Diagnosis | NotKnown:
     except WrongInput as error:
         return NotKnown("signatures_unusable", f"not known: {error.message}", ())
     found = diagnose(gather_evidence(run), signatures)
-    if not isinstance(found, Diagnosis) or found.offset is None:
-        return found
-    number = line_number(Path(run.directory) / "output.log", found.offset, found.line)
-    return msgspec.structs.replace(found, line_number=number)
+    if isinstance(found, Diagnosis) and found.offset is not None:
+        number = line_number(Path(run.directory) / "output.log", found.offset, found.line)
+        found = msgspec.structs.replace(found, line_number=number)
+    return _masked(found)
+
+
+def _masked(found: Diagnosis | NotKnown) -> Diagnosis | NotKnown:
+    """The verdict without the secrets that lines of the output may have in them."""
+    fields = {name: getattr(found, name) for name in _QUOTING if hasattr(found, name)}
+    changes = {
+        name: mask_text(value) if isinstance(value, str) else tuple(map(mask_text, value))
+        for name, value in fields.items()
+    }
+    return msgspec.structs.replace(found, **changes)
 
 
 def line_number(path: Path, offset: int, line: str) -> int | None:

@@ -31,6 +31,7 @@ from runners.lifecycle.control.stop import request_stop
 from runners.model.endings import Ending, EndingCause
 from runners.model.errors import FresnelError
 from runners.model.health import Condition, Finding, Health
+from runners.model.masking import mask_text
 from runners.model.run import Run
 from runners.model.states import State
 from runners.state.boundary import cannot_be_read
@@ -111,7 +112,9 @@ class WatchedRun:
         append_event(self._directory.supervisor_events, "alert", text=text, condition=name)
         if settings_file().is_file():
             with suppress(OSError):
-                helpers.spawn("notify", self._state.root, self._directory.id, "alert", text)
+                # Everybody on the machine can read a command line.
+                arguments = (self._state.root, self._directory.id, "alert", mask_text(text))
+                helpers.spawn("notify", *arguments)
 
     def _stop_if_configured(self, run: Run, health: Health) -> None:
         rule = run.plan.spec.on_stall if run.plan else None

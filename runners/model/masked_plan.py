@@ -71,6 +71,30 @@ def masked_places(tree: Any) -> list[str]:
     return [place for place, text in leaves(tree) if isinstance(text, str) and MASK in text]
 
 
+def secret_name(place: str) -> str:
+    """What a person calls the secret at a place of a spec: its variable, parameter or key."""
+    for head, tail in (("environment.", ""), ("parameters.", ".value")):
+        if place.startswith(head):
+            return place.removeprefix(head).removesuffix(tail)
+    return place.partition(".")[0]
+
+
+def give_again(places: Sequence[str], run: str = "") -> str:
+    """How the secrets at these places of a spec are given again: in words, or to launch `run`."""
+    flags, rest = [], []
+    for place in places:
+        if place.startswith("environment."):
+            flags.append(f"--set {place}=…")
+        elif place.startswith("parameters."):
+            flags.append(f"--set {secret_name(place)}=…")
+        else:
+            rest = ["-- --flag VALUE"]
+    given = " ".join([*dict.fromkeys(flags), *rest])
+    if run:
+        return f"fresnel-tui launch --again {run} {given}"
+    return f"give it again: {given}"
+
+
 def travelling(secrets: Mapping[str, Any]) -> dict[str, str]:
     """Secrets by their places as the variables that they travel in."""
     return {f"{SECRET_PREFIX}{place}": json.dumps(value) for place, value in secrets.items()}

@@ -25,6 +25,8 @@ _PASSWORD_NAME = re.compile(r"PASS|PWD|PW\b|SECRET", re.IGNORECASE)
 # 512, 1e-4, 300B: what `max_tokens` or `key_size` counts.
 _NUMBER = re.compile(r"[-+]?[\d_.,]*\d(?:e[-+]?\d+)?[kmbgt]?", re.IGNORECASE)
 _SHORT_NUMBER = 6
+# The last stands for a value in our own advice.
+_NO_VALUES = ("none", "null", "true", "false", "…")
 
 
 @cache
@@ -45,7 +47,7 @@ def _is_secret_part(part: str) -> bool:
 
 def _is_plain(name: str, value: str) -> bool:
     """A value that is no secret under any name: none at all, a count, a reference to another."""
-    if not value or value.startswith("$") or value.lower() in ("none", "null", "true", "false"):
+    if not value or value.startswith("$") or value.lower() in _NO_VALUES:
         return True
     if not _NUMBER.fullmatch(value) or _PASSWORD_NAME.search(name):
         return False

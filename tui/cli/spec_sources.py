@@ -4,7 +4,7 @@ from functools import cached_property
 from typing import Protocol
 
 from runners.lifecycle.launch.sweep import fill_placeholders, takes_several
-from runners.lifecycle.launch.variation import CHANGEABLE, varied, with_flags
+from runners.lifecycle.launch.variation import takes_one_value, varied, with_flags
 from runners.model.spec import RunSpec
 from runners.presets.catalogue import resolve_runs
 from runners.presets.load import command_spec
@@ -80,7 +80,7 @@ class RunSource:
 
     def takes_several(self, key: str) -> bool:
         """Whether several values of the key make several runs: of parameters by their type."""
-        return _is_swept(self._spec, key, unknown=key not in CHANGEABLE)
+        return _is_swept(self._spec, key, unknown=not takes_one_value(key))
 
 
 def _is_swept(spec: RunSpec, key: str, unknown: bool) -> bool:

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 from runners.host.files import open_binary, read_tail
+from runners.model.kept_secrets import MASK
 
 _TAIL_BYTES = 16 << 10
 _MOST_BYTES = 1 << 30
@@ -28,8 +29,8 @@ def error_text(directory: str, line: str) -> str:
 
 def error_line(directory: str, line: str) -> int | None:
     """The number, from 1, of the log's last line that has these words; None when there is none."""
-    # What a terminal would not show, and what was left out, is not looked for.
-    piece = re.split(r"[^\x20-\x7e]|…", line.strip())[0].strip()[:_PIECE]
+    # What a terminal would not show, what was left out or masked, is not looked for.
+    piece = re.split(rf"[^\x20-\x7e]|…|{re.escape(MASK)}", line.strip())[0].strip()[:_PIECE]
     if len(piece) < 4:
         return None
     try:

@@ -63,7 +63,7 @@ def replan(directory: RunDirectory) -> dict[str, str]:
         tuple(CardPart(gpu.card or gpu.uuid, gpu.part) for gpu in before.gpus),
     )
     spec = with_secrets(spec, arrived(os.environ), os.environ)
-    refuse_masked(spec)
+    refuse_masked(spec, directory.id)
     run = plan_run(directory, spec, Granted(granted), reading, before.price)
     recording.join()
     problem = run.refusal()
@@ -93,5 +93,5 @@ def main() -> None:
         run = StateDirectory(Path(root)).run(run_id)
         answer: dict[str, object] = {"environment": replan(run)}
     except FresnelError as error:
-        answer = {"error": error.message}
+        answer = {"error": f"{error.message}; {error.hint}" if error.hint else error.message}
     json.dump(answer, sys.stdout)

@@ -7,7 +7,14 @@ from typing import Any
 import msgspec
 
 from runners.model.errors import FresnelError, WrongInput
-from runners.model.masked_plan import leaves, mask_tree, masked_places, restored
+from runners.model.masked_plan import (
+    give_again,
+    leaves,
+    mask_tree,
+    masked_places,
+    restored,
+    secret_name,
+)
 from runners.model.spec import RunSpec
 from runners.presets.catalogue import resolve_preset
 
@@ -37,16 +44,20 @@ def with_secrets(
     return msgspec.convert(restored(tree, found), RunSpec)
 
 
-def refuse_masked(spec: RunSpec) -> None:
-    """Raise WrongInput when a secret of an earlier run is still masked in `spec`."""
+def refuse_masked(spec: RunSpec, run: str = "") -> None:
+    """Raise WrongInput when a secret of an earlier run is still masked in `spec`.
+
+    `run` is the id of one that waited itself, and can only be launched again.
+    """
     places = masked_places(msgspec.to_builtins(spec))
-    if not places:
-        return
-    names = ", ".join(dict.fromkeys(map(_shown, places)))
-    raise WrongInput(
-        f"{names} was a secret of this run, which is never written down",
-        _how_to_give(places[0], spec),
-    )
+    # No program is given what its preset would have given it.
+    places = [place for place in places if not place.endswith(".default")]
+    if places:
+        names = ", ".join(dict.fromkeys(map(secret_name, places)))
+        hint = give_again(places, run)
+        if spec.source and "--set" not in hint:
+            hint = f"its preset {spec.source} does not have it any more; launch that instead"
+        raise WrongInput(f"{names} was a secret of this run, which is never written down", hint)
 
 
 def _of_preset(spec: RunSpec, tree: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,21 +72,3 @@ def _of_preset(spec: RunSpec, tree: Mapping[str, Any]) -> dict[str, Any]:
     before = dict(leaves(tree))
     now = dict(leaves(masked))
     return {place: value for place, value in secrets.items() if now[place] == before.get(place)}
-
-
-def _shown(place: str) -> str:
-    for head, tail in (("environment.", ""), ("parameters.", ".value")):
-        if place.startswith(head):
-            return place.removeprefix(head).removesuffix(tail)
-    return place.partition(".")[0]
-
-
-def _how_to_give(place: str, spec: RunSpec) -> str:
-    name = _shown(place)
-    if place.startswith("environment."):
-        return f"export {name}=… before launching again"
-    if place.startswith("parameters."):
-        return f"give it again: --set {name}=…"
-    if spec.source:
-        return f"its preset {spec.source} does not have it any more; launch that instead"
-    return "give it again: launch --again RUN -- --flag VALUE, or launch the command anew"

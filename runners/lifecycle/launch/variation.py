@@ -1,4 +1,4 @@
-"""A variation of an old run: other parameters, flags, folder or checkpoints."""
+"""A variation of an old run: other parameters, flags, variables, folder or checkpoints."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,6 +22,12 @@ CHANGEABLE: dict[str, Callable[[str], Any]] = {
     "checkpoints": _as_patterns,
 }
 """What may be changed besides parameters and flags, and how its text is read."""
+_VARIABLE = "environment."
+
+
+def takes_one_value(key: str) -> bool:
+    """Whether commas and ranges in what a key is changed to are a part of it, never a sweep."""
+    return key in CHANGEABLE or key.startswith(_VARIABLE)
 
 
 def varied(spec: RunSpec, overrides: Sequence[str], name: str = "") -> RunSpec:
@@ -32,6 +38,9 @@ def varied(spec: RunSpec, overrides: Sequence[str], name: str = "") -> RunSpec:
         key = key.removeprefix("parameters.")
         if equals and key in CHANGEABLE:
             spec = msgspec.structs.replace(spec, **{key: CHANGEABLE[key](text)})
+            continue
+        if equals and key.startswith(_VARIABLE):
+            spec = _with_variable(spec, key.removeprefix(_VARIABLE), text)
             continue
         parameter = next((known for known in spec.parameters if known.name == key), None)
         if parameter is None:
@@ -48,6 +57,13 @@ def varied(spec: RunSpec, overrides: Sequence[str], name: str = "") -> RunSpec:
         except ValueError as error:
             raise WrongInput(f"--set {override}: {error}") from None
     return msgspec.structs.replace(with_values(spec, changes), name=name or spec.name)
+
+
+def _with_variable(spec: RunSpec, name: str, text: str) -> RunSpec:
+    """With another value of a variable, in quotes or not, as a preset's may be."""
+    value = parse_scalar(text)
+    value = value if isinstance(value, str) else text
+    return msgspec.structs.replace(spec, environment={**spec.environment, name: value})
 
 
 def with_flags(spec: RunSpec, flags: Sequence[str]) -> RunSpec:
@@ -86,5 +102,5 @@ def _changeable(spec: RunSpec) -> str:
     names = dict.fromkeys(
         [*(parameter.name for parameter in spec.parameters), *flag_names(_program_arguments(spec))]
     )
-    shown = ", ".join([*names, *CHANGEABLE])
+    shown = ", ".join([*names, *CHANGEABLE, "environment.NAME"])
     return f"those of this run: {shown}; others: -- --flag value"

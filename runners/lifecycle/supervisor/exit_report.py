@@ -85,7 +85,9 @@ def _add_cause(run: RunDirectory, code: int, ending: Ending) -> None:
             ending["rank"] = int(answer["rank"])
     error = last_error(run.output)
     if error:
-        ending["error"] = error
+        from runners.model.masking import mask_text  # most runs do not fail
+
+        ending["error"] = mask_text(error)
     failed = failed_rank(run.output)
     if failed is not None and "rank" not in ending:
         ending["rank"], ending["rank_code"] = failed

@@ -114,8 +114,11 @@ def _ask_for_plan(run: RunDirectory, environment: dict[str, str]) -> tuple[str, 
 def notify(run: RunDirectory, kind: str, text: str) -> None:
     """Send a notification as the user's settings say, if there are settings at all."""
     if (config_dir() / "settings.yaml").is_file():
+        from runners.model.masking import mask_text  # most supervisors never tell anybody
+
         try:
-            helpers.spawn("notify", run.home.root, run.id, kind, text)
+            # Everybody on the machine can read a command line.
+            helpers.spawn("notify", run.home.root, run.id, kind, mask_text(text))
         except OSError:
             pass  # no process can be started: the run matters more
 

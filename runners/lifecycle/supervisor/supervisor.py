@@ -128,13 +128,13 @@ class Supervisor:
         When it cannot start, the run is recorded as failed, and None returned.
         """
         if self.environment is None:
-            self.end_not_started("its environment is gone with its first supervisor")
+            self.end_not_started(f"its environment is gone from memory; {self.give_again()}")
             return None
         try:
             argv = unmasked_arguments("argv", self.plan["argv"], self.environment)
             given = self.checkpoints.real_arguments(more, self.plan, self.environment)
         except SecretGone as gone:
-            self.end_not_started(f"a secret is gone with its first supervisor: {gone}")
+            self.end_not_started(f"a secret is gone from memory: {gone}; {self.give_again()}")
             return None
         self.ended_unobserved = False
         # Before the fork: the adopter of a supervisor killed in between knows what was to start.
@@ -331,6 +331,13 @@ class Supervisor:
     def end_not_started(self, problem: str) -> None:
         """Record that the program could not be started."""
         self.end(State.FAILED, {"cause": EndingCause.NOT_STARTED, "detail": problem})
+
+    def give_again(self) -> str:
+        """The command that launches the run anew, with the secrets that its spec had."""
+        from runners.model.masked_plan import give_again, masked_places  # seldom needed
+
+        spec = (read_json(self.directory.plan) or {}).get("spec")
+        return give_again(masked_places(spec), self.directory.id).strip()
 
     def note(self, kind: str, **fields: object) -> None:
         """Write an event of the run."""

@@ -16,6 +16,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
 from runners.model.errors import FresnelError, WrongInput
+from runners.model.masking import mask_text
 from runners.model.scaling import describe_batch
 from runners.model.spec import RunSpec
 from tui.panel.command_log import gpu_arguments
@@ -294,7 +295,7 @@ class LaunchScreen(ModalScreen[None]):
             request = self._request()
         except FresnelError as error:
             self._show_problem(str(error))
-            self.notify(error.message, severity="error", markup=False)
+            self.notify(mask_text(error.message), severity="error", markup=False)
         else:
             self.planner.launch(request)
             self.dismiss()
@@ -368,7 +369,7 @@ class LaunchScreen(ModalScreen[None]):
 
     def _show_problem(self, problem: str) -> None:
         if self.is_open:
-            self._show_plan_text(Text(problem, style="red"))
+            self._show_plan_text(Text(mask_text(problem), style="red"))
 
     def _show_plan_text(self, text: Text) -> None:
         self.query_one("#plan", Static).update(text)

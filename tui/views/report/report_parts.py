@@ -10,9 +10,10 @@ from runners.gpus.usage import read_usage
 from runners.host.clock import local_time
 from runners.host.files import read_plain
 from runners.host.identity import host_name
+from runners.model.masking import mask_text
 from runners.model.run import Run
 from runners.model.states import State
-from runners.state.layout import StateDirectory
+from runners.state.layout import RunDirectory, StateDirectory
 from runners.watch.metrics.run_metrics import RunMetrics
 from runners.watch.metrics.sample import headline_rank
 from runners.watch.metrics.series import Series
@@ -113,7 +114,7 @@ def _run_part(
         about=_about(fact),
         settings=[*settings.items(), *surroundings.items()],
         ending=_ending(run),
-        last_lines=last_lines(state.run(run.id).output, _LAST_LINES) if bad else [],
+        last_lines=_last_lines(state.run(run.id)) if bad else [],
         pictures=pictures,
         pictures_left_out=left,
         notes=notes,
@@ -181,6 +182,11 @@ def _spread(pictures: Sequence[RunPicture]) -> list[RunPicture]:
         round(k * (count - 1) / (PICTURES_PER_SERIES - 1)) for k in range(PICTURES_PER_SERIES)
     }
     return [pictures[i] for i in sorted(places)]
+
+
+def _last_lines(directory: RunDirectory) -> list[str]:
+    """The last lines of its output, masked: a report is made for others."""
+    return [mask_text(line) for line in last_lines(directory.output, _LAST_LINES)]
 
 
 def _caption(picture: RunPicture) -> str:

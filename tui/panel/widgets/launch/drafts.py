@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from runners.lifecycle.launch.sweep import fill_placeholders, takes_several
-from runners.lifecycle.launch.variation import CHANGEABLE, varied
+from runners.lifecycle.launch.variation import takes_one_value, varied
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.program import parse_gpu_request
 from runners.model.scaling import devices_of, rescaled
@@ -96,7 +96,7 @@ class RunDraft:
     def several(self, key: str) -> bool:
         """Whether commas and ranges in the value of `key` are values of a sweep."""
         if self.has_command:
-            return key not in CHANGEABLE
+            return not takes_one_value(key)
         return any(
             parameter.name == key and takes_several(parameter) for parameter in self.base.parameters
         )

@@ -6,6 +6,7 @@ from textual.containers import Horizontal
 from textual.widgets import Input, Label
 
 from runners.model.errors import WrongInput
+from runners.model.masking import is_secret_name, mask_text
 from runners.model.parameters import with_value
 from runners.model.placeholders import check_placeholders
 from runners.model.spec import Parameter, ParameterValue, RunSpec
@@ -17,7 +18,12 @@ _SHORT = 14
 
 
 class FormField(Horizontal):
-    """A name, a line to type in, and a hint. `key` says what it stands for."""
+    """A name, a line to type in, and a hint. `key` says what it stands for.
+
+    What stands in a field that `hides` is shown as dots.
+    """
+
+    hides = False
 
     def __init__(
         self, key: str, name: str, value: str, hint: str = "", empty: str = "", wide: bool = False
@@ -33,7 +39,7 @@ class FormField(Horizontal):
     def compose(self) -> ComposeResult:
         """The three of them."""
         yield Label(self.title, classes="name", markup=False)
-        yield Input(value=self._value, placeholder=self._empty, compact=True)
+        yield Input(value=self._value, placeholder=self._empty, compact=True, password=self.hides)
         yield Label(self.hint, classes="hint", markup=False)
 
     @property
@@ -66,12 +72,21 @@ def describe_parameter(parameter: Parameter) -> tuple[str, str, bool]:
         limits.append(f"≥ {parameter.minimum:g}")
     if parameter.maximum is not None:
         limits.append(f"≤ {parameter.maximum:g}")
-    if parameter.choices:
+    if parameter.choices and not is_secret(parameter):
         limits.append(" | ".join(map(str, parameter.choices)))
     hint = " · ".join([*([parameter.help] if parameter.help else []), *limits])
     value = spell_value(parameter)
     is_text = parameter.type in ("str", "list") and not parameter.choices
     return value, hint, is_text or len(value) > _SHORT
+
+
+def is_secret(parameter: Parameter) -> bool:
+    """Whether a parameter's value is hidden: by its name or flag, or by how it looks."""
+    if parameter.type not in ("str", "list"):
+        return False
+    value, flag = spell_value(parameter), parameter.flag.strip("-=")
+    named = is_secret_name(parameter.name) or is_secret_name(flag)
+    return named or mask_text(value) != value
 
 
 def spell_value(parameter: Parameter) -> str:

@@ -17,6 +17,7 @@ from textual.widgets import Input, Label, Static
 
 from runners.lifecycle.launch.sweep import Sweep, judging_metric, sweep_of
 from runners.model.errors import WrongInput
+from runners.model.masking import mask_text
 from runners.model.spec import Parameter, RunSpec
 from tui.panel.hotkeys import hotkey
 from tui.panel.widgets.gpu.picker import GpuPicker
@@ -27,7 +28,7 @@ from tui.panel.widgets.launch.common_fields import (
     with_details,
 )
 from tui.panel.widgets.launch.drafts import RunDraft
-from tui.panel.widgets.launch.fields import FormField, describe_parameter, spell_value
+from tui.panel.widgets.launch.fields import FormField, describe_parameter, is_secret, spell_value
 from tui.panel.widgets.launch.sweep_fields import (
     SWEEP_FIELDS,
     VALUES,
@@ -124,9 +125,12 @@ class LaunchForm(VerticalScroll):
                 yield _DraftField(draft, "gpus", "GPUs", draft.gpus, _GPUS)
             if draft.has_command:
                 example = "python train.py --epochs 10"
-                yield _DraftField(
+                command = _DraftField(
                     draft, "command", "command", draft.command, _SHELL, example, wide=True
                 )
+                # What is typed may be seen; what an old run was given may not.
+                command.hides = mask_text(draft.command) != draft.command
+                yield command
             for parameter in draft.base.parameters:
                 yield _DraftField.of(draft, parameter)
 
@@ -347,5 +351,6 @@ class _DraftField(FormField):
         """The field of one parameter."""
         value, hint, wide = describe_parameter(parameter)
         field = cls(draft, "parameter", parameter.name, value, hint, wide=wide)
+        field.hides = is_secret(parameter)
         field.default = spell_value(msgspec.structs.replace(parameter, value=parameter.default))
         return field
