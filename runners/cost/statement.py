@@ -155,6 +155,14 @@ class Statement:
             return None
         return exact_rate(line.price, device_count(line.gpus)) * nanoseconds / HOUR_NS
 
+    def session_shares(self) -> dict[str, Fraction]:
+        """What every run cost of the sessions, all of them together."""
+        amounts: dict[str, list[Fraction]] = {}
+        for session in self.sessions:
+            for run, share in self.account(session).shares.items():
+                amounts.setdefault(run, []).append(share)
+        return {run: add_fractions(shares) for run, shares in amounts.items()}
+
     def run_costs(self) -> dict[str, Fraction]:
         """What every run cost: shares of sessions, its own price outside; unknown are missing."""
         if self._spent is None:

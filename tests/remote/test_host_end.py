@@ -1,9 +1,11 @@
 """The end of a rented machine: its meter stops after the command that ended it, and not before."""
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from runners.cost.ledger import Ledger
@@ -12,6 +14,9 @@ from tests.process.conftest import CommandLine
 from tests.remote.machines import RentedMachine
 from tests.support import eventually
 from tests.terminal import Terminal
+from tests.ui.waiting import until
+from tui.panel.app import PanelApp
+from tui.panel.widgets.meter import MeterBar
 
 THERE = ("--host", "rented")
 END = ("host", "end", "rented")
@@ -103,3 +108,82 @@ def test_what_is_ended_anyway_leaves_its_ledger_and_is_named(
     assert all(entry.finished is not None for entry in ledger.runs.values())
     (session,) = ledger.sessions("rented")
     assert session.end is not None
+
+
+def machines(line: CommandLine) -> dict[str, dict[str, Any]]:
+    """The machines that `cost` names."""
+    return {machine["machine"]: machine for machine in line.json("cost")["machines"]}
+
+
+def test_the_money_of_a_machine_is_said_here_while_it_is_reached_and_after(
+    line: CommandLine, rented: RentedMachine
+) -> None:
+    rent_by_the_hour(line)
+    run = line.run("launch", "--gpus", "1", "--wait", *THERE, "--", "sleep", "0.2").stdout.strip()
+    reached = machines(line)["rented"]
+    assert reached["state"] == "reached" and reached["usd_per_hour"] == 3600
+    assert 0 < reached["usd"] <= session_there(line)["session_usd"]
+    rented.stop()
+    rented.wire.cut()
+    missed = machines(line)["rented"]
+    assert missed["state"] == "not reached" and missed["at_least"]
+    assert missed["usd"] > reached["usd"], "it goes on"
+    rented.start()
+    ended = line.json(*END, "--yes", "--anyway", "--end-command", "true")
+    gone = machines(line)["rented"]
+    assert gone["state"] == "ended" and not gone["at_least"]
+    assert gone["usd"] == pytest.approx(ended["spent_usd"], abs=1e-6)
+    assert run in gone["runs"]
+    exported = {row["id"]: row for row in line.json("cost", "export")}
+    assert exported[run]["host"] == "rented"
+    assert machines(line)["rented"] == gone, "nothing is counted any more"
+
+
+def test_one_machine_under_two_names_is_counted_once(
+    line: CommandLine, rented: RentedMachine
+) -> None:
+    registry = RemoteRegistry(line.state)
+    line.run("host", "add", "again", rented.address, *rented.options)
+    host = registry.find("rented")
+    registry.save(
+        msgspec.structs.replace(
+            registry.find("again"), command=host.command, folder=host.folder, home=host.home
+        )
+    )
+    rent_by_the_hour(line)
+    found = line.json("cost")
+    first, second = found["machines"]
+    assert (first["machine"], second["machine"]) == ("rented", "again")
+    assert second["same_as"] == "rented"
+    assert found["all_usd_per_hour"] == 3600
+    assert found["all_usd"] == pytest.approx(first["usd"], abs=1e-5)
+    assert {row["host"] for row in line.json("cost", "export")} == {"rented"}
+
+
+async def test_the_header_counts_on_while_a_machine_is_not_reached(
+    line: CommandLine, rented: RentedMachine
+) -> None:
+    rent_by_the_hour(line)
+
+    def spent(app: PanelApp) -> float:
+        found = re.search(r"at least \$([\d,.]+) by now", meter_of(app))
+        return float(found[1].replace(",", "")) if found else 0.0
+
+    app = PanelApp(line.state)
+    async with app.run_test(size=(200, 30)) as pilot:
+        await until(pilot, lambda: "rented $3,600.00/h $" in meter_of(app))
+        await until(pilot, lambda: (line.state.remote / "rented" / "account.json").exists())
+        rented.wire.close()
+        await until(pilot, lambda: spent(app) > 0)
+        first = spent(app)
+        await until(pilot, lambda: spent(app) > first)
+        assert "rented $3,600.00/h, not reached since" in meter_of(app)
+    # One that is opened now knows it too.
+    app = PanelApp(line.state)
+    async with app.run_test(size=(200, 30)) as pilot:
+        await until(pilot, lambda: spent(app) > first)
+
+
+def meter_of(app: PanelApp) -> str:
+    """What the header says of other machines, in full."""
+    return app.cockpit.query_one(MeterBar).remote[0] if app.is_mounted else ""

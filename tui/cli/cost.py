@@ -10,11 +10,13 @@ from runners.cost.accounting import add_fractions, round_to_sum, to_decimal
 from runners.cost.sessions import is_damaged
 from runners.cost.statement import Spending
 from runners.model.errors import ExitCode, WrongInput
+from runners.places.ssh.accounts import refresh_accounts
 from runners.state.layout import StateDirectory
 from tui.cli.output import echo, print_json, print_pairs, print_table
 from tui.views.json_values import number
 from tui.views.money.cost_report import CostReport, CostRow, cost_notes, cost_tables, read_report
 from tui.views.money.guard_text import guard_json
+from tui.views.money.machine_costs import machine_pairs, machines_json
 from tui.views.money.money_text import estimate_json, meter_json, session_json, session_pairs
 from tui.views.runs.run_json import money_json
 
@@ -35,12 +37,14 @@ def run_cost(arguments: argparse.Namespace) -> int:
             "fresnel-tui session budget --budget 100 sets a budget",
         )
     state = StateDirectory()
+    refresh_accounts(state)
     report = read_report(state)
     if arguments.json:
         print_json(report_json(report))
         return ExitCode.DONE
     costs = report.costs
-    print_pairs(session_pairs(report.meter, costs.session, costs.now, report.guard))
+    pairs = session_pairs(report.meter, costs.session, costs.now, report.guard)
+    print_pairs([*pairs, *machine_pairs(report.statement, report.machines)])
     if is_damaged(state):
         echo(
             f"{state.session} cannot be read: its session is not counted; `fresnel-tui "
@@ -73,6 +77,7 @@ def report_json(report: CostReport) -> dict[str, Any]:
         if account is None
         else number(to_decimal(add_fractions(account.gpu_hours.values()))),
         "guard": guard_json(report.guard),
+        **machines_json(report.statement, report.machines),
     }
 
 

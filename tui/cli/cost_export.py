@@ -8,9 +8,12 @@ from decimal import Decimal
 from fractions import Fraction
 
 from runners.cost.accounting import add_fractions, to_decimal
+from runners.cost.ledger import line_of
+from runners.cost.machines import read_machines
 from runners.cost.run_costs import Costs, costs_in
 from runners.cost.statement import Statement, open_statement
 from runners.model.errors import ExitCode
+from runners.places.ssh.accounts import refresh_accounts, rented_names
 from runners.state.layout import StateDirectory
 from runners.state.runs import list_runs
 from tui.cli.output import print_json
@@ -27,9 +30,20 @@ def run_export(arguments: argparse.Namespace) -> int:
     """Print every session and run, pruned ones included, in the order in which they began."""
     state = StateDirectory()
     live = [run for run in list_runs(state, 0) if run.is_live]
+    refresh_accounts(state)
     books = open_statement(state, live)
+    lines = [line for run in live if (line := line_of(run)) is not None]
+    machines = read_machines(state, rented_names(state), lines)
+    others = [machine.statement for machine in machines if not machine.same_as]
     rows = sorted(
-        [*_sessions(books), *_runs(books, costs_in(books, live, everything=True))],
+        [
+            row
+            for statement in (books, *others)
+            for row in (
+                *_sessions(statement),
+                *_runs(statement, costs_in(statement, live, everything=True)),
+            )
+        ],
         key=lambda row: (str(row["started"]), str(row["kind"])),
     )
     if arguments.json:

@@ -30,6 +30,7 @@ from runners.state.layout import StateDirectory
 from runners.state.leases import live_run_ids
 from runners.state.runs import read_run
 
+_ANSWERS_WITHIN_S = 6.0
 _Line = Annotated[str, Meta(max_length=1 << 20)]
 
 
@@ -133,7 +134,7 @@ def by_age(registry: RemoteRegistry) -> list[RemoteHost]:
     return sorted(registry.all(), key=lambda host: (host.added, host.name))
 
 
-def refresh_accounts(state: StateDirectory, within_s: float) -> None:
+def refresh_accounts(state: StateDirectory, within_s: float = _ANSWERS_WITHIN_S) -> None:
     """Ask every machine that is set up what it costs, all at once; who is late is not reached."""
     registry = RemoteRegistry(state)
     machines = [Ssh(registry, host) for host in by_age(registry) if host.command]

@@ -9,6 +9,7 @@ from pathlib import Path
 from runners.places.remote import remote_row
 from runners.places.run_row import RunRow
 from runners.places.snapshot import PlaceSnapshot
+from runners.places.ssh.book_keeping import BookKeeping
 from runners.places.ssh.link import Link, LinkState, LinkStatus
 from runners.places.ssh.older import OlderRuns
 from runners.places.ssh.place import SshPlace
@@ -36,6 +37,7 @@ class LinkedHost:
         self._changed = changed
         self._reader = SnapshotReader()
         self.clock_offset = 0.0
+        self._books = BookKeeping(ssh)
         self._older_rows: tuple[object, float, tuple[RunRow, ...]] = (None, 0.0, ())
         self.link = Link(ssh, self._status_changed)
         self.older = OlderRuns(self.link, self._older_came)
@@ -67,6 +69,8 @@ class LinkedHost:
     # ---- called in the link's thread: the link's status, and the subscription to its snapshots
 
     def _status_changed(self, status: LinkStatus) -> None:
+        if status.state is LinkState.DOWN:
+            self._books.missed()
         if abs((status.clock_offset or 0.0) - self.clock_offset) > _CLOCK_STEP_S:
             self.clock_offset = status.clock_offset or 0.0
             self._make_rows()
@@ -97,11 +101,13 @@ class LinkedHost:
         else:
             snapshot = self._reader.take(frame.fields)  # what is none ends the line
             if snapshot is None and not self.problem:
+                self._books.follow(self.snapshot.session if self.snapshot is not None else None)
                 return 0  # it is as it was
             self.problem = ""
             if snapshot is not None:
                 self.older.follow(self.snapshot, snapshot)
                 self.snapshot, self.came = snapshot, time.time()
+                self._books.follow(snapshot.session)
                 self._make_rows()
         self._changed()
         return 0

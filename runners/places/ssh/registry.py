@@ -50,6 +50,7 @@ class RemoteRegistry:
     """The machines of one state folder."""
 
     def __init__(self, state: StateDirectory) -> None:
+        self.state = state
         self._root = state.remote
 
     def folder(self, name: str) -> Path:

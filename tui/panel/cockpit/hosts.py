@@ -21,6 +21,7 @@ from runners.state.layout import StateDirectory
 from tui.panel.cockpit.links import LinkedHosts
 from tui.panel.notifications import Notification, notify_error
 from tui.snapshot.feed import PanelSnapshot
+from tui.snapshot.remote_meter import meter_text, one_per_session, remote_meter
 from tui.views.format import dollars
 
 ALL = "*"
@@ -205,24 +206,27 @@ class CockpitHosts:
 
     # ---- money
 
-    def money(self) -> tuple[str, str]:
-        """What the other machines cost, in full and in brief; who is not reached."""
-        hosts = list(self.links.hosts.values())
-        if not hosts:
-            return "", ""
-        meters = [machine.snapshot.meter for machine in hosts if machine.snapshot is not None]
+    def money(self) -> tuple[str, str, str]:
+        """What the other machines cost: each by name, all together, and in brief."""
+        machines = list(self.links.hosts.values())
+        if not machines:
+            return "", "", ""
+        meters = one_per_session([remote_meter(self._state, machine) for machine in machines])
         rate = sum((meter.per_hour or Decimal(0) for meter in meters), Decimal(0))
         total = sum((meter.spent or Decimal(0) for meter in meters), Decimal(0))
-        down = [machine.name for machine in hosts if machine.is_down]
-        number = f"{len(hosts)} host{'s' if len(hosts) > 1 else ''}"
-        full = [number] + ([f"{dollars(rate)}/h"] if rate else [])
-        full += [f"spent {dollars(total)}"] if total else []
-        text = " ".join(full)
+        down = [machine.name for machine in machines if machine.is_down]
+        number = f"{len(machines)} host{'s' if len(machines) > 1 else ''}"
+        about = "at least " if any(meter.is_at_least for meter in meters) else ""
+        text = " ".join(
+            [number]
+            + ([f"{dollars(rate)}/h"] if rate else [])
+            + ([f"spent {about}{dollars(total)}"] if total else [])
+        )
         brief = f"+{dollars(rate)}/h" if rate else number
         if down:
             text += f", {', '.join(down)} not reached"
             brief += " ⚠"
-        return text, brief
+        return " · ".join(meter_text(meter) for meter in meters), text, brief
 
 
 def _letters() -> Iterator[str]:

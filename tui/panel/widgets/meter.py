@@ -26,8 +26,8 @@ class MeterBar(Widget):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.snapshot: PanelSnapshot | None = None
-        self.remote = "", ""
-        """What other machines cost, in full and in brief; empty where there are none."""
+        self.remote = "", "", ""
+        """What other machines cost: by name, in all, in brief; empty where there are none."""
         self._shown = Text()
 
     @property
@@ -54,9 +54,9 @@ class MeterBar(Widget):
         if snapshot is None:
             return Text(_TITLE, style="bold")
         parts = _parts(snapshot)
-        full, short = self.remote
+        named, full, short = self.remote
         if full:
-            parts.append(lambda brief: _first_fitting(brief, {3: full, 6: short}))
+            parts.append(lambda brief: _first_fitting(brief, {1: named, 3: full, 6: short}))
         if self.read_only:
             parts.insert(0, lambda brief: "read-only" if brief < 7 else "")
         for brief in range(_BRIEFEST + 1):

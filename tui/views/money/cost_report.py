@@ -8,15 +8,19 @@ from typing import NamedTuple
 import msgspec
 
 from runners.cost.accounting import add_fractions, round_to_sum, to_decimal
+from runners.cost.ledger import line_of
+from runners.cost.machines import MachineCost, read_machines
 from runners.cost.meter import Meter, read_meter
 from runners.cost.overrun import Overrun, warn_of_overrun
 from runners.cost.run_costs import Costs, ProjectionBasis, costs_in
 from runners.cost.statement import Spending, Statement, open_statement
 from runners.guard.rule import GuardView, read_guard
 from runners.host.clock import moment_now
+from runners.places.ssh.accounts import rented_names
 from runners.state.layout import StateDirectory
 from runners.state.runs import list_runs
 from tui.views.format import dollars, duration
+from tui.views.money.machine_costs import add_up, machine_rows
 from tui.views.money.money_text import cells
 from tui.views.runs.run_view import RunView, view_run
 
@@ -40,6 +44,7 @@ class CostReport(NamedTuple):
     statement: Statement
     spending: Spending
     guard: GuardView
+    machines: list[MachineCost]
 
 
 class CostPage(msgspec.Struct, frozen=True):
@@ -74,7 +79,10 @@ def read_report(state: StateDirectory) -> CostReport:
         then = costs.session_projected(view.money)
         rows.append(CostRow(view, then, warn_of_overrun(state, run, view.money)))
     meter = read_meter(runs, costs)
-    return CostReport(meter, costs, rows, statement, statement.spending(), read_guard(state))
+    live = [line for run in runs if run.is_live and (line := line_of(run)) is not None]
+    machines = read_machines(state, rented_names(state), live)
+    spending, guard = statement.spending(), read_guard(state)
+    return CostReport(meter, costs, rows, statement, spending, guard, machines)
 
 
 def cost_tables(report: CostReport, by_name: bool = False) -> list[CostTable]:
@@ -84,6 +92,7 @@ def cost_tables(report: CostReport, by_name: bool = False) -> list[CostTable]:
         _preset_table(report.spending),
         _day_table(report.spending),
         _session_table(report.statement),
+        _machine_table(report),
     ]
     return [table for table in tables if table.rows]
 
@@ -180,9 +189,21 @@ def _session_table(statement: Statement) -> CostTable:
     return CostTable(headings, rows)
 
 
+def _machine_table(report: CostReport) -> CostTable:
+    """Every session of the other machines, and all of them with this one's."""
+    headings = ("machine", "session", "time", "$/h", "cost", "idle")
+    rows = machine_rows(report.machines)
+    if rows:
+        together = add_up(report.statement, report.machines)
+        about = "≥ " if together.at_least else ""
+        total = about + dollars(to_decimal(together.total))
+        rows.append(("all, with this one", "", "", dollars(together.per_hour), total, ""))
+    return CostTable(headings, rows)
+
+
 def padded(cells_of: Sequence[str], widths: Sequence[int]) -> str:
     """A row of a table in columns of these widths; amounts to the right."""
     return "  ".join(
-        cell.rjust(width) if cell[:1] in "$<—" else cell.ljust(width)
+        cell.rjust(width) if cell[:1] in "$<≥—" else cell.ljust(width)
         for cell, width in zip(cells_of, widths, strict=True)
     ).rstrip()

@@ -1,0 +1,129 @@
+"""What rented machines cost, in words, as a table and in JSON: each of them, and all together."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+
+from runners.cost.accounting import add_fractions, to_decimal
+from runners.cost.machines import MachineCost, MachineState
+from runners.cost.statement import Statement
+from runners.host.clock import local_time
+from tui.views.format import DASH, dollars, duration
+from tui.views.json_values import iso, number
+from tui.views.money.money_text import session_json
+
+
+class AllMachines(msgspec.Struct, frozen=True):
+    """This machine's sessions and those of all others: dollars, and dollars per hour now.
+
+    `at_least` is True while one that costs money is not reached.
+    """
+
+    total: Fraction
+    per_hour: Decimal
+    at_least: bool
+
+
+def add_up(here: Statement, machines: Sequence[MachineCost]) -> AllMachines:
+    """All sessions together; a machine that goes by two names counts once."""
+    counted = [machine for machine in machines if not machine.same_as]
+    own = [here.account(session).total for session in here.sessions]
+    rates = [session.rate for session in here.sessions if session.end is None]
+    rates += [machine.session.rate for machine in counted if machine.session is not None]
+    return AllMachines(
+        add_fractions([*own, *(machine.total for machine in counted)]),
+        sum(rates, Decimal(0)),
+        any(is_at_least(machine) for machine in counted),
+    )
+
+
+def is_at_least(machine: MachineCost) -> bool:
+    """Whether what is known of its money may be less than what it cost."""
+    return machine.state is MachineState.NOT_REACHED
+
+
+def machine_text(machine: MachineCost) -> str:
+    """`$3.98/h, not reached since 12:04: at least $66.10 by now`."""
+    if machine.same_as:
+        return f"is {machine.same_as}, and counted there"
+    total = dollars(to_decimal(machine.total))
+    rate = f"{dollars(machine.session.rate)}/h" if machine.session is not None else "no session"
+    if machine.state is MachineState.UNKNOWN:
+        return "not reached yet: what it costs is not known"
+    if machine.state is MachineState.ENDED:
+        return f"ended, {total}"
+    if machine.state is MachineState.REACHED or machine.last_reached is None:
+        return f"{rate}, {total}"
+    since = local_time(machine.last_reached, "%a %H:%M")
+    by_now = f"at least {total} by now" if machine.session is not None else total
+    return f"{rate}, not reached since {since}: {by_now}"
+
+
+def machine_pairs(here: Statement, machines: Sequence[MachineCost]) -> list[tuple[str, str]]:
+    """Each machine as name and value, and what all of them come to; nothing without any."""
+    if not machines:
+        return []
+    together = add_up(here, machines)
+    about = "at least " if together.at_least else ""
+    total = f"{about}{dollars(to_decimal(together.total))}, now {dollars(together.per_hour)}/h"
+    pairs = [(machine.name, machine_text(machine)) for machine in machines]
+    return [*pairs, ("all", f"{total} (this machine and the others)")]
+
+
+def machine_rows(machines: Sequence[MachineCost]) -> list[tuple[str, ...]]:
+    """Every session of every machine: machine, session, time, rate, cost, idle, where it stands."""
+    rows: list[tuple[str, ...]] = []
+    for machine in machines:
+        if machine.same_as:
+            continue
+        for session in machine.statement.sessions:
+            account = machine.statement.account(session)
+            period = machine.statement.period(session)
+            is_open = session.end is None
+            about = "≥ " if is_open and is_at_least(machine) else ""
+            rows.append(
+                (
+                    machine.name,
+                    session.id,
+                    duration((period.end - period.start) / 1e9) + (", open" if is_open else ""),
+                    dollars(session.rate) if session.rate is not None else DASH,
+                    about + dollars(to_decimal(account.total)),
+                    dollars(account.idle_rounded),
+                )
+            )
+    return rows
+
+
+def machine_json(machine: MachineCost) -> dict[str, Any]:
+    """One machine: its sessions, and what its runs and nobody's hours cost of them."""
+    statement, total, idle = machine.statement, machine.total, machine.idle
+    return {
+        "machine": machine.name,
+        "state": machine.state.value,
+        "same_as": machine.same_as or None,
+        "last_reached": iso(machine.last_reached),
+        "usd_per_hour": None if machine.session is None else number(machine.session.rate),
+        "usd": number(to_decimal(total)),
+        "at_least": is_at_least(machine),
+        "runs_usd": number(to_decimal(total - idle)),
+        "idle_usd": number(to_decimal(idle)),
+        "runs": {
+            run: number(to_decimal(amount))
+            for run, amount in sorted(statement.session_shares().items())
+        },
+        "sessions": [session_json(session, statement) for session in statement.sessions],
+    }
+
+
+def machines_json(here: Statement, machines: Sequence[MachineCost]) -> dict[str, Any]:
+    """Every machine, and all together."""
+    together = add_up(here, machines)
+    return {
+        "machines": [machine_json(machine) for machine in machines],
+        "all_usd": number(to_decimal(together.total)),
+        "all_usd_per_hour": number(together.per_hour),
+        "all_at_least": together.at_least,
+    }
