@@ -94,3 +94,12 @@ def add(line: CommandLine, machine: RentedMachine) -> RemoteHost:
     )
     registry.save(host)
     return host
+
+
+@pytest.fixture(params=["rsync", "stream"])
+def way(request: pytest.FixtureRequest, line: CommandLine, rented: RentedMachine) -> str:
+    """Both ways to copy, one after the other."""
+    if request.param == "stream":
+        registry = RemoteRegistry(line.state)
+        registry.save(msgspec.structs.replace(registry.find("rented"), has_rsync=False))
+    return str(request.param)

@@ -4,13 +4,7 @@ import json
 import os
 from pathlib import Path
 
-import msgspec
-import pytest
-
-from runners.places.ssh.copying import Copied
 from runners.places.ssh.registry import RemoteRegistry
-from runners.places.ssh.ssh import Ssh
-from runners.places.ssh.stream import StreamCopier
 from runners.state.layout import StateDirectory
 from tests.process.conftest import CommandLine
 from tests.remote.machines import RentedMachine
@@ -33,15 +27,6 @@ PROGRAM = (
     "for n in ('epoch_1', 'best', 'epoch_2')]; "
     "open(d + '/epoch_3.pt', 'wb').write(b'PK\\\\x03\\\\x04 half'); print(os.listdir(sys.argv[3]))"
 )
-
-
-@pytest.fixture(params=["rsync", "stream"])
-def way(request: pytest.FixtureRequest, line: CommandLine, rented: RentedMachine) -> str:
-    """Both ways to copy, one after the other."""
-    if request.param == "stream":
-        registry = RemoteRegistry(line.state)
-        registry.save(msgspec.structs.replace(registry.find("rented"), has_rsync=False))
-    return str(request.param)
 
 
 def _data(line: CommandLine) -> Path:
@@ -90,21 +75,6 @@ def test_push_launch_fetch_end(line: CommandLine, rented: RentedMachine) -> None
     assert [(one["run"], one["host"]) for one in lines if one["type"] == "run"] == [(run, "rented")]
 
 
-def test_without_rsync_there_too_only_what_changed_goes(
-    line: CommandLine, rented: RentedMachine
-) -> None:
-    registry = RemoteRegistry(line.state)
-    copier = StreamCopier(Ssh(registry, registry.find("rented")))
-    folder, there = _data(line), rented.home / "it's there" / "data"
-    assert copier.send(folder, str(there), dry=True) == Copied(3, 3000, 3000)
-    assert not there.exists()
-    copier.send(folder, str(there), ["2*"])
-    assert sorted(path.name for path in there.iterdir()) == ["0 of three.jpg", "1 of three.jpg"]
-    (folder / "1 of three.jpg").write_bytes(b"other")
-    assert copier.send(folder, str(there)) == Copied(2, 1005, 2005)
-    assert (there / "1 of three.jpg").read_bytes() == b"other"
-
-
 def test_what_differs_here_is_copied_anew(
     line: CommandLine, rented: RentedMachine, way: str
 ) -> None:
@@ -146,16 +116,3 @@ def test_a_live_run_is_fetched_but_not_marked(line: CommandLine, rented: RentedM
     assert waiting.wait(2 * CEILING_S) == 0, waiting.communicate()
     assert (line.folder / "got" / run / "output.log").read_bytes() == truth.read_bytes()
     assert line.json("fetched", "--host", "rented")["unfetched"] == []
-
-
-def test_secrets_stay_here_unless_they_are_asked_for(
-    line: CommandLine, rented: RentedMachine, way: str
-) -> None:
-    folder, there = _data(line), rented.home / "fresnel" / "data" / "training"
-    (folder / ".env").write_text("TOKEN=x")
-    (folder / "deploy.pem").write_text("x")
-    done = line.run("push", "mine", "--host", "rented")
-    assert ".env" in done.stderr and "deploy.pem" in done.stderr
-    assert len(list(there.iterdir())) == 3
-    line.run("push", "mine", "--host", "rented", "--secrets")
-    assert len(list(there.iterdir())) == 5

@@ -21,13 +21,13 @@ from runners.model.states import State
 from runners.places.run_row import RunRow
 from runners.places.snapshot import PlaceSnapshot
 from runners.places.ssh import agent_tool
+from runners.places.ssh.agent_tool import ask_tool
 from runners.places.ssh.frames import check_frame
 from runners.places.ssh.link import RemoteRequest
 from runners.places.ssh.machine import LinkedHost
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry, parse_address
 from runners.places.ssh.snapshot_updates import SnapshotReader, snapshot_to_tree
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
-from runners.places.ssh.stream import StreamCopier
 from runners.state.layout import StateDirectory
 from tests.process.conftest import COMMAND, CommandLine
 from tests.remote.lying import LyingMachine, changed, paths_of
@@ -354,7 +354,7 @@ def test_a_machine_that_falls_silent_is_not_waited_for(
     monkeypatch.setattr(agent_tool, "SILENT_S", 1.0)
     evil.say(**{tool: "freeze"})
     with pytest.raises(RemoteTrouble) as raised:
-        StreamCopier(Ssh(evil.registry, evil.host)).ask(tool, {})
+        ask_tool(Ssh(evil.registry, evil.host), tool, {})
     assert raised.value.kind is Trouble.NOT_REACHED
 
 

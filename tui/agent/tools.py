@@ -9,10 +9,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from runners.host.below import resolve_below
 from runners.host.files import read_plain
 from runners.model.errors import FresnelError
+from runners.places.ssh.copying import stamps_of
 from runners.places.ssh.protocol import MARKER
-from runners.places.ssh.stream import list_files, pack, unpack
+from runners.places.ssh.stream import pack, unpack
 
 _BEAT_S = 10.0
 
@@ -22,6 +24,7 @@ def run_tool(arguments: Sequence[str]) -> int:
     tools = {
         "have": _have,
         "receive": _receive,
+        "remove": _remove,
         "send": _send,
         "manifest": _manifest,
         "account": _account,
@@ -41,20 +44,25 @@ def run_tool(arguments: Sequence[str]) -> int:
 
 
 def _have(request: dict[str, Any], line: Any) -> None:
-    """Size and modification time (ns) of each file in a folder."""
-    folder = Path(request["folder"]).expanduser()
-    names = request.get("names")
-    if names is None:
-        found = list_files(folder)
-    else:
-        found = {}
-        for name in names:
-            try:
-                status = (folder / name).stat()
-            except OSError:
-                continue
-            found[name] = (status.st_size, status.st_mtime_ns)
+    """The stamps of files of a folder."""
+    found = stamps_of(Path(request["folder"]).expanduser(), request["names"])
     line.write(json.dumps(found).encode())
+
+
+def _remove(request: dict[str, Any], line: Any) -> None:
+    """Delete those files of a folder that have these stamps still, then folders that are empty."""
+    folder = Path(request["folder"])
+    removed = []
+    for name, stamp in request["files"].items():
+        with suppress(OSError, ValueError):
+            path = resolve_below(folder, name)
+            if stamps_of(folder, [name]).get(name) == tuple(stamp):
+                path.unlink()
+                removed.append(name)
+    for name in request["folders"]:
+        with suppress(OSError, ValueError):
+            resolve_below(folder, name).rmdir()
+    line.write(json.dumps({"removed": removed}).encode())
 
 
 def _manifest(request: dict[str, Any], line: Any) -> None:

@@ -2,20 +2,39 @@
 
 import argparse
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from runners.model.errors import ExitCode, FresnelError
 from runners.places.ssh.copier_choice import make_copier
-from runners.places.ssh.copying import Copied, Copier
 from runners.places.ssh.panel_source import source_digest
-from runners.places.ssh.push import EXCLUDES, SECRETS, PushItem, find_secrets, plan_push
+from runners.places.ssh.push import PushItem, plan_push
+from runners.places.ssh.push_changes import PushChanges, find_changes, send_changes
+from runners.places.ssh.push_list import PushList, list_to_push
 from runners.places.ssh.pushed import PushedPreset, note_pushed
-from runners.places.ssh.registry import RemoteRegistry
+from runners.places.ssh.pushed_files import (
+    PushedFolder,
+    note_pushed_folder,
+    read_pushed_folder,
+)
+from runners.places.ssh.registry import RemoteHost, RemoteRegistry
 from runners.places.ssh.ssh import Ssh
 from runners.state.layout import StateDirectory
 from tui.cli.copy_progress import progress_line
 from tui.cli.output import echo, print_json, print_table
 from tui.views.format import size
+
+_NAMES_SHOWN = 5
+
+
+class _Shipment(NamedTuple):
+    """One item: its files here, what was pushed of it before, and what differs there now."""
+
+    item: PushItem
+    listed: PushList
+    pushed: PushedFolder
+    changes: PushChanges
 
 
 def run_push(arguments: argparse.Namespace) -> int:
@@ -31,32 +50,18 @@ def run_push(arguments: argparse.Namespace) -> int:
         echo(f"⚠ {problem}: nothing is sent for it")
     if host.installed and host.installed != source_digest():
         echo(f"⚠ the panel on {host.name} is another one: host setup {host.name} renews it")
-    if not arguments.secrets:
-        _warn_of_secrets(plan.items, arguments)
-    copier = make_copier(Ssh(registry, host), echo)
-    counted = []
-    for item in plan.items:
-        counted.append(copier.send(item.local, item.remote, _excludes(item, arguments), dry=True))
+    ssh = Ssh(registry, host)
+    shipments = [_prepare(ssh, item, arguments) for item in plan.items]
     if not arguments.json:
-        _show(plan.items, counted)
+        _show(shipments)
     if not arguments.dry_run:
-        _send_all(copier, plan.items, counted, arguments)
+        _send_all(ssh, shipments)
         overrides = {**_given(arguments.overrides), **plan.overrides}
         name = Path(arguments.preset).stem if "/" in arguments.preset else arguments.preset
         note_pushed(registry, host, PushedPreset(name, time.time(), overrides))
     if arguments.json:
-        values = [
-            {
-                "what": item.what,
-                "local": str(item.local),
-                "remote": item.remote,
-                "files": copied.files,
-                "bytes": copied.bytes,
-                "bytes_in_all": copied.all_bytes,
-            }
-            for item, copied in zip(plan.items, counted, strict=True)
-        ]
-        print_json({"sent": not arguments.dry_run, "items": values, "missing": list(plan.missing)})
+        items = [_to_json(shipment) for shipment in shipments]
+        print_json({"sent": not arguments.dry_run, "items": items, "missing": list(plan.missing)})
     elif arguments.dry_run:
         echo("nothing was sent: that was a dry run")
     else:
@@ -69,50 +74,85 @@ def _given(overrides: list[str]) -> dict[str, str]:
     return {key.removeprefix("parameters."): value for key, _, value in pairs}
 
 
-def _excludes(item: PushItem, arguments: argparse.Namespace) -> list[str]:
-    secrets = () if arguments.secrets else SECRETS
-    return [*_asked_excludes(item, arguments), *secrets]
-
-
-def _asked_excludes(item: PushItem, arguments: argparse.Namespace) -> list[str]:
-    return [*arguments.exclude, *(EXCLUDES if item.what == "program" else ())]
-
-
-def _warn_of_secrets(items: tuple[PushItem, ...], arguments: argparse.Namespace) -> None:
-    """Name what stays here because it is called as secrets are."""
-    for item in items:
-        found = find_secrets(item.local, _asked_excludes(item, arguments))
-        if found:
-            names = ", ".join(found[:5]) + (", …" if len(found) > 5 else "")
-            echo(f"⚠ {item.local}: not sent, a secret by its name: {names}; --secrets sends it")
-
-
-def _show(items: tuple[PushItem, ...], counted: list[Copied]) -> None:
-    rows = [
-        (item.what, str(item.local), item.remote, f"{copied.files:,}", size(copied.bytes))
-        for item, copied in zip(items, counted, strict=True)
-    ]
-    if rows:
-        print_table(("what", "from here", "to there", "files", "to send"), rows)
-    total, whole = (
-        sum(copied.bytes for copied in counted),
-        sum(copied.all_bytes for copied in counted),
+def _prepare(ssh: Ssh, item: PushItem, arguments: argparse.Namespace) -> _Shipment:
+    """List an item's files, compare them with what is there, and say what stays here."""
+    listed = list_to_push(
+        item.local,
+        is_program=item.what == "program",
+        excludes=arguments.exclude,
+        secrets=arguments.secrets,
     )
-    echo(f"to send: {size(total)} of {size(whole)}" if rows else "nothing is needed there")
+    remote = item.remote if item.local.is_dir() else str(Path(item.remote).parent)
+    pushed = read_pushed_folder(ssh.registry, ssh.host, listed.root, remote)
+    changes = find_changes(ssh, listed, pushed)
+    _warn(item, _Shipment(item, listed, pushed, changes), ssh.host)
+    return _Shipment(item, listed, pushed, changes)
 
 
-def _send_all(
-    copier: Copier,
-    items: tuple[PushItem, ...],
-    counted: list[Copied],
-    arguments: argparse.Namespace,
-) -> None:
-    for i, (item, copied) in enumerate(zip(items, counted, strict=True), 1):
-        if not copied.files:
-            continue
+def _warn(item: PushItem, shipment: _Shipment, host: RemoteHost) -> None:
+    listed, changes = shipment.listed, shipment.changes
+    if listed.secrets:
+        names = _some(listed.secrets)
+        echo(f"⚠ {item.local}: not sent, a secret by its name: {names}; --secrets sends it")
+    if listed.left_out:
+        echo(f"⚠ {item.local}: not sent: {_some(listed.left_out)}")
+    if changes.altered:
+        echo(f"⚠ {item.local}: kept on {host.name}, changed there: {_some(changes.altered)}")
+    if not listed.files and shipment.pushed.files and item.local.is_dir():
+        echo(f"⚠ {item.local}: no file of it is pushed, nothing is deleted on {host.name}")
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMES_SHOWN]) + (", …" if len(names) > _NAMES_SHOWN else "")
+
+
+def _to_json(shipment: _Shipment) -> dict[str, object]:
+    item, changes = shipment.item, shipment.changes
+    return {
+        "what": item.what,
+        "local": str(item.local),
+        "remote": item.remote,
+        "files": len(changes.to_send),
+        "bytes": changes.bytes,
+        "bytes_in_all": shipment.listed.bytes,
+        "deleted": len(changes.to_delete),
+    }
+
+
+def _show(shipments: Sequence[_Shipment]) -> None:
+    if not shipments:
+        echo("nothing is needed there")
+        return
+    rows = [
+        (
+            item.what,
+            str(item.local),
+            item.remote,
+            f"{len(changes.to_send):,}",
+            size(changes.bytes),
+            f"{len(changes.to_delete):,}",
+        )
+        for item, _, _, changes in shipments
+    ]
+    print_table(("what", "from here", "to there", "files", "to send", "to delete there"), rows)
+    count = sum(len(shipment.changes.to_send) for shipment in shipments)
+    total = sum(shipment.changes.bytes for shipment in shipments)
+    whole = sum(shipment.listed.bytes for shipment in shipments)
+    echo(f"to send: {count:,} files, {size(total)} of {size(whole)}")
+
+
+def _send_all(ssh: Ssh, shipments: Sequence[_Shipment]) -> None:
+    copier = make_copier(ssh, echo)
+    for i, (item, listed, pushed, changes) in enumerate(shipments, 1):
+        label = f"{i}/{len(shipments)} {item.what}"
         began = time.monotonic()
-        echo(f"{i}/{len(items)} {item.what}: {copied.files:,} files, {size(copied.bytes)}…")
+        if changes.to_send:
+            echo(f"{label}: {len(changes.to_send):,} files, {size(changes.bytes)}…")
         with progress_line(copier, item.what):
-            done = copier.send(item.local, item.remote, _excludes(item, arguments))
+            pushed = send_changes(ssh, copier, listed, changes, pushed)
+        note_pushed_folder(ssh.registry, ssh.host, listed.root, pushed)
         seconds = max(time.monotonic() - began, 0.001)
-        echo(f"{i}/{len(items)} {item.what}: sent, {size(done.bytes / seconds)}/s")
+        if changes.to_send:
+            echo(f"{label}: sent, {size(changes.bytes / seconds)}/s")
+        if changes.to_delete:
+            echo(f"{label}: {len(changes.to_delete):,} deleted there, as they were deleted here")

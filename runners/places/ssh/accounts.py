@@ -20,12 +20,12 @@ from runners.host.clock import Moment, moment_now
 from runners.host.files import read_plain
 from runners.host.identity import host_name
 from runners.model.errors import FresnelError
+from runners.places.ssh.agent_tool import ask_tool
 from runners.places.ssh.bounds import require_sane
 from runners.places.ssh.frames import decoded
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
 from runners.places.ssh.remote_ledger import read_line, take_in_ledger
 from runners.places.ssh.ssh import Ssh
-from runners.places.ssh.stream import StreamCopier
 from runners.state.layout import StateDirectory
 from runners.state.leases import live_run_ids
 from runners.state.runs import read_run
@@ -91,7 +91,7 @@ def _ask(state: StateDirectory, ssh: Ssh) -> AccountAnswer:
     before = read_account(state, ssh.host.name)
     asked = {"ledger_from": 0 if before is None else before.taken}
     try:
-        answer = decoded(StreamCopier(ssh).ask("account", asked), AccountAnswer)
+        answer = decoded(ask_tool(ssh, "account", asked), AccountAnswer)
         require_sane(answer.now)
     except ValueError as error:
         raise FresnelError(

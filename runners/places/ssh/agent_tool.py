@@ -5,15 +5,20 @@ import json
 import os
 import select
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from subprocess import PIPE, Popen, TimeoutExpired
 from typing import Any
 
 from runners.model.errors import FresnelError
 from runners.places.ssh.connection import BEGINS_WITHIN_S, SILENT_S
+from runners.places.ssh.copying import Stamp
+from runners.places.ssh.frames import decoded
 from runners.places.ssh.output_tail import OutputTail
 from runners.places.ssh.protocol import MARKER, MOST_NOISE
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble, quoted
+
+MOST_ANSWER = 256 << 20
+"""Bytes of one answer: what there is of ten thousand runs."""
 
 _ENDS_WITHIN_S = 120.0
 """What it got is on its disk by then."""
@@ -109,6 +114,34 @@ class AgentTool:
             f"{self._ssh.host.name} says nothing any more ({self._name})",
             "ask again; what came so far is kept",
         )
+
+
+def ask_tool(ssh: Ssh, name: str, asked: dict[str, Any]) -> dict[str, Any]:
+    """Have a tool answer one question. FresnelError for an answer that is none."""
+    with AgentTool(ssh, name) as tool:
+        tool.send(asked)
+        tool.close_input()
+        answer = tool.output.read(MOST_ANSWER + 1)
+        if len(answer) > MOST_ANSWER:
+            raise FresnelError(f"{ssh.host.name}: an answer without an end")
+        tool.finish()
+    try:
+        found = json.loads(answer)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise FresnelError(f"{ssh.host.name}: an answer that cannot be understood")
+    return found
+
+
+def ask_stamps(ssh: Ssh, folder: str, names: Sequence[str]) -> dict[str, Stamp]:
+    """The stamps of those of these files of a folder there that are there."""
+    try:
+        found = decoded(ask_tool(ssh, "have", {"folder": folder, "names": names}), dict[str, Stamp])
+    except ValueError as error:
+        raise FresnelError(f"{ssh.host.name}: {error}") from None
+    wanted = set(names)
+    return {name: stamp for name, stamp in found.items() if name in wanted}
 
 
 class _PatientReader(io.RawIOBase):

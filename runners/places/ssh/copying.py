@@ -1,9 +1,12 @@
 """Copying files to and from a machine, in whatever way it can."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
+
+Stamp = tuple[int, int]
+"""A file's size in bytes and modification time in ns, by which it is known to be the same still."""
 
 
 class Copied(NamedTuple):
@@ -21,10 +24,8 @@ class Copier(ABC):
     """Called with percent and words while a copy goes on, by those ways that know."""
 
     @abstractmethod
-    def send(
-        self, local: Path, remote: str, excludes: Sequence[str] = (), dry: bool = False
-    ) -> Copied:
-        """Bring the file or folder `local` to the path `remote` there; `dry` only counts."""
+    def send(self, local: Path, names: Iterable[str], remote: str) -> None:
+        """Bring these files of the folder `local` into the folder `remote` there, times and all."""
 
     @abstractmethod
     def bring(
@@ -35,3 +36,15 @@ class Copier(ABC):
         Those whose names in it are the keys of `sizes`, each of so many bytes at most; raises
         FresnelError for anything else.
         """
+
+
+def stamps_of(folder: Path, names: Iterable[str]) -> dict[str, Stamp]:
+    """The stamps of those of these files of a folder that are there."""
+    found = {}
+    for name in names:
+        try:
+            status = (folder / name).stat()
+        except (OSError, ValueError):
+            continue
+        found[name] = (status.st_size, status.st_mtime_ns)
+    return found

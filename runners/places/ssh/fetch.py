@@ -16,13 +16,13 @@ from runners.host.below import resolve_below
 from runners.host.files import replace
 from runners.model.errors import FresnelError
 from runners.model.run_ids import is_run_id
+from runners.places.ssh.agent_tool import ask_tool
 from runners.places.ssh.connection import RefusedThere
 from runners.places.ssh.copying import Copied, Copier
 from runners.places.ssh.fetched_before import FetchedBefore
 from runners.places.ssh.frames import decoded
 from runners.places.ssh.manifest import FileEntry, Manifest, hash_of
 from runners.places.ssh.ssh import Ssh
-from runners.places.ssh.stream import StreamCopier
 
 MANIFEST = "fresnel-manifest.json"
 CURVES = "fresnel-metrics.csv"
@@ -66,7 +66,7 @@ def ask_manifests(ssh: Ssh, runs: Sequence[str], checkpoints: str) -> Manifests:
     """
     asked = {"runs": list(runs), "checkpoints": checkpoints}
     try:
-        answer = decoded(StreamCopier(ssh).ask("manifest", asked), Manifests)
+        answer = decoded(ask_tool(ssh, "manifest", asked), Manifests)
         if answer.error is not None:
             raise RefusedThere(*answer.error)
         _check_runs(runs, [manifest.run for manifest in answer.runs])

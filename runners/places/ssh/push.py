@@ -1,6 +1,5 @@
 """What a preset needs on another machine: its data, its program if it is not ours, itself."""
 
-import fnmatch
 import hashlib
 import os
 import re
@@ -13,26 +12,6 @@ from runners.model.spec import RunSpec
 from runners.places.ssh.registry import RemoteHost
 from runners.presets.catalogue import find_preset, resolve_runs
 from runners.state.layout import SHIPPED_PRESETS
-
-EXCLUDES = (
-    ".git",
-    "__pycache__",
-    "*.pyc",
-    ".venv",
-    "venv",
-    "node_modules",
-    "wandb",
-    ".mypy_cache",
-    ".pytest_cache",
-)
-"""Left out of a program's folder, besides what its .gitignore names."""
-
-SECRETS = (
-    *(".env", ".env.*", ".netrc", ".npmrc", ".pypirc", ".git-credentials", "credentials"),
-    *("*.pem", "*.key", "*.p12", "*.pfx", "id_rsa*", "id_ecdsa*", "id_ed25519*", "*.kdbx"),
-    *("*token", "*_token.*", "*.token", "secrets.*", ".ssh", ".aws", ".gnupg", ".kube"),
-)
-"""Names of what nobody means to take to a machine of somebody else."""
 
 _SAYS_PATH = re.compile(r"dir|path|root|data|file|csv|model|weights|checkpoint|onnx|resume|images")
 
@@ -89,22 +68,6 @@ def plan_push(
             raise WrongInput(f"--also {text}: no such file or folder")
         items.append(PushItem("also", local, _place(local, here, host.folder, host)))
     return PushPlan(tuple(dict.fromkeys(items)), tuple(dict.fromkeys(missing)))
-
-
-def find_secrets(folder: Path, excludes: Sequence[str]) -> list[str]:
-    """What below a folder is called as secrets are, by its name in it, but what stays anyway."""
-    found = []
-    for top, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not _is_called(name, excludes))
-        for name in [*folders, *sorted(names)]:
-            if _is_called(name, SECRETS) and not _is_called(name, excludes):
-                found.append(os.path.relpath(os.path.join(top, name), folder))  # noqa: PTH118
-        folders[:] = [name for name in folders if not _is_called(name, SECRETS)]
-    return found
-
-
-def _is_called(name: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatch.fnmatchcase(name, pattern.strip("/")) for pattern in patterns)
 
 
 def _program(spec: RunSpec, here: Path, host: RemoteHost) -> PushItem | None:

@@ -10,7 +10,8 @@ import shlex
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from runners.model.errors import FresnelError
@@ -36,23 +37,15 @@ class RsyncCopier(Copier):
         self._notify = notify
         self.progress = None
 
-    def send(
-        self, local: Path, remote: str, excludes: Sequence[str] = (), dry: bool = False
-    ) -> Copied:
-        """Bring the file or folder `local` to the path `remote` there."""
-        source = f"{local}/" if local.is_dir() else f"{local}"
-        target = f"{remote}/" if local.is_dir() else remote
-        if not dry:
-            self._make_folder(remote if local.is_dir() else str(Path(remote).parent))
-        flags = [f"--exclude={pattern}" for pattern in excludes]
-        if local.is_dir() and (local / ".gitignore").exists():
-            flags.append("--filter=:- .gitignore")
-        if not dry:
-            return self._run([*flags, source, self._remote_path(target)])
-        if self._exists(str(Path(remote).parent)):
-            return self._run([*flags, "-n", source, self._remote_path(target)])
-        with tempfile.TemporaryDirectory(prefix="fresnel-none-") as nothing:
-            return self._run([*flags, "-n", source, f"{nothing}/"])
+    def send(self, local: Path, names: Iterable[str], remote: str) -> None:
+        """Bring these files of the folder `local` into the folder `remote` there.
+
+        A link comes as the file that it leads to; times are compared to the nanosecond.
+        """
+        self._make_folder(remote)
+        with _listed(names) as file:
+            flags = [*file, "--copy-links", "--modify-window=-1"]
+            self._run([*flags, f"{local}/", self._remote_path(f"{remote}/")])
 
     def bring(
         self, remote: str, sizes: Mapping[str, int], local: Path, anew: bool = False
@@ -65,11 +58,10 @@ class RsyncCopier(Copier):
             return Copied()
         local.mkdir(parents=True, exist_ok=True)
         # A link that the machine sends would lead what comes after it out of the folder.
-        flags = ["--from0", "--no-links", "--no-inc-recursive", f"--max-size={max(sizes.values())}"]
-        with tempfile.NamedTemporaryFile("w", prefix="fresnel-names-") as listed:
-            listed.write("\0".join(sizes))
-            listed.flush()
-            flags += [f"--files-from={listed.name}", *(["--checksum"] if anew else [])]
+        flags = ["--no-links", "--no-inc-recursive", f"--max-size={max(sizes.values())}"]
+        flags += ["--checksum"] if anew else []
+        with _listed(sizes) as file:
+            flags += file
             copied = self._run([*flags, self._remote_path(f"{remote}/"), f"{local}/"])
         for name, most in sizes.items():
             path = local / name
@@ -80,12 +72,6 @@ class RsyncCopier(Copier):
 
     def _remote_path(self, path: str) -> str:
         return f"{self._ssh.host.address}:{path}"
-
-    def _exists(self, path: str) -> bool:
-        done = self._ssh.run(
-            "exec sh -s", f"[ -d {shlex.quote(path)} ] && echo there-it-is\n".encode()
-        )
-        return b"there-it-is" in done.stdout
 
     def _make_folder(self, path: str) -> None:
         script = f"mkdir -p -- {shlex.quote(path)}\n"
@@ -138,6 +124,15 @@ class RsyncCopier(Copier):
                 percent, speed, left = found[-1]
                 self.progress(int(percent), f"{speed.decode()}, {left.decode()} left")
         return text.decode("utf-8", "replace")
+
+
+@contextmanager
+def _listed(names: Iterable[str]) -> Iterator[list[str]]:
+    """The flags that name these files, and nothing but them, for the length of the block."""
+    with tempfile.NamedTemporaryFile("w", prefix="fresnel-names-") as file:
+        file.write("\0".join(names))
+        file.flush()
+        yield ["--from0", "--no-recursive", "--no-dirs", f"--files-from={file.name}"]
 
 
 def _copied(text: str) -> Copied:

@@ -3,25 +3,19 @@
 What has the size and the time it had is left out.
 """
 
-import fnmatch
 import io
-import json
 import os
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from runners.host.below import resolve_below
 from runners.host.files import open_binary
 from runners.model.errors import FresnelError
-from runners.places.ssh.agent_tool import AgentTool
-from runners.places.ssh.copying import Copied, Copier
-from runners.places.ssh.frames import decoded
+from runners.places.ssh.agent_tool import AgentTool, ask_stamps
+from runners.places.ssh.copying import Copied, Copier, stamps_of
 from runners.places.ssh.ssh import Ssh
-
-MOST_ANSWER = 256 << 20
-"""Bytes of one answer: what there is of ten thousand runs."""
 
 _BLOCK = 1 << 16
 _TIME_NS = "FRESNEL.mtime_ns"
@@ -34,44 +28,21 @@ class StreamCopier(Copier):
     def __init__(self, ssh: Ssh) -> None:
         self._ssh = ssh
 
-    def send(
-        self, local: Path, remote: str, excludes: Sequence[str] = (), dry: bool = False
-    ) -> Copied:
-        """Bring the file or folder `local` to the path `remote` there."""
-        root, folder = (
-            (local, remote) if local.is_dir() else (local.parent, str(Path(remote).parent))
-        )
-        renamed = {} if local.is_dir() else {local.name: Path(remote).name}
-        files = (
-            list_files(root, excludes) if local.is_dir() else {local.name: _size_and_mtime(local)}
-        )
-        existing = self._have({"folder": folder})
-        wanted = [
-            name for name, stamp in files.items() if existing.get(renamed.get(name, name)) != stamp
-        ]
-        total = sum(size for size, _ in files.values())
-        sent = sum(files[name][0] for name in wanted)
-        if wanted and not dry:
-            with AgentTool(self._ssh, "receive") as tool:
-                tool.send({"folder": folder})
-                with tarfile.open(
-                    fileobj=tool.input, mode="w|", format=tarfile.PAX_FORMAT
-                ) as archive:
-                    for name in wanted:
-                        member = _member(root / name, renamed.get(name, name))
-                        with open_binary(root / name) as file:
-                            archive.addfile(member, _Padded(file, member.size))
-                tool.close_input()
-                tool.finish()
-        return Copied(len(wanted), sent, total)
+    def send(self, local: Path, names: Iterable[str], remote: str) -> None:
+        """Bring these files of the folder `local` into the folder `remote` there."""
+        with AgentTool(self._ssh, "receive") as tool:
+            tool.send({"folder": remote})
+            pack(local, names, tool.input)
+            tool.close_input()
+            tool.finish()
 
     def bring(
         self, remote: str, sizes: Mapping[str, int], local: Path, anew: bool = False
     ) -> Copied:
         """Bring files of the folder `remote` into the folder `local`, of these sizes at most."""
         local.mkdir(parents=True, exist_ok=True)
-        existing = {} if anew else list_files(local)
-        found = self._have({"folder": remote, "names": list(sizes)})
+        existing = {} if anew else stamps_of(local, sizes)
+        found = ask_stamps(self._ssh, remote, list(sizes))
         offered = {name: found[name] for name in sizes if name in found}
         wanted = [name for name, stamp in offered.items() if existing.get(name) != stamp]
         count = 0
@@ -88,62 +59,13 @@ class StreamCopier(Copier):
                 tool.finish()
         return Copied(len(wanted), count, sum(size for size, _ in offered.values()))
 
-    def ask(self, tool: str, asked: dict[str, Any]) -> dict[str, Any]:
-        """Have the tool answer one question. FresnelError for an answer that is none."""
-        with AgentTool(self._ssh, tool) as running:
-            running.send(asked)
-            running.close_input()
-            answer = running.output.read(MOST_ANSWER + 1)
-            if len(answer) > MOST_ANSWER:
-                raise FresnelError(f"{self._ssh.host.name}: an answer without an end")
-            running.finish()
-        try:
-            found = json.loads(answer)
-        except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict):
-            raise FresnelError(f"{self._ssh.host.name}: an answer that cannot be understood")
-        return found
 
-    def _have(self, asked: dict[str, Any]) -> dict[str, tuple[int, int]]:
-        """Size and modification time (ns) of files there."""
-        try:
-            return decoded(self.ask("have", asked), dict[str, tuple[int, int]])
-        except ValueError as error:
-            raise FresnelError(f"{self._ssh.host.name}: {error}") from None
-
-
-def list_files(root: Path, excludes: Sequence[str] = ()) -> dict[str, tuple[int, int]]:
-    """Size and mtime (ns) of every file below a folder, by its name in it."""
-    return {str(path.relative_to(root)): _size_and_mtime(path) for path in _walk(root, excludes)}
-
-
-def _walk(root: Path, excludes: Sequence[str]) -> Iterator[Path]:
-    for folder, folders, names in os.walk(root):
-        folders[:] = sorted(name for name in folders if not _is_left_out(name, excludes))
-        for name in sorted(names):
-            path = Path(folder) / name
-            if not _is_left_out(name, excludes) and path.is_file():
-                yield path
-
-
-def _is_left_out(name: str, excludes: Sequence[str]) -> bool:
-    return name == ".rsync-partial" or any(
-        fnmatch.fnmatch(name, pattern.strip("/")) for pattern in excludes
-    )
-
-
-def _size_and_mtime(path: Path) -> tuple[int, int]:
-    found = path.stat()
-    return found.st_size, found.st_mtime_ns
-
-
-def pack(folder: Path, names: Sequence[str], stream: IO[bytes]) -> None:
+def pack(folder: Path, names: Iterable[str], stream: IO[bytes]) -> None:
     """Write files of a folder as a tar stream.
 
     One that grows meanwhile goes as it was, one that went away is left out.
     """
-    with tarfile.open(fileobj=stream, mode="w|") as archive:
+    with tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as archive:
         for name in names:
             try:
                 with open_binary(folder / name) as file:

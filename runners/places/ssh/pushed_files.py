@@ -1,0 +1,53 @@
+"""What was pushed, file by file: by it a change is seen, and what may be deleted there is known."""
+
+import hashlib
+import os
+from pathlib import Path
+
+import msgspec
+
+from runners.host.files import replace
+from runners.places.ssh.copying import Stamp
+from runners.places.ssh.registry import RemoteHost, RemoteRegistry
+from runners.state.decoding import read
+
+
+class PushedFolder(msgspec.Struct):
+    """The files that were pushed from one folder here to the folder `remote` of one machine.
+
+    Of each the stamp that it had here, and the one that it got there.
+    """
+
+    remote: str
+    files: dict[str, tuple[Stamp, Stamp]] = {}
+
+
+_decoder = msgspec.json.Decoder(PushedFolder)
+
+
+def read_pushed_folder(
+    registry: RemoteRegistry, host: RemoteHost, local: Path, remote: str
+) -> PushedFolder:
+    """What was pushed from the folder `local` to `remote` before."""
+    return read(_file(registry, host, local, remote), _decoder) or PushedFolder(remote)
+
+
+def note_pushed_folder(
+    registry: RemoteRegistry, host: RemoteHost, local: Path, pushed: PushedFolder
+) -> None:
+    """Remember what lies there now."""
+    file = _file(registry, host, local, pushed.remote)
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    replace(file, msgspec.json.encode(pushed))
+
+
+def list_pushed_folders(registry: RemoteRegistry, host: RemoteHost) -> list[PushedFolder]:
+    """Everything that was pushed to a machine from here."""
+    files = sorted((registry.folder(host.name) / "pushed").glob("*.json"))
+    return [pushed for pushed in (read(file, _decoder) for file in files) if pushed is not None]
+
+
+def _file(registry: RemoteRegistry, host: RemoteHost, local: Path, remote: str) -> Path:
+    key = os.fsencode(local.resolve()) + b"\0" + remote.encode()
+    name = hashlib.sha256(key).hexdigest()[:16]
+    return registry.folder(host.name) / "pushed" / f"{name}.json"
