@@ -1,8 +1,9 @@
 """The watcher: judges how this host's live runs do, panel or not. One per state folder and host.
 
 Any run's supervisor starts it once the run has lasted a while; it leaves when no run is left. What
-it finds stands in each run's `health.json`; what is new and grave is an alert and a notice. It
-stops a run only where the run's own preset says so (`on_stall: {stop: true}`).
+it finds stands in each run's `health.json`, what the run said so far in `followed.mp`; what is new
+and grave is an alert and a notice. It stops a run only where the run's own preset says so
+(`on_stall: {stop: true}`).
 """
 
 import os
@@ -53,7 +54,7 @@ class WatchedRun:
     def __init__(self, state: StateDirectory, run: Run) -> None:
         self._directory = state.run(run.id)
         self._state = state
-        self._observer = RunObserver(run, self._directory)
+        self._observer = RunObserver(run, self._directory, follow=True)
         self._attempt = run.record.attempt if run.record else 1
         before = read_health(self._directory.path)
         known = before is not None and before.attempt == self._attempt
@@ -84,10 +85,21 @@ class WatchedRun:
             self._report(finding, health)
         with suppress(OSError):  # a full disk: the run goes on, and is judged again
             replace(self._directory.health, msgspec.json.encode(health), sync=False)
-        with suppress(OSError):
-            self._observer.report.printed.save()
+        self._save()
         if stalled:
             self._stop_if_configured(run, health)
+
+    def take_end(self, run: Run) -> None:
+        """Read what it wrote last, for those who ask before its report is made."""
+        self._observer.report.poll(run, follow=True)
+        self._save()
+
+    def _save(self) -> None:
+        """Keep beside the run what is known of it; on a full disk the next look tries again."""
+        with suppress(OSError):
+            self._observer.report.printed.save()
+        with suppress(OSError):
+            self._observer.report.save()
 
     def _with_ranks(self, health: Health, signs: RunSigns) -> Health:
         """With what each rank does, and of a stall what its stacks show."""
@@ -158,8 +170,15 @@ class Watcher:
             except Exception as problem:  # one run's files never end the watch over the others
                 self._log(f"{run_id}: {cannot_be_read('its files', problem)}")
         for run_id in self._watched.keys() - seen:
-            del self._watched[run_id]
+            self._leave(run_id, self._watched.pop(run_id))
         return min([watched.pause_s for watched in self._watched.values()], default=LONGEST_PAUSE_S)
+
+    def _leave(self, run_id: str, watched: WatchedRun) -> None:
+        try:
+            if self.state.run(run_id).path.is_dir():
+                watched.take_end(read_run(self.state, run_id))
+        except Exception as problem:
+            self._log(f"{run_id}: {cannot_be_read('its end', problem)}")
 
     def _log(self, problem: str) -> None:
         """What it cannot read, once, into its log."""

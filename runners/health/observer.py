@@ -41,8 +41,15 @@ _interval = msgspec.json.Decoder(UsageInterval)
 class RunObserver:
     """One live run, looked at from its start or from now on."""
 
-    def __init__(self, run: Run, directory: RunDirectory, report: LiveReport | None = None) -> None:
-        """`report` is one of this run that somebody keeps already."""
+    def __init__(
+        self,
+        run: Run,
+        directory: RunDirectory,
+        report: LiveReport | None = None,
+        follow: bool = False,
+    ) -> None:
+        """`report` is one of this run that somebody keeps already; `follow`: all of it is read."""
+        self._follow = follow
         self.run_id = run.id
         self._path = directory.path
         self.report = report or LiveReport(run)
@@ -68,7 +75,7 @@ class RunObserver:
         """What is seen of `run` at `now` (unix s); `marked`: the pids with its mark, if known."""
         if run.record is not None and run.record.attempt != self._attempt:
             self._begin_attempt(run)
-        self.report.poll(run)
+        self.report.poll(run, follow=self._follow)
         course = self.report.course
         started = run.started or now
         progress = course.progress(now)

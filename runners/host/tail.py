@@ -51,6 +51,14 @@ class GrowingFile:
             os.close(self._held)
         self._held = -1
 
+    @property
+    def left(self) -> int:
+        """Bytes that are not read yet."""
+        try:
+            return max(0, self.path.stat().st_size - self.offset)
+        except OSError:
+            return 0
+
     def changed(self) -> bool:
         """Whether another file is at the path than the one that was read."""
         try:
@@ -109,13 +117,15 @@ class GrowingFile:
             return Piece(restarted=restarted)
         first, skipped = b"", 0
         # The head is shown once, because a program prints its configuration there.
-        if jump and size - self.offset > limit + (head if self.offset == 0 else 0):
+        at_once = limit + (head if jump and self.offset == 0 else 0)
+        if jump and size - self.offset > at_once:
             if self.offset == 0:
                 first = os.pread(descriptor, min(head, limit), 0)
             skipped = size - limit - self.offset - len(first)
             self.move_to(size - limit)
         else:
             self._pass_hole(descriptor)
+            limit = at_once
         data = os.pread(descriptor, min(limit, size - self.offset), self.offset)
         self.offset += len(data)
         self._ending = os.pread(
@@ -145,6 +155,18 @@ class GrowingFile:
                 self.offset = max(self.offset, os.lseek(descriptor, self.offset, os.SEEK_DATA))
             except OSError:
                 pass  # no hole, or nothing but one
+
+
+class Mark(NamedTuple):
+    """How far a file's whole lines were read: which file, from where on, what stands before that.
+
+    `is_inside` a line that is too long, whose rest is left out.
+    """
+
+    identity: tuple[int, int] | None = None
+    offset: int = 0
+    before: bytes = b""
+    is_inside: bool = False
 
 
 class Follower(GrowingFile):
@@ -178,6 +200,22 @@ class Follower(GrowingFile):
         self._rest, self._broken = b"", True
         return passed
 
+    def mark(self) -> Mark:
+        """How far whole lines were read, for another follower of the same file."""
+        offset, before = self.offset - len(self._rest), self._ending
+        if self._rest:
+            try:
+                before = _bytes_before(self.path, offset)
+            except OSError:
+                before = b""
+        return Mark(self.identity, offset, before, self._broken)
+
+    def go_on_from(self, mark: Mark) -> None:
+        """Read on where another follower of this file stood."""
+        self.identity = mark.identity
+        self.move_to(mark.offset)
+        self._ending, self._rest, self._broken = mark.before, b"", mark.is_inside
+
     def flush(self) -> list[bytes]:
         """The last line, which never got its end; only to be called when nobody writes any more."""
         rest, self._rest = self._rest, b""
@@ -201,6 +239,14 @@ class Follower(GrowingFile):
             rest, self._broken = b"", True
         self._rest = rest
         return [line for line in lines if line]
+
+
+def _bytes_before(path: Path, offset: int) -> bytes:
+    descriptor = open_plain(path)
+    try:
+        return os.pread(descriptor, min(_FINGERPRINT, offset), max(0, offset - _FINGERPRINT))
+    finally:
+        os.close(descriptor)
 
 
 def data_before_hole(block: bytes) -> bytes:

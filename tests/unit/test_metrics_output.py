@@ -245,7 +245,9 @@ def test_however_little_time_there_is_the_newest_lines_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("runners.watch.metrics.output_source._LIVE_S", -1.0)
-    append(tmp_path / "output.log", "".join(line(i, 1 / i) for i in range(1, 1000)))
+    append(tmp_path / "output.log", line(1, 1.0))
     report = LiveReport(run_in(tmp_path))
+    report.poll(run_in(tmp_path))
+    append(tmp_path / "output.log", "".join(line(i, 1 / i) for i in range(2, 1000)))
     report.poll(run_in(tmp_path))
     assert report.course.step == 999 and report.skipped > 10_000

@@ -7,6 +7,10 @@ import msgspec
 
 from runners.model.events import Event
 from runners.watch.metrics.event_reader import EventReader
+from runners.watch.metrics.followed import ClockState
+
+_MOST_EPOCHS = 512
+"""The newest of more: an epoch of long ago says little of the next."""
 
 
 class EpochTiming(msgspec.Struct, frozen=True):
@@ -66,6 +70,19 @@ class EpochClock:
             self._ends[event.epoch] = event.time
         elif event.type == "metrics" and event.epoch is not None:
             self._last[event.epoch] = event.time
+
+        for times in (self._ends, self._last):
+            if len(times) > _MOST_EPOCHS:
+                del times[next(iter(times))]
+
+    def state(self) -> ClockState:
+        """All that another clock needs to go on with the next event."""
+        return ClockState(self._ends, self._last, self._epochs, self._began)
+
+    def go_on_from(self, state: ClockState) -> None:
+        """Go on as the clock whose state it is."""
+        self._ends, self._last = dict(state.ends), dict(state.last)
+        self._epochs, self._began = state.epochs, state.began
 
     @property
     def timing(self) -> EpochTiming:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from runners.host.tail import Follower
+from runners.host.tail import Follower, Mark
 from runners.model.events import Event
 from runners.state.decoding import decode_lines
 from runners.watch.metrics.sample import is_sensible
@@ -43,6 +43,14 @@ class EventReader:
     def position(self) -> tuple[tuple[int, int] | None, int]:
         """Which file is read, and how far: changes with every byte that comes."""
         return self._follower.identity, self._follower.offset
+
+    def mark(self) -> Mark:
+        """How far whole events were read."""
+        return self._follower.mark()
+
+    def go_on_from(self, mark: Mark) -> None:
+        """Read on where another reader of these events stood."""
+        self._follower.go_on_from(mark)
 
     def poll(self, limit: int = _BLOCK, jump: bool = False) -> list[Event]:
         """The events among about `limit` new bytes; with `jump`, a long file's head and tail."""

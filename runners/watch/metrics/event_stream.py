@@ -6,6 +6,7 @@ from pathlib import Path
 from runners.model.events import Event
 from runners.watch.metrics.epoch_timing import EpochClock
 from runners.watch.metrics.event_reader import EventReader
+from runners.watch.metrics.followed import EventsState
 from runners.watch.metrics.progress import ProgressTracker
 from runners.watch.metrics.sample import Sample
 
@@ -22,6 +23,23 @@ class EventStream(ProgressTracker):
         self.epoch_clock = EpochClock()
         self.summary: dict[str, float | int | None] = {}
         self.images: list[str] = []
+
+    def all_state(self) -> EventsState:
+        """All that another stream of these events needs to read on."""
+        return EventsState(
+            self._reader.mark(),
+            self.state(),
+            self.epoch_clock.state(),
+            self.summary,
+            self.images[-1:],
+        )
+
+    def read_on_from(self, state: EventsState) -> None:
+        """Read on as the stream whose state it is."""
+        self._reader.go_on_from(state.mark)
+        self.go_on_from(state.tracker)
+        self.epoch_clock.go_on_from(state.clock)
+        self.summary, self.images = dict(state.summary), list(state.images)
 
     def poll(self) -> bool:
         """Read what was appended since the last call; True when anything was."""

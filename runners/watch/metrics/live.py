@@ -7,12 +7,17 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from runners.host.files import modified_at, replace
 from runners.host.printed_paths import PrintedScan
 from runners.model.run import Run
 from runners.model.spec import MetricRule
 from runners.state.boundary import ReadBoundary
 from runners.watch.metrics.alerts import AlertStream
 from runners.watch.metrics.event_stream import EventStream
+from runners.watch.metrics.followed import FILE as FOLLOWED
+from runners.watch.metrics.followed import Followed, read_followed
 from runners.watch.metrics.output_source import OutputEvent, OutputSource
 from runners.watch.metrics.progress import ProgressTracker
 from runners.watch.metrics.sample import headline, higher_is_better
@@ -34,6 +39,11 @@ class LiveReport:
 
     def __init__(self, run: Run) -> None:
         self.boundary = ReadBoundary(run.directory)
+        self._directory = run.directory
+        self._rule = run.plan.spec.metrics if run.plan else MetricRule()
+        self._begun = False
+        self._followed_at = 0.0
+        self._saved = b""
         self.events = EventStream(Path(run.directory) / "events.jsonl")
         self.alerts = AlertStream(Path(run.directory) / "supervisor.jsonl")
         self._printed = ProgressTracker()
@@ -62,22 +72,18 @@ class LiveReport:
         }
         return {**reported, **held}
 
-    def best(self, run: Run) -> dict[str, tuple[float, int | None]]:
+    def best(self, run: Run) -> dict[str, tuple[float, float | None]]:
         """Best value and step so far where more or less is better; none where output was missed."""
         course = self.course
         again = run.record is not None and run.record.attempt > 1
         if course.is_partial or (course is self._printed and (again or self.skipped)):
             return {}
-        rule = run.plan.spec.metrics if run.plan else MetricRule()
-        found: dict[str, tuple[float, int | None]] = {}
-        for name, extremes in course.extremes.items():
-            higher = True if name in rule.higher else higher_is_better(name)
-            if higher is not None:
-                found[name] = (
-                    (extremes.most, extremes.most_step)
-                    if higher
-                    else (extremes.least, extremes.least_step)
-                )
+        found: dict[str, tuple[float, float | None]] = {}
+        for name, known in course.extremes.items():
+            higher = True if name in self._rule.higher else higher_is_better(name)
+            value, at = (known.most, known.most_at) if higher else (known.least, known.least_at)
+            if higher is not None and value is not None:
+                found[name] = value, at
         return found
 
     @property
@@ -97,11 +103,17 @@ class LiveReport:
         files = () if self._files is None else self._files.problems
         return (*self.boundary.problems, *files)
 
-    def poll(self, run: Run, thorough: bool = False, brief: bool = False) -> None:
-        """Read what is new; no output if `brief`, and that of an ended run only if `thorough`."""
+    def poll(
+        self, run: Run, thorough: bool = False, brief: bool = False, follow: bool = False
+    ) -> None:
+        """Read what is new; no output if `brief`, and that of an ended run only if `thorough`.
+
+        With `follow` nothing is left out that can be read in time; that is for a run's watcher.
+        """
+        self.boundary.read(FOLLOWED, self._take_up, None, again=True)
         self.boundary.read("events.jsonl", self.events.poll, False)
         self.boundary.read("supervisor.jsonl", self.alerts.poll, None)
-        rule = run.plan.spec.metrics if run.plan else MetricRule()
+        rule = self._rule
         # A run that reports by events needs no reading of its output, which costs far more.
         if self.events.metrics or self.events.step is not None or rule.readers == ("none",):
             self._output = None
@@ -113,13 +125,47 @@ class LiveReport:
                 return
             self._output = OutputSource(Path(run.directory), rule, live=True)
         output = self._output
-        self.boundary.read("output.log", lambda: self._read_output(output), None)
+        self.boundary.read("output.log", lambda: self._read_output(output, follow), None)
         self.boundary.read("metric files", lambda: self._poll_files(run, thorough), None)
 
-    def _read_output(self, output: OutputSource) -> None:
-        for sample in output.poll():
-            if isinstance(sample, OutputEvent):
+    def save(self) -> None:
+        """Keep all that is known beside the run, for those who look once; only its watcher does.
+
+        Raises OSError where the folder takes no file.
+        """
+        output = self._output.state() if self._output is not None else None
+        followed = Followed(self.events.all_state(), self._printed.state(), output)
+        content = msgspec.msgpack.encode(followed)
+        if content != self._saved:
+            replace(Path(self._directory) / FOLLOWED, content, sync=False)
+            self._saved = content
+
+    def _take_up(self) -> None:
+        """Go on from what the run's watcher knows: at first, and where something was missed."""
+        missed = self.events.is_partial or (self._output is not None and self._output.skipped)
+        begun, self._begun = self._begun, True
+        if begun and not missed:
+            return
+        changed = modified_at(Path(self._directory) / FOLLOWED)
+        if changed == self._followed_at:
+            return
+        self._followed_at = changed
+        followed = read_followed(self._directory) if changed else None
+        if followed is None or (begun and not followed.is_whole):
+            return
+        self.events.read_on_from(followed.events)
+        self._printed.go_on_from(followed.printed)
+        if followed.output is not None:
+            self._output = OutputSource(Path(self._directory), self._rule, live=True)
+            self._output.read_on_from(followed.output)
+
+    def _read_output(self, output: OutputSource, follow: bool) -> None:
+        for sample in output.follow() if follow else output.poll():
+            if sample is OutputEvent.ATTEMPT:
                 self._printed.begin_attempt()
+            elif sample is OutputEvent.GAP:
+                self._printed.forget_place()
+            if isinstance(sample, OutputEvent):
                 continue
             self._printed.note(sample)
             self._printed.note_pace(sample.time, self._printed.epoch)

@@ -8,14 +8,19 @@ from pathlib import Path
 
 from runners.host.tail import Follower
 from runners.model.spec import MetricRule
+from runners.watch.metrics.followed import OutputState
 from runners.watch.metrics.reading import OutputReader
 from runners.watch.metrics.sample import Sample
 
 LIVE_BYTES = 128 * 1024
 """What is read of new output at one look, in a list of runs: the end of it."""
-# Of processor time: a list of many runs must not hold the panel up, on a busy machine either.
+# Of processor time, after the first look: a list of many runs must not hold the panel up.
 _LIVE_S = 0.015
 _LAST = 64
+_FOLLOW_S = 1.0
+"""Of processor time, for a run's watcher at one look."""
+_LEFT_BYTES = 32 << 20
+"""What a watcher that came so far leaves for its next look; of more it takes the end."""
 _ATTEMPT = re.compile(r"output\.(\d+)\.log")
 
 
@@ -23,10 +28,11 @@ class OutputEvent(Enum):
     """Where the output's meaning changes."""
 
     ATTEMPT = "the program was started again"
+    GAP = "lines were left out"
 
 
 OutputItem = Sample | OutputEvent
-"""A sample, or the start of an attempt."""
+"""A sample, or the start of an attempt, or of what comes after a gap."""
 
 
 class OutputSource:
@@ -54,8 +60,34 @@ class OutputSource:
         else:
             self._waiting = self._attempts()
 
+    def state(self) -> OutputState:
+        """All that another source of this output needs to read on."""
+        return OutputState(
+            self._follower.mark(), self._ended, self.skipped, self._caught_up, self.reader.state()
+        )
+
+    def read_on_from(self, state: OutputState) -> None:
+        """Read on as the source whose state it is."""
+        self._follower.go_on_from(state.mark)
+        self._ended, self.skipped = list(state.ended), state.skipped
+        self._caught_up = state.caught_up
+        self.reader.go_on_from(state.reading)
+
+    def follow(self) -> Iterator[OutputItem]:
+        """All that is new; its end alone of what comes faster than anybody can read it."""
+        until = time.thread_time() + _FOLLOW_S
+        self.more = True
+        while self.more:
+            late = time.thread_time() > until
+            if late and self._follower.left <= _LEFT_BYTES:
+                return  # the rest is read at the next look
+            yield from self._poll(1 << 20, jump=late, hurries=False)
+
     def poll(self, limit: int = LIVE_BYTES) -> Iterator[OutputItem]:
         """What is new, as far as `limit` bytes go; `more` says whether there is more."""
+        yield from self._poll(limit, self._live, self._live and self._caught_up)
+
+    def _poll(self, limit: int, jump: bool, hurries: bool) -> Iterator[OutputItem]:
         # The supervisor renames the output when it starts the program again.
         if self._follower.changed():
             self._waiting += [number for number in self._attempts() if number not in self._known()]
@@ -63,7 +95,8 @@ class OutputSource:
         while self._waiting:
             yield from self._read_old(self._waiting.pop(0))
         # Nobody knows when the lines were written that were there before the first read.
-        yield from self._read(self._follower, limit, time.time() if self._caught_up else None)
+        moment = time.time() if self._caught_up else None
+        yield from self._read(self._follower, limit, moment, jump, hurries)
         self._caught_up = not self.more
 
     def finish(self) -> Iterator[OutputItem]:
@@ -92,7 +125,8 @@ class OutputSource:
             old = self._directory / f"output.{number}.log"
             self._follower.path = old
             if not self._follower.changed():
-                yield from self._read(self._follower, limit, time.time() if self._live else None)
+                moment = time.time() if self._live else None
+                yield from self._read(self._follower, limit, moment, self._live, self._live)
                 yield from self._last_of(self._follower)
                 self._waiting.remove(number)
                 self._ended.append(number)
@@ -112,30 +146,46 @@ class OutputSource:
         self._ended.append(number)
         yield from self._begin_attempt()
 
+    def _gap(self) -> OutputItem:
+        self.reader.note_gap()
+        return OutputEvent.GAP
+
     def _begin_attempt(self) -> Iterator[OutputItem]:
         self.reader = self.reader.next_attempt()
         yield OutputEvent.ATTEMPT
 
-    def _read(self, follower: Follower, limit: int, moment: float | None) -> Iterator[OutputItem]:
+    def _read(
+        self,
+        follower: Follower,
+        limit: int,
+        moment: float | None,
+        jump: bool = False,
+        hurries: bool = False,
+    ) -> Iterator[OutputItem]:
         if self.most is not None and follower.offset:
             self.skipped += follower.skip_to_last(self.most)
-        news = follower.poll(limit, jump=self._live)
+        news = follower.poll(limit, jump)
         self.more = news.more
         self.skipped += news.skipped
         if news.restarted:
             yield from self._begin_attempt()
         lines = news.lines
+        if news.skipped and not news.before_gap:
+            yield self._gap()
         at, deadline = 0, time.thread_time() + _LIVE_S
         while at < len(lines):
             if (
-                self._live
+                hurries
                 and at % _LAST == 0
                 and _LAST <= at < len(lines) - _LAST
                 and time.thread_time() > deadline
             ):
                 # The newest lines tell where the run is, so they are always read.
+                yield self._gap()
                 self.skipped += sum(map(len, lines[at:-_LAST]))
                 at = len(lines) - _LAST
+            if news.skipped and at and at == news.before_gap:
+                yield self._gap()
             line = lines[at]
             at += 1
             sample = self.reader.read(line)

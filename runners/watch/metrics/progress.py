@@ -2,9 +2,11 @@
 
 import math
 from collections import deque
-from typing import NamedTuple
+
+from msgspec import convert
 
 from runners.model.run import Progress
+from runners.watch.metrics.followed import Extremes, TrackerState
 from runners.watch.metrics.sample import NO_HEADLINE, Sample, headline_rank, sensible
 
 _PACES = 60
@@ -12,13 +14,9 @@ _TREND_POINTS = 240
 _RATES = ("samples", "images", "examples", "tokens", "img", "train_samples", "batch", "steps", "it")
 
 
-class Extremes(NamedTuple):
-    """The least and the greatest value of a metric so far, and the steps of their first."""
-
-    least: float
-    least_step: int | None
-    most: float
-    most_step: int | None
+_MOST_METRICS = 300
+"""A program that invents a new name on every line must not fill the memory."""
+_PRIVATE = ("stated_pace", "stated_eta", "stated_at", "paces", "first_epoch")
 
 
 class ProgressTracker:
@@ -52,9 +50,30 @@ class ProgressTracker:
         self._paces: deque[tuple[float, float, int]] = deque(maxlen=_PACES)
         self._first_epoch: int | None = None
 
+    def state(self) -> TrackerState:
+        """All that another tracker needs to go on with the next sample."""
+        fields: dict[str, object] = {}
+        for name in TrackerState.__struct_fields__:
+            value = getattr(self, f"_{name}" if name in _PRIVATE else name)
+            fields[name] = list(value) if isinstance(value, deque) else value
+        return convert(fields, TrackerState)
+
+    def go_on_from(self, state: TrackerState) -> None:
+        """Go on as the tracker whose state it is."""
+        for name in TrackerState.__struct_fields__:
+            value, own = getattr(state, name), f"_{name}" if name in _PRIVATE else name
+            if isinstance(before := getattr(self, own), deque):
+                value = deque(value, maxlen=before.maxlen)
+            setattr(self, own, value)
+
     def forget_pace(self) -> None:
         """What comes next does not continue what was there."""
         self._paces.clear()
+
+    def forget_place(self) -> None:
+        """What comes next may be far from what was there."""
+        self.forget_pace()
+        self.step = self.epoch = None
 
     def begin_attempt(self) -> None:
         """The program starts again, and so do its pace and trend."""
@@ -82,8 +101,8 @@ class ProgressTracker:
             self._stated_at = sample.time
         self.unit = sample.unit if sample.step is not None else self.unit
         for name, value in sample.values.items():
-            self.metrics[name] = value if math.isfinite(value) else None
-            if math.isfinite(value):
+            if name in self.metrics or len(self.metrics) < _MOST_METRICS:
+                self.metrics[name] = value if math.isfinite(value) else None
                 self._note_extremes(name, value)
         if trend:
             self._note_trend(sample)
@@ -154,11 +173,15 @@ class ProgressTracker:
     def _note_extremes(self, name: str, value: float) -> None:
         known = self.extremes.get(name)
         if known is None:
-            self.extremes[name] = Extremes(value, self.step, value, self.step)
-        elif value < known.least:
-            self.extremes[name] = known._replace(least=value, least_step=self.step)
-        elif value > known.most:
-            self.extremes[name] = known._replace(most=value, most_step=self.step)
+            known = self.extremes[name] = Extremes()
+        at = None if self.step is None else float(self.step)
+        known.count, known.last_at = known.count + 1, at
+        if not math.isfinite(value):
+            return
+        if known.least is None or value < known.least:
+            known.least, known.least_at = value, at
+        if known.most is None or value > known.most:
+            known.most, known.most_at = value, at
 
     def _note_trend(self, sample: Sample) -> None:
         for name, value in sample.values.items():

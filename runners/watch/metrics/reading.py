@@ -3,6 +3,7 @@
 import re
 
 from runners.model.spec import MetricRule
+from runners.watch.metrics.followed import ReaderState, ReadingState
 from runners.watch.metrics.readers import GENERAL, SPECIFIC, make_reader
 from runners.watch.metrics.readers.line_reader import CLAIMED, Reader
 from runners.watch.metrics.readers.patterns import PatternReader
@@ -51,6 +52,35 @@ class OutputReader:
         zero = {reader.name for reader in earlier._readers if reader.from_zero}
         for reader in self._readers:
             reader.from_zero = reader.name in zero
+
+    def state(self) -> ReadingState:
+        """All that another reader needs to go on with the next line."""
+        return ReadingState(
+            [_reader_state(reader) for reader in self._readers],
+            sorted(self._found),
+            self._epoch,
+            self._epochs,
+            self._begun,
+        )
+
+    def go_on_from(self, state: ReadingState) -> None:
+        """Go on as the reader of this output whose state it is."""
+        known = {reader.name: reader for reader in self._readers}
+        if self.guessing:
+            known |= {name: make_reader(name) for name in (*SPECIFIC, *GENERAL)}
+        for kept in state.readers:
+            if kept.name in known:
+                _restore(known[kept.name], kept)
+        # What is not known any more is of another version: the readers that are there go on.
+        self._readers = [known[kept.name] for kept in state.readers if kept.name in known]
+        self._found = {reader.name for reader in self._readers} & set(state.found)
+        self._epoch, self._epochs, self._begun = state.epoch, state.epochs, state.begun
+
+    def note_gap(self) -> None:
+        """Lines were left out: what was counted by them is not known any more."""
+        self._epoch = None
+        for reader in self._readers:
+            reader.pass_gap()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -166,6 +196,25 @@ class OutputReader:
                 values={rule.rename.get(name, name): v for name, v in sample.values.items()}
             )
         return sample
+
+
+def _reader_state(reader: Reader) -> ReaderState:
+    kept = ReaderState(reader.name, {}, {})
+    for name, value in vars(reader).items():
+        if isinstance(value, Sample):
+            kept.samples[name] = value._replace(values=dict(value.values))
+        elif isinstance(value, list | tuple) and all(isinstance(part, str) for part in value):
+            kept.values[name] = list(value)
+        elif value is None or isinstance(value, bool | int | float | str | dict):
+            kept.values[name] = value
+    return kept
+
+
+def _restore(reader: Reader, kept: ReaderState) -> None:
+    for name, value in (*kept.values.items(), *kept.samples.items()):
+        if hasattr(reader, name) and not callable(getattr(reader, name)):
+            is_tuple = isinstance(getattr(reader, name), tuple)
+            setattr(reader, name, tuple(value) if is_tuple and isinstance(value, list) else value)
 
 
 def _moved(value: float | None, name: str, rule: MetricRule) -> float | None:

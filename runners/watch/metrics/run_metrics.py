@@ -145,9 +145,9 @@ class RunMetrics:
         return output.more
 
     def _note_printed(self, sample: OutputItem) -> None:
-        if isinstance(sample, OutputEvent):
+        if sample is OutputEvent.ATTEMPT:
             self._printed.begin_attempt()
-        else:
+        elif not isinstance(sample, OutputEvent):
             self._printed.note(sample)
             if self._tracker is not None:
                 self._tracker.note(sample)

@@ -70,7 +70,7 @@ def best_text(view: RunView, name: str) -> str:
     """The best value of a metric and where it was, unless it is the last one."""
     so_far = view.best_so_far.get(name)
     if so_far is not None and so_far[0] != view.metrics.get(name):
-        at = "" if so_far[1] is None else f" at step {so_far[1]:,}"
+        at = "" if so_far[1] is None else f" at step {so_far[1]:,g}"
         return f" (best so far {format_metric(name, so_far[0])}{at})"
     final = view.final.get(name)
     if final is None or final.best is None or final.best == final.last:

@@ -47,7 +47,7 @@ class RunView(msgspec.Struct, frozen=True):
     skipped: int = 0
     alerts: tuple[Alert, ...] = ()
     final: dict[str, FinalMetric] = {}
-    best_so_far: dict[str, tuple[float, int | None]] = {}
+    best_so_far: dict[str, tuple[float, float | None]] = {}
     """Of a live run all of whose output was read: each metric's best value, and its step."""
     epoch_s: float | None = None
     """Seconds that an epoch after the first takes; None while unknown."""

@@ -178,6 +178,9 @@ class TqdmReader(Reader):
             self.from_zero = self.from_zero or bar.epoch == 0
             self._epoch, self._epochs = bar.epoch + self.from_zero, bar.epochs or self._epochs
             known = self._epochs or self.epochs
+        elif not self._named and self.missed and self._epoch != 1:
+            # Which of many unnamed bars this is, nobody has counted.
+            return Sample(values, pace=bar.pace)
         elif not self._named and (bar.done < self._done or not self._epoch):
             # A bar that starts over, without a name: the next epoch has begun.
             self._epoch += 1

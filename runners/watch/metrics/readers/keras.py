@@ -24,8 +24,13 @@ class KerasReader(Reader):
     notes: ClassVar[tuple[str, ...]] = ("values within an epoch are its mean so far",)
 
     def __init__(self) -> None:
-        self._epoch = 1.0
+        self._epoch: float | None = 1.0
         self._epochs: float | None = None
+
+    def pass_gap(self) -> None:
+        """The bars that come belong to an epoch whose heading nobody read."""
+        super().pass_gap()
+        self._epoch = None
 
     def read(self, line: str) -> Sample | None:
         """An epoch's heading, or a redraw of its bar."""
@@ -43,7 +48,7 @@ class KerasReader(Reader):
                 metric_name(pair["name"]): number(pair["value"])
                 for pair in _VALUE.finditer(bar["rest"])
             },
-            (self._epoch - 1) * total + float(bar["done"]),
+            (self._epoch - 1) * total + float(bar["done"]) if self._epoch else None,
             total * self._epochs if self._epochs else None,
             self._epoch,
             self._epochs,

@@ -29,8 +29,14 @@ class Reader(ABC):
     epoch: float | None = None
     epochs: float | None = None
     """What any reader of this output found last."""
+    missed: bool = False
+    """Whether lines were left out: what is counted by lines is not known from then on."""
     from_zero: bool = False
     """Whether the program counts its epochs from 0."""
+
+    def pass_gap(self) -> None:
+        """Lines were left out before the next one."""
+        self.missed, self.epoch = True, None
 
     @abstractmethod
     def read(self, line: str) -> Sample | None:

@@ -1,0 +1,91 @@
+"""A growing log, followed and looked at once: both say the same of it, whatever its size."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runners.model.run import Run
+from runners.model.states import State
+from runners.watch.metrics.live import LiveReport
+from tests.support import make_run
+from tui.views.runs.run_json import to_json
+from tui.views.runs.run_view import view_run
+
+KIB = 1024
+AT_ONCE = 192 * KIB
+SIZES = sorted(
+    {
+        *range(0, 1_000_000, 10_000),
+        *(edge + by for edge in (128 * KIB, AT_ONCE) for by in (-200, -1, 0, 1, 5_000)),
+    }
+)
+"""Bytes of output, with the edges of what one look reads."""
+
+
+def _loss(step: int) -> float:
+    """A loss that is least long before the end."""
+    return round(abs(step - 300) / 1000 + 0.01, 4)
+
+
+def _epochs() -> Iterator[str]:
+    """Ten steps an epoch, as text."""
+    for step in range(1, 1 << 20):
+        epoch = (step - 1) // 10 + 1
+        yield f"epoch: {epoch}/90000 | step: {(step - 1) % 10 + 1}/10 | loss: {_loss(step)}\n"
+
+
+def _unnamed_bars() -> Iterator[str]:
+    """A bar per epoch without a name: which epoch it is, only the bars before it tell."""
+    for epoch in range(1 << 20):
+        for done in range(1, 26):
+            loss = _loss(epoch * 25 + done)
+            tail = "\n" if done == 25 else "\r"
+            yield f"{4 * done}%|{'█' * 10}| {done}/25 [00:58<01:03,  4.9s/it, loss={loss}]{tail}"
+
+
+FORMS: dict[str, Callable[[], Iterator[str]]] = {"text": _epochs, "bars": _unnamed_bars}
+
+
+def said(run: Run, report: LiveReport | None = None) -> dict[str, Any]:
+    """What is shown of a run; `report` is that of a panel, kept open."""
+    found = to_json(view_run(run, report))
+    progress = {key: found["progress"][key] for key in ("epoch", "epochs", "step", "steps")}
+    return {**progress, "metrics": found["metrics"], "best": found["best"]}
+
+
+def grow(output: Path, lines: Iterator[str], size: int) -> None:
+    """Append whole lines until the file has `size` bytes, or a line more."""
+    with output.open("ab") as file:
+        while file.tell() < size:
+            file.write(next(lines).encode())
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_at_every_size_a_command_says_what_an_open_panel_says(tmp_path: Path, form: str) -> None:
+    run = make_run(State.RUNNING, directory=str(tmp_path))
+    watcher, panel, lines = LiveReport(run), LiveReport(run), FORMS[form]()
+    for size in SIZES:
+        grow(tmp_path / "output.log", lines, size)
+        watcher.poll(run, follow=True)
+        watcher.save()
+        shown = said(run, panel)
+        assert said(run) == shown, f"at {size:,} bytes"
+    assert shown["best"]["loss"]["value"] == 0.01
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_of_a_run_that_nobody_follows_a_command_says_nothing_else(
+    tmp_path: Path, form: str
+) -> None:
+    run = make_run(State.RUNNING, directory=str(tmp_path))
+    panel, lines = LiveReport(run), FORMS[form]()
+    for size in SIZES[::2]:
+        grow(tmp_path / "output.log", lines, size)
+        shown, alone = said(run, panel), said(run)
+        known = {key: value for key, value in alone.items() if value}
+        assert known == {key: shown[key] for key in known}, f"at {size:,} bytes"
+        whole = (tmp_path / "output.log").stat().st_size <= AT_ONCE
+        assert alone == shown or not whole, f"at {size:,} bytes: all that there are"
+        assert alone["metrics"] == shown["metrics"], f"at {size:,} bytes: the newest values"
