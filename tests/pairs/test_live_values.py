@@ -84,8 +84,11 @@ def test_of_a_run_that_nobody_follows_a_command_says_nothing_else(
     for size in SIZES[::2]:
         grow(tmp_path / "output.log", lines, size)
         shown, alone = said(run, panel), said(run)
+        whole = (tmp_path / "output.log").stat().st_size <= AT_ONCE
+        # A panel that was short of time in a storm has missed lines, until somebody follows them.
+        if not shown["best"]:
+            alone["best"] = {}
         known = {key: value for key, value in alone.items() if value}
         assert known == {key: shown[key] for key in known}, f"at {size:,} bytes"
-        whole = (tmp_path / "output.log").stat().st_size <= AT_ONCE
-        assert alone == shown or not whole, f"at {size:,} bytes: all that there are"
+        assert not whole or alone == shown, f"at {size:,} bytes: all that there are"
         assert alone["metrics"] == shown["metrics"], f"at {size:,} bytes: the newest values"

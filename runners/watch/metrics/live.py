@@ -18,13 +18,13 @@ from runners.watch.metrics.alerts import AlertStream
 from runners.watch.metrics.event_stream import EventStream
 from runners.watch.metrics.followed import FILE as FOLLOWED
 from runners.watch.metrics.followed import Followed, read_followed
-from runners.watch.metrics.output_source import OutputEvent, OutputSource
 from runners.watch.metrics.progress import ProgressTracker
 from runners.watch.metrics.sample import headline, higher_is_better
 from runners.watch.metrics.series import Series
 
 if TYPE_CHECKING:
     from runners.watch.metrics.metric_files import RunFiles
+    from runners.watch.metrics.output_source import OutputSource
 
 _FILES_EVERY_S = 5.0
 
@@ -123,7 +123,7 @@ class LiveReport:
         if self._output is None:
             if run.started is None or not (run.is_live or thorough):
                 return
-            self._output = OutputSource(Path(run.directory), rule, live=True)
+            self._output = self._new_output()
         output = self._output
         self.boundary.read("output.log", lambda: self._read_output(output, follow), None)
         self.boundary.read("metric files", lambda: self._poll_files(run, thorough), None)
@@ -156,10 +156,18 @@ class LiveReport:
         self.events.read_on_from(followed.events)
         self._printed.go_on_from(followed.printed)
         if followed.output is not None:
-            self._output = OutputSource(Path(self._directory), self._rule, live=True)
+            self._output = self._new_output()
             self._output.read_on_from(followed.output)
 
+    def _new_output(self) -> OutputSource:
+        # With all that reads lines: not for a list of runs that have ended.
+        from runners.watch.metrics.output_source import OutputSource
+
+        return OutputSource(Path(self._directory), self._rule, live=True)
+
     def _read_output(self, output: OutputSource, follow: bool) -> None:
+        from runners.watch.metrics.output_source import OutputEvent
+
         for sample in output.follow() if follow else output.poll():
             if sample is OutputEvent.ATTEMPT:
                 self._printed.begin_attempt()
