@@ -81,7 +81,7 @@ def _matches(folder: str, part: str, rest: list[str], budget: SearchBudget) -> I
         path = os.path.join(folder, entry.name)
         if not rest:
             yield path
-        elif _is_folder(entry):
+        elif is_folder(entry):
             yield from _below(path, rest, budget)
 
 
@@ -102,7 +102,7 @@ def _tree(top: str, budget: SearchBudget) -> Iterator[str]:
         waiting += [
             os.path.join(folder, entry.name)
             for entry in entries_of(folder, budget)
-            if not entry.name.startswith(".") and _is_folder(entry)
+            if not entry.name.startswith(".") and is_folder(entry)
         ]
 
 
@@ -123,13 +123,14 @@ def files_below(top: str, budget: SearchBudget) -> Iterator[str]:
     waiting = [top]
     while waiting and not budget.cut:
         for entry in entries_of(waiting.pop(), budget):
-            if entry.is_dir(follow_symlinks=False):
-                waiting.append(entry.path)
-            elif not _is_folder(entry):
+            if not is_folder(entry):
                 yield entry.path
+            elif not entry.is_symlink():
+                waiting.append(entry.path)
 
 
-def _is_folder(entry: "os.DirEntry[str]") -> bool:
+def is_folder(entry: "os.DirEntry[str]") -> bool:
+    """Whether an entry is a folder, or leads to one; what cannot be told is none."""
     try:
         return entry.is_dir()
     except OSError:

@@ -97,6 +97,13 @@ def test_metric_files_that_are_searched_for_everywhere_say_so() -> None:
         assert "names were looked at" in source.problems[0]
 
 
+def test_a_search_through_what_cannot_be_looked_at_goes_on() -> None:
+    # The kernel answers "invalid argument" for some folders of threads.
+    for source in (BoardSource(["/", "/proc/*"], 0.0), LogFileSource(["/proc", "/proc/*"], 0.0)):
+        source.poll()
+        assert not any("cannot be read" in problem for problem in source.problems)
+
+
 def _little_budget() -> SearchBudget:
     return SearchBudget(most=1)
 

@@ -20,6 +20,7 @@ from runners.state.layout import StateDirectory
 from runners.state.requests import REQUEST
 from tui.cli.output import echo
 from tui.cli.remote_printer import RemotePrinter
+from tui.cli.shown_secrets import refuse_elsewhere
 
 T = TypeVar("T")
 
@@ -40,6 +41,7 @@ _LAUNCH_TRIES_S = (*_TRIES_S, 20.0, 30.0, 30.0)
 
 def run_remotely(arguments: argparse.Namespace) -> int:
     """Run the command on the machine `--host` names, and be its output and its exit code."""
+    refuse_elsewhere(arguments)
     registry = RemoteRegistry(StateDirectory())
     host = registry.find(arguments.host)
     mine: list[str] = arguments.remote_command

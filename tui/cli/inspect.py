@@ -6,14 +6,18 @@ import sys
 from decimal import Decimal
 from typing import Any
 
+import msgspec
+
 from runners.cost.run_costs import costs_of
 from runners.housekeeping import tend
 from runners.model.errors import ExitCode
+from runners.model.run import Run
 from runners.model.states import State
 from runners.state.layout import StateDirectory
 from runners.state.leases import held_leases
 from runners.state.runs import find_runs, list_runs
 from tui.cli.output import control, echo, print_details, print_json
+from tui.cli.shown_secrets import refuse_elsewhere, run_with_real_secrets
 from tui.views.format import dollars
 from tui.views.runs.code_diff import DiffKind, diff_lines, diff_summary, diff_text
 from tui.views.runs.run_details import describe_details
@@ -25,9 +29,13 @@ _COLOURS: dict[DiffKind, str] = {"file": "1", "place": "36", "added": "32", "rem
 
 def run_status(arguments: argparse.Namespace) -> int:
     """Show one run, or all runs of a group."""
+    if arguments.show_secrets:
+        refuse_elsewhere(arguments)
     state = StateDirectory()
     tend(state)
     runs = find_runs(state, [arguments.run])
+    if arguments.show_secrets:
+        runs = [_with_secrets(state, run) for run in runs]
     money = costs_of(state, runs)
     views = [view_run(run, thorough=True, costs=money) for run in runs]
     waiting = any(view.run.state is State.QUEUED for view in views)
@@ -47,6 +55,11 @@ def run_status(arguments: argparse.Namespace) -> int:
         if len(views) > 1 and costs:
             echo(f"together {dollars(sum(costs, Decimal(0)))}")
     return ExitCode.DONE
+
+
+def _with_secrets(state: StateDirectory, run: Run) -> Run:
+    plan = run.plan and run_with_real_secrets(state.run(run.id), run.plan)
+    return msgspec.structs.replace(run, plan=plan)
 
 
 def _to_json(state: StateDirectory, view: RunView, with_diff: bool) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from runners.lifecycle.control.wait import wait_until_ended
 from runners.lifecycle.launch.planner import PlannedRun, plan_runs
 from runners.lifecycle.launch.sweep import judging_metric
 from runners.model.errors import ExitCode
+from runners.model.plan import LaunchPlan
 from runners.model.run import Run
 from runners.model.states import State
 from runners.scheduling.allocation import Denied
@@ -149,6 +150,10 @@ def _interrupted(runs: list[Run]) -> int:
 
 def run_plan(arguments: argparse.Namespace) -> int:
     """Print the plan; with the exit code of the launch when that would be refused now."""
+    if arguments.show_secrets:
+        from tui.cli.shown_secrets import refuse_elsewhere  # few plans are shown so
+
+        refuse_elsewhere(arguments)
     planned = plan_runs(StateDirectory(), specs_from(arguments))
     if arguments.json:
         values = [_plan_json(run) for run in planned]
@@ -157,12 +162,20 @@ def run_plan(arguments: argparse.Namespace) -> int:
         for i, run in enumerate(planned):
             if i:
                 print()
-            print_pairs(describe_plan(run.plan, run.decision))
+            print_pairs(describe_plan(_shown_plan(run, arguments.show_secrets), run.decision))
     hints = (run.decision.hint for run in planned if not isinstance(run.decision, Granted))
     for hint in dict.fromkeys(filter(None, hints)):
         echo(hint)
     refused = (run.refusal() for run in planned)
     return next((problem.exit_code for problem in refused if problem), ExitCode.DONE)
+
+
+def _shown_plan(run: PlannedRun, with_secrets: bool) -> LaunchPlan:
+    if not with_secrets:
+        return run.plan
+    from tui.cli.shown_secrets import with_real_secrets
+
+    return with_real_secrets(run.plan, run.planned.secrets, run.planned.environment)
 
 
 def _plan_json(run: PlannedRun) -> dict[str, Any]:

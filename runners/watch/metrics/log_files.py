@@ -1,10 +1,11 @@
 """Metrics in Lightning's `metrics.csv`, Keras' CSVLogger and the Trainer's `trainer_state.json`."""
 
 import csv
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from runners.host.bounded_glob import SearchBudget, bounded_glob, entries_of
+from runners.host.bounded_glob import SearchBudget, bounded_glob, entries_of, is_folder
 from runners.host.files import modified_at, read_plain
 from runners.host.tail import Follower
 from runners.state.boundary import cannot_be_read
@@ -139,7 +140,7 @@ class LogFileSource:
         budget = SearchBudget()
         for pattern in self.patterns:
             for place in bounded_glob(pattern, budget):
-                if Path(place).is_dir():
+                if os.path.isdir(place):  # noqa: PTH112 — pathlib's raises where it cannot look
                     # Lightning puts it in `lightning_logs/version_3`, the Trainer in
                     # `checkpoint-500`.
                     found += _tables_below(place, 2, budget)
@@ -158,9 +159,9 @@ class LogFileSource:
 
 def _tables_below(folder: str, levels: int, budget: SearchBudget) -> list[Path]:
     """Files of a known name in `folder` and so many levels below; hidden folders are left out."""
-    found = [path for name in _NAMES if (path := Path(folder, name)).exists()]
+    found = [path for name in _NAMES if modified_at(path := Path(folder, name))]
     if levels:
         for entry in entries_of(folder, budget):
-            if entry.name[0] != "." and entry.is_dir():
+            if entry.name[0] != "." and is_folder(entry):
                 found += _tables_below(entry.path, levels - 1, budget)
     return found

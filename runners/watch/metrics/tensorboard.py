@@ -44,7 +44,7 @@ def event_files(
     for pattern in patterns:
         for place in sorted(bounded_glob(pattern, budget)):
             path = Path(place)
-            if path.is_dir():
+            if os.path.isdir(place):  # noqa: PTH112 — pathlib's raises where it cannot look
                 below = f"{glob.escape(place)}/**/{_NAME}"
                 inside = [Path(name) for name in sorted(bounded_glob(below, budget))]
             else:

@@ -54,6 +54,7 @@ def plan(parser: CommandParser) -> None:
     _what(parser)
     _how(parser)
     _sweep(parser)
+    flag(parser, "--show-secrets", "with its secrets, on a terminal of this machine only")
     parser.set_defaults(action="launch:run_plan")
     examples(
         parser,

@@ -49,6 +49,7 @@ def status(parser: CommandParser) -> None:
     """`status`: one run."""
     argument(parser, "run", "RUN", RUNS)
     flag(parser, "--diff", "and the code that was changed, but not committed")
+    flag(parser, "--show-secrets", "with its secrets, on a terminal of this machine only")
     parser.set_defaults(action="inspect:run_status")
     examples(parser, "status last", "status my-sweep", "status last --diff", "status last --json")
 
