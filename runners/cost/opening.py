@@ -17,12 +17,19 @@ from runners.model.gpus import GpuReading
 Per = Literal["gpu", "machine"]
 
 
-def rate_caveat(price: str, per: Per, reading: GpuReading, gpus: int | None = None) -> str:
+def rate_caveat(
+    price: str,
+    per: Per,
+    reading: GpuReading,
+    gpus: int | None = None,
+    known: Sequence[PriceEntry] | None = None,
+) -> str:
     """What speaks against the rate that `price` makes here; empty when nothing does.
 
-    `per` is what a bare amount is for, `gpus` how many GPUs the machine is stated to have.
+    `per` is what a bare amount is for, `gpus` how many GPUs the machine is stated to have,
+    `known` the prices of another machine.
     """
-    entry = find_entry(price)
+    entry = find_entry(price, known)
     counts_gpus = per == "gpu" if entry is None else True
     if not reading.gpus and reading.problem and counts_gpus and gpus is None:
         return (

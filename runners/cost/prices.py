@@ -130,15 +130,21 @@ def parse_rate(text: str) -> Decimal:
 
 
 def choose_price(
-    text: str, basis: Literal["preset", "flag", "session"], per: Literal["gpu", "machine"] = "gpu"
+    text: str,
+    basis: Literal["preset", "flag", "session"],
+    per: Literal["gpu", "machine"] = "gpu",
+    known: Sequence[PriceEntry] | None = None,
 ) -> Price:
-    """The Price for a name in prices.yaml or an amount per hour. Raises WrongInput for neither."""
+    """The Price for a name in prices.yaml or an amount per hour. Raises WrongInput for neither.
+
+    `known` are the prices of another machine.
+    """
     try:
         # Before the list is read: an amount must work even when prices.yaml has a mistake.
         return Price(str(parse_rate(text)), per, basis)  # for which no list need be right
     except ValueError:
         pass
-    entries = {entry.name: entry for entry in list_prices()}
+    entries = {entry.name: entry for entry in (list_prices() if known is None else known)}
     found = entries.get(text)
     if found is None:
         import difflib  # only mistakes need it
@@ -162,9 +168,12 @@ def choose_price(
     )
 
 
-def find_entry(name: str) -> PriceEntry | None:
-    """The price of this name, or None."""
-    return next((entry for entry in list_prices() if entry.name == name), None) if name else None
+def find_entry(name: str, known: Sequence[PriceEntry] | None = None) -> PriceEntry | None:
+    """The price of this name, or None. `known` are the prices of another machine."""
+    if not name:
+        return None
+    entries = list_prices() if known is None else known
+    return next((entry for entry in entries if entry.name == name), None)
 
 
 def stopping_text(name: str) -> str:

@@ -10,6 +10,9 @@ ALL_VARIABLES = tuple(
 )
 """Inherited values of these would contradict an allocation, so they are removed."""
 
+COUNT_VARIABLE = "FRESNEL_GPU_COUNT"
+"""Tells a program how many GPUs it was given."""
+
 # An empty HIP_VISIBLE_DEVICES shows every GPU (ROCm issue 1170); -1 hides them everywhere.
 _HIDE_ALL = "-1"
 
@@ -20,7 +23,7 @@ def given_gpus(gpus: Sequence[GpuSnapshot]) -> dict[str, str]:
     A program that sees fewer than it was given has a wrong build, driver or ordinal, and can say so
     instead of silently computing on the CPU.
     """
-    variables = {"FRESNEL_GPU_COUNT": str(len(gpus))}
+    variables = {COUNT_VARIABLE: str(len(gpus))}
     if any(gpu.simulated for gpu in gpus):
         variables["FRESNEL_GPUS_SIMULATED"] = "1"
     return variables

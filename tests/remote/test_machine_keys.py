@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from textual.widgets import Input, Static
+from textual.widgets import Input, OptionList, Static
 
 from tests.process.conftest import CommandLine
 from tests.remote.machines import RentedMachine
@@ -12,8 +12,10 @@ from tui.panel.screens.dialogs import LineScreen, QuestionScreen
 from tui.panel.screens.guard_form import GuardScreen
 from tui.panel.screens.money import MoneyScreen
 from tui.panel.screens.session_form import SessionScreen
+from tui.panel.widgets.launch.fields import FormField
 
 THERE = ("--host", "rented")
+END = ("--end-command", "true")
 
 
 def said(line: CommandLine, *words: str) -> Any:
@@ -83,6 +85,8 @@ async def test_the_queue_that_is_drained_is_that_of_the_machine_shown(
         await panel.back("y")
         await panel.until(lambda: said(line, "drain", "status", *THERE)["drained"])
         assert not said(line, "drain", "status")["drained"]
+        host = panel.app.cockpit.remote.open().links.hosts["rented"]
+        await panel.until(lambda: bool(host.snapshot and host.snapshot.drained))
 
         await panel.until(lambda: here in panel.pane.keys)
         panel.pane.select(here)
@@ -112,3 +116,46 @@ async def test_a_machine_that_is_not_reached_opens_no_page_of_its_own(
             )
             assert panel.app.screen is panel.app.cockpit
         assert panel.app.runs.log.lines == []
+
+
+async def test_a_session_starts_at_a_price_that_only_its_machine_knows(
+    line: CommandLine, rented: RentedMachine
+) -> None:
+    rented.write(
+        ".config/fresnel-tui/prices.yaml",
+        "prices: {only-there: {provider: ours, gpu: MI300X, usd_per_hour: '0.7', source: contract, "
+        "date: '2026-11-01'}}\n",
+    )
+    run = launch(line, "far", "true", "--gpus", "0", "--wait")
+    async with opened(rented) as panel:
+        await panel.select(run)
+        await panel.open("dollar_sign", MoneyScreen)
+        await panel.open("s", SessionScreen)
+        screen = panel.app.screen
+        assert isinstance(screen, SessionScreen)
+        await panel.until(lambda: "only-there" in [entry.name for entry in screen.prices])
+        names = [entry.name for entry in screen.prices]
+        screen.query_one(OptionList).highlighted = names.index("only-there")
+        await panel.until(lambda: "$1.4/h" in shown(panel, "#session-says"))
+        await panel.open("f2", MoneyScreen)
+        await panel.until(lambda: said(line, "session", *THERE) is not None)
+    assert said(line, "session", *THERE)["usd_per_hour"] == 1.4
+
+
+async def test_the_guard_s_form_counts_what_is_not_fetched_there_as_its_command_does(
+    line: CommandLine, rented: RentedMachine
+) -> None:
+    run = launch(line, "far", "true", "--gpus", "0", "--wait")
+    launch(line, "other", "true", "--gpus", "0", "--wait")
+    set_there = line.run("guard", "set", "--max-age", "9000h", "--destroys", *END, *THERE).stderr
+    line.run("guard", "off", *THERE)
+    async with opened(rented) as panel:
+        await panel.select(run)
+        await panel.open("dollar_sign", MoneyScreen)
+        await panel.open("g", GuardScreen)
+        fields = {field.key: field for field in panel.app.screen.query(FormField)}
+        for key, text in (("max_age", "9000h"), ("end_command", "true"), ("destroys", "true")):
+            fields[key].put(text)
+        await panel.until(lambda: "2 are not" in shown(panel, "#guard-says"))
+        (counted,) = [text for text in shown(panel, "#guard-says").splitlines() if "2 are" in text]
+    assert counted in set_there

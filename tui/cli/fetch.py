@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 from runners.host.files import replace
+from runners.lifecycle.control.fetched import Unfetched
 from runners.model.errors import ExitCode, FresnelError, WrongInput
 from runners.model.units import parse_duration
 from runners.places.ssh.copier_choice import make_copier
@@ -15,7 +16,7 @@ from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
 from runners.state.layout import StateDirectory
 from tui.cli.copy_progress import progress_line
 from tui.cli.host import local_place
-from tui.cli.host_run import Unfetched, remote_json, remote_output
+from tui.cli.host_run import remote_json, remote_output
 from tui.cli.output import echo, print_json
 from tui.views.format import size
 

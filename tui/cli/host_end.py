@@ -14,12 +14,13 @@ from runners.cost.accounting import add_fractions, to_decimal
 from runners.cost.ledger import Ledger
 from runners.cost.machines import close_account, machine_statement
 from runners.cost.prices import PriceEntry, list_prices
+from runners.lifecycle.control.fetched import Unfetched
 from runners.model.errors import DeniedError, ExitCode, FresnelError
 from runners.places.ssh.accounts import refresh_account
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
 from runners.places.ssh.ssh import Ssh, quoted
 from runners.state.layout import StateDirectory
-from tui.cli.host_run import Unfetched, remote_json
+from tui.cli.host_run import remote_json
 from tui.cli.output import echo, print_json
 from tui.views.format import dollars
 

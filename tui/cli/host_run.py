@@ -159,12 +159,6 @@ def remote_output(ssh: Ssh, command: Sequence[str], keep: bool = True) -> Remote
         return output_over(connection, ssh, command, keep)
 
 
-class Unfetched(msgspec.Struct, frozen=True):
-    """The runs of a machine whose results are nowhere else."""
-
-    unfetched: list[str]
-
-
 def remote_json(ssh: Ssh, command: Sequence[str], kind: type[T]) -> T:
     """What a command there prints with --json. FresnelError when it fails, or prints no `kind`."""
     done = remote_output(ssh, [*command, "--json"])

@@ -44,6 +44,7 @@ _READ_FOR_S = 0.25  # at a time, of rows that no kept file has: snapshots go on 
 _AT_ONCE_S = 0.01
 _POLL_MS = 150  # between looks for runs that come or end: each costs an idle panel processor time
 _COSTS_EVERY_S = 30.0
+_REPORT_WITHIN_S = 60.0  # of its end a helper has written a run's last report, or died
 
 
 class PanelSnapshot(msgspec.Struct, frozen=True):
@@ -271,8 +272,16 @@ class SnapshotFeed:
             report = self._reports.get(run.id) or self._reports.setdefault(run.id, LiveReport(run))
             view = view_run(run, report, now, brief=self._turn == 1, costs=costs)
             views.append(view)
-            if not run.state.is_live and run.record is not None and not run.record.state.is_live:
-                # What has ended stays as it is: read once.
+            if _is_settled(view, now):
                 self._ended[run.id] = view
                 self._reports.pop(run.id, None)
         return views
+
+
+def _is_settled(view: RunView, now: float) -> bool:
+    """Whether what has ended stays as it is, and need not be read again."""
+    run = view.run
+    if run.state.is_live or run.record is None or run.record.state.is_live:
+        return False
+    awaits_report = run.started is not None and not view.final
+    return not awaits_report or now - (run.ended or 0.0) > _REPORT_WITHIN_S

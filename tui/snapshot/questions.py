@@ -24,7 +24,7 @@ MOST_IMAGE_BYTES = 8 << 20
 class Question(str, Enum):
     """What can be asked; the words behind each are ids of runs, of an image also its path.
 
-    Costs and prices are the machine's: there are no words behind them.
+    Costs, prices and what is not fetched are the machine's: there are no words behind them.
     """
 
     VIEW = "view"
@@ -36,6 +36,7 @@ class Question(str, Enum):
     IMAGE = "image"
     COSTS = "costs"
     PRICES = "prices"
+    UNFETCHED = "unfetched"
 
 
 class LaunchQuestion(str, Enum):
@@ -75,6 +76,10 @@ def answer(
         from tui.views.money.session_offer import offer_session
 
         return offer_session(state)
+    if question is Question.UNFETCHED:
+        from runners.lifecycle.control.fetched import Unfetched, unfetched_runs
+
+        return Unfetched([run.id for run in unfetched_runs(state)])
     run = find_run(state, subjects[0])
     if question is Question.VIEW:
         return _view(run, known, thorough=False)

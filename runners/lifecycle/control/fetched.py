@@ -21,6 +21,12 @@ class Fetched(msgspec.Struct, frozen=True):
     to: str = ""
 
 
+class Unfetched(msgspec.Struct, frozen=True):
+    """The ids of a machine's runs whose results are nowhere else, oldest first."""
+
+    unfetched: list[str]
+
+
 _fetched = msgspec.json.Decoder(Fetched)
 
 

@@ -17,10 +17,12 @@ from textual.widgets import Button, Input, Static
 from runners.cost.sessions import Session
 from runners.guard.request import GuardRequest, length_of, request_flags, request_of, rule_from
 from runners.guard.rule import GuardRule
+from runners.lifecycle.control.fetched import Unfetched
 from runners.model.errors import FresnelError, WrongInput
 from tui.panel.chosen_place import ChosenPlace
 from tui.panel.screens.dialogs import LineScreen
 from tui.panel.widgets.launch.fields import FormField
+from tui.snapshot.questions import Question
 from tui.views.money.guard_text import consequences, guard_text, postponed_text
 
 _FIELDS = (
@@ -57,6 +59,8 @@ class GuardScreen(ModalScreen[None]):
         rule = account.guard.rule if account is not None else None
         self.rule_request = GuardRequest() if rule is None else request_of(rule)
         self._is_new = rule is None
+        self._unfetched: int | None = None
+        """How many runs there are not marked as fetched, once that is known."""
 
     def compose(self) -> ComposeResult:
         """Fields, consequences, two buttons."""
@@ -78,6 +82,13 @@ class GuardScreen(ModalScreen[None]):
         """The first field has the keys."""
         self.query(Input).first().focus()
         self._show()
+        # What is not known is not counted: the form says the rest without it.
+        self.place.ask(Question.UNFETCHED, Unfetched, self._count, lambda _: None)
+
+    def _count(self, found: Unfetched) -> None:
+        self._unfetched = len(found.unfetched)
+        if self.is_mounted:
+            self._show()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """The whole help of the field that has the keys."""
@@ -116,7 +127,8 @@ class GuardScreen(ModalScreen[None]):
 
     def _show(self) -> None:
         try:
-            text = Text("\n".join(consequences(self._rule(), self._session)))
+            lines = consequences(self._rule(), self._session, self._unfetched)
+            text = Text("\n".join(lines))
         except FresnelError as error:
             text = Text(str(error), style="yellow")
         self.query_one("#guard-says", Static).update(text)

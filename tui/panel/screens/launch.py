@@ -26,6 +26,7 @@ from tui.panel.widgets.launch.fields import FormField
 from tui.panel.widgets.launch.form import LaunchForm
 from tui.panel.widgets.launch.preset_list import PresetList
 from tui.panel.widgets.launch.sweep_fields import sweep_text
+from tui.panel.widgets.named_lines import NamedLines
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.runs.form_plan import FormPlan, FormRun
 from tui.views.runs.launch_choices import LaunchChoice, own_command
@@ -38,6 +39,8 @@ _RULE_TEXT = {
 }
 _HEADERS = ("GPUs", "mapping", "note", "estimate", "price")
 """What decides whether it can run stands first."""
+_NAMES = 13
+"""Cells for the names of a plan's values, and the space behind them."""
 
 
 class LaunchScreen(ModalScreen[None]):
@@ -66,10 +69,7 @@ class LaunchScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         """What there is on the left; fields, GPUs and plan on the right."""
-        with Vertical(classes="dialog wide") as dialog:
-            dialog.border_subtitle = (
-                "F2 launch · F4 more · F5 save · F6 edit · F7 check · Esc close"
-            )
+        with Vertical(classes="dialog wide"):
             with Horizontal():
                 yield PresetList(self.snapshot, id="presets")
                 yield LaunchForm(self.snapshot, id="form")
@@ -94,9 +94,14 @@ class LaunchScreen(ModalScreen[None]):
 
     def _show_machine(self) -> None:
         name = self.planner.name
-        others = f"{name or 'this machine'} (F8: another)" if len(self.planners) > 1 else name
-        title = f"Launch a run on {others}" if others else "Launch a run"
-        self.query_one(".dialog", Vertical).border_title = title
+        several = len(self.planners) > 1
+        where = name or ("this machine" if several else "")
+        keys = ["F2 launch", "F4 more"]
+        keys += [] if name else ["F5 save", "F6 edit"]
+        keys += ["F7 check", *(["F8 machine"] if several else []), "Esc close"]
+        dialog = self.query_one(".dialog", Vertical)
+        dialog.border_title = f"Launch a run on {where}" if where else "Launch a run"
+        dialog.border_subtitle = " · ".join(keys)
         self.form.machine = name
         self.form.describe_gpus()
 
@@ -357,8 +362,14 @@ class LaunchScreen(ModalScreen[None]):
         """Show a plan, unless what it was made for has changed since."""
         if number != self._plan_number or not self.is_open:
             return
-        head = [] if self.form.sweep is None else [sweep_text(self.form.sweep)]
-        self._show_plan_text(Text("\n").join([*head, *map(_plan_text, plan.runs)]))
+        lines = NamedLines(_NAMES)
+        if self.form.sweep is not None:
+            lines.add_text(sweep_text(self.form.sweep))
+        for run in plan.runs:
+            if run is not plan.runs[0]:
+                lines.add_text(Text())
+            _add_plan(lines, run)
+        self._show_plan_text(lines)
         taken = {uuid: logical for run in plan.runs for uuid, logical in run.devices.items()}
         self.form.picker.show(taken, plan.peaks, request.specs[0].gpus)
 
@@ -371,7 +382,7 @@ class LaunchScreen(ModalScreen[None]):
         if self.is_open:
             self._show_plan_text(Text(mask_text(problem), style="red"))
 
-    def _show_plan_text(self, text: Text) -> None:
+    def _show_plan_text(self, text: Text | NamedLines) -> None:
         self.query_one("#plan", Static).update(text)
 
 
@@ -384,10 +395,7 @@ def _holders(snapshot: PanelSnapshot | None) -> tuple[object, ...]:
     )
 
 
-def _plan_text(run: FormRun) -> Text:
-    text = Text()
+def _add_plan(lines: NamedLines, run: FormRun) -> None:
     loud = {"note"} if run.starts else {"note", "GPUs"}
     for name, value in sorted(run.pairs, key=lambda pair: pair[0] not in _HEADERS):
-        text.append(f"{name:<12}", style="dim")
-        text.append(f"{value}\n", style="yellow" if name in loud else "")
-    return text
+        lines.add(name, value, "yellow" if name in loud else "")

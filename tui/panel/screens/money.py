@@ -15,6 +15,7 @@ from runners.cost.sessions import Session
 from tui.panel.chosen_place import ChosenPlace
 from tui.panel.screen_keys import MONEY_KEYS
 from tui.panel.screens.dialogs import LineScreen, QuestionScreen
+from tui.panel.widgets.named_lines import NamedLines
 from tui.snapshot.feed import PanelSnapshot
 from tui.snapshot.questions import Question
 from tui.views.format import DASH
@@ -25,6 +26,7 @@ from tui.views.runs.run_columns import short_names
 
 _AGAIN_S = 15.0
 _LEAST_NAME = 12
+_NAMES = 11
 _KEYS = (
     ("s", "start a session"),
     ("b", "budget"),
@@ -84,12 +86,10 @@ class MoneyScreen(ModalScreen[None]):
             pairs.insert(0, ("link", f"⚠ {self.place.place.obstacle}: as it was"))
         if guard.rule is None and not guard.problems:
             pairs.append(("guard", "none is set: g sets one"))
-        text = Text()
+        lines = NamedLines(_NAMES)
         for name, value in pairs:
-            text.append(f"{name:<10}", style="dim")
-            text.append(f"{value}\n", style="yellow" if value.startswith("⚠") else "")
-        text.rstrip()
-        self.query_one("#money-now", Static).update(text)
+            lines.add(name, value, "yellow" if value.startswith("⚠") else "")
+        self.query_one("#money-now", Static).update(lines)
 
     def _read(self) -> None:
         self.place.ask(Question.COSTS, CostPage, self._show_tables, self._show_problem)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -17,6 +16,7 @@ from textual.widgets import Static
 from runners.model.states import State
 from tui.panel.hotkeys import hotkey
 from tui.panel.terminal.osc import copy_text
+from tui.panel.widgets.named_lines import NamedLines
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.runs.code_diff import DiffKind, DiffLine, diff_summary
 from tui.views.runs.run_details import RunDetails
@@ -86,7 +86,7 @@ class RunDetailScreen(ModalScreen[str]):
         if not self.is_mounted:
             return
         names = _NAMES if self.size.width >= 100 else 14
-        drawn = draw_sections(details.sections, details.state, names)
+        drawn: RenderableType = draw_sections(details.sections, details.state, names)
         if details.changes:
             drawn = Group(drawn, draw_diff(details.changes))
         dialog = self.query_one(".dialog")
@@ -111,25 +111,16 @@ class RunDetailScreen(ModalScreen[str]):
 
 def draw_sections(
     sections: list[tuple[str, list[tuple[str, str]]]], state: State, names: int = _NAMES
-) -> Group:
+) -> NamedLines:
     """Sections with names on the left in at most `names` cells; all is wrapped, nothing cut."""
     width = min(names, max(len(name) for _, pairs in sections for name, _ in pairs))
-    parts: list[RenderableType] = []
+    lines = NamedLines(width + 2)
     for title, pairs in sections:
         if title:
-            parts.append(Text(f"\n{title}", style="bold"))
-        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
-        table.add_column(width=width, overflow="fold")
-        table.add_column(ratio=1, overflow="fold")
-        before = ""
+            lines.add_text(Text(f"\n{title}", style="bold"))
         for name, value in pairs:
-            style = _LOUD.get(name, "")
-            if name == "state":
-                style = state.style
-            table.add_row(Text(name if name != before else "", style="dim"), Text(value, style))
-            before = name
-        parts.append(table)
-    return Group(*parts)
+            lines.add(name, value, state.style if name == "state" else _LOUD.get(name, ""))
+    return lines
 
 
 def draw_diff(lines: list[DiffLine]) -> Text:

@@ -122,7 +122,7 @@ class SessionScreen(ModalScreen[None]):
             return
         try:
             price, per, gpus = self._given()
-            chosen = choose_price(price, "session", per)
+            chosen = choose_price(price, "session", per, self.prices)
         except FresnelError as error:
             self._show_problem(str(error))
             return
@@ -138,7 +138,8 @@ class SessionScreen(ModalScreen[None]):
         if self.reading is None:
             return ""
         count = self._fields()["gpus"]
-        return rate_caveat(price, per, self.reading, gpus if count.value != count.default else None)
+        stated = gpus if count.value != count.default else None
+        return rate_caveat(price, per, self.reading, stated, self.prices)
 
     def _show_problem(self, text: str) -> None:
         if self.is_mounted:

@@ -11,7 +11,7 @@ from runners.model.plan import AssignedGpu, Estimate, LaunchPlan
 from runners.model.spec import Price
 from runners.scheduling.allocation import Denied
 from runners.scheduling.queue_order import Granted, QueueDecision, Waiting
-from runners.scheduling.visibility import ALL_VARIABLES
+from runners.scheduling.visibility import ALL_VARIABLES, COUNT_VARIABLE
 from tui.views.format import dollars, duration, indices
 
 _TARGETS = {
@@ -20,6 +20,9 @@ _TARGETS = {
     "workers": "to its worker processes",
 }
 """Who gets the signals of a stop."""
+_DECIDED = {*ALL_VARIABLES, COUNT_VARIABLE}
+"""Variables that are decided once the GPUs are."""
+_PRICED = {"gpu": "GPU", "machine": "machine"}
 
 
 def describe_plan(plan: LaunchPlan, decision: QueueDecision) -> list[tuple[str, str]]:
@@ -31,7 +34,7 @@ def describe_plan(plan: LaunchPlan, decision: QueueDecision) -> list[tuple[str, 
     ]
     starts = isinstance(decision, Granted)
     for name, value in plan.environment.items():
-        if starts or name not in ALL_VARIABLES:
+        if starts or name not in _DECIDED:
             pairs.append(("environment", f"{name}={value}"))
     pairs += [("removed", name) for name in plan.environment_removed]
     pairs += _gpu_pairs(plan, decision)
@@ -43,13 +46,20 @@ def describe_plan(plan: LaunchPlan, decision: QueueDecision) -> list[tuple[str, 
     pairs += [("stop", stop_text(plan.spec.stop)), ("run folder", plan.directory)]
     pairs += [("checkpoints", pattern) for pattern in plan.checkpoints]
     if plan.price is not None:
-        rate = hourly_rate(plan.price, device_count(plan.gpus))
         where = ", ".join(filter(None, (price_text(plan.price), price_age(plan.price))))
         where = f", {where}" if where else ""
-        pairs.append(("price", f"{dollars(rate)}/h by {plan.price.basis}{where} (estimate)"))
+        rate = _rate_text(plan.price, plan, starts)
+        pairs.append(("price", f"{rate} by {plan.price.basis}{where} (estimate)"))
     if plan.forecast is not None:
         pairs.append(("estimate", estimate_text(plan.forecast)))
     return pairs + [("note", note) for note in plan.notes]
+
+
+def _rate_text(price: Price, plan: LaunchPlan, starts: bool) -> str:
+    """What an hour costs; of a run that waits, whose GPUs are not known, what it is counted by."""
+    if starts:
+        return f"{dollars(hourly_rate(price, device_count(plan.gpus)))}/h"
+    return f"{dollars(Decimal(price.usd_per_hour))}/h per {_PRICED[price.per]}"
 
 
 def stop_text(rule: StopRule) -> str:
