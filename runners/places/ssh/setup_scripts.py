@@ -104,7 +104,7 @@ else
     printf '%s\\n' "$NEEDED" >"$environment/requirements.txt"
     say step 'installing what it needs'
     if [ -n "$TORCH_INDEX" ] && [ -z "$torch" ]; then
-        $pip torch --index-url "$TORCH_INDEX" >&2 || return 1
+        PIP_INDEX_URL=$TORCH_INDEX UV_INDEX_URL=$TORCH_INDEX $pip torch >&2 || return 1
     fi
     $pip -r "$environment/requirements.txt" -c "$environment/constraints.txt" >&2 || return 1
 fi

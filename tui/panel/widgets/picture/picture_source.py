@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from runners.host.below import resolve_below
 from runners.model.errors import FresnelError
 from runners.model.run import Run
 from runners.places.place import Place
@@ -38,11 +39,17 @@ class PictureSource:
         except FresnelError:
             return []  # asked again in a moment
         folder = place.log_path(run_id).with_name("pictures")
-        return [self._kept(place, run_id, folder, picture) for picture in found.pictures]
+        kept = (self._kept(place, run_id, folder, picture) for picture in found.pictures)
+        return [picture for picture in kept if picture is not None]
 
-    def _kept(self, place: Place, run: str, folder: Path, picture: RunPicture) -> RunPicture:
-        key = hashlib.sha256(f"{picture.path} {picture.modified}".encode()).hexdigest()[:16]
-        path = folder / key / Path(picture.path).name
+    def _kept(self, place: Place, run: str, folder: Path, picture: RunPicture) -> RunPicture | None:
+        """A picture of a machine under a path of here; None for a name that leads elsewhere."""
+        named = f"{picture.path} {picture.modified}".encode("utf-8", "surrogatepass")
+        key = hashlib.sha256(named).hexdigest()[:16]
+        try:
+            path = resolve_below(folder / key, Path(picture.path).name)
+        except ValueError:
+            return None
         self._remote[str(path)] = place, run, picture.path
         return msgspec.structs.replace(
             picture, path=str(path), modified=picture.modified - place.clock_offset
