@@ -283,5 +283,5 @@ def _is_settled(view: RunView, now: float) -> bool:
     run = view.run
     if run.state.is_live or run.record is None or run.record.state.is_live:
         return False
-    awaits_report = run.started is not None and not view.final
+    awaits_report = run.started is not None and not view.is_final
     return not awaits_report or now - (run.ended or 0.0) > _REPORT_WITHIN_S

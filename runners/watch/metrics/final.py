@@ -33,6 +33,8 @@ class FinalReport(msgspec.Struct, frozen=True):
     readers: tuple[str, ...] = ()
     trend: tuple[float, ...] = ()
     checkpoints: tuple[str, ...] = ()
+    is_whole: bool = True
+    """False of what is said until all that the run wrote has been read."""
 
     @property
     def last(self) -> dict[str, float | int | None]:

@@ -104,9 +104,14 @@ class LiveReport:
         return (*self.boundary.problems, *files)
 
     def poll(
-        self, run: Run, thorough: bool = False, brief: bool = False, follow: bool = False
+        self,
+        run: Run,
+        thorough: bool = False,
+        brief: bool = False,
+        follow: bool = False,
+        ended: bool = False,
     ) -> None:
-        """Read what is new; no output if `brief`, and that of an ended run only if `thorough`.
+        """Read what is new; no output if `brief`, that of an ended run if `thorough` or `ended`.
 
         With `follow` nothing is left out that can be read in time; that is for a run's watcher.
         """
@@ -121,7 +126,7 @@ class LiveReport:
         if brief:
             return
         if self._output is None:
-            if run.started is None or not (run.is_live or thorough):
+            if run.started is None or not (run.is_live or thorough or ended):
                 return
             self._output = self._new_output()
         output = self._output

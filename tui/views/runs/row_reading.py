@@ -11,6 +11,8 @@ from runners.places.run_row import MetricValues, RunRow, pack_metrics
 from runners.state.boundary import note_unreadable
 from runners.watch.metrics.final import FILE as FINAL_FILE
 from runners.watch.metrics.final import FinalMetric, FinalReport, read_final
+from runners.watch.metrics.live import LiveReport
+from runners.watch.metrics.so_far import report_so_far
 from tui.views.format import duration
 from tui.views.health.health_text import health_remark
 from tui.views.metrics.sparkline import sparkline
@@ -24,7 +26,10 @@ _LONGEST = 400
 def row_of_ended(run: Run, stamp: int) -> RunRow:
     """The row of an ended run, with what its report says; whatever that raises is its remark."""
     try:
-        return _row_of_ended(run, read_final(run), stamp)
+        final = read_final(run)
+        if final is None and run.started is not None:
+            final = report_so_far(run, LiveReport(run))
+        return _row_of_ended(run, final, stamp)
     except Exception as error:  # the boundary: the rows of all other runs are still shown
         problem = note_unreadable(run.directory, FINAL_FILE, error)
         return _row_of_ended(run.unreadable(problem), None, stamp)
@@ -40,7 +45,7 @@ def _row_of_ended(run: Run, final: FinalReport | None, stamp: int) -> RunRow:
     row.seconds = run.seconds(run.ended or run.created)
     reason = "" if run.state is State.DONE else run.reason
     row.remark = "; ".join(filter(None, (reason, run.problem)))[:_LONGEST]
-    row.is_final = final is not None
+    row.is_final = final is not None and final.is_whole
     return row
 
 
@@ -54,7 +59,7 @@ def row_of_view(view: RunView) -> RunRow:
     remark, row.urgent = remark_of(view)
     row.remark = remark[:_LONGEST]
     row.seconds = view.seconds
-    row.is_final = bool(view.final)
+    row.is_final = view.is_final
     row.cost = None if view.money.cost is None else float(view.money.cost)
     row.doing = None if view.health is None else view.health.condition
     if view.run.pause is not None:

@@ -12,7 +12,7 @@ from runners.health.expected import shortfalls
 from runners.health.store import health_of
 from runners.host.bounded_glob import SearchBudget
 from runners.host.clock import Moment, moment_now
-from runners.host.files import read_json
+from runners.host.files import read_json, size_of
 from runners.model.gpus import GpuUse
 from runners.model.health import Health
 from runners.model.run import Checkpoint, Progress, Run
@@ -24,9 +24,12 @@ from runners.watch.metrics.alerts import Alert
 from runners.watch.metrics.checkpoints import run_checkpoint
 from runners.watch.metrics.final import FinalMetric, FinalReport, read_final
 from runners.watch.metrics.live import LiveReport
+from runners.watch.metrics.so_far import report_so_far
 from tui.views.health.diagnosis_text import diagnose_run
 
 _MEAN_PACE_FROM_S = 10.0
+_READ_AT_ONCE = 32 << 20
+"""Of more output the helper of its supervisor makes the report: it takes half a minute."""
 
 
 class RunView(msgspec.Struct, frozen=True):
@@ -47,6 +50,8 @@ class RunView(msgspec.Struct, frozen=True):
     skipped: int = 0
     alerts: tuple[Alert, ...] = ()
     final: dict[str, FinalMetric] = {}
+    is_final: bool = False
+    """Whether `final` is of all that it wrote, and not what is known until that is read."""
     best_so_far: dict[str, tuple[float, float | None]] = {}
     """Of a live run all of whose output was read: each metric's best value, and its step."""
     epoch_s: float | None = None
@@ -116,6 +121,8 @@ def _view(
     # Of an ended run the kept report tells more than a look at its output's end.
     report.poll(run, brief=brief or not run.is_live, thorough=thorough and run.is_live)
     final = _final(run, thorough)
+    if final is None and not (run.is_live or brief) and run.started is not None:
+        final = report_so_far(run, report)
     budget = SearchBudget()
     progress = _progress(run, report, final, now)
     view = RunView(
@@ -166,7 +173,8 @@ def _final(run: Run, thorough: bool) -> FinalReport | None:
     if run.is_live:
         return None
     final = read_final(run)
-    if final is None and thorough and run.started is not None:
+    output = size_of(Path(run.directory) / "output.log")
+    if final is None and thorough and run.started is not None and output < _READ_AT_ONCE:
         from runners.watch.metrics.final_maker import keep_final  # all readers: not for `list`
 
         final = keep_final(run)
@@ -194,6 +202,7 @@ def _as_kept(view: RunView, final: FinalReport) -> RunView:
         readers=final.readers,
         skipped=0,
         final=final.metrics,
+        is_final=final.is_whole,
     )
 
 

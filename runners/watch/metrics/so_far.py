@@ -1,0 +1,38 @@
+"""What is known of a run that has just ended, until the report of its whole output is made."""
+
+from msgspec.structs import replace
+
+from runners.model.run import Run
+from runners.watch.metrics.final import FinalMetric, FinalReport
+from runners.watch.metrics.followed import Extremes
+from runners.watch.metrics.live import LiveReport
+
+
+def report_so_far(run: Run, report: LiveReport) -> FinalReport:
+    """The report by what its watcher kept, and the end of its output; read now.
+
+    A best value is in it only where nothing of the run was left out.
+    """
+    report.poll(run, ended=True)
+    course, best = report.course, report.best(run)
+    metrics = {}
+    for name, value in report.metrics.items():
+        known = course.extremes.get(name, Extremes())
+        best_value, best_at = best.get(name, (None, None))
+        metrics[name] = FinalMetric(
+            last=value,
+            step=known.last_at or 0.0,
+            count=known.count,
+            best=best_value,
+            best_step=best_at,
+            source="output" if report.readers else "events",
+        )
+    return FinalReport(
+        run.ended,
+        replace(course.progress(run.ended or 0.0, *run.totals), eta_s=None),
+        metrics,
+        course.headline,
+        report.readers,
+        tuple(course.trend),
+        is_whole=False,
+    )
