@@ -4,6 +4,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from runners.state.layout import RunDirectory
 from tests.process.conftest import CommandLine, leader
 from tests.support import eventually
@@ -55,6 +57,22 @@ def test_a_preset_goes_on_from_a_file(cli: CommandLine, tmp_path: Path) -> None:
         f"fresnel-tui launch PRESET --resume {file}"
         in cli.run("launch", "--resume", str(file), exits=2).stderr
     )
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--parallel", "2"),
+        ("--sampler", "tpe"),
+        ("--stop-hopeless", "median"),
+        ("--samples", "3"),
+    ],
+)
+def test_one_run_goes_on_and_is_no_sweep(cli: CommandLine, flags: tuple[str, ...]) -> None:
+    first = cli.launch(preset(cli), "--wait")
+    for more in ((), ("--set", "batch=16,32")):
+        refused = cli.run("launch", "--resume", first.id, *flags, *more, exits=2).stderr
+        assert "--resume" in refused and f"leave {flags[0]} away" in refused
 
 
 def test_what_cannot_be_resumed_says_why(cli: CommandLine) -> None:

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from runners.model.errors import WrongInput
-from runners.model.spec import After, RunSpec
+from runners.model.spec import After, Parameter, RunSpec
 from runners.presets.catalogue import resolve_runs
 from runners.presets.command_line import spell_command_line, split_command
 from runners.presets.load import command_spec, load_preset
@@ -50,6 +50,14 @@ def test_a_command_is_split_as_a_shell_would_and_spelled_back(typed: str, words:
 def test_what_is_no_command_is_said(typed: str) -> None:
     with pytest.raises(WrongInput):
         split_command(typed)
+
+
+def test_a_run_that_goes_on_takes_one_value_of_each_parameter() -> None:
+    spec = command_spec(["true"])
+    parameters = (Parameter("seed", 1, type="int"),)
+    spec = msgspec.structs.replace(spec, preset="demo", parameters=parameters)
+    assert RunDraft.of(spec).several("seed")
+    assert not RunDraft.of(spec, goes_on=True).several("seed")
 
 
 def own(command: str) -> RunDraft:

@@ -32,6 +32,8 @@ def specs_from(arguments: argparse.Namespace) -> list[RunSpec]:
             "nothing to launch: no preset and no command given",
             "fresnel-tui launch PRESET, or fresnel-tui launch -- COMMAND ARGS…",
         )
+    if arguments.resume is not None:
+        _refuse_sweep(arguments)
     specs = swept(arguments, _source(arguments))
     _check_together(arguments, specs)
     return [_apply_flags(spec, arguments) for spec in specs]
@@ -47,6 +49,17 @@ def _source(arguments: argparse.Namespace) -> SpecSource:
     if arguments.trailing_command is not None:
         return CommandSource(arguments.trailing_command)
     return PresetSource(arguments.preset)
+
+
+def _refuse_sweep(arguments: argparse.Namespace) -> None:
+    """WrongInput for a flag of a sweep: one run goes on from one checkpoint."""
+    for name in ("samples", "sampler", "parallel", "stop_hopeless"):
+        if getattr(arguments, name, None) is not None:
+            flag = f"--{name.replace('_', '-')}"
+            raise WrongInput(
+                f"--resume goes on with one run, and {flag} goes with a sweep",
+                f"leave {flag} away; a preset can be swept: launch PRESET --set lr=1e-4,3e-4",
+            )
 
 
 def _check_together(arguments: argparse.Namespace, specs: list[RunSpec]) -> None:

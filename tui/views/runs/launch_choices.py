@@ -30,6 +30,11 @@ class LaunchChoice(msgspec.Struct, frozen=True):
     start: tuple[str, ...] = ()
 
     @property
+    def goes_on(self) -> bool:
+        """True of one run that goes on from its checkpoint: there is nothing to sweep."""
+        return self.start[:1] == ("--resume",)
+
+    @property
     def can_run(self) -> bool:
         """False when it cannot be loaded or cannot run."""
         return not self.obstacle and not self.entry.problem

@@ -41,6 +41,8 @@ class RunDraft:
     member: str = ""
     is_new: bool = False
     """An own command that has not run yet: its name comes from what is typed."""
+    goes_on: bool = False
+    """A run that goes on from its checkpoint: no field of it takes several values."""
     gpus: str = ""
     command: str = ""
     rule: ScalingRule | None = None
@@ -50,13 +52,14 @@ class RunDraft:
     """Of an own command: what stands for `{NAME}` in it, as `lr=1e-4,3e-4 seed=0..2`."""
 
     @classmethod
-    def of(cls, spec: RunSpec, is_new: bool = False) -> RunDraft:
+    def of(cls, spec: RunSpec, is_new: bool = False, goes_on: bool = False) -> RunDraft:
         """What a form shows of `spec` at first."""
         own = spec.preset == COMMAND and spec.launcher == "command" and not spec.source
         return cls(
             spec,
             spec.name if spec.group else "",
             is_new,
+            goes_on,
             spell_request(spec.gpus),
             "" if is_new or not own else spell_command_line(spec.command),
             spec.scaling.rule if spec.scaling else None,
@@ -95,6 +98,8 @@ class RunDraft:
 
     def several(self, key: str) -> bool:
         """Whether commas and ranges in the value of `key` are values of a sweep."""
+        if self.goes_on:
+            return False
         if self.has_command:
             return not takes_one_value(key)
         return any(

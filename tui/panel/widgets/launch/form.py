@@ -23,6 +23,7 @@ from tui.panel.hotkeys import hotkey
 from tui.panel.widgets.gpu.picker import GpuPicker
 from tui.panel.widgets.launch.common_fields import (
     FIELDS,
+    DetailField,
     detail_arguments,
     detail_texts,
     with_details,
@@ -94,7 +95,7 @@ class LaunchForm(VerticalScroll):
     async def load(self, choice: LaunchChoice) -> None:
         """Show the fields of another choice."""
         entry = choice.entry
-        self.drafts = [RunDraft.of(spec, choice.is_new) for spec in entry.specs]
+        self.drafts = [RunDraft.of(spec, choice.is_new, choice.goes_on) for spec in entry.specs]
         self._spec = entry.specs[0] if entry.specs else None
         self.unfolded = choice.is_new or bool(self.drafts and self.drafts[0].has_command)
         await self._replace("#parameters", list(self._parameter_fields()))
@@ -147,14 +148,21 @@ class LaunchForm(VerticalScroll):
                 f"d:{field.key}",
                 field.key,
                 texts[field.key],
-                field.help,
+                self._help_of(field),
                 empty.get(field.key, field.hint),
                 wide=field.key in ("name", "folder", "checkpoints"),
             )
             for field in FIELDS
             if field.in_groups or not group
         ]
-        return fields if group else [*fields, *self._sweep_fields()]
+        if group or self.drafts[0].goes_on:
+            return fields
+        return [*fields, *self._sweep_fields()]
+
+    def _help_of(self, field: DetailField) -> str:
+        if field.key != "folder" or not self.machine:
+            return field.help
+        return f"where it runs on {self.machine}; relative to where its commands run, ~ is its home"
 
     def _sweep_fields(self) -> Iterator[Widget]:
         draft = self.drafts[0]
