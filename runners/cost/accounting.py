@@ -71,9 +71,12 @@ class Account(msgspec.Struct, frozen=True):
 
     @property
     def idle_rounded(self) -> Decimal:
-        """Idle money to six places: the rounded total less the shares, each rounded by itself."""
+        """Idle money to six places: the rounded total less the shares, each rounded by itself.
+
+        Never negative: shares that were all rounded up may come to a little more than the total.
+        """
         shares = (to_decimal(share) for share in self.shares.values())
-        return to_decimal(self.total) - sum(shares, Decimal(0))
+        return max(to_decimal(self.total) - sum(shares, Decimal(0)), Decimal(0))
 
 
 _Sums = dict[tuple[str, int, int], int]

@@ -8,6 +8,7 @@ from runners.cost.prices import (
     PriceEntry,
     find_entry,
     fitting_prices,
+    is_amount,
     list_prices,
     price_caveat,
 )
@@ -29,7 +30,8 @@ def rate_caveat(
     `per` is what a bare amount is for, `gpus` how many GPUs the machine is stated to have,
     `known` the prices of another machine.
     """
-    entry = find_entry(price, known)
+    # An amount needs no list: it must do even when prices.yaml has a mistake.
+    entry = None if is_amount(price) else find_entry(price, known)
     counts_gpus = per == "gpu" if entry is None else True
     if not reading.gpus and reading.problem and counts_gpus and gpus is None:
         return (

@@ -129,6 +129,15 @@ def parse_rate(text: str) -> Decimal:
     return Decimal(stripped)
 
 
+def is_amount(text: str) -> bool:
+    """Whether a price is stated as dollars per hour, and not by a name."""
+    try:
+        parse_rate(text)
+    except ValueError:
+        return False
+    return True
+
+
 def choose_price(
     text: str,
     basis: Literal["preset", "flag", "session"],
@@ -139,11 +148,9 @@ def choose_price(
 
     `known` are the prices of another machine.
     """
-    try:
-        # Before the list is read: an amount must work even when prices.yaml has a mistake.
-        return Price(str(parse_rate(text)), per, basis)  # for which no list need be right
-    except ValueError:
-        pass
+    # Before the list is read: an amount must work even when prices.yaml has a mistake.
+    if is_amount(text):
+        return Price(str(parse_rate(text)), per, basis)
     entries = {entry.name: entry for entry in (list_prices() if known is None else known)}
     found = entries.get(text)
     if found is None:

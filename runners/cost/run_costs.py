@@ -381,7 +381,8 @@ class CostCurve:
     def __call__(self, run: Run) -> list[tuple[float, float]]:
         """The points of its curve so far, joined by straight lines; empty when unknown."""
         now = time.monotonic()
-        if now - self._read_at >= 1.0:
+        # An ended run is asked about when something has changed, and not every moment.
+        if now - self._read_at >= 1.0 or not run.is_live:
             self._read_at = now
             self._points = self._reader.course(run)
         return self._points

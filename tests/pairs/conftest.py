@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.pairs.runs import DrawnHost, LockHolder, World, world_of
+from tests.process.conftest import cli as cli
 
 Worlds = Callable[[DrawnHost], AbstractContextManager[World]]
 

@@ -9,7 +9,7 @@ import time
 import msgspec
 
 from runners.cost.machines import close_account
-from runners.cost.prices import list_prices
+from runners.cost.prices import is_amount, list_prices
 from runners.model.errors import ExitCode, FresnelError, WrongInput
 from runners.places.ssh.connection import AgentConnection, LineLost
 from runners.places.ssh.frames import Hello
@@ -58,7 +58,7 @@ def _add(arguments: argparse.Namespace) -> int:
             "--replace pins its new key; `fresnel-tui host remove` forgets it",
         )
     known = {entry.name for entry in list_prices()}
-    if arguments.price and arguments.price not in known and not _is_amount(arguments.price):
+    if arguments.price and arguments.price not in known and not is_amount(arguments.price):
         raise WrongInput(
             f"--price {arguments.price}: no such price", "`presets/prices.yaml` has the names"
         )
@@ -84,13 +84,6 @@ def _add(arguments: argparse.Namespace) -> int:
         echo("  compare it with what the provider shows; another key will be refused from now on")
         echo(f"next: fresnel-tui host setup {name}")
     return ExitCode.DONE
-
-
-def _is_amount(text: str) -> bool:
-    try:
-        return float(text.removeprefix("$")) >= 0
-    except ValueError:
-        return False
 
 
 def host_json(registry: RemoteRegistry, host: RemoteHost) -> dict[str, object]:

@@ -2,8 +2,10 @@
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from runners.cost.run_costs import CostCurve, state_of
+from runners.host.files import modified_at
 from runners.model.run import Run
 from runners.watch.metrics.lineage import ancestors
 from runners.watch.metrics.run_metrics import RunMetrics
@@ -26,6 +28,7 @@ class CurveStore:
         self._before: dict[str, list[Run]] = {}
         self._whole: set[str] = set()
         self._turn = 0
+        self._prices: dict[Path, float] = {}
 
     def read(self, runs: Sequence[Run]) -> bool:
         """Read on in `runs` and their ancestors for a moment; True while there is more to read."""
@@ -33,6 +36,7 @@ class CurveStore:
         for run_id in self._metrics.keys() - {run.id for run in wanted}:
             del self._metrics[run_id]
             self._whole.discard(run_id)
+        self._look_at_prices(wanted)
         deadline = time.monotonic() + _PATIENCE_S
         while True:
             unread = [run for run in wanted if run.id not in self._whole]
@@ -40,6 +44,13 @@ class CurveStore:
                 return False
             if time.monotonic() > deadline:
                 return True
+
+    def _look_at_prices(self, runs: Sequence[Run]) -> None:
+        """Have ended runs read again when a session's price may have been corrected."""
+        prices = {path: modified_at(path) for path in {state_of(run).session for run in runs}}
+        if prices != self._prices:
+            self._prices = prices
+            self._whole.clear()
 
     def _in_turn(self, runs: list[Run]) -> list[Run]:
         """Another one first each time, so that none waits for the others."""
@@ -54,7 +65,7 @@ class CurveStore:
         )
         more = metrics.poll(run, _PIECE)
         if not run.is_live and not more:
-            self._whole.add(run.id)  # what has ended stays as it is
+            self._whole.add(run.id)  # what has ended stays as it is, but for its price
         return more
 
     def line(self, run: Run, joined: bool = True) -> Line:

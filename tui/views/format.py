@@ -66,7 +66,8 @@ def dollars(amount: Decimal | None) -> str:
         return DASH
     if 0 < amount < Decimal("0.01"):
         return "<$0.01"
-    return f"${amount.quantize(Decimal('0.01'), ROUND_HALF_UP):,}"
+    # `+ 0`: Decimal has a negative zero, which nobody owes.
+    return f"${amount.quantize(Decimal('0.01'), ROUND_HALF_UP) + 0:,}"
 
 
 def metric(value: float | int | None) -> str:

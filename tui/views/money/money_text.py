@@ -41,12 +41,11 @@ def session_pairs(
     return [*pairs, *([("guard", guarded)] if guarded else [])]
 
 
-def total_text(session: Session, now: Moment) -> str:
+def total_text(meter: Meter, session: Session, now: Moment) -> str:
     """What a session has come to: `$1.73 in 1h02m, $48.27 under its budget`."""
-    total = session.cost(session.end or now)
-    text = f"{dollars(total)} in {duration(session.seconds(now))}"
-    if session.budget is not None:
-        left = Decimal(session.budget) - total
+    text = f"{dollars(meter.session)} in {duration(session.seconds(now))}"
+    if meter.budget_left is not None:
+        left = meter.budget_left
         text += f", {dollars(abs(left))} {'under' if left >= 0 else 'over'} its budget"
     return text
 

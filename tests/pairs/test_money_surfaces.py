@@ -1,0 +1,102 @@
+"""Second looks at money give the first one's answer: sorting, finding, dialogs, open pages."""
+
+import csv
+import io
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+
+from runners.cost.accounting import Account
+from runners.cost.meter import read_meter
+from runners.cost.run_costs import costs_in
+from runners.cost.sessions import change_price, read_session, start_session
+from runners.cost.statement import open_statement
+from runners.host.clock import Moment, moment_now
+from runners.state.layout import config_dir
+from runners.state.runs import read_run
+from tests.process.conftest import CommandLine
+from tests.process.test_one_cost import ago, open_session, write_run
+from tui.snapshot.curve_store import CurveStore
+from tui.views.format import dollars
+from tui.views.money.money_text import total_text
+
+RUN = "20261120-101500-a-0001"
+
+
+def test_an_ended_run_that_shared_with_a_live_one_is_found_by_the_cost_that_is_shown(
+    cli: CommandLine,
+) -> None:
+    cli.run("session", "start", "--rate", "3600", "--since", "now")
+    cli.command("sleep", "600", options=["--name", "beside"])
+    ended = cli.command("sleep", "1")
+    cli.ended(ended)
+    (shown,) = [row["cost_usd"] for row in cli.json("list", "--all") if row["id"] == ended.id]
+
+    def found(query: str) -> list[str]:
+        return [row["id"] for row in cli.json("list", query)]
+
+    assert ended.id in found(f"cost<{shown * 1.001}")
+    assert ended.id not in found(f"cost>{shown * 1.001}"), "as if it had been alone"
+    assert ended.id in found(f"cost>{shown * 0.999}")
+
+
+def test_the_dialog_that_ends_a_session_says_the_sum_of_the_statement(
+    cli: CommandLine,
+) -> None:
+    state = cli.state.create()
+    # Begun in a boot before this one, whose clock was two hours slow and was corrected at its end.
+    now = moment_now()
+    began = Moment(now.wall - 10 * 3600, "the boot before", 100 * 10**9)
+    open_session(state, began, None, budget="100")
+    session = read_session(state)
+    assert session is not None
+    write_run(state, RUN, Moment(began.wall + 7300, "the boot before", 200 * 10**9), now)
+    statement = open_statement(state, [], now)
+    meter = read_meter([], costs_in(statement, []))
+    total = dollars(meter.session)
+    assert total_text(meter, session, now).startswith(total)
+    assert f"{total} " in cli.run("session").stdout
+    left = dollars(abs(meter.budget_left or Decimal(0)))
+    assert left in total_text(meter, session, now)
+
+
+def test_an_open_page_of_curves_follows_a_corrected_price(cli: CommandLine) -> None:
+    state = cli.state.create()
+    start_session(state, "2", 1, "boot", uuids=("GPU-0",))
+    write_run(state, RUN, ago(120), ago(60))
+    store, run = CurveStore(), read_run(state, RUN)
+
+    def last() -> float:
+        while store.read([run]):
+            pass
+        ((_, series),) = store.line(run)
+        return series["cost"].values[-1]
+
+    before = last()
+    change_price(state, "20")
+    assert last() == pytest.approx(10 * before)
+    (row,) = csv.DictReader(io.StringIO(_runs_of(cli)))
+    assert float(row["usd"]) == pytest.approx(last(), abs=1e-6)
+
+
+def _runs_of(cli: CommandLine) -> str:
+    """The export's lines of runs, with its heading."""
+    heading, *lines = cli.run("cost", "export").stdout.splitlines()
+    return "\n".join([heading, *(line for line in lines if line.startswith("run,"))])
+
+
+def test_a_broken_price_list_stops_nothing_that_has_its_own_rate(cli: CommandLine) -> None:
+    config_dir().mkdir(parents=True, exist_ok=True)
+    (config_dir() / "prices.yaml").write_text("prices:\n\tmine: 2\n")
+    cli.run("session", "start", "--rate", "2", "--since", "now")
+    cli.run("session", "price", "--rate", "3")
+    assert cli.json("session")["usd_per_hour"] == 3
+    assert "prices.yaml" in cli.run("session", "price", "--price", "runpod", exits=2).stderr
+
+
+def test_nobody_owes_less_than_nothing() -> None:
+    third = Fraction(1, 3) * Fraction(2, 10**6)
+    account = Account(third * 3, {"a": third, "b": third, "c": third}, Fraction(0), {})
+    assert account.idle_rounded == 0
+    assert dollars(Decimal("-0.000001")) == "$0.00"
