@@ -114,16 +114,17 @@ class RunHandle:
         return self._state.run(self.id).path
 
     @property
-    def metrics(self) -> dict[str, float | int | None]:
-        """The last value of each metric."""
-        return dict(self._view.metrics)
+    def metrics(self) -> dict[str, float]:
+        """The last value of each metric; NaN and infinity are among them as floats."""
+        return {name: value for name, value in self._view.metrics.items() if value is not None}
 
     @property
     def best(self) -> dict[str, float]:
-        """The best value of each metric of a run that has ended, where more or less is better."""
-        return {
-            name: final.best for name, final in self._view.final.items() if final.best is not None
-        }
+        """The best value of each metric where more or less is better; of a live run so far."""
+        view = self._view
+        so_far = {name: value for name, (value, _) in view.best_so_far.items()}
+        ended = {name: final.best for name, final in view.final.items()}
+        return so_far or {name: best for name, best in ended.items() if best is not None}
 
     @property
     def fraction(self) -> float | None:

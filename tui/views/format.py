@@ -1,6 +1,7 @@
 """Numbers as people read them. What is not known is a dash, never 0."""
 
 from decimal import ROUND_HALF_UP, Decimal
+from math import isfinite
 
 DASH = "—"
 
@@ -71,9 +72,11 @@ def dollars(amount: Decimal | None) -> str:
 
 
 def metric(value: float | int | None) -> str:
-    """A metric with four significant digits."""
+    """A metric with four significant digits; one that is no number with the sign of trouble."""
     if value is None:
         return DASH
+    if not isfinite(value):
+        return f"⚠ {value}"
     if isinstance(value, int) or (float(value).is_integer() and abs(value) < 1e6):
         return f"{int(value):,}"
     return f"{value:.4g}"

@@ -19,6 +19,7 @@ from runners.places.snapshot import PlaceSnapshot
 from runners.places.ssh.bounds import require_few, require_gpu, require_sane
 from runners.places.ssh.difference import apply
 from runners.places.ssh.frames import CurvePart, WatchFrame, decoded
+from runners.watch.metrics.sample import NotFinite, not_finite
 
 LAYOUT = "-".join(fingerprint(kind) for kind in (PlaceSnapshot, CurvePart, Run))
 """What both ends have to agree on."""
@@ -27,6 +28,8 @@ _MOST_RUNS = 10_000
 _MOST_GPUS = 1024
 _FIELDS = RunRow.__struct_fields__
 _PACKED, _HEADLINE, _LAST, _BEST = map(_FIELDS.index, ("packed", "headline", "last", "best"))
+_SentValues = tuple[float | NotFinite | None, float | None, float | None]
+"""A metric's values in JSON, which has no number for NaN."""
 _MEASURED = {_PACKED, _LAST, _BEST}
 
 
@@ -49,9 +52,10 @@ def snapshot_to_tree(snapshot: PlaceSnapshot) -> dict[str, Any]:
 def row_to_tree(row: RunRow) -> list[Any]:
     """A row with its metrics by name, each value once."""
     tree: list[Any] = msgspec.to_builtins(row)
-    metrics: dict[str, Any] = msgspec.to_builtins(row.metrics)
-    tree[_PACKED] = metrics
-    if row.metrics.get(row.headline or "", ())[:2] == (row.last, row.best):
+    tree[_PACKED] = {
+        name: [not_finite(last) or last, best, at] for name, (last, best, at) in row.metrics.items()
+    }
+    if tree[_PACKED].get(row.headline, ())[:2] == [not_finite(row.last) or row.last, row.best]:
         tree[_LAST] = tree[_BEST] = None
     return tree
 
@@ -87,7 +91,11 @@ def _row(tree: Any) -> RunRow:
     if not isinstance(tree, list) or len(tree) != len(_FIELDS):
         raise ValueError("a row of other fields")
     require_few(tree)
-    metrics = decoded(tree[_PACKED], dict[str, MetricValues])
+    sent = decoded(tree[_PACKED], dict[str, _SentValues])
+    metrics: dict[str, MetricValues] = {
+        name: (float(last) if isinstance(last, str) else last, best, at)
+        for name, (last, best, at) in sent.items()
+    }
     if len(metrics) > MOST_METRICS:
         raise ValueError(f"{len(metrics):,} metrics")
     values = list(tree)

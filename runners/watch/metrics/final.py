@@ -1,13 +1,25 @@
 """What was kept of a run when it ended; only read here, as `list` reads hundreds of them."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
 from runners.model.run import Progress, Run
 from runners.state.decoding import read
+from runners.watch.metrics.sample import NotFinite
 
 FILE = "final.json"
+
+
+def never_finite(metrics: Mapping[str, FinalMetric], headline: str | None) -> str:
+    """That a run's headline never was a number, as a sentence; empty where it was."""
+    found = metrics.get(headline or "")
+    if found is None or found.not_finite is None or found.minimum is not None:
+        return ""
+    return f"every {headline} was {found.not_finite}"
 
 
 class FinalMetric(msgspec.Struct, frozen=True):
@@ -21,6 +33,13 @@ class FinalMetric(msgspec.Struct, frozen=True):
     best: float | None = None
     best_step: float | None = None
     source: str = ""
+    not_finite: NotFinite | None = None
+    """What the last value is instead of a number; `last` is None then."""
+
+    @property
+    def value(self) -> float | None:
+        """The last value, as it is."""
+        return self.last if self.not_finite is None else float(self.not_finite)
 
 
 class FinalReport(msgspec.Struct, frozen=True):
@@ -39,7 +58,7 @@ class FinalReport(msgspec.Struct, frozen=True):
     @property
     def last(self) -> dict[str, float | int | None]:
         """Every metric's last value."""
-        return {name: metric.last for name, metric in self.metrics.items()}
+        return {name: metric.value for name, metric in self.metrics.items()}
 
 
 _decoder = msgspec.json.Decoder(FinalReport)

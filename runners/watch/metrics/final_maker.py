@@ -15,7 +15,7 @@ from runners.watch.metrics.event_stream import EventStream
 from runners.watch.metrics.final import FILE, FinalMetric, FinalReport, read_final
 from runners.watch.metrics.progress import ProgressTracker
 from runners.watch.metrics.run_metrics import RunMetrics
-from runners.watch.metrics.sample import headline
+from runners.watch.metrics.sample import headline, not_finite
 from runners.watch.metrics.series import Series, downsample
 
 _MOST_OUTPUT = 1 << 30
@@ -69,9 +69,12 @@ def _whole(series: Series) -> int | None:
 
 def _metric(series: Series, higher: bool | None) -> FinalMetric:
     finite = [i for i, value in enumerate(series.values) if math.isfinite(value)]
-    last = series.last if math.isfinite(series.last) else None
+    odd = not_finite(series.last)
+    last = None if odd else series.last
     if not finite:
-        return FinalMetric(last, series.steps[-1], len(series), source=series.source)
+        return FinalMetric(
+            last, series.steps[-1], len(series), source=series.source, not_finite=odd
+        )
     least = min(finite, key=series.values.__getitem__)
     most = max(finite, key=series.values.__getitem__)
     best = None
@@ -86,6 +89,7 @@ def _metric(series: Series, higher: bool | None) -> FinalMetric:
         None if best is None else series.values[best],
         None if best is None else series.steps[best],
         series.source,
+        odd,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,7 +65,7 @@ class LiveReport:
             self._files.add_to(found)
         reported = self.course.metrics
         held = {
-            name: series.last if math.isfinite(series.last) else None
+            name: series.last
             for name, series in found.items()
             if name not in reported and not _stands_in(name, reported)
         }

@@ -102,7 +102,7 @@ class ProgressTracker:
         self.unit = sample.unit if sample.step is not None else self.unit
         for name, value in sample.values.items():
             if name in self.metrics or len(self.metrics) < _MOST_METRICS:
-                self.metrics[name] = value if math.isfinite(value) else None
+                self.metrics[name] = value
                 self._note_extremes(name, value)
         if trend:
             self._note_trend(sample)
@@ -164,7 +164,7 @@ class ProgressTracker:
         for unit in _RATES:
             for name in (f"{unit}_per_second", f"{unit}_per_s", f"{unit}/s", f"{unit}_per_sec"):
                 rate = self.metrics.get(name)
-                if rate:
+                if rate and math.isfinite(rate):
                     return rate, unit.removeprefix("train_")
         if not pace or self.step is None:
             return None, ""

@@ -1,10 +1,11 @@
 """What one line of output, or one event, says: values, and where in the run they belong."""
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 
 class Sample(NamedTuple):
@@ -27,6 +28,19 @@ class Sample(NamedTuple):
     phase: str | None = None
     eta: float | None = None
     unit: str = ""
+
+
+NotFinite = Literal["nan", "inf", "-inf"]
+"""A value that JSON has no number for, by its name."""
+
+
+def not_finite(value: float | None) -> NotFinite | None:
+    """The name of a value that is no finite number; None of any other."""
+    if value is None or math.isfinite(value):
+        return None
+    if math.isnan(value):
+        return "nan"
+    return "inf" if value > 0 else "-inf"
 
 
 MOST_COUNTED = 1 << 53

@@ -6,6 +6,7 @@ from runners.model.run import Run
 from runners.watch.metrics.final import FinalMetric, FinalReport
 from runners.watch.metrics.followed import Extremes
 from runners.watch.metrics.live import LiveReport
+from runners.watch.metrics.sample import not_finite
 
 
 def report_so_far(run: Run, report: LiveReport) -> FinalReport:
@@ -20,12 +21,15 @@ def report_so_far(run: Run, report: LiveReport) -> FinalReport:
         known = course.extremes.get(name, Extremes())
         best_value, best_at = best.get(name, (None, None))
         metrics[name] = FinalMetric(
-            last=value,
+            last=None if not_finite(value) else value,
             step=known.last_at or 0.0,
             count=known.count,
+            minimum=known.least,
+            maximum=known.most,
             best=best_value,
             best_step=best_at,
             source="output" if report.readers else "events",
+            not_finite=not_finite(value),
         )
     return FinalReport(
         run.ended,

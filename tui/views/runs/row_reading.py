@@ -10,7 +10,7 @@ from runners.model.states import State
 from runners.places.run_row import MetricValues, RunRow, pack_metrics
 from runners.state.boundary import note_unreadable
 from runners.watch.metrics.final import FILE as FINAL_FILE
-from runners.watch.metrics.final import FinalMetric, FinalReport, read_final
+from runners.watch.metrics.final import FinalMetric, FinalReport, never_finite, read_final
 from runners.watch.metrics.live import LiveReport
 from runners.watch.metrics.so_far import report_so_far
 from tui.views.format import duration
@@ -44,6 +44,8 @@ def _row_of_ended(run: Run, final: FinalReport | None, stamp: int) -> RunRow:
     row.stamp = stamp
     row.seconds = run.seconds(run.ended or run.created)
     reason = "" if run.state is State.DONE else run.reason
+    if final is not None and (lost := never_finite(final.metrics, final.headline)):
+        reason = "; ".join(filter(None, (reason, f"⚠ {lost}")))
     row.remark = "; ".join(filter(None, (reason, run.problem)))[:_LONGEST]
     row.is_final = final is not None and final.is_whole
     return row
@@ -72,7 +74,7 @@ def row_of_view(view: RunView) -> RunRow:
 
 
 def _final_values(metrics: Mapping[str, FinalMetric]) -> dict[str, MetricValues]:
-    return {name: (final.last, final.best, final.best_step) for name, final in metrics.items()}
+    return {name: (final.value, final.best, final.best_step) for name, final in metrics.items()}
 
 
 def remark_of(view: RunView) -> tuple[str, bool]:
@@ -89,6 +91,8 @@ def remark_of(view: RunView) -> tuple[str, bool]:
         return "; ".join(filter(None, (run.reason, view.problem))), urgent
     if view.health is not None and (remark := health_remark(view.health)):
         return remark, view.health.condition.is_trouble
+    if lost := never_finite(view.final, view.headline):
+        return "; ".join(filter(None, (f"⚠ {lost}", view.problem))), True
     if view.problem:
         return view.problem, True
     # What the judge once found is history: it says itself what holds now.

@@ -11,6 +11,7 @@ from runners.model.gpus import GpuUse
 from runners.model.health import Health
 from runners.model.plan import LaunchPlan, Provenance
 from runners.model.run import Checkpoint, Pause
+from runners.watch.metrics.sample import not_finite as odd
 from tui.views.json_values import iso, number
 from tui.views.runs.run_view import RunView
 
@@ -174,7 +175,8 @@ def _checkpoint_json(checkpoint: Checkpoint | None) -> dict[str, Any] | None:
 
 def _metrics_json(view: RunView) -> dict[str, Any]:
     return {
-        "metrics": view.metrics,
+        "metrics": {name: None if odd(value) else value for name, value in view.metrics.items()},
+        "not_finite": {name: odd(value) for name, value in view.metrics.items() if odd(value)},
         "best": _best_json(view),
         "metric_readers": list(view.readers) or None,
         "progress": msgspec.to_builtins(view.progress),

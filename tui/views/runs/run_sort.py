@@ -92,8 +92,10 @@ def sort_rows(
         if key.column in ("last", "best") or ":" in key.column:
             name = key.column.partition(":")[2] or metric or _commonest(found)
             order = order._replace(most_first=bool(higher_is_better(name or "")))
-        known = [(value, row) for row in found if (value := order.value(row)) is not None]
-        unknown = [row for row in found if order.value(row) is None]
+        values = [(order.value(row), row) for row in found]
+        # What is no number has no place among numbers.
+        known = [pair for pair in values if pair[0] is not None and pair[0] == pair[0]]
+        unknown = [row for value, row in values if value is None or value != value]
         known.sort(key=_first, reverse=order.most_first != key.turned)
         found = [row for _, row in known] + unknown
     return found
