@@ -3,6 +3,7 @@ end.
 """
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -212,4 +213,5 @@ def test_summary_images_and_epoch_values_are_kept(path: Path) -> None:
     stream = EventStream(path)
     stream.poll()
     assert stream.images == ["a.png", "b.png"]
-    assert stream.summary == stream.metrics == {"held_out_psnr": 21.0, "loss": None}
+    assert stream.summary == {"held_out_psnr": 21.0, "loss": None}
+    assert repr(stream.metrics) == repr({"held_out_psnr": 21.0, "loss": math.nan})
