@@ -118,7 +118,7 @@ def _end(rule: GuardRule, before: GuardState, sight: Observation) -> _Step:
     if rule.destroys and sight.unfetched:
         note = (
             f"the end command destroys, and {_name(sight.unfetched)} not fetched "
-            "(`fresnel-tui fetched RUN`)"
+            "(`fresnel-tui fetched RUN`, or `fetched --give-up RUN`)"
         )
         # Reported once: the same note means that nothing has changed.
         if before.stage is Stage.HOLDING and before.note == note:

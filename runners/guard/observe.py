@@ -20,7 +20,7 @@ from runners.guard.triggers import Measurements, find_problems, triggered
 from runners.host.clock import Moment, seconds_between
 from runners.host.files import open_binary
 from runners.host.identity import host_name
-from runners.lifecycle.control.fetched import unfetched_runs
+from runners.lifecycle.control.fetched import removed_unfetched, unfetched_runs
 from runners.model.gpus import UsageInterval
 from runners.model.run import Run
 from runners.model.states import State
@@ -53,16 +53,17 @@ class GuardObserver:
         runs = self.live_runs()
         facts = self._facts(rule, runs, now)
         stage = before.stage if before is not None and before.rule == rule.id else Stage.WATCHING
-        unfetched: list[Run] = []
+        unfetched: list[str] = []
         # Only where the answer matters: every ended run is read for it.
         if rule.destroys and stage in (Stage.STOPPING, Stage.HOLDING, Stage.ENDING):
-            unfetched = unfetched_runs(self.state)
+            unfetched = [run.id for run in unfetched_runs(self.state)]
+            unfetched += removed_unfetched(self.state)
         return Observation(
             now,
             triggered(rule, facts),
             (*find_problems(rule, facts), *trouble),
             tuple(run.id for run in runs),
-            tuple(run.id for run in unfetched),
+            tuple(unfetched),
             read_claim(marker_of(self.state, rule.id, END)),
         )
 

@@ -357,6 +357,8 @@ def test_a_guard_with_nothing_to_end_is_postponed_in_its_countdown(guard: Guarde
     )
     guard.cli.run("guard", "postpone", "0s")
     guard.reaches(Stage.WARNED)
+    # A warning is a process of its own.
+    eventually(lambda: len(lines(guard.warned)) == 2)
     guard.cli.run("guard", "off")
     eventually(lambda: not guard.runs())
     assert (
@@ -428,6 +430,27 @@ def test_an_end_that_destroys_is_refused_until_the_results_are_fetched(guard: Gu
     guard.reaches(Stage.ENDED)
     assert lines(guard.ended) == ["end"]
     assert json.loads(run.fetched.read_text())["to"] == "laptop:results"
+
+
+@pytest.mark.parametrize("way", ["prune", "delete", "empty"])
+def test_a_removed_run_that_nobody_fetched_holds_until_it_is_given_up_by_name(
+    guard: Guarded, way: str
+) -> None:
+    run = guard.train()
+    guard.cli.run("stop", run.id, "--wait")
+    eventually(lambda: not is_held(run.supervisor_lock))
+    removes = {"prune": ("prune", "--keep", "0"), "delete": ("delete", run.id)}
+    done = guard.cli.run(*removes.get(way, ("delete", run.id, "--forever")))
+    assert run.id in done.stderr and "--give-up" in done.stderr
+    assert not run.path.exists()
+    guard.set("--no-run", "1s", "--destroys", countdown="0")
+    guard.reaches(Stage.HOLDING)
+    assert guard.cli.json("fetched") == {"unfetched": [], "removed": [run.id]}
+    assert run.id in guard.status()["note"] and not guard.ended.exists()
+    guard.cli.run("fetched", "--give-up", "--all", exits=2)
+    guard.cli.run("fetched", "--give-up", run.id)
+    guard.reaches(Stage.ENDED)
+    assert lines(guard.ended) == ["end"] and guard.cli.json("fetched")["removed"] == []
 
 
 def test_setting_a_guard_says_what_its_end_saves(guard: Guarded) -> None:

@@ -11,7 +11,12 @@ from runners.guard.rule import lift, postpone, read_guard, set_rule
 from runners.host.clock import moment_now
 from runners.host.locks import is_held
 from runners.housekeeping import tend
-from runners.lifecycle.control.fetched import mark_fetched, unfetched_runs
+from runners.lifecycle.control.fetched import (
+    mark_fetched,
+    release_removed,
+    removed_unfetched,
+    unfetched_runs,
+)
 from runners.lifecycle.launch.preconditions import refuse_untrusted
 from runners.model.errors import ExitCode, NotFound, WrongInput
 from runners.state.layout import StateDirectory
@@ -68,7 +73,9 @@ def _set(state: StateDirectory, arguments: argparse.Namespace) -> None:
     wanted = GuardRequest(**{name: value for name, value in given.items() if value is not None})
     rule = rule_from(wanted, None if session is None else session.budget)
     set_rule(state, rule)
-    missing = len(unfetched_runs(state)) if rule.destroys else None
+    missing = None
+    if rule.destroys:
+        missing = len(unfetched_runs(state)) + len(removed_unfetched(state))
     for line in consequences(rule, session, missing):
         echo(line)
 
@@ -135,15 +142,32 @@ def run_fetched(arguments: argparse.Namespace) -> int:
     tend(state)
     if arguments.runs and arguments.all:
         raise WrongInput("name the runs that were fetched, or --all, not both")
-    if arguments.runs or arguments.all:
-        for run in find_runs(state, arguments.runs) if arguments.runs else unfetched_runs(state):
-            if arguments.all and run.is_live:
-                continue
-            mark_fetched(state, run, arguments.to)
-            echo(f"{run.id}: fetched{' to ' + arguments.to if arguments.to else ''}")
-    missing = [run.id for run in unfetched_runs(state)]
+    if arguments.give_up and (arguments.all or arguments.to or not arguments.runs):
+        raise WrongInput("--give-up takes the names of runs, and no --all or --to")
+    _mark_as_fetched(state, arguments)
+    missing, removed = [run.id for run in unfetched_runs(state)], removed_unfetched(state)
     if arguments.json:
-        print_json({"unfetched": missing})
-    elif missing:
+        print_json({"unfetched": missing, "removed": removed})
+        return ExitCode.DONE
+    if missing:
         echo(f"not fetched: {', '.join(missing)}")
+    if removed:
+        echo(f"removed without having been fetched: {', '.join(removed)}")
     return ExitCode.DONE
+
+
+def _mark_as_fetched(state: StateDirectory, arguments: argparse.Namespace) -> None:
+    what = "given up" if arguments.give_up else "fetched"
+    where = f" to {arguments.to}" if arguments.to else ""
+    removed = set(removed_unfetched(state)) & set(arguments.runs)
+    for run_id in sorted(removed):
+        release_removed(state, run_id)
+        echo(f"{run_id}: {what}{where}")
+    names = [name for name in arguments.runs if name not in removed]
+    for run in find_runs(state, names) if names else []:
+        mark_fetched(state, run, arguments.to, arguments.give_up)
+        echo(f"{run.id}: {what}{where}")
+    for run in unfetched_runs(state) if arguments.all else []:
+        if not run.is_live:
+            mark_fetched(state, run, arguments.to)
+            echo(f"{run.id}: fetched{where}")

@@ -112,7 +112,8 @@ def _left_behind(ssh: Ssh) -> _LeftBehind:
         for run in runs
         if run.ended is None and run.state not in ("unseen", "lost", "failed")
     ]
-    return _LeftBehind(live, remote_json(ssh, ["fetched"], Unfetched).unfetched)
+    answer = remote_json(ssh, ["fetched"], Unfetched)
+    return _LeftBehind(live, [*answer.unfetched, *answer.removed])
 
 
 def _close_books(state: StateDirectory, ssh: Ssh) -> None:

@@ -66,3 +66,13 @@ def control(text: str, stream: TextIO | None = None) -> None:
     """Send our own sequences to the terminal (stdout, or `stream`), past what makes text safe."""
     stream = stream or sys.stdout
     getattr(stream, "control", stream.write)(text)
+
+
+def echo_unfetched(runs: list[str]) -> None:
+    """Say of removed runs that nobody has fetched what they still hold back."""
+    if runs:
+        shown = " ".join(runs[:4]) + (" …" if len(runs) > 4 else "")
+        echo(
+            f"not fetched: {shown}; a guard that destroys waits for "
+            f"`fresnel-tui fetched --give-up {shown}`"
+        )

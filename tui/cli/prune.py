@@ -11,7 +11,7 @@ from runners.model.errors import ExitCode, WrongInput
 from runners.model.states import TERMINAL, State
 from runners.model.units import parse_duration
 from runners.state.layout import StateDirectory
-from tui.cli.output import echo, print_json
+from tui.cli.output import echo, echo_unfetched, print_json
 from tui.views.format import memory
 
 _ENDED = ", ".join(sorted(TERMINAL))
@@ -63,6 +63,7 @@ def to_json(pruned: Pruned, dry_run: bool) -> dict[str, Any]:
         "kept": [{"run": run, "reason": reason} for run, reason in pruned.left.items()],
         "failed": [{"run": run, "reason": reason} for run, reason in pruned.failed.items()],
         "bytes": pruned.bytes,
+        "unfetched": pruned.unfetched,
     }
 
 
@@ -73,6 +74,7 @@ def _print(pruned: Pruned, dry_run: bool) -> None:
         echo(f"{run_id} stays: {reason}")
     if pruned.leftover_bytes:
         echo(f"finished what an interrupted prune had left: {memory(pruned.leftover_bytes)}")
+    echo_unfetched(pruned.unfetched)
     number = len(pruned.removed)
     what = f"{number:,} run{'' if number == 1 else 's'}"
     echo(

@@ -17,7 +17,7 @@ from runners.model.errors import ExitCode, WrongInput
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_runs
-from tui.cli.output import echo, print_json, print_table
+from tui.cli.output import echo, echo_unfetched, print_json, print_table
 from tui.views.format import duration
 from tui.views.json_values import iso
 
@@ -32,12 +32,20 @@ def run_delete(arguments: argparse.Namespace) -> int:
         empty_trash(state, [run for run in list_deleted(state) if run.id in gone])
     if arguments.json:
         kept = [{"run": run, "reason": reason} for run, reason in deletion.kept.items()]
-        print_json({"deleted": sorted(gone), "kept": kept, "forever": arguments.forever})
+        print_json(
+            {
+                "deleted": sorted(gone),
+                "kept": kept,
+                "forever": arguments.forever,
+                "unfetched": deletion.unfetched,
+            }
+        )
     else:
         for run in deletion.deleted:
             print(run.id)
         for run_id, reason in deletion.kept.items():
             echo(f"{run_id} stays: {reason}")
+        echo_unfetched(deletion.unfetched)
         _print_deleted(deletion.deleted, arguments.forever)
     return ExitCode.RUN_FAILED if deletion.kept else ExitCode.DONE
 

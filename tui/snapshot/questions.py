@@ -77,9 +77,13 @@ def answer(
 
         return offer_session(state)
     if question is Question.UNFETCHED:
-        from runners.lifecycle.control.fetched import Unfetched, unfetched_runs
+        from runners.lifecycle.control.fetched import (
+            Unfetched,
+            removed_unfetched,
+            unfetched_runs,
+        )
 
-        return Unfetched([run.id for run in unfetched_runs(state)])
+        return Unfetched([run.id for run in unfetched_runs(state)], removed_unfetched(state))
     run = find_run(state, subjects[0])
     if question is Question.VIEW:
         return _view(run, known, thorough=False)

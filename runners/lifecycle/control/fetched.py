@@ -1,6 +1,11 @@
-"""Whether a run's results are safe elsewhere: a mark in its directory, set by who copied them."""
+"""Whether a run's results are safe elsewhere: a mark in its directory, set by who copied them.
+
+A run that is removed without one leaves its name in a folder of the host: what it wrote elsewhere
+on the machine is still there; fetched or given up by name, it is off the list.
+"""
 
 import time
+from pathlib import Path
 
 import msgspec
 
@@ -14,24 +19,29 @@ from runners.state.runs import home_of, list_runs
 
 
 class Fetched(msgspec.Struct, frozen=True):
-    """fetched.json: who copied a run's results, when (unix seconds), and where to, if they said."""
+    """fetched.json: who copied a run's results, when (unix seconds), and where to, if they said.
+
+    `given_up`: nobody did, and nobody wants them.
+    """
 
     by: str
     time: float
     to: str = ""
+    given_up: bool = False
 
 
 class Unfetched(msgspec.Struct, frozen=True):
     """The ids of a machine's runs whose results are nowhere else, oldest first."""
 
     unfetched: list[str]
+    removed: list[str] = []
 
 
 _fetched = msgspec.json.Decoder(Fetched)
 
 
-def mark_fetched(state: StateDirectory, run: Run, to: str = "") -> Fetched:
-    """Note that the results of an ended run are safe.
+def mark_fetched(state: StateDirectory, run: Run, to: str = "", given_up: bool = False) -> Fetched:
+    """Note that the results of an ended run are safe, or that nobody wants them.
 
     Raises WrongInput for a run that may still write some.
     """
@@ -39,9 +49,41 @@ def mark_fetched(state: StateDirectory, run: Run, to: str = "") -> Fetched:
         raise WrongInput(
             f"{run.id} is {run.state}: it may still write results", "fetch them when it has ended"
         )
-    mark = Fetched(user_name(), time.time(), to)
+    mark = Fetched(user_name(), time.time(), to, given_up)
     replace(state.run(run.id).fetched, msgspec.json.encode(mark))
+    release_removed(state, run.id)
     return mark
+
+
+def remember_unfetched(state: StateDirectory, run: Run) -> bool:
+    """Before a run is removed: keep its name if it is not fetched; True then. Raises OSError."""
+    if not _is_unfetched(state, run):
+        return False
+    _removed(state).mkdir(mode=0o700, parents=True, exist_ok=True)
+    (_removed(state) / run.id).touch(mode=0o600)
+    return True
+
+
+def release_removed(state: StateDirectory, run_id: str) -> bool:
+    """Take a removed run off the list of those not fetched; False when it was not on it."""
+    try:
+        (_removed(state) / run_id).unlink()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def removed_unfetched(state: StateDirectory) -> list[str]:
+    """The runs of this host that were deleted or pruned without having been fetched, by id."""
+    try:
+        names = sorted(path.name for path in _removed(state).iterdir())
+    except FileNotFoundError:
+        return []
+    return [name for name in names if not state.run(name).path.is_dir()]
+
+
+def _removed(state: StateDirectory) -> Path:
+    return state.host / "unfetched"
 
 
 def read_fetched(directory: RunDirectory) -> Fetched | None:
@@ -54,10 +96,12 @@ def unfetched_runs(state: StateDirectory) -> list[Run]:
 
     Sessions and clocks do not matter: what those runs left is on this machine.
     """
-    return [
-        run
-        for run in list_runs(state)
-        if run.started is not None
+    return [run for run in list_runs(state) if _is_unfetched(state, run)]
+
+
+def _is_unfetched(state: StateDirectory, run: Run) -> bool:
+    return (
+        run.started is not None
         and home_of(run.plan, run.record) == host_name()
         and read_fetched(state.run(run.id)) is None
-    ]
+    )

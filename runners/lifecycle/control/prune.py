@@ -15,6 +15,7 @@ import msgspec
 from runners.cost.ledger import append_missing
 from runners.host.identity import host_name
 from runners.host.locks import locked
+from runners.lifecycle.control.fetched import remember_unfetched
 from runners.lifecycle.control.removal import reasons_to_stay
 from runners.lifecycle.launch.preconditions import refuse_untrusted
 from runners.lifecycle.launch.sampled_runs import forget_searches
@@ -49,13 +50,15 @@ class PrunedRun(msgspec.Struct, frozen=True):
 class Pruned(msgspec.Struct):
     """What `prune` did: removed, left alone and why.
 
-    `leftover_bytes` is what an interrupted call had left to free.
+    `leftover_bytes` is what an interrupted call had left to free; `unfetched` are runs that nobody
+    has fetched: they hold an end that destroys.
     """
 
     removed: list[PrunedRun] = []
     left: dict[str, str] = {}
     failed: dict[str, str] = {}
     leftover_bytes: int = 0
+    unfetched: list[str] = []
 
     @property
     def bytes(self) -> int:
@@ -140,6 +143,8 @@ def _take(
         return run, place
     hidden = state.runs / f"{_HIDDEN}{run.id}"
     try:
+        if remember_unfetched(state, run):
+            pruned.unfetched.append(run.id)
         place.rename(hidden)
     except OSError as error:
         pruned.failed[run.id] = error.strerror or str(error)

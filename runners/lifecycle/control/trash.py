@@ -15,6 +15,7 @@ from runners.cost.ledger import append_missing
 from runners.host.files import replace
 from runners.host.identity import user_name
 from runners.host.locks import locked
+from runners.lifecycle.control.fetched import remember_unfetched
 from runners.lifecycle.control.removal import reasons_to_stay
 from runners.lifecycle.launch.preconditions import refuse_untrusted
 from runners.model.errors import FresnelError, NotFound, WrongInput
@@ -50,10 +51,14 @@ class DeletedRun(msgspec.Struct, frozen=True):
 
 
 class Deletion(msgspec.Struct):
-    """What `delete` did: runs moved to the trash, and those that stay, with the reason."""
+    """What `delete` did: runs moved to the trash, and those that stay, with the reason.
+
+    `unfetched` are those deleted that nobody has fetched: they hold an end that destroys.
+    """
 
     deleted: list[Run] = []
     kept: dict[str, str] = {}
+    unfetched: list[str] = []
 
 
 _mark = msgspec.json.Decoder(DeletedMark)
@@ -77,6 +82,9 @@ def delete(state: StateDirectory, runs: Sequence[Run]) -> Deletion:
                 continue
             directory = state.run(run.id)
             try:
+                # Before it goes: what a crash leaves holds too much rather than too little.
+                if remember_unfetched(state, run):
+                    result.unfetched.append(run.id)
                 # The mark travels inside the folder: after a crash the trash still says
                 # who deleted it, and when.
                 replace(directory.deleted, mark)

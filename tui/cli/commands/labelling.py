@@ -109,5 +109,6 @@ def fetched(parser: CommandParser) -> None:
     argument(parser, "runs", "RUN", RUNS, nargs="*")
     flag(parser, "--all", "every ended run of this host")
     argument(parser, "--to", "WHERE", "where they were taken", default="")
+    flag(parser, "--give-up", "nobody wants their results: they hold back no end any more")
     parser.set_defaults(action="guard:run_fetched")
     examples(parser, "fetched last --to nas:/runs", "fetched --all", "fetched")

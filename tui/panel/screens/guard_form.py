@@ -86,7 +86,7 @@ class GuardScreen(ModalScreen[None]):
         self.place.ask(Question.UNFETCHED, Unfetched, self._count, lambda _: None)
 
     def _count(self, found: Unfetched) -> None:
-        self._unfetched = len(found.unfetched)
+        self._unfetched = len(found.unfetched) + len(found.removed)
         if self.is_mounted:
             self._show()
 
