@@ -11,6 +11,12 @@ LAST_MOMENT = 253_370_764_800.0
 """1 January 9999: Python has no dates after that year."""
 
 
+_CLOCKS_ARE_SET = 1_577_836_800.0
+"""1 January 2020: an earlier moment is that of a clock that nobody has set since power was cut."""
+_AGREES_S = 60.0
+"""File servers' and other machines' clocks differ by so much at most."""
+
+
 class Moment(NamedTuple):
     """Unix seconds by the wall clock, the boot, and nanoseconds since it began, or None."""
 
@@ -35,6 +41,36 @@ def seconds_between(earlier: Moment, later: Moment) -> float:
     ):
         return min(max(0, later.boot_ns - earlier.boot_ns), LONGEST_NS) / 1e9
     return max(0.0, later.wall - earlier.wall)
+
+
+def elapsed(earlier: Moment, later: Moment) -> float | None:
+    """Seconds from one moment to another, by the boot's time if they share one; None: not known.
+
+    Between two boots there is only the wall clock, which says nothing where it went back, or was
+    set for the first time.
+    """
+    known = earlier.boot_ns is not None and later.boot_ns is not None
+    if known and earlier.boot and earlier.boot == later.boot:
+        return seconds_between(earlier, later)
+    was_set_between = earlier.wall < _CLOCKS_ARE_SET <= later.wall
+    if was_set_between or later.wall < earlier.wall - _AGREES_S:
+        return None
+    return seconds_between(earlier, later)
+
+
+def age(moment: float, now: float) -> float | None:
+    """Seconds since a moment of the wall clock (unix s); None for one that cannot be true."""
+    return elapsed(Moment(moment), Moment(now))
+
+
+def next_second(text: str, form: str) -> str:
+    """The second after the one that `text` says in `form`; empty where it says none."""
+    from datetime import datetime, timedelta  # supervisors, which live for days, do without
+
+    try:
+        return (datetime.strptime(text, form) + timedelta(seconds=1)).strftime(form)
+    except (ValueError, OverflowError):
+        return ""
 
 
 def local_time(moment: float, form: str) -> str:

@@ -2,11 +2,13 @@
 
 import msgspec
 
-from runners.host.clock import Moment, seconds_between
+from runners.host.clock import Moment, elapsed
 from runners.model.endings import Ending, EndingCause
 from runners.model.labels import NO_LABELS, Labels
 from runners.model.plan import LaunchPlan
 from runners.model.states import State
+
+_LONGEST_S = 1e9
 
 
 class StopProgress(msgspec.Struct, frozen=True):
@@ -177,7 +179,9 @@ class Run(msgspec.Struct, frozen=True):
         if record.seen is not None:
             # Nobody saw the end: the run is charged up to its last sign of life,
             # not until it was found dead.
-            return Moment(min(record.seen, record.ended))
+            return _before(record.finished, max(0.0, record.ended - record.seen), record.began) or (
+                Moment(min(record.seen, record.ended))
+            )
         return record.finished or Moment(record.ended)
 
     def unreadable(self, problem: str) -> "Run":
@@ -195,11 +199,21 @@ class Run(msgspec.Struct, frozen=True):
         )
 
     def seconds(self, now: Moment | float) -> float | None:
-        """How long it has run, or ran, in seconds; None when it never started.
+        """How long it has run, or ran, in seconds; None when it never started, or is not known.
 
         By the boot's own time when `now` is a Moment.
         """
         begin = self.begin
         if begin is None:
             return None
-        return seconds_between(begin, self.end or (now if isinstance(now, Moment) else Moment(now)))
+        return elapsed(begin, self.end or (now if isinstance(now, Moment) else Moment(now)))
+
+
+def _before(moment: Moment | None, seconds: float, began: Moment | None) -> Moment | None:
+    """So long before a moment, but not before `began`; None unless both are of one boot."""
+    if moment is None or moment.boot_ns is None or began is None or began.boot_ns is None:
+        return None
+    if not began.boot or began.boot != moment.boot:
+        return None
+    boot_ns = max(began.boot_ns, moment.boot_ns - int(min(seconds, _LONGEST_S) * 1e9))
+    return Moment(moment.wall - seconds, moment.boot, boot_ns)

@@ -4,15 +4,31 @@ import os
 import re
 import time
 
+from runners.host.clock import next_second
+
 _READABLE = 40
+_STAMP, _STAMP_LENGTH = "%Y%m%d-%H%M%S", 15
 _ID = re.compile(rf"\d{{8}}-\d{{6}}-[A-Za-z0-9][A-Za-z0-9._-]{{0,{_READABLE - 1}}}-[0-9a-f]{{4}}")
 _OTHERS = re.compile(r"[^A-Za-z0-9._]+")
 
 
-def new_run_id(name: str) -> str:
+def new_run_id(name: str, stamp: str = "") -> str:
     """An id for a run of this name: 20261120-231502-gaussian-validate-7f3a."""
     readable = _OTHERS.sub("-", name).strip("-._")[:_READABLE] or "run"
-    return f"{time.strftime('%Y%m%d-%H%M%S')}-{readable}-{os.urandom(2).hex()}"
+    return f"{stamp or launch_stamp()}-{readable}-{os.urandom(2).hex()}"
+
+
+def launch_stamp(newest: str = "") -> str:
+    """The time with which the ids of a launch begin, later than that of the run `newest`.
+
+    Where the clock has been set back since, or summer time has ended, it is a second later.
+    """
+    return max(time.strftime(_STAMP), next_second(stamp_of(newest), _STAMP))
+
+
+def stamp_of(run_id: str) -> str:
+    """The time with which a run's id begins, by which runs are in order of launch; else empty."""
+    return run_id[:_STAMP_LENGTH] if is_run_id(run_id) else ""
 
 
 def is_run_id(text: str) -> bool:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from runners.host.clock import age
 from runners.model.gpus import GpuSnapshot
 from runners.places.run_row import RunRow
 from runners.places.snapshot import PlaceSnapshot
@@ -50,9 +51,11 @@ def remote_row(machine: str, row: RunRow, clock_offset: float) -> RunRow:
 
 
 def as_of(rows: Iterable[RunRow], now: float) -> list[RunRow]:
-    """Live rows with the seconds (s) that they have run by `now` (unix seconds)."""
+    """Live rows with the seconds (s) that they have run by `now` (unix s), unless they say it."""
     return [
-        row if row.started is None else replace(row, seconds=max(0.0, now - row.started))
+        row
+        if row.started is None or row.seconds is not None
+        else replace(row, seconds=age(row.started, now))
         for row in rows
     ]
 

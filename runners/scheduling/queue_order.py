@@ -7,6 +7,7 @@ import msgspec
 
 from runners.model.gpus import GpuReading
 from runners.model.quantities import gpus_text
+from runners.model.run_ids import stamp_of
 from runners.model.spec import After, GpuRequest
 from runners.model.states import State
 from runners.scheduling.allocation import (
@@ -83,8 +84,9 @@ def reason_of(decision: QueueDecision) -> str:
 
 def in_order(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Highest priority first, then in the order of launch."""
-    # The id last: two runs of one instant keep the same order in every pass.
-    return sorted(candidates, key=lambda c: (-c.priority, c.created, c.run))
+    # The id's time first, which no clock that is set back changes; the id last: two runs of one
+    # instant keep the same order in every pass.
+    return sorted(candidates, key=lambda c: (-c.priority, stamp_of(c.run), c.created, c.run))
 
 
 def decide(

@@ -4,6 +4,7 @@ import argparse
 import time
 from typing import Any
 
+from runners.host.clock import age
 from runners.housekeeping import tend
 from runners.lifecycle.control.trash import (
     KEPT_S,
@@ -94,7 +95,7 @@ def _list(deleted: list[DeletedRun], as_json: bool) -> int:
                 run.id,
                 run.name,
                 str(run.state),
-                f"{duration(now - run.deleted)} ago by {run.by}",
+                f"{duration(age(run.deleted, now))} ago by {run.by}",
                 f"in {duration(max(0.0, run.until - now))}",
             )
             for run in deleted

@@ -38,7 +38,11 @@ def reasons_to_stay(state: StateDirectory) -> Callable[[Run], str]:
             return needed[run.id]
         if run.problem:
             return run.problem
-        if run.plan is None and run.record is None and time.time() - run.created < _HALF_MADE_S:
+        if (
+            run.plan is None
+            and run.record is None
+            and abs(time.time() - run.created) < _HALF_MADE_S
+        ):
             return "half made, perhaps just now by another host"
         return permission_problem(directory.path)
 

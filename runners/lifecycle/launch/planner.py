@@ -25,13 +25,14 @@ from runners.model.closed import assert_never
 from runners.model.errors import DeniedError, FresnelError, WrongInput
 from runners.model.gpus import GpuReading
 from runners.model.plan import LaunchPlan
-from runners.model.run_ids import new_run_id
+from runners.model.run_ids import is_run_id, launch_stamp, new_run_id
 from runners.model.spec import Price, RunSpec
 from runners.presets.reading.diagnostics import located
 from runners.scheduling.allocation import Allocation, Denied
 from runners.scheduling.memory_warning import oom_warnings
 from runners.scheduling.queue_order import Candidate, Granted, QueueDecision, Waiting
 from runners.state.layout import RunDirectory, StateDirectory
+from runners.state.runs import list_run_ids
 
 
 class PlannedRun(NamedTuple):
@@ -115,13 +116,14 @@ class Planner:
         return PlannedLaunch(runs, tuple(before), decisions)
 
     def _candidates(self) -> list[Candidate]:
-        now = time.time()
+        now, ids = time.time(), list_run_ids(self._state)
+        stamp = launch_stamp(next(filter(is_run_id, reversed(ids)), ""))
         candidates: dict[str, Candidate] = {}
         for i, spec in enumerate(self._specs):
-            run_id = new_run_id(spec.name)
+            run_id = new_run_id(spec.name, stamp)
             # A hundred launches in one second do share four hex digits.
             while run_id in candidates or self._state.run(run_id).path.exists():
-                run_id = new_run_id(spec.name)
+                run_id = new_run_id(spec.name, stamp)
             # Microseconds apart: specs of one launch keep their order in the queue.
             candidate = candidate_of(run_id, spec, now + i * 1e-6)
             candidates[run_id] = msgspec.structs.replace(candidate, name=spec.name)

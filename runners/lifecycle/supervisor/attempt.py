@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from runners.host import helpers
+from runners.host.clock import Moment
 from runners.host.files import append_event, read_number, size_of
 from runners.host.keep_alive import KeepAlive
 from runners.host.procfs import is_zombie, parent_of, start_ticks
@@ -108,10 +109,10 @@ class Attempt:
         become_subreaper()
         return True
 
-    def watch(self, started: float) -> None:
-        """Wait for the program's end and poll the pollers; `started` is in unix seconds."""
+    def watch(self, began: Moment) -> None:
+        """Wait for the program's end and poll the pollers; `began` is the run's start."""
         pidfd = open_pidfd(self.waiter) if self.waiter else None
-        pollers = self._pollers(started)
+        pollers = self._pollers(began)
         while not self.ended():
             self._take_requests()
             waits = [poller.poll(time.monotonic()) for poller in pollers]
@@ -122,12 +123,12 @@ class Attempt:
         if pidfd is not None:
             os.close(pidfd)
 
-    def _pollers(self, started: float) -> list[Poller]:
+    def _pollers(self, began: Moment) -> list[Poller]:
         # The supervisor restarts the guard and the sampler: on a machine without an open panel
         # nobody else is there to do it.
         home = self.run.home
         pollers: list[Poller] = [
-            TimeLimit(self.run, self.plan, started, self._end_by_limit),
+            TimeLimit(self.run, self.plan, began, self._end_by_limit),
             OverrunNotice(self.run),
             self.stop,
             self.output,
@@ -146,7 +147,7 @@ class Attempt:
             # Most supervisors live without: dozens of them stay in memory for days.
             from runners.lifecycle.supervisor.checkpoint_retention import CheckpointKeeper
 
-            pollers.append(CheckpointKeeper(self.run, self.plan, started, self.alert))
+            pollers.append(CheckpointKeeper(self.run, self.plan, began.wall, self.alert))
         if self.plan["gpus"]:
             start = partial(helpers.spawn, "start-sampler", home.root)
             pollers.append(KeepAlive(home.sampler_lock, start, _SAMPLER_ANEW_S))

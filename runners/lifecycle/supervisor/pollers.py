@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from runners.host.clock import Moment, moment_now, seconds_between
 from runners.host.files import read_json, replace
 from runners.lifecycle.supervisor.processes import RunProcesses
 from runners.lifecycle.supervisor.queue_wait import notify
@@ -42,13 +43,13 @@ class LatePoller:
 
 
 class TimeLimit:
-    """Asks for a stop once the plan's limit, counted from `started` (unix seconds), is reached."""
+    """Asks for a stop once the plan's limit, counted from the run's start, is reached."""
 
     def __init__(
         self,
         run: RunDirectory,
         plan: PlanFields,
-        started: float,
+        began: Moment,
         request: Callable[[IntentFields], None],
     ) -> None:
         self._run = run
@@ -56,7 +57,7 @@ class TimeLimit:
         self._request = request
         seconds = plan["limit_s"]
         # Counted from the start, not from now: an adopter must not extend the limit.
-        left = None if seconds is None else seconds - (time.time() - started)
+        left = None if seconds is None else seconds - seconds_between(began, moment_now())
         self._ends_at = NEVER if left is None else time.monotonic() + left
 
     def poll(self, now: float) -> float:

@@ -59,7 +59,9 @@ class StopEscalation:
         self._received = None
         self.ladder.step = min(stop["step"], len(self.ladder.rungs)) - 1
         # The record has wall time, which front ends show; the ladder counts by the monotonic clock.
-        self.ladder.until = time.monotonic() + max(0.0, stop["until"] - time.time())
+        # A clock set back since must not make the rung longer than it is.
+        left = min(stop["until"] - time.time(), self.ladder.wait_s)
+        self.ladder.until = time.monotonic() + max(0.0, left)
 
     def read(self) -> IntentFields | None:
         """The intent on disk, or the one that was handed over while the disk was full."""

@@ -17,6 +17,11 @@ class Ladder:
         return self.rungs[self.step][0] if self.step >= 0 else ""
 
     @property
+    def wait_s(self) -> float:
+        """How long the current rung lasts, in seconds; 0 before the first."""
+        return self.rungs[self.step][1] if self.step >= 0 else 0.0
+
+    @property
     def is_last(self) -> bool:
         """True on the last rung, after which nothing more can be done."""
         return self.step == len(self.rungs) - 1

@@ -3,6 +3,7 @@
 What only grows with time, and what trembles, is rounded: an idle machine says nothing.
 """
 
+import time
 from decimal import ROUND_HALF_UP, Decimal
 from typing import TypeVar
 
@@ -23,6 +24,7 @@ ETA_S, SHARE = 10.0, 0.001
 PERCENT, MEMORY, DEGREES, WATTS, MHZ = 1.0, 64 << 20, 2.0, 10.0, 100
 """The steps of a GPU's readings."""
 _BYTES_S = 1e9
+_CLOCK_AGREES_S, _LASTED_S = 2.0, 10.0
 _HOST_PERCENT, _HOST_MEMORY, _DISK = 10.0, 1 << 30, 1 << 30
 _MOST_PROCESSES = 32
 
@@ -51,7 +53,7 @@ def thin_row(row: RunRow) -> RunRow:
         stamp=0,
         remark=row.remark[:LONGEST],
         note=row.note[:LONGEST],
-        seconds=None if row.is_live else row.seconds,
+        seconds=_lasted(row),
         fraction=step(row.fraction, SHARE),
         last=digits(row.last, DIGITS),
         best=digits(row.best, DIGITS),
@@ -61,6 +63,14 @@ def thin_row(row: RunRow) -> RunRow:
         rate=digits(row.rate, 3),
         stop_until=step(row.stop_until, 1.0),
     )
+
+
+def _lasted(row: RunRow) -> float | None:
+    """Of a live run nothing, as long as its start tells it: its clock may have been set since."""
+    if not row.is_live or row.started is None or row.seconds is None:
+        return row.seconds
+    by_clock = time.time() - row.started
+    return None if abs(by_clock - row.seconds) < _CLOCK_AGREES_S else step(row.seconds, _LASTED_S)
 
 
 def thin_reading(reading: GpuReading) -> GpuReading:

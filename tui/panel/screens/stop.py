@@ -10,6 +10,7 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
+from runners.host.clock import age
 from runners.model.spec import Rung
 from runners.model.states import State
 from tui.panel.screens.dialogs import QuestionScreen
@@ -93,8 +94,8 @@ class StopScreen(ModalScreen[str]):
         found = self.view.checkpoint
         if found is None:
             return "no checkpoint was seen on disk, so all of its work is lost."
-        age = duration(max(0.0, time.time() - found.modified))
-        return f"the work since its newest checkpoint, {age} ago, is lost."
+        ago = duration(age(found.modified, time.time()))
+        return f"the work since its newest checkpoint, {ago} ago, is lost."
 
     def _label(self) -> str:
         run = self.view.run
@@ -132,7 +133,7 @@ class StopScreen(ModalScreen[str]):
         else:
             text.append(
                 f"{found.path.rsplit('/', 1)[-1]}, {size(found.bytes)}, "
-                f"{duration(time.time() - found.modified)} old"
+                f"{duration(age(found.modified, time.time()))} old"
             )
         text.append("\nWhat it has not saved by the last step is lost.", style="dim")
         text.append("\nCost so far: ", style="bold")

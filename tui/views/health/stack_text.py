@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from runners.diagnosis.stacks import ALL_RANKS, StackDump, newest_stacks, take_stacks
+from runners.host.clock import age
 from runners.host.files import read_plain
 from runners.model.errors import NotFound
 from runners.model.run import Run
@@ -56,7 +57,7 @@ def stack_pairs(run: Path, now: float) -> list[tuple[str, str]]:
     dump = newest_stacks(run)
     if dump is None:
         return []
-    ago = duration(max(0.0, now - dump.time))
+    ago = duration(age(dump.time, now))
     pairs = [("stacks", f"saved {ago} ago ({dump.why}): {dump.folder}")]
     if dump.verdict:
         pairs.append(("stacks show", dump.verdict))

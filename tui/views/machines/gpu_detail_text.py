@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from runners.host.clock import local_time
+from runners.host.clock import age, local_time
 from runners.model.gpus import GpuDetail, GpuProcess, GpuSnapshot
 from runners.scheduling.allocation import obstacle
 from tui.views.format import DASH, duration, memory, percent, size
@@ -75,12 +75,12 @@ def process_rows(
         whose = name(process.run) if process.run else ""
         if process in unknown:
             whose = "not ours"
-        age = None if process.started is None else max(0.0, now - process.started)
+        since = None if process.started is None else age(process.started, now)
         cells = (
             whose,
             str(process.pid),
             "outside" if process.outside else process.user or DASH,
-            duration(age),
+            duration(since),
             memory(process.memory_used),
             percent(process.utilization),
         )

@@ -2,6 +2,7 @@
 
 import time
 
+from runners.host.clock import age
 from runners.model.run import Checkpoint, Run
 from tui.views.format import dollars, duration, size
 
@@ -23,6 +24,6 @@ def resumed_text(parent: Run, checkpoint: Checkpoint, now: float | None = None) 
         if view.money.rate is not None:
             cost = f", {dollars(view.money.rate * int(seconds) / 3600)}"
         parts.append(f"{left:g} epochs left, about {duration(seconds)}{cost}")
-    age = duration(max(0.0, now - checkpoint.modified))
-    parts.append(f"checkpoint {checkpoint.path} ({size(checkpoint.bytes)}, {age} old)")
+    old = duration(age(checkpoint.modified, now))
+    parts.append(f"checkpoint {checkpoint.path} ({size(checkpoint.bytes)}, {old} old)")
     return "; ".join(parts)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from runners.host.clock import age
 from runners.model.states import State
 from runners.places.run_row import RunRow
 from tui.views.format import DASH, duration, first_line, indices, metric
@@ -89,6 +90,10 @@ def _elapsed(row: RunRow, context: TableContext, width: int) -> str:
     return duration(coarse(row.seconds) if row.is_live else row.seconds)
 
 
+def _age(row: RunRow, context: TableContext, width: int) -> str:
+    return age_text(age(row.created, context.now))
+
+
 def _cost(row: RunRow, context: TableContext, width: int) -> str:
     if row.cost is None:
         return ""
@@ -123,7 +128,9 @@ COLUMNS = {
         Column("best", "best", _best, 7, 9),
         Column("trend", "trend", lambda row, context, width: row.spark, 8, right=False),
         Column("rate", "rate", _rate, 13),
-        Column("age", "age", lambda row, context, width: age_text(context.now - row.created), 4),
+        Column(
+            "age", "age", lambda row, context, width: age_text(age(row.created, context.now)), 4
+        ),
         Column("cost", "cost", _cost, 7, 9),
         Column("tags", "tags", lambda row, context, width: ",".join(row.tags), 10, right=False),
         Column("eta", "ETA", _eta, 6),

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from runners.host.clock import age
 from runners.model.spec import GpuRequest, RunSpec
 from tui.panel.widgets.gpu.picker import spell_ids
 from tui.views.format import dollars, duration
@@ -26,7 +27,7 @@ def describe_choice(choice: LaunchChoice, last: RunView | None) -> Text:
     needs = " + ".join(_needs(spec.gpus) for spec in entry.specs)
     facts = [needs, *([_estimate(entry.specs)] if _estimate(entry.specs) else [])]
     if last is not None:
-        ago = duration(max(0.0, time.time() - last.run.created))
+        ago = duration(age(last.run.created, time.time()))
         facts.append(f"ran {ago} ago {dollars(last.money.cost)}".rstrip("— "))
     return Text.assemble(entry.name, ("\n  " + " · ".join(facts), "dim"))
 

@@ -85,7 +85,9 @@ class HostCurves(CurveSource):
             trend=(),
             checkpoint=row.checkpoint,
             images=(),
-            seconds=run.seconds(time.time() + self._host.clock_offset),
+            seconds=run.seconds(time.time() + self._host.clock_offset)
+            if row.seconds is None
+            else row.seconds,
             money=RunCost(cost=None if row.cost is None else Decimal(str(row.cost))),
         )
 

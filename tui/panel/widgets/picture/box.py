@@ -16,6 +16,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Static
 
+from runners.host.clock import age
 from runners.watch.pictures import RunPicture
 from tui.panel.terminal.graphics import Graphics
 from tui.panel.terminal.osc import send
@@ -159,5 +160,5 @@ def describe_picture(picture: RunPicture, pixels: tuple[int, int] | None) -> str
     parts.append(picture.path.rpartition("/")[2])
     parts += [f"{pixels[0]} × {pixels[1]}"] if pixels else []
     parts.append(size(picture.bytes))
-    parts.append(f"{duration(max(0.0, time.time() - picture.modified))} ago")
+    parts.append(f"{duration(age(picture.modified, time.time()))} ago")
     return " · ".join(parts)

@@ -1,0 +1,152 @@
+"""A clock that is set, back or forth: no time that cannot be true is shown, and order is kept."""
+
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from runners.host.clock import Moment, moment_now
+from runners.lifecycle.launch.planner import plan_runs
+from runners.lifecycle.supervisor.pollers import NEVER, TimeLimit
+from runners.lifecycle.supervisor.processes import RunProcesses
+from runners.lifecycle.supervisor.stop_escalation import StopEscalation
+from runners.lifecycle.supervisor.stop_ladder import Ladder
+from runners.model.run import Run, RunRecord
+from runners.model.run_ids import launch_stamp, stamp_of
+from runners.model.spec import GpuRequest
+from runners.model.states import State
+from runners.places.remote import as_of
+from runners.places.ssh.thinning import thin_row
+from runners.presets.load import command_spec
+from runners.scheduling.queue_order import Candidate, in_order
+from runners.state.layout import StateDirectory
+from runners.state.records import plan_fields
+from runners.state.runs import find_run
+from tui.views.runs.row_reading import row_of_view
+from tui.views.runs.run_columns import COLUMNS, TableContext
+from tui.views.runs.run_view import view_run
+
+NOW = 1_795_000_000.0
+UNSET = 86_400.0
+"""A clock that nobody has set yet."""
+YEARS = 3 * 365 * 86_400.0
+
+
+def run_of(state: State = State.RUNNING, **fields: object) -> Run:
+    record = msgspec.convert({"state": state, **fields}, RunRecord)
+    return Run("20261120-100000-a-0001", "", "a", state, "", "/nowhere", NOW, None, record)
+
+
+@pytest.mark.parametrize("wall", [UNSET, NOW + YEARS])
+def test_the_time_since_a_wrong_clock_is_not_known(wall: float) -> None:
+    live = run_of(started=wall)
+    assert live.seconds(NOW) is None
+    row = row_of_view(view_run(live, now=NOW))
+    assert COLUMNS["elapsed"].text(row, TableContext(NOW), 8) in ("", "—")
+
+
+def test_a_run_whose_end_nobody_saw_lasted_as_long_as_its_boot_says() -> None:
+    """It began before the clock was set; it was last seen 10 s before it was found dead."""
+    run = run_of(
+        State.UNSEEN,
+        started=UNSET,
+        began=Moment(UNSET, "boot", 5_000_000_000),
+        seen=NOW - 10.0,
+        ended=NOW,
+        finished=Moment(NOW, "boot", 65_000_000_000),
+    )
+    assert run.seconds(NOW) == 50.0
+
+
+def test_an_end_before_its_start_is_the_start() -> None:
+    """The clock was set forward after the last sign of life: it is no part of the run."""
+    run = run_of(
+        State.UNSEEN,
+        started=NOW,
+        began=Moment(NOW, "boot", 5_000_000_000),
+        seen=NOW + 5.0,
+        ended=NOW + YEARS,
+        finished=Moment(NOW + YEARS, "boot", 65_000_000_000),
+    )
+    assert run.seconds(NOW) == 0.0
+
+
+def test_a_row_of_another_machine_lasts_as_long_as_that_machine_counted() -> None:
+    """Its clock was set after the start; the boot there knows that it runs for a minute."""
+    view = view_run(run_of(started=UNSET), now=NOW)
+    row = row_of_view(view)
+    row.seconds = 60.0
+    (shown,) = as_of([thin_row(row)], time.time())
+    assert shown.seconds == 60.0
+    row.started = time.time() - 60.0
+    thin = thin_row(row)
+    assert thin.seconds is None, "told by its start, and not sent again every second"
+    (shown,) = as_of([thin], time.time() + 5.0)
+    assert shown.seconds is not None and 64.0 < shown.seconds < 67.0
+
+
+def test_an_age_is_not_known_where_the_clock_was_wrong() -> None:
+    row = row_of_view(view_run(run_of(started=NOW), now=NOW))
+    ages = []
+    for created in (UNSET, NOW + YEARS, NOW - 120.0):
+        row.created = created
+        ages.append(COLUMNS["age"].text(row, TableContext(NOW), 4))
+    assert ages == ["—", "—", "2m"]
+
+
+def test_a_limit_is_counted_by_the_boot(tmp_path: Path) -> None:
+    """A clock that was set by decades since the start stops nothing."""
+    run = StateDirectory(tmp_path).run("20261120-100000-a-0001")
+    plan = plan_fields({})
+    plan["limit_s"] = 3600.0
+    now = moment_now()
+    limit = TimeLimit(run, plan, now._replace(wall=UNSET), lambda _: pytest.fail("stopped"))
+    assert 3500.0 < limit.poll(time.monotonic()) <= 3600.0 < NEVER
+
+
+def test_an_adopted_rung_is_no_longer_than_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_fields({})
+    run = StateDirectory(tmp_path).run("20261120-100000-a-0001")
+    stop = StopEscalation(run, plan, RunProcesses(run), lambda _: True)
+    stop.ladder = Ladder([{"how": "SIGINT", "wait_s": 30.0}, {"how": "SIGKILL", "wait_s": 5.0}])
+    stop.continue_from(
+        {"rung": "SIGINT", "step": 1, "steps": 2, "until": time.time() + YEARS,
+         "asked_by": "", "asked_at": 0.0}
+    )  # fmt: skip
+    assert stop.ladder.until <= time.monotonic() + 30.0
+
+
+# ── order ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_launch_after_the_clock_was_set_back_is_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    state = StateDirectory(tmp_path / "state").create()
+    old = "20291231-235959-zzz-ffff"
+    state.run(old).path.mkdir()
+    ids = [old]
+    for _ in range(3):
+        (planned,) = plan_runs(state, [command_spec(["true"], ["gpus=0"])])
+        ids.append(planned.planned.plan.run)
+        state.run(ids[-1]).path.mkdir()
+        assert find_run(state, "last").id == ids[-1]
+    assert ids == sorted(ids) and stamp_of(ids[1]) == "20300101-000000"
+
+
+@pytest.mark.parametrize(
+    "newest", ["", "no-run", "20261399-999999-a-0001", "99991231-235959-a-0001"]
+)
+def test_an_id_that_is_no_time_changes_nothing(newest: str) -> None:
+    before = time.strftime("%Y%m%d-%H%M%S")
+    assert before <= launch_stamp(newest) <= time.strftime("%Y%m%d-%H%M%S")
+
+
+def test_the_queue_keeps_its_order_when_the_clock_is_set_back() -> None:
+    first = Candidate("20261120-100000-b-0001", GpuRequest(), created=NOW)
+    second = Candidate("20261120-100001-a-0001", GpuRequest(), created=NOW - YEARS)
+    assert in_order([second, first]) == [first, second]
