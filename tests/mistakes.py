@@ -282,7 +282,7 @@ MISTAKES = {
     ),
     "two documents": Mistake(_GOOD + "---\nlauncher: python\n", 3, "", "not valid YAML"),
     "alias inside its anchor": Mistake(
-        _GOOD + "arguments: &a [*a]\n", None, "", "an alias stands inside its own anchor"
+        _GOOD + "arguments: &a [*a]\n", None, "", "an alias inside its own anchor"
     ),
     "control character": Mistake(_GOOD + "description: \x01\n", None, "", "not valid YAML"),
     "empty file": Mistake(

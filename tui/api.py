@@ -10,7 +10,7 @@
     good = [run for run in runs() if run.metrics.get("loss", 1.0) < 0.1]
 
 Runs survive the program that launched them. What cannot be done raises WrongInput, NotFound or
-DeniedError, each with a `message` and a `hint`. Everything is kept in $FRESNEL_STATE_DIR.
+DeniedError, each with a `message` and a `hint`. All state is kept in $FRESNEL_STATE_DIR.
 """
 
 import time

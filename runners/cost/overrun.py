@@ -17,7 +17,7 @@ FACTOR = Decimal("1.5")
 
 
 class Overrun(msgspec.Struct, frozen=True):
-    """What a run will cost at its own pace and what was expected: US dollars as decimal text.
+    """What a run will cost at its current pace and what was expected: US dollars as decimal text.
 
     `text` is the sentence that says so, `time` when it was written down (unix seconds).
     """
@@ -36,7 +36,7 @@ def judge_overrun(will: Decimal, expected: Estimate | None) -> Overrun | None:
     if should <= 0 or will <= FACTOR * should:
         return None
     text = (
-        f"will cost ${will:.2f} at its own pace: {will / should:.1f} times its estimate of "
+        f"will cost ${will:.2f} at its current pace: {will / should:.1f} times its estimate of "
         f"${should:.2f} "
         f"({expected.basis})"
     )

@@ -32,8 +32,11 @@ _OPTIONAL = re.compile(r"\[([^][]*)\]")
 _FIELD = re.compile(r"\{(\w+)\}")
 _SIGNAL_KINDS = {
     "SIGHUP": ("terminal_closed", "the terminal or session it belonged to was closed"),
-    "SIGSEGV": ("crashed", "a native library touched memory that is not its own"),
-    "SIGBUS": ("crashed", "a bus error: mostly a full /dev/shm or a file cut short under it"),
+    "SIGSEGV": ("crashed", "a native library accessed memory that is not its own"),
+    "SIGBUS": (
+        "crashed",
+        "a bus error: usually a full /dev/shm, or a mapped file that was truncated",
+    ),
     "SIGILL": ("crashed", "an instruction this CPU does not have: a build for another CPU"),
     "SIGFPE": ("crashed", "an arithmetic error in native code"),
     "SIGXCPU": ("cpu_limit", "its limit of CPU time (ulimit -t) was reached"),
@@ -41,9 +44,9 @@ _SIGNAL_KINDS = {
 }
 _UNKNOWN_SIGNALS = {
     "SIGKILL": ("killed_unknown", "killed by SIGKILL; by whom is not recorded"),
-    "SIGTERM": ("terminated_unknown", "ended by SIGTERM that this panel did not send"),
-    "SIGINT": ("interrupted_unknown", "interrupted by SIGINT that this panel did not send"),
-    "SIGABRT": ("aborted_unknown", "it aborted; nothing it wrote says why"),
+    "SIGTERM": ("terminated_unknown", "ended by a SIGTERM that this panel did not send"),
+    "SIGINT": ("interrupted_unknown", "interrupted by a SIGINT that this panel did not send"),
+    "SIGABRT": ("aborted_unknown", "it aborted, and its output does not say why"),
 }
 _SUDDEN = {"SIGKILL", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE"}
 """Ends that leave no words, so that what stands in the output is the other ranks' surprise."""
@@ -65,7 +68,7 @@ def diagnose(evidence: Evidence, signatures: tuple[Signature, ...]) -> Diagnosis
     """The first cause of a run's end; a pure function of the evidence."""
     looked = _looked_at(evidence)
     if evidence.state is State.DONE or evidence.exit_code == 0:
-        return NotKnown("ended_well", "it ended well: there is nothing to explain", looked)
+        return NotKnown("ended_well", "it ended successfully: nothing to explain", looked)
     done = _own_doing(evidence, looked)
     if done is not None:
         return done
@@ -199,7 +202,7 @@ def _hardware(evidence: Evidence, looked: tuple[str, ...]) -> Diagnosis | None:
         "gpu_hardware",
         "",
         f"The GPU reported Xid {found.code}: {found.meaning}.",
-        "This is the machine, not the run: leave this GPU out (--gpu-ids), tell its keeper.",
+        "This is the machine, not the run: exclude this GPU (--gpu-ids), tell its administrator.",
         (f"Xid {found.code} of the run's GPU while it ran",),
         looked,
         title=f"GPU hardware error (Xid {found.code})",
@@ -319,5 +322,7 @@ def _from_exit(evidence: Evidence, looked: tuple[str, ...]) -> Diagnosis | NotKn
     if code in _EXITS:
         kind, cause, remedy = _EXITS[code]
         return Diagnosis(kind, "", f"{whose}{cause}.", remedy, rests, looked, "", rank)
-    kind, cause = _UNKNOWN_SIGNALS.get(name, ("unknown", "no line of its output is a known cause"))
+    kind, cause = _UNKNOWN_SIGNALS.get(
+        name, ("unknown", "no line of its output matches a known cause")
+    )
     return NotKnown(kind, f"not known: {whose}{cause}", looked)

@@ -183,7 +183,7 @@ def _waits_for_data(signs: RunSigns) -> Finding | None:
 def _slow(signs: RunSigns) -> Finding | None:
     pace, usual = signs.pace_s, signs.usual_pace_s
     if pace is not None and usual is not None and pace > _SLOWER * usual:
-        text = f"{pace / usual:.1f} times slower than its own pace"
+        text = f"{pace / usual:.1f} times slower than its usual pace"
         evidence = f"{_pace(pace)} a {signs.counted}, {_pace(usual)} before"
         return Finding(Condition.SLOW, text, (evidence,))
     return None

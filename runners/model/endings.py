@@ -132,7 +132,9 @@ def _cause_text(ending: Ending, code: int | None) -> str:
         case EndingCause.STALL:
             return f"on_stall: {detail}"
         case EndingCause.PROBE:
-            return f"the probe {'was interrupted' if ending.get('forced') else 'has seen enough'}"
+            return (
+                f"the probe {'was interrupted' if ending.get('forced') else 'has measured enough'}"
+            )
         case EndingCause.HOPELESS | EndingCause.PEER | EndingCause.REFUSED:
             return detail
         case EndingCause.NOT_STARTED:

@@ -40,7 +40,7 @@ def change_flag(arguments: Sequence[str], name: str, value: str) -> list[str] | 
 
 
 def change_flags(arguments: Sequence[str], flags: Sequence[str]) -> list[str]:
-    """`arguments` with `flags`, as typed behind `--`, in place of their own or at the end.
+    """`arguments` with `flags`, as typed after `--`, in place of their own or at the end.
 
     ValueError when what stands there does not begin with a flag.
     """

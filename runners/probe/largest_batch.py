@@ -56,7 +56,7 @@ def request_for(
 ) -> ProbeRequest:
     """A checked request for `spec`; its batch is `parameter`, else the one `scaling` names.
 
-    Raises WrongInput when no batch is named, or when trials would write over what is there.
+    Raises WrongInput when no batch is named, or when trials would overwrite what is there.
     """
     named = _batch_parameter(spec, parameter)
     (run,) = plan_runs(state, [trial_spec(spec, named.name, _first(named, first))])
@@ -165,7 +165,7 @@ def _refuse_outside(plan: LaunchPlan) -> None:
     for pattern in plan.checkpoints:
         if not Path(pattern).is_relative_to(plan.directory):
             raise WrongInput(
-                f"its checkpoints go to {pattern}: trials would write over what is there",
+                f"its checkpoints go to {pattern}: trials would overwrite what is there",
                 "send them into the run's folder, e.g. --set checkpoint_dir='${run_dir}/out'",
             )
 

@@ -163,7 +163,7 @@ def try_batch(
         return ProbeStep(batch, False, run=run.id)
     if stopped and watch.newest is None:
         problem = f"batch {batch}: no step was seen within {length.patience_s:g} s"
-        hint = "give it longer: --within 30m; steps are read as `fresnel-tui metrics` reads them"
+        hint = "allow more time: --within 30m; steps are read as `fresnel-tui metrics` reads them"
         raise TrialFailed(problem, hint)
     samples = batch_of(with_values(spec, {parameter: batch}), devices)
     total = samples.total if samples is not None else batch
@@ -197,6 +197,6 @@ def _explain(run: Run, batch: int) -> None:
         return
     cause = verdict.cause if isinstance(verdict, Diagnosis) else verdict.message
     raise TrialFailed(
-        f"batch {batch} failed for another reason than memory: {cause}",
+        f"batch {batch} failed for a reason other than memory: {cause}",
         f"fresnel-tui diagnose {run.id}",
     )

@@ -197,13 +197,13 @@ def _unavailable_reason(
     if gpu.error:
         return gpu.error
     if gpu.detail is not None and gpu.detail.compute_mode == "prohibited":
-        return "lets no program compute (nvidia-smi --compute-mode=0 allows it)"
+        return "allows no program to compute (nvidia-smi --compute-mode=0 allows it)"
     # Before memory and processes: of a GPU that runs of ours hold, both belong to those runs.
     holders = leases.get(gpu.uuid, ())
     if holders:
         return _sharing_conflict(request, gpu, holders)
     if gpu.uuid in reserved:
-        return "kept for a run before it in the queue"
+        return "reserved for a run ahead of it in the queue"
     # A sharing run must find its share free; a request for whole GPUs has a minimum if it names it.
     others = None if request.foreign or gpu.simulated else _foreign(gpu)
     return _short_of_memory(request, gpu) or others
@@ -241,10 +241,10 @@ def _foreign(gpu: GpuSnapshot) -> str | None:
     for process in gpu.processes:
         # A process of a run of ours without a lease is ending: its memory counts, not its owner.
         if process.run is None:
-            who = f"user {process.user}" if process.user else "somebody outside this container"
+            who = f"user {process.user}" if process.user else "someone outside this container"
             return f"used by pid {process.pid} of {who}, not ours"
     if not gpu.processes and gpu.memory_used is not None and gpu.memory_used > _USED_BY_NOBODY_SEEN:
-        return f"has {gib_text(gpu.memory_used)} in use by something that cannot be seen from here"
+        return f"has {gib_text(gpu.memory_used)} in use by a process that is not visible here"
     return None
 
 

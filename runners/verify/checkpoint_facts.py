@@ -52,9 +52,11 @@ def checkpoint_facts(
     except OSError as error:
         return CheckpointFacts(str(path), problem=f"{path}: {error.strerror}")
     if whole is False:
-        return CheckpointFacts(str(path), problem=f"{path}: not whole, its end is missing")
+        return CheckpointFacts(str(path), problem=f"{path}: incomplete, its end is missing")
     if path.is_dir():
-        return CheckpointFacts(str(path), unseen="a folder: it looks whole, nothing more is known")
+        return CheckpointFacts(
+            str(path), unseen="a folder: it looks complete, nothing more is known"
+        )
     size = path.stat().st_size
     if interpreter is None or size > MOST_BYTES:
         why = "its program is no Python" if interpreter is None else "too large to be opened here"

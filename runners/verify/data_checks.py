@@ -80,7 +80,7 @@ def check_checkpoint(facts: LaunchFacts) -> Iterator[Check]:
     if wrong:
         trouble = True
         text = f"{found.path}: other shapes than {found.compared_with}: {wrong}"
-        advice = "it is of another configuration: give the run the one it was made with"
+        advice = "it was made with another configuration: give the run that one"
         yield Check("checkpoint", "FAIL", text, advice)
     if not trouble:
         step = "".join(f", {name} {value:g}" for name, value in list(found.step.items())[:2])
@@ -95,7 +95,7 @@ def check_unread(facts: LaunchFacts) -> Iterator[Check]:
     for key, why in facts.spec.checks.without_effect.items():
         if config.values.get(key) not in (None, False):
             text = f"{key} in {config.path} has no effect: {why}"
-            yield Check("configuration", "WARN", text, "take it out, so that nobody relies on it")
+            yield Check("configuration", "WARN", text, "remove it, so that nobody relies on it")
     if config.unread:
         names = ", ".join(config.unread[:8]) + (", …" if len(config.unread) > 8 else "")
         text = f"{names} in {config.path}: no source file of the program has such a name"

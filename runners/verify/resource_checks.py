@@ -124,7 +124,7 @@ def check_outputs(facts: LaunchFacts) -> Iterator[Check]:
         elif output.files and not facts.spec.resumed_from:
             newest = f"the newest {output.newest}, {duration_text(output.age_s)} old"
             text = f"{output.pattern}: {output.files:,} files may be overwritten, {newest}"
-            advice = "another folder (${run_dir} is the run's own), or move them away"
+            advice = "another folder (${run_dir} is the run's own), or move the files"
             yield Check("outputs", "WARN", text, advice)
         else:
             yield Check("outputs", "PASS", f"{output.pattern}: nothing would be overwritten")

@@ -46,7 +46,7 @@ def test_in_a_deleted_folder_what_needs_none_works(cli: CommandLine, tmp_path: P
         )
 
     refused = there("launch", "--gpus", "0", "--", "true")
-    assert "the folder you are in has been deleted" in refused.stderr
+    assert "the current directory has been deleted" in refused.stderr
     assert ended.id in there("list").stdout
 
 

@@ -99,7 +99,7 @@ def test_an_overrun_that_a_panel_or_guard_found_is_told_once(
         f"notices: {{on: [alert, stopped], webhook: 'http://127.0.0.1:{receiver.server_port}'}}\n",
     )
     run = cli.command("sleep", "300")
-    run.overrun.write_text('{"text": "will cost $9.00 at its own pace"}')
+    run.overrun.write_text('{"text": "will cost $9.00 at its current pace"}')
     for _ in range(2):
         os.kill(record(run)["supervisor_pid"], signal.SIGUSR1)
         eventually(lambda: events(run, "notice"))

@@ -123,7 +123,7 @@ def _places(cli: CommandLine) -> list[Planted]:
 
 
 def _own_commands(cli: CommandLine) -> list[tuple[RunDirectory, Planted]]:
-    """A command behind `--`, and one that its shell filled in from a secret variable."""
+    """A command after `--`, and one that its shell filled in from a secret variable."""
     found = []
     for number, name in enumerate(("own", "filled"), 20):
         planted = Planted(cli, name, number)

@@ -350,7 +350,7 @@ async def test_going_to_a_line(log: Path) -> None:
         await answer(app, pilot, "colon", ":1,000")
         assert shown(app.pane)[-1] == "step 999"
         await answer(app, pilot, "colon", "there")
-        await until(pilot, lambda: app.said("neither a line's number nor"))
+        await until(pilot, lambda: app.said("expected a line number"))
 
 
 async def test_each_log_is_found_as_it_was_left(log: Path, tmp_path: Path) -> None:

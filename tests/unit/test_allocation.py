@@ -106,7 +106,7 @@ def test_a_foreign_process_names_pid_and_user() -> None:
 
 def test_a_process_of_another_namespace_is_foreign_too() -> None:
     host = reading(gpu(0, processes=(GpuProcess(99, outside=True),)))
-    assert "pid 99 of somebody outside this container" in refused(
+    assert "pid 99 of someone outside this container" in refused(
         allocate(GpuRequest(count=1), host, {})
     )
 

@@ -194,7 +194,7 @@ def test_an_overrun_is_more_than_half_as_much_again() -> None:
     assert found is not None
     assert (
         found.text
-        == "will cost $7.20 at its own pace: 2.0 times its estimate of $3.60 (the preset's estimate)"
+        == "will cost $7.20 at its current pace: 2.0 times its estimate of $3.60 (the preset's estimate)"
     )
     assert judge_overrun(Decimal(9), None) is None
     assert judge_overrun(Decimal(9), Estimate(None, "0", "free")) is None

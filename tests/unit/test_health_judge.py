@@ -148,7 +148,7 @@ def test_conditions_of_loss_pace_data_and_baseline_are_told_together() -> None:
     ]  # fmt: skip
     words = {one.condition: one.message for one in found}
     assert words[Condition.DATA] == "waits for data: GPUs at 22 %, loaders busy"
-    assert words[Condition.SLOW] == "1.8 times slower than its own pace"
+    assert words[Condition.SLOW] == "1.8 times slower than its usual pace"
     assert "worse than the plain baseline's 0.7" in words[Condition.BELOW]
 
 

@@ -147,7 +147,7 @@ def test_a_bomb_a_fifo_and_what_is_no_picture_are_refused(tmp_path: Path) -> Non
         (wide, "9,000 × 5,000 pixels are more"),
         (text, "neither a PNG nor a JPEG"),
         (gif, "neither a PNG nor a JPEG"),
-        (torn, "not yet whole"),
+        (torn, "incomplete"),
         (fifo, "cannot be read"),
         (tmp_path / "none.png", "cannot be read"),
     ):

@@ -55,7 +55,7 @@ def test_a_small_run_never_takes_what_an_earlier_big_one_waits_for() -> None:
     verdicts = decide([want("big", 4, 1.0), want("small", 1, 2.0)], reading(), held(0), {})
     assert gpus(verdicts["big"]) is None and "3 of 4 free" in verdicts["big"].reason
     assert gpus(verdicts["small"]) is None
-    assert "kept for a run before it in the queue" in verdicts["small"].reason
+    assert "reserved for a run ahead of it in the queue" in verdicts["small"].reason
     assert (verdicts["big"].place, verdicts["small"].place) == (1, 2)
 
 

@@ -57,7 +57,7 @@ async def reach(exchange: Exchange) -> None:
         if word == _WORD:
             await exchange.answer({"reached": address})
             return
-        problems.append(f"{address}: somebody else listens there")
+        problems.append(f"{address}: another program listens on that port")
     await exchange.answer({"reached": None, "why": "; ".join(problems)})
 
 

@@ -63,8 +63,8 @@ def run_command(argv: Sequence[str]) -> int:
         return _fail(ExitCode.WRONG_INPUT, f"not UTF-8 text: {error.object!r}", "", as_json)
     except OSError as error:
         if not _has_folder():
-            gone = "the folder you are in has been deleted"
-            return _fail(ExitCode.WRONG_INPUT, gone, "cd to another one", as_json)
+            gone = "the current directory has been deleted"
+            return _fail(ExitCode.WRONG_INPUT, gone, "cd to another directory", as_json)
         # A full disk, a folder that may not be written: a traceback would say no more.
         where = error.filename or state_dir()
         return _fail(ExitCode.RUN_FAILED, f"{where}: {error.strerror or error}", "", as_json)
@@ -90,7 +90,7 @@ def _warn_of_settings() -> None:
     try:
         read_settings()
     except FresnelError as error:
-        print(f"⚠ settings are ignored, notices too: {error}", file=sys.stderr)
+        print(f"⚠ settings and notifications are ignored: {error}", file=sys.stderr)
 
 
 def _fail(code: ExitCode, message: str, hint: str, as_json: bool, usage: str = "") -> ExitCode:

@@ -16,18 +16,18 @@ from tui.views.panel_options import add_panel_options
 _EXIT_CODES = """\
 exit codes:
   0 done   1 the run failed (or was stopped)   2 wrong input   3 not found   130 interrupted
-  4 denied: GPUs are not free, the run is another host's, or others may write its folder
+  4 denied: GPUs are not free, the run is another host's, or its folder is open to others
 
 RUN is a run's id, the beginning of one, a name (its newest run), or `last`.
-With --json an error is a document too: {"error": {"code": …, "message": …, "hint": …}}.
-Everything is kept in $FRESNEL_STATE_DIR (default: $XDG_STATE_HOME/fresnel-tui).
+With --json, errors are JSON too: {"error": {"code": …, "message": …, "hint": …}}.
+All state is kept in $FRESNEL_STATE_DIR (default: $XDG_STATE_HOME/fresnel-tui).
 """
 _EXAMPLES = """\
 examples:
   fresnel-tui                                            the panel
   fresnel-tui launch gaussian-fast --follow              a preset
   fresnel-tui launch --gpus 1 -- python train.py         any command
-  fresnel-tui list                                       what there is, and how far it is
+  fresnel-tui list                                       the runs and their progress
   fresnel-tui COMMAND --help                             more on one command
 """
 _WITH_COMMAND = ("launch", "plan", "verify")
@@ -47,7 +47,7 @@ def split_command(argv: Sequence[str]) -> tuple[list[str], list[str] | None]:
 def parse(argv: Sequence[str]) -> argparse.Namespace | None:
     """The command that `argv` name, with its flags; None when the help was asked for instead.
 
-    Raises UsageError for what cannot be understood. `trailing_command` is what stands behind `--`.
+    Raises UsageError for what cannot be understood. `trailing_command` is what stands after `--`.
     """
     mine, command = split_command(argv)
     if mine[:1] == ["help"]:
@@ -134,7 +134,7 @@ def dashes_hint(name: str, argv: Sequence[str], command: Sequence[str] | None) -
     if program[0].endswith(".py") and not shutil.which(program[0]):
         program.insert(0, "python")
     line = ["fresnel-tui", name, *argv[:at], "--", *program]
-    return f"a command goes behind `--`: {shlex.join(line)}"
+    return f"a command goes after `--`: {shlex.join(line)}"
 
 
 def _first_positional(parser: CommandParser, argv: Sequence[str]) -> int | None:
@@ -162,7 +162,7 @@ def _is_program_like(word: str) -> bool:
 def _unknown(argv: Sequence[str]) -> WrongInput:
     word, usage = argv[0], "usage: fresnel-tui COMMAND [options]\n"
     if word.startswith("-"):
-        return UsageError(f"no flag {word} in front of a command", "fresnel-tui --help", usage)
+        return UsageError(f"no flag {word} before a command", "fresnel-tui --help", usage)
     hint = f"it is a preset: fresnel-tui launch {word}" if word in _preset_names() else ""
     if word.endswith(_SCRIPTS):
         hint = dashes_hint("launch", argv, None)

@@ -36,7 +36,7 @@ def run_attach(arguments: argparse.Namespace) -> int:
             "attach needs a terminal", f"fresnel-tui logs -f {run.id} shows its output"
         )
     link = _connect(run)
-    echo(f"attached to {run.id}; Ctrl+] leaves it and lets it go on")
+    echo(f"attached to {run.id}; Ctrl+] detaches and the run goes on")
     before = termios.tcgetattr(0)
     reading, waking = os.pipe()
     signal.signal(signal.SIGWINCH, lambda *_: os.write(waking, b"w"))
@@ -70,7 +70,7 @@ def run_shell(arguments: argparse.Namespace) -> int:
     }
     environment["FRESNEL_SHELL_OF"] = run.id
     if secret:
-        echo(f"{', '.join(secret)}: secrets are never written down; set them yourself")
+        echo(f"{', '.join(secret)}: secrets are never stored; set them yourself")
     folder = run.plan.working_directory
     gpus = ",".join(str(gpu.index) for gpu in run.plan.gpus) or "none"
     remark = (

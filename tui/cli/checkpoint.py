@@ -79,7 +79,7 @@ def _ask(interpreter: str, request: dict[str, Any]) -> list[dict[str, Any]]:
             raise WrongInput(error.message, "nothing was written") from None
         raise WrongInput(
             f"{interpreter} could not open the files: {error.message}",
-            "is it a Python with PyTorch?",
+            "does this Python have PyTorch?",
         ) from None
 
 

@@ -17,7 +17,7 @@ class Command(NamedTuple):
 _RUN, _SEE, _KEEP, _MONEY, _HOSTS, _MACHINE = (
     "launch and end",
     "look",
-    "label and clear up",
+    "label and clean up",
     "money",
     "rented machines",
     "machine and set-up",
@@ -25,7 +25,7 @@ _RUN, _SEE, _KEEP, _MONEY, _HOSTS, _MACHINE = (
 
 COMMANDS: dict[str, Command] = {
     "launch": Command(
-        "launching:launch", "start a run: a preset, or any command behind --", _RUN, ("run",)
+        "launching:launch", "start a run: a preset, or any command after --", _RUN, ("run",)
     ),
     "plan": Command(
         "launching:plan", "print exactly what launch would run, and start nothing", _RUN
@@ -37,10 +37,10 @@ COMMANDS: dict[str, Command] = {
         "launching:probe", "find the largest batch that fits, by short real runs", _RUN
     ),
     "remedy": Command(
-        "launching:remedy", "what can be done about an ended run, and launch it again so", _RUN
+        "launching:remedy", "show remedies for an ended run, and relaunch it with them", _RUN
     ),
     "stop": Command(
-        "ending:stop", "ask runs to stop, step by step; asked again, the next step comes", _RUN
+        "ending:stop", "stop runs step by step; asked again, take the next step now", _RUN
     ),
     "kill": Command("ending:kill", "end runs at once by SIGKILL: no checkpoint is written", _RUN),
     "pause": Command(
@@ -68,10 +68,10 @@ COMMANDS: dict[str, Command] = {
         "looking:report", "write one HTML file: curves, settings, pictures, cost, ending", _SEE
     ),
     "diagnose": Command(
-        "looking:diagnose", "say why a run ended, on what that rests, and what to do about it", _SEE
+        "looking:diagnose", "explain why a run ended: cause, evidence, what to do", _SEE
     ),
     "stacks": Command(
-        "looking:stacks", "show and save where every rank of a run is now, at one instant", _SEE
+        "looking:stacks", "show and save the current stack of every rank of a run", _SEE
     ),
     "monitor": Command(
         "looking:monitor", "everything at a glance: session, GPUs, host, live runs, disks", _SEE
@@ -85,10 +85,10 @@ COMMANDS: dict[str, Command] = {
     ),
     "rename": Command("labelling:rename", "give a run another name", _KEEP, ("mv",)),
     "tag": Command("labelling:tag", "add tags to a run or group, or show them", _KEEP),
-    "untag": Command("labelling:untag", "take tags from a run or group", _KEEP),
+    "untag": Command("labelling:untag", "remove tags from a run or group", _KEEP),
     "note": Command("labelling:note", "write a note on a run, or show it", _KEEP),
-    "star": Command("labelling:star", "mark runs as ones to keep: prune leaves them alone", _KEEP),
-    "unstar": Command("labelling:unstar", "take the star from runs", _KEEP),
+    "star": Command("labelling:star", "star runs: prune never removes them", _KEEP),
+    "unstar": Command("labelling:unstar", "remove the star from runs", _KEEP),
     "delete": Command(
         "labelling:delete", "delete ended runs; undelete brings them back", _KEEP, ("rm",)
     ),
@@ -96,29 +96,29 @@ COMMANDS: dict[str, Command] = {
     "prune": Command(
         "labelling:prune", "remove ended runs by age, number and ending, for good", _KEEP
     ),
-    "fetched": Command("labelling:fetched", "note that a run's results are safe elsewhere", _KEEP),
+    "fetched": Command("labelling:fetched", "record that results are stored elsewhere", _KEEP),
     "cost": Command("money:cost", "show what is being spent, and on what; plan; export", _MONEY),
     "session": Command("money:session", "a rented machine's billing period", _MONEY),
     "guard": Command(
         "guarding:guard",
-        "act when a budget, an age or idleness is reached, without a panel",
+        "stop runs at a budget, an age or idleness, without the panel",
         _MONEY,
     ),
-    "host": Command("hosts:host", "rented machines: add, set up, look at, end", _HOSTS),
-    "push": Command("hosts:push", "take what a preset needs to a rented machine", _HOSTS),
-    "fetch": Command("hosts:fetch", "bring results from there, proven by their hashes", _HOSTS),
-    "nodes": Command("hosts:nodes", "runs over several rented machines", _HOSTS),
+    "host": Command("hosts:host", "rented machines: add, set up, test, end", _HOSTS),
+    "push": Command("hosts:push", "copy what a preset needs to a rented machine", _HOSTS),
+    "fetch": Command("hosts:fetch", "copy results from a rented machine, verified by hash", _HOSTS),
+    "nodes": Command("hosts:nodes", "launches over several rented machines", _HOSTS),
     "presets": Command(
         "machine:presets", "list the presets, save one from a run, or print their schema", _MACHINE
     ),
     "checkpoint": Command(
-        "machine:checkpoint", "look into checkpoint files, or write changed copies", _MACHINE
+        "machine:checkpoint", "inspect checkpoint files, or write modified copies", _MACHINE
     ),
     "doctor": Command(
         "machine:doctor", "check everything runs depend on; exit 1 on a FAIL", _MACHINE
     ),
     "service": Command(
-        "machine:service", "bring runs, queue, guard and session back after a boot", _MACHINE
+        "machine:service", "restore runs, queue, guard and session after a boot", _MACHINE
     ),
     "serve": Command("machine:serve", "show the panel in a browser", _MACHINE),
     "completion": Command(

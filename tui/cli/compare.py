@@ -86,5 +86,5 @@ def _print_code(state: StateDirectory, facts: list[RunFacts]) -> int:
     for line in lines:
         print(line)
     if not lines:
-        echo("no difference in what was not committed")
+        echo("no difference in the uncommitted changes")
     return ExitCode.DONE

@@ -39,7 +39,7 @@ def run_diagnose(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"run": run.id, "diagnosis": None if verdict is None else to_json(verdict)})
     elif verdict is None:
-        echo(f"{run.id} ended well: there is nothing to explain")
+        echo(f"{run.id} ended successfully: nothing to explain")
     else:
         pairs = [("run", run.id), ("class", verdict.kind)]
         if isinstance(verdict, Diagnosis):

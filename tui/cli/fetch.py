@@ -98,11 +98,11 @@ def _keep_curves(ssh: Ssh, result: FetchedRun) -> None:
 def _print_result(result: FetchedRun) -> None:
     what = f"{result.files:,} files, {size(result.bytes)}" if result.files else "nothing new"
     kept = f"; checkpoints {', '.join(result.checkpoints)}" if result.checkpoints else ""
-    echo(f"{result.run} ({result.state}): {what}{kept}, every hash as there → {result.folder}")
+    echo(f"{result.run} ({result.state}): {what}{kept}, all hashes match → {result.folder}")
     if result.changing:
         echo(f"  still being written: {', '.join(result.changing)}")
     if result.rewritten:
-        echo(f"  ⚠ other bytes than those fetched before: {', '.join(result.rewritten)}")
+        echo(f"  ⚠ changed since they were fetched: {', '.join(result.rewritten)}")
     if result.is_live:
         echo("  still running: fetch it again when it has ended, or use --every 10m")
 

@@ -138,7 +138,7 @@ def _unheld(gpu: GpuSnapshot, reading: GpuReading, others: str) -> str:
     against = obstacle(gpu, reading.gpus)
     if against is None:
         return "free"
-    return "taken by others" if others else f"not free: {against}"
+    return "in use by others" if others else f"not free: {against}"
 
 
 def gpu_row(gpu: GpuSnapshot, reading: GpuReading, leases: list[Lease]) -> tuple[str, ...]:

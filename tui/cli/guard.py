@@ -92,8 +92,8 @@ def _postpone(state: StateDirectory, text: str | None) -> None:
     if late:
         echo(late)
         return
-    held = postponed_text(read_guard(state), moment_now()) or "guard goes on"
-    echo(f"{held}; what it has asked to stop, stops")
+    held = postponed_text(read_guard(state), moment_now()) or "the guard acts again"
+    echo(f"{held}; runs already asked to stop still stop")
 
 
 def _be_guard(state: StateDirectory) -> int:
@@ -127,7 +127,7 @@ def _show(state: StateDirectory, as_json: bool) -> int:
     pairs.append(
         (
             "at the end",
-            ends if rule.end_command else "nothing: runs are stopped, the machine goes on",
+            ends if rule.end_command else "nothing: runs are stopped, the machine stays up",
         )
     )
     if is_damaged(state):

@@ -130,7 +130,7 @@ def _remove(arguments: argparse.Namespace, ssh: Ssh) -> int:
     close_account(StateDirectory(), ssh.host.name)
     ssh.disconnect()
     ssh.registry.forget(ssh.host.name)
-    echo(f"{ssh.host.name} is forgotten, with its key; over there nothing was touched")
+    echo(f"{ssh.host.name} is forgotten, with its key; the machine was not touched")
     return ExitCode.DONE
 
 
@@ -151,7 +151,7 @@ def _connect(arguments: argparse.Namespace, ssh: Ssh) -> int:
         raise RemoteTrouble(Trouble.LOGIN, f"{ssh.host.name}: no connection was opened")
     ssh.registry.save(msgspec.structs.replace(ssh.host, interactive=True))
     echo(
-        f"{ssh.host.name} is connected; it stays so until the line breaks, or: "
+        f"{ssh.host.name} is connected until the connection is lost, or you run: "
         f"ssh -S {ssh.control_path} -O exit {ssh.host.address}"
     )
     return ExitCode.DONE
@@ -167,7 +167,7 @@ def _test(arguments: argparse.Namespace, ssh: Ssh) -> int:
         noisy = done.stdout.strip() != b"fresnel-reached"
         steps.append(("login", f"ok, {login * 1000:.0f} ms, key {host.fingerprint}"))
         if noisy:
-            steps.append(("shell", "it prints something at every login: that is passed over"))
+            steps.append(("shell", "its shell prints something at login: ignored"))
         began = time.monotonic()
         with AgentConnection(ssh) as connection:
             connection.begin()
@@ -177,7 +177,7 @@ def _test(arguments: argparse.Namespace, ssh: Ssh) -> int:
         steps.append(("panel", f"{hello.version} on Python {hello.python}"))
         steps.append(("", f"answers in {(time.monotonic() - began) * 1000:.0f} ms"))
         if hello.installed != source_digest():
-            steps.append(("", f"of another source than here: host setup {host.name}"))
+            steps.append(("", f"differs from the version here: host setup {host.name}"))
         steps.append(("clock", offset_text(offset) or "as here"))
         steps.append(("state", hello.state))
     except LineLost as error:

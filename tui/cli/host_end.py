@@ -58,7 +58,7 @@ def end_host(arguments: argparse.Namespace) -> int:
         except FresnelError as error:
             if not arguments.anyway or isinstance(error, _Needed):
                 raise
-            echo(f"⚠ {error.message}; going on all the same")
+            echo(f"⚠ {error.message}; continuing anyway")
     for line in bill_text(host):
         echo(line)
     command = arguments.end_command or host.end_command
@@ -74,13 +74,13 @@ def end_host(arguments: argparse.Namespace) -> int:
     if ended:
         ssh.disconnect()
         registry.forget(host.name)
-        echo(f"{host.name} is ended and forgotten, its host key too")
+        echo(f"{host.name} has been ended and forgotten, with its host key")
     spent = None if total is None else float(total)
     if arguments.json:
         print_json({"host": host.name, "ended": ended, "spent_usd": spent})
     elif total is not None:
-        so_far = "in all" if ended else "so far, and it is counted on"
-        echo(f"{dollars(total)} were spent on it {so_far}, an estimate; kept in {state.ledger}")
+        so_far = "in total" if ended else "so far, and counting"
+        echo(f"{dollars(total)} spent on it {so_far}, an estimate; recorded in {state.ledger}")
     return ExitCode.DONE if ended or not command else ExitCode.RUN_FAILED
 
 
@@ -142,12 +142,12 @@ def bill_text(host: RemoteHost) -> list[str]:
         (price for price in list_prices() if price.name == host.price), None
     )
     if entry is None or not (entry.stop or entry.destroy):
-        return ["what ends the bill is not known for this provider: look it up there"]
+        return ["what stops the billing is not known for this provider: look it up there"]
     lines = [f"{entry.provider}: {entry.stop}"] if entry.stop else []
     effects = {
-        "billed": "powering it off from inside ends no bill",
-        "partly": "powering it off ends a part of the bill",
-        "ends": "powering it off ends the bill",
+        "billed": "powering it off from inside does not stop the billing",
+        "partly": "powering it off stops part of the billing",
+        "ends": "powering it off stops the billing",
     }
     lines += [f"{entry.provider}: {effects[entry.shutdown]}"] if entry.shutdown in effects else []
     return lines + ([f"{entry.provider}: {entry.destroy}"] if entry.destroy else [])

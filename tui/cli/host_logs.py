@@ -59,7 +59,7 @@ class _Follower:
             self._was_down = True
         elif status.state is LinkState.UP and self._was_down:
             self._was_down = False
-            echo(f"{self.link.ssh.host.name} is reached again")
+            echo(f"{self.link.ssh.host.name} is connected again")
 
 
 def follow_remotely(ssh: Ssh, run: str, lines: int | None) -> int:

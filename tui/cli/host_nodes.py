@@ -233,7 +233,7 @@ def _launch_all(
             run = done.output.decode("utf-8", "replace").strip()
             problem = done.errors.decode("utf-8", "replace").strip() if done.exit_code else ""
             if not problem and not is_run_id(run):
-                problem = f"an answer that is no run: {run[:80]!r}"
+                problem = f"an answer that is not a run: {run[:80]!r}"
         except FresnelError as error:
             problem = str(error)
         if problem:

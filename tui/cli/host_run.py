@@ -55,7 +55,7 @@ def run_remotely(arguments: argparse.Namespace) -> int:
     if arguments.command_name in ("launch", "plan") and arguments.preset:
         mine = [*mine, *pushed_overrides(registry, host, arguments.preset, arguments.overrides)]
         if arguments.trailing_command is not None:
-            raise WrongInput("give one of them: a preset, or a command behind --")
+            raise WrongInput("give one of them: a preset, or a command after --")
     return _patiently(ssh, mine, arguments.command_name)
 
 
@@ -98,7 +98,7 @@ def _patiently(ssh: Ssh, command: list[str], name: str) -> int:
                 raise
             if name not in READING and not launches:
                 raise FresnelError(
-                    f"the line to {ssh.host.name} broke: {error}",
+                    f"the connection to {ssh.host.name} was lost: {error}",
                     f"whether it was done: fresnel-tui list --host {ssh.host.name}",
                 ) from None
             if printed.has_printed or pause is None:
@@ -117,10 +117,10 @@ def _may_be_asked_again(trouble: RemoteTrouble, sent: bool, turn: int) -> bool:
 def _gave_up(ssh: Ssh, request: str) -> FresnelError:
     name = ssh.host.name
     if not request:
-        return RemoteTrouble(Trouble.NOT_REACHED, f"the line to {name} broke", "try again")
+        return RemoteTrouble(Trouble.NOT_REACHED, f"the connection to {name} was lost", "try again")
     return RemoteTrouble(
         Trouble.NOT_REACHED,
-        f"the line to {name} broke: what was launched goes on there",
+        f"the connection to {name} was lost; the run goes on there",
         f"fresnel-tui list --host {name}; with {REQUEST}={request} before it the same command "
         "starts nothing twice",
     )

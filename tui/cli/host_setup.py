@@ -32,7 +32,7 @@ def set_up(arguments: argparse.Namespace) -> int:
     """Look, install, start the session; safe to do again."""
     registry = RemoteRegistry(StateDirectory().create())
     ssh = Ssh(registry, registry.find(arguments.name))
-    echo(f"looking at {ssh.host.name}…")
+    echo(f"checking {ssh.host.name}…")
     wanted = arguments.python or ssh.host.python
     found = inspect_machine(ssh, wanted)
     if not arguments.python and all(candidate.path != wanted for candidate in found.pythons):
@@ -51,7 +51,7 @@ def set_up(arguments: argparse.Namespace) -> int:
         "python": f"{used.path} ({'.'.join(map(str, used.version))})",
         "gpus": gpus_text(found, used),
         "folder": host.folder,
-        "copies_by": "rsync" if host.has_rsync else "the link alone: no rsync there",
+        "copies_by": "rsync" if host.has_rsync else "over the link: no rsync there",
         "at_logout": _logout_text(lingers, host.name),
         "session": _session(ssh, arguments.budget),
     }
@@ -61,7 +61,7 @@ def set_up(arguments: argparse.Namespace) -> int:
     print_pairs([(name.replace("_", " "), value) for name, value in facts.items()])
     echo(
         f"next: fresnel-tui push PRESET --host {host.name}, then fresnel-tui launch PRESET --host "
-        f"{host.name}\na guard there ends what is forgotten: fresnel-tui guard set --max-age 8h "
+        f"{host.name}\na guard there stops what is forgotten: fresnel-tui guard set --max-age 8h "
         f"--no-run 30m --host {host.name}"
     )
     return ExitCode.DONE

@@ -49,7 +49,7 @@ def run_note(arguments: argparse.Namespace) -> int:
         from_input = arguments.text == ["-"]
         text = sys.stdin.read() if from_input else " ".join(arguments.text)
         if from_input and not text.strip():
-            raise WrongInput("nothing on stdin: the note stays as it is", "--clear removes it")
+            raise WrongInput("stdin is empty: the note is unchanged", "--clear removes it")
         control.note(state, run, text)
     return _print_labels(state, [run], arguments.json)
 

@@ -50,7 +50,7 @@ def print_rank(state: StateDirectory, run: Run, arguments: argparse.Namespace) -
         if not paths:
             known = ", ".join(str(entry.rank) for entry in rank_overview(directory, run.is_live))
             raise NotFound(
-                f"nothing of rank {rank} can be told in `{run.id}`",
+                f"no output of rank {rank} can be told apart in `{run.id}`",
                 f"it has rank {known}" if known else "no line of its output names a rank",
             )
         sources = [_RankOutput(directory, rank, arguments.lines, path) for path in paths]

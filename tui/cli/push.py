@@ -49,7 +49,7 @@ def run_push(arguments: argparse.Namespace) -> int:
     for problem in plan.missing:
         echo(f"⚠ {problem}: nothing is sent for it")
     if host.installed and host.installed != source_digest():
-        echo(f"⚠ the panel on {host.name} is another one: host setup {host.name} renews it")
+        echo(f"⚠ the panel on {host.name} is another version: host setup {host.name} updates it")
     ssh = Ssh(registry, host)
     shipments = [_prepare(ssh, item, arguments) for item in plan.items]
     if not arguments.json:

@@ -74,7 +74,7 @@ class RemotePrinter:
         try:
             value = json.loads(line)
         except (ValueError, RecursionError):
-            raise FresnelError(f"an answer that is no JSON: {line[:200]!r}") from None
+            raise FresnelError(f"an answer that is not JSON: {line[:200]!r}") from None
         indent = 2 if sys.stdout.isatty() else None
         print(safe_json(json.dumps(value, ensure_ascii=False, indent=indent)), flush=True)
 

@@ -32,7 +32,7 @@ def run_report(arguments: argparse.Namespace) -> int:
     try:
         replace(path, content)
     except OSError as error:
-        raise FresnelError(f"{path}: {error.strerror}", "choose another place with -o") from None
+        raise FresnelError(f"{path}: {error.strerror}", "choose another file with -o") from None
     pictures = sum(len(part.pictures) for part in report.runs)
     if arguments.json:
         print_json(
@@ -68,12 +68,12 @@ def _file_name(title: str) -> str:
 
 
 def _refuse_other(path: Path) -> None:
-    """WrongInput for a file that is there and is no report of ours."""
+    """WrongInput for a file that exists and is not a report of ours."""
     if not path.exists():
         return
     try:
         head = read_plain(path, _HEAD_BYTES)[:200]
     except OSError as error:
-        raise WrongInput(f"{path}: {error.strerror}", "choose another place with -o") from None
+        raise WrongInput(f"{path}: {error.strerror}", "choose another file with -o") from None
     if head and MARK.encode() not in head:
-        raise WrongInput(f"{path} is there and is no report", "choose another place with -o")
+        raise WrongInput(f"{path} exists and is not a report", "choose another file with -o")

@@ -68,5 +68,5 @@ class ResumedSource:
         if self.again is not None:
             return relaunch_spec(state, find_run(state, self.again))
         if self.has_command:
-            raise WrongInput("--resume goes with a preset or a run, not with a command behind --")
+            raise WrongInput("--resume goes with a preset or a run, not with a command after --")
         return None

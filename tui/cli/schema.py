@@ -31,6 +31,6 @@ def schema_of(name: str, schemas: dict[str, Any]) -> dict[str, Any]:
     """The schema of one command, whole by itself; NotFound when it prints no JSON."""
     if name not in schemas["commands"]:
         hint = did_you_mean(name, schemas["commands"]) or "`fresnel-tui --help` lists commands"
-        raise NotFound(f"no JSON of `{name}`", hint)
+        raise NotFound(f"no JSON schema of `{name}`", hint)
     head = {"$schema": schemas["$schema"], "title": f"fresnel-tui {name} --json"}
     return {**head, **schemas["commands"][name], "$defs": schemas["$defs"]}

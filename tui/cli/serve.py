@@ -26,9 +26,9 @@ def run_serve(arguments: argparse.Namespace) -> int:
     local = is_loopback(arguments.host)
     if not local and not arguments.without_tls:
         raise WrongInput(
-            f"--host {arguments.host} would let the network in, and the token would cross it "
-            "readable: there is no TLS",
-            f"leave --host away and use `{_tunnel(arguments.port)}` where you sit, or accept "
+            f"--host {arguments.host} would open the panel to the network, and its token would "
+            "cross it unencrypted: there is no TLS",
+            f"leave out --host and use `{_tunnel(arguments.port)}` on your own computer, or accept "
             "it with --without-tls",
         )
     listening = _listen(arguments.host, arguments.port)
@@ -47,7 +47,7 @@ def run_serve(arguments: argparse.Namespace) -> int:
     else:
         print(url, flush=True)
     echo(
-        "Whoever has this address can do all that you can do in the panel"
+        "Anyone with this address can do all that you can do in the panel"
         + (
             " (which only shows: --read-only)."
             if arguments.read_only

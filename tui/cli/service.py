@@ -33,7 +33,7 @@ def _install(arguments: argparse.Namespace) -> int:
     state = StateDirectory().create()
     folder = unit_folder(system)
     if system and os.geteuid() != 0:
-        raise DeniedError(f"{folder} is the machine's", "sudo, or service install --user")
+        raise DeniedError(f"{folder} belongs to the system", "sudo, or service install --user")
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / NAME
     replace(path, boot_unit(state.root, user_name() if system else None).encode())
@@ -42,7 +42,7 @@ def _install(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"unit": str(path), "systemd": is_booted()})
     if not is_booted():
-        echo(f"systemd does not run this machine: {NAME} is there, and nothing will start it")
+        echo(f"systemd does not run this machine: {NAME} is installed, but nothing will start it")
         return ExitCode.RUN_FAILED
     for command in (["daemon-reload"], ["enable", NAME]):
         _systemctl(system, command)

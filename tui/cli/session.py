@@ -158,10 +158,10 @@ def _await_word(caveat: str, anyway: bool) -> None:
         return
     if sys.stdin.isatty() and sys.stderr.isatty():
         echo(f"⚠ {caveat}")
-        print("take it all the same? [y/N] ", end="", file=sys.stderr, flush=True)
+        print("use it anyway? [y/N] ", end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().lower() in ("y", "yes"):
             return
-    raise WrongInput(caveat, "--anyway takes it all the same")
+    raise WrongInput(caveat, "--anyway uses it anyway")
 
 
 def _recognised_price(reading: GpuReading, instance: Instance) -> str:
@@ -176,7 +176,7 @@ def _recognised_price(reading: GpuReading, instance: Instance) -> str:
     some = (
         f"for {model}: {', '.join(entry.name for entry in fitting)}"
         if fitting
-        else "`--rate 1.99` is one by hand"
+        else "`--rate 1.99` sets one by hand"
     )
     raise WrongInput(
         "session start needs --price NAME (per GPU) or --rate USD (whole machine)", some

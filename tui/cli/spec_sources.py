@@ -44,7 +44,7 @@ class PresetSource:
 
 
 class CommandSource:
-    """A command behind `--`; `{KEY}` in it stands for a value given by `--set KEY=VALUE`."""
+    """A command after `--`; `{KEY}` in it stands for a value given by `--set KEY=VALUE`."""
 
     def __init__(self, command: list[str]) -> None:
         self.command = command
@@ -60,7 +60,7 @@ class CommandSource:
 
 
 class RunSource:
-    """An old run that is launched again, with other `flags` where some stand behind `--`."""
+    """An old run that is launched again, with other `flags` where some stand after `--`."""
 
     def __init__(self, run: str, flags: list[str] | None) -> None:
         self.run = run

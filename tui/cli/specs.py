@@ -24,7 +24,7 @@ def specs_from(arguments: argparse.Namespace) -> list[RunSpec]:
     command = arguments.trailing_command
     if len(ways) > 1 or (arguments.preset is not None and command is not None):
         raise WrongInput(
-            "give one of them: a preset, a command behind --, or --again RUN",
+            "give one of them: a preset, a command after --, or --again RUN",
             "a preset's parameters: --set KEY=VALUE",
         )
     if not (ways or command is not None or arguments.resume):

@@ -26,7 +26,7 @@ def run_stacks(arguments: argparse.Namespace) -> int:
     else:
         dump = take_stacks(directory, "asked for")
         if not dump.ranks:
-            raise WrongInput(f"`{run.id}` is {run.state}: no process of it trains now")
+            raise WrongInput(f"`{run.id}` is {run.state}: none of its processes is training now")
     if arguments.json:
         print_json(stacks_json(dump))
     else:

@@ -57,7 +57,7 @@ def _is_unheard(state: StateDirectory, run: Run) -> bool:
     """Say why a forced stop was not acted on, if it was not."""
     reason = why_unheard(state, run)
     if reason:
-        echo(f"{run.id} is not stopped: {reason}; the wish is kept")
+        echo(f"{run.id} is not stopped: {reason}; the request is kept")
     return bool(reason)
 
 

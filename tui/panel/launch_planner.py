@@ -49,7 +49,7 @@ class LaunchRequest(NamedTuple):
 
 
 def _before_command(arguments: Sequence[str], flags: Sequence[str]) -> list[str]:
-    """The arguments with `flags` before the command that may stand behind `--`."""
+    """The arguments with `flags` before the command that may stand after `--`."""
     at = arguments.index("--") if "--" in arguments else len(arguments)
     return [*arguments[:at], *flags, *arguments[at:]]
 

@@ -35,7 +35,7 @@ def read_arguments(arguments: Sequence[str]) -> PanelOptions:
     add_panel_options(parser)
     options = PanelOptions(**vars(parser.parse_args(arguments)))
     if options.read_only and options.launch:
-        parser.error("--launch and --read-only: one of them")
+        parser.error("--launch and --read-only: choose one")
     return options
 
 

@@ -126,7 +126,7 @@ def _converted(place: Place, found: object, kind: type[Answer]) -> Answer:
     try:
         return msgspec.convert(found, kind)
     except msgspec.ValidationError as error:
-        problem = f"{place.name} answers in another version's terms: {error}"
+        problem = f"{place.name} runs another version: {error}"
         raise FresnelError(problem, f"fresnel-tui host setup {place.name}") from None
 
 

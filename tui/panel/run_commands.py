@@ -147,7 +147,7 @@ class RunCommands:
         from runners.lifecycle.control.start import start_together
 
         checked = any(spec.verify for spec in specs)
-        notice = "making the preset's checks…" if checked else "waiting for a reading of the GPUs…"
+        notice = "running the preset's checks…" if checked else "waiting for a reading of the GPUs…"
         slow = threading.Timer(_SLOW_S, self._notify, (notice,))
         slow.start()
         try:

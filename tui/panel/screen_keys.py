@@ -13,22 +13,22 @@ _ABOVE = "the chart above or below"
 
 LAUNCH_KEYS: list[BindingType] = [
     hotkey("escape", "dismiss(None)", "close the form"),
-    hotkey("f2,ctrl+s", "launch", "launch what stands in the form"),
+    hotkey("f2,ctrl+s", "launch", "launch with these settings"),
     hotkey("f3", "next_rule", "how the learning rate follows the batch: the next rule"),
     hotkey("f4", "fold", "more fields: name, folder, queue, price, sweep"),
-    hotkey("f5", "save", "save what stands in the form as a preset"),
+    hotkey("f5", "save", "save these settings as a preset"),
     hotkey("f6", "edit", "open the preset's file in $EDITOR; checked on return"),
-    hotkey("f7", "verify", "check what stands in the form: programs, GPUs, data"),
+    hotkey("f7", "verify", "check these settings: programs, GPUs, data"),
     hotkey("f8", "next_machine", "launch on another machine: here, each that is reached"),
 ]
 MONEY_KEYS: list[BindingType] = [
     hotkey("escape,q,dollar_sign", "dismiss(None)", "close"),
     hotkey("s", "start", "start a session: price, budget"),
-    hotkey("b", "budget", "another budget for the session"),
-    hotkey("e", "end", "end the session; asks, and says the total"),
+    hotkey("b", "budget", "change the budget of the session"),
+    hotkey("e", "end", "end the session; asks, and shows the total"),
     hotkey("g", "guard", "set the guard, or change it"),
     hotkey("p", "postpone", "postpone the guard; asks for how long"),
-    hotkey("u", "resume_guard", "undo the postponement"),
+    hotkey("u", "resume_guard", "end the postponement"),
     hotkey("o", "lift", "guard off; asks"),
 ]
 SETTINGS_KEYS: list[BindingType] = [
@@ -36,7 +36,7 @@ SETTINGS_KEYS: list[BindingType] = [
     hotkey("f2,ctrl+s", "save", "save the settings"),
     hotkey("f6", "edit", "open settings.yaml in $EDITOR; checked on return"),
     hotkey("down", "app.focus_next", "the next field"),
-    hotkey("up", "app.focus_previous", "the field before"),
+    hotkey("up", "app.focus_previous", "the previous field"),
 ]
 PICTURES_KEYS: list[BindingType] = [
     hotkey("left,h", "leaf(-1)", _PLACE, "Epoch", display="← →"),
@@ -45,7 +45,7 @@ PICTURES_KEYS: list[BindingType] = [
     hotkey("end", "leaf(100000)", _ENDS),
     hotkey("up,k", "series(-1)", _SERIES, "Others", display="↑ ↓"),
     hotkey("down,j", "series(1)", _SERIES),
-    hotkey("b", "beside", "another run with pictures beside this one; at the end none"),
+    hotkey("b", "beside", "another run with pictures beside this one; after the last, none"),
     hotkey("escape,q,I", "dismiss", "close", "Close"),
     Binding("question_mark", "app.help", "Help", key_display="?", show=False),
 ]
@@ -57,4 +57,4 @@ CHART_KEYS: list[BindingType] = [
     hotkey("up,k", "screen.vertically(-1)", _ABOVE),
     hotkey("down,j", "screen.vertically(1)", _ABOVE),
 ]
-CURVE_KEYS: list[BindingType] = [hotkey("space", "mark", "draw the run, or no longer")]
+CURVE_KEYS: list[BindingType] = [hotkey("space", "mark", "draw the run, or hide it")]

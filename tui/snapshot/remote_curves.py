@@ -41,7 +41,7 @@ class FollowedCurves:
         except RefusedThere as error:
             self.problem = str(error)
         except ValueError as error:
-            self.problem = f"curves that cannot be understood: {error}"
+            self.problem = f"curves that cannot be parsed: {error}"
             self._changed()
             raise
         self._changed()

@@ -17,6 +17,6 @@ def add_panel_options(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--read-only",
         action="store_true",
-        help="show without touching: no launch, no stop, no adoption",
+        help="read-only: no launch, no stop, no adoption",
     )
     parser.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal")

@@ -42,7 +42,7 @@ class Case(NamedTuple):
     def plan(self) -> LaunchPlan:
         """The plan of the ended run. Raises Unfit when it is gone."""
         if self.run.plan is None:
-            raise Unfit("its plan is gone")
+            raise Unfit("its plan is missing")
         return self.run.plan
 
     @property

@@ -38,7 +38,7 @@ def earlier_checkpoint(case: Case) -> Case:
     end = order.index(found[place]) if place in found else max(0, len(order) - 1)
     whole = first_whole(reversed(order[:end]))
     if whole is None:
-        raise Unfit("there is no earlier checkpoint that is whole")
+        raise Unfit("there is no earlier complete checkpoint")
     return _from(case, Path(whole.path))
 
 

@@ -28,7 +28,7 @@ def set_priority(state: StateDirectory, run: Run, priority: int) -> Run:
     if abs(priority) > HIGHEST:
         raise WrongInput(f"priority {priority}: expected -{HIGHEST:,} to {HIGHEST:,}")
     with locked(state.allocation_lock):
-        _refuse_unqueued(state, run, "its priority decides nothing any more")
+        _refuse_unqueued(state, run, "its priority no longer matters")
         plan = read_plan(directory)
         if plan is None:
             raise FresnelError(f"{directory.plan} is missing or damaged", "launch the run again")
@@ -55,4 +55,4 @@ def _refuse_unqueued(state: StateDirectory, run: Run, hint: str) -> None:
     plan = read_plan(state.run(run.id))
     if plan is None or plan.phase != "queued" or not run.is_live:
         now = read_run(state, run.id)
-        raise WrongInput(f"{run.id} does not wait in the queue: it is {now.state}", hint)
+        raise WrongInput(f"{run.id} is not in the queue: it is {now.state}", hint)

@@ -39,7 +39,7 @@ def newest_checkpoint(run: Run) -> Checkpoint:
     """The newest whole checkpoint of a run. Raises NotFound when it has left none."""
     found = run_checkpoint(run)
     if found is None:
-        places = ", ".join(run.plan.checkpoints) if run.plan is not None else "its plan is gone"
+        places = ", ".join(run.plan.checkpoints) if run.plan is not None else "its plan is missing"
         raise NotFound(
             f"{run.id} has left no checkpoint ({places})",
             "launch it anew; if it wrote one, say where: --set 'checkpoints=[\"FOLDER/*.pt\"]'",

@@ -49,9 +49,9 @@ def request_stop(
             poke_supervisor(directory)
         elif not hand_over_stop(directory, force):
             raise FresnelError(
-                f"{run.id}: the wish to stop cannot be written ({problem.strerror}), and its "
+                f"{run.id}: the stop request cannot be written ({problem.strerror}), and its "
                 "supervisor cannot be signalled",
-                "make room, then ask again",
+                "make room, then try again",
             )
     else:
         adopt(state, run.id)

@@ -74,7 +74,7 @@ def with_flags(spec: RunSpec, flags: Sequence[str]) -> RunSpec:
         )
     except ValueError as error:
         raise WrongInput(
-            f"behind `--` of --again: {error}", "fresnel-tui launch --again RUN -- --lr 1e-4"
+            f"after `--` of --again: {error}", "fresnel-tui launch --again RUN -- --lr 1e-4"
         ) from None
 
 

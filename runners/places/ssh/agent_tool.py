@@ -78,7 +78,7 @@ class AgentTool:
         except TimeoutExpired:
             raise self._silent() from None
         if code:
-            raise FresnelError(f"{self._ssh.host.name}: the copy broke off", "ask again")
+            raise FresnelError(f"{self._ssh.host.name}: the copy was interrupted", "try again")
 
     def _begin(self) -> None:
         until = time.monotonic() + BEGINS_WITHIN_S
@@ -111,8 +111,8 @@ class AgentTool:
     def _silent(self) -> RemoteTrouble:
         return RemoteTrouble(
             Trouble.NOT_REACHED,
-            f"{self._ssh.host.name} says nothing any more ({self._name})",
-            "ask again; what came so far is kept",
+            f"{self._ssh.host.name} stopped answering ({self._name})",
+            "try again; what was copied so far is kept",
         )
 
 

@@ -87,13 +87,13 @@ class AgentConnection:
         )
 
     def send(self, fields: dict[str, Any]) -> None:
-        """Send one message; LineLost when the line is broken."""
+        """Send one message; LineLost when the connection is lost."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(pack(fields))
             self._process.stdin.flush()
         except (OSError, ValueError):
-            raise LineLost("the line is broken") from None
+            raise LineLost("the connection is lost") from None
 
     def wake(self) -> None:
         """Let `receive` return at once, from any thread."""
@@ -113,7 +113,7 @@ class AgentConnection:
             raise not_understood(self._ssh.host.name, str(error)) from None
         frames, self._pending = self._pending, []
         if time.monotonic() - self.heard > SILENT_S:
-            raise LineLost(f"nothing was heard for {SILENT_S:.0f} s")
+            raise LineLost(f"no message for {SILENT_S:.0f} s")
         return frames
 
     def answers(self, number: int) -> Iterator[LinkMessage]:
@@ -184,7 +184,7 @@ class AgentConnection:
             return False
         data = os.read(descriptor, _BLOCK)
         if not data:
-            raise LineLost("the line is broken")
+            raise LineLost("the connection is lost")
         self.heard = time.monotonic()
         messages = self._reader.feed(data)
         try:
@@ -201,8 +201,8 @@ def not_understood(name: str, why: str, version: str = "") -> RemoteTrouble:
     kind = f"version {version}; " if version else ""
     return RemoteTrouble(
         Trouble.NOT_UNDERSTOOD,
-        f"{name}: answers that cannot be understood ({kind}{why[:300]})",
-        f"`fresnel-tui host setup {name}` sets it up again; if it still does so, do not trust it",
+        f"{name}: an answer that cannot be parsed ({kind}{why[:300]})",
+        f"`fresnel-tui host setup {name}` sets it up again; if this persists, do not trust it",
     )
 
 
@@ -210,8 +210,8 @@ def silent(name: str) -> RemoteTrouble:
     """A machine that greets, and then leaves without an answer what it is asked."""
     return RemoteTrouble(
         Trouble.SILENT,
-        f"{name} says nothing since {ANSWERS_WITHIN_S:.0f} s",
-        f"`fresnel-tui doctor --host {name}` looks for what holds it up",
+        f"{name} has not answered for {ANSWERS_WITHIN_S:.0f} s",
+        f"`fresnel-tui doctor --host {name}` shows what holds it up",
     )
 
 

@@ -72,7 +72,7 @@ def ask_manifests(ssh: Ssh, runs: Sequence[str], checkpoints: str) -> Manifests:
         _check_runs(runs, [manifest.run for manifest in answer.runs])
     except ValueError as error:
         raise FresnelError(
-            f"{ssh.host.name}: what it has cannot be understood: {error}", "nothing was written"
+            f"{ssh.host.name}: its list of files cannot be parsed: {error}", "nothing was written"
         ) from None
     return answer
 
@@ -124,7 +124,7 @@ def fetch_run(
         same = _same(last, manifest) & bad
         if same:
             mended += len(same)
-            notify(f"{manifest.run}: {len(same)} differ from what lies there: copied anew")
+            notify(f"{manifest.run}: {len(same)} differ from the originals: copied again")
         more = _copy(copier, manifest, folder, same, True)
         rest = _copy(copier, manifest, folder, set(_keys(manifest)) - same, False)
         copied = Copied(
@@ -134,8 +134,9 @@ def fetch_run(
     names = tuple(sorted(name for _, name in bad))
     if names and not manifest.live:
         raise FresnelError(
-            f"{manifest.run}: not as it lies there after {_ROUNDS} copies: {', '.join(names)}",
-            "look at the disk here and there; it is not marked as fetched",
+            f"{manifest.run}: still different from the originals after {_ROUNDS} copies: "
+            + ", ".join(names),
+            "check the disks of both machines; it is not marked as fetched",
         )
     replace(folder / MANIFEST, msgspec.json.encode(manifest))
     return FetchedRun(
@@ -186,7 +187,7 @@ def _asked_again(ssh: Ssh, manifest: Manifest, checkpoints: str) -> Manifest:
     """What there is of the same run now."""
     runs = ask_manifests(ssh, [manifest.run], checkpoints).runs
     if len(runs) != 1:
-        raise FresnelError(f"{manifest.run}: it is on {ssh.host.name} no more")
+        raise FresnelError(f"{manifest.run}: no longer on {ssh.host.name}")
     return runs[0]
 
 

@@ -272,7 +272,7 @@ class Link:
         self._see_if_up()
 
     def _see_if_up(self) -> None:
-        """One that fell silent before is reached again when it answers, not when it greets."""
+        """One that fell silent before is connected again when it answers, not when it greets."""
         status = self.status
         is_trusted = status.trouble is not Trouble.SILENT or self._deadlines.is_all_answered
         if self._is_greeted and is_trusted and status.state is not LinkState.UP:

@@ -51,7 +51,7 @@ class MirroredLog:
     def _take(self, frame: LinkMessage) -> int:
         at = decoded(frame.fields, OutputFrame).at
         if not self._begun and at > 0:
-            self._note(f"… {at:,} bytes before are over there: {self._all_of_it}")
+            self._note(f"… {at:,} earlier bytes are on the machine: {self._all_of_it}")
         self._begun = self._begun or bool(frame.payload)
         try:
             return self._output.take(frame)
@@ -75,12 +75,12 @@ class MirroredLog:
         if restarted:
             self._empty()
             if self._output.is_rewritten:
-                self._note("… what was before was taken back over there: it is written anew")
+                self._note("… the file was rewritten on the machine: it starts again here")
         elif self._length > _KEPT:
             self._empty()
-            self._note(f"… what was before is over there: {self._all_of_it}")
+            self._note(f"… earlier output is on the machine: {self._all_of_it}")
         if skipped:
-            self._note(f"… {skipped:,} bytes were too many for the line: {self._all_of_it}")
+            self._note(f"… {skipped:,} bytes were too many for the connection: {self._all_of_it}")
         self._length += os.write(self._file, data)
 
     def _empty(self) -> None:

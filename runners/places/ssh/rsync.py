@@ -109,7 +109,7 @@ class RsyncCopier(Copier):
             trouble = self._ssh.trouble(errors)
             if pause is None or "not reached" not in trouble.kind.value:
                 raise trouble
-            self._notify(f"the line broke; going on in {pause:.0f} s")
+            self._notify(f"the connection was lost; continuing in {pause:.0f} s")
             time.sleep(pause)
         raise AssertionError("not reached")
 

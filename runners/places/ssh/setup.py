@@ -123,7 +123,7 @@ def install(
         if not uv:
             raise FresnelError(
                 f"{ssh.host.name} has no Python 3.10 or newer, and uv cannot be had there",
-                "install one (its package manager, conda), then ask again",
+                "install one (its package manager, conda), then try again",
             )
     archive = source_archive()
     notify(f"sending the panel: {len(archive) / 1e6:.1f} MB")
@@ -142,7 +142,7 @@ def install(
     looked_at = [_python(text) for text in answers.get("python", [])]
     used = looked_at[-1] if looked_at else python
     if "launcher" not in answers or used is None:
-        raise FresnelError(f"{ssh.host.name}: the panel was not installed", "ask again")
+        raise FresnelError(f"{ssh.host.name}: the panel was not installed", "try again")
     host = msgspec.structs.replace(
         ssh.host,
         command=answers["launcher"][-1],

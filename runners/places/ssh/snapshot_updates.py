@@ -36,7 +36,7 @@ _MEASURED = {_PACKED, _LAST, _BEST}
 def require_layout(asked: Mapping[str, Any]) -> None:
     """FresnelError when who asks has other fields than this end."""
     if asked.get("layout") != LAYOUT:
-        raise FresnelError("the panel there is of another version", "set it up again")
+        raise FresnelError("the panel there is another version", "set it up again")
 
 
 # ---- sending

@@ -56,12 +56,12 @@ class Trouble(str, Enum):
     """Why a machine is not reached."""
 
     NOT_REACHED = "not reached"
-    KEY_CHANGED = "its key is another one"
-    LOGIN = "somebody has to log in"
+    KEY_CHANGED = "its host key has changed"
+    LOGIN = "a login is needed"
     SILENT = "it does not answer"
     ONE_SESSION = "it allows one session at a time"
     NO_AGENT = "the panel is not installed there"
-    NOT_UNDERSTOOD = "its answers cannot be understood"
+    NOT_UNDERSTOOD = "its answers cannot be parsed"
 
 
 class RemoteTrouble(FresnelError):
@@ -135,7 +135,7 @@ class Ssh:
             raise RemoteTrouble(
                 Trouble.NOT_REACHED,
                 f"{self.host.name}: no answer within {timeout_s:.0f} s",
-                "`fresnel-tui host test` looks at the way there",
+                "`fresnel-tui host test` tests the connection",
             ) from None
         finally:
             process.kill()  # nothing happens to one that has ended
@@ -157,9 +157,9 @@ class Ssh:
                 Trouble.KEY_CHANGED,
                 f"{name} shows another host key than the one pinned when it was added "
                 f"({self.host.fingerprint or 'unknown'})",
-                "a machine made anew under the same address has a new one: compare it with what "
+                "a machine rebuilt under the same address has a new one: compare it with what "
                 f"the provider shows, then `fresnel-tui host add {name} {self._destination} "
-                "--replace`. If it should be the same machine, somebody may stand in between",
+                "--replace`. If it is the same machine, this may be an attack",
             )
         if "Session open refused" in errors:
             return RemoteTrouble(
@@ -170,14 +170,14 @@ class Ssh:
         if "Permission denied" in errors or "Too many authentication failures" in errors:
             return RemoteTrouble(
                 Trouble.LOGIN,
-                f"{name} lets nobody in without a question: {last}",
+                f"{name} accepts no login without a prompt: {last}",
                 f"`fresnel-tui host connect {name}` logs in at this terminal, with a password or a "
                 "second factor",
             )
         return RemoteTrouble(
             Trouble.NOT_REACHED,
-            f"{name} is not reached: {last or 'ssh ended without a word'}",
-            f"`fresnel-tui host test {name}` looks at the way there",
+            f"{name} is not reached: {last or 'ssh ended without a message'}",
+            f"`fresnel-tui host test {name}` tests the connection",
         )
 
     @property

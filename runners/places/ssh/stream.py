@@ -54,7 +54,7 @@ class StreamCopier(Copier):
                     count = unpack(tool.output, local, {name: sizes[name] for name in wanted})
                 except (tarfile.TarError, ValueError, OverflowError) as error:
                     raise FresnelError(
-                        f"{self._ssh.host.name}: what it sent cannot be understood: {error}"
+                        f"{self._ssh.host.name}: what it sent cannot be parsed: {error}"
                     ) from None
                 tool.finish()
         return Copied(len(wanted), count, sum(size for size, _ in offered.values()))

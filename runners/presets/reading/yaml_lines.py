@@ -100,9 +100,7 @@ def _read_and_explain(text: str, path: Path) -> tuple[Any, Lines]:
     try:
         return _read(CoreLoader, text, path)
     except RecursionError:
-        raise WrongInput(
-            f"{path}: nested too deeply, or an alias stands inside its own anchor"
-        ) from None
+        raise WrongInput(f"{path}: nested too deeply, or an alias inside its own anchor") from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{path}:{mark.line + 1}" if mark else str(path)
@@ -122,7 +120,7 @@ def _build(
     if len(lines) > _MOST_VALUES:
         # Ten lines of aliases to aliases can stand for more values than memory holds.
         raise WrongInput(
-            f"{path}:{node.start_mark.line + 1}: stands for more than {_MOST_VALUES:,} values",
+            f"{path}:{node.start_mark.line + 1}: expands to more than {_MOST_VALUES:,} values",
             "write fewer, or fewer aliases",
         )
     if isinstance(node, yaml.MappingNode):

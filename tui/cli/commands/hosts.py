@@ -3,7 +3,7 @@
 from tui.cli.commands.declaring import RUN, Actions, argument, examples, flag, overrides, repeated
 from tui.cli.parsing import CommandParser
 
-_NAME = "what it is called here"
+_NAME = "its name on this machine"
 
 
 def host(parser: CommandParser) -> None:
@@ -14,22 +14,22 @@ def host(parser: CommandParser) -> None:
     _add_add(actions)
     _add_setup(actions)
     for name, summary in (
-        ("test", "look at the way there, step by step"),
-        ("connect", "log in here, with a password or a second factor, for all that follows"),
-        ("remove", "forget it and its key; over there nothing is touched"),
+        ("test", "test the connection, step by step"),
+        ("connect", "log in at this terminal once (password, second factor)"),
+        ("remove", "forget it and its key; the machine is not touched"),
     ):
         action = actions.add(name, summary, [f"host {name} amd"])
         argument(action, "name", "HOST", _NAME)
     end = actions.add(
         "end",
-        "say what ends the bill, run what destroys it, and forget it; refused while runs live or "
+        "show what stops the billing, run the end command, forget it; refused while runs live or "
         "results are not fetched",
         ["host end amd --end-command 'doctl compute droplet delete 1234 --force'"],
     )
     argument(end, "name", "HOST", _NAME)
     argument(end, "--end-command", "CMD", "run here to destroy the machine")
     flag(end, "--yes", "do not ask")
-    flag(end, "--anyway", "although something is not fetched")
+    flag(end, "--anyway", "even if results are not fetched")
     examples(
         parser,
         "host add amd root@143.198.0.7 --price amd-cloud-mi300x",
@@ -58,7 +58,7 @@ def _add_add(actions: Actions) -> None:
     )
     argument(parser, "--price", "NAME|USD", "a name from prices.yaml, or dollars per GPU and hour")
     argument(parser, "--fingerprint", "SHA256:…", "what the provider shows: refuse any other key")
-    flag(parser, "--replace", "pin the key of a machine that was made anew")
+    flag(parser, "--replace", "pin the new key of a machine that was rebuilt")
     argument(parser, "--end-command", "CMD", "what `host end` runs here to destroy the machine")
     repeated(parser, "--ssh-option", "KEY=VALUE", "an option of ssh_config for this machine")
 
@@ -66,14 +66,14 @@ def _add_add(actions: Actions) -> None:
 def _add_setup(actions: Actions) -> None:
     parser = actions.add(
         "setup",
-        "install the panel there for its user alone, and start the session; safe to repeat",
+        "install the panel there for its user only, and start the session; safe to repeat",
         ["host setup amd --budget 100", "host setup amd --python /opt/venv/bin/python"],
     )
     argument(parser, "name", "HOST", _NAME)
     argument(parser, "--python", "PATH", "an interpreter there (default: whose torch sees GPUs)")
     argument(parser, "--folder", "PATH", "where runs start there (~/fresnel)")
     argument(parser, "--budget", "USD", "what may be spent there")
-    flag(parser, "--train", "what the shipped trainers need, too")
+    flag(parser, "--train", "also what the shipped trainers need")
     argument(
         parser,
         "--torch-index",
@@ -88,10 +88,10 @@ def push(parser: CommandParser) -> None:
     argument(parser, "preset", "PRESET", "a preset's name, or a YAML file")
     argument(parser, "--host", "HOST", "to which machine", required=True)
     overrides(parser, "change a parameter or key of the preset")
-    flag(parser, "--dry-run", "say what would go, with sizes, and send nothing")
+    flag(parser, "--dry-run", "show what would be sent, with sizes, and send nothing")
     repeated(parser, "--exclude", "PATTERN", "leave out")
     repeated(parser, "--also", "PATH", "send this too")
-    flag(parser, "--secrets", "also what is called as secrets are: .env, keys, tokens")
+    flag(parser, "--secrets", "also files named like secrets: .env, keys, tokens")
     parser.set_defaults(action="push:run_push")
     examples(
         parser,
@@ -104,9 +104,9 @@ def fetch(parser: CommandParser) -> None:
     """`fetch`: results, brought here."""
     argument(parser, "runs", "RUN", RUN, nargs="*")
     argument(parser, "--host", "HOST", "from which machine", required=True)
-    flag(parser, "--all", "every run there that was not fetched yet")
-    argument(parser, "--to", "FOLDER", "the folder here (default: ./fetched)", default="fetched")
-    argument(parser, "--every", "TIME", "again and again until the runs have ended, e.g. 10m")
+    flag(parser, "--all", "every run there not fetched yet")
+    argument(parser, "--to", "FOLDER", "the local folder (default: ./fetched)", default="fetched")
+    argument(parser, "--every", "TIME", "repeat until the runs have ended, e.g. 10m")
     parser.add_argument(
         "--checkpoints",
         choices=["best", "all", "none"],
@@ -129,8 +129,8 @@ def nodes(parser: CommandParser) -> None:
     actions.add("list", "show the launches (the same as `nodes` alone)", ["nodes --json"])
     for name, summary in (
         ("status", "show every node"),
-        ("stop", "stop every node step by step, the one where they meet last"),
-        ("wait", "until all have ended; when one fails, stop the others and name it"),
+        ("stop", "stop every node step by step, the rendezvous node last"),
+        ("wait", "wait until all have ended; when one fails, stop the others and report it"),
     ):
         action = actions.add(name, summary, [f"nodes {name} last"])
         argument(action, "group", "LAUNCH", "a launch's name, its preset's, or `last`")

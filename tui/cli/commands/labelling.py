@@ -8,7 +8,7 @@ def rename(parser: CommandParser) -> None:
     """`rename`: another name."""
     argument(parser, "run", "RUN", RUN)
     argument(parser, "name", "NAME", "its name from now on", nargs="?")
-    flag(parser, "--reset", "back to the name of its launch")
+    flag(parser, "--reset", "restore the name of its launch")
     parser.set_defaults(action="labels:run_rename")
     examples(parser, "rename last baseline", "status baseline", "rename baseline --reset")
 
@@ -16,7 +16,7 @@ def rename(parser: CommandParser) -> None:
 def tag(parser: CommandParser) -> None:
     """`tag`: words to find runs by."""
     argument(parser, "run", "RUN", RUNS)
-    argument(parser, "tags", "TAG", "one word each; none shows them", nargs="*")
+    argument(parser, "tags", "TAG", "one word each; without any, show them", nargs="*")
     parser.set_defaults(action="labels:run_tag")
     examples(parser, "tag last good paper", "tag last")
 
@@ -37,7 +37,7 @@ def note(parser: CommandParser) -> None:
         parser,
         "text",
         "TEXT",
-        "the note, in place of the older one; - reads it from stdin, none shows it",
+        "the new note; - reads it from stdin; without it, show the note",
         nargs="*",
     )
     flag(parser, "--clear", "remove it")
@@ -67,7 +67,7 @@ def unstar(parser: CommandParser) -> None:
 def delete(parser: CommandParser) -> None:
     """`delete`: into the trash."""
     _runs(parser)
-    flag(parser, "--forever", "free the disk at once: nothing brings them back")
+    flag(parser, "--forever", "free the disk at once; this cannot be undone")
     parser.set_defaults(action="trash:run_delete")
     examples(
         parser,
@@ -93,14 +93,14 @@ def prune(parser: CommandParser) -> None:
     """`prune`: by age, number and ending."""
     argument(parser, "--older-than", "AGE", "ended longer ago than this, e.g. 30d")
     argument(parser, "--keep", "N", "all but the newest N of those that ended so", type=int)
-    argument(parser, "--state", "STATES", "that ended so, e.g. done,failed")
+    argument(parser, "--state", "STATES", "only runs in these states, e.g. done,failed")
     flag(parser, "--dry-run", "only show what would be removed")
     parser.set_defaults(action="prune:run_prune")
     examples(
         parser,
         "prune --older-than 30d --dry-run",
         "prune --state failed --keep 20",
-        notes="All criteria given must hold. Live and starred runs stay; nothing is brought back.",
+        notes="All criteria given must hold. Live and starred runs are kept. It cannot be undone.",
     )
 
 

@@ -4,7 +4,7 @@ from tui.cli.commands.declaring import RUN, argument, examples, flag, overrides,
 from tui.cli.parsing import CommandParser
 
 _NOTES = """\
-A command of your own goes behind `--`; everything behind it is its own. It gets one GPU unless
+A command of your own goes after `--`, with all its own flags. It gets one GPU unless
 --gpus or --gpu-ids say otherwise, and runs in this folder, with this environment."""
 
 _VERIFY_NOTES = """\
@@ -19,7 +19,7 @@ def launch(parser: CommandParser) -> None:
     _how(parser)
     _sweep(parser)
     flag(parser, "--no-queue", "be denied (exit 4) instead of waiting for GPUs")
-    argument(parser, "--hosts", "A,B", "on these rented machines together: on all, or on none")
+    argument(parser, "--hosts", "A,B", "on these rented machines together: all or none")
     argument(
         parser,
         "--stop-hopeless",
@@ -27,7 +27,7 @@ def launch(parser: CommandParser) -> None:
         "with a sweep: stop a run whose best is worse than the median of the others so far, "
         "by its loss or METRIC",
     )
-    flag(parser, "--no-verify", "leave out the checks that the preset asks for")
+    flag(parser, "--no-verify", "skip the checks that the preset asks for")
     until = parser.add_mutually_exclusive_group()
     flag(until, "--wait", "return when the run has ended")
     flag(
@@ -76,7 +76,7 @@ def verify(parser: CommandParser) -> None:
         "only some checks: program, gpus, data, checkpoint, config, memory, batch, disk, network, "
         "machine, outputs, own",
     )
-    flag(parser, "--brief", "leave out what passes")
+    flag(parser, "--brief", "hide what passes")
     parser.set_defaults(action="verify:run_verify")
     examples(
         parser,
@@ -94,9 +94,9 @@ def probe(parser: CommandParser) -> None:
     _how(parser)
     parser.usage = "fresnel-tui probe PRESET [options]"
     argument(parser, "--batch", "NAME", "the parameter; by default the preset's own", default="")
-    argument(parser, "--first", "N", "begin with N, not the preset's", type=int)
+    argument(parser, "--first", "N", "start at N instead of the preset's value", type=int)
     argument(parser, "--most", "N", "try nothing larger", type=int)
-    argument(parser, "--steps", "N", "steps after the first of each (10)", type=int, default=10)
+    argument(parser, "--steps", "N", "steps per trial after the first (10)", type=int, default=10)
     argument(parser, "--within", "TIME", "how long one trial may take (10m)", default="10m")
     flag(parser, "--keep-runs", "leave the trials in the list of runs")
     # A probe is of one run: no sweep.
@@ -109,7 +109,7 @@ def probe(parser: CommandParser) -> None:
         "probe pcdiff --gpu-ids 0-3 --most 256",
         "probe mine --batch micro_batch --first 4 --steps 20",
         notes="Doubles the batch until the GPU's memory is not enough, then bisects. Ctrl-C stops\n"
-        "the trial that goes on and leaves nothing behind. `verify` and launches know the result.",
+        "the current trial and leaves nothing behind. `verify` and launches use the result.",
     )
 
 
@@ -121,7 +121,7 @@ def remedy(parser: CommandParser) -> None:
     repeated(
         parser, "--apply", "REMEDY", "launch with this remedy; several are applied in this order"
     )
-    flag(parser, "--dry-run", "with --apply: only the diff")
+    flag(parser, "--dry-run", "with --apply: only show the diff")
     flag(parser, "--wait", "return when the new run has ended")
     parser.set_defaults(action="remedy:run_remedy")
     examples(
@@ -149,13 +149,13 @@ def _what(parser: CommandParser) -> None:
         "--again",
         "RUN",
         "as RUN was launched; --set changes its parameters or the flags of its command, the "
-        "other flags the rest; flags behind -- replace its own or are added",
+        "other flags the rest; flags after -- replace its own or are added",
     )
     argument(
         parser,
         "--resume",
         "RUN|PATH",
-        "go on from a run's newest checkpoint, as it was launched; or with PRESET, from a "
+        "continue from a run's newest checkpoint, as it was launched; or with PRESET, from a "
         "run's or a checkpoint file",
     )
 
@@ -164,7 +164,7 @@ def _sweep(parser: CommandParser) -> None:
     group = parser.add_argument_group(
         "sweeps",
         "Numbers, yes/no and choices may have several values: a,b,c or FIRST..LAST (whole numbers)"
-        " or FIRST..LAST..STEP. In texts and lists commas stand for themselves; {a,b} sweeps these"
+        " or FIRST..LAST..STEP. In texts and lists a comma is just a comma; {a,b} sweeps these"
         " too. In a command of your own, {lr} is replaced by what --set lr=… says.",
     )
     argument(
@@ -181,7 +181,7 @@ def _sweep(parser: CommandParser) -> None:
         "NAME[:METRIC]",
         "random (what --samples does), or tpe, gp, cmaes, qmc of the extra `optuna`: each run "
         "gets its values when its turn comes, from the results so far, for the least loss or the "
-        "best METRIC (:max or :min where its name does not tell)",
+        "best METRIC (:max or :min where its name does not say)",
     )
     argument(group, "--parallel", "N", "at most N runs of the sweep at once", type=int)
 
@@ -196,7 +196,7 @@ def _how(parser: CommandParser) -> None:
         help="keep the preset's batch per GPU on another number of GPUs, and the learning rate "
         "by this rule (batch: leave it)",
     )
-    parser.add_argument("--name", default="", help="what to call the run")
+    parser.add_argument("--name", default="", help="name of the run")
     argument(parser, "--price", "NAME|USD", "a name from prices.yaml, or dollars per GPU and hour")
     argument(parser, "--priority", "N", "higher goes first in the queue (default 0)", type=int)
     argument(

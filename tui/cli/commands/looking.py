@@ -7,24 +7,24 @@ _FIND = """\
 WORD finds runs as the panel's filter does: text in name, id, tags, note or reason; state:failed,
 tag:good, preset:P, name:N, group:G, host:H, user:U, gpu:3, is:live, is:starred, since:7d,
 before:1d; loss<0.1 (last value), best:psnr>30, cost>5, age<2h, elapsed>1h, progress<50. All must
-hold; !WORD turns one round."""
+match; !WORD negates one."""
 
 _STACKS = """\
-By py-spy where it is installed and may look (`pip install 'fresnel-tui[stacks]'`; as root, or where
-kernel.yama.ptrace_scope is 0), else by the handler that our own trainers have; what the kernel says
-of each thread always. Nothing is stopped. Saved in the run's folder, under stacks/."""
+Read by py-spy where it is installed and permitted (`pip install 'fresnel-tui[stacks]'`; as root,
+or where kernel.yama.ptrace_scope is 0), else by the handler of our own trainers. The kernel's view
+of each thread is always shown. Nothing is stopped. Saved in the run's folder, under stacks/."""
 
 
 def list_runs(parser: CommandParser) -> None:
     """`list`: the runs."""
     argument(parser, "find", "WORD", "only runs that match: see below", nargs="*")
     flag(parser, "--all", "every ended run, not only the newest 100")
-    argument(parser, "--limit", "N", "so many at most (default 100)", type=int)
+    argument(parser, "--limit", "N", "at most this many (default 100)", type=int)
     argument(
         parser,
         "--sort",
         "COLUMNS",
-        "by these, e.g. best:loss or state,age-; - turns one round (default: live, newest)",
+        "by these, e.g. best:loss or state,age-; a trailing - reverses (default: live, newest)",
     )
     argument(parser, "--state", "STATES", "in these states, e.g. failed,lost")
     argument(parser, "--preset", "TEXT", "whose preset's name has this")
@@ -48,8 +48,8 @@ def list_runs(parser: CommandParser) -> None:
 def status(parser: CommandParser) -> None:
     """`status`: one run."""
     argument(parser, "run", "RUN", RUNS)
-    flag(parser, "--diff", "and the code that was changed, but not committed")
-    flag(parser, "--show-secrets", "with its secrets, on a terminal of this machine only")
+    flag(parser, "--diff", "also show uncommitted code changes")
+    flag(parser, "--show-secrets", "also show its secrets, on a terminal of this machine only")
     parser.set_defaults(action="inspect:run_status")
     examples(parser, "status last", "status my-sweep", "status last --diff", "status last --json")
 
@@ -98,10 +98,10 @@ def compare(parser: CommandParser) -> None:
         parser,
         "--baseline",
         "RUN",
-        "measure the others by this one (default: the newest tagged `baseline`)",
+        "compare the others with this one (default: the newest tagged `baseline`)",
     )
     argument(parser, "--metric", "NAME", "rank by this metric (default: the loss, or the like)")
-    flag(parser, "--all", "also the settings that agree")
+    flag(parser, "--all", "also the settings that are equal")
     flag(parser, "--code", "how their uncommitted changes differ (two runs)")
     flag(parser, "--csv", "a row for each run")
     parser.set_defaults(action="compare:run_compare")
@@ -118,17 +118,17 @@ def report(parser: CommandParser) -> None:
     """`report`: one HTML file."""
     argument(parser, "runs", "RUN", RUNS, nargs="+")
     parser.add_argument(
-        "-o", "--output", metavar="FILE", help="where to (default: NAME.html in this folder)"
+        "-o", "--output", metavar="FILE", help="output file (default: NAME.html in this folder)"
     )
     argument(parser, "--title", "TEXT", "its heading (default: the run's name)")
-    argument(parser, "--baseline", "RUN", "measure the others by this run")
+    argument(parser, "--baseline", "RUN", "compare the others with this run")
     argument(parser, "--metric", "NAME", "rank by this metric (default: the loss)")
     parser.set_defaults(action="report:run_report")
     examples(
         parser,
         "report last",
         "report my-sweep -o report.html --title 'Learning rates'",
-        notes="The file needs no other and no network: curves are SVG, pictures are inside it.",
+        notes="The file is self-contained: curves are SVG, pictures are embedded.",
     )
 
 
@@ -158,7 +158,9 @@ def stacks(parser: CommandParser) -> None:
 def monitor(parser: CommandParser) -> None:
     """`monitor`: everything at a glance."""
     flag(parser, "--watch", "go on until interrupted")
-    argument(parser, "--every", "S", "with --watch: seconds between looks", type=float, default=5.0)
+    argument(
+        parser, "--every", "S", "with --watch: update every S seconds", type=float, default=5.0
+    )
     parser.add_argument(
         "-n", "--lines", type=int, default=3, metavar="N", help="last lines of each run (default 3)"
     )
@@ -168,7 +170,7 @@ def monitor(parser: CommandParser) -> None:
 
 def gpus(parser: CommandParser) -> None:
     """`gpus`: readings and holders."""
-    flag(parser, "--watch", "go on with every new reading; JSON lines with --json")
+    flag(parser, "--watch", "repeat with every new reading; JSON lines with --json")
     argument(
         parser,
         "--host",
@@ -184,7 +186,7 @@ def gpus(parser: CommandParser) -> None:
 def attach(parser: CommandParser) -> None:
     """`attach`: a run's terminal."""
     argument(parser, "run", "RUN", RUN)
-    flag(parser, "--take", "type here, whoever typed before")
+    flag(parser, "--take", "take over the keyboard from whoever has it")
     parser.set_defaults(action="attach:run_attach")
     examples(parser, "attach last", "attach trial --take")
 

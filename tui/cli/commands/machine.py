@@ -15,9 +15,9 @@ def presets(parser: CommandParser) -> None:
         "write what a run was launched with as a preset of your own",
         ["presets save my-best --from last", "launch my-best --set epochs=100"],
     )
-    argument(save, "name", "NAME", "what to call the preset")
+    argument(save, "name", "NAME", "name of the preset")
     argument(save, "--from", "RUN", RUN, required=True, dest="run")
-    flag(save, "--overwrite", "replace one that is there")
+    flag(save, "--overwrite", "replace an existing one")
     examples(parser, "presets", "presets schema", "presets save my-best --from last")
 
 
@@ -72,7 +72,7 @@ def service(parser: CommandParser) -> None:
     parser.set_defaults(action="service:run_service", preset=None)
     for name, summary in (
         ("install", "write and enable the unit"),
-        ("status", "say whether it is there and enabled"),
+        ("status", "show whether it is installed and enabled"),
         ("remove", "disable and remove it"),
     ):
         _whose(actions.add(name, summary, [f"service {name}"]))
@@ -91,7 +91,7 @@ def service(parser: CommandParser) -> None:
 def _whose(parser: CommandParser) -> None:
     whose = parser.add_mutually_exclusive_group()
     flag(whose, "--user", "in your own systemd (default)")
-    flag(whose, "--system", "in the machine's, as you")
+    flag(whose, "--system", "in the system's, run as you")
 
 
 def serve(parser: CommandParser) -> None:
@@ -102,8 +102,8 @@ def serve(parser: CommandParser) -> None:
         help="the address to listen on (127.0.0.1: only this machine)",
     )
     argument(parser, "--port", "N", "default 8811; 0 for any free one", type=int, default=8811)
-    flag(parser, "--read-only", "show, and touch nothing")
-    flag(parser, "--without-tls", "with another --host: the token crosses the network in the clear")
+    flag(parser, "--read-only", "read-only: launch, stop and change nothing")
+    flag(parser, "--without-tls", "with another --host: the token crosses the network unencrypted")
     parser.set_defaults(action="serve:run_serve")
     examples(parser, "serve", "serve --port 0 --read-only")
 
@@ -121,6 +121,6 @@ def completion(parser: CommandParser) -> None:
 
 def schema(parser: CommandParser) -> None:
     """`schema`: of JSON output."""
-    argument(parser, "command", "COMMAND", "one command's; without, of all", nargs="?")
+    argument(parser, "command", "COMMAND", "one command's schema (default: all)", nargs="?")
     parser.set_defaults(action="schema:run_schema")
     examples(parser, "schema list", "schema > fresnel-tui.json")

@@ -17,7 +17,7 @@ def cost(parser: CommandParser) -> None:
         "what a list of presets would cost",
         ["cost plan gaussian-validate:1 gaussian-fast:4 --budget 25"],
     )
-    argument(plan, "planned", "PRESET:COUNT", "a preset, and how often it shall run", nargs="*")
+    argument(plan, "planned", "PRESET:COUNT", "a preset, and how many times to run it", nargs="*")
     argument(plan, "--budget", "USD", "what may be spent")
     export = actions.add(
         "export", "every run of the ledger as CSV", ["cost export > runs.csv", "cost export --json"]
@@ -33,7 +33,7 @@ def session(parser: CommandParser) -> None:
     actions.add("status", "show it (the same as `session` alone)", ["session --json"])
     start = actions.add(
         "start",
-        "begin to count, from this machine's boot",
+        "start counting, from this machine's boot",
         [
             "session start --price amd-cloud-mi300x --budget 100",
             "session start --rate 15.92 --since now",
@@ -49,7 +49,7 @@ def session(parser: CommandParser) -> None:
         "price", "correct the price, from the session's start on", ["session price --rate 1.99"]
     )
     _add_price(price)
-    actions.add("end", "close it, and say what it came to", ["session end"])
+    actions.add("end", "end it, and show the total", ["session end"])
     examples(
         parser, "session start --price amd-cloud-mi300x --budget 100", "session", "session end"
     )
@@ -59,4 +59,4 @@ def _add_price(parser: CommandParser) -> None:
     argument(parser, "--price", "NAME|USD", "a name from prices.yaml, or dollars per GPU and hour")
     argument(parser, "--rate", "USD", "dollars per hour for the whole machine")
     argument(parser, "--gpus", "N", "how many GPUs (cards) the machine has")
-    flag(parser, "--anyway", "take a price that does not fit this machine")
+    flag(parser, "--anyway", "accept a price that does not fit this machine")

@@ -21,7 +21,7 @@ TOUCHING = frozenset(
 KEYS: list[BindingType] = [
     hotkey("n", "launch('new')", "launch a run", "Launch"),
     hotkey("a", "launch('again')", "launch the selected run again, or a variation of it"),
-    hotkey("r", "launch('resume')", "go on from the newest checkpoint of the selected run"),
+    hotkey("r", "launch('resume')", "continue from the newest checkpoint of the selected run"),
     hotkey("s", "runs('stop')", "stop the selected run; again: its next step, now", "Stop"),
     hotkey("d", "runs('remedy')", "why the selected run ended, and what to do about it"),
     hotkey("T", "page('stacks')", "where every rank of the selected run is, or was when it hung"),

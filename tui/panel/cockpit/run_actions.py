@@ -198,9 +198,9 @@ class RunActions:
                 self._commands.act(place, ChangeTags(runs, tuple(added), tuple(removed)))
 
         if single is not None:
-            title, hint = f"Tags of {single.name}{_on(single)}", "words, with blanks between them"
+            title, hint = f"Tags of {single.name}{_on(single)}", "words, separated by spaces"
         else:
-            title, hint = f"Tags of {len(rows)} runs", "words are added; -word is taken away"
+            title, hint = f"Tags of {len(rows)} runs", "word adds a tag; -word removes it"
         self._ask(title, " ".join(before), hint, change)
 
     def note(self, rows: Rows) -> None:

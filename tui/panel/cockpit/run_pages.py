@@ -127,7 +127,7 @@ class RunPages:
         """The curves of the marked runs, else of the selected one, on a page of their own."""
         machines = {row.machine for row in rows}
         if len(machines) > 1:
-            self._notify("runs of several machines are chosen: choose those of one at a time")
+            self._notify("the chosen runs are on several machines: choose runs of one")
         elif machines != {""}:
             self._parts.remote.open_metrics(rows[:_MOST_CURVES])
         else:
@@ -143,7 +143,7 @@ class RunPages:
         from tui.views.runs.run_facts import ComparedRuns
 
         if len(rows) < 2:
-            self._notify("mark the runs to compare with Space, two at least")
+            self._notify("mark two runs or more with Space to compare them")
             return
         screen = CompareScreen(len(rows))
         self._parts.app.push_screen(screen)

@@ -23,7 +23,7 @@ class QuestionScreen(ModalScreen[bool]):
         Binding("n,escape", "dismiss(False)", "No"),
     ]
 
-    def __init__(self, title: str, text: str, yes: str, no: str = "Leave it") -> None:
+    def __init__(self, title: str, text: str, yes: str, no: str = "Cancel") -> None:
         super().__init__()
         self._title, self._text, self._yes, self._no = title, text, yes, no
 
@@ -66,7 +66,7 @@ class LineScreen(ModalScreen[str | None]):
         """What is asked for, the line, what is wrong with it."""
         with Vertical(classes="dialog") as dialog:
             dialog.border_title = self._title
-            dialog.border_subtitle = "Enter takes it · Esc close"
+            dialog.border_subtitle = "Enter accept · Esc close"
             yield Static(Text(self._text))
             yield Input(value=self._value, placeholder=self._hint, compact=True, id="line")
             yield Static(id="wrong")

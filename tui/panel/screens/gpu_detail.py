@@ -38,7 +38,7 @@ class GpuDetailScreen(ModalScreen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,enter", "dismiss", "Close"),
-        Binding("left,p", "move(-1)", "GPU before"),
+        Binding("left,p", "move(-1)", "previous GPU"),
         Binding("right,n", "move(1)", "next GPU"),
     ]
 
@@ -77,7 +77,7 @@ class GpuDetailScreen(ModalScreen[None]):
         self._describe()
 
     def action_move(self, rows: int) -> None:
-        """Go to the GPU before or after."""
+        """Go to the previous GPU or after."""
         reading = self._snapshot.reading
         uuids = [gpu.uuid for gpu in reading.gpus] if reading else []
         if self._uuid in uuids:

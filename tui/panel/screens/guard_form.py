@@ -75,7 +75,7 @@ class GuardScreen(ModalScreen[None]):
             yield Static(id="fieldhelp")
             yield Static(id="guard-says", classes="heading")
             with Horizontal(classes="buttons"):
-                yield Button("Set it (F2)", id="set", variant="success", compact=True)
+                yield Button("Set (F2)", id="set", variant="success", compact=True)
                 yield Button("Close (Esc)", id="close", compact=True)
 
     def on_mount(self) -> None:
@@ -159,12 +159,12 @@ def ask_to_postpone(app: App[Any], place: ChosenPlace) -> None:
     guard, now = account.guard, account.now
     lines = [
         postponed_text(guard, now) or guard_text(guard, now),
-        f"It is {time.strftime('%H:%M')}. For how long from now shall it hold back? 0 undoes it.",
+        f"It is {time.strftime('%H:%M')}. For how long from now? 0 ends a postponement.",
     ]
 
     def check(text: str) -> None:
         if not text:
-            raise WrongInput("for how long?", "for example 1h, 30m; 0 lets it go on")
+            raise WrongInput("for how long?", "for example 1h, 30m; 0 resumes it")
         length_of("postpone", text, may_be_nothing=True)
 
     def answered(text: str | None) -> None:

@@ -268,7 +268,7 @@ class LaunchScreen(ModalScreen[None]):
         """Whether the presets are another machine's, which keeps them itself; then that is told."""
         name = self.planner.name
         if name:
-            self.notify(f"presets of {name} are kept there: push brings one", timeout=5)
+            self.notify(f"presets of {name} are kept there: push copies one", timeout=5)
         return bool(name)
 
     def _saved(self, path: Path) -> None:
@@ -282,7 +282,7 @@ class LaunchScreen(ModalScreen[None]):
         if self._is_elsewhere():
             return
         if self.choice is None or not self.choice.entry.path:
-            self.notify("this is no preset: F5 makes it one", timeout=4)
+            self.notify("this is not a preset yet: F5 saves it as one", timeout=4)
             return
         edited = edit_preset(self.app, Path(self.choice.entry.path))
         self._read_presets(changed=edited.stem)

@@ -34,10 +34,10 @@ class MachinesScreen(ModalScreen[tuple[str, str] | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         hotkey("escape,q,H", "dismiss(None)", "close"),
         hotkey("n,enter", "choose('launch')", "launch on the machine", "Launch"),
-        hotkey("t", "choose('retry')", "try again to reach it"),
+        hotkey("t", "choose('retry')", "retry the connection"),
         hotkey("a", "choose('add')", "add a machine"),
         hotkey("u", "choose('setup')", "set it up, or bring it up to date"),
-        hotkey("c", "choose('connect')", "log in, where somebody has to type a password"),
+        hotkey("c", "choose('connect')", "log in, where a password has to be typed"),
         hotkey("e", "choose('end')", "end it: results first, then the end command"),
     ]
 

@@ -299,7 +299,7 @@ class MetricsScreen(Screen[None]):
         """Draw all charts otherwise: another axis, logarithmic, smoothed, a part of the axis …"""
         axes = self._page.axes if self._page else ("step",)
         if what == "axis" and len(axes) < 2:
-            self.notify("these runs tell steps only", timeout=3)
+            self.notify("these runs report steps only", timeout=3)
         else:
             self._ask(**turned(self._request, what, axes))
 

@@ -33,7 +33,7 @@ _KEYS = (
     ("e", "end the session"),
     ("g", "set the guard"),
     ("p", "postpone it"),
-    ("u", "undo that"),
+    ("u", "end the postponement"),
     ("o", "guard off"),
 )
 
@@ -198,7 +198,7 @@ class MoneyScreen(ModalScreen[None]):
         lines = [
             f"It watches {watched_text(account.guard.rule)}.",
             guard_text(account.guard, account.now),
-            "Without it nothing stops what runs when that is reached.",
+            "Without it, nothing stops the runs at these limits.",
         ]
         self._ask(f"Guard{self.place.of} off?", lines, "Guard off", "guard", "off")
 
@@ -224,7 +224,7 @@ def _tables_text(page: CostPage, room: int) -> Text:
     for note in page.notes:
         text.append(f"{note}\n", style="yellow")
     if not text.plain:
-        text.append("nothing has cost anything yet: no run had a price, and no session was open")
+        text.append("no costs yet: no run had a price, and no session was open")
     return text
 
 

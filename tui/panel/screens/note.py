@@ -15,7 +15,7 @@ from runners.lifecycle.control.labels import checked_note
 from runners.model.errors import FresnelError
 from runners.model.run import Run
 
-_KEYS = "Ctrl+S or F2 saves · Enter a new line · Esc leaves"
+_KEYS = "Ctrl+S or F2 save · Enter new line · Esc cancel"
 
 
 class NoteScreen(ModalScreen[str | None]):
@@ -64,7 +64,7 @@ class NoteScreen(ModalScreen[str | None]):
         changed = self.query_one(TextArea).text.strip() != self._run.labels.note
         if changed and not self._leaving:
             self._leaving = True
-            notice = "changed: Ctrl+S saves it, Esc again leaves it as it was"
+            notice = "changed: Ctrl+S saves it, Esc again discards the changes"
             self.query_one("#wrong", Static).update(Text(notice, style="yellow"))
         else:
             self.dismiss(None)

@@ -98,7 +98,7 @@ class PicturesScreen(Screen[None]):
                 break
         else:
             self._runs = self._runs[:1]
-            self.notify("no further run has pictures", timeout=3)
+            self.notify("no other run has pictures", timeout=3)
         self._changed.set()
 
     @property

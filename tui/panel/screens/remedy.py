@@ -112,7 +112,7 @@ class RemedyScreen(ModalScreen[str | None]):
 def _verdict_text(verdict: Diagnosis | NotKnown | None, problem: str) -> Text:
     text = Text()
     if verdict is None and not problem:
-        text.append("It ended well: there is nothing to explain.\n")
+        text.append("It ended successfully: nothing to explain.\n")
     elif isinstance(verdict, NotKnown):
         text.append(f"{safe_cell(verdict.message)}\n", style="bold")
     elif verdict is not None:

@@ -161,7 +161,7 @@ class SessionScreen(ModalScreen[None]):
         if not caveat:
             self._start(price, per, gpus, "")
             return
-        question = QuestionScreen("Take this price?", caveat, "Take it all the same")
+        question = QuestionScreen("Use this price?", caveat, "Use it anyway")
         self.app.push_screen(
             question, lambda yes: self._start(price, per, gpus, caveat) if yes else None
         )

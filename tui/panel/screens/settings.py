@@ -122,7 +122,7 @@ class SettingsScreen(ModalScreen[None]):
             self._show_message(str(error))
             return
         self._take(settings)
-        self.notify(f"saved {settings_file()}" if changes else "nothing was changed", timeout=4)
+        self.notify(f"saved {settings_file()}" if changes else "no changes", timeout=4)
         self.dismiss(None)
 
     def _theme_problem(self, theme: Any) -> str:

@@ -28,7 +28,7 @@ class StopScreen(ModalScreen[str]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "dismiss('stop')", "Stop"),
         Binding("k", "kill", "Kill now"),
-        Binding("n,escape", "dismiss('')", "Leave it"),
+        Binding("n,escape", "dismiss('')", "Cancel"),
     ]
 
     def __init__(self, view: RunView, machine: str = "") -> None:
@@ -46,7 +46,7 @@ class StopScreen(ModalScreen[str]):
             with Horizontal(classes="buttons"):
                 yield Button(self._label(), id="stop", variant="warning", compact=True)
                 yield Button("Kill now (k)", id="kill", variant="error", compact=True)
-                yield Button("Leave it (n)", id="leave", compact=True)
+                yield Button("Cancel (n)", id="leave", compact=True)
 
     def on_mount(self) -> None:
         """The harmless answer has the focus."""
@@ -64,7 +64,7 @@ class StopScreen(ModalScreen[str]):
         """Ask whether to kill at once."""
         warning = (
             "SIGKILL goes to everything the run has started, at once. "
-            f"It saves nothing any more: {self._loss()}"
+            f"Nothing more is saved: {self._loss()}"
         )
         question = QuestionScreen("Kill it now?", warning, "Kill now")
 

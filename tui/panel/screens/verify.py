@@ -43,7 +43,7 @@ class VerifyScreen(ModalScreen[bool]):
             dialog.border_title = f"Checks{where}: {', '.join(names)}"
             dialog.border_subtitle = "↑↓ scroll · F2 launch · Esc back to the form"
             with VerticalScroll(id="checks"):
-                yield Static("asking the run's interpreter, looking at data and GPUs…", id="found")
+                yield Static("checking the interpreter, data and GPUs…", id="found")
             with Horizontal(classes="buttons"):
                 yield Button("Launch (F2)", id="launch-checked", variant="success", compact=True)
                 yield Button("Back (Esc)", id="back", compact=True)

@@ -39,7 +39,7 @@ def read_stacks(state: StateDirectory, run: Run) -> SavedStacks:
     else:
         saved = newest_stacks(directory.path)
         if saved is None:
-            raise NotFound("it has ended, and no stacks were saved of it")
+            raise NotFound("it has ended, and none of its stacks were saved")
         dump = saved
     path = Path(dump.folder) / ALL_RANKS
     text = read_plain(path, _MOST_TEXT).decode("utf-8", "replace")

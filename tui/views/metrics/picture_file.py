@@ -92,7 +92,7 @@ def load_picture(path: Path | str) -> "tuple[Image, tuple[int, int]]":
     except UnidentifiedImageError:
         raise UnreadablePicture("neither a PNG nor a JPEG image") from None
     except Exception as error:  # decoders raise what they like on damaged files
-        raise UnreadablePicture(f"damaged, or not yet whole: {error}") from None
+        raise UnreadablePicture(f"damaged or incomplete: {error}") from None
     picture.thumbnail(_SHOWN)
     return picture, size
 

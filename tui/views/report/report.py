@@ -113,7 +113,11 @@ def _charts(report: Report) -> list[str]:
     if not report.charts:
         return ["<h2>Curves</h2>", '<p class="quiet">No metric was found.</p>']
     left = report.curves_left_out
-    note = f'<p class="quiet">Drawn: the best runs; {left} more are left out.</p>' if left else ""
+    note = (
+        f'<p class="quiet">Only the best runs are drawn; {left} more are left out.</p>'
+        if left
+        else ""
+    )
     return ["<h2>Curves</h2>", note, *report.charts]
 
 

@@ -20,14 +20,14 @@ def queue_lines(
         key=lambda other: (-_priority(other), other.run.created, other.run.id),
     )
     ids = [other.run.id for other in queue]
-    lines = [f"It is queued: {run.reason or 'not looked at yet'}."]
+    lines = [f"It is queued: {run.reason or 'not considered yet'}."]
     place = ids.index(run.id) + 1 if run.id in ids else view.queue_place
     if place is not None:
         of = f" of {len(ids)}" if run.id in ids else ""
         lines.append(f"Place {place}{of} in the queue, priority {_priority(view)}.")
     holders = [other for other in runs if any(other.run.id == held.run for held in _all(leases))]
     if holders and run.plan is not None and run.plan.spec.after is None:
-        lines.append("Who holds GPUs, and when that may end by its own pace:")
+        lines.append("Who holds GPUs, and when each may end at its current pace:")
         for holder in sorted(holders, key=lambda other: other.progress.eta_s or float("inf")):
             lines.append(_holder_line(holder))
     if run.plan is not None and run.plan.spec.after is not None:

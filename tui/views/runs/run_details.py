@@ -270,7 +270,7 @@ def code_pairs(plan: LaunchPlan, state: StateDirectory) -> Pairs:
     source = read(directory.source, _source)
     if source is not None:
         changes = "uncommitted changes" if source.dirty else "no uncommitted changes"
-        dirty = "git did not say in time" if source.dirty is None else changes
+        dirty = "git did not answer in time" if source.dirty is None else changes
         text = source.problem or dirty
         if source.diff_bytes:
             text += f" ({size(source.diff_bytes)}): {directory.source_diff}"

@@ -144,7 +144,7 @@ def _containing(word: str) -> Test:
 
 def _field(key: str, value: str, now: float) -> Test:
     if not value:
-        raise WrongInput(f"`{key}:` names nothing")
+        raise WrongInput(f"`{key}:` needs a value")
     wanted = [word.lower() for word in value.split(",") if word]
     if key == "state":
         return _in_state(wanted)

@@ -99,10 +99,10 @@ def progress_pairs(view: RunView) -> list[tuple[str, str]]:
         pairs.append(("metrics", f"read from its output as {', '.join(view.readers)}"))
     if view.skipped:
         pairs.append(
-            ("output", f"{size(view.skipped)} of it came too fast to be looked at for metrics")
+            ("output", f"{size(view.skipped)} of it was written too fast to be read for metrics")
         )
     if progress.eta_s is not None:
-        pairs.append(("ends in", f"{duration(progress.eta_s)} at its own pace"))
+        pairs.append(("ends in", f"{duration(progress.eta_s)} at its current pace"))
     return pairs
 
 

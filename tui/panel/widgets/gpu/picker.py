@@ -51,7 +51,7 @@ class GpuPicker(RowList):
     GpuPicker .rows--cursor { text-style: reverse; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        hotkey("space,enter", "pick", "take the GPU, or leave it", "Take or leave"),
+        hotkey("space,enter", "pick", "choose the GPU, or not", "Take or leave"),
         hotkey("a", "all", "take all GPUs", "All"),
     ]
 

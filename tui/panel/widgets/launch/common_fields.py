@@ -33,7 +33,7 @@ FIELDS = (
     DetailField(
         "checkpoints",
         "${run_dir}/checkpoints/*",
-        "glob patterns of its checkpoints, such as ckpt/*.pt; several with blanks between them",
+        "glob patterns of its checkpoints, such as ckpt/*.pt; several separated by spaces",
         False,
     ),
     DetailField("priority", "0", "higher goes first in the queue"),

@@ -194,7 +194,7 @@ class RunDraft:
         return [*arguments, *gpu_arguments(request)]
 
     def command_arguments(self) -> list[str]:
-        """The words behind `--`."""
+        """The words after `--`."""
         return ["--", *split_command(self.command)]
 
     @property

@@ -52,7 +52,7 @@ class LaunchForm(VerticalScroll):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         hotkey("down", "app.focus_next", "the next field"),
-        hotkey("up", "app.focus_previous", "the field before"),
+        hotkey("up", "app.focus_previous", "the previous field"),
     ]
 
     class FormChanged(Message):

@@ -28,7 +28,7 @@ SWEEP_FIELDS = (
         "loss; tpe:METRIC for another",
     ),
     DetailField("sample-seed", "0", "the same number, the same samples"),
-    DetailField("parallel", "no limit", "at most so many runs of a sweep at once"),
+    DetailField("parallel", "no limit", "at most this many runs of a sweep at once"),
     DetailField(
         "stop-hopeless",
         "never",

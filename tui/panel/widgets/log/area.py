@@ -181,7 +181,7 @@ class LogArea(Vertical):
         found = re.fullmatch(r"\s*:?\s*([\d,_]{1,18}|\d{1,3}(?:\.\d{1,6})?\s*(%))\s*", text)
         if found is None:
             if text.strip():
-                self._notify("neither a line's number nor a percentage", severe=True)
+                self._notify("expected a line number or a percentage", severe=True)
         elif found[2]:
             pane.go_percent(float(found[1].rstrip("% ")))
         elif digits := re.sub(r"\D", "", found[1]):
