@@ -24,6 +24,7 @@ async def send_curves(exchange: Exchange) -> None:
     store, sender, sent = CurveStore(), CurveSender(), dict[str, Any]()
     while True:
         run = read_run(exchange.state, run_id)
+        # Beside the loop: reading a long log would hold up the link's other requests.
         more = await asyncio.to_thread(_read, store, run)
         fields, data = await asyncio.to_thread(sender.news, store.line(run))
         facts = {"settings": store.settings(run_id), "notes": store.notes(run_id)}

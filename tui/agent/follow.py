@@ -23,11 +23,13 @@ async def follow_output(exchange: Exchange) -> None:
     """
     request = exchange.fields
     name = str(request.get("file", "output.log"))
+    # A bare name: whoever asks reads in the run's own folder, and no hidden file of it.
     if "/" in name or name.startswith("."):
         raise WrongInput(f"`{name}` is no file of a run")
     run = exchange.find_run()
     most, window = request.get("most"), int(request.get("window", WINDOW))
     path, at = exchange.state.run(run.id).path / name, int(request.get("at", 0))
+    # With an inode somebody comes back after a break, and goes on at `at`.
     if "lines" in request and "inode" not in request:
         at = last_lines_offset(path, int(request["lines"]))
     file = FollowedOutput(path, at, request.get("inode"))

@@ -21,6 +21,7 @@ def run_agent(arguments: Sequence[str]) -> int:
     os.dup2(2, 1)
     sys.stdout = sys.stderr
     try:
+        # A login shell may have printed something before, and left its line open.
         os.write(line, b"\n" + MARKER)
     except BrokenPipeError:
         return 0

@@ -11,7 +11,9 @@ from tui.agent.exchange import Exchange
 
 _PATIENCE_S = 120.0
 _TRY_S = 3.0
+# Bridges and pairs of containers and virtual machines: no other machine reaches their addresses.
 _NOT_FOR_OTHERS = ("docker", "virbr", "br-", "veth", "lo")
+# By it our own listener is told from another program that holds the port.
 _WORD = b"fresnel-tui was here\n"
 
 
@@ -25,6 +27,7 @@ async def listen(exchange: Exchange) -> None:
         writer.close()
 
     try:
+        # On all addresses: which of them the others reach is what is to be found out.
         server = await asyncio.start_server(answer, "", port)
     except OSError as error:
         raise DeniedError(

@@ -68,7 +68,10 @@ class Agent:
     def __init__(self, line: int) -> None:
         self.state = StateDirectory()
         self._line = line
+        # A thread of its own: a write to a line that is dead blocks, and the loop has to see stdin
+        # end.
         self._writer = ThreadPoolExecutor(1, "line")
+        # Several requests are answered at once: no message may begin inside another.
         self._order = asyncio.Lock()
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._children: dict[int, asyncio.subprocess.Process] = {}
@@ -88,6 +91,7 @@ class Agent:
             for frame in reader.feed(data):
                 self._accept(frame.fields)
         beats.cancel()
+        # Nobody is left to read what these print.
         for number, child in self._children.items():
             if number not in self._kept:
                 with suppress(ProcessLookupError):
@@ -104,6 +108,7 @@ class Agent:
             try:
                 await asyncio.get_running_loop().run_in_executor(self._writer, self._write, data)
             except OSError:
+                # A launch that was asked for is finished, though nobody hears of it.
                 if not self._kept & self._tasks.keys():
                     os._exit(0)
 
@@ -147,6 +152,7 @@ class Agent:
         self._exchanges[number] = exchange
         try:
             if what in _LAID_OUT:
+                # Not at the top: the fingerprint of all that a snapshot holds is taken on import.
                 from runners.places.ssh.snapshot_updates import require_layout
 
                 require_layout(exchange.fields)
@@ -163,6 +169,7 @@ class Agent:
         except FresnelError as error:
             code = int(error.exit_code)
             await exchange.send({"error": error.message, "hint": error.hint, "code": code})
+        # An odd request costs its own answer, never the link.
         except (OSError, ValueError, KeyError, TypeError) as error:
             await exchange.send({"error": f"{type(error).__name__}: {error}", "code": 1})
         finally:

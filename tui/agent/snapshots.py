@@ -16,11 +16,13 @@ _CALM_S = 10.0
 nothing but readings and money.
 """
 
+# They change with every reading: each change by itself would keep a slow line busy.
 _TREMBLING = frozenset({"reading", "meter"})
 
 
 async def send_snapshots(exchange: Exchange) -> None:
     """Send `snapshot`, then `changes` or `same`, for as long as the link stands."""
+    # One at most: when the line is slow, the feed waits rather than pile up what is old by then.
     snapshots: asyncio.Queue[PanelSnapshot] = asyncio.Queue(1)
     reader = asyncio.create_task(SnapshotFeed(exchange.state.create()).snapshots(snapshots))
     known: dict[str, Any] | None = None
@@ -29,6 +31,7 @@ async def send_snapshots(exchange: Exchange) -> None:
         while True:
             taking = asyncio.create_task(snapshots.get())
             await asyncio.wait({taking, reader}, return_when=asyncio.FIRST_COMPLETED)
+            # The feed has ended: what ended it is raised here.
             if not taking.done():
                 taking.cancel()
                 return reader.result()

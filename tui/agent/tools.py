@@ -85,6 +85,7 @@ def _manifest(request: dict[str, Any], line: Any) -> None:
     except FresnelError as error:
         answer = Manifests(error=(error.message, error.hint, int(error.exit_code)))
     with suppress(OSError):
+        # No ledger: nothing was ever paid for here.
         text = read_plain(state.ledger).decode("utf-8", "replace")
         answer = msgspec.structs.replace(answer, ledger=text)
     line.write(msgspec.json.encode(answer))

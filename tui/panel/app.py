@@ -56,6 +56,7 @@ class PanelApp(TerminalApp):
     # The line of keys stays under a pane that fills the screen.
     ALLOW_IN_MAXIMIZED_VIEW = "Footer, KeyBar"
     BINDINGS: ClassVar[list[BindingType]] = [
+        # With priority: a field that has the keys would take it.
         hotkey("ctrl+q", "quit", "quit; runs go on", priority=True),
         Binding("ctrl+c", "help_quit", show=False, system=True),
         hotkey("ctrl+z", "suspend_process", "suspend; fg in the shell comes back", priority=True),
@@ -88,8 +89,10 @@ class PanelApp(TerminalApp):
 
     async def on_mount(self) -> None:
         """Start the feed, leave when the terminal does."""
+        # A snapshot needs the panes that show it.
         await self.cockpit.stands.wait()
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._terminal_gone)
+        # While the panel was stopped, the shell wrote where it had painted.
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
         self.theme_changed_signal.subscribe(self, lambda theme: self._keep_theme(theme.name))
         self._watch()
@@ -106,6 +109,7 @@ class PanelApp(TerminalApp):
 
     def _terminal_gone(self) -> None:
         """Exit at once: nobody is looking, and writing to a dead terminal can block for ever."""
+        # The orderly exit below gives the terminal back: on a dead one that may never return.
         timer = threading.Timer(_EXIT_AFTER_S, os._exit, (129,))
         timer.daemon = True
         timer.start()
@@ -128,6 +132,7 @@ class PanelApp(TerminalApp):
 
     def on_settings_screen_settings_changed(self, message: Message) -> None:
         """Take in settings that were changed."""
+        # By name: the type's module is that of a screen, which the first paint does not load.
         settings = getattr(message, "settings", None)
         if not isinstance(settings, Settings):
             return
@@ -174,6 +179,7 @@ class PanelApp(TerminalApp):
             reader.cancel()
 
     def _collect_again(self) -> None:
+        # `opening.py` changed both for the first paint; what is loaded by now stays for good.
         gc.freeze()
         gc.enable()
         sys.setswitchinterval(_SWITCH_S)
@@ -200,9 +206,11 @@ class PanelApp(TerminalApp):
             )
         urgent = after.guard is not None and after.guard.is_urgent
         was = before is not None and before.guard is not None and before.guard.is_urgent
+        # Once when it becomes urgent: a countdown would ring with every snapshot.
         if wanted.bell and (found or (urgent and not was)):
             self.bell()
         if wanted.desktop != "off":
+            # A sweep may end all at once: the panel shows each, a desktop a few.
             for notice in found[:_MOST_NOTICES]:
                 send(self, desktop_notice(notice.name, notice.text, wanted.desktop, os.environ))
 
@@ -225,6 +233,7 @@ def run_panel(
     try:
         settings = read_settings()
         specs = _resolve(preset, overrides) if preset else []
+        # One that only shows makes no folder either.
         state = StateDirectory() if read_only else StateDirectory().create()
     except FresnelError as error:
         print(f"fresnel-tui: {error}", file=sys.stderr)
@@ -237,6 +246,7 @@ def run_panel(
         )
     app.has_mouse = settings.panel.mouse if mouse is None else mouse
     app.run(mouse=app.has_mouse)
+    # With a code the terminal is gone, or something broke: nobody asks what goes on.
     if not app.return_code:
         _print_live_runs(app.snapshot)
     return app.return_code or ExitCode.DONE

@@ -145,6 +145,7 @@ class PlannerHere:
             else:
                 app.call_later(then, found)
 
+        # Exclusive: a question still waiting for a thread gives way to a newer one of its kind.
         app.run_worker(work, thread=True, exclusive=True, group=group)
 
 
@@ -220,6 +221,7 @@ class PlannerThere:
     def _arguments(self, request: LaunchRequest) -> list[str]:
         """Those of the request, and where a pushed preset finds its things there."""
         found = request.arguments
+        # A command, or a run launched again: no preset whose files were pushed.
         if "--" in found or found[1].startswith("--"):
             return found
         overrides = [found[i + 1] for i, argument in enumerate(found) if argument == "--set"]

@@ -69,6 +69,7 @@ class PlaceOfRuns:
             return
 
         def done(found: object, problem: str) -> None:  # in any thread
+            # The answer may come after the panel was left.
             if not self._app.is_running:
                 return
             if problem:

@@ -34,6 +34,8 @@ class CockpitHosts:
         self._app = app
         self._state = state
         self.links = LinkedHosts(app, state)
+        # They end a launch whose other machines failed: a panel that only shows leaves that to
+        # others.
         if not getattr(app, "read_only", False):
             start_watchers(state)
         self._rows: tuple[object, RemoteRows] = (None, RemoteRows())
@@ -66,6 +68,7 @@ class CockpitHosts:
         every = [row for each in rows for row in each]
         live = tuple(row for row in every if row.is_live)
         ended = tuple(row for row in every if not row.is_live)
+        # The table arranges thousands of ended rows anew when this number changes.
         if ended != self._rows[1].ended:
             self._version += 1
         return RemoteRows(
@@ -100,6 +103,7 @@ class CockpitHosts:
 
     def _take_news(self, rows: Sequence[Sequence[RunRow]]) -> None:
         for row in (row for each in rows for row in each):
+            # Of what was dead when first seen nothing is told: it is no news.
             if self._known.get(row.id) and not row.is_live:
                 ending = f"{row.state} on {row.machine}"
                 text = f"{ending}: {row.remark}" if row.remark else ending

@@ -21,6 +21,7 @@ class LinkedHosts:
         self._kinds = open_kinds(state, self._schedule)
         self.hosts: dict[str, WatchedPlace] = {}
         self.refresh()
+        # For a panel that ends without unmounting its screens: no ssh may stay behind.
         atexit.register(self.stop)
 
     @property
@@ -52,5 +53,6 @@ class LinkedHosts:
 
     def _notify_listeners(self) -> None:
         self._is_scheduled = False
+        # A copy: a listener may open what listens too.
         for changed in tuple(self._listeners):
             changed()

@@ -52,6 +52,7 @@ class RemoteSide:
             self._take_rows()
             self._paint()
             return self._gpus(snapshot)
+        # In a thread: the modules of links take longer to load than the first screen to paint.
         if not self._is_loading and self._snapshots >= _FIRST_READING and any_place(self._state):
             self._is_loading = True
             self._screen.run_worker(self._load, thread=True, group="hosts")
@@ -109,6 +110,7 @@ class RemoteSide:
         lines = self._screen.query_one(RunPane).lines
         assert self.hosts is not None
         before, lines.remote = lines.remote, self.hosts.rows()
+        # By identity: `rows` gives the same object as long as nothing changed.
         return before is not lines.remote
 
     def _paint(self) -> None:

@@ -49,6 +49,7 @@ class RunActions:
         self._places = places
         self._pane = pane
         self._alone: dict[str, Callable[[], None]] = {
+            # These choose their runs themselves.
             "stop": self.stop,
             "stop_group": self.stop_group,
             "stop_everything": self.stop_everything,
@@ -220,6 +221,7 @@ class RunActions:
 
     def star(self, rows: Rows) -> None:
         """Star runs, or take the star away where all have one."""
+        # As the marks of an editor do: a mixed selection becomes all of one kind.
         starred = not all(row.starred for row in rows)
         for place, runs in self._places.grouped(rows):
             self._commands.act(place, StarRuns(runs, starred))
@@ -233,6 +235,7 @@ class RunActions:
             self._places.view(row, partial(self._move_in_queue, row, by))
 
     def _move_in_queue(self, row: RunRow, by: int, view: RunView) -> None:
+        # Read anew: another front end may have changed it since the row was sent.
         priority = (view.run.plan.spec.priority if view.run.plan else 0) + by
         self._commands.act(self._places.of(row), SetPriority(row.run_id, priority))
 
@@ -266,6 +269,7 @@ class RunActions:
 
     def _ask(self, title: str, value: str, hint: str, then: Callable[[str], object]) -> None:
         def answered(text: str | None) -> None:
+            # None is Esc; what is as it was is no command to note.
             if text is not None and text != value:
                 then(text)
 

@@ -80,6 +80,7 @@ class CockpitScreen(PaintedOnce[None]):
         """Hand a new snapshot to every pane."""
         self.parts.snapshot = snapshot
         self.query_one(MeterBar).show(snapshot)
+        # Once: the same problem comes with every snapshot until it is mended.
         if snapshot.problem and snapshot.problem != self._problem:
             self.notify(snapshot.problem, severity="error", timeout=10, markup=False)
         self._problem = snapshot.problem
@@ -111,6 +112,7 @@ class CockpitScreen(PaintedOnce[None]):
     @on(RunSelected)
     def _select(self, message: RunSelected) -> None:
         row = message.row
+        # A row says anew that it is selected with each snapshot that changes it.
         if self._shown != row.id:
             self._shown = row.id
             self.area.show(*self.remote.log_of(row))

@@ -109,6 +109,7 @@ class LaunchScreen(ModalScreen[None]):
         """Launch on the next machine that is reached; what was typed goes along."""
         at = self.planners.index(self.planner)
         for planner in [*self.planners[at + 1 :], *self.planners[:at]]:
+            # Machines that are not reached are passed over, and named.
             if not planner.obstacle:
                 break
             self.notify(planner.obstacle, severity="warning", timeout=4, markup=False)
@@ -165,6 +166,7 @@ class LaunchScreen(ModalScreen[None]):
         self, planner: LaunchPlanner, found: Sequence[LaunchChoice], changed: str
     ) -> None:
         """List them; one that was `changed` is read anew, else what is being edited stays."""
+        # F8 may have gone on to the next machine while these were read.
         if not self.is_open or planner is not self.planner:
             return
         choices = [*self._own_choices, *found]

@@ -62,6 +62,7 @@ class MetricsScreen(Screen[None]):
         self._begin_with = marked
         self._source = source or CurveSource()
         self._charts = ChartModel(self._source.store)
+        # One thread: it owns the series, so that nothing is locked.
         self._worker = ThreadPoolExecutor(1, "metrics")
         options = ChartOptions(lettered=bool(os.environ.get("NO_COLOR")))
         self._request = ChartRequest((), 0, 0, options, pinned=pinned_charts(state))
@@ -95,6 +96,7 @@ class MetricsScreen(Screen[None]):
     def on_unmount(self) -> None:
         """Let the thread go."""
         self._source.close()
+        # Without waiting: a piece of a log on a slow disk may still be read.
         self._worker.shutdown(wait=False, cancel_futures=True)
 
     # ── reading and drawing, in the thread ────────────────────────────────────────────────────────
@@ -118,6 +120,7 @@ class MetricsScreen(Screen[None]):
             await self._changed.wait()
             self._changed.clear()
             request = self._request
+            # No room for any chart, as while a window is dragged small.
             if request.width < 8 or request.height < 3:
                 continue
             page = await loop.run_in_executor(self._worker, self._charts.draw, request)

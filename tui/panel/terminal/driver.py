@@ -26,6 +26,7 @@ class WakingEvent(threading.Event):
 
     def set(self) -> None:
         """Set it; whoever polls `readable` wakes."""
+        # One byte, however often it is set: `clear` takes one.
         if not self.is_set():
             os.write(self._written, b"!")
         super().set()
@@ -66,6 +67,7 @@ class TerminalDriver(LinuxDriver):
                 data = os.read(self.fileno, _READ_BYTES)
                 if not data:  # the terminal is gone: no more keys
                     ready.unregister(self.fileno)
+                # Two ticks longer than Textual's delay: the parser is asked once more after it.
                 settled = time.monotonic() + constants.ESCAPE_DELAY + 2 * _TICK_S
                 # Half a character is no text yet, and no text means the end to the parser.
                 for event in parser.feed(text) if (text := decode(data)) else ():
@@ -84,6 +86,7 @@ class TerminalDriver(LinuxDriver):
         """
         self.suspend_application_mode()
         self._must_signal_resume = True
+        # With Textual's handler in place the signal would be handled, and stop nobody.
         ours = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.killpg(os.getpgrp(), signal.SIGTSTP)
         signal.signal(signal.SIGTSTP, ours)

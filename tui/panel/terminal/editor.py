@@ -17,6 +17,7 @@ _USUAL = ("nano", "vim", "vi", "emacs")
 def editor_command() -> list[str]:
     """`$VISUAL`, else `$EDITOR`, else an editor that is there; empty when none is."""
     for name in ("VISUAL", "EDITOR"):
+        # Often a command with flags, such as `code --wait`.
         command = shlex.split(os.environ.get(name, ""))
         if command:
             return command

@@ -57,6 +57,7 @@ def _ask(app: App[Any]) -> Graphics:
     except (SuspendNotSupported, ImportError):
         return Graphics.BLOCKS
     for name, way in _CLASSES.items():
+        # The library calls the class that fits this terminal `Image`.
         if library.Image is getattr(library, name):
             return way
     return Graphics.BLOCKS
@@ -66,6 +67,7 @@ def cell_numbers() -> Sequence[int]:
     """The marks that number a picture's rows and columns in Kitty's protocol.
     Code points in their order.
     """
+    # Private, but Kitty's own table: a copy of it could only go wrong.
     numbers: Sequence[int] = import_module("textual_image.renderable.tgp")._NUMBER_TO_DIACRITIC
     return numbers
 

@@ -27,6 +27,7 @@ def has_job_control() -> bool:
 def _parent(pid: int) -> int:
     """The pid of a process's parent; 0 when it cannot be told."""
     try:
+        # From the last bracket on: a program's name may hold blanks and brackets itself.
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     except (OSError, ValueError, IndexError):
         return 0

@@ -38,7 +38,9 @@ def desktop_notice(
     """The sequence that asks the terminal for a desktop notice.
     Nothing in the texts can end it early.
     """
+    # A control character in a run's name would end the sequence, and begin another.
     title, text = (_CONTROLS.sub(" ", part)[:_NOTICE_CAP] for part in (title, text))
+    # Semicolons part its fields.
     if how == "osc777":
         return wrapped(
             f"\x1b]777;notify;{title.replace(';', ',')};{text.replace(';', ',')}\x07", environment
@@ -49,6 +51,7 @@ def desktop_notice(
 def wrapped(sequence: str, environment: Mapping[str, str]) -> str:
     """A sequence as the multiplexer between lets it through to the terminal."""
     if environment.get("TMUX"):
+        # tmux takes what is passed through with every ESC doubled.
         return f"\x1bPtmux;{sequence.replace(chr(27), chr(27) * 2)}\x1b\\"
     if environment.get("STY"):
         pieces = (
@@ -78,6 +81,7 @@ def describe_copied(text: str, environment: Mapping[str, str]) -> str:
 def send(app: "App[Any]", sequence: str) -> None:
     """Write a sequence for the terminal itself, past the screen."""
     if app._driver is not None:
+        # Private: Textual has no way to write past its screen but its own clipboard sequence.
         app._driver.write(sequence)
 
 

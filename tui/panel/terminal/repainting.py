@@ -100,6 +100,7 @@ class TitledBorder(Widget):
         self._border_subtitle = Content(subtitle) if subtitle else None
         size, inner = self.outer_size, self.content_offset
         if size:
+            # `refresh` counts from inside the border.
             above = Region(-inner.x, -inner.y, size.width, 1)
             self.refresh(above, above.translate((0, size.height - 1)))
 
@@ -120,6 +121,7 @@ class KeptRows(Widget):
     def render_lines(self, crop: Region) -> list[Strip]:
         """The rows of a part of the widget."""
         styles, above = self.styles, self.styles.gutter.top
+        # Then each cell's colour depends on what lies below it: Textual's own way.
         if self.opacity != 1 or styles.text_opacity != 1 or styles.tint.a:
             return super().render_lines(crop)
         filters = self.get_line_filters()
@@ -143,6 +145,7 @@ class KeptRows(Widget):
         self, content: Strip, y: int, width: int, filters: Sequence[LineFilter]
     ) -> Strip:
         kept = self._framed.get(id(content))
+        # The strip is kept with its id: of one that is gone the id is given to another.
         if kept is not None and kept[0] is content:
             return kept[1]
         if self._border is None:
@@ -180,4 +183,5 @@ class PaintedOnce(Screen[Result]):
         if self._paints:
             super()._compositor_refresh()
         else:
+            # What is dirty now is painted by the refresh in `begin_to_paint`.
             self._dirty_widgets.clear()

@@ -20,6 +20,7 @@ def install() -> None:
 
 def render_safely(strip: Strip, console: Console) -> str:
     """The terminal's sequences for `strip`; control characters in its text take no place."""
+    # One whose sequences are kept was made safe when they were made.
     if strip._render_cache is None and not all(
         text.isprintable() for text, _, _ in strip._segments
     ):

@@ -56,6 +56,7 @@ class TerminalApp(App[None]):
     def get_driver_class(self) -> type[Driver]:
         """Textual's choice; ours where it is the one for terminals."""
         chosen = super().get_driver_class()
+        # Tests without a terminal, and the browser, name drivers of their own.
         return TerminalDriver if chosen is TerminalDriver.__base__ else chosen
 
     def action_suspend_process(self) -> None:

@@ -45,6 +45,7 @@ class RowList(TitledBorder, StyleOnce, ScrollView):
     @property
     def cursor(self) -> int:
         """The number, from 0, of the row under the cursor, those above the list not counted."""
+        # By key: rows come and go above it, and the cursor is to stay on its run.
         return self.keys.index(self.key) if self.key in self.keys else 0
 
     def set_rows(

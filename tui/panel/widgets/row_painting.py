@@ -53,6 +53,7 @@ class PaintedRows:
             return None
         changed, seen = [], self.seen(window)
         for row, old in list(self._painted.items()):
+            # What is scrolled away is drawn anew when it is seen again: the rows may be thousands.
             if row not in seen:
                 del self._painted[row]
             elif old != (new := self._row_at(row)):
@@ -102,6 +103,7 @@ class PaintedRows:
 def changed_cells(old: Text, new: Text, width: int) -> tuple[int, int]:
     """Where two rows differ, as cells from and to; all when their styles or lengths do."""
     a, b = old.plain, new.plain
+    # Cells are counted as characters below: not with a wide one among them.
     if old.spans != new.spans or len(a) != len(b) or cell_len(b) != len(b):
         return 0, width
     differing = [i for i, (left, right) in enumerate(zip(a, b, strict=True)) if left != right]

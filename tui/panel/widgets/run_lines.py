@@ -110,12 +110,14 @@ class RunLines(Sequence[Text]):
         versions = ended.version, self.remote.version
         if self._joined[0] != versions:
             rows = sorted((*ended.rows, *self.remote.ended), key=_newest_first)
+            # Both versions in one number; 0 still means that not all was read.
             version = ended.version and ended.version + (versions[1] << 40)
             self._joined = versions, EndedRows(tuple(rows), version, ended.ids)
         return self._joined[1]
 
     def arrange(self, table: Arrangement) -> None:
         """Show these runs in this order."""
+        # Short names depend on their neighbours, so only on the keys and their order.
         if table.keys is not self.table.keys and table.keys != self.table.keys:
             self._names.clear()
         self.table = table
@@ -155,6 +157,7 @@ class RunLines(Sequence[Text]):
             at = self.table.keys.index(key) if key is not None else -1
         except ValueError:
             return None
+        # The table is arranged in a thread: what lives has newer rows since.
         return None if at < 0 else self.live.get(key or "") or self.table.lines[at]
 
     @property
@@ -206,6 +209,7 @@ class RunLines(Sequence[Text]):
         self._theme = theme
         self._table_context = TableContext(self.time, self.choice.metric)
         sample = [*self.live.values(), *map(self._row_of, self.table.lines[:_SAMPLE])]
+        # A column that was there stays: with the one run that had a value it would come and go.
         self._shown |= {key for key, test in _CHANGING.items() if any(map(test, sample))}
         longest = max((len(row.name) + 2 for row in sample), default=8)
         cells = fit_columns(

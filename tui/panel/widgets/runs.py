@@ -64,6 +64,7 @@ class RunPane(RowList):
         row = self.selected_row
         if row is not None:
             self.post_message(RunSelected(row))
+        # Not while a filter is typed: with few lines left the cursor is always near the end.
         if not self._filter.active and self.cursor >= len(self.keys) - _NEAR_THE_END:
             self._load_older()
 
@@ -145,6 +146,7 @@ class RunPane(RowList):
         self._choose(self.lines.choice._replace(query=self._filter.query(self.lines.time)))
         if not self._filter.active and "host:" in self._filter.text:
             self._load_older()
+        # The footer's keys are letters for the filter while it is typed.
         self.refresh_bindings()
 
     def action_clear(self) -> None:
@@ -156,6 +158,7 @@ class RunPane(RowList):
         elif self.lines.choice.sort:
             self._choose(self.lines.choice._replace(sort=()))
         else:
+            # The screen's own meaning of Esc.
             raise SkipAction
 
     def action_choose(self, change: str, by: int = 1) -> None:

@@ -134,6 +134,8 @@ class RunDraft:
         spec = msgspec.structs.replace(self.base, command=typed.command, name=name)
         if others and (self.is_new or self.command_changed):
             mark = f"{{{others[0].partition('=')[0]}}}"
+            # A flag is only replaced in a command that has run: here nobody knows what the program
+            # takes.
             raise WrongInput(f"values: {others[0]}: write {mark} where it goes in the command")
         return varied(spec, others)
 
@@ -145,6 +147,7 @@ class RunDraft:
             parsed = parse_gpu_request(self.gpus.strip() or "0")
         except ValueError as error:
             raise WrongInput(f"GPUs: {error}") from None
+        # What the field does not say stays as the preset has it.
         kept = {
             name: getattr(self.base.gpus, name) for name in ("memory", "model", "share", "foreign")
         }
@@ -160,6 +163,7 @@ class RunDraft:
         """
         if self.base.scaling is None:
             return
+        # What differs from the value that was computed has been typed.
         own = {name: text for name, text in self.texts.items() if self.follows.get(name) != text}
         try:
             first = dict(text.partition("=")[::2] for text in self._firsts())

@@ -59,6 +59,7 @@ class LaunchForm(VerticalScroll):
         """Something was typed, picked or chosen."""
 
     def __init__(self, snapshot: PanelSnapshot | None, *, id: str | None = None) -> None:
+        # Its fields have the focus: Tab would else stop at the box around them.
         super().__init__(id=id, can_focus=False)
         self.snapshot = snapshot
         self.drafts: list[RunDraft] = []
@@ -98,6 +99,8 @@ class LaunchForm(VerticalScroll):
         self.drafts = [RunDraft.of(spec, choice.is_new, choice.goes_on) for spec in entry.specs]
         self._spec = entry.specs[0] if entry.specs else None
         self.unfolded = choice.is_new or bool(self.drafts and self.drafts[0].has_command)
+        # One after the other and awaited: fields of two choices would else stand together for a
+        # moment.
         await self._replace("#parameters", list(self._parameter_fields()))
         await self._replace("#details", self._detail_fields())
         single = self.single
@@ -141,6 +144,7 @@ class LaunchForm(VerticalScroll):
         texts, group = detail_texts(self._spec), self.single is None
         if self.drafts[0].is_new:
             texts["name"] = ""
+        # The folder of another machine is not known here.
         folder = "" if self.machine else str(Path.cwd())
         empty = {"folder": folder, "name": "from the command"}
         fields: list[Widget] = [
@@ -284,6 +288,7 @@ class LaunchForm(VerticalScroll):
             raise as_fields(error) from None
         if self.sweep is None:
             return [with_details(draft.spec(), texts) for draft in self.drafts]
+        # The runs of a sweep have names of their own, made from the one that was typed.
         texts.pop("name", None)
         return [with_details(spec, texts) for spec in self.sweep.specs]
 
@@ -334,6 +339,7 @@ class LaunchForm(VerticalScroll):
     def _detail_values(self) -> dict[str, str]:
         values = self._texts("d")
         if self.drafts and self.drafts[0].is_new and not values.get("name"):
+            # Empty means: from the command.
             values.pop("name", None)
         return values
 

@@ -137,6 +137,7 @@ class LogArea(Vertical):
             value = f"/{chosen.text}/" if chosen.regex else chosen.text
         elif purpose == "write":
             name = self._title.partition(" · ")[0] if pane is self.log_pane else "pinned"
+            # A run's name may hold slashes and blanks; this is to be a file in this folder.
             value = re.sub(r"[^\w.+-]+", "-", name).strip("-.") + ".log"
         self.bar.open(purpose, value)
 
@@ -165,6 +166,7 @@ class LogArea(Vertical):
         """Close the line to type in; the log it was opened for has the keys again."""
         self.bar.display = False
         pane = self._asking_pane
+        # A pinned log may have been closed meanwhile.
         (pane if pane is not None and pane.is_attached else self.log_pane).focus()
 
     def action_leave(self) -> None:
@@ -175,9 +177,11 @@ class LogArea(Vertical):
         if self.asking:
             self.close_bar()
         elif not self.current.leave():
+            # Textual goes on to the screen's own binding of the key then.
             raise SkipAction
 
     def _go_to(self, pane: LogPane, text: str) -> None:
+        # Bounded: eighteen digits fit a file's offset, and `int` of more takes its time.
         found = re.fullmatch(r"\s*:?\s*([\d,_]{1,18}|\d{1,3}(?:\.\d{1,6})?\s*(%))\s*", text)
         if found is None:
             if text.strip():
@@ -192,6 +196,7 @@ class LogArea(Vertical):
         if log is None:
             self.close_bar()
             return
+        # The same name again, after it was refused because the file exists, means to overwrite it.
         insisted = file_name if file_name != self._insist else f"{file_name}!"
         try:
             path, overwrite = check_target(insisted, self._folder, log)

@@ -56,6 +56,7 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = LOG_KEYS
+    # Textual's selection is of what is on the screen; a log's goes on while it scrolls.
     ALLOW_SELECT = False
     can_focus = True
 
@@ -98,6 +99,7 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
         change = self.reader.refresh()
         if change is Change.NONE:
             return False
+        # Rows are kept by their place in the file, which means another text now.
         if change is not Change.GROWN:
             self._strips.clear()
         self._paint_soon()
@@ -111,6 +113,7 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
         path = self.reader.document.path
         if path is not None:
             watching = partial(watch_file, path, self.poll, self._frame)
+            # Exclusive: the log that was shown before is watched no longer.
             self.run_worker(watching, group="watch", exclusive=True)  # type: ignore[arg-type]
         self._repaint()
 
@@ -149,6 +152,7 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
     @on(events.MouseScrollDown)
     @on(events.MouseScrollUp)
     def _wheel(self, event: events.MouseEvent) -> None:
+        # Textual's own scrolling is by virtual lines, which a log of gigabytes has not.
         event.prevent_default().stop()
         self.action_move(3 if isinstance(event, events.MouseScrollDown) else -3)
 

@@ -65,6 +65,7 @@ class LogSeeker:
     def go_to_error(self, direction: int) -> None:
         """Go to the failure below (1) or above (-1); to the newest one while following."""
         reader = self._reader()
+        # Who follows stands at the end: below it there is nothing.
         backward = direction < 0 or reader.following
         pattern = reader.document.narrowed(ErrorPattern())
         self._seek(pattern, reader.seek_from(backward), backward, None, True)
@@ -95,6 +96,7 @@ class LogSeeker:
 
     def _go(self, source: LogSource, start: int | None, notice: str) -> None:
         reader = self._reader()
+        # Another log is shown by now, or this one through another filter.
         if source is not reader.document.source:
             return
         if start is None:
@@ -106,6 +108,7 @@ class LogSeeker:
         self._arrived()
 
     def _announce(self, search: LogSearch) -> None:
+        # Of a search that was replaced while its thread ran nothing is told.
         if search is self._reader().document.search:
             matches = search.matches
             changed = SearchChanged(matches.count, search.current, matches.complete)

@@ -60,6 +60,7 @@ class LogThreads:
     def work_on(self, document: LogDocument, near: int) -> None:
         """Filter and count what was appended: at once where it is little; `near` is looked at."""
         chosen = document.filter
+        # One thread for each filter and index, however often a paint comes by.
         if document.filter_on(near) and chosen is not None and not chosen.running:
             chosen.running = True
             self._start(
@@ -74,6 +75,7 @@ class LogThreads:
 
             def count(stopped: jobs.Stopped) -> None:
                 jobs.count_lines(file, index, stopped, self._report)
+                # Another log may be indexed by now.
                 if self._indexing is index:
                     self._indexing = None
                 self._report()

@@ -51,6 +51,7 @@ class ChartGrid(Widget):
             return
         for chart in page.charts:
             known = old.get(chart.x + chart.y * 10_000)
+            # The model gives the same object for a chart that came out as before.
             if known is chart:
                 continue
             for y, row in enumerate(chart.rows):

@@ -61,6 +61,7 @@ class PictureCanvas(Widget):
                 )
             except UnreadablePicture as problem:
                 notice = f"{picture.path.rpartition('/')[2]}: {problem}"
+        # Another picture was asked for while this one was decoded, or the page was closed.
         if wanted != self._shown or not self.is_attached:
             return
         self._release()
@@ -92,6 +93,7 @@ class PictureCanvas(Widget):
             return
         left, top = self._corner(painting)
         at = f"\x1b[{self.region.y + top + 1};{self.region.x + left + 1}H"
+        # With the cursor saved and restored: Textual counts on where it left it.
         send(self.app, f"\x1b7{at}{painting.sixels}\x1b8")
 
     def _corner(self, painting: Painting) -> tuple[int, int]:
@@ -113,6 +115,7 @@ class PictureCanvas(Widget):
         left, top = self._corner(painting)
         row = painting.rows[y - top] if 0 <= y - top < len(painting.rows) else []
         if painting.sixels and y - top == len(painting.rows) - 1:
+            # After the last row: blank cells that are painted later would wipe the sixels out.
             self.call_after_refresh(self._draw_over)
         left = left if row else width
         right = max(0, width - left - painting.width) if row else 0

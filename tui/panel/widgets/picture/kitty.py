@@ -49,6 +49,7 @@ def transmission(picture: "Image", number: int, columns: int, rows: int) -> str:
     """What gives the terminal the picture as `number`, to be shown in `columns` × `rows` cells."""
     cell = cell_pixels()
     png = io.BytesIO()
+    # Resized here: over SSH a photo of many megapixels would take seconds to arrive.
     picture.resize((columns * cell.width, rows * cell.height)).save(png, "PNG")
     data = standard_b64encode(png.getvalue()).decode()
     chunks = [data[at : at + CHUNK] for at in range(0, len(data), CHUNK)]

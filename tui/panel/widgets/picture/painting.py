@@ -70,6 +70,8 @@ def paint(
         )
     drawing = import_module("textual_image.renderable").SixelImage(picture, columns, rows)
     drawn = _rendered(drawing, columns, rows)
+    # Only the sixels themselves: the library also moves the cursor, as if it wrote to a plain
+    # terminal.
     data = "".join(part.text for part in drawn if part.text.startswith("\x1bP"))
     return Painting([[Segment(" " * columns)]] * rows, columns, sixels=data)
 
@@ -81,6 +83,7 @@ def _half_blocks(picture: "Image", columns: int, rows: int) -> Rows:
         line: list[Segment] = []
         for upper, lower in zip(pixels[y], pixels[y + 1], strict=True):
             style = Style.from_color(Color.from_rgb(*upper), Color.from_rgb(*lower))
+            # Neighbours of one colour as one segment: each has its colours sent.
             if line and line[-1].style == style:
                 line[-1] = Segment(line[-1].text + "▀", style)
             else:

@@ -62,6 +62,7 @@ class PictureSource:
         place, run, remote_path = self._remote[path]
         try:
             image = self._places.wait(place, Question.IMAGE, [run, remote_path], ImageBytes)
+            # Pictures of a private run: nobody else on this machine is to see them.
             Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             Path(path).write_bytes(image.data)
         except (FresnelError, OSError) as error:
