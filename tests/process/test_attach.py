@@ -30,7 +30,7 @@ ASKING = (
 )
 DETACH = "\x1d"
 ENDED_WITH_3 = "exit code 3"
-LEFT = r"left \d{8}-"
+LEFT = r"detached from \d{8}-"
 """Words of `attach`."""
 
 

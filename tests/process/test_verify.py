@@ -95,7 +95,7 @@ def test_the_checkpoint_and_the_script_are_looked_for(cli: CommandLine) -> None:
     )
     (cli.folder / "old.pt").write_bytes(b"PK\x03\x04 cut short")
     found = verdicts(cli, preset, "--set", "resume=old.pt", "--only", "checkpoint", exits=1)
-    assert "not whole" in found["checkpoint"][1]
+    assert "incomplete" in found["checkpoint"][1]
     (cli.folder / "train.py").unlink()
     assert verdicts(cli, preset, exits=1)["plan"][0] == "FAIL"
     cli.run("verify", "no-such-preset", exits=3)

@@ -117,7 +117,7 @@ def test_it_leaves_out(text: str) -> None:
         ("since:soon", "`soon` is no time"),
         ("loss<abc", "`loss`: expected a number, not `abc`"),
         ("is:big", "expected live, ended, starred"),
-        ("tag:", "names nothing"),
+        ("tag:", "needs a value"),
     ],
 )
 def test_what_is_not_understood_is_said(text: str, told: str) -> None:

@@ -116,7 +116,7 @@ def test_a_checkpoint_without_python_is_only_looked_at_for_being_whole(tmp_path:
     path = tmp_path / "a.pt"
     assert "no such file" in checkpoint_facts(path, None, {}, None).problem
     path.write_bytes(b"PK\x03\x04 cut short")
-    assert "not whole" in checkpoint_facts(path, None, {}, None).problem
+    assert "incomplete" in checkpoint_facts(path, None, {}, None).problem
     path.write_bytes(b"legacy")
     assert "no Python" in checkpoint_facts(path, None, {}, None).unseen
 

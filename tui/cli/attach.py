@@ -39,6 +39,7 @@ def run_attach(arguments: argparse.Namespace) -> int:
     echo(f"attached to {run.id}; Ctrl+] detaches and the run goes on")
     before = termios.tcgetattr(0)
     reading, waking = os.pipe()
+    # Through a pipe: a signal's handler must not write to the socket in the middle of a message.
     signal.signal(signal.SIGWINCH, lambda *_: os.write(waking, b"w"))
     try:
         tty.setraw(0, termios.TCSADRAIN)  # what was typed ahead is not thrown away
@@ -50,7 +51,7 @@ def run_attach(arguments: argparse.Namespace) -> int:
     # Colours and a hidden cursor that the program set would stay in the user's own shell.
     control("\x1b[0m\x1b[?25h\n")
     if code is None:
-        echo(f"left {run.id}, which goes on: fresnel-tui attach {run.id} comes back to it")
+        echo(f"detached from {run.id}, which goes on: fresnel-tui attach {run.id} joins it again")
         return ExitCode.DONE
     echo(f"{run.id} has ended, exit code {code}")
     return ExitCode.DONE if code == 0 else ExitCode.RUN_FAILED
@@ -63,7 +64,10 @@ def run_shell(arguments: argparse.Namespace) -> int:
         raise WrongInput(f"{run.id} has lost its plan: its environment is not known")
     secret = [name for name, value in run.plan.environment.items() if value == MASK]
     environment = {
-        name: value for name, value in os.environ.items() if name not in (*ALL_VARIABLES, MARK)
+        # The mark would make the shell a part of the run: ended with it, and holding its GPUs.
+        name: value
+        for name, value in os.environ.items()
+        if name not in (*ALL_VARIABLES, MARK)
     }
     environment |= {
         name: value for name, value in run.plan.environment.items() if name not in secret
@@ -97,6 +101,7 @@ def _connect(run: Run) -> socket.socket:
     link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     folder = Path.cwd()
     try:
+        # A socket's address has room for about a hundred characters.
         os.chdir(run.directory)
         link.connect(SOCKET)
     except OSError as error:

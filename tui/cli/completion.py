@@ -76,6 +76,7 @@ def answer() -> None:
     for each in _parsers(parser):
         for action in each._actions:
             offer = _OFFERS.get(str(action.metavar))
+            # By the placeholder of the help: every command that takes a RUN completes alike.
             if offer is not None:
                 action.completer = _quietly(offer)  # type: ignore[attr-defined]
     if _is_behind_dashes(os.environ.get("COMP_LINE", ""), int(os.environ.get("COMP_POINT", "0"))):
@@ -224,6 +225,7 @@ def _offer_presets(prefix: str, arguments: argparse.Namespace) -> Offers:
         if path.suffix in _YAML
     }
     offers = {name: "" for name in sorted(named) if name not in NOT_PRESETS}
+    # Files only where no preset fits: a folder full of YAML would hide them.
     if any(name.startswith(prefix) for name in offers) and "/" not in prefix:
         return offers
     return dict.fromkeys(

@@ -71,6 +71,7 @@ class _Status(NamedTuple):
 
 _POLL_S = 0.5
 _SEEN_TO_EVERY = 20
+# How many words follow each.
 _OWN_OPTIONS = {"--hosts": 1, "--name": 1, "--master-addr": 1, "--master-port": 1}
 
 
@@ -91,6 +92,8 @@ def launch_on_hosts(arguments: argparse.Namespace) -> int:
         for ssh in machines:
             lines.append(stack.enter_context(AgentConnection(ssh)))
             lines[-1].begin()
+        # First of all: a closed port shows up here at once, and in NCCL after ten minutes of
+        # silence.
         address = _meet(machines, lines, port, arguments.master_addr)
         echo(f"{names[0]} is reached at {address}:{port} by all, and reaches all")
         command = _node_arguments(arguments.remote_command)
@@ -214,6 +217,7 @@ def _check_plans(
         refused = plan.denied or plan.waits
         if refused:
             raise DeniedError(f"{ssh.host.name}: {refused}", "nothing was started on any machine")
+        # Compared, and only told: other builds of one version often work together.
         versions[ssh.host.name] = (plan.provenance.torch or "") if plan.provenance else ""
     known = {version for version in versions.values() if version}
     if len(known) > 1:
@@ -239,6 +243,7 @@ def _launch_all(
         if problem:
             registry = ssh.registry
             for node in started:
+                # Killed, not stopped: a rank that waits for the others has nothing to save.
                 remote_output(Ssh(registry, registry.find(node.host)), ["kill", node.run])
             raise DeniedError(f"{ssh.host.name}: {problem}", "nothing runs on any machine")
         started.append(NodeRun(ssh.host.name, run))
@@ -313,6 +318,7 @@ def _stop(state: StateDirectory, group: NodeGroup, force: bool) -> None:
     if not group.ended and not group.cause:
         # So that the watcher asks none of them a second time, which would be the next step.
         save_group(state, msgspec.structs.replace(group, cause=f"stopped by {user_name()}"))
+    # The others wait for the first: stopped before them, it would leave them hanging.
     for node in reversed(group.nodes):
         try:
             done = remote_output(Ssh(registry, registry.find(node.host)), [*word, node.run])

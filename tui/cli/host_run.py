@@ -71,6 +71,8 @@ def _patiently(ssh: Ssh, command: list[str], name: str) -> int:
     sent = False
     for turn, pause in enumerate((*tries, None)):
         printed = RemotePrinter(
+            # A launch that is sent again answers again: what came of the first answer is not shown
+            # twice.
             whole=launches and "--follow" not in command,
             as_json="--json" in command,
             is_log=name == "logs",
@@ -170,6 +172,7 @@ def remote_json(ssh: Ssh, command: Sequence[str], kind: type[T]) -> T:
         raise not_understood(ssh.host.name, f"{command[0]}: {error}") from None
 
 
+# Above those that this module gives by hand.
 _numbers = itertools.count(1000)
 
 
@@ -232,5 +235,6 @@ def _with_terminal(ssh: Ssh, command: list[str]) -> int:
     except ValueError as error:
         raise WrongInput(str(error)) from None
     echo(f"on {host.name}; what ends it there ends it here")
+    # In our place: keys, window size and signals are ssh's own affair then.
     os.execvp("ssh", [*ssh.command("use", terminal=True), "--", host.address, line])
     return ExitCode.RUN_FAILED

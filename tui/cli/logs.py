@@ -120,6 +120,7 @@ class _Lines:
         while more:
             piece = self._file.read(_BLOCK)
             more = piece.more
+            # The zeros are the hole that output_limit cuts.
             *whole, self._part = (self._part + piece.data.replace(b"\0", b"")).split(b"\n")
             yield from (_text(line) for line in whole)
 
@@ -142,11 +143,13 @@ def last_lines_offset(path: Path, count: int) -> int:
         position = end = os.fstat(descriptor).st_size
         if count <= 0:
             return end
+        # The newline that ends the last line begins no other.
         missing = count + 1 if end and os.pread(descriptor, 1, end - 1) == b"\n" else count
         while position > 0:
             begin = max(0, position - _BLOCK)
             block = os.pread(descriptor, position - begin, begin)
             if not block.strip(b"\0"):
+                # A hole of gigabytes, cut by output_limit, is passed over in one step.
                 position = data_end(descriptor, begin)
                 continue
             at = len(block)

@@ -38,6 +38,7 @@ def run_monitor(arguments: argparse.Namespace) -> int:
     meter.read()  # the first reading of the CPU has no interval to be the mean of
     while True:
         tend(state)
+        # None of the ended ones is read: there may be thousands.
         live = [run for run in list_runs(state, 0) if run.is_live]
         costs = costs_of(state, live)
         views = [view_run(run, costs=costs) for run in live]
@@ -47,6 +48,7 @@ def run_monitor(arguments: argparse.Namespace) -> int:
         if arguments.json:
             print_json(_json(state, views, meter_now, costs, reading, host, arguments.lines))
         else:
+            # In a file or a mail the readings stand one below the other.
             if arguments.watch and sys.stdout.isatty():
                 control(_CLEAR)
             _print(state, views, meter_now, costs, reading, host, arguments.lines)

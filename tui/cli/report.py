@@ -28,6 +28,7 @@ def run_report(arguments: argparse.Namespace) -> int:
     _refuse_other(path)
     baseline = None if arguments.baseline is None else facts[0].run.id
     report = make_report(state, facts, title, arguments.metric, baseline)
+    # A file's name may hold bytes that are no UTF-8.
     content = report_html(report).encode("utf-8", "replace")
     try:
         replace(path, content)
@@ -75,5 +76,6 @@ def _refuse_other(path: Path) -> None:
         head = read_plain(path, _HEAD_BYTES)[:200]
     except OSError as error:
         raise WrongInput(f"{path}: {error.strerror}", "choose another file with -o") from None
+    # Only a report may be replaced: -o with a wrong name must not cost a person's file.
     if head and MARK.encode() not in head:
         raise WrongInput(f"{path} exists and is not a report", "choose another file with -o")

@@ -65,6 +65,7 @@ def dollars(amount: Decimal | None) -> str:
     """`$0.17`; less than a cent is said to be that."""
     if amount is None:
         return DASH
+    # Rounded it would be $0.00, which reads as free.
     if 0 < amount < Decimal("0.01"):
         return "<$0.01"
     # `+ 0`: Decimal has a negative zero, which nobody owes.

@@ -31,6 +31,7 @@ def error_line(directory: str, line: str) -> int | None:
     """The number, from 1, of the log's last line that has these words; None when there is none."""
     # What a terminal would not show, what was left out or masked, is not looked for.
     piece = re.split(rf"[^\x20-\x7e]|…|{re.escape(MASK)}", line.strip())[0].strip()[:_PIECE]
+    # So few characters stand anywhere.
     if len(piece) < 4:
         return None
     try:

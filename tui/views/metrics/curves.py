@@ -82,6 +82,7 @@ class Stretch(NamedTuple):
         counts = [
             (id(series), len(series), repr(series.last), series.steps[-1]) for series in known
         ]
+        # `repr`: NaN, which a run may end in, does not equal itself.
         return (self.start, self.seconds, self.devices, *counts)
 
     def extent(self, axis: AxisName) -> float | None:
@@ -133,6 +134,7 @@ def join(
             if own is None:
                 return None
             at = bisect_left(xs, own[0] + moved)
+            # What was done after the checkpoint was done again by the run that resumed from it.
             del xs[at:], values[at:], steps[at:]
             seams = [seam for seam in seams if seam < own[0] + moved]
             if xs:

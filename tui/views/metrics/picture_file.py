@@ -53,6 +53,7 @@ def read_image(run: Run, path: Path, most: int) -> ImageBytes:
 
     Raises NotFound for a file that is none of the run's images, OSError for one that is too large.
     """
+    # The other machine names the path: only what is the run's own image is sent.
     if all(found.path != str(path) for found in find_pictures(run)):
         raise NotFound(f"{path} is none of the images of {run.id}")
     return ImageBytes(read_plain(path, most))
@@ -72,6 +73,7 @@ def load_picture(path: Path | str) -> "tuple[Image, tuple[int, int]]":
     from PIL import Image, UnidentifiedImageError
 
     try:
+        # Through the one door for files from outside: Pillow would follow a link or open a pipe.
         content = read_plain(path, MOST_BYTES)
     except OSError as error:
         raise UnreadablePicture(f"cannot be read: {error.strerror or error}") from None

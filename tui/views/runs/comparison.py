@@ -85,6 +85,7 @@ def compare(
     metrics = _metric_rows(facts)
     chosen = headline if headline is not None else _common_headline(facts)
     pinned = [fact.run.id for fact in facts if "baseline" in fact.run.labels.tags]
+    # Ids sort by time: the greatest is the newest.
     wanted = baseline or (max(pinned) if pinned else None)
     ids = [fact.run.id for fact in facts]
     return Comparison(
@@ -122,6 +123,7 @@ def label_of(comparison: Comparison, index: int) -> str:
     run = comparison.facts[index].run
     names = [fact.run.name for fact in comparison.facts]
     short = run.id.rpartition("-")[2]
+    # Runs of one sweep or preset often share a name.
     return run.name if run.name and names.count(run.name) == 1 else f"{run.name} {short}".strip()
 
 

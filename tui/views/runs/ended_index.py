@@ -40,6 +40,7 @@ class _File(msgspec.Struct, array_like=True):
     chunks: list[msgspec.Raw]
 
 
+# Small enough that no more than so many rows have texts of their own while they are read.
 _CHUNK = 256
 _decode_file = msgspec.msgpack.Decoder(_File)
 _decode_chunk = msgspec.msgpack.Decoder(list[RunRow])
@@ -99,6 +100,7 @@ class EndedIndex:
     def take_costs(self, costs: Mapping[str, float]) -> None:
         """Give the rows what was looked up for them, in dollars."""
         for row in self.ended.rows:
+            # In place: rows are kept by thousands, and the new version has them drawn anew.
             row.cost = costs.get(row.id, row.cost)
         self.ended = self.ended._replace(version=self.ended.version + 1)
 
@@ -113,6 +115,7 @@ class EndedIndex:
         ]
         content = msgspec.msgpack.encode(_File(_fields(), chunks))
         try:
+            # Without fsync: a cache that is lost in a crash is made again.
             replace(self._state.ended_rows, content, sync=False)
         except OSError:
             return  # a full or read-only disk: the rows are read from the runs each time
@@ -123,6 +126,7 @@ class EndedIndex:
         file = read(self._state.ended_rows, _decode_file, limit=1 << 30)
         for chunk in file.chunks if file is not None and file.fields == _fields() else ():
             rows = decode(chunk, _decode_chunk)
+            # One damaged chunk: the whole file is not trusted.
             if rows is None:
                 return {}
             for row in rows:

@@ -82,6 +82,7 @@ def parse_query(text: str, now: float, typing: bool = False) -> RunQuery:
     try:
         terms = shlex.split(text)
     except ValueError:
+        # A quote that is not closed yet: the table follows each key.
         terms = text.replace('"', " ").replace("'", " ").split()
     tests, problem = [], ""
     for word in terms:
@@ -179,6 +180,7 @@ def _in_state(wanted: list[str]) -> Test:
     names = [str(state) for state in State]
     chosen: set[str] = set()
     for word in wanted:
+        # A beginning is enough: `state:fail` is found while it is typed.
         found = [name for name in names if name.startswith(word)]
         if not found and word not in _IS:
             raise WrongInput(f"`state:{word}`: expected {', '.join(names)}")

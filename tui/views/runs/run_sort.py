@@ -87,6 +87,7 @@ def sort_rows(
     mean; None: each run's own headline.
     """
     found = list(rows)
+    # The last key first: sorting is stable.
     for key in reversed(keys):
         order = _order(key, metric)
         if key.column in ("last", "best") or ":" in key.column:
@@ -117,5 +118,6 @@ def _order(key: SortKey, metric: str | None) -> _Order:
 
 
 def _commonest(rows: Sequence[RunRow]) -> str | None:
+    # A hundred tell: runs of one table mostly have one headline.
     names = [row.headline for row in rows[:100] if row.headline is not None]
     return max(set(names), key=names.count, default=None)

@@ -88,6 +88,7 @@ class Arranger:
                 lines = _together((row for row in found if row.group not in groups), choice.folded)
             self._ended, self._ended_keys = lines, tuple([line.id for line in lines])
             self._ended_runs = len(found)
+            # They stand beside their live members, above all others that ended.
             self._ended_of_live = [row for row in found if row.group in groups]
             self._key, self._sorted = key, None
         wanted = [row for row in live if choice.query(row)]
@@ -155,6 +156,7 @@ def _together(rows: Iterable[RunRow], folded: frozenset[str]) -> list[Line]:
         mine = members.pop(row.group, None)
         if mine is None:
             continue
+        # As launched, though the table has the newest first: a sweep reads downwards.
         mine.sort(key=lambda member: (member.created, member.id))
         if row.group in folded and len(mine) > 1:
             lines.append(FoldedGroup(row.group, tuple(mine)))
