@@ -17,6 +17,15 @@ from tui.panel.terminal.repainting import TitledBorder
 from tui.panel.widgets.row_painting import ChangedRow, PaintedRows, Window
 from tui.panel.widgets.style_once import StyleOnce
 
+ROW_KEYS: list[BindingType] = [
+    hotkey("down,j", "move(1)", "choose a row"),
+    hotkey("up,k", "move(-1)", "choose a row"),
+    hotkey("home,g", "go_first", "the first row, the last"),
+    hotkey("end,G", "go_last", "the first row, the last"),
+    hotkey("pagedown", "page(1)", "a screen of rows down or up"),
+    hotkey("pageup", "page(-1)", "a screen of rows down or up"),
+]
+
 
 class RowList(TitledBorder, StyleOnce, ScrollView):
     """Rows, each with a key; the cursor stays on its key whatever comes before it.
@@ -26,14 +35,7 @@ class RowList(TitledBorder, StyleOnce, ScrollView):
 
     can_focus = True
     COMPONENT_CLASSES: ClassVar[set[str]] = {"rows--cursor", "rows--blurred"}
-    BINDINGS: ClassVar[list[BindingType]] = [
-        hotkey("down,j", "move(1)", "choose a row"),
-        hotkey("up,k", "move(-1)", "choose a row"),
-        hotkey("home,g", "go_first", "the first row, the last"),
-        hotkey("end,G", "go_last", "the first row, the last"),
-        hotkey("pagedown", "page(1)", "a screen of rows down or up"),
-        hotkey("pageup", "page(-1)", "a screen of rows down or up"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = ROW_KEYS
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

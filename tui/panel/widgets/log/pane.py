@@ -41,20 +41,22 @@ from tui.panel.widgets.log.watch import FRAME, frame_of, watch_file
 from tui.panel.widgets.log.window_reader import LogPlace, LogReader
 from tui.panel.widgets.style_once import StyleOnce
 
+_CSS = """
+LogPane {
+    border: round $foreground 35%;
+    background: $background;
+    overflow-x: hidden;
+    overflow-y: scroll;
+    scrollbar-size-vertical: 1;
+    &:focus { border: round $accent; }
+}
+"""
+
 
 class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
     """One log on the screen; it follows the end until its reader scrolls up, and again after G."""
 
-    DEFAULT_CSS = """
-    LogPane {
-        border: round $foreground 35%;
-        background: $background;
-        overflow-x: hidden;
-        overflow-y: scroll;
-        scrollbar-size-vertical: 1;
-        &:focus { border: round $accent; }
-    }
-    """
+    DEFAULT_CSS = _CSS
     BINDINGS: ClassVar[list[BindingType]] = LOG_KEYS
     # Textual's selection is of what is on the screen; a log's goes on while it scrolls.
     ALLOW_SELECT = False
