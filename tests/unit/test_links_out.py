@@ -35,7 +35,7 @@ def test_pictures_that_only_links_lead_to_are_none_of_the_run_s(tmp_path: Path) 
     (run / "own.png").write_bytes(PNG)
     (run / "media").symlink_to(outside)
     (run / "link.png").symlink_to(outside / "private.png")
-    lines = [f'{{"type": "image", "path": "{run}/{name}"}}\n' for name in
+    lines = [f'{{"time": 1.0, "type": "image", "path": "{run}/{name}"}}\n' for name in
              ("own.png", "link.png", "media/private.png")]  # fmt: skip
     (run / "events.jsonl").write_text("".join(lines))
     plan = make_plan(working_directory=str(work))
