@@ -230,6 +230,16 @@ def catches(pid: int, number: int) -> bool:
     return bool(int(mask, 16) >> (number - 1) & 1)
 
 
+def switches_of(pid: int) -> int | None:
+    """How often the main thread of `pid` was taken off a processor; it stands while stopped."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+            counts = [int(line.split()[1]) for line in file if "ctxt_switches:" in line]
+    except OSError:
+        return None
+    return sum(counts) if counts else None
+
+
 def command_of(pid: int) -> list[str]:
     """The command line of `pid`; empty when there is no such process."""
     try:

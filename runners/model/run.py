@@ -71,10 +71,14 @@ class StopIntent(msgspec.Struct):
 
 
 class Pause(msgspec.Struct, frozen=True):
-    """Who paused a run, and when (unix seconds); nobody of us where `by` is empty: pause.json."""
+    """Who paused a run, and when (unix seconds); nobody of us where `by` is empty: pause.json.
+
+    `switches` is how often its program had been scheduled by then: more, and it has run since.
+    """
 
     by: str = ""
     time: float = 0.0
+    switches: int | None = None
 
 
 class QueueStatus(msgspec.Struct, frozen=True):

@@ -60,12 +60,13 @@ def carry_out(state: StateDirectory, action: RunAction) -> Outcome:
 
 
 def _pause(state: StateDirectory, action: PauseRuns) -> Outcome:
-    from runners.lifecycle.control.pause import pause, proceed
+    from runners.lifecycle.control.pause import pause, paused_text, proceed
 
-    act = pause if action.paused else proceed
-    outcome = "is paused; it frees nothing" if action.paused else "goes on"
-    changed = [act(state, run) for run in _runs(state, action.runs)]
-    return Outcome(messages=tuple(f"{run.name} {outcome}" for run in changed))
+    runs = _runs(state, action.runs)
+    if action.paused:
+        paused = [pause(state, run) for run in runs]
+        return Outcome(messages=tuple(f"{run.name} {paused_text(run)}" for run in paused))
+    return Outcome(messages=tuple(f"{proceed(state, run).name} goes on" for run in runs))
 
 
 def _control(state: StateDirectory, action: StopRuns | SetPriority | ApplyRemedy) -> Outcome:

@@ -11,7 +11,7 @@ from runners.host.clock import local_time
 from runners.host.files import read_number
 from runners.host.identity import boot_id, host_name, user_name
 from runners.host.locks import is_held
-from runners.host.procfs import mark_of, process_state
+from runners.host.procfs import mark_of, process_state, switches_of
 from runners.model.endings import Ending, EndingCause, ending_text, signal_of
 from runners.model.errors import NotFound, WrongInput
 from runners.model.labels import NO_LABELS, Labels
@@ -171,7 +171,10 @@ def _pause_of(
     pid = directory.leader_pid()
     if pid is None or process_state(pid) != "T" or mark_of(pid) != directory.id:
         return None
-    return read_pause(directory) or Pause()
+    noted = read_pause(directory) or Pause()
+    # Continued by hand since, and stopped by somebody else.
+    is_over = noted.switches is not None and noted.switches != switches_of(pid)
+    return Pause() if is_over else noted
 
 
 def pause_text(pause: Pause | None, run_id: str) -> str:

@@ -5,7 +5,11 @@ import signal
 
 import pytest
 
+from runners.cost.run_costs import costs_of
 from runners.host.procfs import marked_processes, process_state
+from runners.places.actions import PauseRuns
+from runners.places.here import carry_out
+from runners.state.runs import read_run
 from tests.process.conftest import CommandLine, events, leader
 from tests.support import eventually
 
@@ -41,6 +45,28 @@ def test_what_somebody_else_paused_goes_on_too(cli: CommandLine) -> None:
     assert found == {"by": None, "since": None}
     cli.run("continue", run.id)
     assert cli.status(run)["paused"] is None
+
+
+def test_a_pause_that_was_ended_by_hand_is_not_ours_any_more(cli: CommandLine) -> None:
+    run = cli.command("sleep", "300")
+    eventually(lambda: cli.status(run)["state"] == "running")
+    cli.run("pause", run.id)
+    assert cli.status(run)["paused"]["by"]
+    os.killpg(os.getpgid(leader(run)), signal.SIGCONT)
+    eventually(lambda: cli.status(run)["paused"] is None)
+    os.killpg(os.getpgid(leader(run)), signal.SIGSTOP)
+    found = eventually(lambda: cli.status(run)["paused"], what="that it is paused again")
+    assert found == {"by": None, "since": None}
+    cli.run("continue", run.id)
+
+
+def test_a_pause_says_what_is_paid_on_in_the_panel_too(cli: CommandLine) -> None:
+    run = cli.command("sleep", "300", options=["--price", "3.60"])
+    eventually(lambda: cli.status(run)["state"] == "running")
+    (message,) = carry_out(cli.state, PauseRuns((run.id,))).messages
+    shown = read_run(cli.state, run.id)
+    rate = costs_of(cli.state, [shown]).of(shown).rate
+    assert rate is not None and f"${rate:.2f}/h" in message
 
 
 @pytest.mark.parametrize("ladder", ["[SIGTERM 1m]", "[stop-file 0.2s, SIGINT 1m]"])

@@ -4,14 +4,12 @@ import argparse
 from collections.abc import Callable
 
 from runners.housekeeping import tend
-from runners.lifecycle.control.pause import pause, proceed
+from runners.lifecycle.control.pause import pause, paused_text, proceed
 from runners.model.errors import ExitCode, FresnelError
-from runners.model.quantities import gpus_text
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_runs
 from tui.cli.output import echo, print_json
-from tui.views.format import dollars
 from tui.views.runs.run_json import to_json
 from tui.views.runs.run_view import view_run
 
@@ -20,10 +18,7 @@ def run_pause(arguments: argparse.Namespace) -> int:
     """Pause runs, and say what that does not save."""
 
     def announce(run: Run) -> None:
-        held = gpus_text(len(run.plan.gpus)) if run.plan and run.plan.gpus else "no GPU"
-        rate = view_run(run, brief=True).money.rate
-        paid = f", {dollars(rate)}/h goes on" if rate is not None else ""
-        echo(f"{run.id} is paused; it frees nothing: {held} stay its own{paid}")
+        echo(f"{run.id} {paused_text(run)}")
 
     return _each(arguments, pause, announce)
 

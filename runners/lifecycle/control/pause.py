@@ -6,14 +6,16 @@ from collections.abc import Callable
 
 import msgspec
 
+from runners.cost.run_costs import costs_of, state_of
 from runners.host.files import append_event, replace
 from runners.host.identity import user_name
-from runners.host.procfs import process_state, start_ticks
+from runners.host.procfs import process_state, start_ticks, switches_of
 from runners.host.signals import signal_process
 from runners.lifecycle.launch.preconditions import refuse_other_host, refuse_untrusted_run
 from runners.lifecycle.supervisor.processes import RunProcesses
 from runners.lifecycle.supervisor.spawn import supervisor_of
 from runners.model.errors import FresnelError, WrongInput
+from runners.model.quantities import gpus_text
 from runners.model.run import Pause, Run
 from runners.model.states import State
 from runners.state.codec import read_record
@@ -35,12 +37,25 @@ def pause(state: StateDirectory, run: Run) -> Run:
     if run.pause is not None:
         raise WrongInput(f"{run.id} is paused already", f"fresnel-tui continue {run.id}")
     # Written first: whoever looks in between sees who it is.
-    replace(directory.pause, msgspec.json.encode(Pause(user_name(), time.time())))
+    note = Pause(user_name(), time.time())
+    replace(directory.pause, msgspec.json.encode(note))
     if not _send_until(directory, signal.SIGSTOP, lambda letter: letter in "TtZX"):
         proceed(state, read_run(state, run.id))
         raise FresnelError(f"{run.id}: not all of its processes could be stopped; it goes on")
+    leader = directory.leader_pid()
+    if leader is not None:
+        note = msgspec.structs.replace(note, switches=switches_of(leader))
+        replace(directory.pause, msgspec.json.encode(note))
     append_event(directory.supervisor_events, "pause", by=user_name())
     return read_run(state, run.id)
+
+
+def paused_text(run: Run) -> str:
+    """What a pause does not save, in words: the GPUs that it keeps, and dollars per hour."""
+    held = gpus_text(len(run.plan.gpus)) if run.plan and run.plan.gpus else "no GPU"
+    rate = costs_of(state_of(run), [run]).of(run).rate
+    paid = f", ${rate:.2f}/h goes on" if rate is not None else ""
+    return f"is paused; it frees nothing: {held} stay its own{paid}"
 
 
 def proceed(state: StateDirectory, run: Run) -> Run:
