@@ -28,6 +28,7 @@ from runners.watch.metrics.sample import headline
 
 if TYPE_CHECKING:
     from runners.watch.metrics.run_metrics import RunMetrics
+    from runners.watch.metrics.series import Series
 
 LEAST_OTHERS = 3
 LEAST_VALUES = 5
@@ -120,11 +121,7 @@ class _SweepWatcher:
 
     def _courses(self, name: str) -> dict[str, Course]:
         found = {run_id: metrics.series().get(name) for run_id, metrics in self._metrics.items()}
-        return {
-            run_id: Course(series.steps, series.values)
-            for run_id, series in found.items()
-            if series is not None
-        }
+        return {run_id: _course(series) for run_id, series in found.items() if series is not None}
 
     def _stop(self, run: Run, reason: str) -> None:
         self._stopped.add(run.id)
@@ -132,6 +129,12 @@ class _SweepWatcher:
             ending = Ending(cause=EndingCause.HOPELESS, detail=reason)
             request_stop(self._state, run, ending=ending)
             append_event(self._state.run(run.id).supervisor_events, "hopeless", reason=reason)
+
+
+def _course(series: "Series") -> Course:
+    """The values that may be a best: those that a sampler is told, too."""
+    kept = [i for i, counts in enumerate(series.counts) if counts]
+    return Course([series.steps[i] for i in kept], [series.values[i] for i in kept])
 
 
 def main() -> None:

@@ -25,6 +25,7 @@ class LossHistory:
         self.not_finite = 0
         self.is_partial = False
         """Whether values before these are missing."""
+        self._now, self._least = math.nan, math.inf
         self._each = 1
         self._open: list[float] = []
         self._medians: list[float] = []
@@ -37,6 +38,7 @@ class LossHistory:
                 continue
             self.not_finite = 0
             self.seen += 1
+            self._now, self._least = value, min(value, self._least)
             self._open.append(value)
             if len(self._open) == self._each:
                 self._medians.append(median(self._open))
@@ -64,7 +66,7 @@ class LossHistory:
         rise = last - best
         if not rising or rise <= _NOISES * self._noise() or rise <= _RISEN_BY * gained:
             return ""
-        return f"rises: {last:.4g}, its best was {best:.4g}"
+        return f"rises: {self._now:.4g} now, its best was {self._least:.4g}"
 
     def is_flat(self) -> str:
         """That nothing was learnt since the beginning, in words; empty when something ever was."""
@@ -77,7 +79,8 @@ class LossHistory:
         noise = self._noise() / math.sqrt(max(1.0, len(self._medians) / _WINDOWS))
         if first - best > max(3 * noise, _LEARNT_BY * size) or abs(last - first) > 0.02 * size:
             return ""
-        return f"has not fallen in {self.seen:,} values: {first:.4g} then, {last:.4g} now"
+        text = f"median {first:.4g} of the first eighth, {last:.4g} of the last"
+        return f"has not fallen in {self.seen:,} values: {text}"
 
     def _windows(self) -> list[float] | None:
         """Medians of eighths of its course; None before there is enough of it."""

@@ -181,6 +181,8 @@ class Follower(GrowingFile):
         self._redraws = redraws
         self._rest = b""
         self._broken = False
+        self.is_redraw = False
+        """Whether the line without an end is drawn over the one before: its end never comes."""
 
     def poll(self, limit: int, jump: bool = False, head: int = _HEAD) -> Chunk:
         """The whole lines among about `limit` new bytes; with `jump` the newest and the head's."""
@@ -215,6 +217,7 @@ class Follower(GrowingFile):
         self.identity = mark.identity
         self.move_to(mark.offset)
         self._ending, self._rest, self._broken = mark.before, b"", mark.is_inside
+        self.is_redraw = mark.before.endswith(b"\r")
 
     def flush(self) -> list[bytes]:
         """The last line, which never got its end; only to be called when nobody writes any more."""
@@ -233,6 +236,8 @@ class Follower(GrowingFile):
     def _take(self, data: bytes) -> list[bytes]:
         whole = self._rest + data
         *lines, rest = _ENDINGS.split(whole) if self._redraws else whole.split(b"\n")
+        if lines:
+            self.is_redraw = whole[: len(whole) - len(rest)].endswith(b"\r")
         if lines and self._broken:
             lines, self._broken = lines[1:], False
         if len(rest) > self._longest:

@@ -78,6 +78,7 @@ class CurveSender:
         self._sent[key] = _Sent(count, keep + len(chosen), curve.steps[-1], curve.last)
         for column in (curve.steps, curve.epochs, curve.times, curve.values):
             data += array("d", [column[i] for i in chosen]).tobytes()
+        data += array("b", [curve.counts[i] for i in chosen]).tobytes()
         return CurvePart(*key, keep, len(chosen), curve.source, curve.unit, curve.simulated)
 
 
@@ -111,6 +112,10 @@ def thinned(values: Sequence[float], first: int, end: int, most: int) -> list[in
     return kept
 
 
+_POINT = 8 * 4 + 1
+"""Bytes of a point: step, epoch, time and value, and whether it counts for the best."""
+
+
 class CurveReader:
     """Puts lines together from what a CurveSender made."""
 
@@ -127,7 +132,7 @@ class CurveReader:
         every = before + [{} for _ in range(len(runs) - len(before))]
         at = 0
         for part in frame.curves:
-            size = 8 * 4 * part.count
+            size = _POINT * part.count
             if part.of >= len(every) or size > len(data) - at:
                 raise ValueError("curves that are not whole")
             series = every[part.of]
@@ -147,13 +152,17 @@ def _runs(trees: Sequence[Any]) -> list[Run]:
 
 
 def _longer(before: Series | None, part: CurvePart, data: bytes) -> Series:
-    columns = array("d")
-    columns.frombytes(data)
+    columns, counts = array("d"), array("b")
+    counts.frombytes(data[8 * 4 * part.count :])
+    columns.frombytes(data[: 8 * 4 * part.count])
     curve = Series(part.name, part.source, part.unit, part.simulated)
     for i, name in enumerate(("steps", "epochs", "times", "values")):
         column: array[float] = getattr(curve, name)
         if before is not None:
             column.extend(getattr(before, name)[: part.keep])
         column.extend(columns[i * part.count : (i + 1) * part.count])
+    if before is not None:
+        curve.counts.extend(before.counts[: part.keep])
+    curve.counts.extend(counts)
     require_points(curve.steps, curve.epochs, curve.times)
     return curve

@@ -17,7 +17,7 @@ FILE = "final.json"
 def never_finite(metrics: Mapping[str, FinalMetric], headline: str | None) -> str:
     """That a run's headline never was a number, as a sentence; empty where it was."""
     found = metrics.get(headline or "")
-    if found is None or found.not_finite is None or found.minimum is not None:
+    if found is None or found.not_finite is None or found.finite:
         return ""
     return f"every {headline} was {found.not_finite}"
 
@@ -33,6 +33,8 @@ class FinalMetric(msgspec.Struct, frozen=True):
     best: float | None = None
     best_step: float | None = None
     source: str = ""
+    finite: int = 0
+    """How many of its values were finite."""
     not_finite: NotFinite | None = None
     """What the last value is instead of a number; `last` is None then."""
 

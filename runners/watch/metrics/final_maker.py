@@ -16,7 +16,7 @@ from runners.watch.metrics.final import FILE, FinalMetric, FinalReport, read_fin
 from runners.watch.metrics.progress import ProgressTracker
 from runners.watch.metrics.run_metrics import RunMetrics
 from runners.watch.metrics.sample import headline, not_finite
-from runners.watch.metrics.series import Series, downsample
+from runners.watch.metrics.series import Series, best_at, downsample
 
 _MOST_OUTPUT = 1 << 30
 _TREND_BUCKETS = 60
@@ -68,28 +68,23 @@ def _whole(series: Series) -> int | None:
 
 
 def _metric(series: Series, higher: bool | None) -> FinalMetric:
-    finite = [i for i, value in enumerate(series.values) if math.isfinite(value)]
     odd = not_finite(series.last)
-    last = None if odd else series.last
-    if not finite:
-        return FinalMetric(
-            last, series.steps[-1], len(series), source=series.source, not_finite=odd
-        )
-    least = min(finite, key=series.values.__getitem__)
-    most = max(finite, key=series.values.__getitem__)
+    least = best_at(series.values, series.counts, False)
+    most = best_at(series.values, series.counts, True)
     best = None
     if higher is not None:
         best = most if higher else least
     return FinalMetric(
-        last,
-        series.steps[-1],
-        len(series),
-        series.values[least],
-        series.values[most],
-        None if best is None else series.values[best],
-        None if best is None else series.steps[best],
-        series.source,
-        odd,
+        last=None if odd else series.last,
+        step=series.steps[-1],
+        count=len(series),
+        minimum=None if least is None else series.values[least],
+        maximum=None if most is None else series.values[most],
+        best=None if best is None else series.values[best],
+        best_step=None if best is None else series.steps[best],
+        source=series.source,
+        finite=sum(map(math.isfinite, series.values)),
+        not_finite=odd,
     )
 
 

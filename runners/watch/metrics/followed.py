@@ -21,7 +21,7 @@ Plain = bool | int | float | str | list[str] | dict[str, float] | None
 
 
 class Extremes(msgspec.Struct, array_like=True):
-    """How a metric went so far: its finite values' least and greatest, with their first places."""
+    """How a metric went so far: its least and greatest value that counts, where each was first."""
 
     count: int = 0
     """Values in all, those that are not finite too."""
@@ -30,8 +30,7 @@ class Extremes(msgspec.Struct, array_like=True):
     least_at: float | None = None
     most: float | None = None
     most_at: float | None = None
-    axis: str = ""
-    """What its places count: steps, samples, epochs or lines."""
+    finite: int = 0
 
 
 class TrackerState(msgspec.Struct):

@@ -100,11 +100,12 @@ class OutputSource:
         self._caught_up = not self.more
 
     def finish(self) -> Iterator[OutputItem]:
-        """The last line, which has no end; for a run that has ended."""
+        """What readers still waited for at the end of a run, and the last redraw of a bar."""
         yield from self._last_of(self._follower)
 
     def _last_of(self, follower: Follower) -> Iterator[OutputItem]:
-        for line in follower.flush():
+        for line in follower.flush() if follower.is_redraw else ():
+            # Any other line without an end is cut off, and so may be its number.
             if sample := self.reader.read(line):
                 yield sample
         yield from self.reader.finish()

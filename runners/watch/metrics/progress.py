@@ -103,7 +103,7 @@ class ProgressTracker:
         for name, value in sample.values.items():
             if name in self.metrics or len(self.metrics) < _MOST_METRICS:
                 self.metrics[name] = value
-                self._note_extremes(name, value)
+                self._note_extremes(name, value, name not in sample.running)
         if trend:
             self._note_trend(sample)
 
@@ -170,13 +170,16 @@ class ProgressTracker:
             return None, ""
         return (self.batch / pace, "samples") if self.batch else (1 / pace, self.unit or "steps")
 
-    def _note_extremes(self, name: str, value: float) -> None:
+    def _note_extremes(self, name: str, value: float, counts: bool) -> None:
         known = self.extremes.get(name)
         if known is None:
             known = self.extremes[name] = Extremes()
         at = None if self.step is None else float(self.step)
         known.count, known.last_at = known.count + 1, at
         if not math.isfinite(value):
+            return
+        known.finite += 1
+        if not counts:
             return
         if known.least is None or value < known.least:
             known.least, known.least_at = value, at

@@ -14,7 +14,8 @@ class Sample(NamedTuple):
     `step` counts finished steps over the whole run and `epoch` from 1, as far as the source tells;
     `steps` and `epochs` are the totals, NaN for one that proved wrong. `pace` is seconds per step
     and `eta` seconds until the end, both as the program prints them; `batch` is samples per step.
-    `unit` is what `step` counts.
+    `unit` is what `step` counts. `running` are names of means over an epoch that is not over:
+    a lucky first batch is nobody's best.
     """
 
     values: Mapping[str, float] = MappingProxyType({})
@@ -28,6 +29,7 @@ class Sample(NamedTuple):
     phase: str | None = None
     eta: float | None = None
     unit: str = ""
+    running: tuple[str, ...] = ()
 
 
 NotFinite = Literal["nan", "inf", "-inf"]
@@ -52,7 +54,7 @@ def sensible(sample: Sample) -> Sample:
 
     A total may be NaN, which says that one proved wrong.
     """
-    _, step, steps, epoch, epochs, time, pace, _, _, eta, _ = sample
+    _, step, steps, epoch, epochs, time, pace, _, _, eta, *_ = sample
     if (
         is_sensible(step)
         and is_sensible(epoch)

@@ -15,7 +15,17 @@ class Series:
     be NaN or infinite: a loss that diverged is shown, not hidden.
     """
 
-    __slots__ = ("epochs", "name", "simulated", "source", "steps", "times", "unit", "values")
+    __slots__ = (
+        "counts",
+        "epochs",
+        "name",
+        "simulated",
+        "source",
+        "steps",
+        "times",
+        "unit",
+        "values",
+    )
 
     def __init__(
         self, name: str, source: str = "", unit: str = "", simulated: bool = False
@@ -25,31 +35,47 @@ class Series:
         self.unit = unit
         self.simulated = simulated
         self.steps, self.epochs, self.times, self.values = (array("d") for _ in range(4))
+        self.counts = array("b")
+        """Of each value whether it may be the best: a mean over a part of an epoch may not."""
 
     def __len__(self) -> int:
         return len(self.values)
 
-    def add(self, step: float, value: float, epoch: float = UNKNOWN, time: float = UNKNOWN) -> None:
+    def add(
+        self,
+        step: float,
+        value: float,
+        epoch: float = UNKNOWN,
+        time: float = UNKNOWN,
+        counts: bool = True,
+    ) -> None:
         """Append a value; at a step that exists already, or before it, it replaces what follows."""
         # A run that was resumed from a checkpoint repeats steps: the later attempt is what counts.
         if self.steps and step <= self.steps[-1]:
             self.cut(step)
-        self.append(step, value, epoch, time)
+        self.append(step, value, epoch, time, counts)
 
     def append(
-        self, step: float, value: float, epoch: float = UNKNOWN, time: float = UNKNOWN
+        self,
+        step: float,
+        value: float,
+        epoch: float = UNKNOWN,
+        time: float = UNKNOWN,
+        counts: bool = True,
     ) -> None:
         """Append a value that replaces none: one before the last step is placed at that step."""
         self.steps.append(max(step, self.steps[-1]) if self.steps else step)
         self.epochs.append(epoch)
         self.times.append(time)
         self.values.append(value)
+        self.counts.append(counts)
 
     def cut(self, step: float) -> None:
         """Forget everything from `step` on."""
         at = bisect_left(self.steps, step)
         for column in (self.steps, self.epochs, self.times, self.values):
             del column[at:]
+        del self.counts[at:]
 
     @property
     def last(self) -> float:
@@ -60,6 +86,12 @@ class Series:
         """The least and the greatest finite value; None when there is none."""
         finite = [value for value in self.values if math.isfinite(value)]
         return (min(finite), max(finite)) if finite else None
+
+
+def best_at(values: Sequence[float], counts: Sequence[int], higher: bool) -> int | None:
+    """Where the best of the finite values is that count, the first of several; None without any."""
+    known = [i for i, value in enumerate(values) if counts[i] and math.isfinite(value)]
+    return (max if higher else min)(known, key=values.__getitem__, default=None)
 
 
 def downsample(

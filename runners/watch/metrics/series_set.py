@@ -39,7 +39,8 @@ class SeriesSet:
         for name, value in sample.values.items():
             found = self._named(name)
             if found is not None:
-                self._add(found, sample.step, place, value, epoch, time)
+                counts = name not in sample.running
+                self._add(found, sample.step, place, value, epoch, time, counts)
 
     def filled(self) -> dict[str, Series]:
         """The series that have a value."""
@@ -53,15 +54,18 @@ class SeriesSet:
         value: float,
         epoch: float,
         time: float,
+        counts: bool,
     ) -> None:
         if step is None:
-            series.append(self._next(series) if place is None else place, value, epoch, time)
+            at = self._next(series) if place is None else place
+            series.append(at, value, epoch, time, counts)
         elif self._printed and series.steps and step == series.steps[-1]:
             # A redraw: another value for the same step is kept beside the first.
             if series.values[-1] != value and (value == value or series.last == series.last):
-                series.append(step, value, epoch, time)
+                series.append(step, value, epoch, time, counts)
+            series.counts[-1] |= counts
         else:
-            series.add(step, value, epoch, time)
+            series.add(step, value, epoch, time, counts)
 
     def _next(self, series: Series) -> float:
         return series.steps[-1] + 1 if series.steps else 1.0

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from runners.cost.rates import device_count
 from runners.model.run import Run
-from runners.watch.metrics.series import Series, downsample
+from runners.watch.metrics.series import Series, best_at, downsample
 from tui.views.format import axis_time
 from tui.views.metrics.scales import short
 
@@ -125,7 +125,7 @@ def join(
     checkpoint that the next one resumed from is left out where steps or epochs tell so; time and
     money count it, for it was spent.
     """
-    xs, values, steps = array("d"), array("d"), array("d")
+    xs, values, steps, counts = array("d"), array("d"), array("d"), array("b")
     seams: list[float] = []
     moved = spent = 0.0
     for i, part in enumerate(parts):
@@ -135,7 +135,7 @@ def join(
                 return None
             at = bisect_left(xs, own[0] + moved)
             # What was done after the checkpoint was done again by the run that resumed from it.
-            del xs[at:], values[at:], steps[at:]
+            del xs[at:], values[at:], steps[at:], counts[at:]
             seams = [seam for seam in seams if seam < own[0] + moved]
             if xs:
                 seams.append(own[0] + moved)
@@ -143,6 +143,7 @@ def join(
             xs.extend(x + moved for x in own)
             values.extend(value + raise_by for value in part.series.values)
             steps.extend(part.series.steps)
+            counts.extend(part.series.counts)
         extent = part.extent(axis) if i < len(parts) - 1 else 0.0
         if extent is None:
             return None
@@ -151,7 +152,10 @@ def join(
     if not xs:
         return None
     timed = any(part.series is not None and by_time(part.series) for part in parts)
-    best = _best(values, steps, higher, timed)
+    at_best = None if higher is None else best_at(values, counts, higher)
+    best = None
+    if higher is not None and at_best is not None:
+        best = BestValue(values[at_best], math.nan if timed else steps[at_best], higher)
     lost = sum(1 for value in values if not math.isfinite(value))
     return Curve(xs, smooth(values, weight), lost, best, tuple(seams))
 
@@ -177,16 +181,6 @@ def axis_text(axis: AxisName) -> Callable[[float, int], str]:
     if axis == "dollars":
         return lambda value, digits: f"${short(value, digits)}"
     return short
-
-
-def _best(
-    values: Sequence[float], steps: Sequence[float], higher: bool | None, timed: bool
-) -> BestValue | None:
-    finite = [i for i, value in enumerate(values) if math.isfinite(value)]
-    if higher is None or not finite:
-        return None
-    at = (max if higher else min)(finite, key=values.__getitem__)
-    return BestValue(values[at], math.nan if timed else steps[at], higher)
 
 
 def _reference(series: Mapping[str, Series]) -> Series | None:

@@ -37,6 +37,8 @@ _OTHER = re.compile(
     r"tokeniz\w*|sav(?:e|ing)|writ\w*|cach\w*|preproc\w*|fetch\w*|uploading|extract\w*|shards?|checkpoint\w*|resolving)\b",
     re.IGNORECASE,
 )
+_MEAN = re.compile(r"(?:^|[_/])(?:avg|average|mean|running)(?:$|[_/])")
+"""Names of means over a bar so far."""
 _THOUSANDS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
@@ -155,7 +157,10 @@ class TqdmReader(Reader):
         bar = read_bar(line)
         if bar is None:
             return None
-        return self.place(bar)
+        placed = self.place(bar)
+        if placed is None or not bar.total or bar.done >= bar.total or bar.counts_epochs:
+            return placed
+        return placed._replace(running=tuple(filter(_MEAN.search, placed.values)))
 
     def place(self, bar: Bar) -> Sample | None:
         """Where in the run a bar is."""

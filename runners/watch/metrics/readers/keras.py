@@ -43,14 +43,17 @@ class KerasReader(Reader):
         if bar is None:
             return None
         total, pace = float(bar["total"]), _PACE.search(bar["rest"])
+        done = float(bar["done"])
+        values = {
+            metric_name(pair["name"]): number(pair["value"])
+            for pair in _VALUE.finditer(bar["rest"])
+        }
         return Sample(
-            {
-                metric_name(pair["name"]): number(pair["value"])
-                for pair in _VALUE.finditer(bar["rest"])
-            },
-            (self._epoch - 1) * total + float(bar["done"]) if self._epoch else None,
+            values,
+            (self._epoch - 1) * total + done if self._epoch else None,
             total * self._epochs if self._epochs else None,
             self._epoch,
             self._epochs,
             pace=float(pace["pace"]) * _UNITS[pace["unit"]] if pace else None,
+            running=tuple(values) if done < total else (),
         )
