@@ -100,6 +100,8 @@ def spawn(name: str, *arguments: str | os.PathLike[str]) -> None:
     pid = os.fork()
     if pid == 0:
         try:
+            # Only the parent's copy is left: should that be killed, the read below ends.
+            os.close(end)
             if os.fork():
                 os.write(forked, b"x")
                 os.read(may_end, 1)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from runners.host.locks import is_held
 from runners.lifecycle.control import start
 from runners.lifecycle.control.start import start_together
 from runners.presets.load import command_spec
@@ -17,11 +18,12 @@ from runners.state.runs import list_run_ids
 from tests.bench.guard_kills import kill_guards
 from tests.bench.kills import kill_at_random
 from tests.process.conftest import CommandLine
-from tests.support import REPOSITORY
+from tests.support import REPOSITORY, eventually
 
 # Launches three runs together; the process ends by SIGKILL at the N-th call of a function.
 LAUNCHER = """
 import os, signal, sys
+from runners.host.locks import is_held
 from runners.lifecycle.control import start
 from runners.lifecycle.launch import unfinished
 from runners.presets.load import command_spec
@@ -159,3 +161,23 @@ def _kept(ids: list[str]) -> list[str]:
 def test_guards_and_keepers_that_are_killed_act_once_and_in_time(tmp_path: Path) -> None:
     report = kill_guards(tmp_path, kills=20, seed=11)
     assert not report.wrong, "\n".join(report.lines())
+
+
+KILLED_WHILE_IT_STARTS_A_HELPER = """
+import os, signal, sys
+from pathlib import Path
+from runners.host import helpers
+from runners.host.locks import acquire
+acquire(Path(sys.argv[1]))
+helpers.no_subreaper = lambda: os.kill(os.getpid(), signal.SIGKILL)
+helpers.spawn("keeper", sys.argv[2])
+"""
+
+
+def test_a_process_killed_while_it_starts_a_helper_leaves_no_holder_of_its_lock(
+    tmp_path: Path,
+) -> None:
+    lock = tmp_path / "lock"
+    program = [sys.executable, "-c", KILLED_WHILE_IT_STARTS_A_HELPER, str(lock), str(tmp_path)]
+    assert subprocess.run(program, cwd=REPOSITORY, check=False).returncode == -signal.SIGKILL
+    eventually(lambda: not is_held(lock), what="the lock free")
