@@ -7,10 +7,10 @@ from fractions import Fraction
 import msgspec
 
 from runners.cost.accounting import to_decimal
-from runners.cost.rates import HOUR_S
+from runners.cost.rates import HOUR_S, billed_seconds
 from runners.cost.run_costs import Costs
 from runners.cost.sessions import Session
-from runners.host.clock import LAST_MOMENT
+from runners.host.clock import LAST_MOMENT, Moment
 from runners.model.run import Run
 
 
@@ -64,15 +64,24 @@ def read_meter(runs: Iterable[Run], costs: Costs) -> Meter:
         budget_left=left,
         basis=session.describe(),
         idle=account.idle_rounded,
-        until=spent_at(session, left, costs.now.wall),
+        until=spent_at(session, left, costs.now),
         old_price=session.old_price,
         caveat=session.caveat,
     )
 
 
-def spent_at(session: Session, left: Decimal | None, now: float) -> float | None:
-    """When (unix s) the budget is spent at the session's rate; None without these, or past 9999."""
+def spent_at(session: Session, left: Decimal | None, now: Moment) -> float | None:
+    """When (unix s) the budget is spent at the session's rate; None without these, or past 9999.
+
+    Where units of time are bought: when the first begins that the budget does not pay.
+    """
     if left is None or not session.rate:
         return None
-    moment = now + float(max(left, Decimal(0)) / session.rate * HOUR_S)
+    seconds = max(left, Decimal(0)) / session.rate * HOUR_S
+    unit, lasted = session.price.unit_s, session.seconds(now)
+    if unit:
+        seconds = seconds // unit * unit
+    # What is bought already lasts to its end, whatever is left.
+    bought = max(0.0, billed_seconds(session.price, lasted) - lasted) if left >= 0 else 0.0
+    moment = now.wall + bought + float(seconds)
     return moment if moment < LAST_MOMENT else None

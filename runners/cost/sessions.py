@@ -261,6 +261,10 @@ def _after(before: Session | None, began: Moment, since: str, now: Moment) -> Mo
     if end is None:
         return began
     timeline = Timeline([end, began, now])
+    if timeline.place(end) > timeline.place(now) and now.boot_ns is not None:
+        # By a clock that was fast in another boot: it ended before this one began.
+        end = Moment(now.wall - now.boot_ns / 1e9, now.boot, 0)
+        timeline = Timeline([end, began, now])
     if timeline.place(began) >= timeline.place(end):
         return began
     if since != "boot":

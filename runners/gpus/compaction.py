@@ -50,7 +50,7 @@ def merge(first: UsageInterval, second: UsageInterval) -> UsageInterval:
     seconds = first.seconds, second.seconds
     gpus = (_merge(a, b, seconds) for a, b in zip(first.gpus, second.gpus, strict=True))
     simulated = first.simulated or second.simulated
-    return UsageInterval(second.time, round(sum(seconds), 3), tuple(gpus), simulated)
+    return UsageInterval(second.time, round(sum(seconds), 3), tuple(gpus), simulated, second.uptime)
 
 
 def _merge(a: GpuInterval, b: GpuInterval, seconds: tuple[float, float]) -> GpuInterval:

@@ -191,6 +191,7 @@ class RunUsageTracker:
             round(self._seconds, 3),
             tuple(total.interval() for total in self.sums.values()),
             self._simulated,
+            round(time.clock_gettime(time.CLOCK_BOOTTIME), 3),
         )
         uses = (*self._others, *(total.use() for total in self.sums.values()))
         self._seconds, self._alarmed = 0.0, False

@@ -13,7 +13,13 @@ from runners.cost.run_costs import CostReader
 from runners.cost.sessions import is_damaged, read_session
 from runners.gpus.usage import interval_file
 from runners.guard.claims import END, marker_of, read_claim
-from runners.guard.idleness import is_unmeasured, judge_idleness
+from runners.guard.idleness import (
+    by_uptime,
+    is_unmeasured,
+    judge_idleness,
+    trains_since,
+    uptime_s,
+)
 from runners.guard.next_step import Observation
 from runners.guard.rule import GuardRule, GuardState, Stage
 from runners.guard.triggers import Measurements, find_problems, triggered
@@ -103,10 +109,11 @@ class GuardObserver:
             quiet,
             idle,
             unmeasured,
+            price=session.price,
         )
 
     def _quiet_s(self, rule: GuardRule, runs: Sequence[Run], now: Moment) -> float | None:
-        """Seconds since this host's last run ended, or since the guard was set.
+        """Seconds of this boot since this host's last run ended, or since the guard was set.
 
         None when the ledger cannot be read. A run that can never start does not count as a run.
         """
@@ -121,7 +128,8 @@ class GuardObserver:
         mine = (line for line in reversed(self._ledger.runs.values()) if line.host == host_name())
         endings = (line.finished for line in islice(mine, _RECENT_ENDINGS))
         moments += [moment for moment in endings if moment is not None]
-        return min(seconds_between(moment, now) for moment in moments)
+        # Hours without power are not idle hours: at most this boot's count.
+        return min(uptime_s(now), *(seconds_between(moment, now) for moment in moments))
 
     def _waits_in_vain(self, run: Run) -> bool:
         """True for a queued run that cannot start: impossible to grant, or the queue is drained."""
@@ -151,13 +159,13 @@ class GuardObserver:
                 verdicts.append(None)
                 unmeasured.append(run.id)
                 continue
-            # Warm-up ends with the first epoch, or after the rule's time when no epoch ends before.
-            warm = min([run.begin.wall + rule.warm_up_s, *([ends[0][1]] if ends else [])])
+            first = ends[0][1] if ends else None
+            warm = trains_since(run.begin, first, rule.warm_up_s, now)
             uuids = [gpu.uuid for gpu in run.plan.gpus]
-            intervals = _read_intervals(directory)
+            intervals = by_uptime(_read_intervals(directory), now)
             lasts = rule.idle_s or 0.0
-            verdicts.append(judge_idleness(intervals, uuids, now.wall, lasts, warm))
-            if is_unmeasured(intervals, now.wall, lasts, warm):
+            verdicts.append(judge_idleness(intervals, uuids, uptime_s(now), lasts, warm))
+            if is_unmeasured(intervals, uptime_s(now), lasts, warm):
                 unmeasured.append(run.id)
         # One run of which nothing is known is enough not to act.
         idle = None if not verdicts or None in verdicts else all(verdicts)

@@ -4,10 +4,12 @@ from decimal import Decimal
 
 import msgspec
 
+from runners.cost.rates import billed_seconds, money
 from runners.guard.rule import GuardRule
 from runners.model.quantities import duration_text
+from runners.model.spec import Price
 
-_HOUR = Decimal(3600)
+_LONGEST_LOOK_S = 5.0
 
 
 class Measurements(msgspec.Struct, frozen=True):
@@ -26,16 +28,16 @@ class Measurements(msgspec.Struct, frozen=True):
     idle: bool | None = None
     unmeasured: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    price: Price | None = None
+    """The session's: which units of time are bought."""
 
 
 def triggered(rule: GuardRule, facts: Measurements) -> tuple[str, ...]:
     """Why the guard must act; money and age are predicted, so that the countdown ends in time."""
     reasons = []
     limit = budget_limit(rule, facts.budget)
-    if limit is not None and facts.spent is not None and facts.rate is not None:
-        ahead = facts.rate * Decimal(repr(rule.countdown_s)) / _HOUR
-        if facts.spent + ahead >= limit:
-            reasons.append(f"budget: ${facts.spent:.2f} of ${limit:.2f} spent")
+    if limit is not None and _will_be_spent(rule, facts, limit):
+        reasons.append(f"budget: ${facts.spent:.2f} of ${limit:.2f} spent")
     if (
         rule.max_age_s is not None
         and facts.age_s is not None
@@ -47,6 +49,20 @@ def triggered(rule: GuardRule, facts: Measurements) -> tuple[str, ...]:
     if rule.idle_s is not None and facts.idle:
         reasons.append(f"GPUs below 5 % for {duration_text(rule.idle_s)} while runs say they train")
     return tuple(reasons)
+
+
+def _will_be_spent(rule: GuardRule, facts: Measurements, limit: Decimal) -> bool:
+    """Whether the limit is reached by the countdown's end, or a unit begun by then breaks it."""
+    spent, rate = facts.spent, facts.rate
+    if spent is None or rate is None:
+        return False
+    if facts.price is None or facts.age_s is None or not facts.price.unit_s:
+        return spent + money(rate, rule.countdown_s) >= limit
+    # A unit begun is a unit paid: it must not even begin, not in the look after this one either.
+    then = facts.age_s + rule.countdown_s + _LONGEST_LOOK_S
+    bought = billed_seconds(facts.price, facts.age_s)
+    more = billed_seconds(facts.price, then) - bought
+    return spent + money(rate, more) > limit
 
 
 def budget_limit(rule: GuardRule, budget: Decimal | None) -> Decimal | None:

@@ -214,10 +214,11 @@ class GpuInterval(msgspec.Struct, frozen=True, omit_defaults=True):
 class UsageInterval(msgspec.Struct, frozen=True, omit_defaults=True):
     """One line of a run's gpus.jsonl: the interval's end and length in seconds, and its GPUs.
 
-    The end is in unix seconds.
+    The end is in unix seconds, and in seconds of its boot, which no clock that is set changes.
     """
 
     time: float
     seconds: float
     gpus: tuple[GpuInterval, ...]
     simulated: bool = False
+    uptime: float | None = None

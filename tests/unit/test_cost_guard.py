@@ -2,8 +2,10 @@
 ends anything.
 """
 
+import math
 from decimal import Decimal
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,9 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runners.cost.rates import SECOND_NS
 from runners.guard.claims import Claim
-from runners.guard.idleness import is_unmeasured, judge_idleness
+from runners.guard.idleness import by_uptime, is_unmeasured, judge_idleness, trains_since
 from runners.guard.next_step import Action, Observation, next_step, retry_pause
+from runners.guard.observe import GuardObserver
 from runners.guard.rule import (
     GuardRule,
     GuardState,
@@ -30,6 +34,7 @@ from runners.guard.triggers import Measurements, find_problems, triggered
 from runners.host.clock import Moment
 from runners.model.errors import NotFound
 from runners.model.gpus import GpuInterval, UsageInterval
+from runners.model.spec import Price
 from runners.state.layout import StateDirectory
 from tui.views.money.guard_text import guard_alarm, guard_json, guard_text
 
@@ -104,6 +109,55 @@ def test_what_is_not_known_is_a_problem() -> None:
     told = rule(budget_stop="1", max_age_s=1.0, no_run_s=1.0)
     assert len(find_problems(told, Measurements(problems=("x", "x")))) == 4
     assert not find_problems(rule(idle_s=1.0), Measurements()), "a run that warms up is no problem"
+
+
+@pytest.mark.parametrize(
+    ("limit", "acts_at"), [("90", 45), ("120", 105), ("179", 105), ("180", 165)]
+)
+def test_the_unit_that_would_break_the_budget_does_not_begin(limit: str, acts_at: int) -> None:
+    price = Price("3600", "machine", "session", unit_s=60)
+
+    def acts(second: int) -> bool:
+        spent = Decimal(math.ceil(second / 60) * 60)
+        facts = Measurements(spent=spent, rate=Decimal(3600), age_s=second, price=price)
+        return bool(triggered(rule(budget_stop=limit, countdown_s=10.0), facts))
+
+    first = next(second for second in range(1, 600) if acts(second))
+    assert first in (acts_at, acts_at + 1), "its countdown, and a look, before the next minute"
+
+
+def test_hours_without_power_are_not_idle_hours(tmp_path: Path) -> None:
+    state = StateDirectory(tmp_path / "state").create()
+    told = msgspec.structs.replace(
+        rule(no_run_s=3600.0), set_at=Moment(1e9, "the boot before", 7 * SECOND_NS)
+    )
+    for up, acts in ((20, False), (3599, False), (3600, True)):
+        now = Moment(1e9 + 36_000 + up, "boot", up * SECOND_NS)
+        assert bool(GuardObserver(state).observe(told, None, now, ()).reasons) is acts
+
+
+@pytest.mark.parametrize("step", [-10_800.0, -60.0, 0.0, 86_400.0])
+@pytest.mark.parametrize("stepped_after", [50.0, 150.0, 2000.0])
+def test_a_clock_that_is_set_does_not_disarm_idleness(step: float, stepped_after: float) -> None:
+    def wall(up: float) -> float:
+        return 1e9 + up + (step if up > stepped_after else 0.0)
+
+    def moment(up: float) -> Moment:
+        return Moment(wall(up), "boot", round(up * SECOND_NS))
+
+    written = [
+        UsageInterval(wall(up), 10.0, (GpuInterval(0, "a", utilization=1.0),), uptime=float(up))
+        for up in range(10, 3000, 10)
+    ]
+    warm = trains_since(moment(10.0), wall(100.0), 1800.0, moment(2995.0))
+    assert 99.9 < warm < 160.1, "later rather than earlier, where both clocks are possible"
+    found = by_uptime(written, moment(2995.0))
+    assert judge_idleness(found, "a", 2995.0, 900.0, warm) is True
+
+
+def test_use_that_an_earlier_boot_wrote_down_does_not_count() -> None:
+    use = [UsageInterval(1e9, 10.0, (), uptime=float(up)) for up in (5000, 5010, 20, 30)]
+    assert [found.time for found in by_uptime(use, at(40))] == [20, 30]
 
 
 # ── idleness ──────────────────────────────────────────────────────────────────────────────────────

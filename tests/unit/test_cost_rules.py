@@ -24,10 +24,10 @@ from runners.cost.prices import (
     stopping_text,
 )
 from runners.cost.rates import HOUR_NS, SECOND_NS, device_count, hourly_rate, price_age
-from runners.cost.sessions import Session, change_price, read_session, start_session
+from runners.cost.sessions import Session, change_price, end_session, read_session, start_session
 from runners.cost.statement import Statement
 from runners.gpus.cards import card_models, fraction_of, list_cards, part_of
-from runners.host.clock import Moment
+from runners.host.clock import Moment, moment_now
 from runners.host.identity import host_name
 from runners.model.errors import WrongInput
 from runners.model.gpus import GpuReading, GpuSnapshot
@@ -237,8 +237,40 @@ def test_a_clock_corrected_after_a_crash_makes_no_hours(
 
 def test_a_budget_that_lasts_beyond_every_date_has_none() -> None:
     session = Session(0.0, "here", Price("0.01", "machine", "session"), budget="1000000")
-    assert spent_at(session, Decimal(1_000_000), 1.8e9) is None
-    assert spent_at(session, Decimal(1), 1.8e9) == 1.8e9 + 360_000
+    now = Moment(1.8e9)
+    assert spent_at(session, Decimal(1_000_000), now) is None
+    assert spent_at(session, Decimal(1), now) == 1.8e9 + 360_000
+
+
+@pytest.mark.parametrize(
+    ("budget", "lasts"), [(72, 3579), (100, 3579), (144, 7179), (200, 7179), (71, 0)]
+)
+def test_a_budget_lasts_until_a_unit_begins_that_it_does_not_pay(budget: int, lasts: int) -> None:
+    session = Session(0.0, "here", Price("72", "machine", "session", unit_s=3600))
+    now = Moment(21.0)
+    assert spent_at(session, Decimal(budget - 72), now) == 21.0 + lasts
+
+
+def test_a_session_after_a_boot_whose_clock_was_fast_begins_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    state = StateDirectory().create()
+    fast, wall = 10_800.0, 1_795_000_000.0
+
+    def at(moment: Moment) -> None:
+        monkeypatch.setattr("runners.cost.sessions.moment_now", lambda: moment)
+
+    at(Moment(wall + fast, "fast", 600 * SECOND_NS))
+    start_session(state, "3600", 1, "now")
+    at(Moment(wall + fast + 60, "fast", 660 * SECOND_NS))
+    end_session(state)
+    now = Moment(wall + 120, "right", 30 * SECOND_NS)
+    at(now)
+    assert start_session(state, "3600", 1, "boot").seconds(now) == 30
+    at(Moment(wall + 130, "right", 40 * SECOND_NS))
+    end_session(state)
+    at(Moment(wall + 140, "right", 50 * SECOND_NS))
+    assert start_session(state, "3600", 1, "now").seconds(moment_now()) >= 0
 
 
 # ── prices ────────────────────────────────────────────────────────────────────────────────────────
