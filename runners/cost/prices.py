@@ -1,9 +1,10 @@
 """Prices of GPU time with source and date: the user's own `prices.yaml`, then the shipped."""
 
 import re
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
@@ -51,10 +52,17 @@ class PriceEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def minimum_s(self) -> int:
         """Seconds billed at least; 0 where that is not known."""
+        return round(parse_duration(self.minimum)) if self.minimum else 0
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a unit or a minimum that cannot be reckoned with."""
+        if self.billing and self.billing.removeprefix("per ") not in _UNITS_S:
+            units = ", ".join(_UNITS_S)
+            raise ValueError(f"billing: expected one of {units}, got {self.billing!r}")
         try:
-            return round(parse_duration(self.minimum)) if self.minimum else 0
-        except ValueError:
-            return 0  # words, shown and not reckoned with
+            parse_duration(self.minimum or "0s")
+        except ValueError as error:
+            raise ValueError(f"minimum: {error}") from None
 
     @property
     def machine_size(self) -> int:
@@ -91,11 +99,19 @@ def _read_prices(path: Path, known: tuple[PriceEntry, ...] = ()) -> tuple[PriceE
         where = f"{path}:{lines['prices', name]}: prices.{name}"
         if not isinstance(keys, dict):
             raise WrongInput(f"{where}: expected provider, gpu, usd_per_hour, source and date")
+        if "currency" in keys:
+            raise WrongInput(
+                f"{where}: currency: every price here is in US dollars: give usd_per_hour, "
+                "converted, and leave it out"
+            )
         texts = {key: value if value is None else str(value) for key, value in keys.items()}
         try:
             entry = msgspec.convert(_completed(str(name), texts, before), PriceEntry)
             parse_rate(entry.usd_per_hour)
             _check_date(entry.date)
+            # Not for the shipped list: a clock that is wrong must not make it unreadable.
+            if known and _is_future(entry.date):
+                raise ValueError(f"date: {entry.date} is in the future")
         except (msgspec.ValidationError, ValueError) as error:
             raise WrongInput(f"{where}: {error}") from None
         entries.append(entry)
@@ -119,6 +135,12 @@ def _check_date(text: str) -> None:
             date.fromisoformat(text)
         except ValueError:
             raise ValueError(f"date: expected a day such as 2026-11-20, got {text!r}") from None
+
+
+def _is_future(text: str) -> bool:
+    # A day's grace: the list may come from where it is tomorrow already.
+    today = date.fromtimestamp(time.time())
+    return bool(text) and date.fromisoformat(text) > today + timedelta(days=1)
 
 
 def parse_rate(text: str) -> Decimal:

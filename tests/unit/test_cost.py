@@ -91,6 +91,23 @@ def test_the_user_s_own_prices_come_first(tmp_path: Path) -> None:
             "unknown field `oops`",
         ),
         ("- 1\n", "expected a mapping `prices:`"),
+        *(
+            (
+                "prices:\n  a: {provider: p, gpu: g, usd_per_hour: 1, source: s, "
+                f"date: 2026-11-01, {keys}}}\n",
+                f"prices.yaml:2: prices.a: {words}",
+            )
+            for keys, words in (
+                ("billing: per fortnight", "billing: expected one of"),
+                ("billing: minutes", "billing: expected one of"),
+                ("minimum: soon", "minimum: "),
+                ("currency: EUR", "currency: every price here is in US dollars"),
+            )
+        ),
+        (
+            "prices:\n  a: {provider: p, gpu: g, usd_per_hour: 1, source: s, date: 2999-01-01}\n",
+            "prices.yaml:2: prices.a: date: 2999-01-01 is in the future",
+        ),
     ],
 )
 def test_a_mistake_in_prices_is_named(tmp_path: Path, text: str, words: str) -> None:
