@@ -66,6 +66,9 @@ def forecast(
         doubt = ""
         if not gpus and spec.gpus.wants_gpus:
             doubt = "the preset's estimate is for a GPU, and this is the CPU"
+            # What it would cost there: here, without GPUs, it costs nothing.
+            wanted_gpus = len(spec.gpus.ids) or spec.gpus.number or 1
+            rate = None if price is None else hourly_rate(price, wanted_gpus)
         return _by_word(spec, epochs, rate, doubt)
     # The median: one run on a busy machine, or with a cold cache, does not move it.
     seconds = median([total for total, _ in found])

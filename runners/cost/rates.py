@@ -28,7 +28,7 @@ def device_count(gpus: Iterable[AssignedGpu]) -> Fraction:
 def hourly_rate(price: Price, gpus: Fraction | int) -> Decimal:
     """US dollars per hour for `gpus` GPUs or parts of them.
 
-    A run on the CPU pays its own price as one GPU would, and nothing of a session's GPUs.
+    A run on the CPU costs nothing, but in a session of a machine that has no GPUs.
     """
     count = _billed_devices(price, gpus)
     return Decimal(price.usd_per_hour) * count.numerator / count.denominator
@@ -40,9 +40,10 @@ def exact_rate(price: Price, gpus: Fraction | int) -> Fraction:
 
 
 def _billed_devices(price: Price, gpus: Fraction | int) -> Fraction:
-    if price.per == "machine":
-        return Fraction(1)
-    return Fraction(gpus if gpus or price.basis == "session" else 1)
+    # A price for GPUs says nothing of a processor; a session of a machine without GPUs does.
+    if not gpus and price.basis != "session":
+        return Fraction(0)
+    return Fraction(1) if price.per == "machine" else Fraction(gpus)
 
 
 def billed_seconds(price: Price, seconds: float) -> float:

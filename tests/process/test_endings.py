@@ -82,8 +82,8 @@ def out_of_time(cli: CommandLine) -> RunDirectory:
 
 
 def out_of_money(cli: CommandLine) -> RunDirectory:
-    options = ("--set", "limits.cost=0.0001", "--price", "1.99")
-    return cli.command("sleep", "600", options=options)
+    options = ("--set", "limits.cost=0.0001", "--price", "1.99", "--gpus", "1")
+    return cli.command("sleep", "600", options=options, FRESNEL_GPUS="sim:1xMI300X")
 
 
 def guarded(cli: CommandLine) -> RunDirectory:

@@ -84,14 +84,28 @@ def test_an_adopted_run_starts_again_too(cli: CommandLine) -> None:
     [("limits.time=0.5s", "time limit of 0.5 s"), ("limits.cost=0.0001", "cost limit of $0.0001")],
 )
 def test_limits_end_a_run_by_its_ladder(cli: CommandLine, limit: str, reason: str) -> None:
-    options = [*sets(limit), "--price", "1.99"]
+    options = [*sets(limit), "--price", "1.99", "--gpus", "1"]
     run = cli.launch(
-        "--gpus", "0", *options, "--", "sh", "-c", "trap 'echo saved; exit 0' INT; sleep 300 & wait"
+        *(*options, "--", "sh", "-c", "trap 'echo saved; exit 0' INT; sleep 300 & wait"),
+        FRESNEL_GPUS="sim:1xMI300X",
     )
     ended = cli.ended(run)
     assert ended["state"] == "stopped" and reason in ended["reason"]
     assert run.output.read_text() == "saved\n"
     assert [event["rung"] for event in events(run, "stop")] == ["SIGINT"]
+
+
+def test_what_a_cost_limit_limits_without_a_session_is_said(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FRESNEL_GPUS", "sim:1xMI300X")
+    options = (*sets("limits.cost=5"), "--price", "1.99")
+    planned = cli.json("plan", *options, "--gpus", "1", "--", "true")
+    assert planned["limit_s"] == pytest.approx(5 / 1.99 * 3600)
+    assert any("limits.cost" in note and "would cost" in note for note in planned["notes"])
+    planned = cli.json("plan", *options, "--gpus", "0", "--", "true")
+    assert planned["limit_s"] is None
+    assert any("limits.cost" in note and "nothing" in note for note in planned["notes"])
 
 
 def test_a_cost_limit_without_a_price_is_wrong_input(cli: CommandLine) -> None:

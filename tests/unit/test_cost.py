@@ -121,7 +121,13 @@ def test_a_mistake_in_prices_is_named(tmp_path: Path, text: str, words: str) -> 
 
 @pytest.mark.parametrize(
     ("price", "gpus", "rate"),
-    [(PER_GPU, 8, "15.92"), (PER_GPU, 1, "1.99"), (PER_GPU, 0, "1.99"), (MACHINE, 3, "23.92")],
+    [
+        (PER_GPU, 8, "15.92"),
+        (PER_GPU, 1, "1.99"),
+        (PER_GPU, 0, "0"),
+        (MACHINE, 3, "23.92"),
+        (MACHINE, 0, "0"),
+    ],
 )
 def test_a_run_s_rate(price: Price, gpus: int, rate: str) -> None:
     assert hourly_rate(price, gpus) == Decimal(rate)

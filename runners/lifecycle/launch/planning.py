@@ -114,7 +114,10 @@ def make_plan(
             spec.metrics.tensorboard, spec, folder, placeholders, "metrics.tensorboard"
         ),
         restart_arguments=texts.restart_arguments,
-        notes=_notes(spec, allocation, processes),
+        notes=(
+            *_notes(spec, allocation, processes),
+            *_limit_notes(spec, price, device_count(assigned)),
+        ),
         config_changes=config.changes,
         total_epochs=_total(spec, "epoch"),
         total_steps=_total(spec, "step"),
@@ -202,6 +205,16 @@ def _total(spec: RunSpec, unit: str) -> int | None:
     )
     value = None if named is None else named.value
     return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _limit_notes(spec: RunSpec, price: Price | None, gpus: Fraction) -> tuple[str, ...]:
+    """What a limit of cost means for a run that nobody pays a session for."""
+    if spec.limits.usd is None or price is None or price.basis == "session":
+        return ()
+    rate = hourly_rate(price, gpus)
+    if rate:
+        return (f"limits.cost: no session is open, it limits what the run would cost at ${rate}/h",)
+    return ("limits.cost: a run on the CPU costs nothing, it is never reached",)
 
 
 class _Limit(TypedDict):
