@@ -433,3 +433,33 @@ def test_a_collection_of_samples_without_steps_goes_by_epoch_or_count() -> None:
     assert list(collection.series["a"].steps) == [1, 2, 3] and list(
         collection.series["b"].steps
     ) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Test: [   3/3]  Time: 0.5 (0.5)  Loss:   1.417 (1.482)",
+        "Test (EMA): [   3/3]  Time: 0.5 (0.5)  Loss:   1.117 (1.182)",
+        "2026-11-22 10:00:00 - Test: [   3/3]  Time: 0.5 (0.5)  Loss:   1.917 (1.482)",
+        "Validate: 1 [0/3]  Loss: 0.7",
+        "[Val] Epoch 1 loss: 0.3",
+        "[test] loss=0.11",
+        "Epoch 1 [Val] loss 0.41",
+        "Epoch 1 | Val | loss 0.4",
+        "Epoch 1 Test loss 0.42",
+        "Epoch 1 validation: loss 0.43",
+        "Epoch 1, Test, loss: 0.44",
+    ],
+)
+def test_a_loss_of_held_out_data_never_joins_that_of_training(line: str) -> None:
+    reader = OutputReader(MetricRule())
+    first = reader.read(b"Epoch 1 step 3 loss: 2.5")
+    sample = reader.read(line.encode())
+    assert first is not None and "loss" in first.values
+    assert sample is not None and sample.values and not {"loss", "loss_avg"} & set(sample.values)
+
+
+@pytest.mark.parametrize("line", ["Epoch 1 loss 0.5 val: 0.7", "step 3 (test: 0.3) loss 0.4"])
+def test_a_held_out_value_behind_it_leaves_the_loss_with_training(line: str) -> None:
+    sample = OutputReader(MetricRule()).read(line.encode())
+    assert sample is not None and "loss" in sample.values

@@ -38,13 +38,16 @@ _NO_PLACE = re.compile(
     r"(?:\b(?:nan|skipped|per|warmup|every|max|total|of|number|bad|eval|each)[ _]?|\w_)$",
     re.IGNORECASE,
 )
-_HELD_OUT = r"(?:val(?:id(?:ation)?)?|test(?:ing)?|eval(?:uation)?)"
+_HELD_OUT = r"(?:val(?:id(?:at(?:e|ion))?)?|test(?:ing)?|eval(?:uation)?)"
 _PHASE = re.compile(
     rf"^\W{{0,4}}(?P<head>{_HELD_OUT})"
     r"(?:\s+(?:set|results?|summary|epoch|step|batch|stage|metrics?|iter|loss at)\b"
     r"|\s*[:|\[(\-{]|\s+\d)"
     rf"|(?:\||^)\s*(?P<field>{_HELD_OUT})\s*\|"
-    rf"|\b(?:Epoch|Iter)\((?P<mode>{_HELD_OUT})\)",
+    rf"|\b(?:Epoch|Iter)\((?P<mode>{_HELD_OUT})\)"
+    # After nothing but numbers and the place: `Epoch 3 [Val]`, `2026-11-22 10:00 - Test:`.
+    rf"|^(?:[^a-z]|\b(?:epochs?|steps?|iter|iteration|of|info)\b)*?\b(?P<lead>{_HELD_OUT})\s*"
+    r"[\]):,|](?!\s*[\d.])",
     re.IGNORECASE,
 )
 _STEP_UNITS = ("step", "it", "update", "round")
@@ -80,7 +83,7 @@ def phase_of(text: str) -> str:
     found = _PHASE.search(text, 0, 120)
     if found is None:
         return ""
-    word = (found["head"] or found["field"] or found["mode"]).lower()
+    word = (found["head"] or found["field"] or found["mode"] or found["lead"]).lower()
     if word.startswith("val"):
         return "val"
     return "test" if word.startswith("test") else "eval"
