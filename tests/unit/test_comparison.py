@@ -1,5 +1,6 @@
 """Comparing runs: an argv taken apart, what differs, who is best, means over seeds."""
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -9,6 +10,7 @@ from runners.cost.run_costs import RunCost
 from runners.model.labels import Labels
 from runners.model.states import State
 from runners.watch.metrics.final import FinalMetric
+from runners.watch.metrics.final_maker import make_final
 from tests.support import make_run
 from tui.panel.screens.compare import draw_comparison
 from tui.views.runs.comparison import change, compare, differing
@@ -124,3 +126,25 @@ def test_many_runs_stand_in_rows_and_csv_has_one_for_each() -> None:
     csv = csv_rows(found)
     assert len(csv) == 7 and csv[0][:2] == ["id", "name"] and csv[1][1] == "r5"
     assert to_json(found)["ranking"][0].endswith("r5-7f3a")
+
+
+def test_no_run_leads_by_less_than_what_was_printed() -> None:
+    def written(name: str, loss: float, decimals: int) -> RunFacts:
+        value = FinalMetric(loss, 10, 10, best=loss, best_step=9, decimals=decimals)
+        return msgspec.structs.replace(fact(name, loss), metrics={"loss": value})
+
+    others = written("c", 0.3, 4)
+    found = [
+        compare([written("a", 0.05, 4), written("b", 0.05, 4), others]),
+        compare([written("a", 0.044, 3), written("b", 0.0441, 4), others]),
+        compare([written("a", 0.044, 3), written("b", 0.0446, 4), others]),
+        compare([written("a", 0.5, 2), written("b", 0.46, 2)]),
+    ]
+    assert [comparison.metrics[0].leader for comparison in found] == [None, None, 0, 1]
+
+
+def test_how_exactly_values_were_written_is_kept(tmp_path: Path) -> None:
+    lines = "".join(f"step {i}/9 | loss: {i / 8:.2f} | acc: {i}\n" for i in range(1, 9))
+    (tmp_path / "output.log").write_text(lines)
+    final = make_final(make_run(State.DONE, directory=str(tmp_path), ended=2000.0))
+    assert final.metrics["loss"].decimals == 2

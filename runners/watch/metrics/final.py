@@ -33,6 +33,8 @@ class FinalMetric(msgspec.Struct, frozen=True):
     best: float | None = None
     best_step: float | None = None
     source: str = ""
+    decimals: int | None = None
+    """Digits behind the point with which its values were written; None where nobody looked."""
     finite: int = 0
     """How many of its values were finite."""
     not_finite: NotFinite | None = None

@@ -3,6 +3,7 @@
 import math
 import os
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import msgspec
@@ -20,6 +21,7 @@ from runners.watch.metrics.series import Series, best_at, downsample
 
 _MOST_OUTPUT = 1 << 30
 _TREND_BUCKETS = 60
+_LOOKED_AT = 200
 _OTHERS = ("gpus", "cost")
 
 
@@ -83,9 +85,16 @@ def _metric(series: Series, higher: bool | None) -> FinalMetric:
         best=None if best is None else series.values[best],
         best_step=None if best is None else series.steps[best],
         source=series.source,
+        decimals=_decimals(series),
         finite=sum(map(math.isfinite, series.values)),
         not_finite=odd,
     )
+
+
+def _decimals(series: Series) -> int | None:
+    """The most digits behind the point among the newest values: a rounded one may show fewer."""
+    newest = [Decimal(repr(value)) for value in series.values[-_LOOKED_AT:] if math.isfinite(value)]
+    return max((max(0, -int(value.as_tuple().exponent)) for value in newest), default=None)
 
 
 def _trend(series: Series) -> tuple[float, ...]:

@@ -31,7 +31,10 @@ class Section(NamedTuple):
 
 
 class MetricRow(NamedTuple):
-    """One metric's values in each run; `higher` None where unknown, `leader` the best run."""
+    """One metric's values in each run; `higher` None where unknown.
+
+    `leader` is the best run; None where no run is better than all others by what was printed.
+    """
 
     name: str
     higher: bool | None
@@ -168,7 +171,8 @@ def _metric_rows(facts: Sequence[RunFacts]) -> tuple[MetricRow, ...]:
         higher = True if name in upwards else higher_is_better(name)
         values = tuple(fact.metrics.get(name) for fact in facts)
         order = _ordered(values, higher)
-        rows.append(MetricRow(name, higher, values, order[0] if order else None))
+        leads = bool(order) and not (len(order) > 1 and _ties(values[order[0]], values[order[1]]))
+        rows.append(MetricRow(name, higher, values, order[0] if leads else None))
     return tuple(rows)
 
 
@@ -178,6 +182,15 @@ def _ordered(values: Sequence[FinalMetric | None], higher: bool | None) -> list[
         return []
     known = [(value, i) for i, final in enumerate(values) if (value := value_of(final)) is not None]
     return [i for _, i in sorted(known, key=lambda pair: -pair[0] if higher else pair[0])]
+
+
+def _ties(first: FinalMetric | None, second: FinalMetric | None) -> bool:
+    """Whether two values are equal as far as the less exactly written one goes."""
+    one, other = value_of(first), value_of(second)
+    if first is None or second is None or one is None or other is None:
+        return False
+    known = [final.decimals for final in (first, second) if final.decimals is not None]
+    return one == other or (bool(known) and round(one, min(known)) == round(other, min(known)))
 
 
 def _common_headline(facts: Sequence[RunFacts]) -> str | None:
