@@ -186,11 +186,14 @@ def _ordered(values: Sequence[FinalMetric | None], higher: bool | None) -> list[
 
 def _ties(first: FinalMetric | None, second: FinalMetric | None) -> bool:
     """Whether two values are equal as far as the less exactly written one goes."""
-    one, other = value_of(first), value_of(second)
-    if first is None or second is None or one is None or other is None:
+    best, next_best = value_of(first), value_of(second)
+    if first is None or second is None or best is None or next_best is None:
         return False
     known = [final.decimals for final in (first, second) if final.decimals is not None]
-    return one == other or (bool(known) and round(one, min(known)) == round(other, min(known)))
+    digits = min(known, default=None)
+    return best == next_best or (
+        digits is not None and round(best, digits) == round(next_best, digits)
+    )
 
 
 def _common_headline(facts: Sequence[RunFacts]) -> str | None:
