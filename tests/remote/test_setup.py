@@ -29,6 +29,11 @@ def test_setup_installs_the_panel_and_starts_the_session(
     assert again["session"] == "goes on"
     assert len(list(installed.glob("source-*"))) == 1
 
+    # The program removes itself too, and the folder that setup made.
+    line.run("host", "clean", "rented", "--yes", "--anyway")
+    assert not installed.exists() and not machine.state.exists()
+    assert not (machine.home / "fresnel").exists()
+
 
 def test_a_python_that_is_too_old_is_refused(
     line: CommandLine, rent: Callable[..., RentedMachine]

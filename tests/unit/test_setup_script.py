@@ -5,6 +5,7 @@ import shlex
 import subprocess
 from pathlib import Path
 
+from runners.places.ssh.leftovers import MADE_BY_US
 from runners.places.ssh.setup_scripts import INSTALL
 
 # A Python without torch, and a pip that notes how it was called.
@@ -45,6 +46,8 @@ def test_the_address_of_an_index_is_in_no_argv(tmp_path: Path) -> None:
         check=True,
     )
     assert "fresnel:done=yes" in done.stdout
+    assert (tmp_path / "fresnel" / MADE_BY_US).exists()
+    assert (tmp_path / "fresnel" / MADE_BY_US).exists()
     torch, rest = (tmp_path / "pip-calls").read_text().splitlines()
     given_to_pip, _, argv = torch.partition(": ")
     assert given_to_pip == f"{index} {index}" and "torch" in argv and "planted" not in argv

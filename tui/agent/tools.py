@@ -28,6 +28,7 @@ def run_tool(arguments: Sequence[str]) -> int:
         "send": _send,
         "manifest": _manifest,
         "account": _account,
+        "clean": _clean,
     }
     tool = tools.get(arguments[0])
     if tool is None:
@@ -116,6 +117,18 @@ def _beating(line: Any) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
+
+
+def _clean(request: dict[str, Any], line: Any) -> None:
+    """What is left of us on this machine, removed when that is asked for."""
+    import msgspec
+
+    from runners.places.ssh.leftovers import LeftoversQuestion, look_at_leftovers
+
+    question = msgspec.convert(request, LeftoversQuestion)
+    with _beating(line):
+        answer = msgspec.json.encode(look_at_leftovers(question))
+    line.write(answer)
 
 
 def _receive(request: dict[str, Any], line: Any) -> None:

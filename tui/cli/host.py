@@ -40,6 +40,10 @@ def run_host(arguments: argparse.Namespace) -> int:
         from tui.cli.host_end import end_host
 
         return end_host(arguments)
+    if what == "clean":
+        from tui.cli.host_clean import clean_host
+
+        return clean_host(arguments)
     registry = RemoteRegistry(StateDirectory())
     host = registry.find(arguments.name)
     return {"remove": _remove, "connect": _connect, "test": _test}[what](

@@ -67,7 +67,8 @@ def end_host(arguments: argparse.Namespace) -> int:
         _close_books(state, ssh)
     elif not command:
         echo(
-            f"nothing was ended: no --end-command. Destroy it at the provider, then "
+            f"nothing was ended: no --end-command. Destroy it at the provider, or remove what is "
+            f"left there (`fresnel-tui host clean {host.name}`), then "
             f"`fresnel-tui host remove {host.name}`"
         )
     total = _total(state, host.name)
@@ -90,6 +91,12 @@ class _Needed(DeniedError):
 
 def _take_stock(state: StateDirectory, ssh: Ssh, anyway: bool) -> None:
     """Take its ledger in, and name what would be lost with it; _Needed unless that is `anyway`."""
+    refuse_while_needed(ssh, anyway)
+    refresh_account(state, ssh)
+
+
+def refuse_while_needed(ssh: Ssh, anyway: bool) -> None:
+    """Name the runs that live there or are not fetched. DeniedError unless that is `anyway`."""
     name, left = ssh.host.name, _left_behind(ssh)
     live = f"{len(left.live)} live on {name}: {', '.join(left.live)}" if left.live else ""
     unfetched = f"not fetched from {name}: {', '.join(left.unfetched)}" if left.unfetched else ""
@@ -102,7 +109,6 @@ def _take_stock(state: StateDirectory, ssh: Ssh, anyway: bool) -> None:
         )
     for problem in filter(None, (live, unfetched)):
         echo(f"⚠ {problem}: left behind")
-    refresh_account(state, ssh)
 
 
 def _left_behind(ssh: Ssh) -> _LeftBehind:

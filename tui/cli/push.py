@@ -149,6 +149,8 @@ def _send_all(ssh: Ssh, shipments: Sequence[_Shipment]) -> None:
         if changes.to_send:
             echo(f"{label}: {len(changes.to_send):,} files, {size(changes.bytes)}…")
         with progress_line(copier, item.what):
+            # Read again: another item may have come from the same folder meanwhile.
+            pushed = read_pushed_folder(ssh.registry, ssh.host, listed.root, pushed.remote)
             pushed = send_changes(ssh, copier, listed, changes, pushed)
         note_pushed_folder(ssh.registry, ssh.host, listed.root, pushed)
         seconds = max(time.monotonic() - began, 0.001)

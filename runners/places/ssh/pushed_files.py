@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -45,6 +46,12 @@ def list_pushed_folders(registry: RemoteRegistry, host: RemoteHost) -> list[Push
     """Everything that was pushed to a machine from here."""
     files = sorted((registry.folder(host.name) / "pushed").glob("*.json"))
     return [pushed for pushed in (read(file, _decoder) for file in files) if pushed is not None]
+
+
+def forget_pushed(registry: RemoteRegistry, host: RemoteHost) -> None:
+    """Forget what was pushed to a machine: it lies there no more."""
+    shutil.rmtree(registry.folder(host.name) / "pushed", ignore_errors=True)
+    (registry.folder(host.name) / "pushed.json").unlink(missing_ok=True)
 
 
 def _file(registry: RemoteRegistry, host: RemoteHost, local: Path, remote: str) -> Path:

@@ -71,7 +71,9 @@ set -e
 say() { printf 'fresnel:%s=%s\\n' "$1" "$2"; }
 base="$HOME/.local/share/fresnel-tui"
 source="$base/source-$DIGEST"
-mkdir -p "$base/bin" "$HOME/.local/bin" "$FOLDER/presets"
+mkdir -p "$base/bin" "$HOME/.local/bin"
+[ -e "$FOLDER" ] || { mkdir -p "$FOLDER"; : >"$FOLDER/.fresnel-made"; }
+mkdir -p "$FOLDER/presets"
 [ -f "$source/installed.digest" ] || { say problem 'the source did not arrive'; exit 1; }
 if [ "$AS_IT_IS" = yes ]; then
     python=$PYTHON

@@ -30,6 +30,15 @@ def host(parser: CommandParser) -> None:
     argument(end, "--end-command", "CMD", "run here to destroy the machine")
     flag(end, "--yes", "do not ask")
     flag(end, "--anyway", "even if results are not fetched")
+    clean = actions.add(
+        "clean",
+        "show what is left there, and remove it: runs, what was pushed, the panel; for a machine "
+        "that goes on without you",
+        ["host clean lab", "host clean lab --yes"],
+    )
+    argument(clean, "name", "HOST", _NAME)
+    flag(clean, "--yes", "do not ask")
+    flag(clean, "--anyway", "even if runs live there or are not fetched")
     examples(
         parser,
         "host add amd root@143.198.0.7 --price amd-cloud-mi300x",
