@@ -12,15 +12,17 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from runners.model.errors import FresnelError
-from runners.places.ssh.copying import Copied, Copier
+from runners.places.ssh.agent_tool import ask_stamps
+from runners.places.ssh.copying import Copied, Copier, stamps_of
 from runners.places.ssh.output_tail import OutputTail
 from runners.places.ssh.ssh import Ssh
 
 _BROKEN_LINE = frozenset({12, 30, 35, 255})
 _PAUSES_S = (1.0, 3.0, 10.0, 30.0)
+_PARTIAL = ".rsync-partial"
 _PERCENT = re.compile(rb"(\d+)% +(\S+/s) +(\d+:\d+:\d+)")
 _MOST_TEXT = 1 << 16
 _NUMBER = r"([\d,.]+)"
@@ -43,9 +45,18 @@ class RsyncCopier(Copier):
         A link comes as the file that it leads to; times are compared to the nanosecond.
         """
         self._make_folder(remote)
+        names = list(names)
+
+        def arrived() -> int:
+            try:
+                stamps = ask_stamps(self._ssh, remote, _with_partial(names))
+            except FresnelError:
+                return 0
+            return sum(size for size, _ in stamps.values())
+
         with _listed(names) as file:
             flags = [*file, "--copy-links", "--modify-window=-1"]
-            self._run([*flags, f"{local}/", self._remote_path(f"{remote}/")])
+            self._run([*flags, f"{local}/", self._remote_path(f"{remote}/")], arrived)
 
     def bring(
         self, remote: str, sizes: Mapping[str, int], local: Path, anew: bool = False
@@ -62,7 +73,10 @@ class RsyncCopier(Copier):
         flags += ["--checksum"] if anew else []
         with _listed(sizes) as file:
             flags += file
-            copied = self._run([*flags, self._remote_path(f"{remote}/"), f"{local}/"])
+            copied = self._run(
+                [*flags, self._remote_path(f"{remote}/"), f"{local}/"],
+                lambda: sum(size for size, _ in stamps_of(local, _with_partial(sizes)).values()),
+            )
         for name, most in sizes.items():
             path = local / name
             if path.is_file() and path.stat().st_size > most:
@@ -80,13 +94,15 @@ class RsyncCopier(Copier):
             stderr = done.stderr.decode("utf-8", "replace").strip()
             raise FresnelError(f"{self._ssh.host.name}: {path} cannot be made: {stderr}")
 
-    def _run(self, arguments: Sequence[str]) -> Copied:
+    def _run(self, arguments: Sequence[str], arrived: Callable[[], int]) -> Copied:
+        """Run rsync again and again while the line breaks, as long as more bytes arrive."""
         argv = [
-            *("rsync", "-rltps", "--stats", "--partial-dir=.rsync-partial", "--info=progress2"),
+            *("rsync", "-rltps", "--stats", f"--partial-dir={_PARTIAL}", "--info=progress2"),
             *("--timeout=60", "-e", shlex.join(self._ssh.command("keep"))),
             *arguments,
         ]
-        for pause in (*_PAUSES_S, None):
+        most, pauses = 0, iter(_PAUSES_S)
+        while True:
             stderr = OutputTail()
             with stderr.listening() as sink:
                 process = subprocess.Popen(
@@ -107,11 +123,13 @@ class RsyncCopier(Copier):
                     f"{self._ssh.host.name}: rsync ended with {code}: {errors[-500:]}"
                 )
             trouble = self._ssh.trouble(errors)
+            if (count := arrived()) > most:
+                most, pauses = count, iter(_PAUSES_S)
+            pause = next(pauses, None)
             if pause is None or "not reached" not in trouble.kind.value:
                 raise trouble
             self._notify(f"the connection was lost; continuing in {pause:.0f} s")
             time.sleep(pause)
-        raise AssertionError("not reached")
 
     def _read(self, process: "subprocess.Popen[bytes]") -> str:
         """What rsync prints; how far it is goes to `progress`."""
@@ -124,6 +142,12 @@ class RsyncCopier(Copier):
                 percent, speed, left = found[-1]
                 self.progress(int(percent), f"{speed.decode()}, {left.decode()} left")
         return text.decode("utf-8", "replace")
+
+
+def _with_partial(names: Iterable[str]) -> list[str]:
+    """The files, and where rsync keeps what came of each so far."""
+    paths = [PurePath(name) for name in names]
+    return [str(path) for name in paths for path in (name, name.parent / _PARTIAL / name.name)]
 
 
 @contextmanager
