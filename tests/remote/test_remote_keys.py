@@ -1,5 +1,6 @@
 """The keys of the run table on a rented machine's run: the same dialogs, done there."""
 
+import json
 import shlex
 import sys
 from collections.abc import AsyncIterator
@@ -9,6 +10,7 @@ from typing import Any
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
+from runners.model.health import Condition
 from runners.model.states import State
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
@@ -148,6 +150,25 @@ async def test_stop_says_what_is_lost_and_kills_there(
         await panel.back("y")
         await panel.until(lambda: panel.there(run).state is State.STOPPED)
     assert f"fresnel-tui stop {run} --force --host rented" in panel.app.runs.log.script
+
+
+async def test_a_run_there_is_paused_and_goes_on_by_key_and_by_command(
+    line: CommandLine, rented: RentedMachine
+) -> None:
+    run = launch(line, "pausing", LOOP, "--gpus", "0")
+    async with opened(rented) as panel:
+        await panel.select(run)
+        await panel.until(lambda: panel.there(run).state is State.RUNNING)
+        await panel.until(lambda: panel.pane.selected_row.state is State.RUNNING)
+        for paused in (True, False):
+            await panel.pilot.press("P")
+            await panel.until(
+                lambda paused=paused: (panel.pane.selected_row.doing is Condition.PAUSED) is paused
+            )
+    for command, paused in (("pause", True), ("continue", False)):
+        line.run(command, run, "--host", "rented")
+        shown = json.loads(line.run("status", run, "--json", "--host", "rented").stdout)
+        assert (shown["paused"] is not None) is paused
 
 
 async def test_what_is_read_of_a_run_there_stands_in_the_screens_of_here(

@@ -6,7 +6,20 @@ from tui.cli.command_table import ALIASES
 from tui.cli.parsing import UsageError
 
 REMOTE_COMMANDS = frozenset(
-    {"launch", "plan", "verify", "remedy", "stop", "kill", "wait", "cancel", "priority", "drain"}
+    {
+        "launch",
+        "plan",
+        "verify",
+        "remedy",
+        "stop",
+        "kill",
+        "pause",
+        "continue",
+        "wait",
+        "cancel",
+        "priority",
+        "drain",
+    }
     | {"list", "status", "logs", "metrics", "compare", "diagnose", "stacks", "monitor", "gpus"}
     | {"attach", "shell", "rename", "tag", "untag", "note", "star", "unstar", "delete"}
     | {"undelete", "prune", "fetched", "cost", "session", "guard", "presets", "checkpoint"}
