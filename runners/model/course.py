@@ -1,7 +1,7 @@
 """Parts of a spec that say how a run proceeds, how long it is, and how it ends."""
 
 import signal
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import msgspec
 
@@ -161,13 +161,26 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
     )
 
 
+RunEnd = Literal["success", "failure", "any"]
+
+
 class After(msgspec.Struct, frozen=True):
     """Waiting for another run."""
 
     short: ClassVar = "run"
 
     run: Annotated[str, key("A run's id, the beginning of one, a name (its newest run), or last.")]
-    on: Annotated[Literal["success", "failure", "any"], key("Which end it waits for.")] = "success"
+    on: Annotated[RunEnd, key("Which end it waits for.")] = "success"
+
+
+def parse_after(text: str) -> After:
+    """`RUN`, or `RUN:success`, `RUN:failure`, `RUN:any`; ValueError for another end."""
+    name, _, end = text.partition(":")
+    for known in get_args(RunEnd):
+        if known == (end or "success"):
+            return After(name, known)
+    forms = ", ".join(f"RUN:{known}" for known in get_args(RunEnd))
+    raise ValueError(f"{text}: expected RUN, {forms}")
 
 
 class PresetEstimate(msgspec.Struct, frozen=True, omit_defaults=True):

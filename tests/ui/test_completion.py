@@ -141,6 +141,11 @@ def test_options_parameters_values_prices_and_files(place: Path) -> None:
     )
     assert offers("fresnel-tui --launch zz-counter --set ") == ["unused=", "flavour="]
     assert offers("fresnel-tui plan zz-counter --set flavour=") == ["flavour=sweet", "flavour=sour"]
+    assert offers("fresnel-tui plan zz-counter --set pri") == ["price=", "priority="]
+    assert offers("fresnel-tui plan zz-counter --set after.o") == ["after.on="]
+    ends = [f"after.on={end}" for end in ("success", "failure", "any")]
+    assert offers("fresnel-tui plan zz-counter --set after.on=") == ends
+    assert offers("fresnel-tui plan zz-counter --set shell=t") == ["shell=true"]
     assert "amd-cloud-mi300x" in offers("fresnel-tui session start --price amd")
     assert offers("fresnel-tui cost plan zz") == ["zz-counter:"]
     Path("mine.yaml").write_text("nonsense: [")

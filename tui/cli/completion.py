@@ -10,8 +10,10 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from itertools import islice
+from typing import TYPE_CHECKING, get_args
 
 from runners.gpus.client import latest
+from runners.model.course import RunEnd
 from runners.model.errors import ExitCode, FresnelError, WrongInput
 from runners.model.run import Run
 from runners.model.spec import RunSpec
@@ -28,7 +30,7 @@ from tui.cli.parsing import CommandParser
 _NEWEST = 20
 """So many ended runs are offered: what a person looks for with Tab is seldom older."""
 _YAML = (".yaml", ".yml")
-_CONDITIONS = ("success", "failure", "any")
+_ENDS = get_args(RunEnd)
 
 _INSTALLING = {
     "bash": 'add to ~/.bashrc:  eval "$(fresnel-tui completion bash)"',
@@ -44,6 +46,9 @@ _IN_ORDER = {
     "fish": "complete --command fresnel-tui --erase\n"
     "complete --command fresnel-tui -k -f -a '(__fish_fresnel-tui_complete)'\n",
 }
+
+if TYPE_CHECKING:
+    from runners.presets.declared_keys import DeclaredKey
 
 Offers = Mapping[str, str]
 """What may be typed, in the order to show it, each with a few words on it."""
@@ -207,7 +212,7 @@ def _about(run: Run) -> str:
 def _offer_runs_to_wait_for(prefix: str, arguments: argparse.Namespace) -> Offers:
     name, colon, _ = prefix.partition(":")
     if colon:
-        return {f"{name}:{condition}": "" for condition in _CONDITIONS}
+        return {f"{name}:{condition}": "" for condition in _ENDS}
     return _offer_runs(prefix, arguments)
 
 
@@ -249,12 +254,18 @@ def _offer_settings(prefix: str, arguments: argparse.Namespace) -> Offers:
     }
     key, equals, _ = prefix.partition("=")
     if not equals:
-        return {
+        own = {
             f"{name}=": f"{parameter.value}{parameter.help and ': '}{parameter.help}"
             for name, parameter in parameters.items()
         }
+        return {**own, **_offer_keys(prefix, arguments)}
     if key not in parameters:
-        return {}
+        return {
+            f"{key}={choice}": ""
+            for known in _keys_at(key, arguments)
+            for choice in known.choices
+            if known.name == key
+        }
     from runners.model.units import as_text
 
     parameter = parameters[key]
@@ -266,6 +277,24 @@ def _offer_settings(prefix: str, arguments: argparse.Namespace) -> Offers:
         for value in values
         if not isinstance(value, tuple)
     }
+
+
+def _offer_keys(prefix: str, arguments: argparse.Namespace) -> Offers:
+    """`KEY=` for the keys of a preset, once the beginning of one is typed: there are many."""
+    keys = _keys_at(prefix, arguments) if prefix else []
+    return {f"{known.name}=": known.description for known in keys}
+
+
+def _keys_at(prefix: str, arguments: argparse.Namespace) -> "list[DeclaredKey]":
+    """The keys that may stand there; those of a part behind its dot. A run's own are few."""
+    from runners.presets.declared_keys import declared_keys
+
+    keys = declared_keys(prefix.rpartition(".")[0])
+    if getattr(arguments, "again", None) or getattr(arguments, "resume", None):
+        from runners.lifecycle.launch.variation import CHANGEABLE
+
+        return [known for known in keys if known.name in CHANGEABLE]
+    return [known for known in keys if known.name != "parameters"]
 
 
 def _specs(arguments: argparse.Namespace) -> list[RunSpec]:
@@ -315,8 +344,6 @@ def _offer_hosts(prefix: str, arguments: argparse.Namespace) -> Offers:
 
 
 def _offer_checks(prefix: str, arguments: argparse.Namespace) -> Offers:
-    from typing import get_args
-
     from runners.model.spec import CheckGroup
 
     return dict.fromkeys(get_args(CheckGroup), "")
@@ -330,7 +357,7 @@ def _offer_remedies(prefix: str, arguments: argparse.Namespace) -> Offers:
 
 _OFFERS: dict[str, Callable[[str, argparse.Namespace], Offers]] = {
     "RUN": _offer_runs,
-    f"RUN[:{'|'.join(_CONDITIONS)}]": _offer_runs_to_wait_for,
+    f"RUN[:{'|'.join(_ENDS)}]": _offer_runs_to_wait_for,
     "PRESET": _offer_presets,
     "PRESET:COUNT": _offer_counted_presets,
     "KEY=VALUE": _offer_settings,

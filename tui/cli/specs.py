@@ -6,11 +6,12 @@ import msgspec
 
 from runners.gpus.client import read_gpus
 from runners.lifecycle.launch.nodes import place_on_nodes
+from runners.model.course import parse_after
 from runners.model.errors import WrongInput
 from runners.model.parameters import with_values
 from runners.model.program import parse_gpu_request
 from runners.model.scaling import devices_of, rescaled
-from runners.model.spec import After, GpuRequest, NodePlace, RunSpec
+from runners.model.spec import GpuRequest, NodePlace, RunSpec
 from runners.model.units import parse_gpu_ids
 from runners.state.layout import StateDirectory
 from tui.cli.output import echo
@@ -89,12 +90,11 @@ def _apply_flags(spec: RunSpec, arguments: argparse.Namespace) -> RunSpec:
     if arguments.priority is not None:
         spec = msgspec.structs.replace(spec, priority=arguments.priority)
     if arguments.after is not None:
-        name, _, on = arguments.after.partition(":")
-        if on not in ("", "success", "failure", "any"):
-            raise WrongInput(
-                f"--after {arguments.after}: expected RUN, RUN:success, RUN:failure or RUN:any"
-            )
-        spec = msgspec.structs.replace(spec, after=After(name, on or "success"))
+        try:
+            after = parse_after(arguments.after)
+        except ValueError as error:
+            raise WrongInput(f"--after {error}") from None
+        spec = msgspec.structs.replace(spec, after=after)
     if arguments.price is not None:
         spec = msgspec.structs.replace(spec, price=arguments.price, price_basis="flag")
     return spec

@@ -104,7 +104,7 @@ def decode_keys(values: dict[str, Any], struct: Any, key: KeyPath) -> dict[str, 
             raise KeyMistake((*key, name), f"unknown key{hint}")
     for name, field in keys.items():
         if field.required and name not in values:
-            *others, last = _choices(field.type) or [""]
+            *others, last = choices_of(field.type) or [""]
             choices = f" ({', '.join(others)} or {last})" if others else ""
             raise KeyMistake(key, f"the key `{name}` is missing{choices}")
     return {
@@ -153,7 +153,7 @@ def _accepts(value: Any, kind: Any) -> bool:
 
 
 def _refusal(value: Any, kind: Any) -> str:
-    choices, forms = _choices(kind), list(dict.fromkeys(_forms(kind)))
+    choices, forms = choices_of(kind), list(dict.fromkeys(_forms(kind)))
     if choices and isinstance(value, str):
         expected = ", or ".join([", ".join(choices), *forms])
         return f"expected one of {expected}, got {value!r}{nearest(value, choices)}"
@@ -162,12 +162,13 @@ def _refusal(value: Any, kind: Any) -> str:
     return f"expected {' or '.join(forms)}, got {_NAMES.get(type(value), repr(value))}{known}"
 
 
-def _choices(kind: Any) -> list[str]:
+def choices_of(kind: Any) -> list[str]:
+    """The texts that a closed type takes; none of any other."""
     declared = key_type(kind)
     if get_origin(declared.type) is Literal:
         return list(get_args(declared.type))
     members = declared.members if len(declared.members) > 1 else ()
-    return [choice for member in members for choice in _choices(member)]
+    return [choice for member in members for choice in choices_of(member)]
 
 
 def _forms(kind: Any) -> Iterator[str]:

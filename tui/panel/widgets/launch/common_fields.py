@@ -10,8 +10,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from runners.model.course import parse_after
 from runners.model.errors import WrongInput
 from runners.model.spec import After, RunSpec
+from runners.presets.declared_keys import declared_key
 
 WORKING_DIRECTORY = "${working_directory}"
 
@@ -27,18 +29,24 @@ class DetailField(NamedTuple):
     in_groups: bool = True
 
 
+def _declared(key: str, spelling: str = "") -> str:
+    """What the declaration of a preset's key says, as a hint; how it is spelled in a field."""
+    text = declared_key(key).description.removesuffix(".")
+    return "; ".join(filter(None, (text[0].lower() + text[1:], spelling)))
+
+
 FIELDS = (
     DetailField("name", "", "what the run is called in every list", False),
     DetailField("folder", "", "where it runs; relative to where the panel was started", False),
     DetailField(
         "checkpoints",
         "${run_dir}/checkpoints/*",
-        "glob patterns of its checkpoints, such as ckpt/*.pt; several separated by spaces",
+        _declared("checkpoints", "several separated by spaces"),
         False,
     ),
-    DetailField("priority", "0", "higher goes first in the queue"),
-    DetailField("after", "nobody", "wait for a run: ID or name, ID:failure, ID:any"),
-    DetailField("price", "the session's", "dollars per GPU and hour, or a price's name"),
+    DetailField("priority", "0", _declared("priority")),
+    DetailField("after", "nobody", _declared("after", "ID or name, ID:failure, ID:any")),
+    DetailField("price", "the session's", _declared("price")),
 )
 
 
@@ -70,7 +78,7 @@ def with_details(spec: RunSpec, texts: Mapping[str, str]) -> RunSpec:
     if "priority" in changed:
         values["priority"] = _priority(changed["priority"])
     if "after" in changed:
-        values["after"] = parse_after(changed["after"])
+        values["after"] = _after(changed["after"])
     if "price" in changed:
         values["price"] = changed["price"] or None
         values["price_basis"] = "flag" if changed["price"] else "preset"
@@ -101,12 +109,11 @@ def absolute_folder(text: str) -> str:
     return os.path.normpath(Path.cwd() / Path(text).expanduser())
 
 
-def parse_after(text: str) -> After | None:
-    """`RUN`, `RUN:success`, `RUN:failure` or `RUN:any`; WrongInput for another condition."""
-    name, _, on = text.partition(":")
-    if on not in ("", "success", "failure", "any"):
-        raise WrongInput(f"after: {text}: expected RUN, RUN:success, RUN:failure or RUN:any")
-    return After(name, on or "success") if name else None  # type: ignore[arg-type]
+def _after(text: str) -> After | None:
+    try:
+        return parse_after(text) if text else None
+    except ValueError as error:
+        raise WrongInput(f"after: {error}") from None
 
 
 def _priority(text: str) -> int:
