@@ -39,7 +39,12 @@ def test_an_ended_run_shows_its_last_and_best_values_everywhere(cli: CommandLine
     status = cli.json("status", run.id)
     for shown in (listed, status):
         assert shown["metrics"] == {"loss": 1.0, "val_acc": 0.875}
-        assert shown["best"]["loss"] == {"value": 0.5, "step": 2500, "source": "output"}
+        assert shown["best"]["loss"] == {
+            "value": 0.5,
+            "step": 2500,
+            "axis": "step",
+            "source": "output",
+        }
         assert (shown["progress"]["step"], shown["progress"]["fraction"]) == (3000, 1.0)
         assert shown["reason"].startswith("ValueError: the data is gone")
         assert shown["checkpoint"]["path"] == str(cli.folder / "ck" / "whole.pt")

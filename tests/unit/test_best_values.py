@@ -15,6 +15,8 @@ from runners.watch.metrics.live import LiveReport
 from runners.watch.metrics.run_metrics import RunMetrics
 from tests.support import make_run
 from tui.views.metrics.curves import curve_of
+from tui.views.runs.run_json import to_json
+from tui.views.runs.run_view import view_run
 
 
 def keras(*epochs: tuple[float, ...]) -> str:
@@ -94,3 +96,31 @@ def test_medians_of_a_flat_loss_are_called_medians() -> None:
     history = LossHistory()
     history.add([0.5, 0.7] * 64)
     assert "median" in history.is_flat() and " now" not in history.is_flat()
+
+
+SB3 = """----------------------------
+| rollout/           |     |
+|    ep_rew_mean     | {}  |
+| time/              |     |
+|    total_timesteps | {}  |
+----------------------------
+"""
+PLACES = [
+    ("step 3/9 | loss: 0.4\nstep 4/9 | loss: 0.5\n", "loss", ("step", 3)),
+    ("Train Epoch: 1 [640/6000 (1%)]\tLoss: 0.5\n" * 2, "loss", ("sample", 640)),
+    ("{'loss': 0.4, 'epoch': 0.2}\n{'loss': 0.5, 'epoch': 0.4}\n", "loss", ("epoch", 0.2)),
+    ("loss: 0.5\nloss: 0.4\nloss: 0.6\n", "loss", ("line", 2)),
+    (SB3.format(7, 2048) + SB3.format(6, 4096), "rollout/ep_rew_mean", ("timestep", None)),
+]
+
+
+@pytest.mark.parametrize(("text", "name", "place"), PLACES)
+def test_a_best_value_stands_at_a_place_of_its_own_axis(
+    tmp_path: Path, text: str, name: str, place: tuple[str, float | None]
+) -> None:
+    run = written(tmp_path, text)
+    final = keep_final(run).metrics[name]
+    assert (final.axis, final.best_step) == place
+    if place[1] is not None:
+        value = to_json(view_run(run))["best"][name]
+        assert (value["axis"], value["step"]) == place

@@ -42,7 +42,8 @@ def test_what_followed_a_run_and_the_end_of_its_output_tell_last_and_best(tmp_pa
     for row in (row_of_ended(ended, 0), row_of_view(view_run(ended))):
         assert (row.step, row.last, row.best, row.is_final) == (LINES, 39.55, 0.25, False)
     said = to_json(view_run(ended))
-    assert said["best"]["loss"] == {"value": 0.25, "step": BEST_AT, "source": "output"}
+    best = {"value": 0.25, "step": BEST_AT, "axis": "step", "source": "output"}
+    assert said["best"]["loss"] == best
     keep_final(ended)
     assert to_json(view_run(ended))["best"] == said["best"] and row_of_ended(ended, 0).is_final
 

@@ -33,6 +33,8 @@ class FinalMetric(msgspec.Struct, frozen=True):
     best: float | None = None
     best_step: float | None = None
     source: str = ""
+    axis: str = "step"
+    """What `step` and `best_step` count: step, epoch, sample, line, timestep …"""
     decimals: int | None = None
     """Digits behind the point with which its values were written; None where nobody looked."""
     finite: int = 0

@@ -85,6 +85,7 @@ def _metric(series: Series, higher: bool | None) -> FinalMetric:
         best=None if best is None else series.values[best],
         best_step=None if best is None else series.steps[best],
         source=series.source,
+        axis=series.axis,
         decimals=_decimals(series),
         finite=sum(map(math.isfinite, series.values)),
         not_finite=odd,

@@ -16,6 +16,7 @@ class Series:
     """
 
     __slots__ = (
+        "axis",
         "counts",
         "epochs",
         "name",
@@ -35,6 +36,8 @@ class Series:
         self.unit = unit
         self.simulated = simulated
         self.steps, self.epochs, self.times, self.values = (array("d") for _ in range(4))
+        self.axis = "step"
+        """What `steps` count: steps, or what there is instead: epochs, samples, lines …"""
         self.counts = array("b")
         """Of each value whether it may be the best: a mean over a part of an epoch may not."""
 

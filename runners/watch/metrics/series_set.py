@@ -17,6 +17,7 @@ class SeriesSet:
         self.dropped = False
         self._step: float | None = None
         self._fresh = False
+        self._axis = "line"
 
     def begin_attempt(self) -> None:
         """The program starts again, perhaps from a checkpoint."""
@@ -28,7 +29,9 @@ class SeriesSet:
         place = sample.step if sample.step is not None else self._step
         place = place if place is not None else sample.epoch
         if sample.step is not None:
-            self._step = sample.step
+            self._step, self._axis = sample.step, sample.unit.removesuffix("s") or "step"
+        if self._step is None:
+            self._axis = "line" if sample.epoch is None else "epoch"
         if place is not None and self._fresh and sample.values:
             # The first place of a new attempt: what the one before did beyond it was lost with it.
             self._fresh = False
@@ -40,6 +43,7 @@ class SeriesSet:
             found = self._named(name)
             if found is not None:
                 counts = name not in sample.running
+                found.axis = self._axis
                 self._add(found, sample.step, place, value, epoch, time, counts)
 
     def filled(self) -> dict[str, Series]:

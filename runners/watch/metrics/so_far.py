@@ -29,6 +29,7 @@ def report_so_far(run: Run, report: LiveReport) -> FinalReport:
             best=best_value,
             best_step=best_at,
             source="output" if report.readers else "events",
+            axis=course.unit.removesuffix("s") or "step",
             finite=known.finite,
             not_finite=not_finite(value),
         )

@@ -141,8 +141,8 @@ def _about(fact: RunFacts) -> list[tuple[str, str]]:
     for name, final in sorted(fact.metrics.items(), key=lambda pair: headline_rank(pair[0]))[:12]:
         best = ""
         if final.best is not None and final.best != final.last and final.best_step is not None:
-            best = f", best {metric(final.best)} at step {final.best_step:g}"
-        pairs.append((name, f"{metric(final.last)} at step {final.step:g}{best}"))
+            best = f", best {metric(final.best)} at {final.axis} {final.best_step:g}"
+        pairs.append((name, f"{metric(final.last)} at {final.axis} {final.step:g}{best}"))
     return pairs
 
 

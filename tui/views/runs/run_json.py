@@ -186,12 +186,18 @@ def _metrics_json(view: RunView) -> dict[str, Any]:
 def _best_json(view: RunView) -> dict[str, Any]:
     if view.best_so_far:
         source = "output" if view.readers else "events"
+        axis = view.progress.counted.removesuffix("s")
         return {
-            name: {"value": value, "step": step, "source": source}
+            name: {"value": value, "step": step, "axis": axis, "source": source}
             for name, (value, step) in view.best_so_far.items()
         }
     return {
-        name: {"value": final.best, "step": final.best_step, "source": final.source}
+        name: {
+            "value": final.best,
+            "step": final.best_step,
+            "axis": final.axis,
+            "source": final.source,
+        }
         for name, final in view.final.items()
         if final.best is not None
     }

@@ -70,12 +70,14 @@ def best_text(view: RunView, name: str) -> str:
     """The best value of a metric and where it was, unless it is the last one."""
     so_far = view.best_so_far.get(name)
     if so_far is not None and so_far[0] != view.metrics.get(name):
-        at = "" if so_far[1] is None else f" at step {so_far[1]:,g}"
+        axis = view.progress.counted.removesuffix("s")
+        at = "" if so_far[1] is None else f" at {axis} {so_far[1]:,g}"
         return f" (best so far {format_metric(name, so_far[0])}{at})"
     final = view.final.get(name)
     if final is None or final.best is None or final.best == final.last:
         return ""
-    return f" (best {format_metric(name, final.best)} at step {final.best_step:,g})"
+    at = "" if final.best_step is None else f" at {final.axis} {final.best_step:,g}"
+    return f" (best {format_metric(name, final.best)}{at})"
 
 
 def progress_pairs(view: RunView) -> list[tuple[str, str]]:

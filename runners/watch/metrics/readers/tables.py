@@ -45,7 +45,8 @@ class BaselinesReader(Reader):
             return None
         # Rows before any section are not a box of stable-baselines3.
         step = rows.pop("time/total_timesteps", None)
-        return Sample({metric_name(name): value for name, value in rows.items()}, step)
+        values = {metric_name(name): value for name, value in rows.items()}
+        return Sample(values, step, unit="timesteps")
 
 
 class FastaiReader(Reader):
