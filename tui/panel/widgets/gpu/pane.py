@@ -13,7 +13,7 @@ from textual.theme import Theme
 
 from runners.gpus.client import is_stale
 from runners.host.clock import local_time
-from runners.model.gpus import GpuProcess, GpuReading, GpuSnapshot, HostSnapshot
+from runners.model.gpus import UNREAD, GpuProcess, GpuReading, GpuSnapshot, HostSnapshot
 from runners.scheduling.allocation import obstacle
 from runners.state.leases import Lease
 from tui.panel.hotkeys import hotkey
@@ -160,6 +160,8 @@ def _titles(reading: GpuReading | None, width: int, where: str) -> tuple[str, st
     if reading is None:
         return "GPUs", ""
     title = f"GPUs · {where}" if where else "GPUs"
+    if reading.backend == UNREAD and not reading.time:
+        return title, ""  # its problem says what is being waited for
     if any(gpu.simulated for gpu in reading.gpus):
         title += " · simulated"
     elif not reading.gpus:
