@@ -6,6 +6,7 @@ from hypothesis import given, settings
 
 from runners.model.endings import ending_text
 from runners.model.states import State
+from runners.watch.metrics.final import never_finite
 from tests.pairs.conftest import Worlds
 from tests.pairs.runs import DrawnHost, hosts
 from tests.pairs.surfaces import ask_all
@@ -27,8 +28,10 @@ def test_why_it_ended_is_the_same_everywhere(worlds: Worlds, host: DrawnHost) ->
                 assert told["by"] == drawn.ending.get("by")
             reason = "" if drawn.ending is None else ending_text(drawn.ending, drawn.exit_code)
             assert (found.json["reason"] or "") == reason
+            lost = never_finite(found.view.final, found.view.headline)
+            shown = f"⚠ {lost}" if lost else ""
             for surface, row in found.rows.items():
-                assert row.remark == ("" if run.state is State.DONE else reason), surface
+                assert row.remark == (shown if run.state is State.DONE else reason), surface
             for texts in (found.status, found.details):
                 assert texts.get("reason", reason) == reason
             assert found.status.get("reason") == found.details.get("reason")

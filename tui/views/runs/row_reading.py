@@ -43,9 +43,10 @@ def _row_of_ended(run: Run, final: FinalReport | None, stamp: int) -> RunRow:
         row = _row(run, final.progress, final.headline, _final_values(final.metrics), final.trend)
     row.stamp = stamp
     row.seconds = run.seconds(run.ended or run.created)
-    reason = "" if run.state is State.DONE else run.reason
-    if final is not None and (lost := never_finite(final.metrics, final.headline)):
-        reason = "; ".join(filter(None, (reason, f"⚠ {lost}")))
+    reason = run.reason
+    if run.state is State.DONE:
+        lost = "" if final is None else never_finite(final.metrics, final.headline)
+        reason = f"⚠ {lost}" if lost else ""
     row.remark = "; ".join(filter(None, (reason, run.problem)))[:_LONGEST]
     row.is_final = final is not None and final.is_whole
     return row
