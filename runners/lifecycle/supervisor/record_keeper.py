@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Sequence
 
-from runners.host.clock import moment_now
+from runners.host.clock import Moment, moment_now
 from runners.host.files import append_event, write_json
 from runners.host.identity import boot_id, host_name
 from runners.host.procfs import start_ticks
@@ -26,6 +26,11 @@ class RecordKeeper:
         self.directory = directory
         self.record = record
         self._reported: set[tuple[State, State]] = set()
+
+    def began(self) -> Moment:
+        """When the first attempt started, by the boot's time too where it is recorded."""
+        began = self.record.get("began")
+        return Moment(*began) if began else Moment(self.record.get("started") or time.time())
 
     def write(self, changes: RecordFields) -> bool:
         """Replace state.json by the record with `changes`; False when the disk refuses.

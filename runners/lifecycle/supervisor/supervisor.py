@@ -18,7 +18,7 @@ _ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3
 sys.path.insert(0, _ROOT)
 
 from runners.host import helpers
-from runners.host.clock import Moment, moment_now
+from runners.host.clock import moment_now
 from runners.host.files import append_event, read_json
 from runners.host.identity import boot_id, boot_time
 from runners.host.locks import acquire
@@ -89,13 +89,8 @@ class Supervisor:
         """Bring the run to its recorded ending."""
         attempt = self.find_attempt() if adopting else self.wait_and_start(1)
         while attempt is not None:
-            attempt.watch(self.began())
+            attempt.watch(self.keeper.began())
             attempt = self.finish(attempt)
-
-    def began(self) -> Moment:
-        """When the first attempt started, by the boot's time too where it is recorded."""
-        began = self.record.get("began")
-        return Moment(*began) if began else Moment(self.record.get("started") or time.time())
 
     # ── beginning ─────────────────────────────────────────────────────────────────────────────────
 
