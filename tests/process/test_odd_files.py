@@ -107,10 +107,10 @@ def test_what_a_reader_raises_is_a_sentence_in_the_row_of_its_run(
 ) -> None:
     odd = cli.command("sleep", "600", options=("--name", "odd"))
 
-    def look(run: Run, *more: Any) -> Checkpoint | None:
+    def look(run: Run, *more: Any, **named: Any) -> Checkpoint | None:
         if run.id == odd.id:
             raise OverflowError("cannot convert float infinity to integer")
-        return usual(run, *more)
+        return usual(run, *more, **named)
 
     usual = run_view.run_checkpoint
     monkeypatch.setattr(run_view, "run_checkpoint", look)
