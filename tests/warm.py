@@ -15,6 +15,7 @@ import io
 import json
 import os
 import runpy
+import select
 import signal
 import socket
 import subprocess
@@ -176,23 +177,24 @@ def _program_at(argv: Sequence[str]) -> int | None:
 def _serve(control: socket.socket) -> dict[str, Any]:
     """Fork a program for every request; returns its request in each fork, and never here."""
     told: dict[int, socket.socket] = {}
-
-    def reap(*_: object) -> None:
-        while told:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-            if not pid:
-                return
-            with told.pop(pid) as out:
-                _send(out, status)
-
-    signal.signal(signal.SIGCHLD, reap)
+    # A signal that comes just before a call that waits does not end it, but the byte it writes does.
+    ended, wakes = os.pipe()
+    os.set_blocking(ended, False)
+    os.set_blocking(wakes, False)
+    signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
     # Ctrl+C goes to all of a terminal's group; what the tests then still need is theirs to end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
+        ready, _, _ = select.select([control, ended], [], [])
+        if ended in ready:
+            os.read(ended, 4096)
+            _reap(told)
+        if control not in ready:
+            continue
         message, descriptors, _, _ = socket.recv_fds(control, REQUEST_BYTES, 5)
         if not message:
             os._exit(0)
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         pid = os.fork()
         if pid == 0:
             request: dict[str, Any] = json.loads(message)
@@ -203,7 +205,16 @@ def _serve(control: socket.socket) -> dict[str, Any]:
         _send(told[pid], pid)
         for descriptor in descriptors:
             os.close(descriptor)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+
+
+def _reap(told: dict[int, socket.socket]) -> None:
+    """Tell how those ended that have ended."""
+    while told:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if not pid:
+            return
+        with told.pop(pid) as out:
+            _send(out, status)
 
 
 def _send(out: socket.socket, number: int) -> None:
@@ -220,9 +231,9 @@ def _take(streams: Sequence[int], control: Sequence[int], unbuffered: bool) -> N
     for descriptor in control:
         os.dup2(descriptor, CONTROL, inheritable=False)
     os.closerange(CONTROL + len(control), 1 << 16)
+    signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
     sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stdout = sys.__stdout__ = _stream(1, "strict", unbuffered)
     sys.stderr = sys.__stderr__ = _stream(2, "backslashreplace", unbuffered)

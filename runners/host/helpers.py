@@ -104,6 +104,7 @@ def spawn(name: str, *arguments: str | os.PathLike[str]) -> None:
             os.close(end)
             if os.fork():
                 os.write(forked, b"x")
+                os.close(forked)
                 os.read(may_end, 1)
                 os._exit(0)
             os.setsid()
@@ -111,7 +112,10 @@ def spawn(name: str, *arguments: str | os.PathLike[str]) -> None:
         finally:
             os._exit(127)
     os.close(forked)
-    os.read(is_forked, 1)
+    # To the end, which is there once the helper has become its program: until then it has copies of
+    # our descriptors, and would hold our locks when we are gone.
+    while os.read(is_forked, 1):
+        pass
     with no_subreaper():
         os.write(end, b"x")
         os.waitpid(pid, 0)

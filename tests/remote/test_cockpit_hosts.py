@@ -83,7 +83,7 @@ async def test_keys_of_the_cockpit_work_on_a_rented_machine(
 
         rented.wire.close()
         meter = app.cockpit.query_one(MeterBar)
-        await until(pilot, lambda: "rented not reached" in meter.remote[0])
+        await until(pilot, lambda: "rented, not reached since" in meter.remote[0])
         assert "stopped" in shown(key)
     assert f"fresnel-tui stop {there} --host rented" in app.runs.log.script
 

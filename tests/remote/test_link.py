@@ -35,7 +35,7 @@ def test_a_talking_shell_is_passed_over(
     )
     add(line, machine)
     assert line.json("list", "--host", "rented") == []
-    assert "passed over" in line.run("host", "test", "rented").stdout
+    assert "at login: ignored" in line.run("host", "test", "rented").stdout
 
 
 def test_one_session_at_a_time_is_enough(

@@ -118,7 +118,7 @@ def test_a_machine_is_ended_once_its_results_were_fetched(
     shown.press("e")
     shown.wait_for(f"run .*touch|touch .*{destroyed.name}")
     shown.press("yes", "Enter")
-    shown.wait_for("is ended and forgotten")
+    shown.wait_for("has been ended and forgotten")
     return_to(shown)
     assert destroyed.exists()
     assert registry.all() == []

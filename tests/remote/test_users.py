@@ -60,7 +60,7 @@ def test_each_user_has_a_panel_of_its_own(lab: Lab) -> None:
         copy = line.folder / "got" / run / "output.log"
         assert copy.read_text() == said
         assert copy.stat().st_uid == os.getuid()
-    assert "passed over" in line.run("host", "test", "a").stdout
+    assert "at login: ignored" in line.run("host", "test", "a").stdout
 
 
 def test_a_machine_with_nothing_but_python_3_10(lab: Lab, tmp_path: Path) -> None:

@@ -211,8 +211,9 @@ def test_the_pipeline_goes_from_made_up_skulls_to_implants(
     assert "found        2 defective skulls" in told
     assert (tmp_path / "run" / "implants_true" / "benchmark_summary.json").is_file()
     events = [json.loads(line) for line in (tmp_path / "run" / "events.jsonl").open()]
-    assert events[-1]["type"] == "summary"
-    assert {"dice", "mirror_dice"} <= events[-1]["values"].keys()
+    summary, end = events[-2:]
+    assert (summary["type"], end["type"], end["code"]) == ("summary", "end", 0)
+    assert {"dice", "mirror_dice"} <= summary["values"].keys()
     assert pipeline.main([*flags, "--voxelizer", str(model)]) == 2
     assert "launch skull-both or skull-both-tiny first" in capsys.readouterr().err
     assert pipeline.main(["--device", "cpu"]) == 2

@@ -13,6 +13,8 @@ from runners.state.leases import holds_gpus, live_run_ids
 from runners.state.runs import home_of, read_run
 
 _HALF_MADE_S = 3600.0
+_PATIENCE_S = 2.0
+"""How long runs whose locks are still held are waited for, all together."""
 
 
 def reasons_to_stay(state: StateDirectory) -> Callable[[Run], str]:
@@ -20,6 +22,8 @@ def reasons_to_stay(state: StateDirectory) -> Callable[[Run], str]:
     # Once for all runs: a pass over /proc for each of thousands would be slow.
     marks, live = all_marks(), set(live_run_ids(state))
     needed = _needed(state, live)
+    # Between the recorded ending and its own a supervisor starts what sums the run up.
+    patience_ends = time.monotonic() + _PATIENCE_S
 
     def reason(run: Run) -> str:
         directory = state.run(run.id)
@@ -28,8 +32,10 @@ def reasons_to_stay(state: StateDirectory) -> Callable[[Run], str]:
             return f"belongs to host {home}"
         if run.id in live:
             return f"is {run.state}" if run.is_live else "its ending is not recorded yet"
-        if is_held(directory.supervisor_lock) or is_held(directory.run_lock):
-            return "something still holds its locks"
+        while is_held(directory.supervisor_lock) or is_held(directory.run_lock):
+            if time.monotonic() >= patience_ends:
+                return "something still holds its locks"
+            time.sleep(0.01)
         if run.id in marks:
             return f"pid {', '.join(map(str, marks[run.id]))} of it is alive"
         if state.held_marker(run.id).exists() and holds_gpus(directory):
