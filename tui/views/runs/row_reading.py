@@ -92,7 +92,7 @@ def remark_of(view: RunView) -> tuple[str, bool]:
         return "; ".join(filter(None, (run.reason, view.problem))), urgent
     if view.health is not None and (remark := health_remark(view.health)):
         return remark, view.health.condition.is_trouble
-    if lost := never_finite(view.final, view.headline):
+    if run.state is State.DONE and (lost := never_finite(view.final, view.headline)):
         return "; ".join(filter(None, (f"⚠ {lost}", view.problem))), True
     if view.problem:
         return view.problem, True
