@@ -154,6 +154,8 @@ class Guard:
             self._announce(rule, progress, "stop", f"{progress.reason}: runs are being stopped")
             self._stop(rule, progress, now)
         elif action is Action.END:
+            # One that was killed before it warned, and came back when no run was left to stop.
+            self._warn(rule, progress, "the end command is started")
             text = f"{progress.reason}: {rule.end_command}"
             self._announce(rule, progress, f"end-{progress.attempt}", text)
             self._run_once(rule, progress, END, progress.attempt, rule.end_command, text)
