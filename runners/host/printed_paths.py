@@ -18,7 +18,10 @@ _WRITING = re.compile(
 _SLASH = re.compile(rb"/[A-Za-z_]")
 _SUFFIX = re.compile(rb"\.(?:pt|ckpt|safe|h5|keras|npz|bin)")
 _PATH = re.compile(
-    rb"""(?:^|[\s'"`(=:])(?P<path>~?[\w./@+-]*(?:/[\w.@+=-]+|\.(?:pt|pth|ckpt|safetensors|h5|keras|npz|bin|csv)|checkpoint-\d+))(?=$|[\s'"`),;:!.](?:\s|$)?)"""
+    rb"""(?:^|[\s'"`(=:])"""
+    rb"(?P<path>~?[\w./@+-]*"
+    rb"(?:/[\w.@+=-]+|\.(?:pt|pth|ckpt|safetensors|h5|keras|npz|bin|csv)|checkpoint-\d+))"
+    rb"""(?=$|[\s'"`),;:!.](?:\s|$)?)"""
 )
 _ATTEMPT = re.compile(r"output(?:\.(\d+))?\.log")
 _FILE = "printed.json"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.sources import modules, name_of, nodes, place, tree_of
+from tests.architecture.sources import modules, name_of, nodes, place, text_of, tree_of
 from tests.support import REPOSITORY
 
 SOURCES = sorted(
@@ -51,6 +51,17 @@ def test_no_file_names_a_path_of_somebody_s_machine() -> None:
 
 def test_there_are_sources_to_look_at() -> None:
     assert len(SOURCES) > 80 and len(files()) > len(SOURCES)
+
+
+def test_no_line_is_longer_than_a_reader_s_window() -> None:
+    # ruff's E501 lets pass what has no space in it, such as a regular expression, and pragmas.
+    found = [
+        f"{name_of(path)}:{number}"
+        for path in modules("tui", "runners", "trainers")
+        for number, line in enumerate(text_of(path).split("\n"), 1)
+        if len(line) > 100
+    ]
+    assert not found
 
 
 def test_a_public_class_name_exists_once() -> None:

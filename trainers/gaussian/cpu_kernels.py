@@ -36,7 +36,8 @@ def draw_compiled(gaussians: Gaussians, camera: Camera) -> Tensor:
     order, boxes = tile_boxes(ellipses, width, tile)
     use_threads_of_torch()
     starts, members = list_members(boxes.numpy(), order.numpy(), -(-width // tile))
-    canvas: Tensor = CompiledDrawing.apply(table, starts, members, width, tile)  # type: ignore[no-untyped-call]
+    draw = CompiledDrawing.apply
+    canvas: Tensor = draw(table, starts, members, width, tile)  # type: ignore[no-untyped-call]
     return canvas
 
 

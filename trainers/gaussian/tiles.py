@@ -8,6 +8,7 @@ in the background.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -82,8 +83,9 @@ def draw_in_tiles(gaussians: Gaussians, camera: Camera) -> Tensor:
     for first, last in chunk_bounds(widths, tile * tile, count):
         longest = max(widths[first], 1)
         members.append((first, last, members_of(ranked[first:last], boxes, order, across, longest)))
+    compose: Callable[..., Tensor] = Compositing.apply
     drawn = [
-        Compositing.apply(rows, index, corners(ranked[first:last], across, tile), tile)  # type: ignore[no-untyped-call]
+        compose(rows, index, corners(ranked[first:last], across, tile), tile)
         for first, last, index in members
     ]
     unsorted = torch.cat(drawn)[torch.argsort(ranked)]

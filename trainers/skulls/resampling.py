@@ -61,7 +61,8 @@ def plan_placement(
     if max(lengths) > side:
         raise SkullDataError(f"the skull is {max(lengths)} voxels of {SPACING_MM} mm, over {side}")
     offset = ((side - lengths[0]) // 2, (side - lengths[1]) // 2, 0)
-    return resampled, Placement(complete.shape, spacing, resampled.shape, crop, offset)  # type: ignore[arg-type]
+    before, after = complete.shape, resampled.shape
+    return resampled, Placement(before, spacing, after, crop, offset)  # type: ignore[arg-type]
 
 
 def place(mask: np.ndarray, where: Placement, side: int = SIDE) -> np.ndarray:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from itertools import islice
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from runners.gpus.client import latest
 from runners.model.course import RunEnd
@@ -91,7 +91,8 @@ def answer() -> None:
         files = import_module("argcomplete").FilesCompleter()
         parser.add_argument("arguments", nargs="*").completer = files  # type: ignore[attr-defined]
     # What has no completer of its own is somebody's own word: a name, a number.
-    CompletionFinder()(parser, always_complete_options=False, default_completer=_nothing)  # type: ignore[arg-type]
+    default: Any = _nothing  # argcomplete's annotation wants its own base class
+    CompletionFinder()(parser, always_complete_options=False, default_completer=default)
 
 
 def _parser_of(line: str) -> argparse.ArgumentParser:

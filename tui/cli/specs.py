@@ -1,6 +1,7 @@
 """The command line of `launch` and `plan` as RunSpecs."""
 
 import argparse
+from typing import Literal
 
 import msgspec
 
@@ -11,7 +12,7 @@ from runners.model.errors import WrongInput
 from runners.model.parameters import with_values
 from runners.model.program import parse_gpu_request
 from runners.model.scaling import devices_of, rescaled
-from runners.model.spec import GpuRequest, NodePlace, RunSpec
+from runners.model.spec import GpuRequest, NodePlace, RunSpec, ScalingRule
 from runners.model.units import parse_gpu_ids
 from runners.state.layout import StateDirectory
 from tui.cli.output import echo
@@ -128,12 +129,12 @@ def _gpu_request(arguments: argparse.Namespace) -> GpuRequest | None:
     return None
 
 
-def _rescale(spec: RunSpec, request: GpuRequest, rule: str) -> RunSpec:
+def _rescale(spec: RunSpec, request: GpuRequest, rule: ScalingRule | Literal["batch"]) -> RunSpec:
     """The preset's samples on each device, and the learning rate by `rule`; changes are printed."""
     present = len(read_gpus(StateDirectory()).gpus) if spec.gpus.all or request.all else 0
     alone = msgspec.structs.replace(spec, node=None)
     before, devices = devices_of(alone, spec.gpus, present), devices_of(spec, request, present)
-    changes = rescaled(spec, before, devices, "none" if rule == "batch" else rule)  # type: ignore[arg-type]
+    changes = rescaled(spec, before, devices, "none" if rule == "batch" else rule)
     for name, value in changes.items():
         echo(f"--scale {rule}: {name}={value:g}")
     if rule != "batch" and spec.scaling is not None:

@@ -18,6 +18,7 @@ _LONGEST = 256 << 10
 _MOST_VALUES = 20_000
 
 Lines = dict[tuple[str | int, ...], int]
+_Resolvers = dict[str, list[tuple[str, re.Pattern[str]]]]
 
 _CORE_SCHEMA = [
     ("tag:yaml.org,2002:null", re.compile(r"^(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""]),
@@ -30,7 +31,8 @@ _CORE_SCHEMA = [
     (
         "tag:yaml.org,2002:float",
         re.compile(
-            r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$|^[-+]?\.(?:inf|Inf|INF)$|^\.(?:nan|NaN|NAN)$"
+            r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$"
+            r"|^[-+]?\.(?:inf|Inf|INF)$|^\.(?:nan|NaN|NAN)$"
         ),
         list("-+.0123456789"),
     ),
@@ -40,7 +42,7 @@ _CORE_SCHEMA = [
 class CoreLoader(yaml.SafeLoader):
     """SafeLoader with the scalars of YAML 1.2."""
 
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 (PyYAML's way)
+    yaml_implicit_resolvers: _Resolvers = {}  # noqa: RUF012 (the way of PyYAML)
 
 
 _Libyaml: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # PyYAML can be built without it
@@ -49,7 +51,7 @@ _Libyaml: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # PyYAML can be b
 class FastLoader(_Libyaml):  # type: ignore[misc]
     """The same over libyaml, ten times as fast; its messages say less."""
 
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 (PyYAML's way)
+    yaml_implicit_resolvers: _Resolvers = {}  # noqa: RUF012 (the way of PyYAML)
 
 
 def _construct_int(loader: CoreLoader | FastLoader, node: yaml.ScalarNode) -> int:

@@ -31,8 +31,8 @@ TOKEN = re.compile(
     "|(?P<escape>\x1b[ -/]*[0-~]?|[\x80-\x9f])"
     "|(?P<control>[\x07-\x0d])"
     "|(?P<picture>[\x00-\x06\x0e-\x1f\x7f]+)"
-    "|(?P<mark>[\u00ad\u0600-\u0605\u061c\u06dd\u070f\u08e2\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
-    "\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e007f])"
+    "|(?P<mark>[\u00ad\u0600-\u0605\u061c\u06dd\u070f\u08e2\u180e\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\ufeff\ufff9-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e007f])"
 )
 """Everything in a decoded line that is not plain text; `mark` are invisible format characters."""
 

@@ -93,8 +93,8 @@ def metric_name(text: str) -> str:
 
 
 _HIGHER = re.compile(
-    r"(?:^|[_/\W])(?:acc(?:uracy)?\d?|psnr|ssim|dice|dsc|b_?dsc|iou|miou|map|auc|auroc|f1|bleu|rouge\w*|recall|precision|"
-    r"r2|reward|return|score|\w*_per_s(?:econd)?|it/s)(?:$|[_/\W\d])"
+    r"(?:^|[_/\W])(?:acc(?:uracy)?\d?|psnr|ssim|dice|dsc|b_?dsc|iou|miou|map|auc|auroc|f1|bleu"
+    r"|rouge\w*|recall|precision|r2|reward|return|score|\w*_per_s(?:econd)?|it/s)(?:$|[_/\W\d])"
 )
 _LOWER = re.compile(r"loss|error|1-|hd95|mse|mae")
 _HEADLINES = (

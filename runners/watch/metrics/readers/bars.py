@@ -16,11 +16,14 @@ from runners.watch.metrics.readers.named_values import is_count, named_values
 from runners.watch.metrics.sample import Sample, metric_name
 
 _BAR = re.compile(
-    r"^\s*(?:(?P<desc>.*?)\s*:\s+)??\s*(?P<percent>\d+)%\|(?P<bar>[^|]*)\|\s*(?P<done>[\d.]+)(?P<kilo>[kMGT]?)"
-    r"(?:[A-Z]?i?B)?/(?P<total>[\d.]+)(?P<kilos>[kMGT]?)(?:[A-Z]?i?B)?\s*\[(?P<inside>[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*)\]?"
+    r"^\s*(?:(?P<desc>.*?)\s*:\s+)??\s*(?P<percent>\d+)%\|(?P<bar>[^|]*)\|"
+    r"\s*(?P<done>[\d.]+)(?P<kilo>[kMGT]?)(?:[A-Z]?i?B)?"
+    r"/(?P<total>[\d.]+)(?P<kilos>[kMGT]?)(?:[A-Z]?i?B)?"
+    r"\s*\[(?P<inside>[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*)\]?"
 )
 _ENDLESS = re.compile(
-    r"^\s*(?:(?P<desc>.*?)\s*:\s+)?(?P<done>\d+)\s?(?P<unit>[A-Za-z]+)\s+\[(?P<inside>\d+:.*?)\]\s*$"
+    r"^\s*(?:(?P<desc>.*?)\s*:\s+)?(?P<done>\d+)\s?(?P<unit>[A-Za-z]+)"
+    r"\s+\[(?P<inside>\d+:.*?)\]\s*$"
 )
 _PACE = re.compile(
     r"^\s*(?:(?P<per>[\d.]+)(?P<what>[^\d\s/]*)/s|(?P<each>[\d.]+)s/(?P<one>\S+)|\?.*)\s*$"
@@ -33,8 +36,9 @@ _EPOCH = re.compile(
 _EPOCHS_ALONE = re.compile(r"^(?:training\s+)?epochs?$", re.IGNORECASE)
 _TUNE = re.compile(r"^(?P<epoch>\d+)\|(?P<step>\d+)\|(?P<rest>.*)$")
 _OTHER = re.compile(
-    r"\b(?:val(?:id\w*)?|evaluat\w*|eval|test\w*|predict\w*|sampl\w*|generat\w*|sanity\w*|download\w*|load\w*|map|filter|"
-    r"tokeniz\w*|sav(?:e|ing)|writ\w*|cach\w*|preproc\w*|fetch\w*|uploading|extract\w*|shards?|checkpoint\w*|resolving)\b",
+    r"\b(?:val(?:id\w*)?|evaluat\w*|eval|test\w*|predict\w*|sampl\w*|generat\w*|sanity\w*"
+    r"|download\w*|load\w*|map|filter|tokeniz\w*|sav(?:e|ing)|writ\w*|cach\w*|preproc\w*|fetch\w*"
+    r"|uploading|extract\w*|shards?|checkpoint\w*|resolving)\b",
     re.IGNORECASE,
 )
 _MEAN = re.compile(r"(?:^|[_/])(?:avg|average|mean|running)(?:$|[_/])")

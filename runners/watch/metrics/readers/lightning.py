@@ -11,7 +11,8 @@ from runners.watch.metrics.sample import Sample, metric_name
 _RICH = re.compile(
     r"^\s*(?P<what>[A-Z]\w*)(?: [A-Za-z]\w*)?(?: DataLoader "
     r"\d+)?\s+(?:(?P<epoch>\d+)(?:/(?P<last>\d+))?\s+)?[━╸╺ ]*[━╸╺][━╸╺ ]*\s"
-    r"(?P<done>\d+)/(?P<total>\d+)\s+\d+:\d\d:\d\d\s*•\s*\S+\s+(?P<rate>[\d.]+)it/s\s*(?P<values>.*)$"
+    r"(?P<done>\d+)/(?P<total>\d+)\s+\d+:\d\d:\d\d\s*•\s*\S+\s+"
+    r"(?P<rate>[\d.]+)it/s\s*(?P<values>.*)$"
 )
 _VALUE = re.compile(r"(?P<name>[A-Za-z_][\w/.@\-]*):\s*(?P<value>\S+)")
 _GOES_ON = re.compile(r"^\s{8,}[A-Za-z_][\w/.@\-]*:\s*\S+(?:\s+[A-Za-z_][\w/.@\-]*:\s*\S+)*\s*$")

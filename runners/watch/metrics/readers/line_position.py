@@ -14,7 +14,8 @@ _INNER = (
 )
 _EPOCH = re.compile(
     r"(?<![\w.])(?P<word>epochs?|ep)(?:\((?P<mode>\w+)\))?(?P<gap>[\s:=#\[(]*)"
-    rf"(?P<epoch>\d+(?:\.\d+)?)(?![\w%]|\.\d)(?:\s*(?:/|\bof\b)\s*(?P<epochs>\d+)(?![.\d]))?{_INNER}"
+    r"(?P<epoch>\d+(?:\.\d+)?)(?![\w%]|\.\d)"
+    rf"(?:\s*(?:/|\bof\b)\s*(?P<epochs>\d+)(?![.\d]))?{_INNER}"
 )
 _STEP = re.compile(
     r"(?<![\w.])(?P<word>global[_ ]steps?|train_num_updates|num_updates|steps?|iter(?:ation)?s?|it"
@@ -23,11 +24,13 @@ _STEP = re.compile(
     r"(?!\s*(?:it|batch|step|sample|image)\w*/s)"
 )
 _BATCH = re.compile(
-    r"(?<![\w.])(?:batch(?:es)?[\s:=#\[(]*(?P<at>\d+)(?![\w%]|\.\d)(?:\s*(?:/|\bof\b)\s*(?P<all>\d+))?"
+    r"(?<![\w.])(?:batch(?:es)?[\s:=#\[(]*(?P<at>\d+)(?![\w%]|\.\d)"
+    r"(?:\s*(?:/|\bof\b)\s*(?P<all>\d+))?"
     r"|(?P<at2>\d+)\s*/\s*(?P<all2>\d+)\s+(?:batches|steps|iters?|iterations|it)\b)"
 )
 _BRACKETS = re.compile(
-    r"^\W{0,4}?\[\s*(?P<one>\d+)(?:\s*/\s*(?P<ones>\d+))?\s*\](?:\s*\[\s*(?P<two>\d+)\s*/\s*(?P<twos>\d+)\s*\])?"
+    r"^\W{0,4}?\[\s*(?P<one>\d+)(?:\s*/\s*(?P<ones>\d+))?\s*\]"
+    r"(?:\s*\[\s*(?P<two>\d+)\s*/\s*(?P<twos>\d+)\s*\])?"
 )
 _LOOP = re.compile(
     r"^\W{0,4}(?:train\w*|test\w*|val\w*|eval\w*)\s*:?\s*(?P<epoch>\d+)?\s*"

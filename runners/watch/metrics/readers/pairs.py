@@ -16,13 +16,14 @@ _PREFIXES = re.compile(
     r"|.{0,80}?\b(?:INFO|DEBUG|WARNING|\[Info\])\b[\s:|\]\-]*)"
 )
 _HINT = re.compile(
-    r"loss|epoch|step|iter|batch|acc|err|psnr|ssim|lpips|dice|iou|map|auc|f1|bleu|perplexity|ppl|mse"
-    r"|mae|reward|mfu|bpb|nll|elbo|fid|\b(?:it|ep|lr|learning)\b"
+    r"loss|epoch|step|iter|batch|acc|err|psnr|ssim|lpips|dice|iou|map|auc|f1|bleu|perplexity|ppl"
+    r"|mse|mae|reward|mfu|bpb|nll|elbo|fid|\b(?:it|ep|lr|learning)\b"
 )
 """A line with none of these, in lower case, names neither a place nor a measure."""
 _ASSIGNED = re.compile(r"^(?:[\w ]*: )?[\w.]+\s*=\s*\S+(?:\s+#.*)?$")
 _ECHO = re.compile(
-    r"\W*(?:(?:args|arguments|config\w*|settings|options|h-?params|hyper-?param\w*|overriding|resum\w+)\b"
+    r"\W*(?:(?:args|arguments|config\w*|settings|options|h-?params|hyper-?param\w*|overriding"
+    r"|resum\w+)\b"
     r"|\w+\.(?:py|yaml|json)\b(?!:))",
     re.IGNORECASE,
 )
