@@ -4,7 +4,7 @@ A machine that is not reached goes on costing what it cost; one that has ended i
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from fractions import Fraction
 from pathlib import Path
@@ -39,7 +39,7 @@ class MachineAccount(msgspec.Struct, frozen=True):
     """Bytes of its ledger that are taken into ours."""
     missed: float | None = None
     same_as: str = ""
-    """Another name of the same machine, under which it is counted."""
+    """Another name of the same machine, under which its lines are in our ledger."""
 
     @property
     def now(self) -> Moment:
@@ -48,9 +48,12 @@ class MachineAccount(msgspec.Struct, frozen=True):
         boot_ns = None if self.then.boot_ns is None else self.then.boot_ns + round(passed * 1e9)
         return Moment(self.then.wall + passed, self.then.boot, boot_ns)
 
-    def is_of(self, own: str, boot: str) -> bool:
-        """Whether it is of the machine that calls itself `own`, and runs since `boot`."""
-        return bool(boot) and (self.own, self.then.boot) == (own, boot)
+    def is_same(self, other: "MachineAccount") -> bool:
+        """Whether both are of one machine: by what it calls itself and its boot, or its session."""
+        known = bool(self.then.boot)
+        if known and (self.own, self.then.boot) == (other.own, other.then.boot):
+            return True
+        return self.session is not None and is_same_session(self.session, other.session)
 
 
 class MachineState(str, Enum):
@@ -95,7 +98,19 @@ class MachineCost(msgspec.Struct, frozen=True):
 
 def is_same_session(session: Session, other: Session | None) -> bool:
     """Whether both are one session, under whatever name its machine goes."""
-    return other is not None and (session.id, session.began) == (other.id, other.began)
+    return other is not None and (session.id, session.start) == (other.id, other.start)
+
+
+def counted_under(accounts: Mapping[str, MachineAccount]) -> dict[str, str]:
+    """By name, the first name of the same machine: it is counted under that one alone."""
+    firsts: dict[str, str] = {}
+    for name, account in accounts.items():
+        same = {first for known, first in firsts.items() if accounts[known].is_same(account)}
+        # By its session it may be one of them, by its boot another: then those are one too.
+        first = next((known for known in firsts if known in same), name)
+        firsts = {known: first if at in same else at for known, at in firsts.items()}
+        firsts[name] = first
+    return firsts
 
 
 _decoder = msgspec.json.Decoder(MachineAccount)
@@ -122,36 +137,77 @@ def note_missed(state: StateDirectory, name: str) -> None:
         write_account(state, name, msgspec.structs.replace(account, missed=time.time()))
 
 
-def close_account(state: StateDirectory, name: str) -> None:
-    """Enter a machine's session and live runs as ended now, by its clocks."""
-    account = read_account(state, name)
-    if account is None:
+def read_accounts(state: StateDirectory, rented: Iterable[str]) -> dict[str, MachineAccount]:
+    """What was last known of each of the `rented` machines that was ever reached."""
+    known = ((name, read_account(state, name)) for name in rented)
+    return {name: account for name, account in known if account is not None}
+
+
+def close_account(
+    state: StateDirectory, name: str, rented: Sequence[str], is_gone: bool = True
+) -> None:
+    """Enter a machine's session and live runs as ended now, by its clocks.
+
+    One that goes by another name too goes on under that one, unless the machine `is_gone`.
+    """
+    accounts = read_accounts(state, rented)
+    if name not in accounts:
         return
-    if account.same_as:
-        close_account(state, account.same_as)
+    same = _names(name, accounts)
+    if len(same) > 1 and not is_gone:
         return
+    account, books = _newest(same[0], accounts), _books(same[0], accounts)
     ended = account.now
     # A run that was alive ended with its machine, at the latest.
     for line in account.live:
-        line = msgspec.structs.replace(line, finished=ended, seen=None, state="lost")
+        line = msgspec.structs.replace(line, host=books, finished=ended, seen=None, state="lost")
         append_line(state.ledger, msgspec.json.encode(line))
     if account.session is not None:
-        over = msgspec.structs.replace(account.session, ended=ended.wall, finished=ended)
+        session = account.session
+        over = msgspec.structs.replace(session, host=books, ended=ended.wall, finished=ended)
         append_line(state.ledger, msgspec.json.encode(SessionLine(over)))
-    write_account(state, name, msgspec.structs.replace(account, session=None, live=()))
+    for other in same:
+        closed = msgspec.structs.replace(accounts[other], session=None, live=())
+        write_account(state, other, closed)
 
 
-def machine_statement(state: StateDirectory, ledger: Ledger, name: str) -> Statement:
+def _books(name: str, accounts: Mapping[str, MachineAccount]) -> str:
+    """The name that a machine has in our ledger: that of before, when it was added under two."""
+    before = accounts[name].same_as
+    return before if before and before not in accounts else name
+
+
+def _names(name: str, accounts: Mapping[str, MachineAccount]) -> list[str]:
+    """Every name of a machine, that under which it is counted first."""
+    firsts = counted_under(accounts)
+    return [other for other, first in firsts.items() if first == firsts[name]]
+
+
+def _newest(name: str, accounts: Mapping[str, MachineAccount]) -> MachineAccount:
+    """What was last known of a machine, by whichever of its names."""
+    same = (accounts[other] for other in _names(name, accounts))
+    return max(same, key=lambda account: account.reached)
+
+
+def machine_statement(
+    state: StateDirectory, ledger: Ledger, name: str, rented: Sequence[str]
+) -> Statement:
     """What a machine cost by now: its lines of our ledger, and its session as last known."""
-    account = read_account(state, name)
-    if account is None:
+    accounts = read_accounts(state, rented)
+    return _statement(ledger, counted_under(accounts).get(name, name), accounts)
+
+
+def _statement(ledger: Ledger, name: str, accounts: Mapping[str, MachineAccount]) -> Statement:
+    if name not in accounts:
         return make_statement(ledger, (), moment_now(), name)
+    account, books = _newest(name, accounts), _books(name, accounts)
     ended = [
         session
-        for session in ledger.sessions(name)
+        for session in ledger.sessions(books)
         if not is_same_session(session, account.session)
     ]
-    known = make_statement(ledger, account.live, account.now, name)
+    live = [msgspec.structs.replace(line, host=books) for line in account.live]
+    known = make_statement(ledger, live, account.now, books)
     sessions = [*ended, *filter(None, (account.session,))]
     return Statement(sessions, known.lines.values(), account.now, known.problem)
 
@@ -166,16 +222,19 @@ def read_machines(
     """
     ledger = Ledger(state)
     ledger.poll()
+    accounts = read_accounts(state, rented)
+    firsts = counted_under(accounts)
     machines: list[MachineCost] = []
     for name in rented:
-        account = read_account(state, name)
-        statement = machine_statement(state, ledger, name)
-        if account is None:
+        statement = _statement(ledger, name, accounts)
+        if name not in accounts:
             machines.append(MachineCost(name, MachineState.UNKNOWN, statement))
             continue
+        account = _newest(name, accounts)
         found = MachineState.REACHED if account.missed is None else MachineState.NOT_REACHED
-        machines.append(MachineCost(name, found, statement, account.reached, account.same_as))
-    others = ledger.hosts - {host_name(), *rented}
+        same_as = "" if firsts[name] == name else firsts[name]
+        machines.append(MachineCost(name, found, statement, account.reached, same_as))
+    others = ledger.hosts - {host_name(), *rented, *(_books(name, accounts) for name in accounts)}
     for name in sorted(others):
         statement = make_statement(ledger, live, moment_now(), name)
         # A host with the same home shows its session itself.

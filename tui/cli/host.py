@@ -11,6 +11,7 @@ import msgspec
 from runners.cost.machines import close_account
 from runners.cost.prices import is_amount, list_prices
 from runners.model.errors import ExitCode, FresnelError, WrongInput
+from runners.places.ssh.accounts import rented_names
 from runners.places.ssh.connection import AgentConnection, LineLost
 from runners.places.ssh.frames import Hello
 from runners.places.ssh.host_keys import pin_key
@@ -131,7 +132,8 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _remove(arguments: argparse.Namespace, ssh: Ssh) -> int:
     """Forget a machine here, and count no further; nothing is touched there."""
-    close_account(StateDirectory(), ssh.host.name)
+    state = ssh.registry.state
+    close_account(state, ssh.host.name, rented_names(state), is_gone=False)
     ssh.disconnect()
     ssh.registry.forget(ssh.host.name)
     echo(f"{ssh.host.name} is forgotten, with its key; the machine was not touched")

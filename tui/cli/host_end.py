@@ -16,7 +16,7 @@ from runners.cost.machines import close_account, machine_statement
 from runners.cost.prices import PriceEntry, list_prices
 from runners.lifecycle.control.fetched import Unfetched
 from runners.model.errors import DeniedError, ExitCode, FresnelError
-from runners.places.ssh.accounts import refresh_account
+from runners.places.ssh.accounts import refresh_account, rented_names
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
 from runners.places.ssh.ssh import Ssh, quoted
 from runners.state.layout import StateDirectory
@@ -124,7 +124,7 @@ def _left_behind(ssh: Ssh) -> _LeftBehind:
 
 def _close_books(state: StateDirectory, ssh: Ssh) -> None:
     """End its session: in our ledger, and there, should it answer still."""
-    close_account(state, ssh.host.name)
+    close_account(state, ssh.host.name, rented_names(state))
     if ssh.host.command:
         with suppress(FresnelError, ValueError):
             ssh.run(f"exec {quoted(ssh.host.command)} session end", timeout_s=_ANSWERS_WITHIN_S)
@@ -134,7 +134,7 @@ def _total(state: StateDirectory, name: str) -> Decimal | None:
     """Dollars that the machine's sessions cost by now; None where there was none."""
     ledger = Ledger(state)
     ledger.poll()
-    statement = machine_statement(state, ledger, name)
+    statement = machine_statement(state, ledger, name, rented_names(state))
     if not statement.sessions:
         return None
     return to_decimal(

@@ -1,14 +1,12 @@
 """What a rented machine costs now; while it is not reached, by its session as last known."""
 
-import time
 from collections.abc import Sequence
 from decimal import Decimal
 
 import msgspec
 
 from runners.cost.accounting import to_decimal
-from runners.cost.machines import read_account
-from runners.cost.sessions import Session
+from runners.cost.machines import MachineAccount, counted_under, read_account
 from runners.cost.statement import Statement
 from runners.host.clock import Moment, local_time
 from runners.places.place import WatchedPlace
@@ -17,10 +15,9 @@ from tui.views.format import dollars
 
 
 class RemoteMeter(msgspec.Struct, frozen=True):
-    """A machine's dollars per hour and dollars; `since` (unix s) is when it was reached last."""
+    """A machine's dollars per hour, and those of its open session; `since` when it was reached."""
 
     name: str
-    session: Session | None = None
     per_hour: Decimal | None = None
     spent: Decimal | None = None
     since: float | None = None
@@ -32,41 +29,45 @@ class RemoteMeter(msgspec.Struct, frozen=True):
         return self.is_down and self.spent is not None
 
 
-def remote_meter(state: StateDirectory, machine: WatchedPlace) -> RemoteMeter:
-    """The meter of a machine: its own while it is reached, reckoned on from there when it is not.
+def remote_meters(state: StateDirectory, machines: Sequence[WatchedPlace]) -> list[RemoteMeter]:
+    """The meters of machines, each once: one that goes by two names under the first.
 
-    `spent` is of its open session.
+    A machine's own while it is reached; reckoned on from there when it is not.
     """
+    known = {machine.name: _known(state, machine) for machine in machines}
+    firsts = counted_under({name: seen for name, seen in known.items() if seen is not None})
+    counted: dict[str, list[WatchedPlace]] = {}
+    for machine in machines:
+        counted.setdefault(firsts.get(machine.name, machine.name), []).append(machine)
+    meters = []
+    for name, names in counted.items():
+        # By the name under which it answers, if one of them is down.
+        machine = min(names, key=lambda machine: machine.is_down)
+        meters.append(_meter(name, machine, known[machine.name]))
+    return meters
+
+
+def _meter(name: str, machine: WatchedPlace, known: MachineAccount | None) -> RemoteMeter:
     snapshot = machine.snapshot
     if snapshot is not None and not machine.is_down:
-        meter = snapshot.meter
-        return RemoteMeter(machine.name, snapshot.session, meter.per_hour, meter.session)
-    if snapshot is not None:
-        session, since = snapshot.session, machine.came
-        now = Moment(time.time() + machine.clock_offset)
-    else:
-        # Before anything came: what was known when it was reached last, by whatever command.
-        account = read_account(state, machine.name)
-        if account is None:
-            return RemoteMeter(machine.name, is_down=machine.is_down)
-        session, since, now = account.session, account.reached, account.now
-    if session is None:
-        return RemoteMeter(machine.name, since=since, is_down=machine.is_down)
-    spent = to_decimal(Statement([session], (), now).account(session).total)
-    return RemoteMeter(machine.name, session, session.rate, spent, since, machine.is_down)
+        return RemoteMeter(name, snapshot.meter.per_hour, snapshot.meter.session)
+    if known is None:
+        return RemoteMeter(name, is_down=machine.is_down)
+    if known.session is None:
+        return RemoteMeter(name, since=known.reached, is_down=machine.is_down)
+    account = Statement([known.session], (), known.now).account(known.session)
+    spent = to_decimal(account.total)
+    return RemoteMeter(name, known.session.rate, spent, known.reached, machine.is_down)
 
 
-def one_per_session(meters: Sequence[RemoteMeter]) -> list[RemoteMeter]:
-    """The meters without those of a machine that goes by another name too."""
-    found: list[RemoteMeter] = []
-    known = set()
-    for meter in meters:
-        session = meter.session
-        identity = None if session is None else (session.id, session.began)
-        if identity is None or identity not in known:
-            found.append(meter)
-        known.add(identity)
-    return found
+def _known(state: StateDirectory, machine: WatchedPlace) -> MachineAccount | None:
+    """What is known of a machine: what it showed last, else what was kept by whatever command."""
+    kept, snapshot = read_account(state, machine.name), machine.snapshot
+    if snapshot is None:
+        return kept
+    boot = "" if kept is None else kept.then.boot
+    then = Moment(machine.came + machine.clock_offset, boot)
+    return MachineAccount(snapshot.host, then, machine.came, snapshot.session)
 
 
 def meter_text(meter: RemoteMeter) -> str:

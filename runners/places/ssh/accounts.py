@@ -11,8 +11,10 @@ from msgspec import Meta
 from runners.cost.ledger import RunEntry, line_of
 from runners.cost.machines import (
     MachineAccount,
+    counted_under,
     note_missed,
     read_account,
+    read_accounts,
     write_account,
 )
 from runners.cost.sessions import SessionLine, read_session
@@ -23,7 +25,7 @@ from runners.model.errors import FresnelError
 from runners.places.ssh.agent_tool import ask_tool
 from runners.places.ssh.bounds import require_sane
 from runners.places.ssh.frames import decoded
-from runners.places.ssh.registry import RemoteHost, RemoteRegistry
+from runners.places.ssh.registry import RemoteRegistry
 from runners.places.ssh.remote_ledger import read_line, take_in_ledger
 from runners.places.ssh.ssh import Ssh
 from runners.state.layout import StateDirectory
@@ -101,43 +103,45 @@ def _ask(state: StateDirectory, ssh: Ssh) -> AccountAnswer:
 
 
 def _keep(state: StateDirectory, ssh: Ssh, answer: AccountAnswer) -> MachineAccount:
-    name = ssh.host.name
+    asked = ssh.host.name
+    name = _name_in_ledger(state, ssh, answer)
+    account = msgspec.structs.replace(_account(answer, name), same_as="" if name == asked else name)
+    take_in_ledger(state, answer.ledger, name)
+    write_account(state, asked, account)
+    return account
+
+
+def _account(answer: AccountAnswer, name: str) -> MachineAccount:
+    """What a machine answered, by its name in our ledger."""
     session = read_line(answer.session, name) if answer.session else None
     lines = (read_line(line, name) for line in answer.live)
-    account = MachineAccount(
+    return MachineAccount(
         answer.host,
         answer.now,
         time.time(),
         session.session if isinstance(session, SessionLine) else None,
         tuple(line for line in lines if isinstance(line, RunEntry)),
         answer.ledger_end,
-        same_as=_same_as(state, ssh, answer),
     )
-    # One machine under two names has one ledger, taken in under the first.
-    if not account.same_as:
-        take_in_ledger(state, answer.ledger, name)
-    write_account(state, name, account)
-    return account
 
 
-def _same_as(state: StateDirectory, ssh: Ssh, answer: AccountAnswer) -> str:
-    """The name under which this machine is counted already; empty when it is under none."""
-    for host in by_age(ssh.registry):
-        other = None if host.name == ssh.host.name else read_account(state, host.name)
-        if other is not None and not other.same_as and other.is_of(answer.host, answer.now.boot):
-            return host.name
-    return ""
-
-
-def by_age(registry: RemoteRegistry) -> list[RemoteHost]:
-    """The machines in the order in which they were added."""
-    return sorted(registry.all(), key=lambda host: (host.added, host.name))
+def _name_in_ledger(state: StateDirectory, ssh: Ssh, answer: AccountAnswer) -> str:
+    """The name under which a machine is counted: its first, when it was added under several."""
+    rented = [host.name for host in ssh.registry.all()]
+    accounts = read_accounts(state, rented)
+    asked = ssh.host.name
+    before, now = accounts.get(asked), _account(answer, asked)
+    known = {name: now if name == asked else accounts.get(name) for name in rented}
+    first = counted_under({name: kept for name, kept in known.items() if kept is not None})[asked]
+    if first == asked and before is not None and before.same_as and before.is_same(now):
+        return before.same_as
+    return first
 
 
 def refresh_accounts(state: StateDirectory, within_s: float = _ANSWERS_WITHIN_S) -> None:
     """Ask every machine that is set up what it costs, all at once; who is late is not reached."""
     registry = RemoteRegistry(state)
-    machines = [Ssh(registry, host) for host in by_age(registry) if host.command]
+    machines = [Ssh(registry, host) for host in registry.all() if host.command]
     answers: dict[str, AccountAnswer] = {}
 
     def ask(ssh: Ssh) -> None:
@@ -160,4 +164,4 @@ def refresh_accounts(state: StateDirectory, within_s: float = _ANSWERS_WITHIN_S)
 
 def rented_names(state: StateDirectory) -> list[str]:
     """The names of the machines that are added, the oldest first."""
-    return [host.name for host in by_age(RemoteRegistry(state))]
+    return [host.name for host in RemoteRegistry(state).all()]

@@ -176,6 +176,8 @@ class SshMachines:
                 ssh = Ssh(self._registry, host)
                 mirror = self._mirrors / host.name
                 self.places[host.name] = LinkedHost(ssh, mirror, self._changed)
+        # In the order in which they were added: the first of two names is the one that counts.
+        self.places = {name: self.places[name] for name in known if name in self.places}
 
     def stop(self) -> None:
         """Have every link end, without waiting: each is in a thread that a line may hold up."""

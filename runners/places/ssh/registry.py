@@ -84,8 +84,9 @@ class RemoteRegistry:
             raise WrongInput(f"{self._file(name)}: {error}") from None
 
     def all(self) -> list[RemoteHost]:
-        """Every machine that can be read."""
-        return [self.find(name) for name in self.names()]
+        """Every machine, the one that was added first at the top."""
+        hosts = (self.find(name) for name in self.names())
+        return sorted(hosts, key=lambda host: (host.added, host.name))
 
     def stamps(self) -> dict[str, int]:
         """When what is known of each machine last changed, in nanoseconds; reads no file."""

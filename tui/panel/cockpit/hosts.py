@@ -21,7 +21,7 @@ from runners.state.layout import StateDirectory
 from tui.panel.cockpit.links import LinkedHosts
 from tui.panel.notifications import Notification, notify_error
 from tui.snapshot.feed import PanelSnapshot
-from tui.snapshot.remote_meter import meter_text, one_per_session, remote_meter
+from tui.snapshot.remote_meter import meter_text, remote_meters
 from tui.views.format import dollars
 
 ALL = "*"
@@ -215,7 +215,7 @@ class CockpitHosts:
         machines = list(self.links.hosts.values())
         if not machines:
             return "", "", ""
-        meters = one_per_session([remote_meter(self._state, machine) for machine in machines])
+        meters = remote_meters(self._state, machines)
         rate = sum((meter.per_hour or Decimal(0) for meter in meters), Decimal(0))
         total = sum((meter.spent or Decimal(0) for meter in meters), Decimal(0))
         down = [machine.name for machine in machines if machine.is_down]
