@@ -53,13 +53,11 @@ def forecast(
     model = ", ".join(sorted({str(gpu.name) for gpu in gpus})) or "CPU"
     wanted = {parameter.name: parameter.value for parameter in spec.parameters}
     epochs = _whole(wanted.get(_length_of(spec)))
-    found = [
-        learned
-        # Lazily, newest first: reading stops at the fifth that fits.
-        for line in _candidates(recent_runs(state), spec, model, len(gpus))
-        if (learned := _learn(state.run(line.run), line, wanted, epochs, _length_of(spec)))
-        is not None
-    ][:ENOUGH]
+    found: list[tuple[float, float | None]] = []
+    for line in sorted(recent_runs(state), key=lambda line: line.run, reverse=True)[:NEWEST_RUNS]:
+        if _is_like(line, spec, model, len(gpus)) and len(found) < ENOUGH:
+            learned = _learn(state.run(line.run), line, wanted, epochs, _length_of(spec))
+            found += [] if learned is None else [learned]
     billed = len(gpus) if devices is None else devices
     rate = None if price is None else hourly_rate(price, billed)
     if not found:
@@ -84,19 +82,12 @@ def forecast(
     )
 
 
-def _candidates(lines: Sequence[RunEntry], spec: RunSpec, model: str, gpus: int) -> list[RunEntry]:
-    """Ended runs of this preset on as many such GPUs, the newest first."""
-    newest = sorted(lines, key=lambda line: line.run, reverse=True)[:NEWEST_RUNS]
+def _is_like(line: RunEntry, spec: RunSpec, model: str, gpus: int) -> bool:
+    """True for an ended run of this preset on as many such GPUs."""
     # All bare commands have one preset, `command`, so they go by their names.
-    same = spec.preset if spec.preset != "command" else spec.name
-    return [
-        line
-        for line in newest
-        if (line.preset if spec.preset != "command" else line.name) == same
-        and line.gpu_name == model
-        and len(line.gpus) == gpus
-        and line.state in ("done", "stopped", "failed")
-    ]
+    same = line.preset == spec.preset and (spec.preset != "command" or line.name == spec.name)
+    on_such = line.gpu_name == model and len(line.gpus) == gpus
+    return same and on_such and line.state in ("done", "stopped", "failed")
 
 
 def _learn(

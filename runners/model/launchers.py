@@ -6,7 +6,10 @@ A new one is a name in `Launcher`, a row, and a function that spells its command
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, get_args
 
+import msgspec
+
 from runners.model.closed import assert_never
+from runners.model.errors import WrongInput
 from runners.model.spec import Launcher, NodePlace, RunSpec
 
 
@@ -137,6 +140,18 @@ def traits_of(launcher: Launcher) -> LauncherTraits:
 LAUNCHERS: tuple[Launcher, ...] = get_args(Launcher)
 PROCESS_LAUNCHERS = tuple(name for name in LAUNCHERS if traits_of(name).starts_processes)
 """Those that start several processes themselves."""
+
+
+def place_on_nodes(spec: RunSpec, nodes: NodePlace) -> RunSpec:
+    """`spec` for one of several machines; WrongInput for a launcher that knows only one."""
+    if not traits_of(spec.launcher).starts_processes:
+        raise WrongInput(
+            f"`{spec.preset}` is launched by {spec.launcher}, on one machine",
+            f"several machines need the launcher {' or '.join(PROCESS_LAUNCHERS)}",
+        )
+    if not 0 <= nodes.rank < nodes.count:
+        raise WrongInput(f"--node-rank {nodes.rank}: expected 0 to {nodes.count - 1}")
+    return msgspec.structs.replace(spec, node=nodes)
 
 
 def shutdown_environment(spec: RunSpec) -> dict[str, str]:

@@ -1,10 +1,5 @@
-"""A program's own configuration file, YAML or JSON with comments: its keys, and their changes.
+"""A program's own configuration file, YAML or JSON with comments: its keys and where they stand."""
 
-Values are replaced where they stand in the text, so comments, order and layout stay. The original
-is never written: an edited copy goes into the run's folder.
-"""
-
-import json
 import os
 import re
 from pathlib import Path
@@ -15,7 +10,7 @@ import yaml
 from runners.host.files import read_plain
 from runners.model.errors import WrongInput
 from runners.model.placeholders import substitute
-from runners.model.spec import ParameterValue, RunSpec
+from runners.model.spec import ParameterValue
 from runners.presets.parameter_input import parse_scalar
 from runners.presets.reading.diagnostics import KeyMistake
 from runners.presets.reading.yaml_lines import CoreLoader
@@ -33,14 +28,6 @@ class ConfigText(NamedTuple):
     text: str
     values: dict[str, Any]
     places: dict[str, tuple[int, int]]
-
-
-class Edited(NamedTuple):
-    """A configuration file after its changes: the new text and one line for each change."""
-
-    name: str
-    text: str
-    changes: tuple[str, ...]
 
 
 def read_config(path: Path) -> ConfigText:
@@ -124,33 +111,6 @@ def _with_value(name: str, entry: Any, found: ConfigText | None) -> Any:
     return keys
 
 
-def edited(spec: RunSpec, config: ConfigText) -> Edited | None:
-    """Return the configuration with the values of `spec`; None when the file has them already.
-
-    Raises WrongInput for a key that the file does not have, or whose value is no single value.
-    """
-    replaced: list[tuple[tuple[int, int], str]] = []
-    changes = []
-    for parameter in spec.parameters:
-        key = parameter.config_key
-        if not key:
-            continue
-        if key not in config.places:
-            raise WrongInput(
-                f"{parameter.name}: {config.path} has no key `{key}`", "correct the preset's config"
-            )
-        if _same(config.values[key], parameter.value):
-            continue
-        replaced.append((config.places[key], _spell(parameter.value)))
-        changes.append(f"{key}: {_spell(config.values[key])} → {_spell(parameter.value)}")
-    if not changes:
-        return None
-    text = config.text
-    for (start, end), value in sorted(replaced, reverse=True):
-        text = text[:start] + value + text[end:]
-    return Edited(f"config{config.path.suffix}", text, tuple(changes))
-
-
 def _collect(loader: CoreLoader, node: yaml.MappingNode, prefix: str, found: ConfigText) -> None:
     for key_node, value_node in node.value:
         key = f"{prefix}{key_node.value}"
@@ -176,17 +136,6 @@ def _without_comments(text: str) -> str:
         return re.sub(r"[^\n]", " ", match[0])
 
     return _COMMA.sub(blank, _COMMENT.sub(blank, text)).replace("\t", " ")
-
-
-def _same(current: Any, wanted: ParameterValue) -> bool:
-    if isinstance(current, bool) is not isinstance(wanted, bool):
-        return False
-    return bool(current == wanted)
-
-
-def _spell(value: Any) -> str:
-    """A value as YAML and JSON both read it; plain words stay without quotes only when safe."""
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _value_in(config: ConfigText, key: str) -> ParameterValue:

@@ -8,8 +8,12 @@ from typing import NamedTuple
 from runners.host.locks import is_held
 from runners.lifecycle.control.trash import delete, empty_trash, list_deleted
 from runners.lifecycle.launch.planner import plan_runs
-from runners.lifecycle.launch.probe_notes import settings_of
-from runners.lifecycle.launch.probe_results import ProbeResult, ProbeStep, keep_probe
+from runners.lifecycle.launch.probe_results import (
+    ProbeResult,
+    ProbeStep,
+    keep_probe,
+    settings_of,
+)
 from runners.model.errors import WrongInput
 from runners.model.parameters import with_values
 from runners.model.plan import LaunchPlan

@@ -1,4 +1,4 @@
-"""A warning before an out-of-memory error that a preset's own history predicts.
+"""A warning before an out-of-memory error that a preset, or its own history, predicts.
 
 It never refuses: settings may differ from those of the earlier run.
 """
@@ -9,11 +9,13 @@ from collections.abc import Iterator, Sequence
 from runners.gpus.usage import read_usage
 from runners.model.gpus import GpuSnapshot, GpuUse
 from runners.model.quantities import gib_text
+from runners.model.spec import Expectation
 from runners.state.codec import read_outline
 from runners.state.layout import StateDirectory
 
 LOOK_BACK = 50
 """How many of the newest runs are looked at: a launch must not wait for a long history."""
+_GIB = 1 << 30
 _WHOLE_GPU_SLACK = 0.02
 """The driver's own share, as part of the memory, in a peak that is the whole GPU's."""
 
@@ -42,6 +44,21 @@ def oom_warnings(
                 notes.append(_share_note(share, run_id, use, what))
     # GPUs of one model with the same free memory would say the same thing several times.
     return tuple(dict.fromkeys(notes))
+
+
+def memory_notes(expected: Expectation, gpus: Sequence[GpuSnapshot]) -> tuple[str, ...]:
+    """Warn of each GPU with less VRAM than the run, or one of its stages, is expected to need."""
+    wanted = [("it", expected.memory)]
+    wanted += [(f"its stage {name}", stage.memory) for name, stage in expected.stages.items()]
+    notes = []
+    for gpu in gpus:
+        for what, memory in wanted:
+            if memory is not None and gpu.memory_total is not None and memory > gpu.memory_total:
+                notes.append(
+                    f"GPU {gpu.index} has {gpu.memory_total / _GIB:.0f} GiB; the preset expects "
+                    f"{what} to use {memory / _GIB:.0f} GiB"
+                )
+    return tuple(notes)
 
 
 def peak_memory_by_gpu(

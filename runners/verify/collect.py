@@ -5,9 +5,9 @@ from pathlib import Path
 
 from runners.doctor.host_facts import kernel_architectures, read_host
 from runners.lifecycle.launch.interpreter import interpreter_of
-from runners.lifecycle.launch.placeholder_values import placeholder_values
+from runners.lifecycle.launch.placeholder_values import launch_inputs, placeholder_values
 from runners.lifecycle.launch.planner import PlannedRun
-from runners.lifecycle.launch.probe_notes import probe_of
+from runners.lifecycle.launch.probe_results import probe_of
 from runners.model.spec import CheckGroup
 from runners.scheduling.queue_order import allocation_of, reason_of
 from runners.state.layout import StateDirectory
@@ -37,7 +37,7 @@ def collect(
     spec, plan, environment = run.spec, run.plan, run.planned.environment
     allocation = allocation_of(run.decision)
     folder, directory = Path(plan.working_directory), Path(plan.directory)
-    placeholders = placeholder_values(spec, plan.run, directory, allocation, plan.processes)
+    placeholders = placeholder_values(launch_inputs(spec, plan.run, directory, allocation))
     script = script_of(plan.argv, folder)
 
     def wants(*names: CheckGroup) -> bool:

@@ -6,9 +6,15 @@ from pathlib import Path
 import pytest
 
 from runners.lifecycle.launch.fitness import why_not_here
+from runners.lifecycle.launch.interpreter import interpreter_in
 from runners.lifecycle.launch.planning import spell_command
-from runners.lifecycle.launch.requirements import missing_packages, needed_packages
+from runners.lifecycle.launch.requirements import (
+    MissingPackages,
+    missing_packages,
+    needed_packages,
+)
 from runners.model.gpus import GpuReading, GpuSnapshot
+from runners.model.spec import RunSpec
 from runners.presets.catalogue import resolve_preset
 from runners.presets.load import load_preset
 
@@ -38,13 +44,16 @@ def reading(*names: str) -> GpuReading:
     return GpuReading(0.0, "host", "nvml", gpus)
 
 
+def lacks(spec: RunSpec) -> MissingPackages | None:
+    return missing_packages(spec, interpreter_in(*spell_command(spec)))
+
+
 def test_a_missing_package_is_named_with_the_command_that_installs_it(tmp_path: Path) -> None:
     python = bare_python(tmp_path)
     (tmp_path / "t.py").touch()
     text = f"launcher: python\ninterpreter: {python}\nscript: {tmp_path}/t.py\ngpus: 0\n"
     spec = load_preset(preset(tmp_path, text + "needs: {packages: [yaml, json, msgspec]}\n"))
-    argv, environment = spell_command(spec)
-    found = missing_packages(spec, argv, environment)
+    found = lacks(spec)
     assert found is not None and found.packages == ("yaml", "msgspec"), "json is Python's own"
     assert found.install.endswith("install pyyaml msgspec") and str(python) in found.install
     assert why_not_here(spec, None) == "missing: yaml, msgspec"
@@ -53,14 +62,13 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(tmp_path: 
     for name in ("yaml", "msgspec"):
         (site / name).mkdir(parents=True)
         (site / name / "__init__.py").touch()
-    assert missing_packages(spec, argv, environment) is None, "what was installed is seen at once"
+    assert lacks(spec) is None, "what was installed is seen at once"
 
 
 def test_a_trainer_of_ours_names_the_extra_of_fresnel_tui(tmp_path: Path) -> None:
     spec = resolve_preset("gaussian-tiny", [f"interpreter={bare_python(tmp_path)}"])
     assert {"torch", "numpy"} <= set(needed_packages(spec))
-    argv, environment = spell_command(spec)
-    found = missing_packages(spec, argv, environment)
+    found = lacks(spec)
     assert found is not None and found.install.endswith("[train]'")
 
 
@@ -69,7 +77,7 @@ def test_a_preset_s_own_command_installs(tmp_path: Path) -> None:
     (tmp_path / "t.py").touch()
     text = f"launcher: python\ninterpreter: {python}\nscript: {tmp_path}/t.py\n"
     spec = load_preset(preset(tmp_path, text + "needs: {packages: [x_y], install: make it}\n"))
-    found = missing_packages(spec, *spell_command(spec))
+    found = lacks(spec)
     assert found is not None and found.install == "make it"
 
 

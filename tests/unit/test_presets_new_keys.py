@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from runners.lifecycle.launch.placeholder_values import restart_arguments
 from runners.lifecycle.launch.planning import make_plan
-from runners.lifecycle.launch.resumed_spec import changes_on_resume, resume_arguments, resumed
+from runners.lifecycle.launch.resumed_spec import changes_on_resume, resumed
 from runners.model.errors import WrongInput
 from runners.model.gpus import GpuSnapshot
 from runners.model.plan import LaunchPlan
@@ -29,7 +30,7 @@ def load(folder: Path, text: str, *overrides: str) -> RunSpec:
 
 def test_a_run_resumes_by_the_parameter_its_preset_names(tmp_path: Path) -> None:
     spec = load(tmp_path, BASE + "resume: {parameter: resume}\n")
-    assert resume_arguments(spec) == ("--resume", "${checkpoint}")
+    assert restart_arguments(spec) == ("--resume", "${checkpoint}")
     again = resumed(spec, Path("/c/epoch_3.pt"), "the-parent")
     plan = make_plan(again, StateDirectory(tmp_path).run("r"), Allocation(), None, None).plan
     assert plan.argv[-4:] == ("--epochs", "40", "--resume", "/c/epoch_3.pt")

@@ -18,6 +18,7 @@ from runners.lifecycle.launch.git_snapshot import (
     record_source,
 )
 from runners.lifecycle.launch.interpreter import (
+    interpreter_in,
     interpreter_of,
     package_folders,
     package_version,
@@ -271,7 +272,9 @@ def test_what_changed_while_a_run_waited() -> None:
 
 def test_provenance_of_a_run_here(checkout: Path) -> None:
     reading = GpuReading(0.0, "here", "nvml", driver="580.65.06")
-    found = provenance_of([sys.executable, "train.py"], checkout, os.environ, reading)
+    found = provenance_of(
+        interpreter_in([sys.executable, "train.py"], os.environ), checkout, reading
+    )
     assert (
         found.interpreter == sys.executable
         and found.driver == "580.65.06"
@@ -279,7 +282,7 @@ def test_provenance_of_a_run_here(checkout: Path) -> None:
     )
     assert found.commit == found.commit_at_launch == git(checkout, "rev-parse", "HEAD")
     assert os.uname().release in found.system and found.fresnel
-    nothing = provenance_of(["/bin/true"], Path("/"), {}, None)
+    nothing = provenance_of(interpreter_in(["/bin/true"], {}), Path("/"), None)
     assert (
         nothing.interpreter
         is nothing.python

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from runners.lifecycle.launch import watched
-from runners.lifecycle.launch.watched import watched_environment
+from runners.lifecycle.launch import interpreter
+from runners.lifecycle.launch.interpreter import interpreter_in
+from runners.lifecycle.launch.placeholder_values import launch_inputs
+from runners.lifecycle.launch.run_environment import watched_environment
 from runners.model.spec import RunSpec
 
 RUN = Path("/runs/this")
@@ -20,8 +22,10 @@ def given(
     processes: int = 4,
     **spec: Any,
 ) -> dict[str, str]:
-    one = RunSpec("demo", "demo", spec.pop("launcher", "torchrun"), **spec)
-    return watched_environment(one, argv, RUN, processes, environment or {})
+    launcher = spec.pop("launcher", "torchrun")
+    asked = RunSpec("demo", "demo", launcher, processes=processes, **spec)
+    inputs, before = launch_inputs(asked, "demo", RUN), environment or {}
+    return watched_environment(inputs, argv, before, interpreter_in(argv, before))
 
 
 def test_ranks_above_0_get_a_log_of_their_own_and_their_lines_a_rank() -> None:
@@ -74,12 +78,12 @@ def test_only_torchrun_is_told_and_what_a_preset_says_of_logs_stands(
 def test_the_recorder_is_told_by_the_names_that_this_torch_knows(
     monkeypatch: pytest.MonkeyPatch, version: str, buffer: str, file: str
 ) -> None:
-    monkeypatch.setattr(watched, "package_version", lambda *_: version)
+    monkeypatch.setattr(interpreter, "package_version", lambda *_: version)
     found = given((sys.executable, "train.py"), launcher="python")
     assert found[file] == "/runs/this/flight_rank_" and int(found[buffer]) > 0
     assert found["TORCH_NCCL_DUMP_ON_TIMEOUT"] == "1"
     assert sum(name.startswith(("TORCH_FR_", "TORCH_NCCL_")) for name in found) == 3
-    monkeypatch.setattr(watched, "package_version", lambda *_: None)
+    monkeypatch.setattr(interpreter, "package_version", lambda *_: None)
     assert not any("NCCL" in name or "_FR_" in name for name in given()), "it may warn of them"
     own = given(environment={"TORCH_NCCL_TRACE_BUFFER_SIZE": "0"})
     assert not any("BUFFER" in name for name in own)

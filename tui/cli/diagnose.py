@@ -7,7 +7,7 @@ from pathlib import Path
 from runners.diagnosis.signatures import load_signatures
 from runners.diagnosis.verdict import Diagnosis, to_json
 from runners.housekeeping import tend
-from runners.lifecycle.launch.watched import FLIGHT_PREFIX
+from runners.lifecycle.launch.run_environment import FLIGHT_PREFIX
 from runners.model.errors import ExitCode, WrongInput
 from runners.model.run import Run
 from runners.state.layout import StateDirectory

@@ -6,9 +6,9 @@ from typing import Literal
 import msgspec
 
 from runners.gpus.client import read_gpus
-from runners.lifecycle.launch.nodes import place_on_nodes
 from runners.model.course import parse_after
 from runners.model.errors import WrongInput
+from runners.model.launchers import place_on_nodes
 from runners.model.parameters import with_values
 from runners.model.program import parse_gpu_request
 from runners.model.scaling import devices_of, rescaled

@@ -1,14 +1,17 @@
-"""The configuration file of a launch: the original, or an edited copy in the run's folder."""
+"""The configuration file of a launch: the original, or an edited copy in the run's folder.
 
-from collections.abc import Mapping, Sequence
+Values are replaced where they stand in the text, so comments, order and layout stay. The original
+is never written.
+"""
+
+import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from runners.model.gpus import GpuSnapshot
-from runners.model.spec import Expectation, RunSpec
-from runners.presets.config_file import edited, read_config
-
-_GIB = 1 << 30
+from runners.model.errors import WrongInput
+from runners.model.spec import RunSpec
+from runners.presets.config_file import ConfigText, read_config
 
 
 class PlannedConfig(NamedTuple):
@@ -23,34 +26,46 @@ def plan_config(spec: RunSpec, file: Path, directory: Path) -> PlannedConfig:
     """Plan the configuration file of `spec`, which is `file`, for the run in `directory`.
 
     Unchanged, the program gets the original by its full path. Raises WrongInput when the file
-    cannot be read or lacks a key.
+    cannot be read, lacks a key, or has more than a single value for it.
     """
     if spec.config is None:
         return PlannedConfig()
-    config = read_config(file)
-    copy = edited(spec, config)
-    path = config.path.resolve() if copy is None else directory / copy.name
-    flag = spec.config.flag
+    config, flag = read_config(file), spec.config.flag
+    replaced = _replaced(spec, config)
+    # Unedited, there is no copy: programs often look for other files beside their configuration.
+    path, files = config.path.resolve(), {}
+    if replaced:
+        name = f"config{config.path.suffix}"
+        path, text = directory / name, config.text
+        for (start, end), value, _ in sorted(replaced, reverse=True):
+            text = text[:start] + value + text[end:]
+        files = {name: text}
     if flag.endswith("="):
         argv: tuple[str, ...] = (f"{flag}{path}",)
     else:
         argv = (flag, str(path)) if flag else (str(path),)
-    # Unedited, there is no copy: programs often look for other files beside their configuration.
-    if copy is None:
-        return PlannedConfig(argv)
-    return PlannedConfig(argv, {copy.name: copy.text}, copy.changes)
+    return PlannedConfig(argv, files, tuple(change for _, _, change in replaced))
 
 
-def memory_notes(expected: Expectation, gpus: Sequence[GpuSnapshot]) -> tuple[str, ...]:
-    """Warn of each GPU with less VRAM than the run, or one of its stages, is expected to need."""
-    wanted = [("it", expected.memory)]
-    wanted += [(f"its stage {name}", stage.memory) for name, stage in expected.stages.items()]
-    notes = []
-    for gpu in gpus:
-        for what, memory in wanted:
-            if memory is not None and gpu.memory_total is not None and memory > gpu.memory_total:
-                notes.append(
-                    f"GPU {gpu.index} has {gpu.memory_total / _GIB:.0f} GiB; the preset expects "
-                    f"{what} to use {memory / _GIB:.0f} GiB"
-                )
-    return tuple(notes)
+def _replaced(spec: RunSpec, config: ConfigText) -> list[tuple[tuple[int, int], str, str]]:
+    """What `spec` changes: its place in the text, what stands there then, and one line on it."""
+    found = []
+    for parameter in spec.parameters:
+        key = parameter.config_key
+        if not key:
+            continue
+        if key not in config.places:
+            raise WrongInput(
+                f"{parameter.name}: {config.path} has no key `{key}`", "correct the preset's config"
+            )
+        before, value = config.values[key], _spell(parameter.value)
+        # True is 1 to Python, and not to the program.
+        same_kind = isinstance(before, bool) is isinstance(parameter.value, bool)
+        if not (same_kind and before == parameter.value):
+            found.append((config.places[key], value, f"{key}: {_spell(before)} → {value}"))
+    return found
+
+
+def _spell(value: Any) -> str:
+    """A value as YAML and JSON both read it; plain words stay without quotes only when safe."""
+    return json.dumps(value, ensure_ascii=False)

@@ -1,5 +1,6 @@
 """Whether a preset can run on this machine at all, told without launching it."""
 
+from runners.lifecycle.launch.interpreter import interpreter_in
 from runners.lifecycle.launch.planning import spell_command
 from runners.lifecycle.launch.requirements import missing_packages
 from runners.model.errors import FresnelError
@@ -17,7 +18,7 @@ def why_not_here(spec: RunSpec, reading: GpuReading | None) -> str:
         argv, environment = spell_command(spec)
     except FresnelError as error:
         return error.message
-    missing = missing_packages(spec, argv, environment)
+    missing = missing_packages(spec, interpreter_in(argv, environment))
     if missing is not None:
         return f"missing: {', '.join(missing.packages)}"
     if reading is None:

@@ -3,14 +3,35 @@
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from runners.host.files import open_binary, read_plain
-from runners.lifecycle.launch.wrappers import unwrapped
+from runners.lifecycle.launch.command_line import unwrapped
 
 _VERSION = re.compile(r"(\d+\.\d+(?:\.\d+)?)")
 _FULL_VERSION = re.compile(r"(\d+\.\d+\.\d+)")
+
+
+class Interpreter(NamedTuple):
+    """The Python of a program, the environment it gets, and where it finds packages then."""
+
+    path: Path
+    environment: Mapping[str, str]
+    folders: tuple[Path, ...]
+
+    def version_of(self, package: str) -> str | None:
+        """The version of a package that it has; None when it has none."""
+        return package_version(package, self.folders)
+
+
+def interpreter_in(argv: Sequence[str], environment: Mapping[str, str]) -> Interpreter | None:
+    """The Python that `argv` runs, as it is in `environment`; None when it runs none."""
+    path = interpreter_of(argv)
+    if path is None:
+        return None
+    return Interpreter(path, environment, tuple(package_folders(path, environment)))
 
 
 def interpreter_of(argv: Sequence[str]) -> Path | None:
@@ -47,7 +68,7 @@ def python_version(interpreter: Path) -> str | None:
     return None
 
 
-def package_version(name: str, folders: Iterator[Path]) -> str | None:
+def package_version(name: str, folders: Iterable[Path]) -> str | None:
     """The version of the installed package `name` in the first of `folders` that has it.
 
     The same as importlib.metadata tells, which costs a launch 20 ms to import.

@@ -1,4 +1,4 @@
-"""What the `${...}` of a preset mean in one run, and which of them others may see."""
+"""What one launch goes by, what the `${...}` of its preset mean in it, and who may see them."""
 
 import glob
 import os
@@ -9,15 +9,43 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from runners.lifecycle.launch.resumed_spec import resume_arguments
 from runners.model.errors import WrongInput
-from runners.model.launchers import traits_of
+from runners.model.gpus import GpuReading
+from runners.model.launchers import LauncherTraits, traits_of
 from runners.model.masking import secret_reference
 from runners.model.parameters import arguments_of
 from runners.model.placeholders import substitute, used_placeholders
 from runners.model.spec import RunSpec
 from runners.scheduling.allocation import Allocation
 from runners.state.layout import SHIPPED_PRESETS, TRAINERS
+
+
+class LaunchInputs(NamedTuple):
+    """What a plan is made from: what was asked, the run's id and folder, the GPUs it was given.
+
+    Made by `launch_inputs`. `reading` is the one that the GPUs were chosen by.
+    """
+
+    spec: RunSpec
+    traits: LauncherTraits
+    run: str
+    directory: Path
+    allocation: Allocation
+    reading: GpuReading | None
+    processes: int
+
+
+def launch_inputs(
+    spec: RunSpec,
+    run: str,
+    directory: Path,
+    allocation: Allocation | None = None,
+    reading: GpuReading | None = None,
+) -> LaunchInputs:
+    """What a plan of `spec` is made from; without an `allocation` it runs on the CPU."""
+    given = allocation or Allocation()
+    processes = spec.processes or len(given.gpus) or 1
+    return LaunchInputs(spec, traits_of(spec.launcher), run, directory, given, reading, processes)
 
 
 class FilledTexts(NamedTuple):
@@ -43,17 +71,18 @@ class FilledTexts(NamedTuple):
         return int(self.placeholders["port"]) if self.placeholders.get("port") else None
 
 
-def fill_texts(spec: RunSpec, placeholders: dict[str, str]) -> FilledTexts:
-    """Fill in everything that `spec` writes.
+def fill_texts(inputs: LaunchInputs) -> FilledTexts:
+    """Fill in everything that a spec writes.
 
     Raises WrongInput, which names the key, for a variable that is not set and for a secret where
     others could read it.
     """
+    spec, placeholders = inputs.spec, placeholder_values(inputs)
 
     def visible(key: str, *texts: str) -> list[str]:
         return [fill_visible(text, placeholders, key) for text in texts]
 
-    if not traits_of(spec.launcher).runs_python:
+    if not inputs.traits.runs_python:
         command = visible("command", *spec.command)
         program = ["/bin/sh", "-c", *command] if spec.shell else command
     elif spec.module:
@@ -66,7 +95,7 @@ def fill_texts(spec: RunSpec, placeholders: dict[str, str]) -> FilledTexts:
             arguments += visible(f"parameters.{parameter.name}", *arguments_of(parameter))
     restarted = {**placeholders, "checkpoint": "${checkpoint}"}
     restart = [
-        fill_visible(text, restarted, "restart.arguments") for text in resume_arguments(spec)
+        fill_visible(text, restarted, "restart.arguments") for text in restart_arguments(spec)
     ]
     return FilledTexts(
         placeholders,
@@ -84,30 +113,43 @@ def fill_texts(spec: RunSpec, placeholders: dict[str, str]) -> FilledTexts:
     )
 
 
-def placeholder_values(
-    spec: RunSpec, run_id: str, directory: Path, allocation: Allocation, processes: int
-) -> dict[str, str]:
+def placeholder_values(inputs: LaunchInputs) -> dict[str, str]:
     """Our own placeholders and the parameters' values, by the name in `${...}`."""
+    spec, gpus = inputs.spec, inputs.allocation.gpus
+    presets = Path(spec.source).absolute().parent if spec.source else SHIPPED_PRESETS
     placeholders = {
-        "run_dir": str(directory),
-        "run_id": run_id,
-        "gpu_count": str(len(allocation.gpus)),
-        "gpu_ids": ",".join(str(gpu.index) for gpu in allocation.gpus),
-        "processes": str(processes),
+        "run_dir": str(inputs.directory),
+        "run_id": inputs.run,
+        "gpu_count": str(len(gpus)),
+        "gpu_ids": ",".join(str(gpu.index) for gpu in gpus),
+        "processes": str(inputs.processes),
         "python": sys.executable,
         "trainers": str(TRAINERS),
-        "preset_dir": str(Path(spec.source).absolute().parent)
-        if spec.source
-        else str(SHIPPED_PRESETS),
+        "preset_dir": str(presets),
         "working_directory": str(Path.cwd()),
     }
     texts = (*spec.arguments, *spec.command, *spec.environment.values(), *spec.launcher_arguments)
     values = tuple(str(parameter.value) for parameter in spec.parameters)
     # Only where one is used: between finding a port and using it, another program may take it.
-    needs_port = traits_of(spec.launcher).starts_processes
-    if needs_port or any("port" in used_placeholders(text) for text in (*texts, *values)):
+    uses_port = any("port" in used_placeholders(text) for text in (*texts, *values))
+    if inputs.traits.starts_processes or uses_port:
         placeholders["port"] = str(spec.node.port if spec.node else find_free_port())
     return placeholders | _parameter_values(spec, placeholders)
+
+
+def restart_arguments(spec: RunSpec) -> tuple[str, ...]:
+    """The arguments that a restart adds, with `${checkpoint}` still in them."""
+    if spec.restart.arguments or spec.resume is None:
+        return spec.restart.arguments
+    if spec.resume.arguments:
+        return spec.resume.arguments
+    name = spec.resume.parameter
+    parameter = next(parameter for parameter in spec.parameters if parameter.name == name)
+    if parameter.config_key:
+        return ()  # it is in the configuration file, which was copied at the launch
+    flag = parameter.flag
+    # Given a second time: argparse and the like take the last.
+    return (f"{flag}${{checkpoint}}",) if flag.endswith("=") else (flag, "${checkpoint}")
 
 
 def _parameter_values(spec: RunSpec, placeholders: Mapping[str, str]) -> dict[str, str]:
@@ -129,8 +171,11 @@ def fill_patterns(
 ) -> tuple[str, ...]:
     """File patterns made absolute; one that names a parameter without a value is left out."""
     empty = {f"parameters.{parameter.name}" for parameter in spec.parameters} - placeholders.keys()
+    # Only what the preset writes is a pattern: values and the folder's name are names, whatever
+    # characters they have.
+    literal = {name: glob.escape(value) for name, value in placeholders.items()}
     return tuple(
-        fill_pattern(pattern, folder, placeholders, key)
+        str(Path(glob.escape(str(folder))) / fill_visible(pattern, literal, key))
         for pattern in patterns
         if not any(f"${{{name}}}" in pattern for name in empty)
     )
@@ -163,10 +208,3 @@ def fill_visible(text: str, placeholders: Mapping[str, str], key: str) -> str:
             "pass it in the environment: programs inherit the variables of the panel",
         )
     return fill(text, placeholders, key)
-
-
-def fill_pattern(pattern: str, folder: Path, placeholders: Mapping[str, str], key: str) -> str:
-    """A file pattern made absolute; a `[` in a folder's name is that character, not a glob."""
-    # Only what the preset writes is a pattern: values are names, whatever characters they have.
-    literal = {name: glob.escape(value) for name, value in placeholders.items()}
-    return str(Path(glob.escape(str(folder))) / fill_visible(pattern, literal, key))

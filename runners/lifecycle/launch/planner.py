@@ -5,7 +5,6 @@ Asked without a lock to show it, and under the allocation lock to do it. Nothing
 
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -17,9 +16,7 @@ from runners.cost.sessions import read_session
 from runners.gpus.client import read_gpus
 from runners.lifecycle.launch.dispatch import candidate_of, judge, resolve_after, waiting
 from runners.lifecycle.launch.planning import Planned, make_plan
-from runners.lifecycle.launch.probe_notes import probe_notes
-from runners.lifecycle.launch.provenance import provenance_of
-from runners.lifecycle.launch.requirements import MissingPackages, missing_packages
+from runners.lifecycle.launch.probe_results import probe_notes
 from runners.lifecycle.launch.unmasking import refuse_masked
 from runners.model.closed import assert_never
 from runners.model.errors import DeniedError, FresnelError, WrongInput
@@ -36,7 +33,7 @@ from runners.state.runs import list_run_ids
 
 
 class PlannedRun(NamedTuple):
-    """What becomes of one spec: its plan, the queue's decision on it, what its interpreter lacks.
+    """What becomes of one spec: its plan, the queue's decision on it.
 
     `reading` is the one its GPUs were chosen by. The plan's environment has secrets in clear: only
     for memory.
@@ -46,7 +43,6 @@ class PlannedRun(NamedTuple):
     planned: Planned
     decision: QueueDecision
     reading: GpuReading | None = None
-    missing: MissingPackages | None = None
 
     @property
     def plan(self) -> LaunchPlan:
@@ -64,8 +60,9 @@ class PlannedRun(NamedTuple):
                 pass
             case _:
                 assert_never(self.decision)
-        if self.missing is not None:
-            return WrongInput(self.missing.text, self.missing.install)
+        missing = self.planned.missing
+        if missing is not None:
+            return WrongInput(missing.text, missing.install)
         return None
 
 
@@ -154,18 +151,12 @@ def plan_run(
     """
     allocation = _allocation(run.home, spec, decision)
     planned = make_plan(spec, run, allocation, reading, price)
-    plan = planned.plan
-    argv, folder = plan.argv, Path(plan.working_directory)
-    missing = missing_packages(spec, argv, planned.environment)
-    lacks = () if missing is None else (f"{missing.text}; to install: {missing.install}",)
-    complete = msgspec.structs.replace(
-        plan,
+    plan = msgspec.structs.replace(
+        planned.plan,
         phase=_phase(spec, decision),
-        notes=(*lacks, *plan.notes),
-        forecast=forecast(run.home, spec, allocation.gpus, price, device_count(plan.gpus)),
-        provenance=provenance_of(argv, folder, planned.environment, reading),
+        forecast=forecast(run.home, spec, allocation.gpus, price, device_count(planned.plan.gpus)),
     )
-    return PlannedRun(spec, planned._replace(plan=complete), decision, reading, missing)
+    return PlannedRun(spec, planned._replace(plan=plan), decision, reading)
 
 
 def _phase(spec: RunSpec, decision: QueueDecision) -> Literal["queued", "granted", "final"]:

@@ -5,36 +5,27 @@ git longer, are recorded by `git_snapshot`.
 """
 
 import os
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from runners import __version__
 from runners.lifecycle.launch.git_snapshot import find_checkout, head_of
-from runners.lifecycle.launch.interpreter import (
-    interpreter_of,
-    package_folders,
-    package_version,
-    python_version,
-)
+from runners.lifecycle.launch.interpreter import Interpreter, python_version
 from runners.model.gpus import GpuReading
 from runners.model.plan import Provenance
 
 
 def provenance_of(
-    argv: Sequence[str], folder: Path, environment: Mapping[str, str], reading: GpuReading | None
+    interpreter: Interpreter | None, folder: Path, reading: GpuReading | None
 ) -> Provenance:
-    """What a run of `argv` in `folder` would use; the driver is known where GPUs were read."""
-    interpreter = interpreter_of(argv)
+    """What a run in `folder` would use; the driver is known where GPUs were read."""
     checkout = find_checkout(folder)
     commit, branch = head_of(checkout) if checkout else (None, None)
     return Provenance(
         fresnel=__version__,
         system=_system(),
-        interpreter=str(interpreter) if interpreter else None,
-        python=python_version(interpreter) if interpreter else None,
-        torch=package_version("torch", package_folders(interpreter, environment))
-        if interpreter
-        else None,
+        interpreter=str(interpreter.path) if interpreter else None,
+        python=python_version(interpreter.path) if interpreter else None,
+        torch=interpreter.version_of("torch") if interpreter else None,
         driver=reading.driver if reading else None,
         commit=commit,
         branch=branch,

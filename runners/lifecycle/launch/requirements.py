@@ -8,12 +8,12 @@ import os
 import shlex
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from runners.host.helpers import ROOT
-from runners.lifecycle.launch.interpreter import interpreter_of, package_folders, package_version
+from runners.lifecycle.launch.interpreter import Interpreter
 from runners.model.launchers import traits_of
 from runners.model.spec import RunSpec
 
@@ -61,20 +61,17 @@ def needed_packages(spec: RunSpec) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*found, *traits_of(spec.launcher).packages)))
 
 
-def missing_packages(
-    spec: RunSpec, argv: Sequence[str], environment: Mapping[str, str]
-) -> MissingPackages | None:
-    """What the Python that `argv` runs lacks of what `spec` needs; None when nothing is known."""
+def missing_packages(spec: RunSpec, interpreter: Interpreter | None) -> MissingPackages | None:
+    """What its `interpreter` lacks of what `spec` needs; None when nothing is known."""
     wanted = needed_packages(spec)
-    interpreter = interpreter_of(argv) if wanted else None
-    if interpreter is None:
+    if interpreter is None or not wanted:
         return None
-    folders = [folder for folder in package_folders(interpreter, environment) if folder.is_dir()]
+    folders = [folder for folder in interpreter.folders if folder.is_dir()]
     unseen = tuple(name for name in wanted if not any(_holds(f, name) for f in folders))
-    missing = _ask(interpreter, unseen, folders, environment) if unseen else ()
+    missing = _ask(interpreter, unseen, folders) if unseen else ()
     if not missing:
         return None
-    return MissingPackages(missing, interpreter, _install(spec, missing, interpreter, folders))
+    return MissingPackages(missing, interpreter.path, _install(spec, missing, interpreter, folders))
 
 
 def _holds(folder: Path, package: str) -> bool:
@@ -85,22 +82,19 @@ def _holds(folder: Path, package: str) -> bool:
 
 
 def _ask(
-    interpreter: Path,
-    names: tuple[str, ...],
-    folders: Sequence[Path],
-    environment: Mapping[str, str],
+    interpreter: Interpreter, names: tuple[str, ...], folders: Sequence[Path]
 ) -> tuple[str, ...]:
     """Those of `names` that the interpreter does not find; none when it cannot be asked.
 
     Asked again only when something was installed or removed since.
     """
-    path = environment.get("PYTHONPATH", "")
-    key = (interpreter, names, path, *(folder.stat().st_mtime_ns for folder in folders))
+    path = interpreter.environment.get("PYTHONPATH", "")
+    key = (interpreter.path, names, path, *(folder.stat().st_mtime_ns for folder in folders))
     if key not in _answers:
         try:
             answer = subprocess.run(
-                [interpreter, "-c", _ASK, *names],
-                env=dict(environment),
+                [interpreter.path, "-c", _ASK, *names],
+                env=dict(interpreter.environment),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
@@ -114,18 +108,18 @@ def _ask(
 
 
 def _install(
-    spec: RunSpec, missing: Sequence[str], interpreter: Path, folders: Sequence[Path]
+    spec: RunSpec, missing: Sequence[str], interpreter: Interpreter, folders: Sequence[Path]
 ) -> str:
     if spec.needs.install:
         return spec.needs.install
     if spec.script.startswith(_SHIPPED):
-        installed = package_version(OURS, iter(folders)) is not None
+        installed = interpreter.version_of(OURS) is not None
         wanted = [f"{OURS if installed else ROOT}[{_EXTRA}]"]
     else:
         wanted = [_DISTRIBUTIONS.get(name, name) for name in missing]
     has_pip = any(_holds(folder, "pip") for folder in folders)
     uv = None if has_pip else shutil.which("uv", path=os.environ.get("PATH"))
-    command = [str(interpreter), "-m", "pip", "install"]
+    command = [str(interpreter.path), "-m", "pip", "install"]
     if uv is not None:
-        command = ["uv", "pip", "install", "--python", str(interpreter)]
+        command = ["uv", "pip", "install", "--python", str(interpreter.path)]
     return shlex.join([*command, *wanted])

@@ -7,7 +7,7 @@ import msgspec
 from runners.model.errors import WrongInput
 from runners.model.parameters import with_value
 from runners.model.scaling import batch_of
-from runners.model.spec import Parameter, ResumeRule, RunSpec
+from runners.model.spec import ResumeRule, RunSpec
 
 
 def resumed(spec: RunSpec, checkpoint: Path, parent: str = "") -> RunSpec:
@@ -34,20 +34,6 @@ def resumed(spec: RunSpec, checkpoint: Path, parent: str = "") -> RunSpec:
     return msgspec.structs.replace(spec, parent=parent, resumed_from=path)
 
 
-def resume_arguments(spec: RunSpec) -> tuple[str, ...]:
-    """The arguments that a restart adds, with `${checkpoint}` still in them."""
-    if spec.restart.arguments or spec.resume is None:
-        return spec.restart.arguments
-    if spec.resume.arguments:
-        return spec.resume.arguments
-    parameter = _named(spec, spec.resume.parameter)
-    if parameter.config_key:
-        return ()  # it is in the configuration file, which was copied at the launch
-    flag = parameter.flag
-    # Given a second time: argparse and the like take the last.
-    return (f"{flag}${{checkpoint}}",) if flag.endswith("=") else (flag, "${checkpoint}")
-
-
 def changes_on_resume(before: RunSpec, after: RunSpec, devices: tuple[int, int]) -> tuple[str, ...]:
     """Warnings for a batch that differs from the checkpoint's; `devices` before and after."""
     old, new = batch_of(before, devices[0]), batch_of(after, devices[1])
@@ -61,7 +47,3 @@ def changes_on_resume(before: RunSpec, after: RunSpec, devices: tuple[int, int])
 
 def _from_restart(spec: RunSpec) -> ResumeRule | None:
     return ResumeRule("", spec.restart.arguments) if spec.restart.arguments else None
-
-
-def _named(spec: RunSpec, name: str) -> Parameter:
-    return next(parameter for parameter in spec.parameters if parameter.name == name)

@@ -1,0 +1,92 @@
+"""The command line of a run: its program found, its launcher's words, what is put before it."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from runners.host.helpers import command
+from runners.lifecycle.launch.placeholder_values import FilledTexts, LaunchInputs
+from runners.model.errors import WrongInput
+from runners.model.launchers import CommandParts
+
+_STDBUF = ("stdbuf", "-oL", "-eL")
+
+
+def spell_argv(
+    inputs: LaunchInputs,
+    texts: FilledTexts,
+    folder: Path,
+    environment: Mapping[str, str],
+    config: Sequence[str],
+) -> list[str]:
+    """The argv that is started in `folder`; the words of `config` come before the arguments.
+
+    Raises WrongInput for a script or program that does not exist.
+    """
+    spec, traits = inputs.spec, inputs.traits
+    program, interpreter = [*texts.program], ""
+    if traits.runs_python:
+        interpreter = _interpreter(texts.interpreter, folder, environment)
+        if not spec.module:
+            program = [_script(texts.program[0], folder)]
+    else:
+        program[0] = _executable(program[0], folder, environment)
+    parts = CommandParts(
+        interpreter,
+        program,
+        [*config, *texts.arguments],
+        texts.launcher_arguments,
+        inputs.processes,
+        texts.port,
+        bool(inputs.allocation.gpus),
+        spec.node,
+    )
+    return wrapped(traits.spell(parts), spec.terminal, traits.runs_python)
+
+
+def wrapped(argv: list[str], terminal: bool, runs_python: bool) -> list[str]:
+    """`argv` behind what lets its output be seen at once; Python is told by its environment."""
+    if terminal:
+        # There the C library flushes at every line already.
+        return command("pty", *argv)
+    return argv if runs_python else unbuffer(argv)
+
+
+def unbuffer(argv: list[str]) -> list[str]:
+    """`argv` behind stdbuf, where that exists and helps."""
+    name = Path(argv[0]).name
+    if name.startswith(("python", "stdbuf")) or shutil.which(_STDBUF[0]) is None:
+        return argv
+    return [*_STDBUF, *argv]
+
+
+def unwrapped(argv: Sequence[str]) -> list[str]:
+    """The program that matters: `argv` without what `wrapped` has put before it."""
+    program = list(argv)
+    for wrapper in (command("pty"), list(_STDBUF)):
+        if program[: len(wrapper)] == wrapper:
+            program = program[len(wrapper) :]
+    return program
+
+
+def _script(name: str, folder: Path) -> str:
+    script = folder / Path(name).expanduser()
+    if not script.is_file():
+        raise WrongInput(f"script: no file {script}", f"the working directory is {folder}")
+    return str(script)
+
+
+def _interpreter(name: str, folder: Path, environment: Mapping[str, str]) -> str:
+    # Debian and others have no `python` without a venv.
+    if name == "python" and shutil.which("python", path=environment.get("PATH")) is None:
+        name = "python3"
+    return _executable(name, folder, environment)
+
+
+def _executable(name: str, folder: Path, environment: Mapping[str, str]) -> str:
+    expanded = Path(name).expanduser()
+    place = environment.get("PATH")
+    found = shutil.which(str(folder / expanded)) if "/" in name else shutil.which(name, path=place)
+    if found is None:
+        raise WrongInput(f"no program `{name}`", f"looked in {folder if '/' in name else 'PATH'}")
+    return found
