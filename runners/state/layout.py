@@ -144,7 +144,7 @@ class _File:
 
 
 class RunDirectory:
-    """The files of one run; one writer each (see the table in the README)."""
+    """The files of one run; one writer each (see docs/internals.md)."""
 
     spec = _File("spec.json")
     plan = _File("plan.json")

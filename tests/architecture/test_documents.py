@@ -1,29 +1,37 @@
-"""README and CONTRIBUTING against the program: paths, rooms, commands, flags, preset keys."""
+"""The documentation against the program: paths, rooms, commands, flags, keys, files on disk."""
 
 import argparse
 import re
+import runpy
 from pathlib import Path
 
 import pytest
 
 from runners.presets.load import load_preset
-from runners.state.layout import RunDirectory, _File
+from runners.state.layout import RunDirectory, StateDirectory, _File
 from tests.support import REPOSITORY
 from tui.cli.arguments import command_parser, overall_help
 from tui.cli.command_table import ALIASES, COMMANDS
 
 README = (REPOSITORY / "README.md").read_text()
 CONTRIBUTING = (REPOSITORY / "CONTRIBUTING.md").read_text()
-_TOPS = ("presets", "runners", "tests", "trainers", "tui")
+DOCS = {path.stem: path.read_text() for path in sorted((REPOSITORY / "docs").glob("*.md"))}
+PAGES = sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").glob("*.md")])
+INTERNALS = DOCS["internals"]
+USER_TEXT = "\n".join([README, *(text for name, text in DOCS.items() if name != "commands")])
+"""What people read who use it; the page of commands is made from the program itself."""
+_TOPS = ("docs", "presets", "runners", "tests", "trainers", "tui")
 _PATH = re.compile(rf"(?:{'|'.join(_TOPS)})/[\w./-]*")
 _COMMAND = re.compile(r"fresnel-tui ((?!-)[^`\n]*)")
 
 
-def named_paths(text: str) -> set[str]:
-    """Paths of ours between backticks, and where links lead."""
+def named_paths(text: str, folder: Path) -> set[Path]:
+    """Paths of ours between backticks, and where links lead from a page of `folder`."""
     quoted = {word for words in re.findall(r"`([^`\n]+)`", text) for word in words.split()}
-    links = set(re.findall(r"\]\(([^)#:]+)\)", text))
-    return {word for word in quoted if _PATH.fullmatch(word)} | links
+    links = set(re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text))
+    return {REPOSITORY / word for word in quoted if _PATH.fullmatch(word)} | {
+        folder / link for link in links
+    }
 
 
 def rooms() -> list[str]:
@@ -36,44 +44,68 @@ def rooms() -> list[str]:
     return sorted(str(path.relative_to(REPOSITORY)) for path in found)
 
 
-@pytest.mark.parametrize("text", [README, CONTRIBUTING], ids=["README", "CONTRIBUTING"])
-def test_every_path_that_is_named_exists(text: str) -> None:
-    named = named_paths(text)
-    assert len(named) > 10
-    assert not {name for name in named if not (REPOSITORY / name).exists()}
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_path_and_link_that_is_named_leads_somewhere(page: Path) -> None:
+    # The changelog speaks of what was, too.
+    named = named_paths(page.read_text(), page.parent) if page.stem != "CHANGELOG" else set()
+    assert not {str(path) for path in named if not path.exists()}
+
+
+def test_the_readme_is_short_and_names_every_page() -> None:
+    assert len(README.splitlines()) <= 150
+    assert {name for name in DOCS if f"(docs/{name}.md)" not in README} == set()
+
+
+def test_the_reference_pages_are_what_the_program_says() -> None:
+    made = runpy.run_path(str(REPOSITORY / "docs" / "make_reference.py"))["pages"]()
+    assert len(made) == 3
+    assert {page.name for page, text in made.items() if page.read_text() != text} == set()
 
 
 def test_contributing_says_where_every_room_is() -> None:
-    named = {name.rstrip("/") for name in named_paths(CONTRIBUTING)}
+    named = {str(path.relative_to(REPOSITORY)) for path in named_paths(CONTRIBUTING, REPOSITORY)}
     # A widget's own folder is found below the widgets.
     widgets = "tui/panel/widgets/"
     inside = {name for name in named for name in (name, str(Path(name).parent))}
     assert not [room for room in rooms() if room not in inside and not room.startswith(widgets)]
 
 
-def test_the_readme_draws_every_room_of_the_core() -> None:
-    drawn = README[README.index("runners/    the core") : README.index("trainers/   separate")]
+def test_the_internals_draw_every_room_of_the_core() -> None:
+    drawn = INTERNALS[
+        INTERNALS.index("runners/    the core") : INTERNALS.index("trainers/   separate")
+    ]
     words = set(re.findall(r"\w+", drawn))
     top = {room.removesuffix(".py").split("/")[1] for room in rooms() if room.startswith("runners")}
     assert top <= words
     assert {
         path.parent.name for path in (REPOSITORY / "runners/lifecycle").glob("*/__init__.py")
     } <= words
-    front = README[README.index("tui/        front ends") : README.index("runners/    the core")]
+    front = INTERNALS[
+        INTERNALS.index("tui/        front ends") : INTERNALS.index("runners/    the core")
+    ]
     ends = {room.removesuffix(".py").split("/")[1] for room in rooms() if room.startswith("tui/")}
     assert ends <= set(re.findall(r"\w+", front))
 
 
-def test_the_readme_lists_every_file_of_a_run() -> None:
-    table = README[README.index("| file in a run's directory") :]
-    names = {one._name for one in vars(RunDirectory).values() if isinstance(one, _File)}
-    assert {name for name in names if f"`{name}`" not in table} == set()
+def test_the_internals_list_every_file_of_a_run_and_of_the_state_folder(tmp_path: Path) -> None:
+    begin, middle = "| file in a run's directory", "| in the state folder"
+    runs = INTERNALS[INTERNALS.index(begin) : INTERNALS.index(middle)]
+    names = {file._name for file in vars(RunDirectory).values() if isinstance(file, _File)}
+    assert {name for name in names if f"`{name}`" not in runs} == set()
+    state = StateDirectory(tmp_path)
+    tops = {
+        path.relative_to(tmp_path).parts[0]
+        for path in vars(state).values()
+        if isinstance(path, Path) and path != tmp_path
+    }
+    table = INTERNALS[INTERNALS.index(middle) :]
+    assert {top for top in tops if f"`{top}" not in table} == set()
 
 
 def spoken_commands() -> list[list[str]]:
-    """The words of each command line in the README, cut at what a shell would end it by."""
+    """The words of each command line that people read, cut at what a shell would end it by."""
     found = []
-    for line in _COMMAND.findall(README):
+    for line in _COMMAND.findall(USER_TEXT):
         words = re.sub(r"'[^']*'", "TEXT", re.split(r"\s+#", line)[0]).split()
         # `plan X | verify X` in a list of commands means one or the other.
         parts: list[list[str]] = [[]]
@@ -96,7 +128,7 @@ def flags_of(parser: argparse.ArgumentParser) -> set[str]:
     return found
 
 
-def test_every_command_and_flag_of_the_readme_exists() -> None:
+def test_every_command_and_flag_that_is_shown_exists() -> None:
     wrong = []
     known = {**{name: name for name in COMMANDS}, **ALIASES}
     command = ""
@@ -113,18 +145,20 @@ def test_every_command_and_flag_of_the_readme_exists() -> None:
     assert not wrong
 
 
-def test_every_flag_and_target_that_the_readme_speaks_of_exists() -> None:
+def test_every_flag_and_target_that_is_spoken_of_exists() -> None:
     known = set(re.findall(r"--[\w-]+", overall_help()))
     for name in COMMANDS:
         known |= flags_of(command_parser(name))
     foreign = {"--bs", "--model", "--master_port", "--nproc_per_node"}
-    assert set(re.findall(r"--[a-z][\w-]+", README)) <= known | foreign
+    foreign |= {"--lr", "--seed", "--epochs", "--pause"}  # of the tutorial's program
+    assert set(re.findall(r"--[a-z][\w-]+", USER_TEXT)) <= known | foreign
     targets = set(re.findall(r"^([\w-]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
-    assert set(re.findall(r"(?:`|^)make ([a-z][\w-]*)", README, re.MULTILINE)) <= targets
+    assert set(re.findall(r"(?:`|^)make ([a-z][\w-]*)", USER_TEXT, re.MULTILINE)) <= targets
 
 
-def test_the_readme_s_preset_is_one(tmp_path: Path) -> None:
-    text = README[README.index("```yaml\nlauncher:") + len("```yaml\n") :]
+def test_the_preset_that_is_shown_is_one(tmp_path: Path) -> None:
+    page = DOCS["presets"]
+    text = page[page.index("```yaml\nlauncher:") + len("```yaml\n") :]
     path = tmp_path / "shown.yaml"
     path.write_text(text[: text.index("```")])
     (tmp_path / "configs").mkdir()

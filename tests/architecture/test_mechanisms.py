@@ -107,6 +107,7 @@ _READ_WITHOUT_THE_DOOR = {
     "runners/places/ssh/setup.py": _PROGRAM,
     "runners/places/ssh/panel_source.py": _PROGRAM,
     "tui/cli/schema.py": _PROGRAM,
+    "tui/cli/topics.py": _PROGRAM,
     "runners/doctor/logout.py": _KERNEL,
     "runners/doctor/machine_checks.py": _KERNEL,
     "runners/doctor/state_checks.py": _KERNEL,

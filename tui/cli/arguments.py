@@ -51,6 +51,10 @@ def parse(argv: Sequence[str]) -> argparse.Namespace | None:
     """
     mine, command = split_command(argv)
     if mine[:1] == ["help"]:
+        from tui.cli.topics import show_topic
+
+        if show_topic(" ".join(mine[1:2])):
+            return None
         mine = [*mine[1:2], "--help"]
     if not mine or mine[0] in ("-h", "--help"):
         print(overall_help())
@@ -116,8 +120,10 @@ def overall_help() -> str:
     panel = argparse.ArgumentParser(add_help=False, usage=argparse.SUPPRESS)
     group = panel.add_argument_group("panel options")
     add_panel_options(group)
+    from tui.cli.topics import topic_list
+
     parts.append(panel.format_help().strip() + "\n")
-    return "\n".join([*parts, _EXAMPLES, _EXIT_CODES])
+    return "\n".join([*parts, _EXAMPLES, _EXIT_CODES, topic_list()])
 
 
 def dashes_hint(name: str, argv: Sequence[str], command: Sequence[str] | None) -> str:

@@ -47,7 +47,9 @@ COMMANDS: dict[str, Command] = {
         "ending:pause", "stop runs where they are (SIGSTOP); their GPUs stay theirs", _RUN
     ),
     "continue": Command("ending:proceed", "let paused runs go on, whoever paused them", _RUN),
-    "wait": Command("ending:wait", "wait until a run has ended; its ending is the exit code", _RUN),
+    "wait": Command(
+        "ending:wait", "wait until runs have ended; the worst ending is the exit code", _RUN
+    ),
     "cancel": Command("ending:cancel", "take queued runs out of the queue", _RUN),
     "priority": Command("ending:priority", "change or show the priority of a queued run", _RUN),
     "drain": Command("ending:drain", "let running jobs finish and no new ones start", _RUN),

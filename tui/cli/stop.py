@@ -12,7 +12,7 @@ from runners.lifecycle.supervisor.spawn import suspended_supervisor
 from runners.model.errors import ExitCode, WrongInput
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
-from runners.state.runs import find_run, find_runs, home_of, list_runs, read_run
+from runners.state.runs import find_runs, home_of, list_runs, read_run
 from tui.cli.output import echo, print_json, run_exit_code
 from tui.views.runs.plan_text import ladder_text
 from tui.views.runs.run_json import to_json
@@ -70,14 +70,18 @@ def _live_here(state: StateDirectory) -> list[Run]:
 
 
 def run_wait(arguments: argparse.Namespace) -> int:
-    """Wait for a run's end."""
+    """Wait for the end of runs; the worst ending is the exit code."""
     state = StateDirectory()
-    run = wait_until_ended(state, find_run(state, arguments.run).id)
+    ended = []
+    for named in find_runs(state, arguments.runs):
+        run = wait_until_ended(state, named.id)
+        ended.append(run)
+        if not arguments.json:
+            echo(f"{run.id} {run.state}{': ' + run.reason if run.reason else ''}")
     if arguments.json:
-        print_json(to_json(view_run(run, thorough=True)))
-    else:
-        echo(f"{run.id} {run.state}{': ' + run.reason if run.reason else ''}")
-    return run_exit_code(run)
+        shown = [to_json(view_run(run, thorough=True)) for run in ended]
+        print_json(shown if len(shown) > 1 else shown[0])
+    return max(run_exit_code(run) for run in ended)
 
 
 def run_drain(arguments: argparse.Namespace) -> int:

@@ -52,10 +52,11 @@ def pause(state: StateDirectory, run: Run) -> Run:
 
 def paused_text(run: Run) -> str:
     """What a pause does not save, in words: the GPUs that it keeps, and dollars per hour."""
-    held = gpus_text(len(run.plan.gpus)) if run.plan and run.plan.gpus else "no GPU"
+    count = len(run.plan.gpus) if run.plan else 0
     rate = costs_of(state_of(run), [run]).of(run).rate
     paid = f", ${rate:.2f}/h goes on" if rate is not None else ""
-    return f"is paused; it frees nothing: {held} stay its own{paid}"
+    kept = f": it keeps {gpus_text(count)}" if count else ""
+    return f"is paused and frees nothing{kept}{paid}"
 
 
 def proceed(state: StateDirectory, run: Run) -> Run:

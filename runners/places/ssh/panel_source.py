@@ -10,7 +10,7 @@ from pathlib import Path
 from runners.host.helpers import ROOT
 
 STAMP = "installed.digest"
-_FOLDERS = ("runners", "tui", "trainers", "presets")
+_FOLDERS = ("runners", "tui", "trainers", "presets", "docs")
 _FILES = ("pyproject.toml", "constraints.txt", "LICENSE", "README.md")
 
 

@@ -12,7 +12,7 @@ from runners.presets.reading.user_settings import Settings, check_settings
 from runners.presets.reading.yaml_lines import CoreLoader
 from runners.state.layout import settings_file
 
-_HEAD = "# Settings of fresnel-tui; its README says what each is.\n"
+_HEAD = "# Settings of fresnel-tui; docs/settings.md says what each is.\n"
 
 
 def change_settings(changes: Mapping[tuple[str, str], Any]) -> Settings:

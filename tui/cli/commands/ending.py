@@ -41,10 +41,10 @@ def proceed(parser: CommandParser) -> None:
 
 
 def wait(parser: CommandParser) -> None:
-    """`wait`: until a run has ended."""
-    argument(parser, "run", "RUN", RUN)
+    """`wait`: until runs have ended."""
+    argument(parser, "runs", "RUN", RUNS, nargs="+")
     parser.set_defaults(action="stop:run_wait")
-    examples(parser, "wait last && echo it went well")
+    examples(parser, "wait last && echo it went well", "wait my-sweep")
 
 
 def cancel(parser: CommandParser) -> None:

@@ -1,0 +1,35 @@
+"""`help TOPIC`: the pages of the documentation, where there is no browser and no network."""
+
+import sys
+from pathlib import Path
+
+from runners.host.helpers import ROOT
+
+_FOLDERS = (ROOT / "docs", Path(__file__).parents[1] / "docs")
+"""In a checkout, and in an installed package."""
+
+
+def topics() -> dict[str, Path]:
+    """The pages by name."""
+    folder = next((folder for folder in _FOLDERS if folder.is_dir()), None)
+    return {path.stem: path for path in sorted(folder.glob("*.md"))} if folder else {}
+
+
+def topic_list() -> str:
+    """What `help` may be asked about, one line of the help over all."""
+    return f"`fresnel-tui help TOPIC` prints a page: {', '.join(topics())}\n"
+
+
+def show_topic(name: str) -> bool:
+    """Print a page, through $PAGER on a terminal; False when there is none of that name."""
+    page = topics().get(name)
+    if page is None:
+        return False
+    text = page.read_text(encoding="utf-8")
+    if sys.stdout.isatty():
+        from pydoc import pager
+
+        pager(text)
+    else:
+        print(text)
+    return True
