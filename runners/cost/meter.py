@@ -45,16 +45,9 @@ def read_meter(runs: Iterable[Run], costs: Costs) -> Meter:
     session, account = costs.session, costs.account
     spent = [costs.spent[run.id] for run in live if run.id in costs.spent]
     live_runs = to_decimal(sum(spent, Fraction(0))) if spent else None
-    # Without a session the machine's cost is unknown: live runs' prices are a lower bound.
     if session is None or account is None:
-        rates = [costs.rates[run.id] for run in live if run.id in costs.rates]
-        basis = (
-            "live runs' own prices; no session is open"
-            if rates
-            else "no session is open and no run has a price"
-        )
-        per_hour = to_decimal(sum(rates, Fraction(0))) if rates else None
-        return Meter(per_hour, None, live_runs, None, basis)
+        # Nothing is known to be rented here: a price alone is no money that is spent.
+        return Meter(None, None, live_runs, None, "no session is open: nothing is counted")
     total = to_decimal(account.total)
     left = None if session.budget is None else Decimal(session.budget) - total
     return Meter(

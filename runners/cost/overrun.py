@@ -28,29 +28,34 @@ class Overrun(msgspec.Struct, frozen=True):
     time: float = 0.0
 
 
-def judge_overrun(will: Decimal, expected: Estimate | None) -> Overrun | None:
-    """The overrun of a run that `will` cost so many dollars; None within 1.5 times the estimate."""
+def judge_overrun(will: Decimal, expected: Estimate | None, is_paid: bool = True) -> Overrun | None:
+    """The overrun of a run that `will` cost so many dollars; None within 1.5 times the estimate.
+
+    One that is not paid for, since no session is open, would cost them.
+    """
     if expected is None or expected.usd is None:
         return None
     should = Decimal(expected.usd)
     if should <= 0 or will <= FACTOR * should:
         return None
+    will_or_would = "will" if is_paid else "would"
     text = (
-        f"will cost ${will:.2f} at its current pace: {will / should:.1f} times its estimate of "
-        f"${should:.2f} "
-        f"({expected.basis})"
+        f"{will_or_would} cost ${will:.2f} at its current pace: {will / should:.1f} times its "
+        f"estimate of ${should:.2f} ({expected.basis})"
     )
     return Overrun(f"{will:.6f}", f"{should:.6f}", text)
 
 
 def find_overrun(run: Run, cost: RunCost) -> Overrun | None:
     """The overrun of a live run by its own epochs so far; None without any."""
-    if not run.is_live or run.plan is None or cost.projected is None or cost.per_epoch is None:
+    # Without a session it would cost that; it takes as much longer all the same.
+    known = cost.would or cost if cost.projected is None else cost
+    if not run.is_live or run.plan is None or known.projected is None or known.per_epoch is None:
         return None
     # A projection that rests on the estimate cannot contradict it.
-    if cost.basis is not ProjectionBasis.PACE:
+    if known.basis is not ProjectionBasis.PACE:
         return None
-    return judge_overrun(cost.projected, run.plan.forecast)
+    return judge_overrun(known.projected, run.plan.forecast, is_paid=known is cost)
 
 
 def warn_of_overrun(state: StateDirectory, run: Run, cost: RunCost) -> Overrun | None:

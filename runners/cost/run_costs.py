@@ -1,8 +1,9 @@
 """What runs cost: the one answer for the run list, the meter, statements and curves.
 
 In a session a run pays its share of the machine, whatever price it was launched at; outside all
-sessions it pays its own price. A projection rests on the run's pace after two epochs, before that
-on its estimate, else on the time that its progress says is left.
+sessions nothing is paid, and its own price says only what that time would cost. A projection rests
+on the run's pace after two epochs, before that on its estimate, else on the time that its progress
+says is left.
 """
 
 import time
@@ -57,8 +58,8 @@ class RunCost(msgspec.Struct, frozen=True):
     projected: Decimal | None = None
     basis: ProjectionBasis | None = None
     remaining_s: float | None = None
-    by_session: bool = False
-    """True when a session's money is in it."""
+    would: "RunCost | None" = None
+    """What its time outside all sessions would cost at its own price; no part of any sum."""
 
 
 class Costs(msgspec.Struct, frozen=True):
@@ -70,7 +71,7 @@ class Costs(msgspec.Struct, frozen=True):
     spent: Mapping[str, Fraction]
     rates: Mapping[str, Fraction]
     hours: Mapping[str, Fraction]
-    in_sessions: frozenset[str] = frozenset()
+    would: Mapping[str, Fraction] = {}
     timings: Mapping[str, EpochTimingReader] = {}
     problem: str = ""
 
@@ -81,16 +82,26 @@ class Costs(msgspec.Struct, frozen=True):
     def of(self, run: Run, eta_s: float | None = None, epoch: int | None = None) -> RunCost:
         """What a run costs; `eta_s` and `epoch` are those of its progress, where it has any."""
         if run.id not in self.hours:
-            return _planned(run)  # it has not held anything yet, or never will
-        cost, rate = _six(self.spent.get(run.id)), _six(self.rates.get(run.id))
+            return self._planned(run)  # it has not held anything yet, or never will
         share = None if self.account is None else self.account.shares.get(run.id)
-        known = RunCost(
-            cost,
+        paid = RunCost(
+            _six(self.spent.get(run.id)),
             _six(share),
-            rate,
+            _six(self.rates.get(run.id)),
             to_decimal(self.hours[run.id]),
-            by_session=run.id in self.in_sessions,
         )
+        would = RunCost(_six(self.would.get(run.id)), rate=_own_rate(run))
+        if run.is_live and paid.rate is None:
+            would = self._projected(run, would, eta_s, epoch)
+        else:
+            paid = self._projected(run, paid, eta_s, epoch)
+        return msgspec.structs.replace(paid, would=would) if would.cost else paid
+
+    def _projected(
+        self, run: Run, known: RunCost, eta_s: float | None, epoch: int | None
+    ) -> RunCost:
+        """`known`, and what an epoch costs and the whole run will have cost, by its rate."""
+        rate = known.rate
         if rate is None or (not run.is_live and not rate):
             return known
         timing = self._timing(run)
@@ -102,8 +113,16 @@ class Costs(msgspec.Struct, frozen=True):
         # The run's own epochs come first; the ETA of its output is the program's guess.
         left = timing.remaining_s(self.now.wall)
         left = eta_s if left is None else left
-        projected, basis = _project(run, cost, rate, left, pace is not None, epoch)
+        projected, basis = _project(run, known.cost, rate, left, pace is not None, epoch)
         return msgspec.structs.replace(known, projected=projected, basis=basis, remaining_s=left)
+
+    def _planned(self, run: Run) -> RunCost:
+        """What a run that has not started yet will cost per hour, by its plan's price."""
+        # A queued run holds no GPUs yet, so it costs nothing per hour.
+        rate = None if not run.is_live or run.state is State.QUEUED else _own_rate(run)
+        if rate is None:
+            return RunCost()
+        return RunCost(rate=rate) if self.session is not None else RunCost(would=RunCost(rate=rate))
 
     def session_projected(self, cost: RunCost) -> Decimal | None:
         """What the open session will have cost when that run ends."""
@@ -116,13 +135,12 @@ class Costs(msgspec.Struct, frozen=True):
         return reader.read() if reader else read_epoch_timing(Path(run.directory))
 
 
-def _planned(run: Run) -> RunCost:
-    """What a run that has not started yet will cost per hour, by its plan's price."""
+def _own_rate(run: Run) -> Decimal | None:
+    """Dollars per hour by the price that a run was launched at; None without one."""
     plan = run.plan
-    # A queued run holds no GPUs yet, so it costs nothing per hour.
-    if plan is None or plan.price is None or not run.is_live or run.state is State.QUEUED:
-        return RunCost()
-    return RunCost(rate=_six(exact_rate(plan.price, device_count(plan.gpus))))
+    if plan is None or plan.price is None:
+        return None
+    return _six(exact_rate(plan.price, device_count(plan.gpus)))
 
 
 def _project(
@@ -168,10 +186,8 @@ def costs_in(statement: Statement, runs: Iterable[Run], everything: bool = False
     live = [run.id for run in seen if run.is_live and run.id in statement.lines]
     # Ended runs that nobody asked for are only needed for the shares of the others.
     wanted = [*statement.lines] if everything else [r.id for r in seen if r.id in statement.lines]
-    shares: set[str] = set()
-    for period in statement.sessions:
-        shares.update(statement.account(period).shares)
     spent = statement.run_costs()
+    would = {run: amount for run in wanted if (amount := statement.would_cost(run)) is not None}
     return Costs(
         statement.now,
         session,
@@ -179,7 +195,7 @@ def costs_in(statement: Statement, runs: Iterable[Run], everything: bool = False
         spent,
         _rates(statement, spent, wanted, live),
         {run: statement.gpu_hours(run) for run in wanted},
-        frozenset(shares),
+        would,
         problem=statement.problem,
     )
 
@@ -194,7 +210,7 @@ def _rates(
     rates = {run: rate for run in beside if (rate := statement.rate_now(run, beside)) is not None}
     for run in wanted:
         start, end = statement.span(run)
-        if run not in rates and run in spent and end > start:
+        if run not in beside and run in spent and end > start:
             rates[run] = spent[run] * HOUR_NS / (end - start)
     return rates
 
@@ -314,8 +330,8 @@ class CostReader:
         timeline = statement.timeline
         start = timeline.place(base.now)
         end = max(start, timeline.place(now))
-        spent, hours = dict(base.spent), dict(base.hours)
-        account, in_sessions = base.account, base.in_sessions
+        spent, hours, would = dict(base.spent), dict(base.hours), dict(base.would)
+        account = base.account
         if base.session is not None and base.account is not None:
             session = base.session
             spans = {line.run: line.span(timeline, now) for line in live}
@@ -327,20 +343,19 @@ class CostReader:
             for run, share in more.shares.items():
                 spent[run] = spent.get(run, Fraction(0)) + share
                 hours[run] = hours.get(run, Fraction(0)) + more.gpu_hours[run]
-            in_sessions |= more.shares.keys()
         else:
             for line in live:
                 hours[line.run] += device_count(line.gpus) * (end - start) / HOUR_NS
                 if line.price is not None:
                     rate = exact_rate(line.price, device_count(line.gpus))
-                    spent[line.run] += rate * (end - start) / HOUR_NS
+                    would[line.run] += rate * (end - start) / HOUR_NS
         return msgspec.structs.replace(
             base,
             now=now,
             account=account,
             spent=spent,
             hours=hours,
-            in_sessions=in_sessions,
+            would=would,
         )
 
 
@@ -351,7 +366,7 @@ def _combined(own: Costs, other: Costs) -> Costs:
         spent={**other.spent, **own.spent},
         rates={**other.rates, **own.rates},
         hours={**other.hours, **own.hours},
-        in_sessions=own.in_sessions | other.in_sessions,
+        would={**other.would, **own.would},
     )
 
 

@@ -138,22 +138,34 @@ class Statement:
         )
         return self._apportion(session, window).idle if found is None else found
 
-    def outside(self, line: RunEntry) -> Fraction | None:
-        """What a run cost outside all sessions, at its own price; None when it has none."""
-        start, end = self._spans[line.run]
+    def would_cost(self, run: str) -> Fraction | None:
+        """What a run's time outside all sessions would cost at its own price; None: it has none.
+
+        Nobody paid that: it is no part of any sum.
+        """
+        line, (start, end) = self.lines[run], self._spans[run]
+        if line.price is None:
+            return None
+        nanoseconds = max(0, end - start - self._covered(start, end))
+        return exact_rate(line.price, device_count(line.gpus)) * nanoseconds / HOUR_NS
+
+    def _covered(self, start: int, end: int) -> int:
+        """For how many nanoseconds between two moments a session was open."""
         at = bisect_right(self._session_starts, start) - 1
         if at >= 0 and self._by_start[at][1].end >= end:
-            return Fraction(0)  # wholly in one session, as nearly all are
-        covered = sum(
+            return end - start  # wholly in one session, as nearly all are
+        return sum(
             max(0, min(end, period.end) - max(start, period.start))
             for _, period in self._sessions_within(start, end)
         )
-        nanoseconds = max(0, end - start - covered)
-        if not nanoseconds:
-            return Fraction(0)
-        if line.price is None:
-            return None
-        return exact_rate(line.price, device_count(line.gpus)) * nanoseconds / HOUR_NS
+
+    def _has_session(self, run: str) -> bool:
+        """Whether a session was open for a part of a run, or at the moment of one of no length."""
+        start, end = self._spans[run]
+        periods = (period for _, period in self._sessions_within(start, max(end, start + 1)))
+        return any(
+            period.start <= start < period.end or start < period.start < end for period in periods
+        )
 
     def session_shares(self) -> dict[str, Fraction]:
         """What every run cost of the sessions, all of them together."""
@@ -164,29 +176,20 @@ class Statement:
         return {run: add_fractions(shares) for run, shares in amounts.items()}
 
     def run_costs(self) -> dict[str, Fraction]:
-        """What every run cost: shares of sessions, its own price outside; unknown are missing."""
+        """What every run cost of the sessions that it was in; a run outside all of them lacks."""
         if self._spent is None:
-            costs = {
-                run: own
-                for run, line in self.lines.items()
-                if (own := self.outside(line)) is not None
-            }
-            for session in self.sessions:
-                for run, share in self.account(session).shares.items():
-                    before = costs.get(run)
-                    costs[run] = share if not before else before + share
-            self._spent = costs
+            costs = {run: Fraction(0) for run in self.lines if self._has_session(run)}
+            self._spent = {**costs, **self.session_shares()}
         return self._spent
 
     def gpu_hours(self, run: str) -> Fraction:
         """The GPU hours that a run used; of a GPU that several share in a session, its part."""
-        hours, covered = Fraction(0), 0
+        hours = Fraction(0)
         start, end = self._spans[run]
-        for session, period in self._sessions_within(start, end):
-            covered += max(0, min(end, period.end) - max(start, period.start))
+        for session, _ in self._sessions_within(start, end):
             hours += self.account(session).gpu_hours.get(run, Fraction(0))
         devices = device_count(self.lines[run].gpus)
-        return hours + devices * max(0, end - start - covered) / HOUR_NS
+        return hours + devices * max(0, end - start - self._covered(start, end)) / HOUR_NS
 
     def spending(self) -> Spending:
         """All money by run, by preset and by local day, over every session."""
@@ -204,12 +207,10 @@ class Statement:
         return Spending(runs, presets, dict(sorted(days.items())))
 
     def rate_now(self, run: str, live: Iterable[str]) -> Fraction | None:
-        """Dollars per hour of a live run now, beside those that are `live`; None when unknown."""
-        line = self.lines[run]
+        """Dollars per hour of a live run now, beside those that are `live`; None: no session."""
         session = next((other for other in self.sessions if other.end is None), None)
         if session is None:
-            price = line.price
-            return None if price is None else exact_rate(price, device_count(line.gpus))
+            return None
         # One hour in which nothing changes: the shares of it are the rates of now.
         hour = Period(0, HOUR_NS, session.rate, max(session.gpus, 1))
         beside = [self.lines[other] for other in live if other in self.lines]
@@ -237,9 +238,7 @@ class Statement:
             if period.start <= start and end <= period.end:
                 window = Period(start, end, period.rate, period.gpus)
                 return self._apportion(session, window).shares.get(line.run, Fraction(0))
-        if line.price is None:
-            return Fraction(0)
-        return exact_rate(line.price, device_count(line.gpus)) * (end - start) / HOUR_NS
+        return Fraction(0)
 
 
 def open_statement(

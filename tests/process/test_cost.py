@@ -72,8 +72,10 @@ def test_shares_and_idle_make_up_the_session(eight: CommandLine) -> None:
 
 
 def test_the_ledger_outlives_the_runs(cli: CommandLine) -> None:
-    run = cli.command("true", options=["--price", "3.60", "--name", "short"])
+    cli.run("session", "start", "--rate", "3.60", "--since", "now")
+    run = cli.command("true", options=["--name", "short"])
     cli.ended(run)
+    cli.run("session", "end")
     began, finished = (Moment(*record(run)[key]) for key in ("began", "finished"))
     assert (
         began.boot
@@ -83,9 +85,11 @@ def test_the_ledger_outlives_the_runs(cli: CommandLine) -> None:
     before = export(cli)
     cli.run("prune", "--keep", "0")
     assert not run.path.exists() and export(cli) == before
-    assert [(row["id"], row["name"], row["state"], row["usd_per_hour"]) for row in before] == [
-        (run.id, "short", "done", "0.00")
-    ]
+    (row,) = [row for row in before if row["kind"] == "run"]
+    assert (row["id"], row["name"], row["state"], row["usd_per_hour"]) == (
+        *(run.id, "short", "done"),
+        "3.60",
+    )
     assert "command" in cli.json("cost")["presets"]
 
 
@@ -212,9 +216,9 @@ def test_an_estimate_is_learnt_from_what_ran(eight: CommandLine) -> None:
     path = cli.folder / "learner.yaml"
     path.write_text(json.dumps(preset))
     before = cli.run("plan", str(path)).stdout
-    assert "1m00s, $0.06 (the preset's estimate)" in before
+    assert "1m00s, would cost $0.06 (the preset's estimate)" in before
     launched = cli.run("launch", str(path))
-    assert "1m00s, $0.06" in launched.stderr
+    assert "1m00s, would cost $0.06" in launched.stderr
     cli.ended(cli.state.run(launched.stdout.strip()))
     after = cli.json("plan", str(path), "--set", "epochs=11")["forecast"]
     assert (

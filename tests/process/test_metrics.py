@@ -16,7 +16,8 @@ WAITS = LINES + "time.sleep(600)\n"
 
 
 def test_a_program_that_knows_nothing_of_us_has_metrics(cli: CommandLine) -> None:
-    run = cli.command("python3", "-c", LINES, options=["--price", "2"])
+    cli.run("session", "start", "--rate", "2", "--since", "now")
+    run = cli.command("python3", "-c", LINES)
     assert cli.ended(run)["state"] == "done"
     table = cli.run("metrics", "last")
     assert [line.split()[0] for line in table.stdout.splitlines()] == [

@@ -140,7 +140,40 @@ def test_a_run_on_the_cpu_of_a_gpu_machine_costs_nothing_of_the_gpus_anywhere(
         assert costs == {"20261120-101500-cpu-0001": 0.0}, surface
 
 
-def test_a_run_that_began_before_its_session_pays_its_own_price_until_then(
+def test_nothing_is_spent_where_nothing_is_rented_on_any_surface(cli: CommandLine) -> None:
+    state = cli.state.create()
+    ended = ["20261120-101500-a-0001", "20261120-101500-b-0002"]
+    for run in ended:
+        write_run(state, run, ago(2 * HOUR), ago(HOUR))
+    live = cli.command("sleep", "600", options=["--price", "3.60"])
+    eventually(lambda: record(live).get("started"), what="a run that has begun")
+    for row in (*cli.json("list", "--all"), *cli.json("cost")["runs"], cli.json("status", live.id)):
+        money = ("cost_usd", "share_usd", "usd_per_hour", "usd_per_epoch", "projected_usd")
+        assert [row[key] for key in money] == [None] * 5, row["id"]
+    account = cli.json("cost")
+    assert account["presets"] == {} and account["days"] == [] and account["all_usd"] == 0
+    assert [account[key] for key in ("usd_per_hour", "live_runs_usd", "session_usd")] == [None] * 3
+    rows = [row for row in cli.json("cost", "export") if row["kind"] == "run"]
+    assert [(row["usd"], row["usd_per_hour"]) for row in rows] == [(None, None)] * 3
+    assert [row["cost_usd"] for row in cli.json("compare", *ended)["runs"]] == [None, None]
+    (shown,) = cli.json("monitor")["runs"]
+    assert (shown["cost_usd"], shown["usd_per_hour"]) == (None, None)
+    assert not cli.json("metrics", ended[0], "--name", "^cost$")["metrics"]
+    assert cli.json("list", "cost>0") == []
+    cli.run("report", *ended, "-o", str(page := cli.folder / "report.html"))
+    assert "$1" not in page.read_text() and "$3" not in page.read_text()
+    snapshot = SnapshotFeed(state, read_only=True).first_snapshot(CEILING_S)
+    assert snapshot is not None and snapshot.meter.per_hour is None
+    assert snapshot.meter.live_runs is None and snapshot.meter.spent is None
+    assert [view.money.cost for view in snapshot.runs] == [None] * 3
+    for words in (("list", "--all"), ("cost",), ("monitor",), ("compare", *ended)):
+        assert "$" not in cli.run(*words).stdout, words
+    # Where it is asked for, it says so: an hour at $3.39.
+    assert cli.json("status", ended[0])["would_usd"] == pytest.approx(3.39, abs=1e-4)
+    cli.run("stop", live.id, "--force", "--wait", exits=None)
+
+
+def test_a_run_that_began_before_its_session_pays_from_then_on(
     cli: CommandLine,
 ) -> None:
     state = cli.state.create()
@@ -149,7 +182,11 @@ def test_a_run_that_began_before_its_session_pays_its_own_price_until_then(
     found = ask_every_surface(cli, ["20261120-101500-a-0001"])
     for surface, costs in found.items():
         assert costs == found["list"], surface
-    assert found["list"] == {"20261120-101500-a-0001": pytest.approx(2.695, abs=1e-4)}
+    # Half an hour of it at $2/h; the half hour before it would have cost something, at $3.39/h.
+    assert found["list"] == {"20261120-101500-a-0001": pytest.approx(1, abs=1e-4)}
+    told = cli.json("status", "20261120-101500-a-0001")
+    assert told["would_usd"] == pytest.approx(1.695, abs=1e-4)
+    assert told["would_usd_per_hour"] == 3.39
 
 
 def test_live_runs_agree_at_one_moment(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,7 +61,8 @@ def test_a_pause_that_was_ended_by_hand_is_not_ours_any_more(cli: CommandLine) -
 
 
 def test_a_pause_says_what_is_paid_on_in_the_panel_too(cli: CommandLine) -> None:
-    run = cli.command("sleep", "300", options=["--price", "3.60"])
+    cli.run("session", "start", "--rate", "3.60", "--since", "now")
+    run = cli.command("sleep", "300")
     eventually(lambda: cli.status(run)["state"] == "running")
     (message,) = carry_out(cli.state, PauseRuns((run.id,))).messages
     shown = read_run(cli.state, run.id)

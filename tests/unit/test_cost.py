@@ -144,18 +144,21 @@ def test_money_grows_with_time_and_rate(rate: Decimal, seconds: float) -> None:
     assert 0 <= money(rate, seconds) <= money(rate, seconds + 1) <= money(rate + 1, seconds + 1)
 
 
-def costs(run: Run, now: float) -> RunCost:
-    return costs_of(StateDirectory(), [run], Moment(now)).of(run)
+def would(run: Run, now: float, eta_s: float | None = None) -> RunCost:
+    """What a run would cost, without a session in which it costs anything."""
+    found = costs_of(StateDirectory(), [run], Moment(now)).of(run, eta_s)
+    assert (found.cost, found.rate, found.share, found.projected) == (None, None, None, None)
+    return found.would or RunCost()
 
 
-def test_a_run_costs_from_its_start_to_its_end() -> None:
+def test_a_run_would_cost_from_its_start_to_its_end() -> None:
     ended = make_run(State.DONE, PER_GPU, 2, started=1000.0, ended=1000.0 + 1800)
-    assert costs(ended, now=9e9).cost == Decimal("1.99")
+    assert would(ended, now=9e9).cost == Decimal("1.99")
     live = make_run(State.RUNNING, PER_GPU, 2, started=1000.0)
-    assert costs(live, now=1000.0 + 900).cost == Decimal("0.995")
-    found = costs_of(StateDirectory(), [live], Moment(1900.0)).of(live, eta_s=900.0)
+    assert would(live, now=1000.0 + 900).cost == Decimal("0.995")
+    found = would(live, now=1900.0, eta_s=900.0)
     assert (found.projected, found.basis) == (Decimal("1.99"), ProjectionBasis.PACE)
-    assert costs(live, now=2000.0).projected is None
+    assert would(live, now=2000.0).projected is None
 
 
 def test_what_is_not_known_costs_nothing_known() -> None:
@@ -165,14 +168,14 @@ def test_what_is_not_known_costs_nothing_known() -> None:
         make_run(State.LOST, plan=None),
     ):
         found = costs_of(StateDirectory(), [run], Moment(2000.0)).of(run, eta_s=10.0)
-        assert (found.cost, found.projected) == (None, None)
+        assert (found.cost, found.projected, found.would) == (None, None, None)
 
 
 def test_a_clock_set_back_costs_nothing() -> None:
-    assert costs(make_run(State.RUNNING, PER_GPU, started=5000.0), now=1000.0).cost == 0
+    assert would(make_run(State.RUNNING, PER_GPU, started=5000.0), now=1000.0).cost is None
 
 
-def test_the_meter_without_a_session_adds_the_live_runs() -> None:
+def test_the_meter_without_a_session_counts_nothing() -> None:
     runs = [
         make_run(State.RUNNING, PER_GPU, 2, started=0.0, id="a"),
         make_run(State.STOPPING, MACHINE, 1, started=0.0, id="b"),
@@ -184,8 +187,8 @@ def test_the_meter_without_a_session_adds_the_live_runs() -> None:
         for run in runs
     ]
     meter = read_meter(runs, costs_of(StateDirectory(), runs, Moment(3600.0)))
-    assert (meter.per_hour, meter.live_runs) == (Decimal("27.90"), Decimal("27.90"))
-    assert meter.session is None and meter.budget_left is None
+    assert (meter.per_hour, meter.live_runs, meter.session) == (None, None, None)
+    assert meter.budget_left is None
     assert "no session is open" in meter.basis
 
 

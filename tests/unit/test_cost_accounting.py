@@ -289,11 +289,9 @@ def test_a_day_of_three_sessions_and_forty_runs_agrees_with_a_second_reckoning(
     spending = books.spending()
     assert [*spending.days] == ["2026-10-24", "2026-10-25", "2026-10-26"]
     assert sum((sum_ for sum_, _ in spending.days.values()), Fraction(0)) == spent
-    outside = sum(
-        (books.outside(line) or Fraction(0) for line in books.lines.values()), Fraction(0)
-    )
+    outside = sum((books.would_cost(run) or Fraction(0) for run in books.lines), Fraction(0))
     idle = sum((idle for _, idle in spending.days.values()), Fraction(0))
-    assert outside > 0 and sum(spending.runs.values()) + idle == spent + outside
+    assert outside > 0 and sum(spending.runs.values()) + idle == spent
     assert sum(spending.presets.values()) == sum(spending.runs.values())
 
 
@@ -343,13 +341,13 @@ def test_damaged_and_foreign_lines_of_the_ledger_are_passed_over() -> None:
     assert [*open_statement(state, [], moment_at(END)).lines] == ["run-00"]
 
 
-def test_a_run_outside_of_every_session_costs_its_own_price() -> None:
+def test_a_run_outside_of_every_session_costs_nothing_and_would_cost_its_own_price() -> None:
     line = line_for(Truth("run-00", (0, 1), BEGIN, BEGIN + 1800))
     books = Statement([], [line], moment_at(END))
-    assert books.run_costs() == {"run-00": Fraction("2.5")}
-    assert (
-        Statement([], [msgspec.structs.replace(line, price=None)], moment_at(END)).run_costs() == {}
-    )
+    assert books.run_costs() == {} and books.spending().presets == {}
+    assert books.would_cost("run-00") == Fraction("2.5")
+    free = Statement([], [msgspec.structs.replace(line, price=None)], moment_at(END))
+    assert free.run_costs() == {} and free.would_cost("run-00") is None
 
 
 @pytest.mark.parametrize("moment", [1e308, -1e308, 0.0, 1_790_000_000.25])

@@ -96,7 +96,7 @@ def _start(state: StateDirectory, arguments: argparse.Namespace, request: str) -
                 echo(f"note: {note}")
                 shown.add(note)
         if run.plan is not None and run.plan.forecast is not None and run.plan.phase != "queued":
-            echo(f"estimate: {estimate_text(run.plan.forecast)}")
+            echo(f"estimate: {estimate_text(run.plan)}")
         if run.state is State.QUEUED and specs[0].parallel is None:
             echo(f"{run.id} is queued: {run.reason}")
     return runs

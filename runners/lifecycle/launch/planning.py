@@ -21,6 +21,7 @@ from runners.lifecycle.launch.placeholder_values import (
     fill_texts,
     launch_inputs,
 )
+from runners.lifecycle.launch.price_notes import price_notes
 from runners.lifecycle.launch.provenance import provenance_of
 from runners.lifecycle.launch.requirements import MissingPackages, missing_packages
 from runners.lifecycle.launch.run_environment import Variables, completed, program_environment
@@ -101,7 +102,7 @@ def make_plan(
             spec.metrics.tensorboard, spec, folder, texts.placeholders, "metrics.tensorboard"
         ),
         restart_arguments=texts.restart_arguments,
-        notes=(*_notes(inputs, missing), *limit.notes),
+        notes=(*_notes(inputs, missing), *limit.notes, *price_notes(run.home, price, reading)),
         config_changes=config.changes,
         total_epochs=_total(spec, "epoch"),
         total_steps=_total(spec, "step"),

@@ -7,7 +7,7 @@ from decimal import Decimal
 from runners.cost.rates import device_count, hourly_rate, price_age
 from runners.model.closed import assert_never
 from runners.model.course import Rung, StopRule
-from runners.model.plan import AssignedGpu, Estimate, LaunchPlan
+from runners.model.plan import AssignedGpu, LaunchPlan
 from runners.model.spec import Price
 from runners.scheduling.allocation import Denied
 from runners.scheduling.queue_order import Granted, QueueDecision, Waiting
@@ -49,10 +49,16 @@ def describe_plan(plan: LaunchPlan, decision: QueueDecision) -> list[tuple[str, 
         where = ", ".join(filter(None, (price_text(plan.price), price_age(plan.price))))
         where = f", {where}" if where else ""
         rate = _rate_text(plan.price, plan, starts)
-        pairs.append(("price", f"{rate} by {plan.price.basis}{where} (estimate)"))
+        pays = "" if _is_paid(plan) else "no session: it would cost "
+        pairs.append(("price", f"{pays}{rate} by {plan.price.basis}{where} (estimate)"))
     if plan.forecast is not None:
-        pairs.append(("estimate", estimate_text(plan.forecast)))
+        pairs.append(("estimate", estimate_text(plan)))
     return pairs + [("note", note) for note in plan.notes]
+
+
+def _is_paid(plan: LaunchPlan) -> bool:
+    """Whether a session pays for it; else its price says what it would cost."""
+    return plan.price is not None and plan.price.basis == "session"
 
 
 def _rate_text(price: Price, plan: LaunchPlan, starts: bool) -> str:
@@ -100,8 +106,12 @@ def _place(gpu: AssignedGpu) -> str:
     return f"GPU {gpu.index}" + (f" instance {gpu.uuid}" if gpu.mig_parent else "")
 
 
-def estimate_text(expected: Estimate) -> str:
-    """What a run should take and cost, and who says so."""
-    cost = f", {dollars(Decimal(expected.usd))}" if expected.usd else ""
+def estimate_text(plan: LaunchPlan) -> str:
+    """What a run should take and cost, and who says so; empty when nobody does."""
+    expected = plan.forecast
+    if expected is None:
+        return ""
+    would = "" if _is_paid(plan) else "would cost "
+    cost = f", {would}{dollars(Decimal(expected.usd))}" if expected.usd else ""
     doubt = f"; {expected.doubt}" if expected.doubt else ""
     return f"{duration(expected.seconds)}{cost} ({expected.basis}{doubt})"

@@ -21,8 +21,11 @@ def resumed_text(parent: Run, checkpoint: Checkpoint, now: float | None = None) 
         left = progress.epochs - progress.epoch
         seconds = left * view.seconds / progress.epoch
         cost = ""
-        if view.money.rate is not None:
-            cost = f", {dollars(view.money.rate * int(seconds) / 3600)}"
+        paid = view.money.rate is not None
+        money = view.money if paid else view.money.would
+        if money is not None and money.rate is not None:
+            amount = dollars(money.rate * int(seconds) / 3600)
+            cost = f", {amount}" if paid else f", would cost {amount}"
         parts.append(f"{left:g} epochs left, about {duration(seconds)}{cost}")
     old = duration(age(checkpoint.modified, now))
     parts.append(f"checkpoint {checkpoint.path} ({size(checkpoint.bytes)}, {old} old)")

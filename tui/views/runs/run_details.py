@@ -234,7 +234,9 @@ def _machine(view: RunView) -> Pairs:
     pairs += energy_pairs(view.usage)
     pairs.append(("cost", cost_text(view)))
     if plan is not None and plan.price is not None and plan.price.name:
-        age = f", {old}" if (old := price_age(plan.price)) else ""
+        # How old it is matters where it is what the run would cost; a session says it of its own.
+        old = price_age(plan.price) if view.money.would is not None else ""
+        age = f", {old}" if old else ""
         pairs.append(("price", price_text(plan.price) + age))
     return pairs
 

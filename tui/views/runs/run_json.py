@@ -34,6 +34,7 @@ def to_json(view: RunView) -> dict[str, Any]:
         **_program_json(plan),
         **_course_json(view),
         **money_json(view.money),
+        **_would_json(view.money.would),
         "price_basis": plan.price.basis if plan and plan.price else None,
         "checkpoint": _checkpoint_json(view.checkpoint),
         "alerts": [{"time": iso(alert.time), "text": alert.text} for alert in view.alerts],
@@ -54,6 +55,14 @@ def money_json(money: RunCost) -> dict[str, Any]:
         "usd_per_epoch": number(money.per_epoch),
         "projected_usd": number(money.projected),
         "projection_basis": None if money.basis is None else money.basis.value,
+    }
+
+
+def _would_json(would: RunCost | None) -> dict[str, Any]:
+    """What its time outside all sessions would cost at its own price: part of no sum."""
+    return {
+        "would_usd": None if would is None else number(would.cost),
+        "would_usd_per_hour": None if would is None else number(would.rate),
     }
 
 

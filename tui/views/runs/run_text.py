@@ -109,18 +109,25 @@ def progress_pairs(view: RunView) -> list[tuple[str, str]]:
 
 
 def cost_text(view: RunView) -> str:
-    """What a run cost, and by which price."""
-    price = view.run.plan.price if view.run.plan else None
-    money = view.money
+    """What a run cost of the sessions that it was in, and what it would cost by its own price."""
+    money, would = view.money, would_text(view)
     if money.cost is None:
-        return f"{DASH} (no price: give the preset one, use --price, or start a session)"
-    if money.by_session or money.share is not None:
-        by = "by its share of the session"
-    else:
-        by = f"by {price.basis}" if price else "by no price"
-        by += f" {price.name}" if price and price.name else ""
+        return f"{DASH} (no session: {would or 'nothing is counted'})"
     at = f" at {dollars(money.rate)}/h" if money.rate is not None else ""
-    return f"{dollars(money.cost)}{at} ({by}; estimate of GPU time){projection_text(money)}"
+    share = f"{dollars(money.cost)}{at} (by its share of the session; estimate of GPU time)"
+    outside = f"; outside of sessions it {would}" if would else ""
+    return share + projection_text(money) + outside
+
+
+def would_text(view: RunView) -> str:
+    """`would cost $0.42 at $1.99/h by preset NAME`; empty for a run without price or such time."""
+    price, would = view.run.plan.price if view.run.plan else None, view.money.would
+    if would is None or would.cost is None or price is None:
+        return ""
+    by = " ".join(filter(None, (price.basis, price.name)))
+    return f"would cost {dollars(would.cost)} at {dollars(would.rate)}/h by {by}" + (
+        projection_text(would)
+    )
 
 
 def projection_text(money: RunCost) -> str:
