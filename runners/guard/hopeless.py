@@ -24,6 +24,7 @@ from runners.model.errors import FresnelError
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
+from runners.watch.metrics.judging import best_metric
 from runners.watch.metrics.sample import headline
 
 if TYPE_CHECKING:
@@ -114,6 +115,11 @@ class _SweepWatcher:
         return any(run.is_live for run in runs)
 
     def _headline(self) -> str | None:
+        judged = [
+            found for metrics in self._metrics.values() if (found := best_metric(metrics.run))
+        ]
+        if judged:
+            return judged[0].metric
         return headline({name for metrics in self._metrics.values() for name in metrics.series()})
 
     def _higher(self, name: str) -> bool | None:

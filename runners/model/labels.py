@@ -2,6 +2,8 @@
 
 import msgspec
 
+from runners.model.metric_rule import BestMetric
+
 
 class Labels(msgspec.Struct, frozen=True):
     """labels.json: `name` replaces the one of the launch unless it is empty."""
@@ -10,6 +12,8 @@ class Labels(msgspec.Struct, frozen=True):
     tags: tuple[str, ...] = ()
     note: str = ""
     starred: bool = False
+    best: BestMetric | None = None
+    """What the run is judged by, in place of what its preset says."""
 
 
 NO_LABELS = Labels()

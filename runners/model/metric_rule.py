@@ -26,6 +26,17 @@ MetricReader = Literal[
 ]
 
 
+class BestMetric(msgspec.Struct, frozen=True, omit_defaults=True):
+    """By which metric a run is judged, and whether more of it is better; None as its name says."""
+
+    short: ClassVar = "metric"
+
+    metric: Annotated[str, key("Its name, as `fresnel-tui metrics` shows it.", min_length=1)]
+    higher: Annotated[
+        bool | None, key("Whether more of it is better. Default: as its name says.")
+    ] = None
+
+
 class MetricPattern(msgspec.Struct, frozen=True, omit_defaults=True):
     """A regular expression for lines of output."""
 

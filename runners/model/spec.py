@@ -31,7 +31,7 @@ from runners.model.declared_checks import (
     FileRule,
     Groups,
 )
-from runners.model.metric_rule import MetricPattern, MetricReader, MetricRule
+from runners.model.metric_rule import BestMetric, MetricPattern, MetricReader, MetricRule
 from runners.model.program import (
     ConfigFile,
     GpuRequest,
@@ -246,6 +246,13 @@ class RunSpec(msgspec.Struct, frozen=True):
             "is guessed from the output."
         ),
     ] = MetricRule()
+    best: Annotated[
+        BestMetric | None,
+        key(
+            "The metric that runs are judged by: for best values, samplers and --stop-hopeless. "
+            "Default: its loss."
+        ),
+    ] = None
     resume: Annotated[
         ResumeRule | None,
         key("How the program resumes from a checkpoint: parameter or arguments."),

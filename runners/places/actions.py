@@ -52,6 +52,14 @@ class StarRuns(NamedTuple):
     starred: bool
 
 
+class JudgeRuns(NamedTuple):
+    """Judge runs by a metric, of which more is better if `higher`; without one, as by default."""
+
+    runs: Runs
+    metric: str = ""
+    higher: bool | None = None
+
+
 class DeleteRuns(NamedTuple):
     """Move ended runs to the trash."""
 
@@ -85,6 +93,7 @@ RunAction = (
     | ChangeTags
     | WriteNote
     | StarRuns
+    | JudgeRuns
     | DeleteRuns
     | RestoreRuns
     | SetPriority
@@ -131,6 +140,9 @@ def commands_of(action: RunAction) -> Iterator[list[str]]:
         yield ["note", action.run, *(_text(action.text) or ["--clear"])]
     elif isinstance(action, StarRuns):
         yield ["star" if action.starred else "unstar", *action.runs]
+    elif isinstance(action, JudgeRuns):
+        for run in action.runs:
+            yield ["best", run, *_judging(action)]
     elif isinstance(action, DeleteRuns):
         yield ["delete", *action.runs]
     elif isinstance(action, RestoreRuns):
@@ -141,6 +153,13 @@ def commands_of(action: RunAction) -> Iterator[list[str]]:
         yield ["remedy", action.run, "--apply", action.remedy]
     else:
         assert_never(action)
+
+
+def _judging(action: JudgeRuns) -> list[str]:
+    if not action.metric:
+        return ["--reset"]
+    flags = {True: ["--higher"], False: ["--lower"], None: []}
+    return [*flags[action.higher], *_text(action.metric)]
 
 
 def _text(text: str) -> list[str]:

@@ -14,6 +14,7 @@ from runners.places.actions import (
     ApplyRemedy,
     ChangeTags,
     DeleteRuns,
+    JudgeRuns,
     Outcome,
     PauseRuns,
     RenameRun,
@@ -54,6 +55,9 @@ def carry_out(state: StateDirectory, action: RunAction) -> Outcome:
     elif isinstance(action, StarRuns):
         for run in _runs(state, action.runs):
             labels.star(state, run, action.starred)
+    elif isinstance(action, JudgeRuns):
+        for run in _runs(state, action.runs):
+            labels.judge_by(state, run, action.metric, action.higher)
     else:
         assert_never(action)
     return Outcome()

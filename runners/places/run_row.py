@@ -24,9 +24,11 @@ MOST_METRICS = 64
 _decode_metrics = msgspec.msgpack.Decoder(dict[str, MetricValues])
 
 
-def pack_metrics(metrics: Mapping[str, MetricValues], headline: str | None) -> bytes:
-    """The metrics that a row keeps, the headline first."""
-    names = sorted(metrics, key=lambda name: (name != headline, name))
+def pack_metrics(
+    metrics: Mapping[str, MetricValues], headline: str | None, *others: str | None
+) -> bytes:
+    """The metrics that a row keeps: the headline first, then the others that it must not lose."""
+    names = sorted(metrics, key=lambda name: (name != headline, name not in others, name))
     return msgspec.msgpack.encode({name: metrics[name] for name in names[:MOST_METRICS]})
 
 
@@ -84,6 +86,12 @@ class RunRow(msgspec.Struct, array_like=True, gc=False):
     """What it does while it runs; unknown is None."""
     stop_until: float | None = None
     """While it stops, when the next step comes."""
+    judged_by: str | None = None
+    """The metric whose best value counts, where its user or preset names one; else the headline."""
+    is_higher_better: bool | None = None
+    """Whether more of that is better; None where nobody knows."""
+    validation: str | None = None
+    """The metric of held-out data that stands beside the headline."""
     checkpoint: Checkpoint | None = None
     """The newest that was seen; of runs that ended long ago it is not looked for."""
 
@@ -103,6 +111,16 @@ class RunRow(msgspec.Struct, array_like=True, gc=False):
         if name == self.headline:
             return self.last, self.best, None
         return self.metrics.get(name, (None, None, None))
+
+    @property
+    def best_value(self) -> float | None:
+        """The best value of what the run is judged by."""
+        return self.best if self.judged_by is None else self.metric(self.judged_by)[1]
+
+    @property
+    def judge(self) -> str | None:
+        """The metric that `best_value` is of."""
+        return self.headline if self.judged_by is None else self.judged_by
 
     @property
     def metrics(self) -> dict[str, MetricValues]:

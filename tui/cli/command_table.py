@@ -91,6 +91,7 @@ COMMANDS: dict[str, Command] = {
     "note": Command("labelling:note", "write a note on a run, or show it", _KEEP),
     "star": Command("labelling:star", "star runs: prune never removes them", _KEEP),
     "unstar": Command("labelling:unstar", "remove the star from runs", _KEEP),
+    "best": Command("labelling:best", "say by which metric runs are judged, or show it", _KEEP),
     "delete": Command(
         "labelling:delete", "delete ended runs; undelete brings them back", _KEEP, ("rm",)
     ),

@@ -1,4 +1,4 @@
-"""`rename`, `tag`, `untag`, `note`, `star` and `unstar`."""
+"""`rename`, `tag`, `untag`, `note`, `star`, `unstar` and `best`."""
 
 import argparse
 import sys
@@ -10,7 +10,10 @@ from runners.model.labels import Labels
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run, find_runs, read_run
+from runners.watch.metrics.judging import best_metric
 from tui.cli.output import echo, print_json
+from tui.views.runs.run_json import best_metric_json
+from tui.views.runs.run_text import judged_text
 
 
 def run_rename(arguments: argparse.Namespace) -> int:
@@ -60,6 +63,22 @@ def run_star(arguments: argparse.Namespace) -> int:
     return _change_all(arguments, lambda state, run: control.star(state, run, starred), True)
 
 
+def run_best(arguments: argparse.Namespace) -> int:
+    """Say by which metric runs are judged, or show it."""
+    if arguments.higher and arguments.lower:
+        raise WrongInput("--higher and --lower: choose one")
+    if arguments.reset and arguments.metric:
+        raise WrongInput("a metric and --reset: choose one")
+    if (arguments.higher or arguments.lower) and not arguments.metric:
+        raise WrongInput("more or less of which metric?", "fresnel-tui best RUN METRIC --higher")
+    upwards = arguments.higher if arguments.higher or arguments.lower else None
+
+    def judge(state: StateDirectory, run: Run) -> Labels:
+        return control.judge_by(state, run, arguments.metric or "", upwards)
+
+    return _change_all(arguments, judge, arguments.metric or arguments.reset)
+
+
 def _change_all(
     arguments: argparse.Namespace, change: Callable[[StateDirectory, Run], Labels], changes: object
 ) -> int:
@@ -82,6 +101,9 @@ def _print_labels(state: StateDirectory, runs: list[Run], as_json: bool) -> int:
         star = "★ " if labels.starred else ""
         tags = f"  [{', '.join(labels.tags)}]" if labels.tags else ""
         echo(f"{run.id}  {star}{run.name}{tags}")
+        judged = best_metric(run)
+        if judged is not None:
+            echo(f"  judged by {judged_text(run, judged)}")
         for line in labels.note.splitlines():
             echo(f"  {line}")
     return ExitCode.DONE
@@ -96,4 +118,5 @@ def labels_json(run: Run) -> dict[str, object]:
         "tags": list(run.labels.tags),
         "note": run.labels.note or None,
         "starred": run.labels.starred,
+        "best_metric": best_metric_json(run),
     }

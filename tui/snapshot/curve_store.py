@@ -81,11 +81,6 @@ class CurveStore:
         line = [(ancestor, metrics.series()) for ancestor, metrics in known]
         return [*line, (run, self._metrics[run.id].series())]
 
-    def higher(self, run: Run, name: str) -> bool | None:
-        """Whether more of a metric is better; None when nobody says."""
-        metrics = self._metrics.get(run.id)
-        return metrics.higher(name) if metrics is not None else None
-
     def notes(self, run_id: str) -> list[str]:
         """What has to be known of a run's values."""
         metrics = self._metrics.get(run_id)

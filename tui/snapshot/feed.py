@@ -239,12 +239,17 @@ class SnapshotFeed:
         if stamp == self._labels_stamp:
             return
         self._labels_stamp, self._relabelled = stamp, True
+        judged_anew: list[str] = []
         for run_id, view in self._ended.items():
             labels = read_run(self.state, run_id).labels
-            if labels != view.run.labels:
+            if labels.best != view.run.labels.best:
+                judged_anew.append(run_id)
+            elif labels != view.run.labels:
                 self._ended[run_id] = msgspec.structs.replace(
                     view, run=with_labels(view.run, labels)
                 )
+        for run_id in judged_anew:
+            del self._ended[run_id]
 
     def _ended_among(self, ids: list[str]) -> int:
         live = set(live_run_ids(self.state))

@@ -5,14 +5,12 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from runners.model.run import Run
-from runners.model.spec import MetricRule
 from runners.places.ssh.connection import RefusedThere, refuse
 from runners.places.ssh.curve_updates import CurveReader
 from runners.places.ssh.frames import CurvesFrame, decoded
 from runners.places.ssh.machine import LinkedHost
 from runners.places.ssh.protocol import LinkMessage
 from runners.places.ssh.snapshot_updates import LAYOUT
-from runners.watch.metrics.sample import higher_is_better
 from tui.snapshot.curve_store import CurveStore, Line
 
 
@@ -103,13 +101,6 @@ class RemoteCurveStore(CurveStore):
             (msgspec.structs.replace(remote, id=run.id), series) for remote, series in line[-1:]
         ]
         return [*line[:-1], *last] if joined else last
-
-    def higher(self, run: Run, name: str) -> bool | None:
-        """Whether more of a metric is better; None when nobody says."""
-        if self.followed(run.id) is None:
-            return super().higher(run, name)
-        rule = run.plan.spec.metrics if run.plan else MetricRule()
-        return True if name in rule.higher else higher_is_better(name)
 
     def notes(self, run_id: str) -> list[str]:
         """What has to be known of a run's values."""

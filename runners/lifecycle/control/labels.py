@@ -1,4 +1,4 @@
-"""What people add to runs: rename, tag, untag, note, star. For any run, live or ended.
+"""What people add to runs: rename, tag, untag, note, star, best metric. For any run, live or ended.
 
 Each raises NotFound when the run was deleted, FresnelError when its labels cannot be written.
 """
@@ -10,6 +10,7 @@ import msgspec
 from runners.lifecycle.launch.preconditions import refuse_untrusted
 from runners.model.errors import FresnelError, NotFound, WrongInput
 from runners.model.labels import Labels
+from runners.model.metric_rule import BestMetric
 from runners.model.run import Run
 from runners.state.labels_file import change_labels
 from runners.state.layout import StateDirectory
@@ -17,6 +18,7 @@ from runners.state.layout import StateDirectory
 LONGEST_NAME = 80
 LONGEST_TAG = 40
 LONGEST_NOTE = 10_000
+LONGEST_METRIC = 400
 
 
 def rename(state: StateDirectory, run: Run, name: str) -> Labels:
@@ -80,6 +82,17 @@ def checked_note(text: str) -> str:
 def star(state: StateDirectory, run: Run, starred: bool = True) -> Labels:
     """Mark `run` as one to keep, or remove the mark; `prune` leaves such runs alone."""
     return _change(state, run, lambda labels: msgspec.structs.replace(labels, starred=starred))
+
+
+def judge_by(state: StateDirectory, run: Run, metric: str, higher: bool | None = None) -> Labels:
+    """Judge `run` by a metric, of which more is better if `higher`; empty: as its preset says.
+
+    Raises WrongInput for a name that cannot be shown.
+    """
+    if len(metric) > LONGEST_METRIC or not metric.isprintable():
+        raise WrongInput(f"metric {metric[:80]!r}: expected a name that can be shown")
+    best = BestMetric(metric, higher) if metric else None
+    return _change(state, run, lambda labels: msgspec.structs.replace(labels, best=best))
 
 
 def _check_name(state: StateDirectory, run: Run, name: str) -> None:

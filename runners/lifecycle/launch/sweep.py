@@ -7,6 +7,7 @@ import msgspec
 
 from runners.lifecycle.launch.sampled_runs import waiting_note
 from runners.model.errors import WrongInput
+from runners.model.metric_rule import BestMetric
 from runners.model.spec import Parameter, RunSpec
 from runners.presets.sampler_flag import (
     RANDOM,
@@ -16,7 +17,8 @@ from runners.presets.sampler_flag import (
     require_sampler,
 )
 from runners.presets.sweeps import SampleRange, Variant, as_sweep, expand, varied_keys
-from runners.watch.metrics.sample import higher_is_better, metric_name
+from runners.watch.metrics.judging import higher_by
+from runners.watch.metrics.sample import metric_name
 
 Maker = Callable[[list[str]], RunSpec]
 """The RunSpec for `KEY=VALUE` overrides with one value each."""
@@ -90,8 +92,10 @@ def _searched(
     metric = metric_name(metric)
     _check_ends(make, varied, variants[0])
     specs = [make(_open(variant) if open_ended else variant.overrides) for variant in variants]
+    if not metric and specs[0].best is not None:
+        metric = specs[0].best.metric
     if higher is None:
-        higher = True if metric in specs[0].metrics.higher else higher_is_better(metric or "loss")
+        higher = higher_by(specs[0], metric or "loss")
     if higher is None:
         raise WrongInput(
             f"--sampler {request.sampler}: is more or less of {metric} better?",
@@ -103,8 +107,10 @@ def _searched(
     # A sampler learns from what has ended: all at once would teach it nothing.
     runs = as_sweep(members, request.name, request.parallel or 1)
     note = waiting_note(search)
+    # Tables and comparisons judge these runs as their sampler does.
+    best = BestMetric(metric, higher) if metric else None
     sweep = [
-        msgspec.structs.replace(spec, search=search, warnings=(*spec.warnings, note))
+        msgspec.structs.replace(spec, search=search, best=best, warnings=(*spec.warnings, note))
         for spec in runs
     ]
     notes = [

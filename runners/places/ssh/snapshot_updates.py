@@ -105,7 +105,7 @@ def _row(tree: Any) -> RunRow:
         raise ValueError(f"a run called {row.id[:80]!r}")
     # A loss may well be no number; nothing else is.
     require_sane([value for i, value in enumerate(values) if i not in _MEASURED])
-    row.packed = pack_metrics(metrics, row.headline)
+    row.packed = pack_metrics(metrics, row.headline, row.judged_by, row.validation)
     if row.last is None and row.best is None and row.headline in metrics:
         row.last, row.best, _ = metrics[row.headline]
     return row

@@ -57,7 +57,7 @@ def thin_row(row: RunRow) -> RunRow:
         fraction=step(row.fraction, SHARE),
         last=digits(row.last, DIGITS),
         best=digits(row.best, DIGITS),
-        packed=pack_metrics(metrics, row.headline),
+        packed=pack_metrics(metrics, row.headline, row.judged_by, row.validation),
         cost=cents(row.cost),
         eta_s=step(row.eta_s, ETA_S),
         rate=digits(row.rate, 3),

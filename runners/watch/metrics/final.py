@@ -9,6 +9,7 @@ import msgspec
 
 from runners.model.run import Progress, Run
 from runners.state.decoding import read
+from runners.watch.metrics.judging import higher
 from runners.watch.metrics.sample import NotFinite
 
 FILE = "final.json"
@@ -30,6 +31,8 @@ class FinalMetric(msgspec.Struct, frozen=True):
     count: int
     minimum: float | None = None
     maximum: float | None = None
+    minimum_step: float | None = None
+    maximum_step: float | None = None
     best: float | None = None
     best_step: float | None = None
     source: str = ""
@@ -41,6 +44,15 @@ class FinalMetric(msgspec.Struct, frozen=True):
     """How many of its values were finite."""
     not_finite: NotFinite | None = None
     """What the last value is instead of a number; `last` is None then."""
+
+    def judged(self, higher: bool | None) -> FinalMetric:
+        """The metric with the best value that it has where more is better, or less, or neither."""
+        if higher is None:
+            return msgspec.structs.replace(self, best=None, best_step=None)
+        best, step = self.minimum, self.minimum_step
+        if higher:
+            best, step = self.maximum, self.maximum_step
+        return msgspec.structs.replace(self, best=best, best_step=step)
 
     @property
     def value(self) -> float | None:
@@ -76,4 +88,15 @@ def read_final(run: Run) -> FinalReport | None:
         return None
     report = read(Path(run.directory) / FILE, _decoder)
     # A run that was resumed and ended again has another report.
-    return report if report is not None and report.ended == run.ended else None
+    found = report if report is not None and report.ended == run.ended else None
+    return found and as_judged(run, found)
+
+
+def as_judged(run: Run, report: FinalReport) -> FinalReport:
+    """The report, kept as the preset judges, as the run's user does, who may say so later."""
+    judged = run.labels.best
+    metric = report.metrics.get(judged.metric) if judged is not None else None
+    if judged is None or metric is None:
+        return report
+    again = metric.judged(higher(run, judged.metric))
+    return msgspec.structs.replace(report, metrics={**report.metrics, judged.metric: again})

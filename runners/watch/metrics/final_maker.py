@@ -13,7 +13,8 @@ from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
 from runners.watch.metrics.event_stream import EventStream
-from runners.watch.metrics.final import FILE, FinalMetric, FinalReport, read_final
+from runners.watch.metrics.final import FILE, FinalMetric, FinalReport, as_judged, read_final
+from runners.watch.metrics.judging import higher_by
 from runners.watch.metrics.progress import ProgressTracker
 from runners.watch.metrics.run_metrics import RunMetrics
 from runners.watch.metrics.sample import headline, not_finite
@@ -27,16 +28,21 @@ _OTHERS = ("gpus", "cost")
 
 def keep_final(run: Run) -> FinalReport:
     """Read all of an ended run, and keep the report where its folder takes it."""
-    report = make_final(run)
+    report = _made(run)
     try:
         replace(Path(run.directory) / FILE, msgspec.json.encode(report))
     except OSError:
         pass  # a full or read-only disk: the report is made again each time
-    return report
+    return as_judged(run, report)
 
 
 def make_final(run: Run) -> FinalReport:
     """Read all that a run wrote; of an attempt's output of more than 1 GiB, beginning and end."""
+    return as_judged(run, _made(run))
+
+
+def _made(run: Run) -> FinalReport:
+    """The report as the run's preset judges it: what its user says may change."""
     tracker = ProgressTracker()
     metrics = RunMetrics(run, _MOST_OUTPUT, tracker=tracker)
     while metrics.poll():
@@ -49,6 +55,7 @@ def make_final(run: Run) -> FinalReport:
     # What the run itself reports comes before what was guessed from its output.
     source = events if events.metrics or events.step is not None else tracker
     name = headline(found)
+    spec = run.plan.spec if run.plan else None
     progress = source.progress(run.ended or 0.0, *run.totals)
     if progress.step is None and progress.epoch is None and name is not None:
         progress = msgspec.structs.replace(progress, step=_whole(found[name]))
@@ -56,7 +63,7 @@ def make_final(run: Run) -> FinalReport:
         run.ended,
         # An ended run has no remaining time, whatever its last line said.
         msgspec.structs.replace(progress, eta_s=None),
-        {name: _metric(series, metrics.higher(name)) for name, series in found.items()},
+        {name: _metric(series).judged(higher_by(spec, name)) for name, series in found.items()},
         name,
         metrics.readers[0],
         () if name is None else _trend(found[name]),
@@ -69,21 +76,18 @@ def _whole(series: Series) -> int | None:
     return int(series.steps[-1]) if series.source not in ("output", "events") else None
 
 
-def _metric(series: Series, higher: bool | None) -> FinalMetric:
+def _metric(series: Series) -> FinalMetric:
     odd = not_finite(series.last)
     least = best_at(series.values, series.counts, False)
     most = best_at(series.values, series.counts, True)
-    best = None
-    if higher is not None:
-        best = most if higher else least
     return FinalMetric(
         last=None if odd else series.last,
         step=series.steps[-1],
         count=len(series),
         minimum=None if least is None else series.values[least],
         maximum=None if most is None else series.values[most],
-        best=None if best is None else series.values[best],
-        best_step=None if best is None else series.steps[best],
+        minimum_step=None if least is None else series.steps[least],
+        maximum_step=None if most is None else series.steps[most],
         source=series.source,
         axis=series.axis,
         decimals=_decimals(series),

@@ -17,8 +17,9 @@ from runners.watch.metrics.alerts import AlertStream
 from runners.watch.metrics.event_stream import EventStream
 from runners.watch.metrics.followed import FILE as FOLLOWED
 from runners.watch.metrics.followed import Followed, read_followed
+from runners.watch.metrics.judging import higher
 from runners.watch.metrics.progress import ProgressTracker
-from runners.watch.metrics.sample import headline, higher_is_better
+from runners.watch.metrics.sample import headline
 from runners.watch.metrics.series import Series
 
 if TYPE_CHECKING:
@@ -79,9 +80,9 @@ class LiveReport:
             return {}
         found: dict[str, tuple[float, float | None]] = {}
         for name, known in course.extremes.items():
-            higher = True if name in self._rule.higher else higher_is_better(name)
-            value, at = (known.most, known.most_at) if higher else (known.least, known.least_at)
-            if higher is not None and value is not None:
+            upwards = higher(run, name)
+            value, at = (known.most, known.most_at) if upwards else (known.least, known.least_at)
+            if upwards is not None and value is not None:
                 found[name] = value, at
         return found
 

@@ -9,10 +9,11 @@ from runners.model.spec import MetricRule
 from runners.state.boundary import ReadBoundary
 from runners.watch.metrics.event_reader import EventReader
 from runners.watch.metrics.gpu_series import GpuSource, SpentSoFar
+from runners.watch.metrics.judging import higher
 from runners.watch.metrics.metric_files import RunFiles
 from runners.watch.metrics.output_source import OutputEvent, OutputItem, OutputSource
 from runners.watch.metrics.progress import ProgressTracker
-from runners.watch.metrics.sample import Sample, higher_is_better
+from runners.watch.metrics.sample import Sample
 from runners.watch.metrics.series import Series
 from runners.watch.metrics.series_set import SeriesSet
 
@@ -129,8 +130,8 @@ class RunMetrics:
         return notes
 
     def higher(self, name: str) -> bool | None:
-        """Whether more of a metric is better, by the preset or by its name; None when unknown."""
-        return True if name in self.rule.higher else higher_is_better(name)
+        """Whether more of a metric is better, by its user, preset or name; None when unknown."""
+        return higher(self.run, name)
 
     def _poll_output(self, limit: int) -> bool:
         if self._output is None:

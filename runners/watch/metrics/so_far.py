@@ -26,6 +26,8 @@ def report_so_far(run: Run, report: LiveReport) -> FinalReport:
             count=known.count,
             minimum=known.least,
             maximum=known.most,
+            minimum_step=known.least_at,
+            maximum_step=known.most_at,
             best=best_value,
             best_step=best_at,
             source="output" if report.readers else "events",

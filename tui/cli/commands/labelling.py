@@ -1,4 +1,4 @@
-"""`rename`, `tag`, `untag`, `note`, `star`, `unstar`, `delete`, `undelete`, `prune`, `fetched`."""
+"""`rename`, `tag`, `untag`, `note`, `star`, `best`, `delete`, `undelete`, `prune`, `fetched`."""
 
 from tui.cli.commands.declaring import RUN, RUNS, argument, examples, flag
 from tui.cli.parsing import CommandParser
@@ -62,6 +62,17 @@ def unstar(parser: CommandParser) -> None:
     _runs(parser)
     parser.set_defaults(action="labels:run_star")
     examples(parser, "unstar last")
+
+
+def best(parser: CommandParser) -> None:
+    """`best`: what runs are judged by."""
+    argument(parser, "run", "RUN", RUNS)
+    argument(parser, "metric", "METRIC", "its name; without it, show what holds", nargs="?")
+    flag(parser, "--higher", "more of it is better")
+    flag(parser, "--lower", "less of it is better")
+    flag(parser, "--reset", "judge as the preset says, else by the loss")
+    parser.set_defaults(action="labels:run_best")
+    examples(parser, "best last val_psnr", "best last reward --higher", "best last --reset")
 
 
 def delete(parser: CommandParser) -> None:

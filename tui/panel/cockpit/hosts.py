@@ -18,6 +18,7 @@ from runners.places.remote import RemoteRows, remote_gpus, remote_leases
 from runners.places.run_row import RunRow
 from runners.places.ssh.node_watch import start_watchers
 from runners.state.layout import StateDirectory
+from runners.watch.metrics.judging import JudgeByMetric
 from tui.panel.cockpit.links import LinkedHosts
 from tui.panel.notifications import Notification, notify_error
 from tui.snapshot.feed import PanelSnapshot
@@ -115,7 +116,7 @@ class CockpitHosts:
         news, self._news = self._news, []
         return news
 
-    def open_metrics(self, rows: Sequence[RunRow]) -> None:
+    def open_metrics(self, rows: Sequence[RunRow], judge: JudgeByMetric | None) -> None:
         """The curves of runs of one machine, beside those of this one."""
         from runners.places.ssh.machine import LinkedHost
         from tui.panel.screens.metrics import MetricsScreen
@@ -129,7 +130,7 @@ class CockpitHosts:
         source = HostCurves(host, lambda: self.rows().letters)
         marked = [source.view(run) for run in found if run is not None]
         snapshot = getattr(self._app, "snapshot", None)
-        self._app.push_screen(MetricsScreen(self._state, snapshot, marked, source))
+        self._app.push_screen(MetricsScreen(self._state, snapshot, marked, source, judge))
 
     # ---- GPUs
 

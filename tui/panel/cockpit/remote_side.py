@@ -13,6 +13,7 @@ from runners.places.place import Place
 from runners.places.run_row import RunRow
 from runners.places.table import any_place
 from runners.state.layout import StateDirectory
+from runners.watch.metrics.judging import JudgeByMetric
 from tui.panel.widgets.gpu.pane import GpuPane
 from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.meter import MeterBar
@@ -207,7 +208,7 @@ class RemoteSide:
         host = self.hosts.links.hosts.get(machine) if self.hosts is not None else None
         return None if host is None else host.place
 
-    def open_metrics(self, rows: Sequence[RunRow]) -> None:
+    def open_metrics(self, rows: Sequence[RunRow], judge: JudgeByMetric | None) -> None:
         """The curves of runs of one machine, beside those of this one."""
         if self.hosts is not None:
-            self.hosts.open_metrics(rows)
+            self.hosts.open_metrics(rows, judge)

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from runners.host.clock import local_time
+from runners.places.actions import JudgeRuns
 from runners.places.place import Place
 from runners.places.run_row import RunRow
+from runners.watch.metrics.judging import JudgeByMetric
 from tui.panel.cockpit.cockpit_parts import CockpitParts
 from tui.panel.places import PlaceOfRuns
 from tui.panel.terminal.osc import copy_text
@@ -129,13 +131,28 @@ class RunPages:
         if len(machines) > 1:
             self._notify("the chosen runs are on several machines: choose runs of one")
         elif machines != {""}:
-            self._parts.remote.open_metrics(rows[:_MOST_CURVES])
+            self._parts.remote.open_metrics(rows[:_MOST_CURVES], self._judging)
         else:
             from tui.panel.screens.metrics import MetricsScreen
 
             parts = self._parts
             views = [view for row in rows[:_MOST_CURVES] if (view := self._parts.view_of(row.id))]
-            parts.app.push_screen(MetricsScreen(parts.state, parts.snapshot, views))
+            screen = MetricsScreen(parts.state, parts.snapshot, views, judge=self._judging)
+            parts.app.push_screen(screen)
+
+    @property
+    def _judging(self) -> JudgeByMetric | None:
+        return None if self._parts.read_only else self._judge
+
+    def _judge(self, runs: Sequence[str], metric: str, upwards: bool | None) -> None:
+        """Have runs judged by a metric, each where it lives; ids as this panel knows them."""
+        by_machine: dict[str, list[str]] = {}
+        for run in runs:
+            machine, _, run_id = run.rpartition("/")
+            by_machine.setdefault(machine, []).append(run_id)
+        for machine, ids in by_machine.items():
+            action = JudgeRuns(tuple(ids), metric, upwards)
+            self._parts.commands.act(self._places.named(machine), action)
 
     def compare(self, rows: Sequence[RunRow]) -> None:
         """What differs between the marked runs, or those of the group, and which is best."""

@@ -15,6 +15,7 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from runners.state.layout import StateDirectory
+from runners.watch.metrics.judging import JudgeByMetric, next_judging
 from tui.panel.theme.palette import run_colour
 from tui.panel.widgets.metrics.chart_model import ChartModel, ChartPage
 from tui.panel.widgets.metrics.chart_order import keep_pinned_charts, pinned_charts
@@ -51,16 +52,19 @@ class MetricsScreen(Screen[None]):
         snapshot: PanelSnapshot | None,
         marked: Sequence[RunView],
         source: CurveSource | None = None,
+        judge: JudgeByMetric | None = None,
     ) -> None:
         """`marked`: the runs drawn at first, of which the first is under the list's cursor.
 
-        `source`: where runs and curves come from, when not from this machine alone.
+        `source`: where runs and curves come from, when not from this machine alone. `judge` has
+        runs judged by a metric; None in a panel that only shows.
         """
         super().__init__()
         self._state = state
         self._first_snapshot = snapshot
         self._begin_with = marked
         self._source = source or CurveSource()
+        self._judge = judge
         self._charts = ChartModel(self._source.store)
         # One thread: it owns the series, so that nothing is locked.
         self._worker = ThreadPoolExecutor(1, "metrics")
@@ -292,6 +296,18 @@ class MetricsScreen(Screen[None]):
             self._keep_order(name, moved(self._request.pinned, name, by))
         elif name:
             self.notify("P pins this chart; pinned charts can be moved", timeout=3)
+
+    def action_judge(self) -> None:
+        """Judge the drawn runs by this chart's metric: by more, by less, then as by default."""
+        name, marks = self._focused_chart(), self._request.marks
+        if self._judge is None:
+            self.notify("this panel only shows (--read-only)", timeout=4)
+        elif name and marks:
+            run = marks[0].run
+            metric, upwards = next_judging(run, name)
+            self._judge([mark.run.id for mark in marks], metric, upwards)
+            judged = f"judged by {name}: {'more' if upwards else 'less'} is better"
+            self.notify(judged if metric else "judged as by default", timeout=4, markup=False)
 
     async def action_write(self, every: bool) -> None:
         """Write the chart under the cursor, or all that match, as files into this folder."""

@@ -41,7 +41,7 @@ _MARK = "●"
 _AROUND = 40
 _CHANGING: dict[str, Callable[[RunRow], object]] = {
     "cost": lambda row: row.cost,
-    "best": lambda row: row.best is not None,
+    "best": lambda row: row.best_value is not None,
     "last": lambda row: row.last is not None,
     "trend": lambda row: row.spark,
     "tags": lambda row: row.tags,

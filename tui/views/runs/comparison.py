@@ -8,7 +8,8 @@ from statistics import fmean, stdev
 from typing import NamedTuple
 
 from runners.watch.metrics.final import FinalMetric
-from runners.watch.metrics.sample import headline_rank, higher_is_better
+from runners.watch.metrics.judging import best_metric, higher_of_all
+from runners.watch.metrics.metric_order import ordered
 from tui.views.runs.run_facts import RunFacts
 from tui.views.runs.run_settings import same
 
@@ -165,10 +166,9 @@ def _section(title: str, values: Sequence[dict[str, str]], everything: bool) -> 
 
 def _metric_rows(facts: Sequence[RunFacts]) -> tuple[MetricRow, ...]:
     names = dict.fromkeys(name for fact in facts for name in fact.metrics)
-    upwards = {name for fact in facts for name in fact.higher}
     rows = []
-    for name in sorted(names, key=headline_rank):
-        higher = True if name in upwards else higher_is_better(name)
+    for name in ordered(names, [fact.run for fact in facts]):
+        higher = higher_of_all([fact.run for fact in facts], name)
         values = tuple(fact.metrics.get(name) for fact in facts)
         order = _ordered(values, higher)
         leads = bool(order) and not (len(order) > 1 and _ties(values[order[0]], values[order[1]]))
@@ -197,7 +197,9 @@ def _ties(first: FinalMetric | None, second: FinalMetric | None) -> bool:
 
 
 def _common_headline(facts: Sequence[RunFacts]) -> str | None:
-    counted = Counter(fact.headline for fact in facts if fact.headline is not None)
+    judged = [(best_metric(fact.run), fact.headline) for fact in facts]
+    names = (headline if best is None else best.metric for best, headline in judged)
+    counted = Counter(name for name in names if name is not None)
     return counted.most_common(1)[0][0] if counted else None
 
 

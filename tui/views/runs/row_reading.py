@@ -11,7 +11,9 @@ from runners.places.run_row import MetricValues, RunRow, pack_metrics
 from runners.state.boundary import note_unreadable
 from runners.watch.metrics.final import FILE as FINAL_FILE
 from runners.watch.metrics.final import FinalMetric, FinalReport, never_finite, read_final
+from runners.watch.metrics.judging import best_metric, higher
 from runners.watch.metrics.live import LiveReport
+from runners.watch.metrics.metric_order import validation_metric
 from runners.watch.metrics.so_far import report_so_far
 from tui.views.format import duration
 from tui.views.health.health_text import health_remark
@@ -111,6 +113,9 @@ def _row(
     """What every row says."""
     plan = run.plan
     last, best, _ = metrics.get(headline or "", (None, None, None))
+    judged = best_metric(run)
+    judge = headline if judged is None else judged.metric
+    validation = validation_metric(run, metrics)
     return RunRow(
         id=run.id,
         stamp=0,
@@ -135,7 +140,10 @@ def _row(
         headline=headline,
         last=last,
         best=best,
-        packed=pack_metrics(metrics, headline),
+        packed=pack_metrics(metrics, headline, judge, validation),
+        judged_by=None if judged is None else judged.metric,
+        is_higher_better=None if judge is None else higher(run, judge),
+        validation=validation,
         spark=sparkline(trend, SPARKS),
         tags=run.labels.tags,
         note=run.labels.note,

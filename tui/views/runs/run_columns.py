@@ -76,7 +76,7 @@ def _last(row: RunRow, context: TableContext, width: int) -> str:
 
 
 def _best(row: RunRow, context: TableContext, width: int) -> str:
-    value = row.best if context.metric is None else row.metric(context.metric)[1]
+    value = row.best_value if context.metric is None else row.metric(context.metric)[1]
     return number_in(value, width)
 
 

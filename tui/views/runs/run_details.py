@@ -18,6 +18,7 @@ from runners.state.decoding import read
 from runners.state.layout import StateDirectory
 from runners.state.leases import Lease
 from runners.watch.metrics.checkpoints import checkpoint_files
+from runners.watch.metrics.judging import best_metric
 from tui.views.format import DASH, duration, indices, size
 from tui.views.health.diagnosis_text import diagnosis_pairs
 from tui.views.health.health_text import health_pairs
@@ -33,6 +34,7 @@ from tui.views.runs.run_text import (
     describe_use,
     energy_pairs,
     format_metric,
+    judged_text,
     progress_pairs,
     readable_metric,
 )
@@ -168,6 +170,8 @@ def label_pairs(run: Run) -> Pairs:
     pairs = [("name", ("★ " if labels.starred else "") + (run.name or DASH) + was)]
     if labels.tags:
         pairs.append(("tags", ", ".join(labels.tags)))
+    if (judged := best_metric(run)) is not None:
+        pairs.append(("judged by", judged_text(run, judged)))
     return pairs + [("your note", line) for line in labels.note.splitlines()]
 
 

@@ -34,8 +34,6 @@ class RunFacts(msgspec.Struct, frozen=True):
     environment: dict[str, str]
     machine: dict[str, str]
     metrics: dict[str, FinalMetric]
-    higher: tuple[str, ...] = ()
-    """Metrics of which its preset says that more is better."""
     headline: str | None = None
     seconds: float | None = None
     money: RunCost = RunCost()
@@ -61,7 +59,6 @@ def facts_of(
     """Read a run's facts; of a live one, or one that nobody has summed up yet, all its output."""
     directory = state.run(run.id)
     report = _report(run)
-    plan = run.plan
     return RunFacts(
         run=run,
         settings=_settings(run),
@@ -70,7 +67,6 @@ def facts_of(
         environment=_environment(run),
         machine=_machine(run),
         metrics=report.metrics,
-        higher=plan.spec.metrics.higher if plan else (),
         headline=report.headline,
         seconds=seconds,
         money=money,

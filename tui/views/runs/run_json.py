@@ -10,7 +10,9 @@ from runners.model.endings import Ending
 from runners.model.gpus import GpuUse
 from runners.model.health import Health
 from runners.model.plan import LaunchPlan, Provenance
-from runners.model.run import Checkpoint, Pause
+from runners.model.run import Checkpoint, Pause, Run
+from runners.watch.metrics.judging import best_metric, higher
+from runners.watch.metrics.metric_order import validation_metric
 from runners.watch.metrics.sample import not_finite as odd
 from tui.views.json_values import iso, number
 from tui.views.runs.run_view import RunView
@@ -187,9 +189,20 @@ def _metrics_json(view: RunView) -> dict[str, Any]:
         "metrics": {name: None if odd(value) else value for name, value in view.metrics.items()},
         "not_finite": {name: odd(value) for name, value in view.metrics.items() if odd(value)},
         "best": _best_json(view),
+        "headline": view.headline,
+        "validation": validation_metric(view.run, view.metrics),
+        "best_metric": best_metric_json(view.run),
         "metric_readers": list(view.readers) or None,
         "progress": msgspec.to_builtins(view.progress),
     }
+
+
+def best_metric_json(run: Run) -> dict[str, Any] | None:
+    """By which metric a run is judged, as its user or preset says; null where nobody does."""
+    judged = best_metric(run)
+    if judged is None:
+        return None
+    return {"metric": judged.metric, "higher": higher(run, judged.metric)}
 
 
 def _best_json(view: RunView) -> dict[str, Any]:

@@ -91,8 +91,9 @@ def sort_rows(
     for key in reversed(keys):
         order = _order(key, metric)
         if key.column in ("last", "best") or ":" in key.column:
-            name = key.column.partition(":")[2] or metric or _commonest(found)
-            order = order._replace(most_first=bool(higher_is_better(name or "")))
+            kind, _, name = key.column.partition(":")
+            name = name or metric or _commonest(found, kind) or ""
+            order = order._replace(most_first=bool(_upwards(found, name)))
         values = [(order.value(row), row) for row in found]
         # What is no number has no place among numbers.
         known = [pair for pair in values if pair[0] is not None and pair[0] == pair[0]]
@@ -112,12 +113,19 @@ def _order(key: SortKey, metric: str | None) -> _Order:
     kind, _, name = key.column.partition(":")
     wanted = name or metric
     if wanted is None:
-        return _Order((lambda row: row.best) if kind == "best" else (lambda row: row.last))
+        return _Order((lambda row: row.best_value) if kind == "best" else (lambda row: row.last))
     place = 1 if kind == "best" else 0
     return _Order(lambda row: row.metric(wanted)[place])
 
 
-def _commonest(rows: Sequence[RunRow]) -> str | None:
+def _commonest(rows: Sequence[RunRow], kind: str) -> str | None:
     # A hundred tell: runs of one table mostly have one headline.
-    names = [row.headline for row in rows[:100] if row.headline is not None]
+    found = [row.judge if kind == "best" else row.headline for row in rows[:100]]
+    names = [name for name in found if name is not None]
     return max(set(names), key=names.count, default=None)
+
+
+def _upwards(rows: Iterable[RunRow], name: str) -> bool | None:
+    """Whether more of a metric is better, as the runs that are judged by it say, else its name."""
+    known = (row.is_higher_better for row in rows if row.judge == name)
+    return next((upwards for upwards in known if upwards is not None), higher_is_better(name))

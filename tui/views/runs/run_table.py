@@ -15,7 +15,6 @@ from typing import NamedTuple
 import msgspec
 
 from runners.places.run_row import RunRow
-from runners.watch.metrics.sample import higher_is_better
 from tui.views.runs.run_query import RunQuery
 from tui.views.runs.run_sort import SortKey, sort_rows
 
@@ -187,8 +186,9 @@ def group_row(group: FoldedGroup) -> RunRow:
     first = min(rows, key=lambda row: _order_of(row))
     counts = Counter(str(row.state) for row in rows)
     done = [float(not row.is_live) if row.fraction is None else row.fraction for row in rows]
-    best = [row.best for row in rows if row.best is not None and row.headline == first.headline]
-    pick = max if higher_is_better(first.headline or "") else min
+    known = [row.best_value for row in rows if row.judge == first.judge]
+    best = [value for value in known if value is not None]
+    pick = max if first.is_higher_better else min
     costs = [row.cost for row in rows if row.cost is not None]
     etas = [row.eta_s for row in rows if row.eta_s is not None]
     states = ", ".join(f"{count} {state}" for state, count in counts.items())
@@ -204,6 +204,8 @@ def group_row(group: FoldedGroup) -> RunRow:
         gpus=tuple(sorted({gpu for row in rows for gpu in row.gpus if row.is_live})),
         last=None,
         best=pick(best) if best else None,
+        judged_by=None,
+        validation=None,
         packed=b"\x80",
         spark="",
         seconds=None,

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from runners.cost.run_costs import ProjectionBasis, RunCost
 from runners.host.clock import local_time
 from runners.model.gpus import GpuUse, Xid
+from runners.model.metric_rule import BestMetric
 from runners.model.plan import LaunchPlan
 from runners.model.quantities import gpus_text
+from runners.model.run import Run
+from runners.watch.metrics.judging import higher
 from tui.views.format import DASH, dollars, duration, memory, metric, percent, size
 from tui.views.machines.gpu_text import xid_text
 from tui.views.runs.run_view import RunView
@@ -64,6 +67,14 @@ def readable_metric(name: str) -> str:
 def format_metric(name: str, value: float | int | None) -> str:
     """A metric's value with its unit where the name tells it."""
     return metric(value) + _UNITS.get(name.rsplit("_", 1)[-1], "") if value is not None else DASH
+
+
+def judged_text(run: Run, judged: BestMetric) -> str:
+    """`val_psnr: more is better`."""
+    upwards = higher(run, judged.metric)
+    if upwards is None:
+        return f"{judged.metric}: whether more of it is better is not known"
+    return f"{judged.metric}: {'more' if upwards else 'less'} is better"
 
 
 def best_text(view: RunView, name: str) -> str:

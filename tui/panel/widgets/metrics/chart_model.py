@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from runners.watch.metrics.judging import higher
 from runners.watch.metrics.sample import headline_rank
 from runners.watch.metrics.series import Series
 from tui.panel.widgets.metrics.chart import ChartCurve, Row, draw_chart
@@ -206,12 +207,13 @@ class ChartModel:
     ) -> Curve | None:
         parts = [stretch_of(run, series, name) for run, series in line]
         key = (mark.run.id, name, axis, request.smoothing, request.joined)
-        version = tuple(part.version for part in parts)
+        upwards = higher(mark.run, name)
+        version = (upwards, *(part.version for part in parts))
         known = self._curves.get(key)
         if known is not None and known[0] == version:
             return known[1]
         weight = SMOOTHINGS[request.smoothing]
-        curve = join(parts, axis, weight, self.store.higher(mark.run, name))
+        curve = join(parts, axis, weight, upwards)
         self._curves[key] = version, curve
         return curve
 

@@ -24,6 +24,7 @@ PAGE_KEYS: list[BindingType] = [
     hotkey("a", "mark_more", "draw live runs too; again: ended ones of the preset; only one"),
     hotkey("p", "pin", "the run under the cursor on top"),
     hotkey("P", "pin_chart", "this chart first, in every panel from now on; again: not"),
+    hotkey("b", "judge", "judge the drawn runs by this metric: more, less, then by default"),
     hotkey("shift+up", "move_chart(-1)", _MOVE),
     hotkey("shift+down", "move_chart(1)", _MOVE),
     hotkey("J", "turn('joined')", "resumed runs as one curve with what they go on from, or apart"),
@@ -56,6 +57,7 @@ _KEYS = (
     ("+ -", "zoom"),
     ("o", "settings"),
     ("P", "pin chart"),
+    ("b", "best by"),
     ("w", "save"),
     ("?", "all keys"),
 )
