@@ -5,12 +5,12 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from runners.host.procfs import HELPER_MARK
-from runners.host.subreaper import no_subreaper
+from runners.host.subreaper import fork_beside, no_subreaper
 
 ROOT = Path(__file__).resolve().parents[2]
 """The folder that holds `runners` and `tui`."""
@@ -92,10 +92,41 @@ def marked(environment: Mapping[str, str], name: str) -> dict[str, str]:
 
 def spawn(name: str, *arguments: str | os.PathLike[str]) -> None:
     """Start helper `name` in its own session, as nobody's child. Raises OSError when fork fails."""
-    # Twice forked, the helper goes to init. A supervisor adopts all orphans below it, and would
-    # take the helper for a process of its run. It adopts none for the moment in which the one
-    # between ends: a program whose waiter is killed then would be lost to it.
     is_forked, forked = os.pipe()
+    pid = fork_beside()
+    if pid is None:
+        _spawn_below(name, arguments, is_forked, forked)
+    elif pid == 0:
+        _become_spawned(name, arguments)
+    else:
+        os.close(forked)
+        _await_end_of(is_forked)
+        os.close(is_forked)
+
+
+def _become_spawned(name: str, arguments: Sequence[str | os.PathLike[str]]) -> None:
+    try:
+        os.setsid()
+        become(name, *arguments)
+    finally:
+        os._exit(127)
+
+
+def _await_end_of(is_forked: int) -> None:
+    """Return once a helper has become its program.
+
+    Until then it has copies of our descriptors, and would hold our locks when we are gone.
+    """
+    while os.read(is_forked, 1):
+        pass
+
+
+def _spawn_below(
+    name: str, arguments: Sequence[str | os.PathLike[str]], is_forked: int, forked: int
+) -> None:
+    # Twice forked, the helper goes to init. A supervisor adopts all orphans below it, and would
+    # take the helper for a process of its run. Where it cannot fork beside itself, it adopts none
+    # for the moment in which the one between ends.
     may_end, end = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -107,15 +138,11 @@ def spawn(name: str, *arguments: str | os.PathLike[str]) -> None:
                 os.close(forked)
                 os.read(may_end, 1)
                 os._exit(0)
-            os.setsid()
-            become(name, *arguments)
+            _become_spawned(name, arguments)
         finally:
             os._exit(127)
     os.close(forked)
-    # To the end, which is there once the helper has become its program: until then it has copies of
-    # our descriptors, and would hold our locks when we are gone.
-    while os.read(is_forked, 1):
-        pass
+    _await_end_of(is_forked)
     with no_subreaper():
         os.write(end, b"x")
         os.waitpid(pid, 0)

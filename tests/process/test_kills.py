@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -98,37 +98,113 @@ def test_a_launch_that_is_killed_while_it_marks_its_runs_is_completed(cli: Comma
 
 # The supervisor, whose waiters are killed before they start the program: as many as are asked for.
 UNLUCKY = """
-import sys
+import os, signal, sys
+from pathlib import Path
 from runners.lifecycle.supervisor import program_start, supervisor
 kills = int(sys.argv.pop(1))
-program_start.WAITER = (
-    'number=$(cat "$1.kills" 2>/dev/null || echo 0)\\n'
-    f'if [ "$number" -lt {kills} ]; then echo $((number + 1)) >"$1.kills"; kill -9 $$; fi\\n'
-) + program_start.WAITER
+def deadly(_, run):
+    count = Path(f"{run}.kills")
+    number = int(count.read_text()) if count.exists() else 0
+    count.write_text(str(number + 1))
+    if number < kills:
+        os.kill(os.getpid(), signal.SIGKILL)
+program_start.set_command_line = deadly
+supervisor.main()
+"""
+
+# The supervisor, whose first waiter is killed at the N-th line of waiting for its program and of
+# what it does then; with fewer lines it is not killed.
+KILLED_AT_THE_END = """
+import os, signal, sys
+from contextlib import suppress
+from pathlib import Path
+from runners.lifecycle.supervisor import program_start, supervisor
+line = int(sys.argv.pop(1))
+def trace(frame, event, _):
+    global line
+    if frame.f_code is not program_start._record_status.__code__:
+        return None
+    if event == "line":
+        line -= 1
+        if line == 0:
+            with suppress(FileExistsError):
+                Path(frame.f_locals["exit_file"] + ".killed").touch(exist_ok=False)
+                os.kill(os.getpid(), signal.SIGKILL)
+    return trace
+sys.settrace(trace)
+supervisor.main()
+"""
+
+# The supervisor is killed before it records that a program will start, or just after that.
+KILLED_AT_THE_START = """
+import os, signal, sys
+from runners.lifecycle.supervisor import supervisor
+after = int(sys.argv.pop(1))
+note = supervisor.Supervisor.note_starting
+def deadly(self, number, waiter):
+    if after:
+        note(self, number, waiter)
+    os.kill(os.getpid(), signal.SIGKILL)
+supervisor.Supervisor.note_starting = deadly
 supervisor.main()
 """
 
 
+@pytest.fixture
+def run_with(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str, int, str], RunDirectory]:
+    """Launch a shell's command whose supervisor is the given script, with a number."""
+
+    def launch(script: str, number: int, shell: str) -> RunDirectory:
+        def spawn(run: RunDirectory, environment: dict[str, str], locks: Sequence[int]) -> None:
+            words = [str(number), str(run.home.root), run.id, *map(str, locks)]
+            subprocess.run(
+                [sys.executable, "-c", script, *words],
+                env={**environment, **cli.environment({}), "FRESNEL_HELPER": "supervisor"},
+                pass_fds=locks,
+                check=True,
+            )
+
+        monkeypatch.chdir(cli.folder)
+        monkeypatch.setattr(start, "spawn_supervisor", spawn)
+        (run,) = start_together(cli.state, [command_spec(["sh", "-c", shell], ["gpus=0"])])
+        return cli.state.run(run.id)
+
+    return launch
+
+
 @pytest.mark.parametrize(("kills", "state"), [(2, "done"), (9, "lost")])
 def test_a_program_whose_waiter_is_killed_before_it_begins_is_started_again(
-    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, kills: int, state: str
+    cli: CommandLine,
+    run_with: Callable[[str, int, str], RunDirectory],
+    kills: int,
+    state: str,
 ) -> None:
-    def spawn(run: RunDirectory, environment: dict[str, str], locks: Sequence[int]) -> None:
-        words = [str(kills), str(run.home.root), run.id, *map(str, locks)]
-        subprocess.run(
-            [sys.executable, "-c", UNLUCKY, *words],
-            env={**environment, **cli.environment({}), "FRESNEL_HELPER": "supervisor"},
-            pass_fds=locks,
-            check=True,
-        )
-
-    monkeypatch.chdir(cli.folder)
-    monkeypatch.setattr(start, "spawn_supervisor", spawn)
-    (run,) = start_together(cli.state, [command_spec(["sh", "-c", "echo hi"], ["gpus=0"])])
-    found = cli.ended(cli.state.run(run.id))
+    run = run_with(UNLUCKY, kills, "echo hi")
+    found = cli.ended(run)
     assert (found["state"], found["attempt"]) == (state, 1)
-    output = cli.state.run(run.id).output.read_text()
-    assert output == ("hi\n" if state == "done" else "")
+    assert run.output.read_text() == ("hi\n" if state == "done" else "")
+
+
+@pytest.mark.parametrize("line", range(1, 13))
+def test_at_whichever_line_a_waiter_is_killed_the_exit_status_is_known(
+    cli: CommandLine, run_with: Callable[[str, int, str], RunDirectory], line: int
+) -> None:
+    found = cli.ended(run_with(KILLED_AT_THE_END, line, "echo hi; exit 6"))
+    assert (found["state"], found["exit_code"]) == ("failed", 6)
+
+
+@pytest.mark.parametrize("after", [0, 1])
+def test_a_supervisor_killed_while_it_starts_a_program_has_it_started_once(
+    cli: CommandLine, run_with: Callable[[str, int, str], RunDirectory], after: int
+) -> None:
+    run = run_with(KILLED_AT_THE_START, after, "echo hi; exit 6")
+    eventually(lambda: not is_held(run.supervisor_lock), what="the supervisor killed")
+    cli.run("list")  # whoever looks adopts it
+    found = cli.ended(run)
+    assert (found["state"], found["exit_code"]) == ("failed", 6)
+    assert run.output.read_text() == "hi\n"
 
 
 def test_a_launch_that_fails_halfway_leaves_nothing(
@@ -169,7 +245,9 @@ from pathlib import Path
 from runners.host import helpers
 from runners.host.locks import acquire
 acquire(Path(sys.argv[1]))
-helpers.no_subreaper = lambda: os.kill(os.getpid(), signal.SIGKILL)
+def deadly(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+helpers.no_subreaper = deadly
 helpers.spawn("keeper", sys.argv[2])
 """
 

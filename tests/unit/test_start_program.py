@@ -15,15 +15,16 @@ from tests.support import REPOSITORY
 SCRIPT = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
-from runners.lifecycle.supervisor.program_start import start_program
+from runners.lifecycle.supervisor.program_start import Program, start_program
 folder, first = sys.argv[2], int(sys.argv[3])
 lock = os.open(folder + "/lock", os.O_RDWR | os.O_CREAT)
 while (descriptor := os.open("/dev/null", os.O_RDONLY)) < first - 1:
     pass
 if descriptor >= first:
     os.close(descriptor)
-pid = start_program(["sh", "-c", "echo out; echo err >&2; exit 3"], dict(os.environ), folder,
-                    folder + "/output.log", folder + "/exit", folder + "/leader", [lock])
+argv = ["sh", "-c", "echo out; echo err >&2; exit 3"]
+files = [folder + name for name in ("/output.log", "/exit", "/leader")]
+pid = start_program(Program(argv, dict(os.environ), folder, *files), [lock])
 print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """
 

@@ -11,7 +11,7 @@ from runners.host import helpers
 from runners.host.clock import Moment
 from runners.host.files import append_event, read_number, size_of
 from runners.host.keep_alive import KeepAlive
-from runners.host.procfs import is_zombie, parent_of, start_ticks
+from runners.host.procfs import is_zombie, parent_of, read_processes, start_ticks
 from runners.host.signals import open_pidfd, signal_process
 from runners.host.subreaper import become_subreaper
 from runners.lifecycle.supervisor.output_limit import OutputLimit
@@ -24,6 +24,7 @@ from runners.lifecycle.supervisor.pollers import (
 )
 from runners.lifecycle.supervisor.processes import Found, RunProcesses
 from runners.lifecycle.supervisor.program_start import (
+    Program,
     draft_of,
     marked_environment,
     name_exit_status,
@@ -40,6 +41,8 @@ SAFETY_WAKE_S = 20.0
 """A poke can be lost; the durable intent on disk cannot."""
 _WITHOUT_WAITER_S = 0.5
 _CLEANUP_POLL_S = 0.05
+_BEGINS_WITHIN_S = 5.0
+"""Later only where the waiter itself was suspended."""
 _STRAGGLERS_LEAVE_S = 2.0
 _STRAGGLERS_TERM_S = 10.0
 _SAMPLER_ANEW_S = 20.0
@@ -74,27 +77,35 @@ class Attempt:
         self.waiter: int | None = None
         self.waiter_was: int | None = None
 
-    def start(self, argv: list[str], environment: dict[str, str], kept: list[int]) -> int:
-        """Start the program, which inherits `kept`; return the waiter's pid. Raises OSError."""
+    def start(
+        self,
+        argv: list[str],
+        environment: dict[str, str],
+        kept: list[int],
+        before: Callable[[int], object],
+    ) -> None:
+        """Start the program, which inherits `kept`. Raises OSError.
+
+        `before` is called with the waiter's pid before there is a program.
+        """
         # Before the program exists: orphans that go to init would be out of reach.
         become_subreaper()
-        self.waiter = self.waiter_was = self.processes.waiter = start_program(
+        program = Program(
             argv,
             marked_environment(environment, self.run.id, str(self.run.path)),
             self.plan["working_directory"],
             str(self.run.output),
             str(self.run.exit),
             str(self.run.leader),
-            kept,
         )
-        return self.waiter
+        waiter = start_program(program, kept, before)
+        self.waiter = self.waiter_was = self.processes.waiter = waiter
 
     def find(self, record: RecordFields) -> bool:
         """Take over the attempt that another supervisor recorded; False if nothing is left."""
         waiter, ticks = record.get("waiter_pid"), record.get("waiter_ticks")
         self.waiter_was = waiter
-        # Pid and start time together prove that this is the waiter: a pid may be used again.
-        if waiter and ticks is not None and start_ticks(waiter) == ticks and not is_zombie(waiter):
+        if waiter is not None and ticks is not None and self._has_begun(waiter, ticks):
             self.waiter = self.processes.waiter = waiter
             is_left = True
         else:
@@ -108,6 +119,20 @@ class Attempt:
             self.stop.continue_from(stop)
         become_subreaper()
         return True
+
+    def _has_begun(self, waiter: int, ticks: int) -> bool:
+        """True while the recorded waiter has its program.
+
+        One that had not been told to start it when its supervisor was killed ends at once.
+        """
+        until = time.monotonic() + _BEGINS_WITHIN_S
+        # Pid and start time together prove that this is the waiter: a pid may be used again.
+        while start_ticks(waiter) == ticks and not is_zombie(waiter):
+            below = any(process.parent == waiter for process in read_processes().values())
+            if below or self.run.exit.exists() or time.monotonic() > until:
+                return True
+            time.sleep(_CLEANUP_POLL_S)
+        return False
 
     def watch(self, began: Moment) -> None:
         """Wait for the program's end and poll the pollers; `began` is the run's start."""

@@ -3,95 +3,130 @@
 import fcntl
 import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
-from runners.host.files import read_plain
+from runners.host.command_line import set_command_line
+from runners.host.files import read_plain, replace
 from runners.host.procfs import HELPER_MARK, MARK
 
-# The waiter: about a megabyte of shell that outlives the supervisor and writes the exit status
-# atomically. Its traps are handlers, not "ignore", because an ignored signal would stay ignored in
-# the program itself. The leader's shell writes its pid to a file and then becomes the program, so
-# the pid is the program's. Only the program writes to the output (descriptor 9 until then): the
-# waiter's own messages, such as "Killed", go nowhere. The exit status is one write after the shell
-# has reaped the program, to a file that is open since the start (descriptor 8): a shell cannot look
-# at a status without taking it, so what is killed in between takes it along.
-WAITER = """
-trap : HUP INT QUIT TERM
-exit_file=$1 leader_file=$2; shift 2
-(exec /bin/sh -c '(umask 077; printf "%s\\n" "$$" >"$0.new" && mv -f "$0.new" "$0"); exec "$@"' \\
-  "$leader_file" "$@" >&9 2>&9 8>&- 9>&-)
-code=$?
-printf "%s\\n" "$code" >&8 && mv -f "$exit_file.new" "$exit_file"
-exit "$code"
-"""
 _MOST_OPEN_FILES = 1 << 20
 """Not more: programs that close every file they may have open take a second for so many.
 
 They take minutes for the thousand million that some containers allow.
 """
+# The shell resolves the program's name, and runs a script without a first line of its own, as a
+# person's shell does. It becomes the program, so its pid is the program's.
+_SHELL = ("/bin/sh", "-c", 'exec "$@"')
+
+
+class Program(NamedTuple):
+    """What is started, where, and the files of its run in which it leaves its traces."""
+
+    argv: list[str]
+    environment: dict[str, str]
+    directory: str
+    output: str
+    exit_file: str
+    leader_file: str
 
 
 def start_program(
-    argv: list[str],
-    environment: dict[str, str],
-    directory: str,
-    output: str,
-    exit_file: str,
-    leader_file: str,
-    kept: Iterable[int],
+    program: Program, kept: Iterable[int], before: Callable[[int], object] = lambda _: None
 ) -> int:
     """Fork the waiter and the program below it, in their own session; return the waiter's pid.
 
-    Output goes straight to the file `output` (appended), input comes from /dev/null; descriptors in
-    `kept` (the run's lock) are inherited. Raises OSError when the program's shell cannot start.
+    The waiter is a copy of this process that does nothing but wait: it outlives the supervisor, and
+    writes the program's exit status down. `before` is called with its pid, before there is a
+    program: who is killed in that call has started none. Output goes straight to the file `output`
+    (appended), input comes from /dev/null; descriptors in `kept` (the run's lock) are inherited.
+    Raises OSError when the program's shell cannot start.
     """
-    # Close-on-exec: the read below ends without a word exactly when the exec succeeded.
+    # Close-on-exec: the read below ends without a word exactly when the program's shell has begun.
     ready, failed = os.pipe()
+    may_begin, begin = os.pipe()
     pid = os.fork()
-    if pid:
-        os.close(failed)
-        problem = os.read(ready, 4096).decode("utf-8", "replace")
-        os.close(ready)
-        if problem:
-            os.waitpid(pid, 0)
-            raise OSError(problem)
-        return pid
+    if pid == 0:
+        try:
+            for descriptor in (ready, begin):
+                os.close(descriptor)
+            _wait(program, kept, may_begin, failed)
+        except BaseException as error:
+            os.write(failed, str(error).encode() or b"could not start")
+        finally:
+            os._exit(127)
+    os.close(failed)
+    os.close(may_begin)
     try:
-        os.setsid()
-        os.chdir(directory)
-        _raise_open_files()
-        # None of these may have a number that is about to be replaced: dup2
-        # onto itself would stay close-on-exec.
-        failed = fcntl.fcntl(failed, fcntl.F_DUPFD_CLOEXEC, 10)
-        null = os.open("/dev/null", os.O_RDONLY)
-        log = os.open(output, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        log = fcntl.fcntl(log, fcntl.F_DUPFD_CLOEXEC, 10)
-        for descriptor in kept:
-            # Inheritable, and above the one digit that a shell can name.
-            fcntl.fcntl(descriptor, fcntl.F_DUPFD, 10)
-        draft = fcntl.fcntl(_open_draft(exit_file), fcntl.F_DUPFD_CLOEXEC, 10)
-        os.dup2(null, 0)
-        os.dup2(draft, 8)
-        os.dup2(log, 9)
-        for descriptor in (1, 2):
-            os.dup2(os.open("/dev/null", os.O_WRONLY), descriptor)
-        # The supervisor ignores or handles these; what is ignored would stay so across the exec.
-        for number in (
-            signal.SIGINT,
-            signal.SIGTERM,
-            signal.SIGHUP,
-            signal.SIGPIPE,
-            signal.SIGUSR1,
-        ):
-            signal.signal(number, signal.SIG_DFL)
-        waiter = ["/bin/sh", "-c", WAITER, "fresnel-waiter", exit_file, leader_file, *argv]
-        os.execve("/bin/sh", waiter, environment)
-    except BaseException as error:
-        os.write(failed, str(error).encode() or b"could not start")
+        before(pid)
+        with suppress(BrokenPipeError):
+            os.write(begin, b"x")
     finally:
+        os.close(begin)
+    problem = os.read(ready, 4096).decode("utf-8", "replace")
+    os.close(ready)
+    if problem:
+        os.waitpid(pid, 0)
+        raise OSError(problem)
+    return pid
+
+
+def _wait(program: Program, kept: Iterable[int], may_begin: int, failed: int) -> None:
+    """Be the waiter: start the program once that is allowed, and write down how it ended."""
+    os.setsid()
+    os.chdir(program.directory)
+    _raise_open_files()
+    log, draft = _open_output(program.output), _open_draft(program.exit_file)
+    # Inheritable, and above the one digit that a shell can name.
+    held = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 10) for descriptor in kept]
+    os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
+    for descriptor in (1, 2):
+        os.dup2(os.open("/dev/null", os.O_WRONLY), descriptor)
+    _close_all_but(0, 1, 2, log, draft, may_begin, failed, *held)
+    set_command_line("fresnel-waiter", os.path.dirname(program.exit_file))
+    signal.set_wakeup_fd(-1)
+    _set_signals(signal.SIG_IGN)
+    if not os.read(may_begin, 1):
+        return
+    waiter, leader = os.getpid(), os.fork()
+    if leader == 0:
+        _become(program, log, waiter)
+    for descriptor in (log, may_begin, failed):
+        os.close(descriptor)
+    _record_status(leader, draft, program.exit_file)
+
+
+def _become(program: Program, log: int, waiter: int) -> None:
+    """Be the program: note the own pid, and become it by way of a shell."""
+    for descriptor in (1, 2):
+        os.dup2(log, descriptor)
+    _set_signals(signal.SIG_DFL)
+    # Until here nothing was done: without waiter and supervisor an adopter starts it again.
+    if os.getppid() != waiter:
         os._exit(127)
+    with suppress(OSError):  # a full disk is no reason not to start
+        replace(Path(program.leader_file), b"%d\n" % os.getpid(), sync=False)
+    words = [*_SHELL, program.leader_file, *program.argv]
+    os.execve(words[0], words, program.environment)
+
+
+def _record_status(leader: int, draft: int, exit_file: str) -> None:
+    """Wait for the program and end as it did, its exit status written to `exit_file`.
+
+    First written, then taken from the kernel: whoever is killed in between leaves the ended program
+    to the supervisor, which takes its status then.
+    """
+    ended = os.waitid(os.P_PID, leader, os.WEXITED | os.WNOWAIT)
+    assert ended is not None  # only with WNOHANG
+    by_itself = ended.si_code == os.CLD_EXITED
+    code = ended.si_status if by_itself else 128 + ended.si_status
+    with suppress(OSError):  # a full disk: the supervisor learns it as the waiter's own
+        os.write(draft, b"%d\n" % code)
+        os.replace(draft_of(exit_file), exit_file)
+    os.waitpid(leader, 0)
+    os._exit(code)
 
 
 def draft_of(exit_file: str | os.PathLike[str]) -> str:
@@ -112,6 +147,25 @@ def _open_draft(exit_file: str) -> int:
         return os.open(draft_of(exit_file), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     except OSError:  # a full disk: the supervisor learns the status as the waiter's own
         return os.open(os.devnull, os.O_WRONLY)
+
+
+def _open_output(path: str) -> int:
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+
+def _close_all_but(*kept: int) -> None:
+    """Close what this process inherited as a copy: the supervisor's lock and pipes among it."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in kept:
+            with suppress(OSError):  # that of the list itself
+                os.close(int(name))
+
+
+def _set_signals(handler: signal.Handlers) -> None:
+    """Handle every signal so: a waiter outlives what is sent to the whole group of its program."""
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}:
+        with suppress(OSError):  # those that the C library keeps for itself
+            signal.signal(number, handler)
 
 
 def _raise_open_files() -> None:

@@ -137,22 +137,12 @@ class Supervisor:
             self.end_not_started(f"a secret is gone from memory: {gone}; {self.give_again()}")
             return None
         self.ended_unobserved = False
-        # Before the fork: the adopter of a supervisor killed in between knows what was to start.
-        self.keeper.write(
-            {
-                "state": State.STARTING,
-                "reason": "",
-                "attempt": number,
-                "next_attempt": None,
-                "next_at": None,
-                "waiter_pid": None,
-                "waiter_ticks": None,
-            }
-        )
         attempt = Attempt(self.directory, self.plan, self.wakeups, self.keeper.write, self.record)
         try:
             program = without_secrets(self.environment)
-            waiter = attempt.start([*argv, *given], program, self.kept[1:])
+            attempt.start(
+                [*argv, *given], program, self.kept[1:], lambda pid: self.note_starting(number, pid)
+            )
         except OSError as error:
             self.end_not_started(str(error))
             return None
@@ -161,8 +151,6 @@ class Supervisor:
             "state": State.RUNNING,
             "started": self.record.get("started") or time.time(),
             "began": self.record.get("began") or (moment_now() if first else None),
-            "waiter_pid": waiter,
-            "waiter_ticks": start_ticks(waiter),
             "cgroup": own_scope(self.directory.id),
         }
         self.keeper.write(changes)
@@ -171,6 +159,24 @@ class Supervisor:
             forget_environment(self.directory)
         self.note("state", state="running", attempt=number, arguments=more)
         return attempt
+
+    def note_starting(self, number: int, waiter: int) -> None:
+        """Record which process will wait for the program of attempt `number`.
+
+        Before there is a program: the adopter of a supervisor that is killed in between knows what
+        was to start, and who has its exit status.
+        """
+        self.keeper.write(
+            {
+                "state": State.STARTING,
+                "reason": "",
+                "attempt": number,
+                "next_attempt": None,
+                "next_at": None,
+                "waiter_pid": waiter,
+                "waiter_ticks": start_ticks(waiter),
+            }
+        )
 
     # ── adopting ──────────────────────────────────────────────────────────────────────────────────
 
