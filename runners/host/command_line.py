@@ -3,8 +3,8 @@
 import os
 
 
-def set_command_line(*words: str) -> None:
-    """Show `words` as this process's command line; what does not fit is cut.
+def set_command_line(*arguments: str) -> None:
+    """Show `arguments` as this process's command line; what does not fit is cut.
 
     The kernel reads it from the process's own memory, between two addresses (`arg_start` and
     `arg_end`, fields 48 and 49 of proc_pid_stat(5)). Does nothing where they cannot be read.
@@ -17,7 +17,7 @@ def set_command_line(*words: str) -> None:
         begin, end = int(fields[45]), int(fields[46])
     except (OSError, IndexError, ValueError):
         return
-    text = b"\0".join(os.fsencode(word) for word in words)
+    text = b"\0".join(os.fsencode(argument) for argument in arguments)
     if 0 < begin < end:
         # The last byte stays 0: without it, the kernel would show the environment behind it too.
         ctypes.memmove(begin, text[: end - begin - 1].ljust(end - begin, b"\0"), end - begin)

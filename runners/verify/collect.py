@@ -15,7 +15,7 @@ from runners.verify.checkpoint_facts import checkpoint_facts, named_checkpoint
 from runners.verify.config_facts import config_facts
 from runners.verify.data_facts import file_facts, path_facts, run_check
 from runners.verify.facts import CheckpointFacts, LaunchFacts, concerns
-from runners.verify.program_facts import ask_interpreter, script_of
+from runners.verify.program_facts import ask_interpreter, script_of, start_facts
 from runners.verify.resource_facts import (
     EarlierCheckpoints,
     batch_facts,
@@ -81,6 +81,7 @@ def collect(
         tuple(output_facts(state, spec, plan)) if wants("outputs") else (),
         read_host() if wants("machine", "network") else None,
         architectures,
+        start_facts(plan.argv, folder) if wants("program") else None,
     )
 
 

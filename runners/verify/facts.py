@@ -53,7 +53,24 @@ class InterpreterFacts(msgspec.Struct, frozen=True):
     version: str = ""
     imports: dict[str, str] = {}
     torch: TorchFacts | None = None
+    module: str = ""
+    """Why the module that is to run cannot be found; empty where it can, or none is."""
     problem: str = ""
+
+
+class StartFacts(msgspec.Struct, frozen=True):
+    """What the command line runs by Python: a script or a module, and whether it is there.
+
+    `processes` are those that its launcher starts on this machine; None where that is not known.
+    `unknown` are its options that the script does not know, each with the nearest that it knows.
+    """
+
+    script: str = ""
+    exists: bool = True
+    module: str = ""
+    launcher: str = ""
+    processes: int | None = None
+    unknown: tuple[tuple[str, str], ...] = ()
 
 
 class FileFacts(msgspec.Struct, frozen=True):
@@ -201,6 +218,7 @@ class LaunchFacts(msgspec.Struct, frozen=True):
     host: HostFacts | None = None
     architectures: dict[int, str] = {}
     """By GPU index what the kernel driver says its architecture is, e.g. gfx1101."""
+    start: StartFacts | None = None
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -1,11 +1,12 @@
 """What an interpreter can import and what its PyTorch sees: run by that interpreter.
 
-`python interpreter_script.py REQUEST` with {"imports": […], "torch": true, "folder": "…"};
-answers in JSON on stdout. Standard library only, for any Python from 3.8 on; whatever is imported
-may print what it likes.
+`python interpreter_script.py REQUEST`, which is JSON: `imports`, a list of modules; `torch`, a
+boolean; `folder` and `module`, texts. Answers in JSON on stdout. Standard library only, for any
+Python from 3.8 on; whatever is imported may print what it likes.
 """
 
 import importlib
+import importlib.util
 import json
 import os
 import sys
@@ -21,6 +22,8 @@ def main() -> None:
     sys.argv = [""]
     imports = {name: _import(name) for name in request["imports"]}
     found = {"version": ".".join(map(str, sys.version_info[:3])), "imports": imports}
+    if request.get("module"):
+        found["module"] = _missing(request["module"])
     if request["torch"] and not imports.get("torch", ""):
         found["torch"] = _torch_facts()
     json.dump(found, answer)
@@ -31,6 +34,17 @@ def main() -> None:
 def _import(name: str) -> str:
     try:
         importlib.import_module(name)
+    except BaseException as problem:
+        lines = str(problem).strip().splitlines() or [""]
+        return f"{type(problem).__name__}: {lines[0][:200]}"
+    return ""
+
+
+def _missing(module: str) -> str:
+    """Why `python -m` would not find a module, which itself is not imported; empty: it would."""
+    try:
+        if importlib.util.find_spec(module) is None:
+            return f"No module named {module}"
     except BaseException as problem:
         lines = str(problem).strip().splitlines() or [""]
         return f"{type(problem).__name__}: {lines[0][:200]}"

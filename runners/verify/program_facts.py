@@ -5,15 +5,19 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from runners.host.files import read_plain
+from runners.lifecycle.launch.command_line import unwrapped
 from runners.lifecycle.launch.interpreter import interpreter_of
+from runners.model.python_command import python_command
 from runners.state.decoding import any_json, decode
-from runners.verify.facts import InterpreterFacts
+from runners.verify.facts import InterpreterFacts, StartFacts
+from runners.verify.program_options import options_of
 
 SCRIPT = Path(__file__).with_name("interpreter_script.py")
 PATIENCE_S = 120.0
@@ -43,6 +47,7 @@ def ask_interpreter(
         "imports": wanted,
         "torch": "torch" in wanted or _is_launched_by_torch(argv),
         "folder": str(script.parent if script is not None else folder),
+        "module": command.module if (command := python_command(unwrapped(argv))) else "",
     }
     try:
         done = subprocess.run(
@@ -79,6 +84,29 @@ def script_of(argv: Sequence[str], folder: Path) -> Path | None:
         if word.endswith(".py") and path.is_file():
             return path
     return None
+
+
+def start_facts(argv: Sequence[str], folder: Path) -> StartFacts | None:
+    """What `argv` runs by Python, and what of it is not there; None for another program."""
+    command = python_command(unwrapped(argv))
+    if command is None:
+        return None
+    script = folder / command.script
+    exists = not command.script or script.exists()
+    unknown: list[tuple[str, str]] = []
+    options = options_of(script) if command.script and script.is_file() else None
+    if options is not None:
+        for flag in options.unknown(command.arguments):
+            near = get_close_matches(flag, options.names, 1)
+            unknown.append((flag, near[0] if near else ""))
+    return StartFacts(
+        str(script) if command.script else "",
+        exists,
+        command.module,
+        command.launcher,
+        command.processes,
+        tuple(unknown),
+    )
 
 
 def imports_of(script: Path) -> Iterator[str]:

@@ -4,6 +4,8 @@ import json
 import signal
 import sys
 
+import pytest
+
 from runners.state.leases import live_run_ids
 from runners.state.runs import list_run_ids
 from tests.process.conftest import CommandLine
@@ -102,10 +104,13 @@ def _has_stepped(cli: CommandLine) -> bool:
     return any(path.exists() and "step" in path.read_text() for path in outputs)
 
 
-def test_ctrl_c_stops_the_trial_and_leaves_nothing(cli: CommandLine) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_who_ends_a_probe_stops_its_trial_and_leaves_nothing(
+    cli: CommandLine, number: signal.Signals
+) -> None:
     child = cli.begin("probe", preset(cli), "--steps", "100000")
     eventually(lambda: _has_stepped(cli), what="a trial that does steps")
-    child.send_signal(signal.SIGINT)
+    child.send_signal(number)
     assert child.wait(30) == 130
     assert child.stderr is not None and b"interrupted" in child.stderr.read()
     assert not live_run_ids(cli.state) and not list_run_ids(cli.state)

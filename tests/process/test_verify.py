@@ -114,6 +114,39 @@ def test_a_command_s_port_interpreter_and_modules(cli: CommandLine) -> None:
     assert found["imports"][0] == "FAIL" and "surely_missing_module" in found["imports"][1]
 
 
+def test_what_cannot_start_is_found_without_running_it(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FRESNEL_GPUS", "sim:2xH100")
+    ran = cli.folder / "ran"
+    (cli.folder / "train.py").write_text(
+        f"import argparse\nopen({str(ran)!r}, 'w')\nparser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--lr')\nparser.parse_args()\n"
+    )
+    (cli.folder / "pkg").mkdir()
+    (cli.folder / "pkg/train.py").write_text(f"open({str(ran)!r}, 'w')\n")
+    python, gpus = sys.executable, ("--gpus", "2", "--")
+    fails = {
+        "script": (*gpus, python, "nothere.py"),
+        "options": (*gpus, python, "train.py", "--learning-rate", "1"),
+        "processes": (
+            *gpus,
+            python,
+            "-m",
+            "torch.distributed.run",
+            "--nproc-per-node=4",
+            "train.py",
+        ),
+        "module": (*gpus, python, "-m", "pkg.gone"),
+    }
+    for name, words in fails.items():
+        assert verdicts(cli, *words, exits=1)[name][0] == "FAIL"
+    passes = [(*gpus, python, "train.py", "--lr", "1"), (*gpus, python, "-m", "pkg.train")]
+    for words in passes:
+        assert not verdicts(cli, *words).keys() & fails.keys()
+    assert not ran.exists()
+
+
 def test_a_group_is_checked_run_by_run(cli: CommandLine) -> None:
     preset = Path(write(cli))
     group = cli.folder / "both.yaml"

@@ -25,6 +25,7 @@ from runners.verify.facts import (
     OutputFacts,
     PathFacts,
     PortFacts,
+    StartFacts,
     TorchDevice,
     TorchFacts,
 )
@@ -87,6 +88,14 @@ CASES: dict[str, tuple[str, str, str, LaunchFacts]] = {
     "a module is missing": (
         "imports", "FAIL", "/py -m pip install wandb",
         facts(interpreter=InterpreterFacts("/py", "3.11", {"wandb": "ModuleNotFoundError: x"})),
+    ),
+    "no script": ("script", "FAIL", "/x.py", facts(start=StartFacts("/x.py", exists=False))),
+    "more processes than GPUs": (
+        "processes", "FAIL", "--gpus 4",
+        facts(TWO, start=StartFacts("/x", launcher="torchrun", processes=4)),
+    ),
+    "no such option": (
+        "options", "FAIL", "--lr?", facts(start=StartFacts("/x", unknown=(("--l", "--lr"),))),
     ),
     "torch sees it": ("torch", "PASS", "sees 1 × H100", facts(ONE, CUDA)),
     "a CPU build": ("torch", "FAIL", "no GPU support", facts(ONE, TorchFacts("2.9+cpu"))),

@@ -1,6 +1,9 @@
 """`probe`: the largest batch that fits, found by short real runs."""
 
 import argparse
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -32,7 +35,8 @@ def run_probe(arguments: argparse.Namespace) -> int:
     request = request._replace(keep_runs=arguments.keep_runs)
     watcher = ProbeWatcher(lambda run: _print_started(run), _print_step)
     try:
-        result = probe(state, spec, request, watcher)
+        with _interrupted_by(signal.SIGTERM, signal.SIGHUP):
+            result = probe(state, spec, request, watcher)
     except KeyboardInterrupt:
         echo("\ninterrupted: the trial was stopped, nothing was kept")
         return ExitCode.INTERRUPTED
@@ -47,6 +51,19 @@ def run_probe(arguments: argparse.Namespace) -> int:
         print(f"fastest: {result.parameter}={fastest.batch}")
     print(f"fresnel-tui launch {arguments.preset} {_settings(spec, result)}")
     return ExitCode.DONE
+
+
+@contextmanager
+def _interrupted_by(*numbers: signal.Signals) -> Iterator[None]:
+    """Let these signals do what Ctrl-C does: a trial is nobody's run but this command's."""
+    before = {number: signal.getsignal(number) for number in numbers}
+    for number in [number for number, handler in before.items() if handler is not signal.SIG_IGN]:
+        signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _print_started(run: Run) -> None:

@@ -108,8 +108,8 @@ def _become(program: Program, log: int, waiter: int) -> None:
         os._exit(127)
     with suppress(OSError):  # a full disk is no reason not to start
         replace(Path(program.leader_file), b"%d\n" % os.getpid(), sync=False)
-    words = [*_SHELL, program.leader_file, *program.argv]
-    os.execve(words[0], words, program.environment)
+    argv = [*_SHELL, program.leader_file, *program.argv]
+    os.execve(argv[0], argv, program.environment)
 
 
 def _record_status(leader: int, draft: int, exit_file: str) -> None:

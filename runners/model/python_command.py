@@ -1,0 +1,97 @@
+"""What a command line runs by Python: its script or module, its arguments, how many processes.
+
+Read from the words alone, as `python`, torchrun (torch.distributed.run) and `accelerate launch`
+read them; what they cannot mean for certain is None.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import NamedTuple
+
+_PYTHON = re.compile(r"pythonw?\d*(?:\.\d+)?")
+_PYTHON_VALUES = ("-W", "-X", "--check-hash-based-pycs")
+_TORCHRUN = ("torchrun", "torch.distributed.run", "torch.distributed.launch")
+_ACCELERATE = ("accelerate", "accelerate.commands.launch")
+_TORCHRUN_SWITCHES = frozenset(
+    {"standalone", "no-python", "module", "run-path", "use-env", "virtual-local-rank"}
+)
+"""Its options without a value (torch.distributed.run, get_args_parser)."""
+_ACCELERATE_SWITCHES = frozenset(
+    {"multi-gpu", "cpu", "tpu", "use-deepspeed", "use-fsdp", "quiet", "debug", "no-python"}
+    | {"module", "same-network", "enable-cpu-affinity", "use-parallelism-config"}
+)
+_LAUNCHER_PROCESSES = {"nproc-per-node", "num-processes"}
+
+
+class PythonCommand(NamedTuple):
+    """A script's path as it is written, or a module's name; the words after it are its own.
+
+    `processes` are those that a launcher starts on this machine: 1 without a launcher, None where
+    it decides that itself.
+    """
+
+    script: str
+    module: str
+    arguments: tuple[str, ...]
+    processes: int | None
+    launcher: str = ""
+
+
+def python_command(argv: Sequence[str]) -> PythonCommand | None:
+    """What `argv` runs by Python; None for another program, a shell's line or Python code."""
+    if not argv:
+        return None
+    name, arguments = PurePath(argv[0]).name, list(argv[1:])
+    if name in _TORCHRUN:
+        return _launched("torchrun", arguments, _TORCHRUN_SWITCHES)
+    if name == "accelerate":
+        return (
+            _launched(name, arguments[1:], _ACCELERATE_SWITCHES)
+            if arguments[:1] == ["launch"]
+            else None
+        )
+    if name.endswith(".py"):
+        return PythonCommand(argv[0], "", tuple(arguments), 1)
+    return _interpreted(arguments) if _PYTHON.fullmatch(name) else None
+
+
+def _interpreted(arguments: list[str]) -> PythonCommand | None:
+    while arguments:
+        word = arguments.pop(0)
+        if word in _PYTHON_VALUES:
+            del arguments[:1]
+        elif word == "-m" and arguments:
+            module, rest = arguments[0], arguments[1:]
+            if module in _TORCHRUN:
+                return _launched("torchrun", rest, _TORCHRUN_SWITCHES)
+            if module in _ACCELERATE:
+                return _launched("accelerate", rest, _ACCELERATE_SWITCHES)
+            return PythonCommand("", module, tuple(rest), 1)
+        elif not word.startswith("-"):
+            return PythonCommand(word, "", tuple(arguments), 1)
+        elif word == "-" or "c" in word.lstrip("-") or "m" in word.lstrip("-"):
+            return None  # code in the arguments or from the input, or `-m` joined to its module
+    return None
+
+
+def _launched(
+    launcher: str, arguments: list[str], switches: frozenset[str]
+) -> PythonCommand | None:
+    is_module, processes = False, 1 if launcher == "torchrun" else None
+    while arguments:
+        word = arguments.pop(0)
+        if not word.startswith("-"):
+            script, module = ("", word) if is_module else (word, "")
+            return PythonCommand(script, module, tuple(arguments), processes, launcher)
+        option, given, value = word.lstrip("-").replace("_", "-").partition("=")
+        if option in ("m", "module"):
+            is_module = True
+        elif option == "no-python":
+            return None
+        elif option not in switches and option != "q":
+            if not given and arguments:
+                value = arguments.pop(0)
+            if option in _LAUNCHER_PROCESSES:
+                processes = int(value) if value.isdigit() else None
+    return None
