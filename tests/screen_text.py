@@ -80,7 +80,7 @@ def log_of(name: str) -> str:
 
 def go_on(runs: int) -> str:
     """What is said when the panel is left."""
-    return f"{runs} runs go on"
+    return f"{runs} runs go on; `fresnel-tui` shows them"
 
 
 # ---- GPUs
@@ -90,7 +90,10 @@ NO_GPU = "CPU · no GPU here"
 FREE = "free"
 NOT_FREE = "⚠ not free"
 NO_COMPUTE = "allows no program to compute"
+NOT_PUT_HERE = "not put here"
+IN_USE = "in use by"
 ON_THE_CPU = "Launching on the CPU"
+EVERYTHING_ELSE_GOES_ON = f"{ON_THE_CPU}, stopping and logs go on"
 STRANGER = "not ours"
 LAST_XID = "last Xid"
 
@@ -119,6 +122,7 @@ FORM = "Launch a run"
 PLAN = "Plan: exactly what runs"
 PLANNED = "starts now|run folder|command "
 CANNOT_RUN = "cannot run here"
+NO_FILE = "script: no file"
 QUEUED_FOR = "queued: "
 SAVE_PRESET = "Save as a preset"
 SAVED = "saved as"
@@ -127,8 +131,34 @@ FIELD_HELP = {found.key: f"{found.key}: {found.help.split(';')[0]}" for found in
 """What is shown of a field while it has the cursor."""
 COMMAND_HELP = "command: as in a shell"
 SQUARE_ROOT = "square root"
+WHOLE_NUMBER = "expected a whole number"
 SAMPLE_NEEDED = "a range of numbers has to be sampled"
 VALUE_MISSING = "a value between the commas is missing"
+
+
+def at_least(least: float, value: float) -> str:
+    """What is wrong with a value that is too small."""
+    return f"expected at least {least}, got {value}"
+
+
+def at_a_time(runs: int, parallel: int) -> str:
+    """How many runs a sweep has."""
+    return f"{runs} runs, {parallel} at a time"
+
+
+def will_suggest(sampler: str, metric: str) -> str:
+    """What is said of values that are not chosen yet."""
+    return f"{sampler} suggests values when its turn comes, for the least {metric}"
+
+
+def no_sampler(name: str) -> str:
+    """A sampler that does not exist."""
+    return f"no sampler `{name}`"
+
+
+def asked_for(gpus: str) -> str:
+    """Why a launch waits."""
+    return f"{gpus} asked for"
 
 
 def help_of(name: str, text: str) -> str:
@@ -194,6 +224,10 @@ AGAIN_COMMAND = "the selected run, or a variation of it"
 STOP_COMMAND = "Stop the selected run"
 THEME_COMMAND = "colours; remembered"
 SENT = "sent 1 command"
+WRAP_COMMAND = "wrap long lines"
+SIDEWAYS = "scroll sideways"
+UNKNOWN_KEY = "unknown key"
+TRUE_OR_FALSE = "expected true or"
 MATCHES = r"paused|matches|match"
 
 
@@ -209,10 +243,11 @@ def works_in(key: str, pane: str, digit: int) -> str:
 
 # ---- dialogs about runs
 
-ALL_IS_LOST = "no checkpoint was seen on disk"
+ALL_IS_LOST = "no checkpoint was seen on disk, so all of its work is lost"
 CAUSE = "GPU has not enough memory"
 
 NEWEST_CHECKPOINT = "Newest checkpoint"
+NONE_ON_DISK = "none seen on disk"
 KILL = "Kill it now"
 LEAVE_AS_IT_WAS = "Esc again discards the changes"
 YOUR_NOTE = "your note"
@@ -303,7 +338,7 @@ SO_FAR = "So far"
 END_SESSION = "End the session"
 GUARD_OFF = "Guard off"
 NO_SESSION_OPEN = "no session is open"
-SESSION_ENDED = "session ended"
+SESSION_ENDED = "session ended after"
 DOLLARS_EXPECTED = "expected US dollars"
 NOTHING_WATCHED = "say what the guard should watch"
 POSTPONED = r"postponed (until )?(\w+ )?\d\d:\d\d"
@@ -320,6 +355,7 @@ NO_METRICS = "no metrics yet"
 NONE_MARKED = "no run is marked"
 NO_SUCH_METRIC = "not a regular expression|no metric matches"
 NO_IMAGES = "no pictures yet"
+NO_IMAGE = "neither a PNG nor a JPEG image"
 CURSOR = "cursor ← →"
 CHARTS = "x axis"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests import screen_text
+from tests import command_text, screen_text
 from tests.architecture.sources import modules, place
 
 MOST = 150
@@ -14,17 +14,23 @@ MOST = 150
 
 Each is an edit when the program is worded anew. Where something else is tested there are states,
 enums, exit codes, fields of `--json`, file names and numbers to ask for; what is waited for on a
-screen has a name in `tests/screen_text.py`. A test whose subject is a sentence raises this.
+screen has a name in `tests/screen_text.py`, what commands answer one in `tests/command_text.py`.
+A test whose subject is a sentence raises this.
 """
 FOLDERS = tuple(f"tests/{room}" for room in ("fuzz", "pairs", "process", "remote", "ui", "unit"))
 _SENTENCE = re.compile(r"(?<![\w-])[A-Za-z]{2,},? [a-z]{2,},? [a-z]{2,}(?![\w-])")
 """Three plain words in a row: no command, no path, no `name=value`."""
 _WAITS = {"wait_for", "wait_gone"}
-_NAMED = {name for name in vars(screen_text) if not name.startswith("_")}
+_NAMED = {
+    name
+    for names in (screen_text, command_text)
+    for name in vars(names)
+    if not name.startswith("_")
+}
 
 
 def texts(node: ast.AST) -> Iterator[str]:
-    """The texts of an expression; what a function of `screen_text` is given is data."""
+    """The texts of an expression; what a function that names a text is given is data."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _NAMED:
         return
     if isinstance(node, ast.JoinedStr):

@@ -20,6 +20,7 @@ from runners.model.errors import FresnelError
 from runners.state.layout import RunDirectory
 from runners.state.leases import holds_gpus, live_run_ids
 from runners.state.runs import read_run
+from tests.command_text import NOT_YET_RECORDED, WILL_BE_ADOPTED, is_damaged
 from tests.process.conftest import STUBBORN, CommandLine, events, leader, record
 from tests.support import eventually
 from tui.cli import run_command
@@ -66,7 +67,7 @@ def test_an_orphan_goes_on_and_the_next_command_adopts_it(cli: CommandLine) -> N
     run, gate = gated(cli, 5)
     first, program = cli.kill_supervisor(run), leader(run)
     orphan = cli.status(run)
-    assert orphan["state"] == "orphaned" and orphan["reason"]
+    assert orphan["state"] == "orphaned" and WILL_BE_ADOPTED in orphan["reason"]
     cli.run("list")
     eventually(lambda: record(run)["supervisor_pid"] != first)
     adopted = cli.status(run)
@@ -84,7 +85,8 @@ def test_an_ending_without_any_supervisor_is_recorded_afterwards(cli: CommandLin
     gate.write_text("go")
     eventually(run.exit.exists)
     eventually(lambda: not marked_processes(run.id))
-    assert read_run(cli.state, run.id).is_live, "its end is known, and not recorded yet"
+    unrecorded = read_run(cli.state, run.id)
+    assert unrecorded.is_live and NOT_YET_RECORDED in unrecorded.reason
     found = cli.json("wait", run.id)
     assert (found["state"], found["exit_code"]) == ("done", 0)
     assert found["ended"] >= found["started"]
@@ -334,7 +336,7 @@ def test_a_damaged_record_of_an_ended_run_is_said_so_and_nobody_waits_for_ever(
     # Until its supervisor has left, a run without a record is one that starts.
     eventually(lambda: not is_held(run.supervisor_lock), what="the supervisor's lock free")
     run.state.write_bytes(b"")
-    assert "state.json" in cli.run("list").stdout
+    assert is_damaged("state.json") in cli.run("list").stdout
     found = cli.json("wait", run.id, exits=1)
-    assert found["state"] == "failed"
-    assert "state.json" in found["reason"] and "exit code 2" in found["reason"]
+    assert (found["state"], found["ending"]["damaged"]) == ("failed", True)
+    assert f"{is_damaged('state.json')}, exit code 2" in found["reason"]

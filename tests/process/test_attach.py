@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from runners.state.layout import RunDirectory
+from tests.command_text import ANOTHER_TYPES, ENDED_WITH, GOES_ON, NEEDS_A_TERMINAL, NO_TERMINAL
 from tests.process.conftest import COMMAND, CommandLine
 from tests.sshd import running_sshd
 from tests.support import eventually
@@ -29,8 +30,8 @@ ASKING = (
     "    if answer == 'stop': sys.exit(3)\n"
 )
 DETACH = "\x1d"
-ENDED_WITH_3 = "exit code 3"
-LEFT = r"detached from \d{8}-"
+ENDED_WITH_3 = f"{ENDED_WITH} 3"
+LEFT = rf"detached from \d{{8}}-\S+, {GOES_ON}"
 """Words of `attach`."""
 
 
@@ -109,12 +110,12 @@ def test_several_look_and_one_types_until_another_takes_over(
     types = attach(run)
     types.wait_for(re.escape(QUESTION))
     looks = attach(run)
-    looks.wait_for(r"attach --take")
+    looks.wait_for(ANOTHER_TYPES)
     looks.press("x", "Enter")
     types.press("a", "Enter")
     looks.wait_for(answered("a"))
     taker = attach(run, "--take")
-    types.wait_for(r"attach --take")
+    types.wait_for(ANOTHER_TYPES)
     taker.press("b", "Enter")
     looks.wait_for(answered("b"))
     assert "'x'" not in run.output.read_text()
@@ -175,9 +176,11 @@ def test_what_cannot_be_attached_to_says_why(
     cli: CommandLine, attach: Callable[..., Terminal]
 ) -> None:
     asked = asking(cli)
-    assert f"fresnel-tui logs -f {asked.id}" in cli.run("attach", asked.id, exits=2).stderr
+    refused = cli.run("attach", asked.id, exits=2).stderr
+    assert NEEDS_A_TERMINAL in refused and f"fresnel-tui logs -f {asked.id}" in refused
     plain = cli.command("sleep", "60")
     terminal = attach(plain)
+    terminal.wait_for(NO_TERMINAL)
     terminal.wait_for("--tty")
     assert terminal.wait_end() == 2
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.command_text import EXIT_CODES, SESSION_ENDED, UNDER_BUDGET, did_you_mean
 from tests.process.conftest import CommandLine
 from tui.cli.arguments import command_parser, overall_help
 from tui.cli.command_table import ALIASES, COMMANDS
@@ -45,9 +46,9 @@ def test_a_wrong_flag_shows_the_usage_of_its_own_command(cli: CommandLine) -> No
 
 
 def test_help_is_a_word_too(cli: CommandLine) -> None:
-    assert overall_help().splitlines()[0] in cli.run("help").stdout
+    assert EXIT_CODES in cli.run("help").stdout
     assert cli.run("help", "rm").stdout == cli.run("delete", "--help").stdout
-    assert "`list`" in cli.run("help", "lst", exits=2).stderr
+    assert did_you_mean("list") in cli.run("help", "lst", exits=2).stderr
 
 
 def test_errors_are_json_too(cli: CommandLine) -> None:
@@ -88,7 +89,8 @@ def test_a_session_that_ends_says_what_it_came_to(cli: CommandLine) -> None:
     cli.run("session", "budget", "50")
     assert cli.json("session")["budget_usd"] == 50.0
     said = cli.run("session", "end").stderr
-    assert "total <$0.01" in said and "$50.00" in said
+    assert SESSION_ENDED in said and "total <$0.01" in said
+    assert f"$50.00 {UNDER_BUDGET}" in said
     assert "--price" in cli.run("session", "end", "--price", "3", exits=2).stderr
 
 

@@ -17,6 +17,14 @@ from runners.cost.ledger import Ledger
 from runners.host.clock import Moment
 from runners.host.locks import is_held
 from runners.lifecycle.launch.adopt import adopt_orphans
+from tests.command_text import (
+    EARLIER_SESSION,
+    NOT_ENTERED,
+    PRESETS_ESTIMATE,
+    RENTED_OUT,
+    UNDER_BUDGET,
+    cannot_be_read,
+)
 from tests.process.conftest import CommandLine, record
 from tests.support import eventually
 
@@ -106,8 +114,9 @@ def test_a_run_that_the_ledger_lacks_is_entered_before_it_is_pruned(cli: Command
     cli.ended(kept)
     cli.state.ledger.unlink()
     cli.state.ledger.mkdir()
-    assert kept.id in cli.run("prune", "--keep", "0").stderr
-    assert "ledger.jsonl" in cli.run("cost").stderr
+    refused = cli.run("prune", "--keep", "0").stderr
+    assert kept.id in refused and NOT_ENTERED in refused
+    assert cannot_be_read("ledger.jsonl") in cli.run("cost").stderr
     assert kept.path.exists(), "its money would be forgotten"
 
 
@@ -144,14 +153,14 @@ def test_a_session_begins_where_the_one_before_it_ended(cli: CommandLine) -> Non
     cli.run("session", "start", "--rate", "2", "--budget", "100")
     changed = cli.json("session", "budget", "--budget", "150")
     assert changed["budget_usd"] == 150
-    assert "$150.00" in cli.run("session", "end").stderr
+    assert f"{UNDER_BUDGET} of $150.00" in cli.run("session", "end").stderr
     cli.run("session", "start", "--rate", "3")
     first, second = cli.json("cost")["sessions"]
     assert cli.run("cost").stdout.count(", open") == 1
     assert second["started"] == first["ended"], "since boot, but no minute is paid twice"
     cli.run("session", "end")
     refused = cli.run("session", "start", "--rate", "3", "--since", "2020-01-01T00:00", exits=2)
-    assert "--since 20" in refused.stderr, "what is proposed"
+    assert EARLIER_SESSION in refused.stderr and "--since 20" in refused.stderr
     assert cli.run("session", "budget", "--budget", "9", exits=3).stderr.startswith(
         "fresnel-tui: no session is open"
     )
@@ -162,7 +171,8 @@ def test_a_damaged_session_is_said_loudly_and_counts_nothing(cli: CommandLine) -
     cli.run("session", "start", "--rate", "2")
     cli.state.session.write_text("{")
     done = cli.run("cost")
-    assert "session.json" in done.stderr and cli.json("cost")["session_usd"] is None
+    assert cannot_be_read("session.json") in done.stderr
+    assert cli.json("cost")["session_usd"] is None
 
 
 def test_a_machine_that_its_cloud_names_needs_no_price(
@@ -191,7 +201,7 @@ def test_a_machine_that_its_cloud_names_needs_no_price(
         server.shutdown()
         thread.join()
         server.server_close()
-    assert "amd-cloud-mi300x: DigitalOcean" in done.stderr
+    assert f"price amd-cloud-mi300x: DigitalOcean {RENTED_OUT}" in done.stderr
     found = eight.json("cost")
     assert (found["provider"], found["instance"], found["usd_per_hour"]) == (
         "DigitalOcean",
@@ -216,9 +226,9 @@ def test_an_estimate_is_learnt_from_what_ran(eight: CommandLine) -> None:
     path = cli.folder / "learner.yaml"
     path.write_text(json.dumps(preset))
     before = cli.run("plan", str(path)).stdout
-    assert "1m00s, would cost $0.06 (the preset's estimate)" in before
+    assert f"1m00s, would cost $0.06 {PRESETS_ESTIMATE}" in before
     launched = cli.run("launch", str(path))
-    assert "1m00s, would cost $0.06" in launched.stderr
+    assert f"estimate: 1m00s, would cost $0.06 {PRESETS_ESTIMATE}" in launched.stderr
     cli.ended(cli.state.run(launched.stdout.strip()))
     after = cli.json("plan", str(path), "--set", "epochs=11")["forecast"]
     assert (

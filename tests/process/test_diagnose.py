@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from tests.command_text import NOT_ENDED, OUT_OF_MEMORY
 from tests.process.conftest import CommandLine
 
 LOG = """\
@@ -21,8 +22,7 @@ def test_a_failed_run_is_explained_by_every_command(cli: CommandLine) -> None:
     cli.ended(run)
     found = cli.json("diagnose", run.id)["diagnosis"]
     assert (found["known"], found["class"], found["rank"]) == (True, "gpu_out_of_memory", 3)
-    reason = cli.status(run)["reason"]
-    assert reason.startswith("rank 3: ") and "step 1 " in reason and "line 2" in reason
+    assert cli.status(run)["reason"] == f"rank 3: {OUT_OF_MEMORY} after step 1 (line 2)"
     assert "exit 1" in found["looked_at"]
     assert cli.json("status", run.id)["diagnosis"] == found
     text = cli.run("diagnose", run.id).stdout
@@ -35,7 +35,9 @@ def test_a_stop_a_kill_and_a_good_end_are_told_apart(cli: CommandLine) -> None:
     good = cli.command("true")
     stopped = cli.command("sleep", "600")
     refused = cli.run("diagnose", stopped.id, exits=2).stderr
-    assert f"`{stopped.id}`" in refused and "fresnel-tui logs -f" in refused
+    assert (
+        f"`{stopped.id}`" in refused and NOT_ENDED in refused and "fresnel-tui logs -f" in refused
+    )
     cli.run("stop", stopped.id, "--wait", "--force")
     cli.ended(killed)
     cli.ended(good)

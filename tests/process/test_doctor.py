@@ -13,6 +13,7 @@ from runners.doctor import checks, state_checks
 from runners.host.procfs import MARK
 from runners.model.gpus import GpuReading, GpuSnapshot
 from runners.state.layout import StateDirectory
+from tests.command_text import OTHERS_MAY_WRITE
 from tests.process.conftest import CommandLine
 
 ALWAYS = {
@@ -45,7 +46,11 @@ def test_a_state_folder_that_cannot_be_used_fails(cli: CommandLine) -> None:
     cli.state.root.chmod(0o777)
     found = cli.json("doctor", exits=1)
     folder = next(check for check in found if check["name"] == "state folder")
-    assert folder["verdict"] == "FAIL" and "0777" in folder["message"]
+    assert (
+        folder["verdict"] == "FAIL"
+        and OTHERS_MAY_WRITE in folder["message"]
+        and "0777" in folder["message"]
+    )
     assert "FRESNEL_STATE_DIR" in folder["advice"]
     assert (cli.state.root.stat().st_mode & 0o777) == 0o777, (
         "a folder of other things is left as it is"

@@ -30,6 +30,16 @@ from runners.model.gpus import GpuInterval, UsageInterval
 from runners.model.states import State
 from runners.state.layout import ROOT, RunDirectory, StateDirectory
 from runners.state.runs import read_run
+from tests.command_text import (
+    GUARD_DOES_NOTHING,
+    MAY_WRITE_RESULTS,
+    NO_GUARD,
+    NO_RUN_FOR,
+    NOT_FETCHED,
+    RUNS_STOP_IN,
+    cannot_be_read,
+    unguarded,
+)
 from tests.process.conftest import SAFE_PATH, CommandLine, record
 from tests.support import eventually
 
@@ -112,6 +122,10 @@ class Guarded:
         """The guard as `guard --json` shows it; None while none is set."""
         return self.cli.json("guard")
 
+    def problems(self) -> list[str]:
+        """What it cannot find out or do."""
+        return [str(text) for text in self.status()["problems"]]
+
     def says(self) -> str:
         """What `guard status` says, on both streams."""
         done = self.cli.run("guard")
@@ -157,7 +171,11 @@ def test_a_spent_budget_warns_stops_the_runs_with_their_checkpoints_and_then_end
     assert ended["ending"]["detail"].startswith("budget: $")
     assert guard.checkpoint.read_text() == "weights"
     (warning,) = lines(guard.warned)
-    assert warning.startswith("budget: $") and "in 1s" in warning and "guard postpone 1h" in warning
+    assert (
+        warning.startswith("budget: $")
+        and f"{RUNS_STOP_IN} 1s" in warning
+        and "guard postpone 1h" in warning
+    )
     assert "has acted: budget" in guard.says() and "exit code 0" in guard.says()
     (alert,) = [json.loads(line) for line in lines(run.supervisor_events) if '"alert"' in line]
     assert alert["text"] == f"guard: {warning}"
@@ -182,7 +200,7 @@ def test_a_machine_without_a_run_ends_and_one_with_a_run_does_not(guard: Guarded
     assert guard.stage() is Stage.WATCHING and not guard.ended.exists()
     guard.cli.run("stop", run.id, "--wait")
     guard.reaches(Stage.ENDED)
-    assert lines(guard.ended) == ["end"] and guard.status()["reason"]
+    assert lines(guard.ended) == ["end"] and guard.status()["reason"].startswith(NO_RUN_FOR)
 
 
 def train_on_gpus(
@@ -347,7 +365,7 @@ def test_a_guard_with_nothing_to_end_is_postponed_in_its_countdown(guard: Guarde
     run = guard.train()
     guard.set("--max-age", "1s", countdown="30s")
     guard.reaches(Stage.WARNED)
-    assert 0 < guard.status()["stops_in_s"] <= 30
+    assert 0 < guard.status()["stops_in_s"] <= 30 and RUNS_STOP_IN in guard.says()
     guard.cli.run("guard", "postpone", "1h")
     guard.reaches(Stage.WATCHING)
     assert "postponed until" in guard.says() and record(run)["state"] == "running"
@@ -374,7 +392,8 @@ def test_what_it_cannot_read_it_does_not_kill_for_and_says_so(guard: Guarded) ->
     session = guard.state.session.read_bytes()
     guard.state.session.write_text("{")
     guard.set("--max-age", "1s", countdown="0")
-    eventually(lambda: any("session.json" in text for text in guard.status()["problems"]))
+    eventually(lambda: any(cannot_be_read("session.json") in text for text in guard.problems()))
+    assert any(unguarded("the age") in text for text in guard.problems())
     assert "⚠" in guard.says()
     assert guard.stage() is Stage.WATCHING and record(run)["state"] == "running"
     assert guard.cli.json("cost")["guard"]["problems"]
@@ -390,8 +409,9 @@ def test_a_guard_whose_own_files_are_damaged_does_nothing(guard: Guarded, name: 
     guard.set("--max-age", "1h")
     guard.reaches(Stage.WATCHING)
     (guard.state.guard / name).write_text("{")
-    eventually(lambda: name in (guard.state.guard / "guard.log").read_text())
-    assert any(str(guard.state.guard / name) in text for text in guard.status()["problems"])
+    eventually(lambda: cannot_be_read(name) in (guard.state.guard / "guard.log").read_text())
+    does_nothing = GUARD_DOES_NOTHING + cannot_be_read(guard.state.guard / name)
+    assert any(text.startswith(does_nothing) for text in guard.problems())
     assert guard.runs() and record(run)["state"] == "running"
     guard.set("--max-age", "1s", countdown="0")
     guard.reaches(Stage.ENDED)
@@ -400,7 +420,7 @@ def test_a_guard_whose_own_files_are_damaged_does_nothing(guard: Guarded, name: 
 def test_a_damaged_ledger_is_no_silence(guard: Guarded) -> None:
     guard.state.create().ledger.mkdir()
     guard.set("--no-run", "1s", countdown="0")
-    eventually(lambda: any("`no run`" in text for text in guard.status()["problems"]))
+    eventually(lambda: any(unguarded("`no run`") in text for text in guard.problems()))
     assert guard.stage() is Stage.WATCHING and not guard.ended.exists()
 
 
@@ -410,7 +430,8 @@ def test_a_damaged_ledger_is_no_silence(guard: Guarded) -> None:
 def test_an_end_that_destroys_is_refused_until_the_results_are_fetched(guard: Guarded) -> None:
     open_session(guard.cli)
     run = guard.train()
-    assert f"{run.id} is {State.RUNNING}" in guard.cli.run("fetched", run.id, exits=2).stderr
+    refused = guard.cli.run("fetched", run.id, exits=2).stderr
+    assert f"{run.id} is {State.RUNNING}: {MAY_WRITE_RESULTS}" in refused
     words = (
         "--max-age",
         "1s",
@@ -423,10 +444,10 @@ def test_an_end_that_destroys_is_refused_until_the_results_are_fetched(guard: Gu
     told = guard.cli.run("guard", "set", *words)
     assert "fresnel-tui fetched" in told.stderr
     guard.reaches(Stage.HOLDING)
-    assert run.id in guard.status()["note"] and not guard.ended.exists()
+    assert f"{run.id} {NOT_FETCHED}" in guard.status()["note"] and not guard.ended.exists()
     assert guard.cli.json("fetched")["unfetched"] == [run.id]
     done = guard.cli.run("fetched", run.id, "--to", "laptop:results")
-    assert "laptop:results" in done.stderr
+    assert "fetched to laptop:results" in done.stderr
     guard.reaches(Stage.ENDED)
     assert lines(guard.ended) == ["end"]
     assert json.loads(run.fetched.read_text())["to"] == "laptop:results"
@@ -479,7 +500,7 @@ def test_a_guard_that_makes_no_sense_is_refused(
 ) -> None:
     assert text in guard.cli.run("guard", "set", *words, exits=2).stderr
     assert not (guard.state.guard / "guard.json").exists()
-    assert guard.status() is None
+    assert guard.status() is None and NO_GUARD in guard.says()
 
 
 def test_every_step_is_posted_once(guard: Guarded) -> None:
@@ -507,4 +528,5 @@ def test_every_step_is_posted_once(guard: Guarded) -> None:
         thread.join()
         server.server_close()
     assert sorted(one["step"] for one in posted) == ["end", "finish", "stop", "warn"]
-    assert all(one["text"] and one["host"] for one in posted)
+    assert all(one["reason"].startswith(NO_RUN_FOR) and one["host"] for one in posted)
+    assert all(one["reason"] in one["text"] for one in posted)

@@ -31,8 +31,10 @@ from runners.guard.rule import (
 from runners.host.locks import is_held
 from runners.host.webhook import post_json
 from runners.state.layout import StateDirectory
+from tests.command_text import GUARD_ACTS_ALL_THE_SAME, NOT_GUARDED, WEBHOOK_IS_DEAF, command_failed
 from tests.process.conftest import CommandLine, record
 from tests.support import eventually
+from tui.views.money.guard_text import too_late_text
 
 
 @pytest.fixture
@@ -92,7 +94,10 @@ def test_on_a_full_disk_it_says_so_and_acts_all_the_same(
         "--warn-command", f"echo warned >> {warned}", "--end-command", f"echo end >> {ended}",
     )  # fmt: skip
     fill(small_disk)
-    eventually(lambda: cli.json("guard")["problems"], what="a word on the full disk")
+    eventually(
+        lambda: any(GUARD_ACTS_ALL_THE_SAME in text for text in cli.json("guard")["problems"]),
+        what="a word on the full disk",
+    )
     checks = {one["name"]: one for one in cli.json("doctor", exits=None)}
     assert checks["guard"]["verdict"] == "WARN" and "is full" in checks["guard"]["message"]
     assert any("is full" in problem for problem in cli.json("cost")["guard"]["problems"])
@@ -124,7 +129,7 @@ def test_an_end_command_that_fails_is_tried_again_and_stays_an_alarm(guarded: Co
     cli, tries = guarded, guarded.folder / "tries"
     end = f"echo try >> {tries}; test $(wc -l < {tries}) -ge 2"
     cli.run("guard", "set", "--no-run", "0.2s", "--countdown", "0", "--end-command", end)
-    eventually(lambda: "exit code 1; try 2 " in says(cli))
+    eventually(lambda: f"{command_failed('end', 1)}; try 2 in" in says(cli))
     view = read_guard(cli.state)
     assert stage(cli.state) is Stage.ENDING and view.is_urgent and "has acted" not in says(cli)
     # The pause is half a minute: it is over as soon as it is said to have begun long ago.
@@ -142,7 +147,7 @@ def test_an_end_command_that_fails_is_tried_again_and_stays_an_alarm(guarded: Co
 def test_the_exit_code_of_a_warn_command_is_said(guarded: CommandLine) -> None:
     words = ("--max-age", "1h", "--countdown", "1h", "--warn-command", "exit 7")
     guarded.run("guard", "set", *words)
-    eventually(lambda: "exit code 7" in says(guarded))
+    eventually(lambda: command_failed("warn", 7) in says(guarded))
 
 
 def test_while_the_end_command_runs_it_is_too_late_and_that_is_said(guarded: CommandLine) -> None:
@@ -153,10 +158,11 @@ def test_while_the_end_command_runs_it_is_too_late_and_that_is_said(guarded: Com
     assert rule is not None
     marker = marker_of(guarded.state, rule.id, END)
     eventually(lambda: read_claim(marker).alive)
-    pid = read_claim(marker).pid
+    pid, late = read_claim(marker).pid, too_late_text(guarded.state)
+    assert str(pid) in late
     for words in (("postpone", "1h"), ("off",)):
         told = guarded.run("guard", *words).stderr
-        assert str(pid) in told
+        assert late in told
         assert "postponed until" not in told
     os.killpg(pid, 9)
 
@@ -165,7 +171,7 @@ def test_what_runs_after_it_has_acted_is_said_to_be_unguarded(guarded: CommandLi
     guarded.run("guard", "set", "--no-run", "0.2s", "--countdown", "0")
     eventually(lambda: stage(guarded.state) is Stage.ENDED)
     done = guarded.run("launch", "--gpus", "0", "--", "sleep", "600")
-    assert "fresnel-tui guard set" in done.stderr
+    assert NOT_GUARDED in done.stderr and "fresnel-tui guard set" in done.stderr
     assert read_guard(guarded.state).is_urgent
 
 
@@ -274,7 +280,7 @@ def test_a_deaf_webhook_is_a_problem_of_the_guard(guarded: CommandLine) -> None:
     hook = Hook(403)
     words = ("--no-run", "0.2s", "--countdown", "1h", "--webhook", hook.url)
     guarded.run("guard", "set", *words)
-    eventually(lambda: "HTTP 403" in says(guarded))
+    eventually(lambda: f"{WEBHOOK_IS_DEAF}: HTTP 403" in says(guarded))
     hook.server.shutdown()
     assert {"kind", "name", "host", "message", "text", "content", "time"} <= hook.posted[0].keys()
 

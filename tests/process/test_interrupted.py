@@ -17,6 +17,7 @@ from runners.lifecycle.supervisor.spawn import poke_supervisor, supervisor_of
 from runners.model.states import State
 from runners.state.leases import held_leases
 from runners.state.runs import read_run
+from tests.command_text import GOES_ON_WAITING, transition
 from tests.process.conftest import CommandLine, events, leader, record
 from tests.support import eventually
 
@@ -41,7 +42,7 @@ def test_a_queued_run_goes_on_waiting_under_its_adopter(
     for number in (1, 2):
         cli.kill_supervisor(second)
         found = read_run(cli.state, second.id)
-        assert found.is_live and found.state is State.QUEUED and found.reason
+        assert found.is_live and found.state is State.QUEUED and GOES_ON_WAITING in found.reason
         adopt_orphans(cli.state)
         eventually(lambda number=number: len(events(second, "adopted")) == number)
         eventually(lambda: record(second).get("state") == "queued")
@@ -175,6 +176,6 @@ def test_an_illegal_transition_is_told_and_stops_nothing(cli: CommandLine) -> No
     run.state.write_text(json.dumps({**record(run), "state": "queued"}))
     adopt_orphans(cli.state)
     alert = eventually(lambda: events(run, "alert"))[0]
-    assert f"from {State.QUEUED} to {State.RUNNING}" in alert["text"]
+    assert alert["text"] == transition(State.QUEUED, State.RUNNING)
     assert leader(run)
     eventually(lambda: cli.status(run)["state"] == "running")

@@ -8,11 +8,13 @@ import pytest
 from runners.host.identity import user_name
 from runners.lifecycle.control.labels import rename, star, tag, untag
 from runners.lifecycle.control.prune import Criteria, prune
-from runners.model.endings import EndingCause
+from runners.model.endings import EndingCause, ending_text
 from runners.model.errors import WrongInput
+from runners.model.states import State
 from runners.state.labels_file import labels_stamp
 from runners.state.layout import RunDirectory
 from runners.state.runs import find_run, read_run
+from tests.command_text import NOT_QUEUED, NOTE_UNCHANGED, TO_WHAT
 from tests.process.conftest import COMMAND, CommandLine
 from tests.support import eventually
 
@@ -43,7 +45,8 @@ def test_names_that_could_not_be_typed_are_refused(cli: CommandLine) -> None:
         with pytest.raises(WrongInput, match="name"):
             rename(cli.state, read_run(cli.state, run.id), name)
     assert "expected" in cli.run("tag", run.id, "two words", exits=2).stderr
-    assert "fresnel-tui rename" in cli.run("rename", run.id, exits=2).stderr
+    refused = cli.run("rename", run.id, exits=2).stderr
+    assert TO_WHAT in refused and "fresnel-tui rename" in refused
     assert read_run(cli.state, run.id).name == "true" and not run.labels.exists()
 
 
@@ -61,7 +64,7 @@ def test_a_note_of_several_lines_comes_from_stdin_and_is_one_line_in_a_table(
     table = cli.run("list", "--columns", "run,note").stdout
     assert "a finding …" in table and "and why" not in table
     said = cli.run("note", run.id, "-", exits=2).stderr
-    assert said and read_run(cli.state, run.id).labels.note
+    assert NOTE_UNCHANGED in said and read_run(cli.state, run.id).labels.note
 
 
 def test_tags_note_and_star_are_kept_shown_and_taken_away(cli: CommandLine) -> None:
@@ -113,13 +116,15 @@ def test_a_queued_run_gets_another_priority_or_is_cancelled(
     assert cli.json("priority", third.id, "5")["place"] == 1
     assert cli.json("priority", first.id)["place"] == 2
     assert "place 2" in cli.run("priority", first.id).stderr
-    assert holder.id in cli.run("priority", holder.id, "5", exits=2).stderr
-    assert holder.id in cli.run("cancel", holder.id, exits=2).stderr
+    for words in (("priority", holder.id, "5"), ("cancel", holder.id)):
+        refused = cli.run(*words, exits=2).stderr
+        assert f"{holder.id} {NOT_QUEUED}: it is {State.RUNNING}" in refused
     assert cli.status(holder)["state"] == "running"
     ended = cli.json("cancel", first.id)
     assert [(run["state"], run["started"]) for run in ended] == [("cancelled", None)]
-    assert ended[0]["ending"]["cause"] == EndingCause.CANCELLED
-    assert user_name() in ended[0]["reason"]
+    cancelled = {"cause": EndingCause.CANCELLED, "by": user_name()}
+    assert cancelled.items() <= ended[0]["ending"].items()
+    assert ended[0]["reason"] == ending_text(cancelled)
     cli.run("stop", holder.id, "--force", "--wait")
     eventually(lambda: cli.status(third)["state"] == "running", what="the highest priority first")
     assert cli.status(second)["state"] == "queued"

@@ -25,6 +25,7 @@ from runners.lifecycle.control.start import start_together
 from runners.lifecycle.launch.adopt import adopt_orphans
 from runners.presets.load import command_spec
 from runners.state.layout import RunDirectory
+from tests.command_text import LOGOUT_WOULD_END_IT, no_answer_in
 from tests.process.conftest import CommandLine, events
 from tests.support import eventually
 
@@ -202,7 +203,7 @@ def test_without_lingering_a_machine_that_kills_nobody_gets_no_scope(
     fake("systemd-run", WORKS)
     fake("loginctl", "echo no\n")
     said = detached(launched(cli))
-    assert said["how"] == "setsid" and "logout" in str(said["reason"])
+    assert said["how"] == "setsid" and LOGOUT_WOULD_END_IT in str(said["reason"])
 
 
 @pytest.mark.usefixtures("bus")
@@ -233,7 +234,7 @@ def test_a_probe_that_hangs_is_given_up(
     monkeypatch.setattr(systemd, "_PATIENCE_S", 0.2)
     fake("systemd-run", HANGS)
     said = detached(launched(cli))
-    assert said["how"] == "setsid" and " 0.2 s" in str(said["reason"])
+    assert said["how"] == "setsid" and no_answer_in(0.2) in str(said["reason"])
 
 
 @pytest.mark.usefixtures("bus")

@@ -5,6 +5,7 @@ import io
 import json
 
 from runners.host.files import append_event
+from tests.command_text import CHOOSE_ONE, NO_EXPRESSION, READER_OF_A_PRESET, at_least, no_run
 from tests.process.conftest import CommandLine
 from tests.support import eventually
 
@@ -72,12 +73,15 @@ def test_events_with_a_lost_loss_are_valid_json(cli: CommandLine) -> None:
 def test_mistakes_are_told(cli: CommandLine) -> None:
     run = cli.command("true")
     cli.ended(run)
-    assert "`nobody`" in cli.run("metrics", "nobody", exits=3).stderr
-    assert "--name (" in cli.run("metrics", run.id, "--name", "(", exits=2).stderr
-    assert "--json and --csv" in cli.run("metrics", run.id, "--json", "--csv", exits=2).stderr
-    assert "--last 0" in cli.run("metrics", run.id, "--last", "0", exits=2).stderr
+    assert no_run("nobody") in cli.run("metrics", "nobody", exits=3).stderr
+    assert f"--name (: {NO_EXPRESSION}" in cli.run("metrics", run.id, "--name", "(", exits=2).stderr
+    assert (
+        f"--json and --csv: {CHOOSE_ONE}"
+        in cli.run("metrics", run.id, "--json", "--csv", exits=2).stderr
+    )
+    assert f"--last 0: {at_least(1)}" in cli.run("metrics", run.id, "--last", "0", exits=2).stderr
     nothing = cli.run("metrics", run.id)
-    assert not nothing.stdout and "presets/example.yaml" in nothing.stderr
+    assert not nothing.stdout and READER_OF_A_PRESET in nothing.stderr
 
 
 def test_a_preset_names_its_reader_and_its_own_patterns(cli: CommandLine) -> None:

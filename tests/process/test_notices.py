@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from runners.model.endings import EndingCause
+from runners.model.endings import EndingCause, ending_text
 from tests.process.conftest import CommandLine, events, record
 from tests.support import eventually
+
+OVERRUN = "will cost $9.00 at its current pace"
 
 
 class Receiver(HTTPServer):
@@ -88,7 +90,9 @@ def test_only_what_is_asked_for_is_told_and_an_alert_is(
     assert [(got["kind"], got["message"]) for got in receiver.got] == [
         ("alert", cli.status(run)["alerts"][0]["text"])
     ]
-    assert cli.status(run)["ending"]["cause"] == EndingCause.LIMIT
+    limit = {"cause": EndingCause.LIMIT, "seconds": 0.2}
+    assert limit.items() <= cli.status(run)["ending"].items()
+    assert receiver.got[0]["message"] == ending_text(limit)
 
 
 def test_an_overrun_that_a_panel_or_guard_found_is_told_once(
@@ -99,14 +103,14 @@ def test_an_overrun_that_a_panel_or_guard_found_is_told_once(
         f"notices: {{on: [alert, stopped], webhook: 'http://127.0.0.1:{receiver.server_port}'}}\n",
     )
     run = cli.command("sleep", "300")
-    run.overrun.write_text('{"text": "will cost $9.00 at its current pace"}')
+    run.overrun.write_text(json.dumps({"text": OVERRUN}))
     for _ in range(2):
         os.kill(record(run)["supervisor_pid"], signal.SIGUSR1)
         eventually(lambda: events(run, "notice"))
     cli.run("stop", run.id, "--force", "--wait")
     eventually(lambda: len(receiver.got) == 2)
     assert [got["kind"] for got in receiver.got] == ["alert", "stopped"]
-    assert "$9.00" in receiver.got[0]["message"]
+    assert receiver.got[0]["message"] == OVERRUN
 
 
 def test_a_webhook_that_refuses_and_settings_that_are_wrong_are_said(

@@ -8,6 +8,13 @@ import pytest
 
 from runners.state.leases import live_run_ids
 from runners.state.runs import list_run_ids
+from tests.command_text import (
+    ANOTHER_REASON,
+    NO_WHOLE_NUMBER,
+    OVERWRITES,
+    RUNS_OUT_OF_MEMORY,
+    not_even,
+)
 from tests.process.conftest import CommandLine
 from tests.support import eventually
 
@@ -68,9 +75,9 @@ def test_the_largest_batch_is_found_offered_and_kept(cli: CommandLine) -> None:
     checks = cli.json("verify", path, "--set", "bs=16", exits=1)["runs"][0]["checks"]
     batch = next(one for one in checks if one["name"] == "batch")
     assert batch["verdict"] == "FAIL" and "at most 11" in batch["advice"]
-    assert " 11 " in cli.run("launch", path, "--set", "bs=16", exits=1).stderr
+    assert "11 fit" in cli.run("launch", path, "--set", "bs=16", exits=1).stderr
     notes = "\n".join(cli.json("plan", path, "--set", "bs=16")["notes"])
-    assert "bs=11" in notes
+    assert "bs=11" in notes and RUNS_OUT_OF_MEMORY in notes
     assert "bs=11" in "\n".join(cli.json("plan", path)["notes"])
 
 
@@ -93,10 +100,10 @@ def test_trials_write_over_no_checkpoint_of_the_preset_s_own_place(cli: CommandL
 def test_another_failure_ends_the_probe_and_its_run_is_named(cli: CommandLine) -> None:
     path = preset(cli, parameters={"bs": 13, "most": 99, "lr": 0.1})
     failed = cli.run("probe", path, exits=1).stderr
-    assert "fresnel-tui diagnose" in failed
+    assert ANOTHER_REASON in failed and "fresnel-tui diagnose" in failed
     assert len(list_run_ids(cli.state)) == 1 and not live_run_ids(cli.state)
     nothing = cli.run("probe", path, "--set", "most=0", "--first", "2", exits=2).stderr
-    assert "bs=1 " in nothing
+    assert not_even("bs=1") in nothing
 
 
 def _has_stepped(cli: CommandLine) -> bool:
@@ -119,7 +126,8 @@ def test_who_ends_a_probe_stops_its_trial_and_leaves_nothing(
 
 def test_what_cannot_be_probed_says_why(cli: CommandLine) -> None:
     path = preset(cli, checkpoints=["out/*.pt"])
-    assert "--set checkpoint_dir=" in cli.run("probe", path, exits=2).stderr
+    refused = cli.run("probe", path, exits=2).stderr
+    assert OVERWRITES in refused and "--set checkpoint_dir=" in refused
     path = preset(cli, scaling=None)
     assert "--batch NAME" in cli.run("probe", path, exits=2).stderr
-    assert "`lr`" in cli.run("probe", path, "--batch", "lr", exits=2).stderr
+    assert f"`lr` is {NO_WHOLE_NUMBER}" in cli.run("probe", path, "--batch", "lr", exits=2).stderr

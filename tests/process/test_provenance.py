@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from runners.state.layout import RunDirectory
+from tests.command_text import CODE_CHANGED
 from tests.process.conftest import CommandLine
 from tests.support import eventually
 
@@ -90,7 +91,7 @@ def test_a_queued_run_says_when_the_code_changed_while_it_waited(
     provenance, notes = plan["provenance"], plan["notes"]
     assert isinstance(provenance, dict) and isinstance(notes, list)
     assert (provenance["commit_at_launch"], provenance["commit"]) == (first, second)
-    assert any("while it waited" in note and second[:12] in note for note in notes)
+    assert any(CODE_CHANGED in note and second[:12] in note for note in notes)
     assert json.loads(run.source.read_text())["commit"] == second
     assert json.loads((run.path / "source.launch.json").read_text())["commit"] == first
 

@@ -61,7 +61,8 @@ def test_runs_go_by_age_number_and_ending(cli: CommandLine, ended: Ended) -> Non
     ) == ["a"]
     assert len(list_run_ids(cli.state)) == 4, "a dry run removes nothing"
     done = cli.run("prune", "--older-than", "30d")
-    assert "2 runs" in done.stderr and len(done.stdout.splitlines()) == 2
+    assert "removed 2 runs" in done.stderr and "freed" in done.stderr
+    assert len(done.stdout.splitlines()) == 2
     assert [name.split("-")[2] for name in list_run_ids(cli.state)] == ["c", "d"]
     freed = cli.json("prune", "--keep", "0")
     assert freed["bytes"] >= 200_000 and freed["bytes"] == sum(

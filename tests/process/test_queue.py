@@ -8,11 +8,12 @@ import pytest
 from runners.host.identity import user_name
 from runners.lifecycle.control import start
 from runners.lifecycle.launch.dispatch import dispatch, set_drain
-from runners.model.endings import EndingCause
+from runners.model.endings import EndingCause, ending_text
 from runners.model.states import State
 from runners.presets.load import command_spec
 from runners.state.layout import RunDirectory
 from runners.state.runs import list_run_ids, read_run
+from tests.command_text import never_after
 from tests.process.conftest import CommandLine, events, record
 from tests.support import eventually
 
@@ -68,8 +69,9 @@ def test_a_waiting_run_is_stopped_at_once_and_never_starts(cli: CommandLine) -> 
     cli.run("stop", waiting.id, "--wait")
     ended = cli.status(waiting)
     assert (ended["state"], ended["started"]) == ("cancelled", None)
-    assert ended["ending"]["cause"] == EndingCause.CANCELLED
-    assert user_name() in ended["reason"]
+    cancelled = {"cause": EndingCause.CANCELLED, "by": user_name()}
+    assert cancelled.items() <= ended["ending"].items()
+    assert ended["reason"] == ending_text(cancelled)
     assert waiting.output.read_text() == ""
     release(cli, first)
 
@@ -127,6 +129,7 @@ def test_chains_start_after_their_run_or_fail_with_it(cli: CommandLine) -> None:
     assert cli.ended(after)["state"] == "done"
     failed = cli.ended(never)
     assert failed["state"] == "failed" and failed["ending"]["cause"] == EndingCause.REFUSED
+    assert never_after("failure") in failed["reason"]
     missing = cli.run("launch", "--gpus", "0", "--after", "nobody", "--", "true", exits=3)
     assert "nobody" in missing.stderr
 

@@ -5,6 +5,7 @@ import sys
 import time
 from pathlib import Path
 
+from tests.command_text import NO_RANKS
 from tests.process.conftest import CommandLine
 from tests.support import SLEEPS_IN, eventually
 
@@ -72,7 +73,7 @@ def test_a_rank_s_lines_are_taken_out_of_what_all_wrote(cli: CommandLine) -> Non
 def test_a_run_without_ranks_says_so(cli: CommandLine, tmp_path: Path) -> None:
     run = cli.command("echo", "hello")
     cli.ended(run)
-    assert f"{run.id} has no" in cli.run("logs", run.id, "--ranks").stderr
+    assert f"{run.id} {NO_RANKS}" in cli.run("logs", run.id, "--ranks").stderr
     assert (
         "no line of its output names a rank"
         in cli.run("logs", run.id, "--rank", "0", exits=3).stderr

@@ -9,6 +9,7 @@ from pathlib import Path
 from runners.host.locks import is_held
 from runners.host.procfs import marked_processes
 from runners.state.layout import RunDirectory
+from tests.command_text import QUEUED_AGAIN
 from tests.process.conftest import CommandLine, events, record
 from tests.support import eventually
 
@@ -45,7 +46,7 @@ def test_a_run_whose_preset_survives_a_boot_goes_on_from_its_checkpoint(cli: Com
     run = cli.launch("--gpus", "0", *options, "--", "sh", "-c", script, "train")
     eventually(lambda: "count 10" in run.output.read_text(), what="ten counts")
     reboot(cli, run)
-    assert "queued again" in str(cli.status(run)["reason"])
+    assert QUEUED_AGAIN in str(cli.status(run)["reason"])
     (cli.folder / "hold").unlink()
     cli.run("service", "boot")
     ended = cli.ended(run)

@@ -4,6 +4,7 @@ import json
 
 from runners.diagnosis.remedy_names import REMEDIES
 from runners.model.states import State
+from tests.command_text import NO_MIXED_PRECISION, NO_REMEDY, NOT_ENDED, did_you_mean, impossible
 from tests.process.conftest import CommandLine
 
 PRESET = """\
@@ -40,7 +41,7 @@ def test_a_run_out_of_memory_goes_on_with_half_the_batch(cli: CommandLine) -> No
     )
     text = cli.run("remedy", run.id).stdout
     assert f"half-batch: {REMEDIES['half-batch']}" in text and "+ --bs 4" in text
-    assert by_name["accumulate"]["obstacle"] in text
+    assert impossible(by_name["accumulate"]["obstacle"]) in text
     before = set(cli.state.runs.iterdir())
     dry = cli.run("remedy", run.id, "--apply", "half-batch", "--dry-run")
     assert "+ --bs 4" in dry.stderr and set(cli.state.runs.iterdir()) == before
@@ -57,15 +58,21 @@ def test_a_run_out_of_memory_goes_on_with_half_the_batch(cli: CommandLine) -> No
 def test_what_cannot_be_done_says_why(cli: CommandLine) -> None:
     run = cli.launch(preset(cli))
     cli.ended(run)
-    assert "`half-batch`" in cli.run("remedy", run.id, "--apply", "halfbatch", exits=2).stderr
+    assert (
+        did_you_mean("half-batch")
+        in cli.run("remedy", run.id, "--apply", "halfbatch", exits=2).stderr
+    )
     declined = cli.run("remedy", run.id, "--apply", "mixed-precision", exits=2).stderr
-    assert "mixed precision" in declined
+    assert NO_MIXED_PRECISION in declined
     live = cli.command("sleep", "600")
-    assert f"`{live.id}` is {State.RUNNING}" in cli.run("remedy", live.id, exits=2).stderr
+    assert (
+        f"`{live.id}` is {State.RUNNING}: it {NOT_ENDED}"
+        in cli.run("remedy", live.id, exits=2).stderr
+    )
     good = cli.command("true")
     cli.ended(good)
     none = cli.run("remedy", good.id)
-    assert "--all" in none.stderr
+    assert NO_REMEDY in none.stderr and "--all" in none.stderr
     assert {"nccl-debug", "blocking-launches"} <= {
         one["name"] for one in cli.json("remedy", good.id, "--all")["remedies"]
     }

@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 
 from runners.state.layout import RunDirectory
+from tests.command_text import NO_REPORT
 from tests.process.conftest import CommandLine
 from tui.cli.schema import read_schemas, schema_of
 
@@ -96,5 +97,6 @@ def test_a_single_run_has_a_name_of_its_own_and_no_other_file_is_replaced(
     cli.run("report", "good")  # a report may be replaced by a newer one
     Path(cli.folder, "mine.html").write_text("<html>mine</html>")
     refused = cli.run("report", "good", "-o", "mine.html", "--json", exits=2)
-    assert "mine.html" in json.loads(refused.stdout)["error"]["message"]
+    message = json.loads(refused.stdout)["error"]["message"]
+    assert message == f"mine.html {NO_REPORT}"
     assert Path(cli.folder, "mine.html").read_text() == "<html>mine</html>"

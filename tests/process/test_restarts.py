@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.command_text import NOT_TOGETHER
 from tests.process.conftest import CommandLine, events
 from tests.support import eventually
 
@@ -156,7 +157,7 @@ def test_a_group_that_never_fits_is_denied_by_plan_and_launch_alike(
 ) -> None:
     (both / "bad.yaml").write_text("runs:\n  - preset: left\n  - {preset: right, gpus: 2}\n")
     refused = cli.run("launch", "bad", exits=4).stderr
-    assert "8 GPUs" in refused
+    assert f"{NOT_TOGETHER} 8 GPUs" in refused
     plans = json.loads(cli.run("plan", "bad", "--json", exits=4).stdout)
     assert len(plans) == 2 and all(plan["denied"] in refused for plan in plans)
     said = cli.run("plan", "bad", exits=4)

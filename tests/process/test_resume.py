@@ -1,12 +1,12 @@
 """`launch --resume`: from a run's newest checkpoint, or from a file; what it goes on from is said."""
 
 import json
-import re
 from pathlib import Path
 
 import pytest
 
 from runners.state.layout import RunDirectory
+from tests.command_text import NO_CHECKPOINT, STOP_IT_FIRST, WHICH_PRESET, batches
 from tests.process.conftest import CommandLine, leader
 from tests.support import eventually
 
@@ -42,7 +42,7 @@ def test_a_run_is_resumed_from_its_newest_checkpoint_and_names_its_parent(cli: C
     second = cli.state.run(told.stdout.strip())
     assert (said(first), said(second)) == ("from nothing", "from 5")
     assert f"resumes {first.id}: " in told.stderr and str(first.path / "c" / "e.txt") in told.stderr
-    assert re.search(r"\b64\b.*\b32\b", told.stderr)
+    assert batches(64, 32) in told.stderr
     spec = json.loads(second.plan.read_text())["spec"]
     assert (spec["parent"], spec["resumed_from"]) == (first.id, str(first.path / "c" / "e.txt"))
     third = cli.launch("--resume", second.id, "--wait")
@@ -53,10 +53,8 @@ def test_a_preset_goes_on_from_a_file(cli: CommandLine, tmp_path: Path) -> None:
     file = tmp_path / "kept.txt"
     file.write_text("40\n")
     assert said(cli.launch(preset(cli), "--resume", str(file), "--wait")) == "from 40"
-    assert (
-        f"fresnel-tui launch PRESET --resume {file}"
-        in cli.run("launch", "--resume", str(file), exits=2).stderr
-    )
+    refused = cli.run("launch", "--resume", str(file), exits=2).stderr
+    assert WHICH_PRESET in refused and f"fresnel-tui launch PRESET --resume {file}" in refused
 
 
 @pytest.mark.parametrize(
@@ -78,10 +76,9 @@ def test_one_run_goes_on_and_is_no_sweep(cli: CommandLine, flags: tuple[str, ...
 def test_what_cannot_be_resumed_says_why(cli: CommandLine) -> None:
     live = cli.launch(preset(cli), HOLD="1")
     eventually(lambda: leader(live) and "from" in live.output.read_text())
-    assert (
-        f"fresnel-tui stop {live.id} --wait"
-        in cli.run("launch", "--resume", live.id, exits=2).stderr
-    )
+    refused = cli.run("launch", "--resume", live.id, exits=2).stderr
+    assert f"{STOP_IT_FIRST}: fresnel-tui stop {live.id} --wait" in refused
     bare = cli.command("true")
     cli.run("wait", bare.id)
-    assert "--set 'checkpoints=" in cli.run("launch", "--resume", bare.id, exits=3).stderr
+    refused = cli.run("launch", "--resume", bare.id, exits=3).stderr
+    assert NO_CHECKPOINT in refused and "--set 'checkpoints=" in refused

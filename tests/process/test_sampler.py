@@ -19,6 +19,7 @@ from runners.host.locks import acquire, is_held
 from runners.host.procfs import mark_of
 from runners.model.gpus import GpuReading
 from runners.state.layout import StateDirectory
+from tests.command_text import DRIVER_IS_SILENT, RELOAD_THE_DRIVER
 from tests.stubs import nvml as stub
 
 CEILING_S = 20.0
@@ -272,7 +273,7 @@ def test_a_driver_that_hangs_at_the_start_leaves_a_problem(
     _owner(state)
     found = reading.read_gpus(state, patience_s=0)
     assert found.gpus == () and found.problem is not None
-    assert f"process {samplers[0].pid}" in found.problem
+    assert f"{DRIVER_IS_SILENT} (sampler is process {samplers[0].pid}" in found.problem
     assert samplers[0].wait(CEILING_S) == 1
 
 
@@ -312,4 +313,5 @@ def test_a_broken_driver_is_a_problem_not_an_error(state: StateDirectory, scene:
         found.gpus == ()
         and found.problem is not None
         and "driver/library version mismatch" in found.problem
+        and RELOAD_THE_DRIVER in found.problem
     )

@@ -6,6 +6,7 @@ import subprocess
 import jsonschema
 import pytest
 
+from tests.command_text import did_you_mean
 from tests.process.conftest import CommandLine
 from tui.cli.command_table import COMMANDS
 from tui.cli.schema import read_schemas, schema_of
@@ -26,7 +27,7 @@ def test_every_command_that_speaks_json_is_described() -> None:
 def test_the_schema_of_one_command_is_printed(cli: CommandLine) -> None:
     assert cli.json("schema", "ls")["title"] == "fresnel-tui list --json"
     assert set(cli.json("schema")) >= {"commands", "$defs"}
-    assert "`list`" in cli.run("schema", "lits", exits=3).stderr
+    assert did_you_mean("list") in cli.run("schema", "lits", exits=3).stderr
 
 
 @pytest.fixture

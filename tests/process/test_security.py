@@ -22,6 +22,14 @@ from runners.model.errors import DeniedError
 from runners.model.states import State
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
+from tests.command_text import (
+    IS_NOT_ADOPTED,
+    LEFT_ALONE,
+    OPEN_TO_OTHERS,
+    OTHERS_MAY_WRITE,
+    belongs_to,
+    on_host,
+)
 from tests.process.conftest import CommandLine, events
 from tests.support import REPOSITORY, eventually
 
@@ -100,7 +108,8 @@ def test_a_folder_that_became_open_is_closed_and_it_is_said_once(
     said = cli.run("launch", "--gpus", "0", "--", "true").stderr
     assert said.count("was open to others; now only you may read it (0700)") == 1
     assert stat.S_IMODE(shared.stat().st_mode) == 0o700
-    assert str(shared) not in cli.run("launch", "--gpus", "0", "--", "true").stderr
+    again = cli.run("launch", "--gpus", "0", "--", "true").stderr
+    assert OPEN_TO_OTHERS not in again and str(shared) not in again
 
 
 def test_a_folder_of_other_things_is_not_closed_but_refused(cli: CommandLine, shared: Path) -> None:
@@ -108,7 +117,7 @@ def test_a_folder_of_other_things_is_not_closed_but_refused(cli: CommandLine, sh
     (shared / "thesis.tex").touch()
     shared.chmod(0o1777)
     said = cli.run("launch", "--gpus", "0", "--", "true", exits=4).stderr
-    assert "(mode 1777)" in said and "$FRESNEL_STATE_DIR" in said
+    assert f"{OTHERS_MAY_WRITE} (mode 1777)" in said and "$FRESNEL_STATE_DIR" in said
     assert stat.S_IMODE(shared.stat().st_mode) == 0o1777 and not (shared / "runs").exists()
     shared.chmod(0o755)
     run = cli.launch("--gpus", "0", "--", "true")
@@ -131,7 +140,7 @@ def test_another_user_s_state_folder_is_refused_by_every_command_that_acts(
         ["drain", "off"],
     ):
         said = cli.run(*words, exits=4).stderr
-        assert " nobody, " in said, words
+        assert belongs_to("nobody", "root") in said, words
     assert list((shared / "runs").iterdir()) == []
     os.chown(shared, 0, 0)
 
@@ -147,11 +156,12 @@ def test_a_run_in_a_folder_that_others_may_write_is_not_acted_on(
     ]
     folder.chmod(0o777)
     said = cli.run("stop", run.id, exits=4).stderr
-    assert said.count("(mode 0777)") == 1 and "chmod 700" in said
+    assert said.count(f"{OTHERS_MAY_WRITE} (mode 0777)") == 1 and "chmod 700" in said
     assert not run.stop.exists()
     assert adopt_orphans(cli.state) == [] and not is_held(run.supervisor_lock)
     now = read_run(cli.state, run.id)
-    assert now.state is State.ORPHANED and "0777" in now.reason
+    assert now.state is State.ORPHANED
+    assert IS_NOT_ADOPTED in now.reason and "0777" in now.reason
     with pytest.raises(DeniedError):
         adopt(cli.state, run.id)
     supervise = [
@@ -174,7 +184,7 @@ def test_another_user_s_run_is_not_acted_on(cli: CommandLine) -> None:
     run = cli.command("sleep", "60")
     os.chown(run.path, NOBODY, NOBODY)
     said = cli.run("stop", run.id, exits=4).stderr
-    assert f"{run.id}: " in said and " nobody, " in said
+    assert f"{run.id}: " in said and belongs_to("nobody", "root") in said
     os.chown(run.path, 0, 0)
 
 
@@ -193,7 +203,7 @@ def test_another_user_sees_nothing_and_supervises_nothing(cli: CommandLine, shar
     eventually(lambda: (run.path / "final.json").exists(), what="its last values kept")
     before = modes(run.path)
     refused = as_nobody(SYSTEM_PYTHON, "-I", "-S", str(supervise), str(shared), run.id)
-    assert refused.returncode == 1 and " root, " in refused.stderr
+    assert refused.returncode == 1 and belongs_to("root", "nobody") in refused.stderr
     for place in (shared, shared / "runs"):
         place.chmod(0o700)
     assert modes(run.path) == before
@@ -210,9 +220,9 @@ def test_another_host_s_run_is_neither_stopped_nor_adopted_nor_pruned(cli: Comma
     here = read_run(cli.state, run.id).plan
     assert here is not None
     said = cli.run("stop", run.id, exits=4, **ELSEWHERE).stderr
-    assert here.origin.host in said and "gpu-box-9" in said
+    assert f"{on_host(run.id, here.origin.host)}, this is gpu-box-9" in said
     assert f"on {here.origin.host}: fresnel-tui stop {run.id}" in said
-    assert run.id in cli.run("stop", "--all", **ELSEWHERE).stderr
+    assert f"{run.id} {LEFT_ALONE}" in cli.run("stop", "--all", **ELSEWHERE).stderr
     cli.run("list", **ELSEWHERE)
     cli.run("prune", "--keep", "0", **ELSEWHERE)
     assert not run.stop.exists() and not is_held(run.supervisor_lock) and not events(run, "adopted")

@@ -4,11 +4,14 @@ import json
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from runners.diagnosis.stack_parts import find_py_spy
 from runners.diagnosis.stacks import newest_stacks, stack_text
-from tests.process.conftest import STUBBORN, CommandLine, events
+from runners.host.procfs import process_state
+from tests.command_text import NO_STACKS
+from tests.process.conftest import STUBBORN, CommandLine, events, leader
 from tests.support import SLEEPS_IN, eventually
 
 HANGS = f"""
@@ -53,6 +56,9 @@ def test_a_trainer_of_ours_tells_its_stack_where_nobody_may_trace_it(
     assert (found.how, found.place.split(" in ")[-1]) == ("its own handler", "wait_by_itself")
     assert cli.status(run)["state"] == "running"
     silent = cli.command("sh", "-c", "echo ready; while :; do sleep 600; done", ready="ready")
+    pid = leader(silent)
+    # It has only just begun its `sleep`, and runs until it waits for it.
+    eventually(lambda: psutil.Process(pid).children() and process_state(pid) == "S")
     (found,) = take_stacks(silent, "a test").ranks
     assert found.how == "" and "not permitted" in found.problem
     assert "sleeps" in found.state, "the shell is not the program"
@@ -71,7 +77,8 @@ def test_stacks_of_a_run_are_shown_saved_and_shown_again_once_it_has_ended(
     assert [one["place"].split(" in ")[-1] for one in saved["ranks"]] == ["wait_for_ever"]
     short = cli.command("true")
     cli.ended(short)
-    assert f"{short.path}/stacks" in cli.run("stacks", short.id, exits=3).stderr
+    refused = cli.run("stacks", short.id, exits=3).stderr
+    assert NO_STACKS in refused and f"{short.path}/stacks" in refused
 
 
 def test_a_stop_that_comes_to_sigkill_saves_the_stacks_first(cli: CommandLine) -> None:

@@ -11,8 +11,10 @@ import pytest
 from runners.host.procfs import marked_processes
 from runners.lifecycle.control.stop import request_stop
 from runners.model.run import Run
+from runners.model.states import State
 from runners.state.layout import RunDirectory
 from runners.state.runs import read_run
+from tests.command_text import LEFT_ALONE, NEXT_RUNG_IN, NOT_STOPPED, ended_already, on_host
 from tests.process.conftest import STUBBORN, CommandLine, events, leader, record
 from tests.support import eventually
 
@@ -81,7 +83,7 @@ def test_while_it_stops_the_rung_and_its_countdown_are_shown(cli: CommandLine) -
     stop = found["stop"]
     assert (stop["rung"], stop["step"], stop["steps"]) == ("SIGINT", 1, 3)
     assert 500 < stop["until"] - stop["asked_at"] < 700
-    assert "SIGINT, step 1 of 3" in cli.run("status", run.id).stdout
+    assert f"SIGINT, step 1 of 3, {NEXT_RUNG_IN}" in cli.run("status", run.id).stdout
 
 
 def test_asked_again_it_takes_the_next_rung_at_once(cli: CommandLine) -> None:
@@ -119,7 +121,7 @@ def test_stop_all_stops_every_live_run_and_says_nothing_of_the_ended(cli: Comman
     assert {run["id"] for run in found} == {run.id for run in live}
     assert {run["state"] for run in found} == {"stopped"}
     assert cli.json("stop", "--all") == []
-    assert f"{ended.id} " in cli.run("stop", ended.id).stderr
+    assert f"{ended.id} {ended_already(State.DONE)}" in cli.run("stop", ended.id).stderr
     assert cli.status(ended)["state"] == "done"
 
 
@@ -343,10 +345,9 @@ def test_a_run_of_another_host_is_left_alone(cli: CommandLine) -> None:
     eventually(lambda: cli.status(theirs)["state"] == "running")
     before = theirs.state.read_bytes()
     refused = cli.run("stop", theirs.id, "--force", exits=None, FRESNEL_HOST="box-b")
-    assert (
-        theirs.id in refused.stderr and "box-a" in refused.stderr and refused.returncode in (2, 4)
-    )
-    assert theirs.id in cli.run("stop", "--all", "--force", FRESNEL_HOST="box-b").stderr
+    assert on_host(theirs.id, "box-a") in refused.stderr and refused.returncode in (2, 4)
+    everywhere = cli.run("stop", "--all", "--force", FRESNEL_HOST="box-b").stderr
+    assert f"{theirs.id} {LEFT_ALONE}" in everywhere
     cli.run("list", FRESNEL_HOST="box-b")
     assert theirs.state.read_bytes() == before and not theirs.stop.exists()
     cli.run("stop", theirs.id, "--force", "--wait", FRESNEL_HOST="box-a")
@@ -380,7 +381,7 @@ def test_a_forced_stop_that_nobody_acts_on_says_so_and_why(cli: CommandLine) -> 
     os.kill(pid, signal.SIGSTOP)
     try:
         answer = cli.run("stop", run.id, "--force", exits=1).stderr
-        assert run.id in answer and f"kill -CONT {pid}" in answer
+        assert f"{run.id} {NOT_STOPPED}" in answer and f"kill -CONT {pid}" in answer
     finally:
         os.kill(pid, signal.SIGCONT)
     assert cli.ended(run)["state"] == "stopped"

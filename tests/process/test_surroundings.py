@@ -14,6 +14,7 @@ import pexpect
 import pytest
 
 from runners.state.layout import RunDirectory, StateDirectory
+from tests.command_text import READ_BY_EVERYONE, did_you_mean
 from tests.mistakes import MISTAKES
 from tests.process.conftest import COMMAND, SAFE_PATH, STUBBORN, CommandLine, leader
 from tests.support import eventually
@@ -148,7 +149,7 @@ def test_every_mistake_in_a_preset_is_one_error_exit_code_2_and_nothing_started(
         assert f"{name}.yaml" in said
     assert not list(cli.state.runs.glob("*"))
     real = cli.run("launch", names[0], exits=2)
-    assert "`environment`" in real.stderr and real.stdout == ""
+    assert did_you_mean("environment") in real.stderr and real.stdout == ""
     assert not list(cli.state.runs.glob("*"))
 
 
@@ -171,7 +172,8 @@ def test_secrets_reach_the_program_and_no_file_and_no_screen(cli: CommandLine) -
     refused = cli.run(
         "launch", "s", "--set", "arguments=['${HF_TOKEN}']", exits=2, HF_TOKEN="s3cret-2"
     )
-    assert "${HF_TOKEN}" in refused.stderr and "s3cret" not in refused.stderr
+    assert "${HF_TOKEN}" in refused.stderr and READ_BY_EVERYONE in refused.stderr
+    assert "s3cret" not in refused.stderr
 
 
 # ── terminals ─────────────────────────────────────────────────────────────────────────────────────

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from runners.state.runs import read_run
+from tests.command_text import EXISTS_ALREADY, WITH_A_SWEEP, at_a_time
 from tests.process.conftest import CommandLine
 from tests.support import eventually
 
@@ -32,7 +33,7 @@ def test_a_grid_becomes_a_group_that_runs_so_many_at_a_time(cli: CommandLine) ->
         "--parallel", "1", "--", "sh", "go.sh", "{lr}", "--seed", "{seed}",
     )  # fmt: skip
     ids = done.stdout.split()
-    assert len(ids) == 4 and "4 runs, 1 " in done.stderr
+    assert len(ids) == 4 and at_a_time(4, 1) in done.stderr
     group = read_run(cli.state, ids[0]).plan.spec.group  # type: ignore[union-attr]
     assert group.startswith("grid-") and group in done.stderr
     names = [read_run(cli.state, run_id).name for run_id in ids]
@@ -81,7 +82,10 @@ def test_a_preset_is_swept_by_its_parameters_and_texts_keep_their_commas(cli: Co
     ]
     sampled = cli.json("plan", "./mine.yaml", "--set", "lr=0.01..0.1:log", "--samples", "3")
     assert len({flags(plan)[1] for plan in sampled}) == 3
-    assert "--parallel" in cli.run("plan", "./mine.yaml", "--parallel", "2", exits=2).stderr
+    assert (
+        f"--parallel {WITH_A_SWEEP}"
+        in cli.run("plan", "./mine.yaml", "--parallel", "2", exits=2).stderr
+    )
     wrong = cli.run("plan", "./mine.yaml", "--set", "lr=0.1,zero", exits=2).stderr
     assert "expected a number" in wrong
 
@@ -108,7 +112,6 @@ def test_what_a_run_was_launched_with_is_saved_as_a_preset(cli: CommandLine) -> 
     assert Path(saved["path"]).is_file()
     argv = cli.json("plan", "my-best")["argv"]
     assert argv[-3:] == ["--lr", "3e-4", "$HOME"]
-    assert (
-        "my-best.yaml" in cli.run("presets", "save", "my-best", "--from", "first", exits=2).stderr
-    )
+    refused = cli.run("presets", "save", "my-best", "--from", "first", exits=2).stderr
+    assert f"my-best.yaml {EXISTS_ALREADY}" in refused
     cli.run("presets", "save", "my-best", "--from", "first", "--overwrite")

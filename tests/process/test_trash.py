@@ -8,6 +8,7 @@ from runners.housekeeping import tend
 from runners.lifecycle.control.trash import KEPT_S, delete, list_deleted
 from runners.state.layout import RunDirectory
 from runners.state.runs import find_run, list_run_ids, read_run
+from tests.command_text import is_waited_for, no_deleted_run
 from tests.process.conftest import CommandLine
 from tests.support import eventually
 
@@ -38,7 +39,7 @@ def test_a_deleted_run_is_gone_and_comes_back_whole(cli: CommandLine) -> None:
     ledger = Ledger(cli.state)
     ledger.poll()
     assert set(ledger.runs) == {first.id, second.id}
-    assert "`third`" in cli.run("undelete", "third", exits=3).stderr
+    assert no_deleted_run("third") in cli.run("undelete", "third", exits=3).stderr
     assert cli.run("undelete", "first").stdout.strip() == first.id
     assert contents(first.path) == before
     assert find_run(cli.state, "first").id == first.id and list_deleted(cli.state) == []
@@ -53,7 +54,7 @@ def test_what_is_live_or_needed_stays(cli: CommandLine) -> None:
     cli.run("drain", "on")
     other = done_while_drained = cli.json("undelete", "last")["restored"][0]
     waiting = cli.launch("--after", other, "--", "true")
-    assert waiting.id in cli.run("delete", other, exits=1).stderr
+    assert is_waited_for(waiting.id) in cli.run("delete", other, exits=1).stderr
     cli.run("cancel", waiting.id)
     cli.run("delete", done_while_drained)
     cli.run("stop", live.id, "--force", "--wait")
@@ -66,7 +67,7 @@ def test_forever_and_empty_free_the_disk(cli: CommandLine) -> None:
     cli.run("delete", "second")
     assert cli.json("undelete", "--empty") == {"removed": [second.id]}
     assert list(cli.state.trash.iterdir()) == []
-    assert f"`{first.id}`" in cli.run("undelete", first.id, exits=3).stderr
+    assert no_deleted_run(first.id) in cli.run("undelete", first.id, exits=3).stderr
 
 
 def test_the_trash_is_emptied_of_what_is_old(cli: CommandLine) -> None:

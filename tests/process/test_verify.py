@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.command_text import NOT_LAUNCHED, out_of_time
 from tests.process.conftest import CommandLine
 
 TORCH = """\
@@ -165,7 +166,7 @@ def test_a_launch_is_refused_where_the_preset_asks(cli: CommandLine, more: str) 
     preset = write(cli, more)
     (cli.folder / "images" / "c.jpg").unlink()
     refused = cli.run("launch", preset, exits=1)
-    assert "files: images: 2 found, 3 expected" in refused.stderr
+    assert f"{NOT_LAUNCHED}: files: images: 2 found, 3 expected" in refused.stderr
     assert not list(cli.state.runs.iterdir())
     run = cli.launch(preset, "--no-verify")
     assert cli.ended(run)["state"] == "done"
@@ -190,7 +191,7 @@ def test_what_interpreter_and_torch_say(cli: CommandLine) -> None:
     assert found is not None and "libcudnn" in found.imports["torch"] and found.torch is None
     (cli.folder / "torch.py").write_text("import time\ntime.sleep(600)\n")
     found = ask_interpreter([sys.executable, "train.py"], cli.folder, {}, ["torch"], 0.5)
-    assert found is not None and "0.5 s" in found.problem
+    assert found is not None and out_of_time(0.5) in found.problem
     assert ask_interpreter(["/bin/true"], cli.folder, {}) is None
 
 

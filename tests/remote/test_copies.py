@@ -6,6 +6,7 @@ from pathlib import Path
 
 from runners.places.ssh.registry import RemoteRegistry
 from runners.state.layout import StateDirectory
+from tests.command_text import NOT_FETCHED_FROM
 from tests.process.conftest import CommandLine
 from tests.remote.machines import RentedMachine
 from tests.support import CEILING_S, eventually
@@ -56,7 +57,7 @@ def test_push_launch_fetch_end(line: CommandLine, rented: RentedMachine) -> None
     run = line.run("launch", "mine", "--host", "rented", "--wait").stdout.strip()
     assert "2 of three.jpg" in line.run("logs", run, "--host", "rented").stdout
     refused = line.run("host", "end", "rented", "--end-command", "true", "--yes", exits=4)
-    assert f"rented: {run}" in refused.stderr
+    assert f"{NOT_FETCHED_FROM} rented: {run}" in refused.stderr
 
     line.run("fetch", "--all", "--host", "rented", "--to", "got")
     got = line.folder / "got" / run

@@ -9,6 +9,7 @@ import msgspec
 from runners.places.ssh.link import Link, LinkState
 from runners.places.ssh.registry import RemoteRegistry
 from runners.places.ssh.ssh import Ssh, Trouble
+from tests.command_text import ANOTHER_HOST_KEY, NOT_REACHED
 from tests.process.conftest import CommandLine
 from tests.remote.conftest import add
 from tests.remote.machines import RentedMachine
@@ -85,14 +86,14 @@ def _holds(path: Path, words: str, writer: "subprocess.Popen[bytes]") -> None:
 def test_another_host_key_is_a_clear_question(line: CommandLine, rented: RentedMachine) -> None:
     rented.new_host_key()
     refused = line.run("list", "--host", "rented", exits=4).stderr
-    assert "host key" in refused and "host add rented" in refused
+    assert ANOTHER_HOST_KEY in refused and "host add rented" in refused
     line.run("host", "add", "rented", rented.address, *rented.options, "--replace")
 
 
 def test_a_machine_that_is_off_is_not_reached(line: CommandLine, rented: RentedMachine) -> None:
     rented.wire.close()
     refused = line.run("list", "--host", "rented", exits=4).stderr
-    assert refused.startswith("fresnel-tui: rented ")
+    assert refused.startswith(f"fresnel-tui: rented {NOT_REACHED}")
 
 
 def test_an_agent_that_is_not_understood_is_told_of_and_the_link_lives(

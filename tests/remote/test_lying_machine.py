@@ -29,6 +29,7 @@ from runners.places.ssh.registry import RemoteHost, RemoteRegistry, parse_addres
 from runners.places.ssh.snapshot_updates import SnapshotReader, snapshot_to_tree
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
 from runners.state.layout import StateDirectory
+from tests.command_text import NO_LOGIN
 from tests.process.conftest import COMMAND, CommandLine
 from tests.remote.lying import LyingMachine, changed, paths_of
 from tests.support import CEILING_S, eventually
@@ -245,7 +246,8 @@ def test_a_machine_that_is_not_reached_is_tested_without_a_traceback(
     line: CommandLine, evil: LyingMachine
 ) -> None:
     evil.say(stderr="root@evil: Permission denied (publickey).\n", code=255)
-    assert "fresnel-tui host connect evil" in line.run("host", "test", "evil", exits=4).stderr
+    refused = line.run("host", "test", "evil", exits=4).stderr
+    assert NO_LOGIN in refused and "fresnel-tui host connect evil" in refused
     printed = line.run("host", "test", "evil", "--json", exits=4).stdout
     assert json.loads(printed.splitlines()[0])["ok"] is False
 

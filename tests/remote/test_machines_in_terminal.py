@@ -12,6 +12,7 @@ import pytest
 
 from runners.places.ssh.registry import RemoteRegistry
 from runners.places.ssh.ssh import Ssh
+from tests.command_text import FORGOTTEN, NOT_FETCHED_FROM
 from tests.process.conftest import CommandLine
 from tests.remote.machines import RentedMachine
 from tests.support import eventually
@@ -105,7 +106,7 @@ def test_a_machine_is_ended_once_its_results_were_fetched(
 
     machines(shown, "rented .*reached since")
     shown.press("e")
-    shown.wait_for(f"not fetched from rented: {run}")
+    shown.wait_for(f"{NOT_FETCHED_FROM} rented: {run}")
     return_to(shown)
     assert not destroyed.exists()
 
@@ -118,7 +119,7 @@ def test_a_machine_is_ended_once_its_results_were_fetched(
     shown.press("e")
     shown.wait_for(f"run .*touch|touch .*{destroyed.name}")
     shown.press("yes", "Enter")
-    shown.wait_for("has been ended and forgotten")
+    shown.wait_for(FORGOTTEN)
     return_to(shown)
     assert destroyed.exists()
     assert registry.all() == []

@@ -9,6 +9,7 @@ import pytest
 
 from runners.places.ssh.node_groups import NodeRun, find_group
 from runners.places.ssh.node_watch import Ended, NodeEnding, find_cause
+from tests.command_text import MAY_BE_THE_CAUSE, NOT_REACHED, NOTHING_STARTED
 from tests.process.conftest import CommandLine
 from tests.remote.conftest import add
 from tests.remote.lab import Lab
@@ -100,7 +101,8 @@ def test_all_or_none(both: Pair) -> None:
     port = ("--master-port", str(free_port()))
     refused = line.run("launch", "both", "--hosts", "a,b", *port, exits=2).stderr
     assert "fresnel-tui: b: " in refused and "script: no file" in refused
-    assert line.json("list", "--host", "a") == []
+    assert NOTHING_STARTED in refused
+    assert [line.json("list", "--host", name) for name in "ab"] == [[], []]
 
 
 def test_who_lost_the_connection_is_not_the_cause() -> None:
@@ -120,4 +122,4 @@ def test_who_lost_the_connection_is_not_the_cause() -> None:
     nodes = [node("a", "failed", "rank 0: out of memory", 11.0), node("b", "failed", "no", 10.0)]
     assert find_cause(nodes) == (1, "node 1 on b failed: no")
     nodes = [node("a", "failed", lost, 10.0), Ended(NodeRun("b", "run"), None, is_reached=False)]
-    assert "; node 1 on b " in find_cause(nodes).text
+    assert f"; node 1 on b {NOT_REACHED}: {MAY_BE_THE_CAUSE}" in find_cause(nodes).text

@@ -7,6 +7,7 @@ import msgspec
 from runners.host.files import replace
 from runners.places.ssh.older import MOST_OLDER
 from runners.state.layout import StateDirectory
+from tests.command_text import OLDER_ELSEWHERE
 from tests.process.conftest import CommandLine
 from tests.remote.machines import RentedMachine
 from tests.remote.test_cockpit_hosts import back, press
@@ -51,7 +52,7 @@ async def test_older_runs_come_when_the_end_is_looked_at(
 
         await pilot.press("G")
         await until(pilot, lambda: len(pane.keys) == _TOLD + MOST_OLDER)
-        await until(pilot, lambda: "30 older" in str(pane.border_subtitle))
+        await until(pilot, lambda: f"30 {OLDER_ELSEWHERE}" in str(pane.border_subtitle))
         assert keys[30] in pane.keys and keys[29] not in pane.keys
 
         pane.select(keys[40])
@@ -65,5 +66,5 @@ async def test_older_runs_come_when_the_end_is_looked_at(
 
         await pilot.press("slash", *"host:rented", "enter")
         await until(pilot, lambda: keys[0] in pane.keys)
-        await until(pilot, lambda: " older" not in str(pane.border_subtitle))
+        await until(pilot, lambda: OLDER_ELSEWHERE not in str(pane.border_subtitle))
         await until(pilot, lambda: len(pane.keys) == _RUNS - 1)

@@ -1,6 +1,7 @@
 """The metrics page on a run of a rented machine: its curves come over the link and go on."""
 
 from runners.state.layout import StateDirectory
+from tests.command_text import NOT_REACHED_SINCE
 from tests.process.conftest import CommandLine
 from tests.remote.machines import RentedMachine
 from tests.ui.waiting import until
@@ -61,7 +62,7 @@ async def test_curves_of_a_rented_machine_are_drawn_and_go_on(
         await until(pilot, lambda: bool(pane_text) and "0.25" in str(pane_text.first().content))
 
         rented.wire.close()
-        await until(pilot, lambda: "not reached" in page._line)
+        await until(pilot, lambda: NOT_REACHED_SINCE in page._line)
         assert "99" in shown()
         await pilot.press("escape", "escape")
         await until(pilot, lambda: app.screen is app.cockpit)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.command_text import NO_INTERPRETER, NO_LINGERING, NO_PYTHON, NO_UV
 from tests.remote.lab import Lab
 from tests.remote.network import FarMachine, why_no_network
 from tests.remote.pythons import OtherPython, download_needs, find_python, leave_only
@@ -49,21 +50,21 @@ def test_uv_brings_a_python_where_there_is_only_an_old_one(lab: Lab, tmp_path: P
     code, said, problem = _set_up(lab)
     assert code == 1
     assert "no Python 3.10 there: bringing uv" in problem
-    assert "Python 3.10 " in problem and "uv " in problem
+    assert f"old {NO_PYTHON}, {NO_UV}" in problem
 
     machine.write(".config/pip/pip.conf", f"[global]\nno-index = true\nfind-links = {wheels}\n")
     settings = f'no-index = true\nfind-links = ["{wheels}"]\npython-downloads = "never"\n'
     machine.write(".config/uv/uv.toml", settings)
     code, said, problem = _set_up(lab)
     assert code == 1
-    assert f"Python {_NEW}" in problem
+    assert f"{NO_INTERPRETER} {_NEW}" in problem
 
     _as_if_downloaded(machine, new)
     code, said, problem = _set_up(lab)
     assert code == 0, problem
     done = json.loads(said)
     assert f"({_NEW}." in done["python"]
-    assert "fresnel-tui doctor --host old" in done["at_logout"]
+    assert f"{NO_LINGERING}: fresnel-tui doctor --host old" in done["at_logout"]
     words = ("launch", "--gpus", "0", "--host", "old", "--wait", "--", "python3", "-V")
     run = lab.line.run(*words).stdout.strip()
     assert lab.line.run("logs", run, "--host", "old").stdout.startswith(f"Python {_OLD}.")

@@ -12,11 +12,14 @@ import pytest
 from runners.gpus.backends.xid_names import xid_meaning
 from runners.model.states import State
 from tests.screen_text import (
+    EVERYTHING_ELSE_GOES_ON,
     FREE,
+    IN_USE,
     LAST_XID,
     NO_COMPUTE,
     NO_GPU,
     NOT_FREE,
+    NOT_PUT_HERE,
     ON_THE_CPU,
     STRANGER,
     assigned,
@@ -92,12 +95,12 @@ def test_free_means_that_a_launch_would_take_it(scene: Path, show: Show) -> None
     panel.wait_for(gpu_row(1, NOT_FREE))
     panel.wait_for(gpu_row(2, f"W +{FREE}"))
     panel.press("1", "Enter")
-    panel.wait_for(field("launch", f"⚠ .*{NO_COMPUTE}"))
+    panel.wait_for(field("launch", f"⚠ {NOT_PUT_HERE}: {NO_COMPUTE}"))
     panel.press("n")
-    panel.wait_for(field("launch", r"⚠ .* 9\.0 GiB "))
+    panel.wait_for(field("launch", rf"⚠ {NOT_PUT_HERE}: has 9\.0 GiB {IN_USE}"))
     denied = headless("launch", "--gpus", "2", "--no-queue", "--", "true")
     assert denied.returncode == 4 and "1 of 3 free" in denied.stderr, denied.stderr
-    assert NO_COMPUTE in headless("gpus").stdout
+    assert f"not free: {NO_COMPUTE}" in headless("gpus").stdout
 
 
 def test_an_xid_stands_in_the_row_and_in_full_in_the_details(scene: Path, show: Show) -> None:
@@ -156,7 +159,7 @@ def test_a_driver_in_trouble_says_what_to_do_and_everything_else_goes_on(
     panel.wait_for(run_row(State.RUNNING, "onward"))
     panel.wait_for(OUTPUT)
     panel.press("1", "Enter")
-    panel.wait_for(ON_THE_CPU)
+    panel.wait_for(EVERYTHING_ELSE_GOES_ON)
     panel.press("Escape")
     panel.wait_gone(ON_THE_CPU)
     panel.press("s")

@@ -23,6 +23,7 @@ from tests.screen_text import (
     RUNS_HELP,
     SENT,
     THEME_COMMAND,
+    UNKNOWN_KEY,
     command,
     field,
     help_of,
@@ -142,7 +143,7 @@ def test_a_theme_is_chosen_remembered_and_opens_with_the_next_panel(
 def test_wrong_settings_are_said_before_anything_opens(show: Show, tmp_path: Path) -> None:
     settings(tmp_path, "panel:\n  them: x\n")
     panel = show(columns=180)
-    panel.wait_for(r"settings.yaml:2: panel\.them: .*theme")
+    panel.wait_for(rf"settings.yaml:2: panel\.them: {UNKNOWN_KEY}.*theme")
     assert panel.wait_end() == 2
 
 

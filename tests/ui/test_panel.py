@@ -23,6 +23,7 @@ from tests.screen_text import (
     NEWEST_CHECKPOINT,
     NO_GPU,
     NO_RUNS,
+    NONE_ON_DISK,
     PALETTE,
     PLAN,
     QUEUED_FOR,
@@ -32,7 +33,9 @@ from tests.screen_text import (
     STOP_COMMAND,
     again,
     as_launched,
+    asked_for,
     assigned,
+    at_least,
     edited,
     field,
     follow_the_gpus,
@@ -104,7 +107,7 @@ def test_launch_watch_stop_quit_and_find_again(show: Show) -> None:
     eventually(lambda: counted(again) > before + 5, what="the log going on")
     again.press("s")
     again.wait_for(stop_dialog("aa-counter"))
-    again.wait_for(NEWEST_CHECKPOINT)
+    again.wait_for(f"{NEWEST_CHECKPOINT}: {NONE_ON_DISK}")
     again.press("y")
     again.wait_for(run_row(State.STOPPED, "aa-counter"))
     again.press("q")
@@ -129,7 +132,7 @@ def test_form_edits_parameters_and_gpus_and_shows_what_is_wrong(show: Show) -> N
     panel.press("Enter")
     panel.wait_for(help_of("unused", "a number"))
     panel.press("0")
-    panel.wait_for(help_of("unused", "expected"))
+    panel.wait_for(f"{at_least(1, 0)}|--set unused=")
     panel.press("Backspace", "Backspace", "7", "Tab")
     panel.wait_for(f"--unused 7|{field('unused', 7)}")
     panel.press("Home", "\x0b", "2-3")
@@ -227,7 +230,7 @@ def test_refused_launch_says_who_holds_the_gpus(
     panel = show()
     panel.wait_for(run_row(State.RUNNING, "holder"))
     panel.press("n")
-    panel.wait_for(QUEUED_FOR + "1 GPU")
+    panel.wait_for(QUEUED_FOR + asked_for("1 GPU"))
     panel.wait_for(not_chosen(0, "A", "holder"))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.process.conftest import CommandLine
-from tests.screen_text import ENDED_OR_RUNNING, MAIN_SCREEN, NO_IMAGES, found_of
+from tests.screen_text import ENDED_OR_RUNNING, MAIN_SCREEN, NO_IMAGE, NO_IMAGES, found_of
 from tests.ui.conftest import Show, sized
 
 PIL = pytest.importorskip("PIL.Image")
@@ -62,7 +62,7 @@ def test_what_is_no_picture_is_said_and_without_colour_there_are_shades(
     (folder / "images" / "epoch_2.png").write_bytes(b"not a picture")
     panel = show(columns=80, rows=24, NO_COLOR="1")
     panel.press("I")
-    panel.wait_for(r"epoch_2\.png: .*PNG.*JPEG")
+    panel.wait_for(rf"epoch_2\.png: {NO_IMAGE}")
     panel.press("h")
     panel.wait_for("░{40,}|▒{40,}")
 

@@ -164,7 +164,7 @@ def test_a_queued_run_says_why_it_waits_where_its_log_will_be(show: Show) -> Non
     panel.press("j")
     panel.wait_for(queued_because(held_by(0, r"\S+-holder-")))
     panel.wait_for(queue_place(1, 1))
-    panel.wait_for(r"holder: GPU 0, ")
+    panel.wait_for(r"holder: GPU 0, runs for")
 
 
 def test_letters_are_the_same_in_the_next_panel(show: Show, state: StateDirectory) -> None:

@@ -12,6 +12,8 @@ from tests.screen_text import (
     HELP_EVERYWHERE,
     KILL,
     READ_ONLY,
+    SIDEWAYS,
+    WRAP_COMMAND,
     command,
     go_on,
     help_on,
@@ -56,10 +58,10 @@ def test_a_run_that_does_not_go_is_killed_after_a_question(show: Show) -> None:
 def test_a_key_that_does_nothing_here_says_where_it_works(show: Show) -> None:
     panel = show()
     panel.press("W")
-    panel.wait_for(works_in("W", "log", 3))
+    panel.wait_for(f"{works_in('W', 'log', 3)}: {WRAP_COMMAND}")
     panel.press("3", "?")
     panel.wait_for(help_on("Log"))
-    panel.wait_for(rf"(?s){help_on('Log')}.*← h.*{HELP_EVERYWHERE}")
+    panel.wait_for(rf"(?s){help_on('Log')}.*{SIDEWAYS}.*{HELP_EVERYWHERE}")
 
 
 def test_a_panel_that_only_shows_says_so(show: Show) -> None:
