@@ -208,8 +208,7 @@ def test_a_loss_that_never_fell_is_flat() -> None:
 def test_outputs_of_real_programs_give_no_alarm(path: Path) -> None:
     reader, tracker = OutputReader(MetricRule()), ProgressTracker()
     for line in re.split(rb"[\r\n]+", path.read_bytes()):
-        sample = reader.read(line)
-        if sample is not None:
+        for sample in reader.read(line):
             tracker.note(sample)
     history = course(list(tracker.newest))
     assert (history.diverges(), history.is_flat(), history.not_finite) == ("", "", 0)

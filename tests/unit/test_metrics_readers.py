@@ -18,7 +18,7 @@ def read(
 ) -> tuple[OutputReader, list[Sample]]:
     """Every sample in a text; the reader is guessed when none is named."""
     reader = OutputReader(rule or MetricRule(readers))
-    samples = [sample for line in text.splitlines() if (sample := reader.read(line.encode()))]
+    samples = [sample for line in text.splitlines() for sample in reader.read(line.encode())]
     return reader, samples + reader.finish()
 
 
@@ -257,6 +257,25 @@ def test_tqdm_s_bars(
     assert reader.names == ("tqdm",)
 
 
+BAR = " 40%|████      | 40/100 [00:01<00:01, 38.1it/s, loss=0.193, lr=0.0082]"
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        "epoch 1: train_loss: 0.4001 eval accuracy: 96.72%",
+        " epoch 1: [val] train_loss: 0.4001 eval accuracy: 96.72%",
+        "Epoch 1 [3/5] train_loss: 0.4001 eval accuracy: 96.72%",
+    ],
+)
+@pytest.mark.parametrize("bar", [BAR, BAR.replace(" 40%|████      | 40/100", "40it")])
+def test_text_behind_a_live_bar_is_a_line_of_its_own(bar: str, behind: str) -> None:
+    _, samples = read(f"{bar}\n{bar}{behind}\n")
+    assert samples[-2].values == {"loss": 0.193, "lr": 0.0082} and samples[-2].step == 40
+    found = {name.rpartition("/")[2]: value for name, value in samples[-1].values.items()}
+    assert found == {"train_loss": 0.4001, "eval_accuracy": 96.72}
+
+
 def test_tqdm_s_values_and_pace_are_read_and_validation_moves_nothing() -> None:
     _, samples = read(
         TQDM + "\nValidation:  50%|█████     | 5/10 [00:01<00:01, 5.0it/s, loss=0.7]", "tqdm"
@@ -403,8 +422,8 @@ def test_endless_lines_and_wild_bytes_are_passed_over() -> None:
         b"9" * 5000,
     ):
         reader.read(line)
-    sample = reader.read(b"step 1 loss: 0.5")
-    assert sample is not None and sample.values == {"loss": 0.5}
+    (sample,) = reader.read(b"step 1 loss: 0.5")
+    assert sample.values == {"loss": 0.5}
 
 
 def test_every_reader_that_a_preset_may_name_exists() -> None:
@@ -453,13 +472,13 @@ def test_a_collection_of_samples_without_steps_goes_by_epoch_or_count() -> None:
 )
 def test_a_loss_of_held_out_data_never_joins_that_of_training(line: str) -> None:
     reader = OutputReader(MetricRule())
-    first = reader.read(b"Epoch 1 step 3 loss: 2.5")
-    sample = reader.read(line.encode())
-    assert first is not None and "loss" in first.values
-    assert sample is not None and sample.values and not {"loss", "loss_avg"} & set(sample.values)
+    (first,) = reader.read(b"Epoch 1 step 3 loss: 2.5")
+    (sample,) = reader.read(line.encode())
+    assert "loss" in first.values
+    assert sample.values and not {"loss", "loss_avg"} & set(sample.values)
 
 
 @pytest.mark.parametrize("line", ["Epoch 1 loss 0.5 val: 0.7", "step 3 (test: 0.3) loss 0.4"])
 def test_a_held_out_value_behind_it_leaves_the_loss_with_training(line: str) -> None:
-    sample = OutputReader(MetricRule()).read(line.encode())
-    assert sample is not None and "loss" in sample.values
+    (sample,) = OutputReader(MetricRule()).read(line.encode())
+    assert "loss" in sample.values

@@ -47,8 +47,7 @@ def test_a_number_that_goes_on_as_something_else_is_not_taken(
 def test_no_text_breaks_the_readers(text: str) -> None:
     reader = OutputReader(MetricRule())
     for line in text.splitlines():
-        sample = reader.read(line.encode())
-        assert sample is None or isinstance(sample, Sample)
+        assert all(isinstance(sample, Sample) for sample in reader.read(line.encode()))
     reader.finish()
 
 
@@ -76,8 +75,8 @@ def test_epochs_from_0_and_from_1_keep_every_value(
             value = round(3.0 - 0.01 * (e * steps + s), 4)
             printed.append(value)
             line = form.format(e=e + first, E=epochs, s=s + first_step, S=steps, v=value)
-            sample = reader.read(line.encode())
-            assert sample is not None and sample.epoch == e + 1
+            (sample,) = reader.read(line.encode())
+            assert sample.epoch == e + 1
             series.note(sample)
     assert list(series.series["loss"].values) == printed
     assert list(series.series["loss"].steps) == [

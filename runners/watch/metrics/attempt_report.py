@@ -29,8 +29,7 @@ def report(folder: Path) -> dict[str, object]:
     lines = re.split(rb"[\r\n]+", read_tail(folder / "output.log", _MOST))
     output = OutputReader(rule)
     for line in lines:
-        sample = output.read(line)
-        stepped = stepped or (sample is not None and bool(sample.step or sample.values))
+        stepped = stepped or any(found.step or found.values for found in output.read(line))
     return {"stepped": stepped}
 
 

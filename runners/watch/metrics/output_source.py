@@ -106,8 +106,7 @@ class OutputSource:
     def _last_of(self, follower: Follower) -> Iterator[OutputItem]:
         for line in follower.flush() if follower.is_redraw else ():
             # Any other line without an end is cut off, and so may be its number.
-            if sample := self.reader.read(line):
-                yield sample
+            yield from self.reader.read(line)
         yield from self.reader.finish()
 
     def _known(self) -> set[int]:
@@ -189,8 +188,7 @@ class OutputSource:
                 yield self._gap()
             line = lines[at]
             at += 1
-            sample = self.reader.read(line)
-            if sample is not None:
+            for sample in self.reader.read(line):
                 yield (
                     sample
                     if sample.time is not None or moment is None

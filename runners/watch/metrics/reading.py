@@ -5,6 +5,7 @@ import re
 from runners.model.spec import MetricRule
 from runners.watch.metrics.followed import ReaderState, ReadingState
 from runners.watch.metrics.readers import GENERAL, SPECIFIC, make_reader
+from runners.watch.metrics.readers.bars import read_bar
 from runners.watch.metrics.readers.line_reader import CLAIMED, Reader
 from runners.watch.metrics.readers.patterns import PatternReader
 from runners.watch.metrics.sample import Sample
@@ -16,7 +17,6 @@ _RANK = re.compile(
 )
 _MAY_BE_RANK = re.compile(rb"(?:ank|RANK|default|worker|GPU|gpu|cuda)")
 _DIGIT = re.compile(rb"\d|nan|NaN")
-_TEXT_DIGIT = re.compile(r"\d")
 _HEADING = re.compile(
     rb"(?:^epoch +train_loss|GPU_mem|mAP50|^---|^\||Run summary|:\s*$|[Bb]est iter)"
 )
@@ -101,16 +101,16 @@ class OutputReader:
         moved = [f"{name} {by:+g}, as the preset says" for name, by in self.rule.offset.items()]
         return (*notes, *corrected, *moved)
 
-    def read(self, line: bytes) -> Sample | None:
+    def read(self, line: bytes) -> tuple[Sample, ...]:
         """What a line says; other ranks than the first repeat it and are skipped."""
         if b"\x1b" in line:
             line = _ESCAPE.sub(b"", line)
         # Nearly all lines without a digit are done here.
         if not _DIGIT.search(line) and not _HEADING.search(line):
-            return None
+            return ()
         if b"[" in line and _MAY_BE_RANK.search(line) and (rank := _RANK.match(line)):
             if int(rank["rank"]):
-                return None
+                return ()
             line = rank["before"] + line[rank.end() :].removeprefix(b" ")
         text = line[:_LONGEST].decode("utf-8", "replace").rstrip()
         if not self._begun:
@@ -118,12 +118,8 @@ class OutputReader:
             self._begun = True
             if self.guessing:
                 self._readers = [make_reader(name) for name in (*SPECIFIC, *GENERAL)]
-        sample = self._ask(text)
-        if "%|" in text and (sample is None or not sample.values):
-            # A program that prints while a bar is drawn continues on the bar's line.
-            after = text.rpartition("]")[2]
-            sample = (self._ask(after) if after and _TEXT_DIGIT.search(after) else None) or sample
-        return None if sample is None else self._put_right(sample)
+        samples = map(self._ask, _split_behind_bar(text))
+        return tuple(self._put_right(sample) for sample in samples if sample is not None)
 
     def finish(self) -> list[Sample]:
         """What readers still waited for when the output ended."""
@@ -196,6 +192,18 @@ class OutputReader:
                 values={rule.rename.get(name, name): v for name, v in sample.values.items()}
             )
         return sample
+
+
+def _split_behind_bar(text: str) -> tuple[str, ...]:
+    """A bar and what was printed while it was drawn, which goes on in the bar's line."""
+    if "%|" not in text and "it [" not in text:
+        return (text,)
+    bar = read_bar(text)
+    # A dictionary of the Hugging Face Trainer is at the step of the bar before it.
+    if bar is None or not bar.after or bar.after.startswith("{'"):
+        return (text,)
+    end = len(text.rstrip()) - len(bar.after)
+    return text[:end], text[end:]
 
 
 def _reader_state(reader: Reader) -> ReaderState:

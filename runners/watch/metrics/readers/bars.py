@@ -23,7 +23,7 @@ _BAR = re.compile(
 )
 _ENDLESS = re.compile(
     r"^\s*(?:(?P<desc>.*?)\s*:\s+)?(?P<done>\d+)\s?(?P<unit>[A-Za-z]+)"
-    r"\s+\[(?P<inside>\d+:.*?)\]\s*$"
+    r"\s+\[(?P<inside>\d+:[^\]]*)\]"
 )
 _PACE = re.compile(
     r"^\s*(?:(?P<per>[\d.]+)(?P<what>[^\d\s/]*)/s|(?P<each>[\d.]+)s/(?P<one>\S+)|\?.*)\s*$"
