@@ -84,7 +84,6 @@ def test_the_eta_comes_from_the_run_s_own_pace_without_its_first_epoch() -> None
         for i in range(10):
             now += pace
             course.note(Sample({"loss": 1.0}, (epoch - 1) * 10 + i + 1, 100, epoch, 10, now))
-            course.note_pace(now, course.epoch)
     assert course.progress(now).eta_s == 50 * 2.0
     assert course.progress(now).rate == 0.5 and course.progress(now).rate_unit == "steps"
 
@@ -93,7 +92,6 @@ def test_samples_per_second_from_the_batch_or_from_the_program_s_own_word() -> N
     course = ProgressTracker()
     for i in range(3):
         course.note(Sample({}, 1.0 + i, 10, time=100.0 + 2 * i, batch=64))
-        course.note_pace(100.0 + 2 * i, None)
     assert (course.progress(104).rate, course.progress(104).rate_unit) == (32, "samples")
     course.note(Sample({"images_per_second": 41.5}))
     assert (course.progress(104).rate, course.progress(104).rate_unit) == (41.5, "images")

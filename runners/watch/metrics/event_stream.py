@@ -74,5 +74,3 @@ class EventStream(ProgressTracker):
         }
         sample = Sample(known, step=event.step, epoch=event.epoch, time=event.time)
         self.note(sample, trend=event.type == "metrics")
-        if event.type == "metrics" and event.step is not None:
-            self.note_pace(event.time, event.epoch)

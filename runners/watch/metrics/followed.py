@@ -55,7 +55,8 @@ class TrackerState(msgspec.Struct):
     stated_eta: float | None
     stated_at: float | None
     paces: list[tuple[float, float, int]]
-    first_epoch: int | None
+    epoch_paces: list[tuple[float, float, int]]
+    epochs_over: tuple[int | None, int | None, int, int | None, float | None]
 
 
 class ReaderState(msgspec.Struct):

@@ -181,7 +181,6 @@ class LiveReport:
             if isinstance(sample, OutputEvent):
                 continue
             self._printed.note(sample)
-            self._printed.note_pace(sample.time, self._printed.epoch)
 
     def _poll_files(self, run: Run, thorough: bool) -> None:
         """Read the files of libraries where output says nothing: if `thorough` now, else seldom."""

@@ -6,17 +6,23 @@ from collections import deque
 from msgspec import convert
 
 from runners.model.run import Progress
+from runners.watch.metrics.epoch_count import EpochCount
 from runners.watch.metrics.followed import Extremes, TrackerState
+from runners.watch.metrics.pace import Pace
 from runners.watch.metrics.sample import NO_HEADLINE, Sample, headline_rank, sensible
 
-_PACES = 60
 _TREND_POINTS = 240
 _RATES = ("samples", "images", "examples", "tokens", "img", "train_samples", "batch", "steps", "it")
 
 
 _MOST_METRICS = 300
 """A program that invents a new name on every line must not fill the memory."""
-_PRIVATE = ("stated_pace", "stated_eta", "stated_at", "paces", "first_epoch")
+_PRIVATE = ("stated_pace", "stated_eta", "stated_at")
+_PLAIN_STATE = tuple(
+    name
+    for name in TrackerState.__struct_fields__
+    if name not in ("paces", "epoch_paces", "epochs_over")
+)
 
 
 class ProgressTracker:
@@ -47,28 +53,35 @@ class ProgressTracker:
         self._stated_pace: float | None = None
         self._stated_eta: float | None = None
         self._stated_at: float | None = None
-        self._paces: deque[tuple[float, float, int]] = deque(maxlen=_PACES)
-        self._first_epoch: int | None = None
+        self._pace = Pace()
+        self._epoch_pace = Pace()
+        self._counted = EpochCount()
 
     def state(self) -> TrackerState:
         """All that another tracker needs to go on with the next sample."""
         fields: dict[str, object] = {}
-        for name in TrackerState.__struct_fields__:
+        for name in _PLAIN_STATE:
             value = getattr(self, f"_{name}" if name in _PRIVATE else name)
             fields[name] = list(value) if isinstance(value, deque) else value
+        fields["paces"], fields["epoch_paces"] = self._pace.points, self._epoch_pace.points
+        fields["epochs_over"] = self._counted.state()
         return convert(fields, TrackerState)
 
     def go_on_from(self, state: TrackerState) -> None:
         """Go on as the tracker whose state it is."""
-        for name in TrackerState.__struct_fields__:
+        for name in _PLAIN_STATE:
             value, own = getattr(state, name), f"_{name}" if name in _PRIVATE else name
             if isinstance(before := getattr(self, own), deque):
                 value = deque(value, maxlen=before.maxlen)
             setattr(self, own, value)
+        self._pace, self._epoch_pace = Pace(state.paces), Pace(state.epoch_paces)
+        self._counted.go_on_from(state.epochs_over)
 
     def forget_pace(self) -> None:
         """What comes next does not continue what was there."""
-        self._paces.clear()
+        self._pace.forget()
+        self._epoch_pace.forget()
+        self._counted = EpochCount()
 
     def forget_place(self) -> None:
         """What comes next may be far from what was there."""
@@ -77,9 +90,8 @@ class ProgressTracker:
 
     def begin_attempt(self) -> None:
         """The program starts again, and so do its pace and trend."""
-        self._paces.clear()
+        self.forget_pace()
         self.trend.clear()
-        self._first_epoch = None
 
     def note(self, sample: Sample, trend: bool = True) -> None:
         """Add what a line or an event says."""
@@ -95,10 +107,12 @@ class ProgressTracker:
         self.phase = self.phase if sample.phase is None else sample.phase
         self.batch = self.batch if sample.batch is None else sample.batch
         self._stated_pace = self._stated_pace if sample.pace is None else sample.pace
-        if sample.eta is not None:
-            self._stated_eta = sample.eta
-            # With its moment: an ETA that was printed long ago has shrunk since.
-            self._stated_at = sample.time
+        if self.step is not None and self.steps is not None and self.step > self.steps:
+            # A total that a step passes is a total of something else, of a bar per epoch, say.
+            self.steps = None
+        if self.epoch is not None and self.epochs is not None and self.epoch > self.epochs:
+            self.epochs = None
+        self._note_pace(sample)
         self.unit = sample.unit if sample.step is not None else self.unit
         for name, value in sample.values.items():
             if name in self.metrics or len(self.metrics) < _MOST_METRICS:
@@ -107,57 +121,61 @@ class ProgressTracker:
         if trend:
             self._note_trend(sample)
 
-    def note_pace(self, time: float | None, epoch: int | None) -> None:
-        """Note that the last step was done at `time` (unix seconds), in `epoch`."""
-        done = self.step if self.step is not None else self.epoch
-        if time is None or done is None:
-            return
-        # Which epoch is the first depends on the checkpoint that the run was resumed from.
-        if self._first_epoch is None:
-            self._first_epoch = epoch or 1
-        entry = (time, float(done), epoch or 1)
-        # Several lines of one step or one moment are one point; a smaller step is a new count.
-        if self._paces and (self._paces[-1][0] == time or self._paces[-1][1] > done):
-            self._paces.pop()
-        self._paces.append(entry)
+    def _note_pace(self, sample: Sample) -> None:
+        if sample.eta is not None:
+            # With its moment: an ETA that was printed long ago has shrunk since.
+            self._stated_eta, self._stated_at = sample.eta, sample.time
+        if sample.time is not None and sample.step is not None:
+            self._pace.note(sample.time, sample.step, self.epoch or 1)
+        if sample.epoch is not None and self.epoch is not None:
+            over = None if sample.over is None else int(sample.over)
+            self._counted.note(self.epoch, bool(sample.values), sample.time, over)
+            for time, over in self._counted.changed:
+                # Each one for itself: the first epoch's pace is left out like a first epoch's.
+                self._epoch_pace.note(time, over, 1)
 
     def progress(self, now: float, epochs: int | None = None, steps: int | None = None) -> Progress:
         """How far the run is, and its ETA; `epochs` and `steps` where the run reports none."""
         epochs, steps = self.epochs or epochs, self.steps or steps
+        steps = steps if self.step is None or steps is None or self.step <= steps else None
+        epochs = epochs if self.epoch is None or epochs is None or self.epoch <= epochs else None
         by_step = self.step is not None and (steps is not None or not epochs)
-        done, total = (self.step, steps) if by_step else (self.epoch, epochs)
-        fraction = min(1.0, done / total) if done is not None and total else None
-        # A pace in steps says nothing about epochs.
-        pace = self.pace() if by_step or self.step is None else None
-        eta = None
-        if pace is not None and done is not None and total:
-            # Time since the last report counts too: the ETA goes on falling between two reports.
-            since = now - self.last_time if self.last_time is not None else 0.0
-            eta = max(0.0, pace * (total - done) - since)
-        elif self._stated_eta is not None:
-            since = now - self._stated_at if self._stated_at is not None else 0.0
-            eta = max(0.0, self._stated_eta - since)
+        done, total = (self.step, steps) if by_step else (self._counted.over, epochs)
         rate, unit = self._rate(self.pace())
         return Progress(
             self.epoch,
             epochs,
             self.step,
             steps,
-            fraction,
-            eta,
+            done / total if done is not None and total else None,
+            self._eta(now, by_step, done, total),
             self.phase,
             rate,
             unit,
             self.unit or "steps",
         )
 
+    def _eta(self, now: float, by_step: bool, done: int | None, total: int | None) -> float | None:
+        """Seconds until the last step or epoch; None also when it is done and the run goes on."""
+        if done is not None and total:
+            if done >= total:
+                return None
+            # A pace in steps says nothing about epochs.
+            eta = (self._pace if by_step else self._epoch_pace).remaining_s(total, now)
+            if eta is not None:
+                return eta
+            if self._stated_pace is not None and (by_step or self.step is None):
+                since = now - self.last_time if self.last_time is not None else 0.0
+                return max(0.0, self._stated_pace * (total - done) - since)
+        if self._stated_eta is None:
+            return None
+        since = now - self._stated_at if self._stated_at is not None else 0.0
+        return max(0.0, self._stated_eta - since)
+
     def pace(self) -> float | None:
-        """Recent seconds per step; the first epoch (compiling) counts only while it is alone."""
-        paces = [entry for entry in self._paces if entry[2] != self._first_epoch]
-        paces = paces if len(paces) > 1 else list(self._paces)
-        if len(paces) < 2 or paces[-1][1] <= paces[0][1]:
-            return self._stated_pace
-        return (paces[-1][0] - paces[0][0]) / (paces[-1][1] - paces[0][1])
+        """Recent seconds per step, without what is no step, by its own times or its own word."""
+        each = self._pace.per_step
+        return self._stated_pace if each is None else each
 
     def _rate(self, pace: float | None) -> tuple[float | None, str]:
         """Samples per second where they are reported or can be computed, else steps."""

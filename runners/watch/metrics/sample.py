@@ -15,7 +15,7 @@ class Sample(NamedTuple):
     `steps` and `epochs` are the totals, NaN for one that proved wrong. `pace` is seconds per step
     and `eta` seconds until the end, both as the program prints them; `batch` is samples per step.
     `unit` is what `step` counts. `running` are names of means over an epoch that is not over:
-    a lucky first batch is nobody's best.
+    a lucky first batch is nobody's best. `over` is how many epochs are over, where it is said.
     """
 
     values: Mapping[str, float] = MappingProxyType({})
@@ -30,6 +30,7 @@ class Sample(NamedTuple):
     eta: float | None = None
     unit: str = ""
     running: tuple[str, ...] = ()
+    over: float | None = None
 
 
 NotFinite = Literal["nan", "inf", "-inf"]

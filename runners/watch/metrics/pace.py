@@ -1,0 +1,145 @@
+"""How long what is left of a run will take, by when its steps so far were done."""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+Point = tuple[float, float, int]
+"""When (unix seconds) so many steps were done first, and in which epoch."""
+
+_MOST = 256
+"""Points kept; of more, every second goes: the whole attempt stays, in coarser steps."""
+_PAUSE_S = 1.0
+_PAUSE_FACTOR = 2.5
+"""An interval so many times as long as its steps take, and longer by a second, has a pause."""
+_WARM_FACTOR = 1.5
+_REGULAR = 1.6
+_FEWEST = 3
+_LATE = 3
+"""Of a step that does not come, so many may have been done."""
+
+
+class Interval(NamedTuple):
+    """From one point to the next: its last step, how many steps, seconds, and the epoch."""
+
+    done: float
+    steps: float
+    seconds: float
+    epoch: int
+
+
+class Pace:
+    """The pace of one attempt; a pause is an evaluation, a checkpoint or what else stops steps.
+
+    The first epoch, which compiles and fills caches, is left out as soon as later ones are faster.
+    """
+
+    def __init__(self, points: Sequence[Point] = ()) -> None:
+        self.points = list(points)
+
+    def forget(self) -> None:
+        """What comes next does not continue what was there."""
+        self.points.clear()
+
+    def note(self, time: float, done: float, epoch: int) -> None:
+        """`done` steps are done at `time`; a smaller count than before is a new count."""
+        points = self.points
+        if points and (done < points[-1][1] or time < points[-1][0]):
+            points.clear()
+        # What is drawn or printed again at one step is no later step.
+        if points and done == points[-1][1]:
+            return
+        if points and points[-1][0] == time:
+            points.pop()
+        points.append((time, done, epoch))
+        if len(points) > _MOST:
+            del points[1:-1:2]
+
+    @property
+    def per_step(self) -> float | None:
+        """Seconds per step without pauses; None before two points."""
+        found = self._intervals()
+        return _mean(found, _steady_limit(found), math.inf) if found else None
+
+    def remaining_s(self, total: float, now: float) -> float | None:
+        """Seconds until step `total` is done, with the pauses that recur; None where not known."""
+        found = self._intervals()
+        if not found:
+            return None
+        last, done, _ = self.points[-1]
+        left = max(0.0, total - done)
+        limit = _steady_limit(found)
+        each = _mean(found, limit, max(left, done / 4))
+        expected = each * left + _pauses_ahead(found, limit, each, total, self.points[0][1])
+        # It falls until the next step, which may be late, and is still to come.
+        least = max(left - _LATE * found[-1].steps, left / 2)
+        return max(expected - max(0.0, now - last), each * least)
+
+    def _intervals(self) -> list[Interval]:
+        points = self.points
+        found = [
+            Interval(done, done - before, time - began, epoch)
+            for (began, before, _), (time, done, epoch) in pairwise(points)
+        ]
+        later = [one for one in found if one.epoch != points[0][2]]
+        if len(later) >= _FEWEST:
+            first = [one for one in found if one.epoch == points[0][2]]
+            if first and _median(first) > _WARM_FACTOR * _median(later):
+                return later
+        # Compiling may take several steps of an only epoch.
+        while len(found) > _FEWEST and _pace(found[0]) > _WARM_FACTOR * _median(found[1:]):
+            found = found[1:]
+        return found
+
+
+def _pace(one: Interval) -> float:
+    return one.seconds / one.steps
+
+
+def _median(intervals: Sequence[Interval]) -> float:
+    """Seconds per step of the middle step."""
+    ordered = sorted(intervals, key=_pace)
+    half = sum(one.steps for one in ordered) / 2
+    for one in ordered:
+        half -= one.steps
+        if half <= 0:
+            return _pace(one)
+    return _pace(ordered[-1])
+
+
+def _steady_limit(intervals: Sequence[Interval]) -> float:
+    """Seconds per step beyond which an interval is more than steps."""
+    return _PAUSE_FACTOR * _median(intervals)
+
+
+def _is_steady(one: Interval, limit: float) -> bool:
+    return one.seconds <= one.steps * limit + _PAUSE_S
+
+
+def _mean(intervals: Sequence[Interval], limit: float, half: float) -> float:
+    """Seconds per step, those `half` steps ago at half the weight."""
+    seconds = steps = 0.0
+    for one in intervals:
+        if _is_steady(one, limit):
+            weight = 0.5 ** ((intervals[-1].done - one.done) / half) if half else 1.0
+            seconds, steps = seconds + weight * one.seconds, steps + weight * one.steps
+    return seconds / steps if steps else _median(intervals)
+
+
+def _pauses_ahead(
+    intervals: Sequence[Interval], limit: float, each: float, total: float, first: float
+) -> float:
+    """Seconds of pauses to come: as many as recur by the same number of steps, else by share."""
+    pauses = [one for one in intervals if not _is_steady(one, limit)]
+    if not pauses:
+        return 0.0
+    lasts = sum(one.seconds - each * one.steps for one in pauses)
+    at = [one.done for one in pauses]
+    gaps = [b - a for a, b in pairwise(at)] or [at[0] - min(first, at[0])]
+    if min(gaps) <= 0 or max(gaps) > _REGULAR * min(gaps):
+        begun = intervals[0].done - intervals[0].steps
+        return lasts * (total - at[-1]) / (at[-1] - begun)
+    gap = sum(gaps) / len(gaps)
+    # A little before its turn: the last is often after the last step.
+    return lasts / len(pauses) * math.floor((total - at[-1]) / gap + 0.3)
