@@ -18,6 +18,8 @@ MetricReader = Literal[
     "baselines3",
     "fastai",
     "yolo",
+    "columns",
+    "optuna",
     "wandb",
     "json",
     "tqdm",

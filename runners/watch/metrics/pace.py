@@ -20,7 +20,7 @@ _LATE = 3
 """Of a step that does not come, so many may have been done."""
 
 
-class Interval(NamedTuple):
+class Span(NamedTuple):
     """From one point to the next: its last step, how many steps, seconds, and the epoch."""
 
     done: float
@@ -29,7 +29,7 @@ class Interval(NamedTuple):
     epoch: int
 
 
-class Pace:
+class StepPace:
     """The pace of one attempt; a pause is an evaluation, a checkpoint or what else stops steps.
 
     The first epoch, which compiles and fills caches, is left out as soon as later ones are faster.
@@ -76,15 +76,15 @@ class Pace:
         least = max(left - _LATE * found[-1].steps, left / 2)
         return max(expected - max(0.0, now - last), each * least)
 
-    def _intervals(self) -> list[Interval]:
+    def _intervals(self) -> list[Span]:
         points = self.points
         found = [
-            Interval(done, done - before, time - began, epoch)
+            Span(done, done - before, time - began, epoch)
             for (began, before, _), (time, done, epoch) in pairwise(points)
         ]
-        later = [one for one in found if one.epoch != points[0][2]]
+        later = [span for span in found if span.epoch != points[0][2]]
         if len(later) >= _FEWEST:
-            first = [one for one in found if one.epoch == points[0][2]]
+            first = [span for span in found if span.epoch == points[0][2]]
             if first and _median(first) > _WARM_FACTOR * _median(later):
                 return later
         # Compiling may take several steps of an only epoch.
@@ -93,49 +93,49 @@ class Pace:
         return found
 
 
-def _pace(one: Interval) -> float:
-    return one.seconds / one.steps
+def _pace(span: Span) -> float:
+    return span.seconds / span.steps
 
 
-def _median(intervals: Sequence[Interval]) -> float:
+def _median(intervals: Sequence[Span]) -> float:
     """Seconds per step of the middle step."""
     ordered = sorted(intervals, key=_pace)
-    half = sum(one.steps for one in ordered) / 2
-    for one in ordered:
-        half -= one.steps
+    half = sum(span.steps for span in ordered) / 2
+    for span in ordered:
+        half -= span.steps
         if half <= 0:
-            return _pace(one)
+            return _pace(span)
     return _pace(ordered[-1])
 
 
-def _steady_limit(intervals: Sequence[Interval]) -> float:
+def _steady_limit(intervals: Sequence[Span]) -> float:
     """Seconds per step beyond which an interval is more than steps."""
     return _PAUSE_FACTOR * _median(intervals)
 
 
-def _is_steady(one: Interval, limit: float) -> bool:
-    return one.seconds <= one.steps * limit + _PAUSE_S
+def _is_steady(span: Span, limit: float) -> bool:
+    return span.seconds <= span.steps * limit + _PAUSE_S
 
 
-def _mean(intervals: Sequence[Interval], limit: float, half: float) -> float:
+def _mean(intervals: Sequence[Span], limit: float, half: float) -> float:
     """Seconds per step, those `half` steps ago at half the weight."""
     seconds = steps = 0.0
-    for one in intervals:
-        if _is_steady(one, limit):
-            weight = 0.5 ** ((intervals[-1].done - one.done) / half) if half else 1.0
-            seconds, steps = seconds + weight * one.seconds, steps + weight * one.steps
+    for span in intervals:
+        if _is_steady(span, limit):
+            weight = 0.5 ** ((intervals[-1].done - span.done) / half) if half else 1.0
+            seconds, steps = seconds + weight * span.seconds, steps + weight * span.steps
     return seconds / steps if steps else _median(intervals)
 
 
 def _pauses_ahead(
-    intervals: Sequence[Interval], limit: float, each: float, total: float, first: float
+    intervals: Sequence[Span], limit: float, each: float, total: float, first: float
 ) -> float:
     """Seconds of pauses to come: as many as recur by the same number of steps, else by share."""
-    pauses = [one for one in intervals if not _is_steady(one, limit)]
+    pauses = [span for span in intervals if not _is_steady(span, limit)]
     if not pauses:
         return 0.0
-    lasts = sum(one.seconds - each * one.steps for one in pauses)
-    at = [one.done for one in pauses]
+    lasts = sum(span.seconds - each * span.steps for span in pauses)
+    at = [span.done for span in pauses]
     gaps = [b - a for a, b in pairwise(at)] or [at[0] - min(first, at[0])]
     if min(gaps) <= 0 or max(gaps) > _REGULAR * min(gaps):
         begun = intervals[0].done - intervals[0].steps

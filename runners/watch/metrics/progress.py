@@ -8,7 +8,7 @@ from msgspec import convert
 from runners.model.run import Progress
 from runners.watch.metrics.epoch_count import EpochCount
 from runners.watch.metrics.followed import Extremes, TrackerState
-from runners.watch.metrics.pace import Pace
+from runners.watch.metrics.pace import StepPace
 from runners.watch.metrics.sample import NO_HEADLINE, Sample, headline_rank, sensible
 
 _TREND_POINTS = 240
@@ -53,8 +53,8 @@ class ProgressTracker:
         self._stated_pace: float | None = None
         self._stated_eta: float | None = None
         self._stated_at: float | None = None
-        self._pace = Pace()
-        self._epoch_pace = Pace()
+        self._pace = StepPace()
+        self._epoch_pace = StepPace()
         self._counted = EpochCount()
 
     def state(self) -> TrackerState:
@@ -74,7 +74,7 @@ class ProgressTracker:
             if isinstance(before := getattr(self, own), deque):
                 value = deque(value, maxlen=before.maxlen)
             setattr(self, own, value)
-        self._pace, self._epoch_pace = Pace(state.paces), Pace(state.epoch_paces)
+        self._pace, self._epoch_pace = StepPace(state.paces), StepPace(state.epoch_paces)
         self._counted.go_on_from(state.epochs_over)
 
     def forget_pace(self) -> None:

@@ -25,6 +25,11 @@ _ENDLESS = re.compile(
     r"^\s*(?:(?P<desc>.*?)\s*:\s+)?(?P<done>\d+)\s?(?P<unit>[A-Za-z]+)"
     r"\s+\[(?P<inside>\d+:[^\]]*)\]"
 )
+_IGNITE = re.compile(
+    r"^\s*(?:(?P<desc>.*?)\s*:\s+)?\[(?P<done>\d+)/(?P<total>\d+)\]\s+\d+%\|[^|,\[]*\|?"
+    r"(?P<values>(?:, [^,\[]+=[^,\[]+)*)\s*\[(?P<inside>\d+:[^\]]*)\]"
+)
+"""PyTorch-Ignite's: `Epoch [1/5]: [2/120]   2%|▏         , loss=0.687 [00:00<00:08]`."""
 _PACE = re.compile(
     r"^\s*(?:(?P<per>[\d.]+)(?P<what>[^\d\s/]*)/s|(?P<each>[\d.]+)s/(?P<one>\S+)|\?.*)\s*$"
 )
@@ -77,7 +82,7 @@ def read_bar(line: str) -> Bar | None:
     """The bar that a line draws, or None; cached, as several readers ask for the same line."""
     found = None
     if "|" in line:
-        found = _BAR.match(line)
+        found = _BAR.match(line) or _IGNITE.match(line)
     elif "[" in line:
         found = _ENDLESS.match(line)
     if found is None:
@@ -85,6 +90,7 @@ def read_bar(line: str) -> Bar | None:
     parts = found.groupdict()
     text = (parts["desc"] or "").strip()
     clock, *rest = _SPLIT.split(parts["inside"])
+    rest += (parts.get("values") or "").split(", ")[1:]
     pace, unit = None, parts.get("unit") or "it"
     if rest and (rate := _PACE.match(rest[0])):
         rest = rest[1:]
@@ -152,6 +158,7 @@ class TqdmReader(Reader):
         self._epoch = 0.0
         self._epochs: float | None = None
         self._named = False
+        self._by_name = False
         self.from_zero = False
         self._done = 0.0
         self._values: dict[str, float] = {}
@@ -181,12 +188,17 @@ class TqdmReader(Reader):
             self._named, self._epochs = True, bar.total
             # The bar counts finished epochs; the next one is running, but after the last.
             self._epoch = min(bar.done + 1, bar.total or bar.done + 1)
-            return Sample(values, epoch=self._epoch, epochs=bar.total)
+            return Sample(values, epoch=self._epoch, epochs=bar.total, over=bar.done)
+        withdrawn = None
         if bar.epoch is not None:
-            self._named = True
+            # The bar was drawn before it had its name: its total is that of an epoch.
+            withdrawn = None if self._named or not self._epoch else math.nan
+            self._named = self._by_name = True
             self.from_zero = self.from_zero or bar.epoch == 0
             self._epoch, self._epochs = bar.epoch + self.from_zero, bar.epochs or self._epochs
             known = self._epochs or self.epochs
+        elif self._by_name and not bar.text and bar.done < self._done:
+            return Sample(values, pace=bar.pace)  # the next epoch's bar, without its name yet
         elif not self._named and self.missed and self._epoch != 1:
             # Which of many unnamed bars this is, nobody has counted.
             return Sample(values, pace=bar.pace)
@@ -200,4 +212,8 @@ class TqdmReader(Reader):
             # One bar for everything, as far as is known; a second one shows that it was not.
             steps = bar.total if self._epoch == 1 else math.nan
         epoch = self._epoch if self._named or self._epoch > 1 else None
-        return Sample(values, before + bar.done, steps, epoch, self._epochs, pace=bar.pace)
+        step = before + bar.done
+        if bar.epoch is not None:
+            # diffusers prints the step of the whole run beside each epoch's own.
+            step = max(step, bar.values.get("global_step", bar.values.get("step", step)))
+        return Sample(values, step, steps or withdrawn, epoch, self._epochs, pace=bar.pace)

@@ -11,6 +11,9 @@ _ROUND = re.compile(r"^(?:\[(?P<round>\d+)\]|(?P<cat>\d+):)\t(?P<rest>\S.*)$")
 _PAIR = re.compile(r"^(?P<name>[^:]+?)\s*:\s*(?P<value>\S+?)(?: \(\d+\))?$")
 _BEST = re.compile(r"best iteration is", re.IGNORECASE)
 _TIMES = ("total", "remaining", "passed")
+_REMAINING = re.compile(r"\tremaining: (?P<time>\d[^\t]*)$")
+_PART = re.compile(r"([\d.]+)(us|ms|s|m|h|d)\b")
+_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 class BoostingReader(Reader):
@@ -42,4 +45,11 @@ class BoostingReader(Reader):
             return None
         step = None if self._best else float(found["round"] or found["cat"])
         self._best = False
-        return Sample(values, step)
+        return Sample(values, step, eta=_remaining(found["rest"]))
+
+
+def _remaining(text: str) -> float | None:
+    """Seconds of CatBoost's `remaining: 1m 19s`."""
+    found = _REMAINING.search(text)
+    parts = _PART.findall(found["time"]) if found else []
+    return sum(float(value) * _SECONDS[unit] for value, unit in parts) if parts else None

@@ -11,6 +11,8 @@ _EPOCH = re.compile(r"^\s*Epoch (?P<epoch>\d+)/(?P<epochs>\d+)\s*$")
 _BAR = re.compile(
     r"^\s*(?P<done>\d+)/(?P<total>\d+) +(?:[━╸╺ ]*[━╸╺][━╸╺ ]*|\[[=>. ]*\])(?P<rest>.*)$"
 )
+_LINE = re.compile(r"^(?P<done>\d+)/(?P=done) - (?P<whole>[\d.]+)(?P<unit>us|ms|s)(?P<rest> - .*)$")
+"""An epoch's one line (verbose=2), after it: `120/120 - 20s - 170ms/step - accuracy: 0.83 …`."""
 _PACE = re.compile(r"(?P<pace>[\d.]+)(?P<unit>us|ms|s)/step")
 _VALUE = re.compile(rf" - (?P<name>[A-Za-z_][\w/.\- ]*?): (?P<value>{WHOLE})")
 _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -20,7 +22,7 @@ class KerasReader(Reader):
     """Steps over all epochs; values within an epoch are Keras' running means."""
 
     name: ClassVar[str] = "keras"
-    marks: tuple[str, ...] = ("Epoch ", "━", "[=", "[>", "[.")
+    marks: tuple[str, ...] = ("Epoch ", "━", "[=", "[>", "[.", "/step", "s - ")
     notes: ClassVar[tuple[str, ...]] = ("values within an epoch are its mean so far",)
 
     def __init__(self) -> None:
@@ -37,13 +39,14 @@ class KerasReader(Reader):
         heading = _EPOCH.match(line)
         if heading is not None:
             self._epoch, self._epochs = float(heading["epoch"]), float(heading["epochs"])
-            return Sample(epoch=self._epoch, epochs=self._epochs)
+            return Sample(epoch=self._epoch, epochs=self._epochs, over=self._epoch - 1)
         # Keras moves back over its bar by backspaces, and may leave pieces of the last in front.
-        bar = _BAR.match(line.replace("\b", ""))
+        line = line.replace("\b", "")
+        bar = _BAR.match(line) or _LINE.match(line)
         if bar is None:
             return None
-        total, pace = float(bar["total"]), _PACE.search(bar["rest"])
-        done = float(bar["done"])
+        done, pace = float(bar["done"]), _PACE.search(bar["rest"])
+        total = float(bar["total"]) if bar.re is _BAR else done
         values = {
             metric_name(pair["name"]): number(pair["value"])
             for pair in _VALUE.finditer(bar["rest"])
@@ -56,4 +59,5 @@ class KerasReader(Reader):
             self._epochs,
             pace=float(pace["pace"]) * _UNITS[pace["unit"]] if pace else None,
             running=tuple(values) if done < total else (),
+            over=self._epoch if self._epoch and done == total else None,
         )

@@ -19,7 +19,7 @@ _EPOCH = re.compile(
 )
 _STEP = re.compile(
     r"(?<![\w.])(?P<word>global[_ ]steps?|train_num_updates|num_updates|steps?|iter(?:ation)?s?|it"
-    r"|updates?|rounds?)"
+    r"|updates?|rounds?|episodes?)"
     rf"(?:\((?P<mode>\w+)\))?(?P<gap>[\s:=#\[(]*)(?P<step>{_COUNT}){_OF.format('steps')}"
     r"(?!\s*(?:it|batch|step|sample|image)\w*/s)"
 )
@@ -53,7 +53,7 @@ _PHASE = re.compile(
     r"[\]):,|](?!\s*[\d.])",
     re.IGNORECASE,
 )
-_STEP_UNITS = ("step", "it", "update", "round")
+_STEP_UNITS = ("step", "it", "update", "round", "episode")
 
 
 class StatedPlace(NamedTuple):

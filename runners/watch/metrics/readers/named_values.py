@@ -9,6 +9,7 @@ from runners.watch.metrics.sample import metric_name
 MEASURES = (
     r"loss|logloss|acc(?:uracy)?|acc@\d|err(?:or)?|psnr|ssim|lpips|dice|iou|miou|map|auc|f1|bleu|"
     r"perplexity|ppl|mse|mae|rmse|reward|mfu|bpb|nll|elbo|fid"
+    r"|(?:validation|val|test|final|mean|average)[_ ]score"
 )
 _OPENING = r"(?:tensor\(|\[\s*|\(\s*)?"
 _VALUE = re.compile(
@@ -29,7 +30,19 @@ _MEASURED = re.compile(
 _NOT_METRICS = {
     *("epoch", "epochs", "step", "steps", "iter", "iters", "iteration", "iterations", "it", "ep"),
     *("batch", "batches", "global_step", "micro_step", "update", "num_updates", "eta", "elapsed"),
-    *("remaining", "rank", "local_rank", "pid", "port", "seed", "line", "world_size", "batch_size"),
+    *(
+        "remaining",
+        "episode",
+        "episodes",
+        "rank",
+        "local_rank",
+        "pid",
+        "port",
+        "seed",
+        "line",
+        "world_size",
+        "batch_size",
+    ),
     *("batchsize", "size", "samples", "skipped", "train", "test", "val", "valid", "eval"),
 }
 _COUNTS = ("epoch", "epochs", "step", "steps", "iter", "iters", "iteration", "iterations")

@@ -17,7 +17,7 @@ _PREFIXES = re.compile(
 )
 _HINT = re.compile(
     r"loss|epoch|step|iter|batch|acc|err|psnr|ssim|lpips|dice|iou|map|auc|f1|bleu|perplexity|ppl"
-    r"|mse|mae|reward|mfu|bpb|nll|elbo|fid|\b(?:it|ep|lr|learning)\b"
+    r"|mse|mae|reward|score|mfu|bpb|nll|elbo|fid|\b(?:it|ep|lr|learning)\b"
 )
 """A line with none of these, in lower case, names neither a place nor a measure."""
 _ASSIGNED = re.compile(r"^(?:[\w ]*: )?[\w.]+\s*=\s*\S+(?:\s+#.*)?$")
@@ -29,9 +29,22 @@ _ECHO = re.compile(
 )
 _CALL = re.compile(r"(?:Namespace|Config|Args|Arguments|Params|Parameters|Settings|Options)\(")
 _TOTAL = re.compile(
-    r"(?:^|[\s(,])(?:(?P<steps>max_iters|max_steps|train_iters|total_steps|num_train_steps)"
-    r"|(?P<epochs>(?:max_|num_|n_|total_)?epochs))\s*[:=]\s*(?P<total>[1-9]\d*)(?![\w.])"
+    r"(?:^|[\s(,])(?:(?:max_iters|max_steps|train_iters|total_steps|num_train_steps)"
+    r"\s*[:=]\s*(?P<total>[1-9]\d*)"
+    r"|(?:max_|num_|n_|total_)?epochs\s*[:=]\s*(?P<epochs>[1-9]\d*))(?![\w.])"
 )
+_STATED = re.compile(
+    r"^\s*(?:Num|Number of) [Ee]pochs\s*[=:]\s*(?P<epochs>[1-9][\d,]*)\s*$"
+    r"|^\s*Total (?:optimization|training|train) steps\s*[=:]\s*(?P<steps>[1-9][\d,]*)\s*$"
+    r"|\btotal steps (?P<all>[1-9]\d*) \(warmup"
+)
+"""Totals as the Hugging Face scripts and torchtitan log them before the first step."""
+_WHOSE = re.compile(
+    r"\b(?P<measure>accuracy|error|loss) (?:of|on) (?:the )?[^:=\d]*\d*\s*"
+    r"(?P<out>test|val\w*|eval\w*|train\w*)?[^:=]{0,30}:(?=\s)",
+    re.IGNORECASE,
+)
+"""`Accuracy of the network on the 10000 test images: 70 %`."""
 _RATE = re.compile(r"^\s*(?:LR|Learning [Rr]ate|learning_rate|lr)\s*[:=]\s*\S+\s*$")
 _SECTION = re.compile(r"^\s*\**\s*(?P<title>[A-Za-z][\w ().-]{0,50}?)\s*:\s*$")
 _TRAIN = re.compile(r"\btrain", re.IGNORECASE)
@@ -82,9 +95,14 @@ class PairsReader(Reader):
         text = _without_prefix(line)
         if _are_settings(text) or ("=" in text and _ASSIGNED.match(text)):
             if total := _TOTAL.search(text):
-                return _totals(total)
+                return _totals(total["epochs"], total["total"])
             if _are_settings(text):
                 return None
+        if " on " in text and (whose := _WHOSE.search(text)):
+            out = f"{whose['out']} " if whose["out"] else ""
+            text = f"{text[: whose.start()]}{out}{whose['measure']}:{text[whose.end() :]}"
+        if ("pochs" in text or "steps" in text) and (stated := _STATED.search(text)):
+            return _totals(stated["epochs"], stated["steps"] or stated["all"])
         values = named_values(text)
         place = find_place(text)
         if place.is_known:
@@ -169,9 +187,8 @@ def _are_settings(text: str) -> bool:
     return _ECHO.match(text) is not None or ("(" in text and _CALL.search(text) is not None)
 
 
-def _totals(found: "re.Match[str]") -> Sample:
-    total = number(found["total"])
-    return Sample(steps=total) if found["steps"] else Sample(epochs=total)
+def _totals(epochs: str | None, steps: str | None) -> Sample:
+    return Sample(epochs=number(epochs)) if epochs else Sample(steps=number(steps or ""))
 
 
 @lru_cache(maxsize=4096)

@@ -94,6 +94,7 @@ class FastaiReader(Reader):
             steps * self._epochs if steps and self._epochs else None,
             epoch,
             self._epochs,
+            over=epoch,
         )
 
     def _progress(self, bar: "re.Match[str]") -> Sample | None:
