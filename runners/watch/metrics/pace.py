@@ -1,4 +1,4 @@
-"""How long what is left of a run will take, by when its steps so far were done."""
+"""How long what is left of a run will take, by when its steps and epochs so far were done."""
 
 import math
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _LATE = 3
 """Of a step that does not come, so many may have been done."""
 
 
-class Span(NamedTuple):
+class StepSpan(NamedTuple):
     """From one point to the next: its last step, how many steps, seconds, and the epoch."""
 
     done: float
@@ -76,10 +76,10 @@ class StepPace:
         least = max(left - _LATE * found[-1].steps, left / 2)
         return max(expected - max(0.0, now - last), each * least)
 
-    def _intervals(self) -> list[Span]:
+    def _intervals(self) -> list[StepSpan]:
         points = self.points
         found = [
-            Span(done, done - before, time - began, epoch)
+            StepSpan(done, done - before, time - began, epoch)
             for (began, before, _), (time, done, epoch) in pairwise(points)
         ]
         later = [span for span in found if span.epoch != points[0][2]]
@@ -93,11 +93,62 @@ class StepPace:
         return found
 
 
-def _pace(span: Span) -> float:
+class EpochCount:
+    """An epoch is over with as many lines of values as the one before had, or when the next begins.
+
+    Of the first, nobody knows how many lines come: it is over when the second begins.
+    """
+
+    def __init__(self) -> None:
+        self.over: int | None = None
+        self.changed: list[tuple[float, int]] = []
+        """When (unix seconds) epochs were over that were not before the last call."""
+        self._epoch: int | None = None
+        self._lines = 0
+        self._usual: int | None = None
+        self._at: float | None = None
+
+    def state(self) -> tuple[int | None, int | None, int, int | None, float | None]:
+        """All that another count needs to go on."""
+        return self.over, self._epoch, self._lines, self._usual, self._at
+
+    def go_on_from(
+        self, state: tuple[int | None, int | None, int, int | None, float | None]
+    ) -> None:
+        """Go on as the count whose state it is."""
+        self.over, self._epoch, self._lines, self._usual, self._at = state
+
+    def note(
+        self, epoch: int, has_values: bool, time: float | None, over: int | None = None
+    ) -> None:
+        """A line in `epoch`, from 1; `over` is how many are over where the line says that."""
+        self.changed = []
+        if self._epoch is None or epoch < self._epoch:
+            self.over, self._lines, self._usual = None, 0, None
+        elif epoch > self._epoch:
+            self._usual, self._lines = self._lines or self._usual, 0
+            self._pass(epoch - 1, self._at)
+        self._epoch = epoch
+        self._lines += has_values
+        self._at = time if has_values else self._at
+        if over is not None:
+            self._pass(over, time)
+        elif has_values and self._usual is not None and self._lines >= self._usual:
+            self._pass(epoch, time)
+
+    def _pass(self, over: int, time: float | None) -> None:
+        if self.over is not None and over <= self.over:
+            return
+        self.over = over
+        if time is not None:
+            self.changed.append((time, over))
+
+
+def _pace(span: StepSpan) -> float:
     return span.seconds / span.steps
 
 
-def _median(intervals: Sequence[Span]) -> float:
+def _median(intervals: Sequence[StepSpan]) -> float:
     """Seconds per step of the middle step."""
     ordered = sorted(intervals, key=_pace)
     half = sum(span.steps for span in ordered) / 2
@@ -108,16 +159,16 @@ def _median(intervals: Sequence[Span]) -> float:
     return _pace(ordered[-1])
 
 
-def _steady_limit(intervals: Sequence[Span]) -> float:
+def _steady_limit(intervals: Sequence[StepSpan]) -> float:
     """Seconds per step beyond which an interval is more than steps."""
     return _PAUSE_FACTOR * _median(intervals)
 
 
-def _is_steady(span: Span, limit: float) -> bool:
+def _is_steady(span: StepSpan, limit: float) -> bool:
     return span.seconds <= span.steps * limit + _PAUSE_S
 
 
-def _mean(intervals: Sequence[Span], limit: float, half: float) -> float:
+def _mean(intervals: Sequence[StepSpan], limit: float, half: float) -> float:
     """Seconds per step, those `half` steps ago at half the weight."""
     seconds = steps = 0.0
     for span in intervals:
@@ -128,7 +179,7 @@ def _mean(intervals: Sequence[Span], limit: float, half: float) -> float:
 
 
 def _pauses_ahead(
-    intervals: Sequence[Span], limit: float, each: float, total: float, first: float
+    intervals: Sequence[StepSpan], limit: float, each: float, total: float, first: float
 ) -> float:
     """Seconds of pauses to come: as many as recur by the same number of steps, else by share."""
     pauses = [span for span in intervals if not _is_steady(span, limit)]

@@ -6,9 +6,8 @@ from collections import deque
 from msgspec import convert
 
 from runners.model.run import Progress
-from runners.watch.metrics.epoch_count import EpochCount
 from runners.watch.metrics.followed import Extremes, TrackerState
-from runners.watch.metrics.pace import StepPace
+from runners.watch.metrics.pace import EpochCount, StepPace
 from runners.watch.metrics.sample import NO_HEADLINE, Sample, headline_rank, sensible
 
 _TREND_POINTS = 240
