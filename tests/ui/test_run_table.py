@@ -116,6 +116,22 @@ def test_every_run_is_reached_found_and_sorted_on_the_smallest_screen(show: Show
     panel.wait_for(r"(?s)loss▼.*old-129.*old-128")
 
 
+def test_a_run_that_was_found_stays_chosen_and_in_sight(show: Show) -> None:
+    panel = show()
+    panel.wait_for(in_all(131))
+    panel.press("/old-077", "Enter")
+    panel.wait_for(log_of("old-077"))
+    panel.wait_for(found_of(1, 131))
+    panel.press("Escape")
+    panel.wait_gone(FINDING)
+    panel.wait_for(run_row(State.DONE, "old-077"))
+    panel.wait_for(log_of("old-077"))
+    panel.press("<", "<", "o")
+    panel.wait_for(r"loss▼")
+    panel.wait_for(run_row(State.DONE, "old-077"))
+    panel.wait_for(log_of("old-077"))
+
+
 def test_details_labels_deletion_and_undo(show: Show, state: StateDirectory) -> None:
     panel = show(columns=120, rows=40)
     panel.wait_for(run_row(State.FAILED, "broken"))

@@ -17,6 +17,10 @@ class CursorTarget:
         """Remember where the cursor was before a filter."""
         self._before_filter = self._before_filter or key
 
+    def stay(self) -> None:
+        """What was found is meant: the cursor stays there when the filter goes."""
+        self._before_filter = None
+
     def go_back(self) -> None:
         """Go where the cursor was before the filter."""
         self.wanted, self._before_filter = self._before_filter, None

@@ -35,6 +35,7 @@ class RunPane(RowList):
         self._arranging = RunArranging(self, self._take)
         self._filter = FilterTyping(self._filter_changed)
         self._target = CursorTarget()
+        self._is_rearranged = False
 
     # ---- which run
 
@@ -100,6 +101,10 @@ class RunPane(RowList):
         # Not `select`: that ends the waiting for older runs at the end of the list.
         if key is not None and super().put_cursor(key):
             self.moved()
+        elif self._is_rearranged:
+            # A key must not act on a run that nobody sees.
+            self.show_cursor()
+        self._is_rearranged = False
 
     @on(events.Resize)
     def _lay_out(self) -> None:
@@ -141,7 +146,9 @@ class RunPane(RowList):
     def _filter_changed(self) -> None:
         if self._filter.active:
             self._target.keep(self.key)
-        elif not self._filter.text:
+        elif self._filter.text:
+            self._target.stay()
+        else:
             self._target.go_back()
         self._choose(self.lines.choice._replace(query=self._filter.query(self.lines.time)))
         if not self._filter.active and "host:" in self._filter.text:
@@ -171,6 +178,7 @@ class RunPane(RowList):
 
     def _choose(self, choice: TableChoice) -> None:
         self._target.wanted = self.lines.choose(choice, self.key) or self._target.wanted
+        self._is_rearranged = True
         self._arranging.arrange(self.lines)
         self._lay_out()
 
