@@ -27,6 +27,7 @@ from tests.screen_text import (
     command,
     field,
     help_of,
+    log_of,
     run_row,
     stop_dialog,
 )
@@ -138,6 +139,18 @@ def test_a_theme_is_chosen_remembered_and_opens_with_the_next_panel(
     again = show(COLORTERM="truecolor")
     again.wait_for(NO_RUNS)
     assert b"48;2;255;255;255" in again.raw
+
+
+def test_a_terminal_of_sixteen_colours_shows_the_state_of_the_chosen_row(show: Show) -> None:
+    assert (
+        headless("launch", "--gpus", "0", "--name", "ended", "--wait", "--", "true").returncode == 0
+    )
+    panel = show(TERM="screen", COLORTERM="")
+    panel.wait_for(run_row(State.DONE, "ended"))
+    panel.wait_for(log_of("ended"))
+    assert b"\x1b[100m" not in panel.raw, "bright black, of which the state of an ended run is made"
+    # The states of ended runs are bright black: on such a background nobody would see them.
+    assert not re.search(rb"\x1b\[[\d;]*\b100[;m]", panel.raw)
 
 
 def test_wrong_settings_are_said_before_anything_opens(show: Show, tmp_path: Path) -> None:

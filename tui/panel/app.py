@@ -27,8 +27,8 @@ from tui.panel.terminal import safe_strips
 from tui.panel.terminal.osc import desktop_notice, send
 from tui.panel.terminal.terminal_app import TerminalApp
 from tui.panel.theme.themes import (
-    DEFAULT,
     apply_theme,
+    default_theme,
     register_themes,
     remember_theme,
     remembered_theme,
@@ -79,8 +79,8 @@ class PanelApp(TerminalApp):
         self.settings = settings or Settings()
         self._launch_first = launch
         register_themes(self)
-        wanted = remembered_theme(state) or self.settings.panel.theme or DEFAULT
-        self.theme = wanted if wanted in self.available_themes else DEFAULT
+        wanted = remembered_theme(state) or self.settings.panel.theme
+        self.theme = wanted if wanted in self.available_themes else default_theme(self)
         apply_theme(self, self.theme)
 
     def get_default_screen(self) -> Screen[None]:

@@ -6,6 +6,7 @@ else. States are always a sign and a word too. Contrast by WCAG 2.2 (success cri
 for 7:1); colours that everybody tells apart by Okabe and Ito, "Color Universal Design", 2008.
 """
 
+import os
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -103,6 +104,15 @@ THEMES: dict[str, tuple[Theme, Named]] = {
         _SAFE_LIGHT,
     ),
 }
+
+
+def default_theme(app: "App[None]") -> str:
+    """The theme where none was chosen: of sixteen colours or fewer, the terminal's own are best.
+
+    Made of them, other themes lose what tells a selected row's state from its background.
+    """
+    is_poor = bool(os.environ.get("TERM")) and app.console.color_system in (None, "standard")
+    return "ansi-dark" if is_poor else DEFAULT
 
 
 def register_themes(app: "App[None]") -> None:
