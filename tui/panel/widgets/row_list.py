@@ -76,21 +76,17 @@ class RowList(TitledBorder, StyleOnce, ScrollView):
 
     def put_cursor(self, key: str) -> bool:
         """Put the cursor on a key and scroll to it; whether it was elsewhere."""
-        if key == self.key:
-            return False
+        is_new = key != self.key
         before, self.key = self._cursor_row, key
-        self.show_cursor()
-        self._refresh_rows(before, self._cursor_row)
-        return True
-
-    def show_cursor(self) -> None:
-        """Scroll until the row under the cursor is seen."""
         row = self._cursor_row
         if row is not None:
             # The line above it too, where a header would else lie over it. By force: what was one
             # row until now may be scrolled only after the next layout.
             region = Region(0, row, 1, 1 + self.painted.header_height)
             self.scroll_to_region(region, animate=False, force=True)
+        if is_new:
+            self._refresh_rows(before, row)
+        return is_new
 
     def select(self, key: str) -> None:
         """Put the cursor on a key and announce it."""

@@ -13,17 +13,17 @@ class CursorTarget:
         """Stay on the last line while older runs are still being read."""
         self._before_filter: str | None = None
 
-    def keep(self, key: str | None) -> None:
-        """Remember where the cursor was before a filter."""
-        self._before_filter = self._before_filter or key
+    def follow_filter(self, is_typed: bool, text: str, key: str | None) -> None:
+        """The filter changed while the cursor was on `key`.
 
-    def stay(self) -> None:
-        """What was found is meant: the cursor stays there when the filter goes."""
-        self._before_filter = None
-
-    def go_back(self) -> None:
-        """Go where the cursor was before the filter."""
-        self.wanted, self._before_filter = self._before_filter, None
+        What was found stays chosen; a filter that was given up leads back to where it began.
+        """
+        if is_typed:
+            self._before_filter = self._before_filter or key
+        elif text:
+            self._before_filter = self.wanted = None
+        else:
+            self.wanted, self._before_filter = self._before_filter, None
 
     def find(self, keys: Sequence[str], current: str | None, is_whole: bool) -> str | None:
         """The key to go to among these; None: the cursor stays on the `current` one."""

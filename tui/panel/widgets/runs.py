@@ -35,7 +35,6 @@ class RunPane(RowList):
         self._arranging = RunArranging(self, self._take)
         self._filter = FilterTyping(self._filter_changed)
         self._target = CursorTarget()
-        self._is_rearranged = False
 
     # ---- which run
 
@@ -101,10 +100,6 @@ class RunPane(RowList):
         # Not `select`: that ends the waiting for older runs at the end of the list.
         if key is not None and super().put_cursor(key):
             self.moved()
-        elif self._is_rearranged:
-            # A key must not act on a run that nobody sees.
-            self.show_cursor()
-        self._is_rearranged = False
 
     @on(events.Resize)
     def _lay_out(self) -> None:
@@ -144,12 +139,7 @@ class RunPane(RowList):
         return self._filter.active and character is not None and character.isprintable()
 
     def _filter_changed(self) -> None:
-        if self._filter.active:
-            self._target.keep(self.key)
-        elif self._filter.text:
-            self._target.stay()
-        else:
-            self._target.go_back()
+        self._target.follow_filter(self._filter.active, self._filter.text, self.key)
         self._choose(self.lines.choice._replace(query=self._filter.query(self.lines.time)))
         if not self._filter.active and "host:" in self._filter.text:
             self._load_older()
@@ -177,8 +167,9 @@ class RunPane(RowList):
         self._choose(sorted_by(self.lines.choice, self.lines.column_at(x)))
 
     def _choose(self, choice: TableChoice) -> None:
-        self._target.wanted = self.lines.choose(choice, self.key) or self._target.wanted
-        self._is_rearranged = True
+        # The run under the cursor too: a key must not act on one that nobody sees any longer.
+        here = None if self._filter.active else self.key
+        self._target.wanted = self.lines.choose(choice, self.key) or self._target.wanted or here
         self._arranging.arrange(self.lines)
         self._lay_out()
 
