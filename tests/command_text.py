@@ -294,3 +294,10 @@ NO_LINGERING = "lingering is off and was refused"
 def absent(rank: int, collective: str, others: int) -> str:
     """The rank that the others wait for."""
     return f"rank {rank} has not come to {collective}, in which {others} others wait"
+
+
+def resumed_at(epoch: int, epochs: int) -> str:
+    """Where a resumed run begins, and what is left of it; 0 epochs where nobody knows."""
+    if not epochs:
+        return f"epoch {epoch} of —; checkpoint "
+    return f"epoch {epoch} of {epochs}; {epochs - epoch} epochs left"

@@ -301,3 +301,18 @@ class RunSpec(msgspec.Struct, frozen=True):
     """This machine's place among those that run it together."""
     warnings: tuple[str, ...] = ()
     """What is to be said of it before it starts."""
+
+    def total_of(self, unit: str) -> int | None:
+        """How many of `unit` (epoch, step) the preset says the run has; None where it does not."""
+        if self.total is None or self.total.unit != unit:
+            return None
+        if not self.total.parameter:
+            return self.total.count
+        return self.count_in(self.total.parameter)
+
+    def count_in(self, parameter: str) -> int | None:
+        """The number that a parameter has; None where it has none, or there is no such one."""
+        value = next((part.value for part in self.parameters if part.name == parameter), None)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return None
+        return int(value)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from runners.state.layout import RunDirectory
-from tests.command_text import NO_CHECKPOINT, STOP_IT_FIRST, WHICH_PRESET, batches
+from tests.command_text import NO_CHECKPOINT, STOP_IT_FIRST, WHICH_PRESET, batches, resumed_at
 from tests.process.conftest import CommandLine, leader
 from tests.support import eventually
 
@@ -47,6 +47,34 @@ def test_a_run_is_resumed_from_its_newest_checkpoint_and_names_its_parent(cli: C
     assert (spec["parent"], spec["resumed_from"]) == (first.id, str(first.path / "c" / "e.txt"))
     third = cli.launch("--resume", second.id, "--wait")
     assert said(third) == "from 10"
+
+
+EPOCHS = """\
+launcher: command
+shell: true
+command: >-
+  mkdir -p $FRESNEL_RUN_DIR/c; echo "Epoch 1/3 loss: 0.5"; echo 1 > $FRESNEL_RUN_DIR/c/epoch_1.txt;
+  echo "Epoch 2/3 loss: 0.4"; echo "Epoch 3/3"; exit 3; :
+gpus: 0
+parameters:
+  resume: {value: null, type: str}
+  epochs: 3
+resume: {parameter: resume}
+checkpoints: ["${run_dir}/c/*.txt"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "place"), [((), (1, 3)), (("--set", "epochs=9"), (1, 9)), (("--set", "x=3"), (1, 0))]
+)
+def test_what_is_left_is_from_the_checkpoint_to_the_end_of_the_new_plan(
+    cli: CommandLine, asked: tuple[str, ...], place: tuple[int, int]
+) -> None:
+    (cli.folder / "epochs.yaml").write_text(EPOCHS.replace("  epochs: 3", "  epochs: 3\n  x: 1"))
+    first = cli.launch(str(cli.folder / "epochs.yaml"), "--wait", exits=1)
+    done, total = place
+    told = cli.run("launch", "--resume", first.id, *asked, "--wait", exits=1).stderr
+    assert resumed_at(done, total) in told
 
 
 def test_a_preset_goes_on_from_a_file(cli: CommandLine, tmp_path: Path) -> None:

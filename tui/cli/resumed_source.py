@@ -16,7 +16,6 @@ from runners.presets.catalogue import resolve_runs
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
 from tui.cli.output import echo
-from tui.views.runs.resume_text import resumed_text
 
 
 class ResumedSource:
@@ -46,12 +45,14 @@ class ResumedSource:
                 )
             echo(f"resumes from {path.resolve()}")
             return [resumed(spec, path.resolve())]
+        from tui.views.runs.resume_text import resumed_text  # only where something is resumed
+
         found = resume_run(state, find_run(state, self.resume), spec)
-        text = resumed_text(found.parent, found.checkpoint)
+        changed = found.spec if spec is not None else varied(found.spec, overrides, name)
+        text = resumed_text(found.parent, found.checkpoint, changed)
         echo(f"resumes {found.parent.id}: {text}")
         if spec is not None:
-            return [found.spec]
-        changed = varied(found.spec, overrides, name)
+            return [changed]
         before = relaunch_spec(state, found.parent)
         old_devices = found.parent.plan.processes if found.parent.plan is not None else 1
         new_devices = devices_of(changed, self.request or changed.gpus, old_devices)

@@ -104,8 +104,8 @@ def make_plan(
         restart_arguments=texts.restart_arguments,
         notes=(*_notes(inputs, missing), *limit.notes, *price_notes(run.home, price, reading)),
         config_changes=config.changes,
-        total_epochs=_total(spec, "epoch"),
-        total_steps=_total(spec, "step"),
+        total_epochs=spec.total_of("epoch"),
+        total_steps=spec.total_of("step"),
         limit_s=limit.seconds,
         limit_usd=limit.usd,
     )
@@ -181,19 +181,6 @@ def _notes(inputs: LaunchInputs, missing: MissingPackages | None) -> tuple[str, 
     notes += memory_notes(spec.expect, gpus)
     lacks = () if missing is None else (f"{missing.text}; to install: {missing.install}",)
     return (*lacks, *dict.fromkeys(notes))
-
-
-def _total(spec: RunSpec, unit: str) -> int | None:
-    """How many epochs or steps the preset says the run has; None when it does not say."""
-    if spec.total is None or spec.total.unit != unit:
-        return None
-    if not spec.total.parameter:
-        return spec.total.count
-    named = next(
-        (parameter for parameter in spec.parameters if parameter.name == spec.total.parameter), None
-    )
-    value = None if named is None else named.value
-    return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 class _Limit(NamedTuple):

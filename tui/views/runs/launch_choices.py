@@ -57,7 +57,7 @@ def old_choice(state: StateDirectory, run: Run, resume: bool) -> LaunchChoice:
     """A run to go on from, or to launch again, as it was launched; FresnelError when it cannot."""
     if resume:
         found = resume_run(state, run)
-        about = f"goes on from {run.id}: {resumed_text(run, found.checkpoint)}"
+        about = f"goes on from {run.id}: {resumed_text(run, found.checkpoint, found.spec)}"
         entry = PresetEntry(f"{run.name} resumed", "", (found.spec,), about)
     else:
         about = f"as {run.id} was launched"

@@ -213,7 +213,8 @@ def _queue_place(run: Run) -> int | None:
     return waits.place if waits else None
 
 
-def _goes_on(run: Run) -> bool:
+def goes_on(run: Run) -> bool:
+    """Whether a run began where another, or an attempt before, had come."""
     again = run.record is not None and run.record.attempt > 1
     return again or (run.plan is not None and bool(run.plan.spec.resumed_from))
 
@@ -225,7 +226,7 @@ def _with_eta(run: Run, progress: Progress, seconds: float | None) -> Progress:
         run.state is State.RUNNING
         and run.pause is None
         and progress.eta_s is None
-        and not _goes_on(run)
+        and not goes_on(run)
     )
     if not guessed or not fraction or seconds is None or seconds < _MEAN_PACE_FROM_S:
         return progress
