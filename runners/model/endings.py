@@ -164,11 +164,15 @@ def _program_text(ending: Ending, code: int | None) -> str:
         return f"announced {code_text(announced)}; nobody saw it exit"
     if summary:
         return summary if rank is None else f"rank {rank}: {summary}"
-    parts = [ending.get("error", "")]
-    if rank is not None:
-        parts.append(f"rank {rank} failed first: {code_text(ending.get('rank_code'))}")
-    parts.append(code_text(code, ending.get("memory_kills")))
-    return "; ".join(part for part in parts if part)
+    error = ending.get("error", "")
+    if rank is None:
+        how = code_text(code, ending.get("memory_kills"))
+    elif "rank_code" in ending or not error:
+        # Not the launcher's own code besides, which only says that a rank failed.
+        how = f"rank {rank} failed first: {code_text(ending.get('rank_code'))}"
+    else:
+        return f"rank {rank}: {error}"
+    return "; ".join(part for part in (error, how) if part)
 
 
 def code_text(code: int | None, memory_kills: int | None = None) -> str:

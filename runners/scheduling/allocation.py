@@ -24,6 +24,8 @@ class Allocation(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
     parts: tuple[CardPart, ...] = ()
     """Which part of which card each is, in the order of `gpus`; empty where all are whole."""
+    awaited: tuple[GpuSnapshot, ...] = ()
+    """For a run that waits: GPUs such as it will be given, of which none is its own yet."""
 
     def assigned(self, share_memory: int | None) -> tuple[AssignedGpu, ...]:
         """The GPUs as a plan records them, each with the number that the program sees."""
@@ -100,6 +102,13 @@ def allocate(
         f"{gpus_text(wanted)} asked for, {len(free)} of {len(chosen)} free: {obstacles}",
         "wait for them, stop what holds them, or ask for fewer with --gpus",
     )
+
+
+def awaited_gpus(request: GpuRequest, reading: GpuReading | None) -> tuple[GpuSnapshot, ...]:
+    """GPUs such as a run that waits will be given: those it names, else as many as it asks for."""
+    could = claimable_gpus(request, reading)
+    gpus = [gpu for gpu in _usable(reading.gpus if reading else ()) if gpu.uuid in could]
+    return tuple(gpus if request.ids or request.all else gpus[: request.number])
 
 
 def obstacle(

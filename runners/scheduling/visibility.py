@@ -13,6 +13,10 @@ ALL_VARIABLES = tuple(
 COUNT_VARIABLE = "FRESNEL_GPU_COUNT"
 """Tells a program how many GPUs it was given."""
 
+_SIMULATED = "FRESNEL_GPUS_SIMULATED"
+GIVEN_VARIABLES = (COUNT_VARIABLE, _SIMULATED, "CUDA_DEVICE_ORDER")
+"""What comes with GPUs besides the variable that shows them."""
+
 # An empty HIP_VISIBLE_DEVICES shows every GPU (ROCm issue 1170); -1 hides them everywhere.
 _HIDE_ALL = "-1"
 
@@ -25,7 +29,7 @@ def given_gpus(gpus: Sequence[GpuSnapshot]) -> dict[str, str]:
     """
     variables = {COUNT_VARIABLE: str(len(gpus))}
     if any(gpu.simulated for gpu in gpus):
-        variables["FRESNEL_GPUS_SIMULATED"] = "1"
+        variables[_SIMULATED] = "1"
     return variables
 
 

@@ -102,3 +102,13 @@ def test_each_rank_above_0_has_its_log_and_the_first_to_fail_is_named(cli: Comma
     assert found["state"] == "failed"
     verdict = cli.json("diagnose", run.id)["diagnosis"]
     assert (verdict["class"], verdict["rank"]) == ("gpu_memory_access_fault", 1)
+
+
+def test_the_row_says_the_first_rank_s_exception(cli: CommandLine) -> None:
+    failing = FAILING.replace('RuntimeError("CUDA error: an illegal memory access was encountered")',
+                              'ValueError("bad sample 4711")')  # fmt: skip
+    (cli.folder / "worker.py").write_text(failing)
+    (cli.folder / "pair.yaml").write_text(PRESET)
+    ending = cli.ended(cli.launch("./pair.yaml"))["ending"]
+    assert (ending["rank"], ending["error"]) == (1, "ValueError: bad sample 4711")
+    assert ending["rank_code"] is None

@@ -266,3 +266,16 @@ def test_a_diff_shows_what_differs_and_nothing_else() -> None:
     )
     assert plan_diff(before, after) == ("- --bs 8", "+ --bs 4", "+ B=2")
     assert plan_diff(before, before) == ()
+
+
+def test_a_plan_that_waits_for_gpus_is_no_plan_for_the_cpu() -> None:
+    shown = {"FRESNEL_GPU_COUNT": "1", "HIP_VISIBLE_DEVICES": "3"}
+    gpus = (AssignedGpu(3, "GPU-3", "MI300X", 0),)
+    before = make_plan("r1", environment=shown, gpus=gpus)
+    waits = make_plan("r2", phase="queued")
+    waits = msgspec.structs.replace(
+        waits, spec=msgspec.structs.replace(waits.spec, gpus=GpuRequest(1))
+    )
+    assert plan_diff(before, waits) == ("- GPUs 3", "+ GPUs 1, once free")
+    cpu = make_plan("r3", environment={"FRESNEL_GPU_COUNT": "0"})
+    assert "+ GPUs none: the CPU" in plan_diff(before, cpu)

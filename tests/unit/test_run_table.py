@@ -16,7 +16,7 @@ from tui.views.runs.run_columns import (
 )
 from tui.views.runs.run_query import parse_query
 from tui.views.runs.run_sort import SortKey, parse_sort, sort_rows
-from tui.views.runs.run_table import Arranger, FoldedGroup, TableChoice, group_mark
+from tui.views.runs.run_table import Arranger, FoldedGroup, TableChoice, group_mark, group_row
 
 
 def names(rows: object) -> list[str]:
@@ -112,3 +112,10 @@ def test_runs_of_a_sweep_are_told_apart_in_ten_cells() -> None:
 )
 def test_an_age_has_one_part(seconds: float, words: str) -> None:
     assert age_text(seconds) == words
+
+
+def test_a_folded_group_has_the_gpus_of_its_runs_and_is_none_of_the_cpu() -> None:
+    ended = (row("a", gpus=(0, 1), group="g"), row("b", gpus=(3,), group="g"))
+    assert group_row(FoldedGroup("g", ended)).gpus == (0, 1, 3)
+    partly = (live("a", gpus=(2,), group="g"), row("b", gpus=(3,), group="g"))
+    assert group_row(FoldedGroup("g", partly)).gpus == (2,)

@@ -16,6 +16,8 @@ from runners.host.clock import local_time
 from runners.housekeeping import tend
 from runners.model.errors import ExitCode
 from runners.model.gpus import GpuReading, HostSnapshot
+from runners.model.run import Run
+from runners.model.states import State
 from runners.state.layout import StateDirectory
 from runners.state.leases import held_leases
 from runners.state.runs import list_runs
@@ -140,13 +142,18 @@ def _print(
             print(f"  │ {line[:200]}")
 
 
+def _without(run: Run) -> str:
+    """What a run computes on that has no GPU: the CPU, and nothing while it waits."""
+    return DASH if run.state is State.QUEUED else "cpu"
+
+
 def _row(view: RunView) -> tuple[str, ...]:
     run, fraction = view.run, view.progress.fraction
     named = "" if view.headline is None else f"{view.headline} {metric(view.loss)}"
     return (
         run.id,
         f"{run.state.sign} {run.state}",
-        (indices([gpu.index for gpu in run.plan.gpus]) if run.plan else "") or "cpu",
+        (indices([gpu.index for gpu in run.plan.gpus]) if run.plan else "") or _without(run),
         DASH if fraction is None else f"{fraction:.0%}",
         named or DASH,
         duration(view.progress.eta_s),

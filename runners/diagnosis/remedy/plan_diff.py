@@ -6,6 +6,7 @@ from difflib import SequenceMatcher
 from runners.diagnosis.remedy.case import FileWork
 from runners.model.plan import LaunchPlan
 from runners.model.scaling import batch_notes
+from runners.scheduling.visibility import ALL_VARIABLES, GIVEN_VARIABLES
 
 
 def plan_diff(
@@ -14,7 +15,8 @@ def plan_diff(
     """Lines that begin with `- ` or `+ `; the runs' own folders and ids do not count."""
     lines = [f"+ writes {file.target} ({file.do} of {file.source})" for file in work]
     lines += _changes(_plan_lines(before), _plan_lines(after))
-    lines += _changes(_variables(before), _variables(after))
+    waits = _waits(before) or _waits(after)
+    lines += _changes(_variables(before, waits), _variables(after, waits))
     lines += _changes(before.config_changes, after.config_changes)
     lines += _changes(_rest(before), _rest(after))
     return tuple(lines)
@@ -37,12 +39,22 @@ def _is_flag(word: str) -> bool:
     return word.startswith("--") or (word.startswith("-") and len(word) == 2)
 
 
-def _variables(plan: LaunchPlan) -> list[str]:
-    return sorted(f"{name}={_neutral(value, plan)}" for name, value in plan.environment.items())
+def _variables(plan: LaunchPlan, waits: bool) -> list[str]:
+    """Its variables; while one of two plans waits, without those that it is told with its GPUs."""
+    left_out = (*ALL_VARIABLES, *GIVEN_VARIABLES) if waits else ()
+    kept = {name: value for name, value in plan.environment.items() if name not in left_out}
+    return sorted(f"{name}={_neutral(value, plan)}" for name, value in kept.items())
+
+
+def _waits(plan: LaunchPlan) -> bool:
+    return plan.phase == "queued" and plan.spec.gpus.wants_gpus
 
 
 def _rest(plan: LaunchPlan) -> list[str]:
-    rest = [f"GPUs {', '.join(str(gpu.index) for gpu in plan.gpus) or 'none: the CPU'}"]
+    asked = plan.spec.gpus
+    wanted = ", ".join(asked.ids) or str(asked.count)
+    none = f"{wanted}, once free" if _waits(plan) else "none: the CPU"
+    rest = [f"GPUs {', '.join(str(gpu.index) for gpu in plan.gpus) or none}"]
     rest.append(f"directory {plan.working_directory}")
     if plan.spec.resumed_from:
         rest.append(f"resumes {_neutral(plan.spec.resumed_from, plan)}")

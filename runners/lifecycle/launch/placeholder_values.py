@@ -44,7 +44,7 @@ def launch_inputs(
 ) -> LaunchInputs:
     """What a plan of `spec` is made from; without an `allocation` it runs on the CPU."""
     given = allocation or Allocation()
-    processes = spec.processes or len(given.gpus) or 1
+    processes = spec.processes or len(given.gpus) or len(given.awaited) or 1
     return LaunchInputs(spec, traits_of(spec.launcher), run, directory, given, reading, processes)
 
 

@@ -21,11 +21,11 @@ from runners.lifecycle.launch.unmasking import refuse_masked
 from runners.model.closed import assert_never
 from runners.model.errors import DeniedError, FresnelError, WrongInput
 from runners.model.gpus import GpuReading
-from runners.model.plan import LaunchPlan
+from runners.model.plan import Estimate, LaunchPlan
 from runners.model.run_ids import is_run_id, launch_stamp, new_run_id
 from runners.model.spec import Price, RunSpec
 from runners.presets.reading.diagnostics import located
-from runners.scheduling.allocation import Allocation, Denied
+from runners.scheduling.allocation import Allocation, Denied, awaited_gpus
 from runners.scheduling.memory_warning import oom_warnings
 from runners.scheduling.queue_order import Candidate, Granted, QueueDecision, Waiting
 from runners.state.layout import RunDirectory, StateDirectory
@@ -149,12 +149,12 @@ def plan_run(
 
     Raises WrongInput when a path, program or variable that it names does not exist.
     """
-    allocation = _allocation(run.home, spec, decision)
+    allocation = _allocation(run.home, spec, decision, reading)
     planned = make_plan(spec, run, allocation, reading, price)
     plan = msgspec.structs.replace(
         planned.plan,
         phase=_phase(spec, decision),
-        forecast=forecast(run.home, spec, allocation.gpus, price, device_count(planned.plan.gpus)),
+        forecast=_forecast(run.home, spec, allocation, price),
     )
     return PlannedRun(spec, planned._replace(plan=plan), decision, reading)
 
@@ -166,10 +166,21 @@ def _phase(spec: RunSpec, decision: QueueDecision) -> Literal["queued", "granted
     return "final" if spec.search is None else "granted"
 
 
-def _allocation(state: StateDirectory, spec: RunSpec, decision: QueueDecision) -> Allocation:
+def _forecast(
+    state: StateDirectory, spec: RunSpec, allocation: Allocation, price: Price | None
+) -> Estimate | None:
+    """What it should take on its GPUs; while it waits, on such as it will be given."""
+    gpus = allocation.gpus or allocation.awaited
+    given = msgspec.structs.replace(allocation, gpus=gpus).assigned(spec.gpus.share_memory)
+    return forecast(state, spec, gpus, price, device_count(given))
+
+
+def _allocation(
+    state: StateDirectory, spec: RunSpec, decision: QueueDecision, reading: GpuReading | None
+) -> Allocation:
     """Its GPUs, with what earlier runs and probes say about them; none while it waits."""
     if not isinstance(decision, Granted):
-        return Allocation()
+        return Allocation(awaited=awaited_gpus(spec.gpus, reading))
     given = decision.allocation
     notes = oom_warnings(state, spec.preset, spec.name, given.gpus, spec.gpus.share_memory)
     notes += probe_notes(state, spec, given.gpus)

@@ -68,13 +68,9 @@ class Variables(NamedTuple):
 def program_environment(inputs: LaunchInputs, own: Mapping[str, str]) -> Variables:
     """The variables by which a program is found and sees its GPUs; `own` are the preset's."""
     gpus = inputs.allocation.gpus
-    added = {
-        **_DEFAULT_ENVIRONMENT,
-        **shutdown_environment(inputs.spec),
-        **given_gpus(gpus),
-        **visibility(gpus, inputs.reading),
-        **own,
-    }
+    # Those of a run that waits are told when it is given them; it is none of the CPU meanwhile.
+    shown = {} if inputs.allocation.awaited else given_gpus(gpus) | visibility(gpus, inputs.reading)
+    added = {**_DEFAULT_ENVIRONMENT, **shutdown_environment(inputs.spec), **shown, **own}
     # A run that launches a run must not pass on its own mark: the new one is a run of its own.
     environment = {
         name: value

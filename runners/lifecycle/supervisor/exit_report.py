@@ -24,7 +24,8 @@ _LONGEST_ERROR = 200
 # Compiled where they are needed, at a run's end: a supervisor lives without them for days.
 _ESCAPES = r"\x1b\[[0-?]*[ -/]*[@-~]"
 _ERROR = (
-    r"^(?:\[(?:[Rr]ank|RANK|default|worker|GPU)[ :=]{0,2}0*(?P<rank>\d+)\]:? ?)?"
+    # torchrun's name of the rank, and before it the one that our copy of a rank's output has.
+    r"^(?:\[(?:[Rr]ank|RANK|default|worker|GPU)[ :=]{0,2}0*(?P<rank>\d+)\]:? ?){0,2}"
     r"(?P<type>(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Fault|Failure)"
     r"|OutOfMemory\w*|AcceleratorError))(?P<message>(?:: .*)?)$"
 )
@@ -83,14 +84,17 @@ def _add_cause(run: RunDirectory, code: int, ending: Ending) -> None:
         ending["diagnosis"], ending["summary"] = str(answer["class"]), str(answer["summary"])
         if answer["rank"] is not None:
             ending["rank"] = int(answer["rank"])
-    error = last_error(run.output)
+    error, rank = last_error(run.output)
     if error:
         from runners.model.masking import mask_text  # most runs do not fail
 
         ending["error"] = mask_text(error)
     failed = failed_rank(run.output)
     if failed is not None and "rank" not in ending:
-        ending["rank"], ending["rank_code"] = failed
+        ending["rank"] = failed[0]
+        # Its exit code says no more than its exception does.
+        if not error or rank != failed[0]:
+            ending["rank_code"] = failed[1]
 
 
 def failed_rank(output: Path) -> tuple[int, int] | None:
@@ -108,10 +112,11 @@ def failed_rank(output: Path) -> tuple[int, int] | None:
     return int(found[1]), 128 - code if code < 0 else code
 
 
-def last_error(output: Path) -> str:
+def last_error(output: Path) -> tuple[str, int | None]:
     """The line at the output's end that says why the program failed, as type and message.
 
-    Where several ranks failed, that of the first one. Empty when there is none.
+    Where several ranks failed, that of the first one, and which rank that is. Empty when there is
+    none, or only what others said, who failed because the first one did.
     """
     text = re.sub(_ESCAPES, "", read_tail(output, _REPORT_BYTES).decode("utf-8", "replace"))
     failed = failed_rank(output)
@@ -122,11 +127,17 @@ def last_error(output: Path) -> str:
         if matched is not None and not matched["type"].endswith(_WRAPPERS):
             errors.append((matched["rank"] or "", f"{matched['type']}{matched['message']}".strip()))
     if not errors:
-        return ""
-    # The others fail because the first one did: they lose their connection to it.
-    rank = rank if any(of_rank == rank for of_rank, _ in errors) else errors[0][0]
+        return "", None
+    named = {of_rank for of_rank, _ in errors}
+    if rank not in named:
+        # The others lose their connection to it. What names no rank may be its own.
+        rank = "" if failed is not None else errors[0][0]
+        if rank not in named or (failed is not None and len(named) > 1 and failed[0] != 0):
+            return "", None
     message = [message for of_rank, message in errors if of_rank == rank][-1]
-    return message if len(message) <= _LONGEST_ERROR else f"{message[: _LONGEST_ERROR - 1]}…"
+    if len(message) > _LONGEST_ERROR:
+        message = f"{message[: _LONGEST_ERROR - 1]}…"
+    return message, int(rank) if rank else None
 
 
 def still_held(run: RunDirectory, plan: PlanFields) -> list[tuple[int | None, int]]:

@@ -183,6 +183,8 @@ def _group_of(line: Line) -> str:
 def group_row(group: FoldedGroup) -> RunRow:
     """A folded group as a row: what its runs are, how far, and the best of them."""
     rows = group.rows
+    # Of those that ended all together, where they ran: they did not run on the CPU.
+    holding = [row for row in rows if row.is_live and row.gpus] or rows
     first = min(rows, key=lambda row: _order_of(row))
     counts = Counter(str(row.state) for row in rows)
     done = [float(not row.is_live) if row.fraction is None else row.fraction for row in rows]
@@ -201,7 +203,7 @@ def group_row(group: FoldedGroup) -> RunRow:
         step=None,
         epoch=None,
         phase="",
-        gpus=tuple(sorted({gpu for row in rows for gpu in row.gpus if row.is_live})),
+        gpus=tuple(sorted({gpu for row in holding for gpu in row.gpus})),
         last=None,
         best=pick(best) if best else None,
         judged_by=None,
