@@ -8,6 +8,7 @@ import pytest
 from runners.model.errors import WrongInput
 from runners.model.spec import Rung, RunSpec
 from runners.presets.load import command_spec, load_preset
+from tui.views.panel_options import spread_overrides
 
 PRESET = """\
 launcher: command
@@ -164,3 +165,19 @@ def test_a_command_is_named_by_what_it_runs(words: list[str], name: str) -> None
 def test_nothing_behind_the_dashes_is_wrong_input() -> None:
     with pytest.raises(WrongInput, match="no command after --"):
         command_spec([])
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("launch p --set a=1 b=2 c=3 --follow", "launch p --set a=1 --set b=2 --set c=3 --follow"),
+        ("launch --set a=1 p --name x=y", "launch --set a=1 p --name x=y"),
+        ("launch --set=a=1 config.lr=2 p", "launch --set=a=1 --set config.lr=2 p"),
+        ("launch --set a=1 --set b=2 c=3", "launch --set a=1 --set b=2 --set c=3"),
+        ("launch --set a --set b=2 p q=1", "launch --set a --set b=2 p q=1"),
+        ("list loss<=1 a=2", "list loss<=1 a=2"),
+    ],
+)
+def test_what_follows_an_override_and_looks_like_one_is_one(typed: str, meant: str) -> None:
+    assert spread_overrides(typed.split()) == meant.split()
+    assert spread_overrides(meant.split()) == meant.split()

@@ -11,7 +11,7 @@ from runners.state.layout import preset_folders
 from tui.cli.command_table import ALIASES, COMMANDS
 from tui.cli.host_option import HELP, REMOTE_COMMANDS
 from tui.cli.parsing import CommandParser, UsageError, did_you_mean
-from tui.views.panel_options import add_panel_options
+from tui.views.panel_options import add_panel_options, spread_overrides
 
 _EXIT_CODES = """\
 exit codes:
@@ -39,9 +39,9 @@ def split_command(argv: Sequence[str]) -> tuple[list[str], list[str] | None]:
     """The words before a bare `--`, and those behind it (None when there is no `--`)."""
     listed = list(argv)
     if "--" not in listed:
-        return listed, None
+        return spread_overrides(listed), None
     at = listed.index("--")
-    return listed[:at], listed[at + 1 :]
+    return spread_overrides(listed[:at]), listed[at + 1 :]
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace | None:

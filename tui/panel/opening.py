@@ -26,14 +26,14 @@ def read_arguments(arguments: Sequence[str]) -> PanelOptions:
     """The words behind `fresnel-tui`; SystemExit with what is wrong, or with the help."""
     import argparse  # most panels are opened without a word
 
-    from tui.views.panel_options import add_panel_options
+    from tui.views.panel_options import add_panel_options, spread_overrides
 
     parser = argparse.ArgumentParser(
         prog="fresnel-tui",
         description="The panel. `fresnel-tui --help` lists the headless commands.",
     )
     add_panel_options(parser)
-    options = PanelOptions(**vars(parser.parse_args(arguments)))
+    options = PanelOptions(**vars(parser.parse_args(spread_overrides(arguments))))
     if options.read_only and options.launch:
         parser.error("--launch and --read-only: choose one")
     return options

@@ -1,6 +1,24 @@
 """The options of the panel itself: its own command line reads them, completion offers them."""
 
 import argparse
+import re
+from collections.abc import Sequence
+
+_OVERRIDE = re.compile(r"[A-Za-z_][\w.-]*=")
+
+
+def spread_overrides(words: Sequence[str]) -> list[str]:
+    """`--set A=1 B=2` as `--set A=1 --set B=2`, which is what everybody means by it."""
+    spread: list[str] = []
+    follows = is_value = False
+    for word in words:
+        if follows and not is_value and _OVERRIDE.match(word):
+            spread.append("--set")
+        else:
+            follows = is_value or word.startswith("--set=")
+        is_value = word == "--set"
+        spread.append(word)
+    return spread
 
 
 def add_panel_options(parser: argparse._ActionsContainer) -> None:
