@@ -2,6 +2,8 @@
 
 import os
 import time
+from collections.abc import Callable
+from math import log2
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from runners.host.newest_file import NewestFile
 from runners.lifecycle.supervisor import checkpoint_retention
 from runners.lifecycle.supervisor.checkpoint_retention import (
     CheckpointKeeper,
-    disk_warning,
+    DiskForecast,
     superfluous,
 )
 from runners.state.layout import StateDirectory
@@ -74,12 +76,44 @@ def test_what_another_live_run_goes_on_from_stays(keeper: CheckpointKeeper, tmp_
     assert paths[0].exists()
 
 
-def test_the_disk_s_end_is_foreseen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.fixture
+def ten_gigabytes(monkeypatch: pytest.MonkeyPatch) -> None:
     class Disk:
         f_bavail, f_frsize = 10, 10**9
 
     monkeypatch.setattr(checkpoint_retention.os, "statvfs", lambda path: Disk)
-    found = [NewestFile(f"/d/e_{n}.pt", 10**9, n * 600.0) for n in range(5)]
-    assert "full in about 1.7 h: 1.00 GB every 10 min, 10.0 GB free" in disk_warning(found)
-    small = [one._replace(bytes=10**6) for one in found]
-    assert disk_warning(small) == "" and disk_warning(found[:2]) == ""
+
+
+def numbered(first: int, last: int, size: int = 10**9) -> list[NewestFile]:
+    return [NewestFile(f"/d/e_{n}.pt", size, n * 600.0) for n in range(first, last + 1)]
+
+
+def test_the_disk_s_end_is_foreseen_more_than_an_hour_ahead(ten_gigabytes: None) -> None:
+    forecast = DiskForecast()
+    said = [forecast.warning(n * 600.0, numbered(0, n)) for n in range(5)]
+    assert said[:4] == [""] * 4
+    assert "full in about 1.7 h" in said[4] and "6.00 GB an hour, 10.0 GB are free" in said[4]
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        pytest.param(lambda n: numbered(0, min(n, 2)), id="no more after the third"),
+        pytest.param(lambda n: numbered(max(0, n - 2), n), id="the last three are kept"),
+        pytest.param(lambda n: [NewestFile("/d/last.pt", 10**9, n * 600.0)], id="replaced"),
+        pytest.param(lambda n: numbered(0, int(log2(n + 1)), 10**8), id="ever more rarely"),
+        pytest.param(lambda n: numbered(0, n, 10**6), id="small beside the disk"),
+        pytest.param(lambda n: [], id="none"),
+    ],
+)
+def test_checkpoints_that_do_not_fill_a_disk_raise_no_alarm(
+    ten_gigabytes: None, at: Callable[[int], list[NewestFile]]
+) -> None:
+    forecast = DiskForecast()
+    assert [forecast.warning(n * 600.0, at(n)) for n in range(40)] == [""] * 40
+
+
+def test_quick_first_checkpoints_are_no_pace(ten_gigabytes: None) -> None:
+    forecast = DiskForecast()
+    said = [forecast.warning(n * 10.0, numbered(0, n, 10**7)) for n in range(60)]
+    assert said == [""] * 60

@@ -6,7 +6,7 @@ Only what this run has written is considered.
 import os
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from runners.host.below import leads_out
 from runners.host.bounded_glob import SearchBudget, acting_budget
@@ -18,6 +18,8 @@ from runners.state.records import KeepFields, PlanFields
 _EVERY_S = 60.0
 _QUIET_S = 60.0  # a younger file may still be written, or be read by an evaluation
 _WARN_WITHIN_S = 24 * 3600.0
+_WATCHED_S = 600.0  # before that a pace is a guess: the first checkpoints come quickly
+_STEPS = 4  # so often they must have grown: programs that keep the last three grow no further
 _NUMBER = re.compile(r"(\d+)(?!.*\d)")
 
 
@@ -33,6 +35,7 @@ class CheckpointKeeper:
         self._started = started
         self._alert = alert
         self._warned = self._is_cut_said = False
+        self._forecast = DiskForecast()
         self._next = time.monotonic() + _EVERY_S
 
     def poll(self, now: float) -> float:
@@ -59,7 +62,8 @@ class CheckpointKeeper:
                 found = [file for file in found if file.path not in removed]
         # With `keep` the number of checkpoints stays the same, so their growth says nothing.
         if not self._warned and self._keep is None:
-            warning = disk_warning(found)
+            settled = [file for file in found if now - file.modified > _QUIET_S]
+            warning = self._forecast.warning(time.monotonic(), settled)
             if warning:
                 self._warned = True
                 self._alert(warning)
@@ -103,27 +107,47 @@ def superfluous(found: list[NewestFile], keep: KeepFields) -> list[NewestFile]:
     return [file for file in found if file not in kept]
 
 
-def disk_warning(found: list[NewestFile]) -> str:
-    """When checkpoints like the last ones will fill their disk, if within a day; else empty."""
-    # Two intervals are the least from which a pace can be told.
-    if len(found) < 3:
-        return ""
-    last = found[-3:]
-    every = (last[-1].modified - last[0].modified) / 2
-    size = sum(file.bytes for file in last) / 3
-    try:
-        disk = os.statvfs(os.path.dirname(last[-1].path))
-    except OSError:
-        return ""
-    free = disk.f_bavail * disk.f_frsize
-    if every <= 0 or size <= 0 or free / size * every > _WARN_WITHIN_S:
-        return ""
-    hours = free / size * every / 3600
-    return (
-        f"the disk of {os.path.dirname(last[-1].path)} will be full in about {hours:.1f} h: "
-        f"{size / 1e9:.2f} GB every {every / 60:.0f} min, {free / 1e9:.1f} GB free; "
-        "the preset key `keep` deletes old checkpoints"
-    )
+class DiskForecast:
+    """When checkpoints will fill their disk, told by how much they grew while they were watched.
+
+    Bytes that stay count: a file that is replaced, or deleted when a newer one is there, fills
+    nothing.
+    """
+
+    def __init__(self) -> None:
+        self._growth: list[tuple[float, int]] = []
+        """Whenever there was more than ever before: the moment in seconds, and how many bytes."""
+
+    def warning(self, at_s: float, found: Sequence[NewestFile]) -> str:
+        """When the disk of the checkpoints `found` will be full, if within a day; else empty."""
+        total = sum(file.bytes for file in found)
+        if total > (self._growth[-1][1] if self._growth else 0):
+            self._growth.append((at_s, total))
+        pace = self._pace(at_s)
+        if not found or pace <= 0:
+            return ""
+        folder = os.path.dirname(found[-1].path)
+        try:
+            disk = os.statvfs(folder)
+        except OSError:
+            return ""
+        free = disk.f_bavail * disk.f_frsize
+        if free / pace > _WARN_WITHIN_S:
+            return ""
+        return (
+            f"the disk of {folder} will be full in about {free / pace / 3600:.1f} h: checkpoints "
+            f"take {pace * 3600 / 1e9:.2f} GB an hour, {free / 1e9:.1f} GB are free; "
+            "the preset key `keep` deletes old checkpoints"
+        )
+
+    def _pace(self, at_s: float) -> float:
+        """Bytes a second; 0 while it is not known."""
+        if len(self._growth) <= _STEPS or at_s - self._growth[0][0] < _WATCHED_S:
+            return 0.0
+        total = self._growth[-1][1]
+        # What grew in the beginning and does so no longer says nothing of the end.
+        since = (self._growth[0], self._growth[len(self._growth) // 2])
+        return min((total - before) / (at_s - began) for began, before in since if at_s > began)
 
 
 def _number(path: str) -> int | None:
