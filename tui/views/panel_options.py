@@ -7,17 +7,17 @@ from collections.abc import Sequence
 _OVERRIDE = re.compile(r"[A-Za-z_][\w.-]*=")
 
 
-def spread_overrides(words: Sequence[str]) -> list[str]:
+def spread_overrides(arguments: Sequence[str]) -> list[str]:
     """`--set A=1 B=2` as `--set A=1 --set B=2`, which is what everybody means by it."""
     spread: list[str] = []
     follows = is_value = False
-    for word in words:
-        if follows and not is_value and _OVERRIDE.match(word):
+    for argument in arguments:
+        if follows and not is_value and _OVERRIDE.match(argument):
             spread.append("--set")
         else:
-            follows = is_value or word.startswith("--set=")
-        is_value = word == "--set"
-        spread.append(word)
+            follows = is_value or argument.startswith("--set=")
+        is_value = argument == "--set"
+        spread.append(argument)
     return spread
 
 
