@@ -21,6 +21,7 @@ from runners.lifecycle.control.fetched import Unfetched
 from runners.model.errors import FresnelError, WrongInput
 from tui.panel.chosen_place import ChosenPlace
 from tui.panel.screens.dialogs import LineScreen
+from tui.panel.screens.standing import is_open
 from tui.panel.widgets.launch.fields import FormField
 from tui.snapshot.questions import Question
 from tui.views.money.guard_text import consequences, guard_text, postponed_text
@@ -87,7 +88,7 @@ class GuardScreen(ModalScreen[None]):
 
     def _count(self, found: Unfetched) -> None:
         self._unfetched = len(found.unfetched) + len(found.removed)
-        if self.is_mounted:
+        if is_open(self):
             self._show()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:

@@ -9,7 +9,6 @@ from typing import ClassVar
 from rich.text import Text
 from textual import events, on
 from textual.app import ComposeResult
-from textual.await_complete import AwaitComplete
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
@@ -22,6 +21,7 @@ from runners.model.spec import RunSpec
 from tui.panel.command_log import gpu_arguments
 from tui.panel.launch_planner import LaunchPlanner, LaunchRequest
 from tui.panel.screen_keys import LAUNCH_KEYS
+from tui.panel.screens.standing import is_open
 from tui.panel.widgets.launch.fields import FormField
 from tui.panel.widgets.launch.form import LaunchForm
 from tui.panel.widgets.launch.preset_list import PresetList
@@ -63,7 +63,6 @@ class LaunchScreen(ModalScreen[None]):
         self.choice: LaunchChoice | None = None
         self._plan_number = 0
         """How often a plan was asked for: only the newest is shown."""
-        self._leaves = False
         self._old = {} if old is None else {planner.name: old}
         self._typed: dict[tuple[str, str], str] = {}
 
@@ -136,12 +135,7 @@ class LaunchScreen(ModalScreen[None]):
     @property
     def is_open(self) -> bool:
         """Whether the form still stands: its messages may arrive while it is being closed."""
-        return self.is_mounted and not self._leaves
-
-    def dismiss(self, result: None = None) -> AwaitComplete:
-        """Close the form; what comes from its widgets from now on is no longer looked at."""
-        self._leaves = True
-        return super().dismiss(result)
+        return is_open(self)
 
     def show(self, snapshot: PanelSnapshot) -> None:
         """Take in a new snapshot: a first reading, a GPU that came free; what was typed stays."""

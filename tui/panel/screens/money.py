@@ -15,6 +15,7 @@ from runners.cost.sessions import Session
 from tui.panel.chosen_place import ChosenPlace
 from tui.panel.screen_keys import MONEY_KEYS
 from tui.panel.screens.dialogs import LineScreen, QuestionScreen
+from tui.panel.screens.standing import is_open
 from tui.panel.widgets.named_lines import NamedLines
 from tui.snapshot.feed import PanelSnapshot
 from tui.snapshot.questions import Question
@@ -95,12 +96,12 @@ class MoneyScreen(ModalScreen[None]):
         self.place.ask(Question.COSTS, CostPage, self._show_tables, self._show_problem)
 
     def _show_tables(self, page: CostPage) -> None:
-        if self.is_attached:
+        if is_open(self):
             room = self.query_one("#money").scrollable_content_region.width
             self.query_one("#money-tables", Static).update(_tables_text(page, room))
 
     def _show_problem(self, problem: str) -> None:
-        if self.is_attached:
+        if is_open(self):
             self.query_one("#money-tables", Static).update(Text(problem, style="red"))
 
     def _do(self, *arguments: str) -> None:

@@ -15,6 +15,7 @@ from textual.widgets.option_list import Option
 
 from runners.diagnosis.remedy.remedies import Proposal
 from runners.diagnosis.verdict import Diagnosis, NotKnown
+from tui.panel.screens.standing import is_open
 from tui.views.health.remedy_offer import RemedyOffer
 from tui.views.safe import safe_cell
 
@@ -56,7 +57,7 @@ class RemedyScreen(ModalScreen[str | None]):
     def take(self, offer: RemedyOffer) -> None:
         """Show the verdict and the remedies, which came a moment later."""
         self._offer = offer
-        if not self.is_mounted:
+        if not is_open(self):
             return
         self.query_one("#verdict-text", Static).update(_verdict_text(offer.verdict, offer.problem))
         options = self.query_one(OptionList)

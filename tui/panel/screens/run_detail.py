@@ -15,6 +15,7 @@ from textual.widgets import Static
 
 from runners.model.states import State
 from tui.panel.hotkeys import hotkey
+from tui.panel.screens.standing import is_open
 from tui.panel.terminal.osc import copy_text
 from tui.panel.widgets.named_lines import NamedLines
 from tui.snapshot.feed import PanelSnapshot
@@ -83,7 +84,7 @@ class RunDetailScreen(ModalScreen[str]):
 
     def _take(self, details: RunDetails) -> None:
         self._busy, self._details = False, details
-        if not self.is_mounted:
+        if not is_open(self):
             return
         names = _NAMES if self.size.width >= 100 else 14
         drawn: RenderableType = draw_sections(details.sections, details.state, names)
@@ -96,7 +97,7 @@ class RunDetailScreen(ModalScreen[str]):
 
     def _fail(self, problem: str) -> None:
         self._busy, self._details = False, None
-        if self.is_mounted:
+        if is_open(self):
             self.query_one("#run-detail", Static).update(Text(safe_cell(problem)))
 
     def action_copy(self) -> None:

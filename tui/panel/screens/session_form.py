@@ -22,6 +22,7 @@ from runners.model.errors import FresnelError, WrongInput
 from runners.model.gpus import GpuReading
 from tui.panel.chosen_place import ChosenPlace
 from tui.panel.screens.dialogs import QuestionScreen
+from tui.panel.screens.standing import is_open
 from tui.panel.widgets.launch.fields import FormField
 from tui.snapshot.questions import Question
 from tui.views.money.session_offer import SessionOffer
@@ -67,7 +68,7 @@ class SessionScreen(ModalScreen[None]):
         self.place.ask(Question.PRICES, SessionOffer, self._list, self._show_problem)
 
     def _list(self, offer: SessionOffer) -> None:
-        if not self.is_mounted:
+        if not is_open(self):
             return
         prices, fitting = offer.prices, offer.fitting
         self.reading, self.prices = offer.reading, prices
@@ -142,7 +143,7 @@ class SessionScreen(ModalScreen[None]):
         return rate_caveat(price, per, self.reading, stated, self.prices)
 
     def _show_problem(self, text: str) -> None:
-        if self.is_mounted:
+        if is_open(self):
             self.query_one("#session-says", Static).update(Text(text, style="red"))
 
     @on(Button.Pressed, "#close")

@@ -15,6 +15,7 @@ from textual.widgets import Button, Static
 from runners.verify.verify import Verification
 from tui.panel.hotkeys import hotkey
 from tui.panel.launch_planner import LaunchPlanner, LaunchRequest
+from tui.panel.screens.standing import is_open
 from tui.views.health.verification_text import counts_text
 from tui.views.safe import safe_cell
 
@@ -58,7 +59,7 @@ class VerifyScreen(ModalScreen[bool]):
         )
 
     def _show(self, text: Text) -> None:
-        if self.is_mounted:
+        if is_open(self):
             self.query_one("#found", Static).update(text)
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
