@@ -26,8 +26,8 @@ from tui.cli import run_command
 from tui.cli.compare import gather
 from tui.cli.cost import report_json
 from tui.panel.theme.themes import remembered_theme
-from tui.panel.widgets.metrics.chart_order import pinned_charts
 from tui.snapshot.feed import PanelSnapshot, SnapshotFeed
+from tui.views.metrics.pinned_charts import pinned_charts
 from tui.views.money.cost_report import cost_notes, cost_tables, read_report
 from tui.views.money.guard_text import guard_text
 from tui.views.money.money_text import session_pairs

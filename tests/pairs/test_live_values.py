@@ -8,6 +8,7 @@ import pytest
 
 from runners.model.run import Run
 from runners.model.states import State
+from runners.watch.metrics import output_source
 from runners.watch.metrics.live import LiveReport
 from tests.support import make_run
 from tui.views.runs.run_json import to_json
@@ -22,6 +23,12 @@ SIZES = sorted(
     }
 )
 """Bytes of output, with the edges of what one look reads."""
+
+
+@pytest.fixture(autouse=True)
+def time_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left out of a storm of lines depends on how fast this machine is just now."""
+    monkeypatch.setattr(output_source, "_LIVE_S", 60.0)
 
 
 def _loss(step: int) -> float:

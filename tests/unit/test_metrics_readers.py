@@ -133,7 +133,9 @@ New best loss: 0.9715
 def test_fresnel_s_ssim_is_one_minus_ssim_and_batches_count_from_zero() -> None:
     _, strange = read(FRESNEL)
     assert values(strange, "ssim_batch") == [(1, 0.8989)], "nothing is put right on a guess"
+    assert all("ssim_batch" in one.running for one in strange if "ssim_batch" in one.values)
     reader, samples = read(FRESNEL, "fresnel")
+    assert not any(found.running for found in samples)
     assert reader.names == ("fresnel",) and any("1 − SSIM" in note for note in reader.notes)
     batches = values(samples, "loss_batch")
     assert (
@@ -441,6 +443,7 @@ def test_names_tell_the_headline_and_what_is_better() -> None:
         and higher_is_better("acc")
         and higher_is_better("images_per_second")
     )
+    assert higher_is_better("rollout/ep_rew_mean") and higher_is_better("val/lpips") is False
     assert higher_is_better("ssim_loss") is False and higher_is_better("lr") is None
 
 

@@ -7,20 +7,18 @@ import msgspec
 
 from runners.model.states import State
 from runners.state.layout import StateDirectory
-from runners.watch.metrics.sample import NO_HEADLINE
 from tests.support import make_plan, make_run
 from tui.panel.widgets.metrics.chart import ChartCurve, draw_chart
 from tui.panel.widgets.metrics.chart_model import ChartModel
-from tui.panel.widgets.metrics.chart_order import keep_pinned_charts, pinned_charts
 from tui.panel.widgets.metrics.chart_request import (
     ChartOptions,
     ChartRequest,
     RunCurve,
     moved,
-    order,
     turned,
 )
 from tui.views.metrics.curves import AXES, Curve
+from tui.views.metrics.pinned_charts import in_order, keep_pinned_charts, pinned_charts
 
 EMPTY = ChartRequest((), 100, 30, ChartOptions())
 
@@ -30,20 +28,17 @@ def rows(curve: Curve, width: int = 60, height: int = 12) -> list[str]:
     return ["".join(segment.text for segment in row) for row in drawn]
 
 
-def test_pinned_then_headline_then_cost_then_devices() -> None:
+def test_validation_then_loss_then_what_was_pinned_then_names_then_cost_then_devices() -> None:
     names = {"device0/util": "gpus", "lr": "events", "loss": "events", "devices/util": "gpus"}
-    names |= {"psnr": "events", "cost": "cost"}
-    ranks = {name: 0 if name == "loss" else NO_HEADLINE for name in names}
-    known = ["lr", "psnr", "cost", "devices/util", "device0/util"]
-    assert order(names, (), ranks) == ["loss", *known]
+    names |= {"psnr": "events", "cost": "cost", "val_psnr": "events", "val_loss": "events"}
+    names |= {"epoch/loss": "events", "val_wobble": "events", "eval_runtime": "output"}
+    runs, judged = [make_run(State.DONE)], ["val_psnr", "val_loss", "loss", "epoch/loss"]
+    rest = ["eval_runtime", "lr", "psnr", "val_wobble"]
+    assert in_order(names, runs, ()) == [*judged, *rest, "cost", "devices/util", "device0/util"]
     pinned = ("device0/util", "psnr", "gone")
-    assert order(names, pinned, ranks) == [
-        "device0/util",
-        "psnr",
-        "loss",
-        "lr",
-        "cost",
-        "devices/util",
+    assert in_order(names, runs, pinned) == [
+        *(*judged, "device0/util", "psnr"),
+        *("eval_runtime", "lr", "val_wobble", "cost", "devices/util"),
     ]
 
 

@@ -1,7 +1,6 @@
 """NaN and infinity are values with a name: shown, in JSON, in the API, over a link."""
 
 import json
-import re
 import time
 from pathlib import Path
 
@@ -80,10 +79,20 @@ def test_what_is_no_number_is_sorted_behind_all_that_are(state: StateDirectory) 
         assert sort_rows(rows, parse_sort(order))[-1].id == rows[1].id
 
 
-def test_the_example_of_the_readme_runs_over_any_state_folder(state: StateDirectory) -> None:
+def test_the_example_of_the_pages_runs_over_any_state_folder(state: StateDirectory) -> None:
     for at, losses in enumerate([(0.1,), (0.9,), (float("nan"),), (float("inf"),), ()]):
         ended(state, at, *losses)
-    (code,) = re.findall(r"```python\n(.*?)```", (REPOSITORY / "README.md").read_text(), re.DOTALL)
+    # One that waits, one without a record, and two that are damaged.
+    waiting = state.run(ended(state, 5).id)
+    waiting.state.write_bytes(msgspec.json.encode(RunRecord(State.QUEUED)))
+    state.run(ended(state, 6, 0.1).id).state.unlink()
+    for at, name in ((7, "plan.json"), (8, "state.json")):
+        (state.run(ended(state, at, 0.9).id).path / name).write_bytes(b"\xff{")
+    pages = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+    lines = [line for page in pages for line in page.read_text().splitlines()]
     names: dict[str, object] = {"runs": runs}
-    exec(next(line for line in code.splitlines() if line.startswith("good = ")), names)
-    assert names["good"] == runs()[:1]
+    exec(next(line for line in lines if line.startswith("good = ")), names)
+    good = names["good"]
+    assert isinstance(good, list) and [run.id for run in good if run.state == "done"] == [
+        runs()[0].id
+    ]

@@ -12,6 +12,14 @@ from trainers.common.devices import peak_memory
 
 T = TypeVar("T")
 
+GAUGES = (
+    "samples_per_second",
+    "samples_per_second_per_device",
+    "data_wait_share",
+    "peak_memory_bytes",
+)
+"""The names of what a meter measures."""
+
 
 class ThroughputMeter:
     """Measures one epoch of one process; a new one begins with every epoch."""
@@ -50,9 +58,10 @@ class ThroughputMeter:
         All ranks do equally much, so rank 0's figures stand for each of them.
         """
         seconds = max(self.seconds, 1e-9)
-        return {
-            "samples_per_second": self.samples * self.world / seconds,
-            "samples_per_second_per_device": self.samples / seconds,
-            "data_wait_share": min(1.0, self._waited / seconds),
-            "peak_memory_bytes": float(peak_memory(self.device)),
-        }
+        measured = (
+            self.samples * self.world / seconds,
+            self.samples / seconds,
+            min(1.0, self._waited / seconds),
+            float(peak_memory(self.device)),
+        )
+        return dict(zip(GAUGES, measured, strict=True))

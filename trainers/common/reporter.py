@@ -11,6 +11,7 @@ from typing import Any
 from trainers.common.boards import TensorBoardFiles, WandbRun, require_wandb
 from trainers.common.devices import describe_device
 from trainers.common.history import RunHistory
+from trainers.common.meters import GAUGES
 from trainers.common.ranks import Ranks
 from trainers.common.report import EventLog, Throttle, run_directory
 from trainers.common.settings_parser import plain
@@ -46,6 +47,7 @@ class Reporter:
         self._boards: list[TensorBoardFiles | WandbRun] = []
         self._measure, self._draw = Throttle(0.5), Throttle(30.0)
         self._phase = ""
+        self._stepped: set[str] = set()
 
     def write(self, line: str) -> None:
         """Print a line at once."""
@@ -129,18 +131,31 @@ class Reporter:
         """
         if not self.ranks.leads or not (self._measure.due() or always):
             return False
+        self._stepped.update(values)
         self.events.emit("metrics", epoch=epoch, step=step, values=dict(values))
         self.history.note_step(epoch, step, values)
         self._to_boards(step, values)
         return True
 
     def epoch(self, epoch: int, step: int, seconds: float, values: Mapping[str, float]) -> None:
-        """Report a whole epoch's values, and write history.json and, every 30 s, curves.png."""
+        """Report a whole epoch's values, and write history.json and, every 30 s, curves.png.
+
+        What its last step has reported of speed and memory stands in history.json alone.
+        """
         if not self.ranks.leads:
             return
-        self.events.emit("epoch", epoch=epoch, step=step, seconds=seconds, values=dict(values))
+        news = {
+            name: value
+            for name, value in values.items()
+            if name not in GAUGES or name not in self._stepped
+        }
+        self.events.emit("epoch", epoch=epoch, step=step, seconds=seconds, values=news)
         self.history.note_epoch(epoch, step, seconds, values)
-        self._to_boards(step, {f"epoch/{name}": value for name, value in values.items()})
+        means = {
+            f"epoch/{name}" if name in self._stepped else name: value
+            for name, value in news.items()
+        }
+        self._to_boards(step, means)
         self.history.write()
         if self._draw.due():
             self.history.draw(f"{self.trainer}, epoch {epoch}")

@@ -10,6 +10,7 @@ from runners.model.errors import ExitCode, NotFound, WrongInput
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run, find_runs
 from tui.cli.output import echo, print_json, print_table
+from tui.views.metrics.pinned_charts import pinned_charts
 from tui.views.runs.comparison import Comparison, compare
 from tui.views.runs.comparison_text import agreements, csv_rows, tables_of, to_json
 from tui.views.runs.run_facts import RunFacts, compared_facts, read_diff
@@ -25,7 +26,7 @@ def run_compare(arguments: argparse.Namespace) -> int:
     if arguments.code:
         return _print_code(state, facts)
     baseline = None if arguments.baseline is None else facts[0].run.id
-    comparison = compare(facts, baseline, arguments.metric, arguments.all)
+    comparison = compare(facts, baseline, arguments.metric, arguments.all, pinned_charts(state))
     if arguments.metric is not None:
         _check_metric(comparison, arguments.metric)
     if arguments.json:

@@ -8,22 +8,24 @@ import sys
 import time
 from typing import Any
 
-from runners.cost.run_costs import CostCurve
+from runners.cost.run_costs import CostCurve, state_of
 from runners.model.errors import ExitCode, WrongInput
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run, read_run
+from runners.watch.metrics.epoch_means import step_metric
 from runners.watch.metrics.run_metrics import RunMetrics
 from runners.watch.metrics.series import Series, downsample
 from tui.cli.output import echo, print_json, print_table
 from tui.views.format import DASH, metric
 from tui.views.json_values import iso
 from tui.views.metrics.curves import by_time
+from tui.views.metrics.pinned_charts import in_order, pinned_charts
 from tui.views.metrics.sparkline import sparkline
 
 _COURSE = 24
 _EVERY_S = 1.0
-_HEADINGS = ("metric", "last", "at", "min", "max", "values", "course")
+_HEADINGS = ("metric", "last", "at", "min", "max", "values", "from", "course")
 
 
 def run_metrics(arguments: argparse.Namespace) -> int:
@@ -51,7 +53,7 @@ def run_metrics(arguments: argparse.Namespace) -> int:
     elif arguments.csv:
         _print_csv(chosen, arguments.last)
     elif chosen:
-        print_table(_HEADINGS, [_row(series, arguments.last) for series in chosen.values()])
+        print_table(_HEADINGS, [_row(name, chosen[name], arguments.last) for name in chosen])
     for note in metrics.notes:
         echo(note)
     if not chosen:
@@ -74,6 +76,8 @@ def to_json(metrics: RunMetrics, chosen: dict[str, Series], last: int | None) ->
             {
                 "name": name,
                 "source": series.source,
+                "sources": list(series.sources),
+                "mean_of": step_metric(name, chosen),
                 "unit": series.unit or None,
                 "higher_is_better": metrics.higher(name),
                 "simulated": series.simulated,
@@ -104,7 +108,11 @@ def _pattern(text: str | None) -> "re.Pattern[str]":
 
 
 def _chosen(metrics: RunMetrics, wanted: "re.Pattern[str]") -> dict[str, Series]:
-    return {name: series for name, series in metrics.series().items() if wanted.search(name)}
+    found = metrics.series()
+    sources = {name: series.source for name, series in found.items()}
+    pinned = pinned_charts(state_of(metrics.run))
+    every = in_order(sources, [metrics.run], pinned)
+    return {name: found[name] for name in every if wanted.search(name)}
 
 
 def _print_csv(chosen: dict[str, Series], last: int | None) -> None:
@@ -123,18 +131,19 @@ def _number(value: float) -> str:
     return f"{value:.15g}" if math.isfinite(value) else ""
 
 
-def _row(series: Series, last: int | None) -> tuple[str, ...]:
+def _row(name: str, series: Series, last: int | None) -> tuple[str, ...]:
     values = series.values[-last:] if last else series.values
     finite = [value for value in values if math.isfinite(value)]
     unit = f" {series.unit}" if series.unit else ""
-    name = f"{series.name} (simulated)" if series.simulated else series.name
+    text = name if name.isprintable() else repr(name)
     return (
-        name if series.name.isprintable() else repr(series.name),
+        f"{text} (simulated)" if series.simulated else text,
         f"{_value(series.last)}{unit}",
         DASH if by_time(series) else f"{series.steps[-1]:g}",
         metric(min(finite, default=None)),
         metric(max(finite, default=None)),
         f"{len(values):,}",
+        ", ".join(series.sources),
         sparkline(_course(values), _COURSE),
     )
 
@@ -169,7 +178,8 @@ def _watch(
     while True:
         run = read_run(state, metrics.run.id)
         metrics.poll(run)
-        rows = [_row(series, last) for series in _chosen(metrics, wanted).values()]
+        chosen = _chosen(metrics, wanted)
+        rows = [_row(name, series, last) for name, series in chosen.items()]
         if rows and rows != shown:
             shown = rows
             print(time.strftime("%H:%M:%S"))

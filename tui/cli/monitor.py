@@ -21,6 +21,7 @@ from runners.model.states import State
 from runners.state.layout import StateDirectory
 from runners.state.leases import held_leases
 from runners.state.runs import list_runs
+from runners.watch.metrics.judging import validation_metric
 from tui.cli.gpus import print_reading, reading_json
 from tui.cli.output import control, print_json, print_pairs, print_table
 from tui.views.format import DASH, dollars, duration, indices, memory, metric, percent, size
@@ -149,7 +150,8 @@ def _without(run: Run) -> str:
 
 def _row(view: RunView) -> tuple[str, ...]:
     run, fraction = view.run, view.progress.fraction
-    named = "" if view.headline is None else f"{view.headline} {metric(view.loss)}"
+    beside = dict.fromkeys((validation_metric(run, view.metrics), view.headline))
+    named = ", ".join(f"{name} {metric(view.metrics.get(name))}" for name in beside if name)
     return (
         run.id,
         f"{run.state.sign} {run.state}",

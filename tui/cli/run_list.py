@@ -21,7 +21,9 @@ from tui.views.runs.run_view import view_run
 
 _SHOWN_ENDED = 100
 _TEXTS = ("state", "preset", "name", "tag", "since")
-_BY_DEFAULT = ("run", "state", "gpus", "progress", "last", "best", "eta", "elapsed", "age")
+_BY_DEFAULT = (
+    *("run", "state", "gpus", "progress", "last", "best", "validation", "eta", "elapsed", "age"),
+)
 
 
 def run_list(arguments: argparse.Namespace) -> int:
@@ -159,7 +161,8 @@ def _columns(arguments: argparse.Namespace) -> list[str] | None:
 def _print(rows: list[RunRow], columns: list[str] | None, metric: str | None) -> None:
     context = TableContext(time.time(), metric)
     if columns is None:
-        columns = [*_BY_DEFAULT]
+        has_validation = any(row.validation is not None for row in rows)
+        columns = [key for key in _BY_DEFAULT if key != "validation" or has_validation]
         columns += ["cost"] if any(row.cost is not None for row in rows) else []
         columns += ["tags"] if any(row.tags for row in rows) else []
         columns.append("reason")

@@ -79,7 +79,9 @@ class CurveSender:
         for column in (curve.steps, curve.epochs, curve.times, curve.values):
             data += array("d", [column[i] for i in chosen]).tobytes()
         data += array("b", [curve.counts[i] for i in chosen]).tobytes()
-        return CurvePart(*key, keep, len(chosen), curve.source, curve.unit, curve.simulated)
+        return CurvePart(
+            *key, keep, len(chosen), curve.source, curve.unit, curve.simulated, curve.also
+        )
 
 
 def _goes_on(curve: Series, known: _Sent) -> bool:
@@ -156,6 +158,7 @@ def _longer(before: Series | None, part: CurvePart, data: bytes) -> Series:
     counts.frombytes(data[8 * 4 * part.count :])
     columns.frombytes(data[: 8 * 4 * part.count])
     curve = Series(part.name, part.source, part.unit, part.simulated)
+    curve.also = part.also
     for i, name in enumerate(("steps", "epochs", "times", "values")):
         column: array[float] = getattr(curve, name)
         if before is not None:

@@ -85,6 +85,7 @@ class CurvePart(msgspec.Struct, frozen=True):
     source: _Word = ""
     unit: _Word = ""
     simulated: bool = False
+    also: tuple[_Word, ...] = ()
 
 
 class CurvesFrame(AgentFrame, frozen=True, forbid_unknown_fields=True):

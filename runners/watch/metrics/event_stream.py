@@ -59,6 +59,11 @@ class EventStream(ProgressTracker):
             more = self._reader.more
         return self._reader.position != before
 
+    def finish(self) -> None:
+        """Read the last line too, which has no end; for a run that has ended."""
+        for event in self._reader.finish():
+            self._accept(event)
+
     def _accept(self, event: Event) -> None:
         self.epoch_clock.note(event)
         if event.type == "start":
@@ -70,7 +75,11 @@ class EventStream(ProgressTracker):
             self.summary.update(event.values)
         values = event.values if event.type in ("metrics", "epoch", "summary") else {}
         known = {
-            name: float(value) if value is not None else math.nan for name, value in values.items()
+            name: float(value) if value is not None else math.nan
+            for name, value in values.items()
+            # A summary repeats what was reported before, or the best of it.
+            if event.type != "summary" or name not in self.metrics
         }
         sample = Sample(known, step=event.step, epoch=event.epoch, time=event.time)
-        self.note(sample, trend=event.type == "metrics")
+        of_epoch = event.type == "epoch"
+        self.note(sample, trend=event.type == "metrics", of_epoch=of_epoch)

@@ -1,36 +1,46 @@
 """Final and best values of a run from all that it wrote, made once at its end, in background."""
 
-import math
 import os
 import sys
-from decimal import Decimal
+import time
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
-from runners.host.files import replace
+from runners.host.files import replace as replace_file
+from runners.host.files import size_of
+from runners.model.labels import NO_LABELS
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
 from runners.watch.metrics.event_stream import EventStream
-from runners.watch.metrics.final import FILE, FinalMetric, FinalReport, as_judged, read_final
+from runners.watch.metrics.final import FILE, FinalReport, as_judged, read_final
+from runners.watch.metrics.followed import read_followed
 from runners.watch.metrics.judging import higher_by
+from runners.watch.metrics.live import LiveReport
 from runners.watch.metrics.progress import ProgressTracker
 from runners.watch.metrics.run_metrics import RunMetrics
-from runners.watch.metrics.sample import headline, not_finite
-from runners.watch.metrics.series import Series, best_at, downsample
+from runners.watch.metrics.sample import headline
+from runners.watch.metrics.series import Series, downsample
+from runners.watch.metrics.series_end import metric_of
+from runners.watch.metrics.so_far import reported
 
 _MOST_OUTPUT = 1 << 30
 _TREND_BUCKETS = 60
-_LOOKED_AT = 200
+_LONG = 8 << 20
+"""Bytes that are read in a second or less."""
 _OTHERS = ("gpus", "cost")
 
 
-def keep_final(run: Run) -> FinalReport:
-    """Read all of an ended run, and keep the report where its folder takes it."""
-    report = _made(run)
+def keep_final(run: Run, gently: bool = False) -> FinalReport:
+    """Read all of an ended run, and keep the report where its folder takes it.
+
+    `gently` takes half of a core at most.
+    """
+    report = _made(run, gently)
     try:
-        replace(Path(run.directory) / FILE, msgspec.json.encode(report))
+        replace_file(Path(run.directory) / FILE, msgspec.json.encode(report))
     except OSError:
         pass  # a full or read-only disk: the report is made again each time
     return as_judged(run, report)
@@ -41,11 +51,44 @@ def make_final(run: Run) -> FinalReport:
     return as_judged(run, _made(run))
 
 
-def _made(run: Run) -> FinalReport:
+def _made(run: Run, gently: bool = False) -> FinalReport:
     """The report as the run's preset judges it: what its user says may change."""
+    return _followed(run) or _read_whole(run, gently)
+
+
+def _followed(run: Run) -> FinalReport | None:
+    """The report on a long log by what its watcher read, and the rest; None where that misses any.
+
+    Of a short one all is read: that tells where files and output say the same.
+    """
+    folder = Path(run.directory)
+    size = size_of(folder / "output.log") + size_of(folder / "events.jsonl")
+    if run.is_live or size < _LONG or read_followed(run.directory) is None:
+        return None
+    report, left = LiveReport(run), size + 1
+    while report.is_whole(run) and report.unread < left:
+        left = report.unread or 0
+        report.poll(run, thorough=True, follow=True, ended=True)
+    report.finish()
+    if report.unread or not report.is_whole(run):
+        return None
+    launched = replace(run, labels=NO_LABELS)
+    return replace(reported(launched, report), is_whole=True, checkpoints=report.printed.poll().all)
+
+
+def _poll(metrics: RunMetrics, gently: bool) -> bool:
+    """Read on; a helper rests as long as it read, for what it reads nobody waits for."""
+    before = time.thread_time()
+    more = metrics.poll()
+    if gently and more:
+        time.sleep(time.thread_time() - before)
+    return more
+
+
+def _read_whole(run: Run, gently: bool) -> FinalReport:
     tracker = ProgressTracker()
     metrics = RunMetrics(run, _MOST_OUTPUT, tracker=tracker)
-    while metrics.poll():
+    while _poll(metrics, gently):
         pass
     found = {
         name: series for name, series in metrics.series().items() if series.source not in _OTHERS
@@ -58,12 +101,12 @@ def _made(run: Run) -> FinalReport:
     spec = run.plan.spec if run.plan else None
     progress = source.progress(run.ended or 0.0, *run.totals)
     if progress.step is None and progress.epoch is None and name is not None:
-        progress = msgspec.structs.replace(progress, step=_whole(found[name]))
+        progress = replace(progress, step=_whole(found[name]))
     return FinalReport(
         run.ended,
         # An ended run has no remaining time, whatever its last line said.
-        msgspec.structs.replace(progress, eta_s=None),
-        {name: _metric(series).judged(higher_by(spec, name)) for name, series in found.items()},
+        replace(progress, eta_s=None),
+        {name: metric_of(series).judged(higher_by(spec, name)) for name, series in found.items()},
         name,
         metrics.readers[0],
         () if name is None else _trend(found[name]),
@@ -74,32 +117,6 @@ def _made(run: Run) -> FinalReport:
 def _whole(series: Series) -> int | None:
     """The last step of values that were read from a file which counts steps."""
     return int(series.steps[-1]) if series.source not in ("output", "events") else None
-
-
-def _metric(series: Series) -> FinalMetric:
-    odd = not_finite(series.last)
-    least = best_at(series.values, series.counts, False)
-    most = best_at(series.values, series.counts, True)
-    return FinalMetric(
-        last=None if odd else series.last,
-        step=series.steps[-1],
-        count=len(series),
-        minimum=None if least is None else series.values[least],
-        maximum=None if most is None else series.values[most],
-        minimum_step=None if least is None else series.steps[least],
-        maximum_step=None if most is None else series.steps[most],
-        source=series.source,
-        axis=series.axis,
-        decimals=_decimals(series),
-        finite=sum(map(math.isfinite, series.values)),
-        not_finite=odd,
-    )
-
-
-def _decimals(series: Series) -> int | None:
-    """The most digits behind the point among the newest values: a rounded one may show fewer."""
-    newest = [Decimal(repr(value)) for value in series.values[-_LOOKED_AT:] if math.isfinite(value)]
-    return max((max(0, -int(value.as_tuple().exponent)) for value in newest), default=None)
 
 
 def _trend(series: Series) -> tuple[float, ...]:
@@ -115,7 +132,7 @@ def main() -> None:
     folder = Path(sys.argv[1])
     run = read_run(StateDirectory(folder.parent.parent), folder.name)
     if not run.is_live and read_final(run) is None:
-        keep_final(run)
+        keep_final(run, gently=True)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,8 @@ class Extremes(msgspec.Struct, array_like=True):
     most: float | None = None
     most_at: float | None = None
     finite: int = 0
+    decimals: int | None = None
+    """The most digits behind the point among its first values; None where none was looked at."""
 
 
 class TrackerState(msgspec.Struct):
@@ -38,6 +40,8 @@ class TrackerState(msgspec.Struct):
 
     metrics: dict[str, float | int | None]
     trend: list[float]
+    whole_trend: list[float]
+    stride: int
     extremes: dict[str, Extremes]
     is_partial: bool
     noted: int
@@ -57,6 +61,8 @@ class TrackerState(msgspec.Struct):
     paces: list[tuple[float, float, int]]
     epoch_paces: list[tuple[float, float, int]]
     epochs_over: tuple[int | None, int | None, int, int | None, float | None]
+    stepped: list[str] = []
+    by_epoch: list[str] = []
 
 
 class ReaderState(msgspec.Struct):

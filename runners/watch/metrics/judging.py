@@ -1,11 +1,25 @@
-"""What a run is judged by: its metric, and whether more of one is better; one answer for all."""
+"""What a run is judged by, whether more of a metric is better, and the order of its metrics.
 
+One answer for every surface. Of a run that is judged by a metric, that one comes first; then what
+is measured on held-out data and known to be better or worse, then losses, then what was pinned,
+the rest by name. A mean over epochs follows the metric that it is of.
+"""
+
+import re
 from collections.abc import Callable, Iterable, Sequence
 
 from runners.model.metric_rule import BestMetric
 from runners.model.run import Run
 from runners.model.spec import RunSpec
-from runners.watch.metrics.sample import higher_is_better
+from runners.watch.metrics.epoch_means import step_metric
+from runners.watch.metrics.sample import NO_HEADLINE, headline_rank, higher_is_better
+
+_HELD_OUT = re.compile(
+    r"(?:^|[^a-z])(?:val|valid|validation|eval|evaluation|test|testing|dev|held_?out)\d*"
+    r"(?:[^a-z]|$)"
+)
+_COST = re.compile(r"^best_|per_s|/s\b|runtime|seconds|time$|samples$|steps$")
+"""What is told of a validation that is no quality of now: the best so far, how long it took."""
 
 JudgeByMetric = Callable[[Sequence[str], str, bool | None], None]
 """Has runs, by id, judged by a metric of which more is better or not; empty: as by default."""
@@ -50,3 +64,49 @@ def higher_by(spec: RunSpec | None, name: str) -> bool | None:
         if name in spec.metrics.higher:
             return True
     return higher_is_better(name)
+
+
+def is_validation(name: str) -> bool:
+    """Whether a metric is a quality measured on held-out data."""
+    text = name.lower()
+    return _HELD_OUT.search(text) is not None and not _COST.search(text)
+
+
+def held_out_name(name: str) -> str:
+    """What is measured, of a metric of held-out data: `psnr` of `held_out_psnr`."""
+    return _HELD_OUT.sub("/", name.lower(), count=1).strip("/_.- ") or name
+
+
+def validation_metric(run: Run, names: Iterable[str]) -> str | None:
+    """What stands beside the loss: what the run is judged by, else the first of held-out data."""
+    judged = best_metric(run)
+    known = ordered(names, [run])
+    first = known[0] if known else None
+    if judged is not None and judged.metric in known:
+        return judged.metric
+    found = first is not None and is_validation(first) and higher(run, first) is not None
+    return first if found else None
+
+
+def ordered(names: Iterable[str], runs: Sequence[Run], pinned: Sequence[str] = ()) -> list[str]:
+    """The metrics of some runs in order; `pinned` are those that their user wants before others."""
+    every = list(names)
+    judged = {best.metric for run in runs if (best := best_metric(run)) is not None}
+    known = frozenset(every)
+
+    def place(name: str) -> tuple[int, int, bool, int, str]:
+        pin = pinned.index(name) if name in pinned else len(pinned)
+        rank = headline_rank(name)
+        if name in judged:
+            return 0, pin, False, 0, name
+        if is_validation(name) and higher_of_all(runs, name) is not None:
+            return 1, pin, "loss" in name.lower(), rank, name
+        if rank < NO_HEADLINE:
+            return 2, 0, False, rank, name
+        return (3 if name in pinned else 4), pin, False, 0, name
+
+    def with_base(name: str) -> tuple[tuple[int, int, bool, int, str], bool]:
+        base = step_metric(name, known)
+        return (place(name), False) if base is None else (place(base), True)
+
+    return sorted(every, key=with_base)

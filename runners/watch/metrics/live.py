@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,18 +21,14 @@ from runners.watch.metrics.followed import Followed, read_followed
 from runners.watch.metrics.judging import higher
 from runners.watch.metrics.progress import ProgressTracker
 from runners.watch.metrics.sample import headline
-from runners.watch.metrics.series import Series
 
 if TYPE_CHECKING:
     from runners.watch.metrics.metric_files import RunFiles
-    from runners.watch.metrics.output_source import OutputSource
+    from runners.watch.metrics.one_series import SeriesMerger
+    from runners.watch.metrics.output_source import OutputItem, OutputSource
+    from runners.watch.metrics.series import Series
 
 _FILES_EVERY_S = 5.0
-
-
-def _stands_in(name: str, reported: dict[str, float | int | None]) -> bool:
-    plain = name.removeprefix("train/")
-    return plain in reported or name.replace("/", "_") in reported
 
 
 class LiveReport:
@@ -41,7 +38,7 @@ class LiveReport:
         self.boundary = ReadBoundary(run.directory)
         self._directory = run.directory
         self._rule = run.plan.spec.metrics if run.plan else MetricRule()
-        self._begun = False
+        self._begun = self._finished = False
         self._followed_at = 0.0
         self._saved = b""
         self.events = EventStream(Path(run.directory) / "events.jsonl")
@@ -49,6 +46,7 @@ class LiveReport:
         self._printed = ProgressTracker()
         self._files: RunFiles | None = None
         self._files_polled_at = 0.0
+        self._merger: SeriesMerger | None = None
         self._output: OutputSource | None = None
         self.printed = PrintedScan(run.directory, run.plan.working_directory if run.plan else "")
 
@@ -61,22 +59,31 @@ class LiveReport:
     @property
     def metrics(self) -> dict[str, float | int | None]:
         """The newest value of every metric: what the run reports, then what its files contain."""
-        found: dict[str, Series] = {}
-        if self._files is not None:
-            self._files.add_to(found)
         reported = self.course.metrics
+        if self._files is None:
+            return dict(reported)
+        from runners.watch.metrics.one_series import spellings
+
         held = {
             name: series.last
-            for name, series in found.items()
-            if name not in reported and not _stands_in(name, reported)
+            for name, series in self.held().items()
+            if not any(spelled in reported for spelled in spellings(name))
         }
         return {**reported, **held}
+
+    def held(self) -> dict[str, Series]:
+        """What the run's files contain."""
+        if self._files is None:
+            return {}
+        from runners.watch.metrics.one_series import SeriesMerger
+
+        self._merger = self._merger or SeriesMerger()
+        return self._merger.merge(self._files.collections)
 
     def best(self, run: Run) -> dict[str, tuple[float, float | None]]:
         """Best value and step so far where more or less is better; none where output was missed."""
         course = self.course
-        again = run.record is not None and run.record.attempt > 1
-        if course.is_partial or (course is self._printed and (again or self.skipped)):
+        if not self.is_whole(run):
             return {}
         found: dict[str, tuple[float, float | None]] = {}
         for name, known in course.extremes.items():
@@ -85,6 +92,30 @@ class LiveReport:
             if upwards is not None and value is not None:
                 found[name] = value, at
         return found
+
+    def is_whole(self, run: Run) -> bool:
+        """Whether nothing was missed, nor done again after a restart, of what the run reports."""
+        again = run.record is not None and run.record.attempt > 1
+        missed = self.course is self._printed and (again or self.skipped)
+        return not (self.course.is_partial or missed)
+
+    @property
+    def unread(self) -> int:
+        """Bytes of output that are still to be read."""
+        return self._output.left if self._output is not None else 0
+
+    def finish(self) -> None:
+        """Take in, once, what an ended run left unfinished: a last event, a bar's last redraw."""
+        if self._finished or self.unread:
+            return
+        self._finished = True
+        self.boundary.read("events.jsonl", self.events.finish, None)
+        if self._output is not None:
+            self.boundary.read("output.log", self._finish_output, None)
+
+    def _finish_output(self) -> None:
+        assert self._output is not None
+        self._note(self._output.finish())
 
     @property
     def skipped(self) -> int:
@@ -130,6 +161,8 @@ class LiveReport:
                 return
             self._output = self._new_output()
         output = self._output
+        # Where its watcher stood is near the end: what is left can be read.
+        follow = follow or (ended and bool(self._followed_at))
         self.boundary.read("output.log", lambda: self._read_output(output, follow), None)
         self.boundary.read("metric files", lambda: self._poll_files(run, thorough), None)
 
@@ -171,9 +204,12 @@ class LiveReport:
         return OutputSource(Path(self._directory), self._rule, live=True)
 
     def _read_output(self, output: OutputSource, follow: bool) -> None:
+        self._note(output.follow() if follow else output.poll())
+
+    def _note(self, items: Iterable[OutputItem]) -> None:
         from runners.watch.metrics.output_source import OutputEvent
 
-        for sample in output.follow() if follow else output.poll():
+        for sample in items:
             if sample is OutputEvent.ATTEMPT:
                 self._printed.begin_attempt()
             elif sample is OutputEvent.GAP:
@@ -197,8 +233,7 @@ class LiveReport:
         self._files.poll(run, self.printed.poll().all)
         if self._printed.metrics:
             return
-        found: dict[str, Series] = {}
-        self._files.add_to(found)
+        found = self.held()
         name = headline(found)
         if name is not None:
             # A run that only writes files has its loss, trend and step from there.

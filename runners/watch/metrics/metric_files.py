@@ -12,7 +12,7 @@ from pathlib import Path
 
 from runners.model.run import Run
 from runners.watch.metrics.log_files import LogFileSource
-from runners.watch.metrics.series import Series
+from runners.watch.metrics.series_set import SeriesSet
 from runners.watch.metrics.tensorboard import BoardSource
 from runners.watch.metrics.wandb_files import SUFFIX as WANDB
 from runners.watch.metrics.wandb_files import WandbSource, patterns_in
@@ -20,8 +20,6 @@ from runners.watch.metrics.wandb_files import WandbSource, patterns_in
 _SEARCH_EVERY_S = 5.0
 _DEEPEST = 4
 _MOST_ENTRIES = 20_000
-_NEAR = 0.01
-_TRAIN = re.compile(r"^(?:train|training)[/_]")
 _LOGS = re.compile(r"tfevents|metrics\.csv$|trainer_state\.json$|\.wandb$")
 
 
@@ -76,19 +74,11 @@ class RunFiles:
         places = [place for path in own for place in (glob.escape(path), *patterns_in(path))]
         self._wandb.patterns = sorted({*self._wandb.patterns, *places})
 
-    def add_to(self, found: dict[str, Series]) -> None:
-        """Add the series to `found` that are new, under another name where theirs is taken."""
-        # By how much each kind of file says: scalars with steps first, tables last.
+    @property
+    def collections(self) -> tuple[SeriesSet, ...]:
+        """What was read, by how much each kind of file says: scalars with steps first."""
         boards = [board.collection for board in self._boards]
-        tables = [table.collection for table in self._tables]
-        for collection in (*boards, self._wandb.collection, *tables):
-            for name, series in collection.filled().items():
-                known = found.get(name)
-                if known and len(known) == 1 <= len(series) and _agree(known, series):
-                    # What was printed is the last value of it, as in wandb's summary of a run.
-                    found[name] = series
-                elif not _is_known(series, name, found):
-                    found[name if name not in found else f"{series.source}/{name}"] = series
+        return (*boards, self._wandb.collection, *(table.collection for table in self._tables))
 
 
 def _is_own_log(path: str, run: Run) -> bool:
@@ -144,22 +134,3 @@ def _open_logs(leader: int) -> set[str]:
         except OSError:
             continue
     return found
-
-
-def _is_known(series: Series, name: str, found: dict[str, Series]) -> bool:
-    """Whether another source has these values already, under this name or its usual spelling."""
-    plain = _TRAIN.sub("", name)
-    for other in dict.fromkeys((name, plain, name.replace("/", "_"), plain.replace("/", "_"))):
-        known = found.get(other)
-        if known is not None and known.source != series.source and _agree(known, series):
-            return True
-    return False
-
-
-def _agree(first: Series, second: Series) -> bool:
-    # By value, not only by name: programs name other things alike.
-    pairs = [(first.last, second.last)]
-    first_range, second_range = first.extremes(), second.extremes()
-    if first_range is not None and second_range is not None and len(first) == len(second):
-        pairs += list(zip(first_range, second_range, strict=True))
-    return all(abs(a - b) <= _NEAR * max(abs(a), abs(b)) + 5e-4 for a, b in pairs)

@@ -60,6 +60,11 @@ class OutputSource:
         else:
             self._waiting = self._attempts()
 
+    @property
+    def left(self) -> int:
+        """Bytes that are not read yet."""
+        return self._follower.left
+
     def state(self) -> OutputState:
         """All that another source of this output needs to read on."""
         return OutputState(

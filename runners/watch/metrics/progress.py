@@ -6,21 +6,23 @@ from collections import deque
 from msgspec import convert
 
 from runners.model.run import Progress
+from runners.watch.metrics.epoch_means import StepNames, mean_name
 from runners.watch.metrics.followed import Extremes, TrackerState
 from runners.watch.metrics.pace import EpochCount, StepPace
-from runners.watch.metrics.sample import NO_HEADLINE, Sample, headline_rank, sensible
+from runners.watch.metrics.sample import NO_HEADLINE, Sample, decimals_of, headline_rank, sensible
 
 _TREND_POINTS = 240
 _RATES = ("samples", "images", "examples", "tokens", "img", "train_samples", "batch", "steps", "it")
 
 
+_LOOKED_AT = 200
 _MOST_METRICS = 300
 """A program that invents a new name on every line must not fill the memory."""
 _PRIVATE = ("stated_pace", "stated_eta", "stated_at")
 _PLAIN_STATE = tuple(
     name
     for name in TrackerState.__struct_fields__
-    if name not in ("paces", "epoch_paces", "epochs_over")
+    if name not in ("paces", "epoch_paces", "epochs_over", "stepped", "by_epoch")
 )
 
 
@@ -34,12 +36,16 @@ class ProgressTracker:
         """Forget everything."""
         self.metrics: dict[str, float | int | None] = {}
         self.trend: deque[float] = deque(maxlen=_TREND_POINTS)
+        self.whole_trend: list[float] = []
+        """Every `stride`th value of the headline since the beginning, those that are finite."""
+        self.stride = 1
         self.extremes: dict[str, Extremes] = {}
         """Of all finite values since the beginning, unless `is_partial`."""
         self.is_partial = False
         self.noted = 0
         self.newest: deque[float] = deque(maxlen=_TREND_POINTS)
         """The last values of the headline, those that are not finite too; `noted` counts all."""
+        self.step_names = StepNames()
         self.headline: str | None = None
         self.epoch: int | None = None
         self.epochs: int | None = None
@@ -64,10 +70,13 @@ class ProgressTracker:
             fields[name] = list(value) if isinstance(value, deque) else value
         fields["paces"], fields["epoch_paces"] = self._pace.points, self._epoch_pace.points
         fields["epochs_over"] = self._counted.state()
+        fields["stepped"] = sorted(self.step_names.stepped)
+        fields["by_epoch"] = sorted(self.step_names.by_epoch)
         return convert(fields, TrackerState)
 
     def go_on_from(self, state: TrackerState) -> None:
         """Go on as the tracker whose state it is."""
+        self.step_names = StepNames(state.stepped, state.by_epoch)
         for name in _PLAIN_STATE:
             value, own = getattr(state, name), f"_{name}" if name in _PRIVATE else name
             if isinstance(before := getattr(self, own), deque):
@@ -92,8 +101,8 @@ class ProgressTracker:
         self.forget_pace()
         self.trend.clear()
 
-    def note(self, sample: Sample, trend: bool = True) -> None:
-        """Add what a line or an event says."""
+    def note(self, sample: Sample, trend: bool = True, of_epoch: bool = False) -> None:
+        """Add what a line or an event says; values `of_epoch` may be means of those by steps."""
         sample = sensible(sample)
         self.last_time = sample.time if sample.time is not None else self.last_time
         self.epoch = self.epoch if sample.epoch is None else max(1, math.ceil(sample.epoch))
@@ -113,10 +122,14 @@ class ProgressTracker:
             self.epochs = None
         self._note_pace(sample)
         self.unit = sample.unit if sample.step is not None else self.unit
-        for name, value in sample.values.items():
+        for given, value in sample.values.items():
+            if self.step_names.take(given, of_epoch) and given in self.metrics:
+                self.metrics[mean_name(given)] = self.metrics.pop(given)
+                self.extremes[mean_name(given)] = self.extremes.pop(given)
+            name = self.step_names.name_of(given, of_epoch)
             if name in self.metrics or len(self.metrics) < _MOST_METRICS:
                 self.metrics[name] = value
-                self._note_extremes(name, value, name not in sample.running)
+                self._note_extremes(name, value, given not in sample.running)
         if trend:
             self._note_trend(sample)
 
@@ -193,6 +206,8 @@ class ProgressTracker:
             known = self.extremes[name] = Extremes()
         at = None if self.step is None else float(self.step)
         known.count, known.last_at = known.count + 1, at
+        if known.finite < _LOOKED_AT and math.isfinite(value):
+            known.decimals = max(known.decimals or 0, decimals_of(value))
         if not math.isfinite(value):
             return
         known.finite += 1
@@ -212,8 +227,17 @@ class ProgressTracker:
                 self.trend.clear()
                 self.newest.clear()
                 self.noted = 0
+                self.whole_trend, self.stride = [], 1
             if name == self.headline:
                 self.noted += 1
                 self.newest.append(value)
                 if math.isfinite(value):
                     self.trend.append(value)
+                    self._keep_whole(value)
+
+    def _keep_whole(self, value: float) -> None:
+        if self.noted % self.stride == 0:
+            self.whole_trend.append(value)
+        if len(self.whole_trend) > _TREND_POINTS:
+            del self.whole_trend[::2]
+            self.stride *= 2

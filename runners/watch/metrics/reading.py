@@ -98,8 +98,14 @@ class OutputReader:
         corrected = [
             note for reader in self._readers if reader.named for note in reader.corrections
         ]
+        guessed = [
+            f"{' and '.join(reader.ambiguous)} may be 1 − SSIM and have no best value: a preset "
+            f"that says `metrics: {reader.name}` settles it"
+            for reader in self._readers
+            if reader.name in self._found and reader.ambiguous and not reader.named
+        ]
         moved = [f"{name} {by:+g}, as the preset says" for name, by in self.rule.offset.items()]
-        return (*notes, *corrected, *moved)
+        return (*notes, *guessed, *corrected, *moved)
 
     def read(self, line: bytes) -> tuple[Sample, ...]:
         """What a line says; other ranks than the first repeat it and are skipped."""
@@ -146,6 +152,8 @@ class OutputReader:
                 if reader.name not in self._found:
                     self._use(reader)
                 self._share(sample)
+                if reader.ambiguous and not reader.named:
+                    sample = sample._replace(running=(*sample.running, *reader.ambiguous))
                 return sample
             if reader.sure:
                 self._share(sample)

@@ -11,6 +11,7 @@ from runners.watch.metrics.event_reader import EventReader
 from runners.watch.metrics.gpu_series import GpuSource, SpentSoFar
 from runners.watch.metrics.judging import higher
 from runners.watch.metrics.metric_files import RunFiles
+from runners.watch.metrics.one_series import SeriesMerger
 from runners.watch.metrics.output_source import OutputEvent, OutputItem, OutputSource
 from runners.watch.metrics.progress import ProgressTracker
 from runners.watch.metrics.sample import Sample
@@ -18,7 +19,7 @@ from runners.watch.metrics.series import Series
 from runners.watch.metrics.series_set import SeriesSet
 
 _BLOCK = 4 << 20
-_VALUES = ("metrics", "epoch")
+_VALUES = ("metrics", "epoch", "summary")
 
 
 class RunMetrics:
@@ -46,6 +47,7 @@ class RunMetrics:
         self._printed = SeriesSet("output")
         self._output: OutputSource | None = None
         self._files = RunFiles(run)
+        self._merger = SeriesMerger()
         self._scan = PrintedScan(run.directory, run.plan.working_directory if run.plan else "")
         self._tracker = tracker
         self._boundary = ReadBoundary(run.directory)
@@ -79,19 +81,9 @@ class RunMetrics:
 
     def series(self) -> dict[str, Series]:
         """All series by name: the run's own first, then those of its GPUs and cost."""
-        found = self._events.filled()
-        for name, series in self._printed.filled().items():
-            # The run's own name stays plain; what was guessed from output is named by its source.
-            found[name if name not in found else f"{series.source}/{name}"] = series
-        self._files.add_to(found)
-        return {
-            **found,
-            **{
-                name: gpu_series
-                for name, gpu_series in self._gpus.series.items()
-                if gpu_series.values
-            },
-        }
+        found = self._merger.merge((self._events, self._printed, *self._files.collections))
+        devices = self._gpus.series.items()
+        return {**found, **{name: series for name, series in devices if series.values}}
 
     @property
     def printed_paths(self) -> tuple[str, ...]:
@@ -122,7 +114,7 @@ class RunMetrics:
                     f"{self._output.skipped / 1e6:,.0f} MB of output left out: only its "
                     "beginning and end are read"
                 )
-        notes += [*self._boundary.problems, *self._files.problems]
+        notes += [*self._merger.apart, *self._boundary.problems, *self._files.problems]
         if any(source.dropped for source in (self._events, self._printed)):
             notes.append("more than 300 metrics: the rest is left out")
         if any(source.simulated for source in self._gpus.series.values()):
@@ -161,5 +153,7 @@ class RunMetrics:
             values = {
                 name: float("nan") if value is None else float(value)
                 for name, value in event.values.items()
+                if event.type != "summary" or name not in self._events.series
             }
-            self._events.note(Sample(values, event.step, epoch=event.epoch, time=event.time))
+            sample = Sample(values, event.step, epoch=event.epoch, time=event.time)
+            self._events.note(sample, of_epoch=event.type == "epoch")

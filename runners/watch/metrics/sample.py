@@ -46,6 +46,17 @@ def not_finite(value: float | None) -> NotFinite | None:
     return "inf" if value > 0 else "-inf"
 
 
+def decimals_of(value: float) -> int:
+    """The digits behind the point with which a finite number is written."""
+    text = repr(value)
+    if "e" not in text:
+        return len(text.partition(".")[2])
+    # Imported by few: most numbers have no exponent.
+    from decimal import Decimal
+
+    return max(0, -int(Decimal(text).as_tuple().exponent))
+
+
 MOST_COUNTED = 1 << 53
 """No run has so many steps, epochs or seconds; floats hold every whole number up to here."""
 
@@ -95,9 +106,11 @@ def metric_name(text: str) -> str:
 
 _HIGHER = re.compile(
     r"(?:^|[_/\W])(?:acc(?:uracy)?\d?|psnr|ssim|dice|dsc|b_?dsc|iou|miou|map|auc|auroc|f1|bleu"
-    r"|rouge\w*|recall|precision|r2|reward|return|score|\w*_per_s(?:econd)?|it/s)(?:$|[_/\W\d])"
+    r"|rouge\w*|recall|precision|r2|rew|reward|return|score|\w*_per_s(?:econd)?|it/s)(?:$|[_/\W\d])"
 )
-_LOWER = re.compile(r"loss|error|1-|hd95|mse|mae")
+_LOWER = re.compile(
+    r"loss|error|1-|hd95|mse|mae|(?:^|[_/\W])(?:perplexity|ppl|wer|cer|lpips|fid)(?:$|[_/\W\d])"
+)
 _HEADLINES = (
     *("loss", "train_loss", "train/loss", "training_loss", "loss/train", "total_loss"),
     *("train/total", "train_total", "train_loss_step", "train_loss_epoch", "loss_epoch"),

@@ -16,6 +16,7 @@ class Series:
     """
 
     __slots__ = (
+        "also",
         "axis",
         "counts",
         "epochs",
@@ -33,6 +34,8 @@ class Series:
     ) -> None:
         self.name = name
         self.source = source
+        self.also: tuple[str, ...] = ()
+        """Other sources that have the same values, or some of them."""
         self.unit = unit
         self.simulated = simulated
         self.steps, self.epochs, self.times, self.values = (array("d") for _ in range(4))
@@ -79,6 +82,11 @@ class Series:
         for column in (self.steps, self.epochs, self.times, self.values):
             del column[at:]
         del self.counts[at:]
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Everywhere its values stand; first where they were read."""
+        return (self.source, *self.also)
 
     @property
     def last(self) -> float:

@@ -1,5 +1,6 @@
 """The series of one source, built sample by sample."""
 
+from runners.watch.metrics.epoch_means import StepNames, mean_name
 from runners.watch.metrics.sample import Sample, sensible
 from runners.watch.metrics.series import UNKNOWN, Series
 
@@ -18,13 +19,17 @@ class SeriesSet:
         self._step: float | None = None
         self._fresh = False
         self._axis = "line"
+        self._names = StepNames()
 
     def begin_attempt(self) -> None:
         """The program starts again, perhaps from a checkpoint."""
         self._fresh, self._step = True, None
 
-    def note(self, sample: Sample) -> None:
-        """Add values at the sample's step; else at the last, by epoch or count, replacing none."""
+    def note(self, sample: Sample, of_epoch: bool = False) -> None:
+        """Add values at the sample's step; else at the last, by epoch or count, replacing none.
+
+        Those `of_epoch` are means where steps report the same metric.
+        """
         sample = sensible(sample)
         place = sample.step if sample.step is not None else self._step
         place = place if place is not None else sample.epoch
@@ -40,7 +45,11 @@ class SeriesSet:
         epoch = UNKNOWN if sample.epoch is None else sample.epoch
         time = UNKNOWN if sample.time is None else sample.time
         for name, value in sample.values.items():
-            found = self._named(name)
+            if self._names.take(name, of_epoch) and name in self.series:
+                means = self.series.pop(name)
+                means.name = mean_name(name)
+                self.series[means.name] = means
+            found = self._named(self._names.name_of(name, of_epoch))
             if found is not None:
                 counts = name not in sample.running
                 found.axis = self._axis

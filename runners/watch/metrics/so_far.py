@@ -5,6 +5,7 @@ from msgspec.structs import replace
 from runners.model.run import Run
 from runners.watch.metrics.final import FinalMetric, FinalReport
 from runners.watch.metrics.followed import Extremes
+from runners.watch.metrics.judging import higher
 from runners.watch.metrics.live import LiveReport
 from runners.watch.metrics.sample import not_finite
 
@@ -15,9 +16,21 @@ def report_so_far(run: Run, report: LiveReport) -> FinalReport:
     A best value is in it only where nothing of the run was left out.
     """
     report.poll(run, ended=True)
+    report.finish()
+    return reported(run, report)
+
+
+def reported(run: Run, report: LiveReport) -> FinalReport:
+    """What a run reported, all of which was read, as the report on its end."""
     course, best = report.course, report.best(run)
     metrics = {}
+    held = report.held()
     for name, value in report.metrics.items():
+        if name in held and name not in course.metrics:
+            from runners.watch.metrics.series_end import metric_of  # few runs write files alone
+
+            metrics[name] = metric_of(held[name]).judged(higher(run, name))
+            continue
         known = course.extremes.get(name, Extremes())
         best_value, best_at = best.get(name, (None, None))
         metrics[name] = FinalMetric(
@@ -34,13 +47,18 @@ def report_so_far(run: Run, report: LiveReport) -> FinalReport:
             axis=course.unit.removesuffix("s") or "step",
             finite=known.finite,
             not_finite=not_finite(value),
+            decimals=known.decimals,
         )
+    progress = replace(course.progress(run.ended or 0.0, *run.totals), eta_s=None)
+    if report.readers:
+        # Nobody knows when the lines were written that are read only now.
+        progress = replace(progress, rate=None, rate_unit="")
     return FinalReport(
         run.ended,
-        replace(course.progress(run.ended or 0.0, *run.totals), eta_s=None),
+        progress,
         metrics,
         course.headline,
         report.readers,
-        tuple(course.trend),
+        (*course.whole_trend, *list(course.trend)[-1:]),
         is_whole=False,
     )

@@ -157,12 +157,13 @@ class RunPages:
     def compare(self, rows: Sequence[RunRow]) -> None:
         """What differs between the marked runs, or those of the group, and which is best."""
         from tui.panel.screens.compare import CompareScreen
+        from tui.views.metrics.pinned_charts import pinned_charts
         from tui.views.runs.run_facts import ComparedRuns
 
         if len(rows) < 2:
             self._notify("mark two runs or more with Space to compare them")
             return
-        screen = CompareScreen(len(rows))
+        screen = CompareScreen(len(rows), pinned_charts(self._parts.state))
         self._parts.app.push_screen(screen)
         places = self._places
         for place, runs in places.grouped(rows):

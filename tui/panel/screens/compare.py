@@ -41,8 +41,10 @@ class CompareScreen(ModalScreen[None]):
     CompareScreen #comparison { width: auto; }
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, pinned: Sequence[str] = ()) -> None:
+        """How many runs there are, and the metrics that their user wants before others."""
         super().__init__()
+        self._pinned = pinned
         self._count = count
         self._facts: list[RunFacts] = []
         self._all = False
@@ -83,7 +85,7 @@ class CompareScreen(ModalScreen[None]):
     def _show(self) -> None:
         # It is laid out before its parts stand.
         if len(self._facts) >= self._count and self.query("#comparison"):
-            comparison = compare(self._facts, self._baseline, everything=self._all)
+            comparison = compare(self._facts, self._baseline, None, self._all, self._pinned)
             room = self.query_one(VerticalScroll).scrollable_content_region.width
             self.query_one("#comparison", Static).update(draw_comparison(comparison, room))
 

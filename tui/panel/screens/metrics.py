@@ -18,7 +18,6 @@ from runners.state.layout import StateDirectory
 from runners.watch.metrics.judging import JudgeByMetric, next_judging
 from tui.panel.theme.palette import run_colour
 from tui.panel.widgets.metrics.chart_model import ChartModel, ChartPage
-from tui.panel.widgets.metrics.chart_order import keep_pinned_charts, pinned_charts
 from tui.panel.widgets.metrics.chart_request import (
     ChartOptions,
     ChartRequest,
@@ -33,6 +32,7 @@ from tui.panel.widgets.metrics.page_keys import PAGE_KEYS, key_line
 from tui.panel.widgets.metrics.page_line import nothing_line, page_line
 from tui.panel.widgets.metrics.settings_pane import SettingsPane
 from tui.snapshot.feed import PanelSnapshot
+from tui.views.metrics.pinned_charts import keep_pinned_charts, pinned_charts
 from tui.views.runs.run_view import RunView
 
 _DRAW_EVERY_S = 0.5  # while a long log is still being read

@@ -42,6 +42,7 @@ _AROUND = 40
 _CHANGING: dict[str, Callable[[RunRow], object]] = {
     "cost": lambda row: row.cost,
     "best": lambda row: row.best_value is not None,
+    "validation": lambda row: row.validation is not None,
     "last": lambda row: row.last is not None,
     "trend": lambda row: row.spark,
     "tags": lambda row: row.tags,

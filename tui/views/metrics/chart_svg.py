@@ -22,6 +22,7 @@ from tui.views.safe import safe_cell
 
 # Told apart with any colour vision (Okabe and Ito, "Color Universal Design", 2008), on white.
 COLOURS = ("#0072B2", "#D55E00", "#007A5A", "#A0527B", "#B8860B", "#4B4B4B", "#2A9FD6")
+MEAN_TEXT = "means of epochs"
 _DASHES = ("", "6 3", "2 2", "8 3 2 3")
 _FONT = 'font-family="system-ui, -apple-system, Segoe UI, sans-serif"'
 _INK, _QUIET, _GRID = "#1b1b1b", "#5c5c5c", "#e4e4e4"

@@ -2,7 +2,7 @@
 
 import base64
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from runners import __version__
@@ -14,15 +14,17 @@ from runners.model.masking import mask_text
 from runners.model.run import Run
 from runners.model.states import State
 from runners.state.layout import RunDirectory, StateDirectory
+from runners.watch.metrics.epoch_means import step_metric
+from runners.watch.metrics.judging import ordered
 from runners.watch.metrics.run_metrics import RunMetrics
-from runners.watch.metrics.sample import headline_rank
 from runners.watch.metrics.series import Series
 from runners.watch.pictures import RunPicture, find_pictures
 from tui.views.format import dollars, duration, metric
 from tui.views.health.diagnosis_text import diagnose_run, diagnosis_pairs
 from tui.views.log_lines import last_lines
-from tui.views.metrics.chart_svg import SvgCurve, chart_svg
-from tui.views.metrics.curves import AxisName, by_time, curve_of
+from tui.views.metrics.chart_svg import MEAN_TEXT, SvgCurve, chart_svg
+from tui.views.metrics.curves import AxisName, Curve, by_time, curve_of
+from tui.views.metrics.pinned_charts import in_order, pinned_charts
 from tui.views.report.report import EmbeddedPicture, Report, RunPart
 from tui.views.runs.comparison import Comparison, compare, label_of
 from tui.views.runs.run_facts import RunFacts
@@ -48,7 +50,8 @@ def make_report(
     baseline: str | None = None,
 ) -> Report:
     """Gather a report on runs whose facts are known; all their output is read."""
-    comparison = compare(facts, baseline, headline)
+    pinned = pinned_charts(state)
+    comparison = compare(facts, baseline, headline, pinned=pinned)
     metrics = [_metrics_of(fact.run) for fact in facts]
     drawn = list(comparison.ranking[:MOST_CURVES])
     room = ALL_PICTURES_BYTES
@@ -57,7 +60,7 @@ def make_report(
         part, used = _run_part(state, fact, metrics[i].notes, room // (len(facts) - i))
         room -= used
         parts.append(part)
-    charts, devices = _charts(comparison, metrics, drawn)
+    charts, devices = _charts(comparison, metrics, drawn, pinned)
     where = f"{host_name()}, {time.strftime('%Y-%m-%d %H:%M')}, fresnel-tui {__version__}"
     return Report(title, where, comparison, parts, charts, devices, len(facts) - len(drawn))
 
@@ -70,23 +73,30 @@ def _metrics_of(run: Run) -> RunMetrics:
 
 
 def _charts(
-    comparison: Comparison, metrics: Sequence[RunMetrics], drawn: Sequence[int]
+    comparison: Comparison,
+    metrics: Sequence[RunMetrics],
+    drawn: Sequence[int],
+    pinned: Sequence[str],
 ) -> tuple[list[str], list[str]]:
     """The charts of the program's metrics, and those of its GPUs."""
     series = [measured.series() for measured in metrics]
-    names = dict.fromkeys(name for i in drawn for name in series[i])
+    sources = {name: found.source for i in reversed(drawn) for name, found in series[i].items()}
+    every = in_order(sources, [metrics[i].run for i in drawn], pinned)
+    names = [name for name in every if step_metric(name, sources) is None]
     devices = [name for name in names if any(_is_device(series[i].get(name)) for i in drawn)]
-    own = sorted((name for name in names if name not in devices), key=headline_rank)
+    own = [name for name in names if name not in devices]
 
     def draw(name: str) -> str:
-        known = [(i, found) for i in drawn if (found := series[i].get(name)) is not None]
-        upwards = next((metrics[i].higher(name) for i, _ in known), None)
-        unit = known[0][1].unit
+        unit = next(found.unit for i in drawn if (found := series[i].get(name)) is not None)
+        means = [each for each in every if step_metric(each, sources) == name]
         for axis in _AXES:
             curves = [
-                SvgCurve(label_of(comparison, i), curve)
-                for i, _ in known
-                if (curve := curve_of([(metrics[i].run, series[i])], name, axis, upwards))
+                SvgCurve(
+                    label_of(comparison, i) + (f", {MEAN_TEXT}" if each in means else ""), curve
+                )
+                for each in (name, *means)
+                for i in drawn
+                if (curve := _curve(metrics[i], series[i], each, axis)) is not None
             ]
             if curves:
                 return chart_svg(name, curves, axis, unit=unit)
@@ -96,6 +106,12 @@ def _charts(
         [svg for name in own[:MOST_CHARTS] if (svg := draw(name))],
         [svg for name in devices[:MOST_DEVICE_CHARTS] if (svg := draw(name))],
     )
+
+
+def _curve(
+    metrics: RunMetrics, series: Mapping[str, Series], name: str, axis: AxisName
+) -> Curve | None:
+    return curve_of([(metrics.run, series)], name, axis, metrics.higher(name))
 
 
 def _is_device(series: Series | None) -> bool:
@@ -111,7 +127,7 @@ def _run_part(
     surroundings = {**fact.code, **fact.machine, **fact.environment}
     bad = run.state in (State.FAILED, State.UNSEEN, State.LOST)
     part = RunPart(
-        about=_about(fact),
+        about=_about(fact, pinned_charts(state)),
         settings=[*settings.items(), *surroundings.items()],
         ending=_ending(run),
         last_lines=_last_lines(state.run(run.id)) if bad else [],
@@ -122,7 +138,7 @@ def _run_part(
     return part, used
 
 
-def _about(fact: RunFacts) -> list[tuple[str, str]]:
+def _about(fact: RunFacts, pinned: Sequence[str]) -> list[tuple[str, str]]:
     run, money = fact.run, fact.money
     pairs = [("id", run.id), ("preset", run.preset)]
     if run.labels.tags:
@@ -138,7 +154,8 @@ def _about(fact: RunFacts) -> list[tuple[str, str]]:
     if money.gpu_hours is not None:
         pairs.append(("GPU hours", f"{money.gpu_hours:.3f}"))
     pairs += [("GPU use", describe_use(use)) for use in read_usage(Path(run.directory))]
-    for name, final in sorted(fact.metrics.items(), key=lambda pair: headline_rank(pair[0]))[:12]:
+    for name in ordered(fact.metrics, [run], pinned)[:12]:
+        final = fact.metrics[name]
         best = ""
         if final.best is not None and final.best != final.last and final.best_step is not None:
             best = f", best {metric(final.best)} at {final.axis} {final.best_step:g}"

@@ -8,8 +8,7 @@ from statistics import fmean, stdev
 from typing import NamedTuple
 
 from runners.watch.metrics.final import FinalMetric
-from runners.watch.metrics.judging import best_metric, higher_of_all
-from runners.watch.metrics.metric_order import ordered
+from runners.watch.metrics.judging import best_metric, higher_of_all, ordered
 from tui.views.runs.run_facts import RunFacts
 from tui.views.runs.run_settings import same
 
@@ -77,16 +76,17 @@ def compare(
     baseline: str | None = None,
     headline: str | None = None,
     everything: bool = False,
+    pinned: Sequence[str] = (),
 ) -> Comparison:
     """Compare runs. `baseline` is a run's id (else the newest tagged `baseline`), `headline` the
     metric to rank by (else the one that tells most of them in one number); `everything` keeps the
-    rows in which they agree.
+    rows in which they agree. `pinned` are metrics that their user wants before others.
     """
     sections = tuple(
         _section(title, [take(fact) for fact in facts], everything)
         for title, take in _sources(facts)
     )
-    metrics = _metric_rows(facts)
+    metrics = _metric_rows(facts, pinned)
     chosen = headline if headline is not None else _common_headline(facts)
     pinned = [fact.run.id for fact in facts if "baseline" in fact.run.labels.tags]
     # Ids sort by time: the greatest is the newest.
@@ -164,10 +164,10 @@ def _section(title: str, values: Sequence[dict[str, str]], everything: bool) -> 
     return Section(title, tuple(rows))
 
 
-def _metric_rows(facts: Sequence[RunFacts]) -> tuple[MetricRow, ...]:
+def _metric_rows(facts: Sequence[RunFacts], pinned: Sequence[str]) -> tuple[MetricRow, ...]:
     names = dict.fromkeys(name for fact in facts for name in fact.metrics)
     rows = []
-    for name in ordered(names, [fact.run for fact in facts]):
+    for name in ordered(names, [fact.run for fact in facts], pinned):
         higher = higher_of_all([fact.run for fact in facts], name)
         values = tuple(fact.metrics.get(name) for fact in facts)
         order = _ordered(values, higher)

@@ -11,9 +11,8 @@ from runners.places.run_row import MetricValues, RunRow, pack_metrics
 from runners.state.boundary import note_unreadable
 from runners.watch.metrics.final import FILE as FINAL_FILE
 from runners.watch.metrics.final import FinalMetric, FinalReport, never_finite, read_final
-from runners.watch.metrics.judging import best_metric, higher
+from runners.watch.metrics.judging import best_metric, higher, validation_metric
 from runners.watch.metrics.live import LiveReport
-from runners.watch.metrics.metric_order import validation_metric
 from runners.watch.metrics.so_far import report_so_far
 from tui.views.format import duration
 from tui.views.health.health_text import health_remark

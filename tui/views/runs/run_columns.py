@@ -9,6 +9,7 @@ from typing import NamedTuple
 from runners.host.clock import age
 from runners.model.states import State
 from runners.places.run_row import RunRow
+from runners.watch.metrics.judging import held_out_name
 from tui.views.format import DASH, duration, first_line, indices, metric
 from tui.views.runs.row_reading import age_text
 from tui.views.runs.run_sort import SortKey
@@ -80,6 +81,16 @@ def _best(row: RunRow, context: TableContext, width: int) -> str:
     return number_in(value, width)
 
 
+def _validation(row: RunRow, context: TableContext, width: int) -> str:
+    """`psnr 21.3`, or the number alone where its name has no room."""
+    if row.validation is None:
+        return ""
+    value = row.metric(row.validation)[0]
+    number = number_in(value, width)
+    named = f"{held_out_name(row.validation)} {number}" if number else ""
+    return named if len(named) <= width else number
+
+
 def _eta(row: RunRow, context: TableContext, width: int) -> str:
     return "" if row.eta_s is None else duration(coarse(row.eta_s))
 
@@ -126,6 +137,7 @@ COLUMNS = {
         Column("epoch", "epoch", _epoch, 9, right=False),
         Column("last", "last", _last, 7, 9),
         Column("best", "best", _best, 7, 9),
+        Column("validation", "validation", _validation, 10, 16),
         Column("trend", "trend", lambda row, context, width: row.spark, 8, right=False),
         Column("rate", "rate", _rate, 13),
         Column(
@@ -142,7 +154,10 @@ COLUMNS = {
 }
 _FIRST = ("state", "name", "host", "progress", "last", "eta")
 """What even the narrowest table has, in the order in which it is given room."""
-_THEN = (*("age", "best", "elapsed", "gpus", "cost", "reason", "trend", "tags", "rate", "epoch"),)
+_THEN = (
+    *("age", "best", "elapsed", "validation", "gpus", "cost", "reason", "trend", "tags", "rate"),
+    "epoch",
+)
 _NAMES_BEFORE = {"elapsed": 15, "trend": 28}
 """Before these columns and those after them, names get so much room as they need."""
 _REMARK_FROM = ("reason", "eta", "best", "progress")
@@ -186,6 +201,7 @@ def fit_columns(
         ("cost", 9),
         ("last", 9),
         ("best", 9),
+        ("validation", 16),
         ("state", 9),
         ("reason", 400),
     ):
@@ -341,9 +357,9 @@ def table_text(row: RunRow, key: str, context: TableContext) -> str:
         return f"{row.state.sign} {row.state}"
     if key == "reason":
         return row.remark
-    if key in ("last", "best", "tags"):
+    if key in ("last", "best", "validation", "tags"):
         text = COLUMNS[key].text(row, context, 400)
-        return text or (DASH if key in ("last", "best") else "")
+        return text or ("" if key == "tags" else DASH)
     return COLUMNS[key].text(row, context, 6) or DASH
 
 

@@ -18,7 +18,7 @@ from runners.state.decoding import read
 from runners.state.layout import StateDirectory
 from runners.state.leases import Lease
 from runners.watch.metrics.checkpoints import checkpoint_files
-from runners.watch.metrics.judging import best_metric
+from runners.watch.metrics.judging import best_metric, validation_metric
 from tui.views.format import DASH, duration, indices, size
 from tui.views.health.diagnosis_text import diagnosis_pairs
 from tui.views.health.health_text import health_pairs
@@ -210,10 +210,13 @@ def _command(plan: LaunchPlan) -> Pairs:
 
 
 def _metrics(view: RunView) -> Pairs:
-    values = view.summary or view.metrics
+    beside = (validation_metric(view.run, view.metrics), view.headline)
+    # What the program sums itself up by comes beside these two, else all that there is.
+    shown = {*view.summary, *beside} if view.summary else view.metrics.keys()
     pairs = [
         (readable_metric(name), format_metric(name, value) + best_text(view, name))
-        for name, value in values.items()
+        for name, value in view.metrics.items()
+        if name in shown
     ]
     return pairs + [("expected", line) for line in view.shortfalls]
 

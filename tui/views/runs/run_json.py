@@ -11,8 +11,7 @@ from runners.model.gpus import GpuUse
 from runners.model.health import Health
 from runners.model.plan import LaunchPlan, Provenance
 from runners.model.run import Checkpoint, Pause, Run
-from runners.watch.metrics.judging import best_metric, higher
-from runners.watch.metrics.metric_order import validation_metric
+from runners.watch.metrics.judging import best_metric, higher, validation_metric
 from runners.watch.metrics.sample import not_finite as odd
 from tui.views.json_values import iso, number
 from tui.views.runs.run_view import RunView
@@ -206,6 +205,11 @@ def best_metric_json(run: Run) -> dict[str, Any] | None:
 
 
 def _best_json(view: RunView) -> dict[str, Any]:
+    found = _best_values(view)
+    return {name: found[name] for name in view.metrics if name in found}
+
+
+def _best_values(view: RunView) -> dict[str, Any]:
     if view.best_so_far:
         source = "output" if view.readers else "events"
         axis = view.progress.counted.removesuffix("s")

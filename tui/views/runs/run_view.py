@@ -23,9 +23,11 @@ from runners.state.layout import TERMINAL_STATUS
 from runners.watch.metrics.alerts import Alert
 from runners.watch.metrics.checkpoints import run_checkpoint
 from runners.watch.metrics.final import FinalMetric, FinalReport, read_final
+from runners.watch.metrics.judging import ordered
 from runners.watch.metrics.live import LiveReport
 from runners.watch.metrics.so_far import report_so_far
 from tui.views.health.diagnosis_text import diagnose_run
+from tui.views.metrics.pinned_charts import pinned_charts
 
 _MEAN_PACE_FROM_S = 10.0
 _READ_AT_ONCE = 32 << 20
@@ -98,6 +100,8 @@ def view_run(
     except Exception as error:  # whatever its files raise: the other runs are still shown
         rest = run.unreadable(note_unreadable(run.directory, run.directory, error))
         return RunView(rest, Progress(), {}, {}, (), None, (), None, problem=rest.problem)
+    names = ordered(view.metrics, [run], pinned_charts(state_of(run)))
+    view = msgspec.structs.replace(view, metrics={name: view.metrics[name] for name in names})
     problems = "; ".join(filter(None, (run.problem, view.problem, *report.problems)))
     return msgspec.structs.replace(view, problem=problems) if problems else view
 

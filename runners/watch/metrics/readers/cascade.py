@@ -49,6 +49,7 @@ class CascadeReader(Reader):
         "Learning",
     )
     notes: ClassVar[tuple[str, ...]] = ("…_batch is one batch, not the epoch's mean",)
+    ambiguous: ClassVar[tuple[str, ...]] = ("ssim", "ssim_batch")
     corrections: ClassVar[tuple[str, ...]] = (
         "regression's SSIM is printed as 1 − SSIM: that is ssim_loss_batch here",
         "a PSNR or loss of exactly 0, which the program prints when it has none, is left out",

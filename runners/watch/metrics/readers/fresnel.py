@@ -32,6 +32,7 @@ class FresnelReader(Reader):
     name: ClassVar[str] = "fresnel"
     marks: tuple[str, ...] = ("Epoch ", "atch ", "Loss")
     notes: ClassVar[tuple[str, ...]] = ("…_batch is one batch, not the epoch's mean",)
+    ambiguous: ClassVar[tuple[str, ...]] = ("ssim", "ssim_batch")
     corrections: ClassVar[tuple[str, ...]] = (
         "the program prints 1 − SSIM as SSIM: that is ssim_loss here, and ssim is the true one",
     )

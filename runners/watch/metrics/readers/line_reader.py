@@ -13,12 +13,14 @@ class Reader(ABC):
     """Reads the lines of one attempt in order; keeps what later lines need from earlier ones.
 
     `notes` are what a person has to know to understand its values, `corrections` what it corrects
-    when a preset names it. It is not given lines that contain none of its `marks`.
+    when a preset names it. Until then nobody knows whether more or less of what is `ambiguous` is
+    better, and none of it is a best. It is not given lines that contain none of its `marks`.
     """
 
     name: ClassVar[str] = ""
     notes: ClassVar[tuple[str, ...]] = ()
     corrections: ClassVar[tuple[str, ...]] = ()
+    ambiguous: ClassVar[tuple[str, ...]] = ()
     marks: tuple[str, ...] = ("",)
     bars: tuple[str, ...] = ()
     """The `marks` of lines that draw a progress bar; without any, it is not given such lines."""

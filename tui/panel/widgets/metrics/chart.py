@@ -21,6 +21,8 @@ _BOLD = Style(bold=True)
 _FOCUSED = Style(bold=True, reverse=True)
 _LETTERS_EVERY = 18
 RESUMED = "↻"
+MEAN = "μ"
+"""Behind a run's letter: its means over epochs."""
 
 
 class ChartCurve(NamedTuple):

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from runners.watch.metrics.epoch_means import step_metric
 from runners.watch.metrics.judging import higher
-from runners.watch.metrics.sample import headline_rank
-from runners.watch.metrics.series import Series
-from tui.panel.widgets.metrics.chart import ChartCurve, Row, draw_chart
-from tui.panel.widgets.metrics.chart_request import ChartRequest, RunCurve, order
+from tui.panel.widgets.metrics.chart import MEAN, ChartCurve, Row, draw_chart
+from tui.panel.widgets.metrics.chart_request import ChartRequest, RunCurve
 from tui.snapshot.curve_store import CurveStore, Line
+from tui.views.metrics.chart_svg import MEAN_TEXT
 from tui.views.metrics.curves import (
     AXES,
     SMOOTHINGS,
@@ -28,6 +28,7 @@ from tui.views.metrics.curves import (
     known_axes,
     stretch_of,
 )
+from tui.views.metrics.pinned_charts import in_order
 
 
 class Chart(NamedTuple):
@@ -57,6 +58,8 @@ class ChartPage(NamedTuple):
     problem: str = ""
     axes: tuple[AxisName, ...] = AXES
     resumed: bool = False
+    sources: tuple[str, ...] = ()
+    """Where the values of the chart under the cursor stand."""
 
 
 _SMALLEST = (34, 9)
@@ -84,7 +87,7 @@ class ChartModel:
     def draw(self, request: ChartRequest) -> ChartPage:
         """The charts of the page asked for."""
         found = self._lines(request)
-        every = _ordered(found, request.pinned)
+        every = _ordered(found, request)
         try:
             pattern = re.compile(request.pattern, re.IGNORECASE)
             problem = ""
@@ -121,6 +124,7 @@ class ChartModel:
             problem,
             known_axes([part for line in found.values() for part in line]),
             bool(self._seams),
+            _sources(names[focus], found) if names else (),
         )
 
     def write(self, request: ChartRequest, names: Sequence[str], folder: Path) -> list[Path]:
@@ -140,6 +144,12 @@ class ChartModel:
                 for (mark, _), curve in zip(having, curves, strict=True)
                 if curve is not None
             ]
+            for mean in _means_of(name, found):
+                lines += [
+                    SvgCurve(f"{mark.letter} {mark.run.name or mark.run.id}, {MEAN_TEXT}", curve)
+                    for mark, line in _having(found, request, mean)
+                    if (curve := self._curve(mark, line, mean, axis, request)) is not None
+                ]
             rows = [part for _, line in having for part in line]
             title = name
             if request.smoothing:
@@ -170,6 +180,14 @@ class ChartModel:
             for (mark, _), curve in zip(having, curves, strict=True)
             if curve is not None
         ]
+        for mean in _means_of(name, found):
+            lines += [
+                ChartCurve(
+                    f"{mark.letter}{MEAN}", mark.colour, curve, mark.pinned, mark.run.is_live
+                )
+                for mark, line in _having(found, request, mean)
+                if (curve := self._curve(mark, line, mean, axis, request)) is not None
+            ]
         self._seams.update(line.letter for line in lines if line.curve.seams)
         key = (name, place, focused, request.options, name in request.pinned, tuple(lines))
         known = self._drawn.get(at)
@@ -235,14 +253,25 @@ def _unit(name: str, having: Sequence[tuple[RunCurve, Line]]) -> str:
     return " ".join([parts[0].unit, *simulated] if parts else []).strip()
 
 
-def _ordered(found: dict[str, Line], pinned: tuple[str, ...]) -> list[str]:
-    """Every name once, in order."""
+def _ordered(found: dict[str, Line], request: ChartRequest) -> list[str]:
+    """Every chart once, in order: means over epochs stand in the chart of what they are of."""
     sources: dict[str, str] = {}
-    parts: list[dict[str, Series]] = [series for line in found.values() for _, series in line]
-    for series in parts:
+    for series in (series for line in found.values() for _, series in line):
         for name, curve in series.items():
             sources.setdefault(name, curve.source)
-    return order(sources, pinned, {name: headline_rank(name) for name in sources})
+    every = in_order(sources, [mark.run for mark in request.marks], request.pinned)
+    return [name for name in every if step_metric(name, sources) is None]
+
+
+def _sources(name: str, found: dict[str, Line]) -> tuple[str, ...]:
+    parts = [series[name] for line in found.values() for _, series in line if name in series]
+    return tuple(dict.fromkeys(source for part in parts for source in part.sources))
+
+
+def _means_of(name: str, found: dict[str, Line]) -> list[str]:
+    """The means over epochs that are drawn beside a metric."""
+    known = {each for line in found.values() for _, series in line for each in series}
+    return [each for each in known if step_metric(each, known) == name]
 
 
 def _grid(request: ChartRequest, count: int) -> tuple[int, int]:

@@ -100,26 +100,6 @@ def turned(request: ChartRequest, what: str, axes: Sequence[AxisName]) -> dict[s
     return {"options": choices[what]}
 
 
-def order(names: dict[str, str], pinned: tuple[str, ...], ranks: dict[str, int]) -> list[str]:
-    """The names of all charts in their order.
-    `names` gives each one's source, `ranks` how well it describes a run in one number.
-
-    First what was pinned, then the headline metric, the others as the runs tell them, cost, all
-    devices together, each device.
-    """
-
-    def place(name: str) -> tuple[int, int]:
-        if name in pinned:
-            return 0, pinned.index(name)
-        if names[name] == "cost":
-            return 2, 0
-        if names[name] == "gpus":
-            return (3 if name.startswith("devices/") else 4), 0
-        return 1, ranks[name]
-
-    return sorted(names, key=place)
-
-
 def moved(pinned: tuple[str, ...], name: str, by: int) -> tuple[str, ...]:
     """`pinned` with `name` `by` places later; one that was not pinned stands last first."""
     rest = [chart for chart in pinned if chart != name]

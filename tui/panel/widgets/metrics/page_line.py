@@ -22,6 +22,8 @@ def page_line(page: ChartPage, request: ChartRequest) -> str:
         parts.append(f"filter /{request.pattern}/" + (f" — {page.problem}" if page.problem else ""))
     if options.cursor is not None:
         parts.append("cursor ← →")
+    if request.alone and page.sources:
+        parts.append(f"from {', '.join(page.sources)}")
     if page.resumed:
         parts.append(f"{RESUMED} resumed")
     names = "  ".join(

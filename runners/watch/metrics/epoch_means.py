@@ -1,0 +1,49 @@
+"""Means over an epoch of what is reported by steps: metrics of their own, named after those."""
+
+from collections.abc import Collection, Iterable
+
+_PREFIX = "epoch/"
+
+
+class StepNames:
+    """Which metrics are reported by steps: what epochs report of these are means."""
+
+    def __init__(self, stepped: Iterable[str] = (), by_epoch: Iterable[str] = ()) -> None:
+        self.stepped = set(stepped)
+        self.by_epoch = set(by_epoch)
+        """Reported by epochs, and so far not by steps."""
+
+    def name_of(self, name: str, of_epoch: bool) -> str:
+        """What a value that is reported for an epoch, or a step, is called."""
+        if of_epoch and name in self.stepped:
+            return _PREFIX + name
+        return name
+
+    def take(self, name: str, of_epoch: bool) -> bool:
+        """Note who reports a metric; True where all that came before of it were means."""
+        if of_epoch:
+            if name not in self.stepped:
+                self.by_epoch.add(name)
+            return False
+        self.stepped.add(name)
+        if name in self.by_epoch:
+            self.by_epoch.discard(name)
+            return True
+        return False
+
+
+def mean_name(name: str) -> str:
+    """What the means over epochs of a metric are called."""
+    return _PREFIX + name
+
+
+def step_metric(name: str, names: Collection[str]) -> str | None:
+    """The metric by steps of which `name` is the mean over epochs; None where it is none of any."""
+    if name.startswith(_PREFIX):
+        base = name.removeprefix(_PREFIX)
+        return base if base in names else None
+    if name.endswith("_epoch"):
+        # Lightning's names, where a metric is logged by steps and by epochs.
+        base = name.removesuffix("_epoch") + "_step"
+        return base if base in names else None
+    return None

@@ -1,0 +1,80 @@
+"""A long log that its watcher has read is not read again at its end, and says the same."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from runners.model.run import Run
+from runners.model.states import State
+from runners.watch.metrics import final_maker
+from runners.watch.metrics.final import read_final
+from runners.watch.metrics.final_maker import keep_final
+from runners.watch.metrics.live import LiveReport
+from tests.support import make_run
+from tests.unit.test_metrics_tensorboard import write
+from tui.views.runs.row_reading import row_of_ended
+
+LINES = 4000
+
+
+def _line(step: int) -> str:
+    loss = "nan" if step == 40 else f"{abs(step - 1000) / 1000 + 0.01:.4f}"
+    return f"step {step}/{LINES} | loss: {loss} | val_acc: {step / LINES:.3f}\n"
+
+
+def grown(folder: Path, first: int, last: int) -> None:
+    with (folder / "output.log").open("a") as output:
+        output.writelines(_line(step) for step in range(first, last))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """A run that has ended; its watcher last looked before its last lines."""
+    live = make_run(State.RUNNING, directory=str(tmp_path))
+    watcher = LiveReport(live)
+    for first in range(1, LINES, 500):
+        grown(tmp_path, first, first + 500)
+        watcher.poll(live, follow=True)
+        if first < 3000:
+            watcher.save()
+    # A bar's last redraw, which never gets its end.
+    with (tmp_path / "output.log").open("a") as output:
+        output.write(f"step {LINES}/{LINES} | loss: 3.5\rstep {LINES}/{LINES} | loss: 3.25")
+    return make_run(State.DONE, directory=str(tmp_path), ended=2000.0)
+
+
+def test_the_report_of_a_followed_run_is_that_of_its_whole_output(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(Path(run.directory) / "tb", {"grad": [2.0, 0.5, 1.0]}, 1)
+    whole = keep_final(run)
+
+    def read_whole(run: Run, gently: bool) -> None:
+        raise AssertionError("read all over again")
+
+    monkeypatch.setattr(final_maker, "_LONG", 1)
+    monkeypatch.setattr(final_maker, "_read_whole", read_whole)
+    found = keep_final(run)
+    assert found.metrics == whole.metrics
+    assert (found.progress, found.headline) == (whole.progress, whole.headline)
+    assert (found.readers, found.is_whole) == (whole.readers, True)
+    assert found.trend[-1] == pytest.approx(whole.trend[-1], abs=0.1)
+    assert max(found.trend) == pytest.approx(3.0, abs=0.3) and min(found.trend) < 0.2
+    assert all(map(math.isfinite, found.trend))
+
+
+def test_last_and_best_are_in_its_row_before_the_report_is_made(run: Run) -> None:
+    assert read_final(run) is None
+    row = row_of_ended(run, 0)
+    assert (row.last, row.best, row.is_final) == (3.25, 0.01, False)
+
+
+def test_what_its_watcher_missed_is_read_in_full(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(final_maker, "_LONG", 1)
+    again = make_run(
+        State.DONE,
+        directory=run.directory,
+        record=run.record and type(run.record)(State.DONE, started=1000.0, ended=2000.0, attempt=2),
+    )
+    assert keep_final(again).metrics["loss"].best == 0.01
