@@ -14,10 +14,10 @@ import msgspec
 from runners.host.files import read_plain
 from runners.lifecycle.launch.command_line import unwrapped
 from runners.lifecycle.launch.interpreter import interpreter_of
+from runners.lifecycle.launch.program_options import options_of
 from runners.model.python_command import python_command
 from runners.state.decoding import any_json, decode
 from runners.verify.facts import InterpreterFacts, StartFacts
-from runners.verify.program_options import options_of
 
 SCRIPT = Path(__file__).with_name("interpreter_script.py")
 PATIENCE_S = 120.0

@@ -1,6 +1,7 @@
 """`launch --resume`: from a run's newest checkpoint, or from a file; what it goes on from is said."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -110,3 +111,44 @@ def test_what_cannot_be_resumed_says_why(cli: CommandLine) -> None:
     cli.run("wait", bare.id)
     refused = cli.run("launch", "--resume", bare.id, exits=3).stderr
     assert NO_CHECKPOINT in refused and "--set 'checkpoints=" in refused
+
+
+PROGRAM = """
+import argparse, pathlib
+parser = argparse.ArgumentParser()
+parser.add_argument("--FLAG", default=None)
+given = vars(parser.parse_args())["FLAG".replace("-", "_")]
+print("from", given, flush=True)
+pathlib.Path("ck").mkdir(exist_ok=True)
+pathlib.Path("ck/last.txt").write_text("5")
+print("Saved checkpoint to ck/last.txt")
+"""
+
+
+@pytest.mark.parametrize("flag", ["resume_from_checkpoint", "resume"])
+def test_a_command_of_one_s_own_is_resumed_by_the_flag_of_its_source(
+    cli: CommandLine, flag: str
+) -> None:
+    (cli.folder / "own.py").write_text(PROGRAM.replace("FLAG", flag))
+    places = ("--set", 'checkpoints=["ck/*.txt"]')
+    first = cli.launch("--wait", "--gpus", "0", *places, "--", sys.executable, "own.py")
+    second = cli.launch("--resume", first.id, "--wait")
+    file = str(cli.folder / "ck" / "last.txt")
+    assert said(second).splitlines()[0] == f"from {file}"
+    spec = json.loads(second.plan.read_text())["spec"]
+    assert spec["resume"]["arguments"] == [f"--{flag}", "${checkpoint}"]
+    assert spec["resumed_from"] == file
+
+
+def test_a_command_without_such_a_flag_is_not_resumed_and_its_checkpoint_is_named(
+    cli: CommandLine,
+) -> None:
+    (cli.folder / "own.py").write_text(PROGRAM.replace("FLAG", "lr"))
+    places = ("--set", 'checkpoints=["ck/*.txt"]')
+    first = cli.launch("--wait", "--gpus", "0", *places, "--", sys.executable, "own.py")
+    refused = cli.run("launch", "--resume", first.id, exits=2).stderr
+    assert str(cli.folder / "ck" / "last.txt") in refused and "--set 'resume=" in refused
+    rule = ("--set", 'resume={arguments: [--lr, "${checkpoint}"]}')
+    again = cli.launch("--wait", "--gpus", "0", *places, *rule, "--", sys.executable, "own.py")
+    second = cli.launch("--resume", again.id, "--wait")
+    assert said(second).splitlines()[0] == f"from {cli.folder / 'ck' / 'last.txt'}"

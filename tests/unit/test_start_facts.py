@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from runners.lifecycle.launch.program_options import options_of
 from runners.model.plan import AssignedGpu
 from runners.model.python_command import PythonCommand, python_command
 from runners.model.spec import RunSpec
 from runners.verify.check_table import judge
 from runners.verify.facts import InterpreterFacts, LaunchFacts, StartFacts
 from runners.verify.program_facts import start_facts
-from runners.verify.program_options import options_of
 from tests.support import make_plan
 
 

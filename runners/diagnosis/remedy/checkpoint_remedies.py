@@ -74,16 +74,17 @@ def _from_copy(case: Case, do: str, word: str) -> Case:
 
 def _from(case: Case, path: Path) -> Case:
     """The case resuming from `path`, by the preset's rule, else by the parameter that names one."""
-    named = named_checkpoint(case.spec, Path(case.plan.working_directory))
+    folder = Path(case.plan.working_directory)
+    named = named_checkpoint(case.spec, folder)
     rule = case.spec.resume
     for parameter in case.spec.parameters:
         value = parameter.value
         is_it = rule is not None and parameter.name == rule.parameter
         if named is None or not isinstance(value, str) or is_it:
             continue
-        if (Path(case.plan.working_directory) / value).resolve() == named.resolve():
+        if (folder / value).resolve() == named.resolve():
             return case.with_parameter(parameter, str(path))
     try:
-        return case._replace(spec=resumed(case.spec, path, case.run.id))
+        return case._replace(spec=resumed(case.spec, path, case.run.id, folder))
     except WrongInput as error:
         raise Unfit(error.message) from None

@@ -32,7 +32,8 @@ def resume_run(state: StateDirectory, run: Run, spec: RunSpec | None = None) -> 
         )
     found = newest_checkpoint(run)
     base = relaunch_spec(state, run) if spec is None else spec
-    return Resumption(resumed(base, Path(found.path), run.id), found, run)
+    folder = Path(run.plan.working_directory) if run.plan is not None else None
+    return Resumption(resumed(base, Path(found.path), run.id, folder), found, run)
 
 
 def newest_checkpoint(run: Run) -> Checkpoint:

@@ -4,23 +4,28 @@ from pathlib import Path
 
 import msgspec
 
+from runners.lifecycle.launch.resume_flag import resume_rule
 from runners.model.errors import WrongInput
 from runners.model.parameters import with_value
 from runners.model.scaling import batch_of
 from runners.model.spec import ResumeRule, RunSpec
 
 
-def resumed(spec: RunSpec, checkpoint: Path, parent: str = "") -> RunSpec:
+def resumed(
+    spec: RunSpec, checkpoint: Path, parent: str = "", folder: Path | None = None
+) -> RunSpec:
     """Return `spec` resuming from `checkpoint`; `parent` is the id of the run that wrote it.
 
-    Raises WrongInput when the preset does not say how its program resumes.
+    The flag of a bare command is looked for in its script, which runs in `folder`, and kept. Raises
+    WrongInput where it is not known how the program resumes.
     """
     rule = spec.resume or _from_restart(spec)
     if rule is None:
-        raise WrongInput(
-            f"`{spec.preset}` does not say how its program goes on from a checkpoint",
-            "give the preset the key `resume`, e.g. resume: {parameter: resume}",
-        )
+        rule = resume_rule(spec, folder or Path.cwd())
+        if rule is None:
+            raise _not_known(spec, checkpoint)
+        note = f"goes on by {rule.arguments[0]}, found in its command or source"
+        spec = msgspec.structs.replace(spec, resume=rule, warnings=(*spec.warnings, note))
     path = str(checkpoint)
     if rule.parameter:
         parameters = tuple(
@@ -42,6 +47,18 @@ def changes_on_resume(before: RunSpec, after: RunSpec, devices: tuple[int, int])
     return (
         f"the checkpoint was trained with a batch of {old.total:,}, this run has {new.total:,}: "
         "its learning rate and schedule were made for the other one",
+    )
+
+
+def _not_known(spec: RunSpec, checkpoint: Path) -> WrongInput:
+    if spec.source:
+        return WrongInput(
+            f"`{spec.preset}` does not say how its program goes on from a checkpoint",
+            "give the preset the key `resume`, e.g. resume: {parameter: resume}",
+        )
+    return WrongInput(
+        f"{checkpoint} is there, but not how the command goes on from it",
+        """say so when it is launched: --set 'resume={arguments: [--FLAG, "${checkpoint}"]}'""",
     )
 
 

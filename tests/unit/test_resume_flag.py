@@ -1,0 +1,55 @@
+"""The flag by which a bare command goes on from a checkpoint: found, or not guessed."""
+
+from pathlib import Path
+
+import pytest
+
+from runners.lifecycle.launch.resume_flag import resume_flag
+from runners.presets.load import command_spec
+
+SOURCE = """
+import argparse
+p = argparse.ArgumentParser()
+p.add_argument("--lr", type=float)
+p.add_argument({})
+"""
+
+
+@pytest.mark.parametrize(
+    ("added", "flag"),
+    [
+        ('"--resume"', "--resume"),
+        ('"-r", "--resume-from-checkpoint", type=str, default=""', "--resume-from-checkpoint"),
+        ('"--ckpt_path", type=Path', "--ckpt_path"),
+        ('"--resume", nargs="?", const="last"', "--resume"),
+        ('"--checkpoint", help="path to resume from"', "--checkpoint"),
+        ('"--checkpoint", help="where checkpoints are written"', None),
+        ('"--checkpoint"', None),
+        ('"--resume", action="store_true"', None),
+        ('"--resume", type=int', None),
+        ('"--resume", nargs=2', None),
+        ('"--resume", **more', None),
+        ('"--epochs", type=int', None),
+    ],
+)
+def test_the_source_of_a_script_is_asked(tmp_path: Path, added: str, flag: str | None) -> None:
+    (tmp_path / "train.py").write_text(SOURCE.format(added))
+    assert resume_flag(command_spec(["python", "train.py", "--lr", "1"]), tmp_path) == flag
+
+
+@pytest.mark.parametrize(
+    ("command", "flag"),
+    [
+        ("python gone.py --resume old.pt", "--resume"),
+        ("./train --ckpt-path=old.pt", "--ckpt-path"),
+        ("python gone.py --resume a --ckpt_path b", None),
+        ("./train --lr 1", None),
+        ("python gone.py --lr 1", None),
+        ("python -m pkg --lr 1", None),
+        ("python gone.py --resume a -- x", None),
+    ],
+)
+def test_a_flag_that_the_command_has_is_used_again(
+    tmp_path: Path, command: str, flag: str | None
+) -> None:
+    assert resume_flag(command_spec(command.split()), tmp_path) == flag
