@@ -86,6 +86,13 @@ def test_a_preset_goes_on_from_a_file(cli: CommandLine, tmp_path: Path) -> None:
     assert WHICH_PRESET in refused and f"fresnel-tui launch PRESET --resume {file}" in refused
 
 
+def test_a_run_is_meant_where_a_folder_is_called_as_it_is(cli: CommandLine) -> None:
+    (cli.folder / "trial").mkdir()
+    first = cli.launch(preset(cli), "--name", "trial", "--wait")
+    again = cli.launch("--resume", "trial", "--wait")
+    assert json.loads(again.spec.read_text())["parent"] == first.id
+
+
 @pytest.mark.parametrize(
     "flags",
     [

@@ -138,7 +138,8 @@ def test_accumulated_parts_make_the_same_step(listed: Path, tmp_path: Path) -> N
     assert float(moved.abs().mean()) < 2e-6
 
 
-def test_going_on_from_a_published_checkpoint(listed: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("flag", ["--model", "--resume"])
+def test_going_on_from_a_published_checkpoint(listed: Path, tmp_path: Path, flag: str) -> None:
     words = ("--path", str(listed), "--bs", "5", *world.RARE)
     assert world.train_here(*words, "--niter", "1", "--output_dir", str(tmp_path / "first")) == 0
     content = torch.load(tmp_path / "first" / "epoch_0.pth", weights_only=True)
@@ -147,7 +148,7 @@ def test_going_on_from_a_published_checkpoint(listed: Path, tmp_path: Path) -> N
     published = tmp_path / "epoch_1999.pth"
     optimiser = content["optimizer_state"]
     torch.save({"epoch": 1999, "model_state": shells, "optimizer_state": optimiser}, published)
-    on = ("--model", str(published), "--niter", "2001", "--output_dir", str(tmp_path / "on"))
+    on = (flag, str(published), "--niter", "2001", "--output_dir", str(tmp_path / "on"))
     assert world.train_here(*words, *on) == 0
     log = (tmp_path / "on" / "train.log").read_text()
     assert f"Resuming from checkpoint {published} at epoch 2000" in log

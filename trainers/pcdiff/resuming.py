@@ -28,6 +28,8 @@ def go_on(run: PcdiffRun) -> Path | None:
     With both, `--model` is what a run begins with that has no checkpoint of its own yet.
     """
     start, asked = run.settings.model, run.settings.resume
+    if asked and asked not in (AUTO, AUTO_OR_NEW) and "model_state" in load_checkpoint(Path(asked)):
+        start, asked = Path(asked), None  # a published one: begun with, as `--model` says it
     if start is not None and asked == AUTO:
         asked = AUTO_OR_NEW
     found = find_checkpoint(asked, run.folder, run.ranks, IDENTITY)

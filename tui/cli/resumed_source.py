@@ -9,7 +9,7 @@ from runners.lifecycle.control.relaunch import relaunch_spec
 from runners.lifecycle.control.resume import resume_run
 from runners.lifecycle.launch.resumed_spec import changes_on_resume, resumed
 from runners.lifecycle.launch.variation import varied
-from runners.model.errors import WrongInput
+from runners.model.errors import FresnelError, WrongInput
 from runners.model.scaling import devices_of
 from runners.model.spec import GpuRequest, RunSpec
 from runners.presets.catalogue import resolve_runs
@@ -37,7 +37,7 @@ class ResumedSource:
         state = StateDirectory()
         spec = self._named(state, overrides, name)
         path = Path(self.resume).expanduser()
-        if path.exists():
+        if self._is_path(state, path, has_preset=spec is not None):
             if spec is None:
                 raise WrongInput(
                     f"--resume {path}: resume it with which preset?",
@@ -58,6 +58,19 @@ class ResumedSource:
         new_devices = devices_of(changed, self.request or changed.gpus, old_devices)
         notes = changes_on_resume(before, changed, (old_devices, new_devices))
         return [msgspec.structs.replace(changed, warnings=(*changed.warnings, *notes))]
+
+    def _is_path(self, state: StateDirectory, path: Path, has_preset: bool) -> bool:
+        """Whether a checkpoint is named by its path, rather than a run that has one.
+
+        A folder may be called as a run is: without a preset only a run can be meant.
+        """
+        if not path.exists() or (has_preset and (path.is_file() or "/" in self.resume)):
+            return path.exists()
+        try:
+            find_run(state, self.resume)
+        except FresnelError:
+            return True
+        return False
 
     def _named(self, state: StateDirectory, overrides: list[str], name: str) -> RunSpec | None:
         """The spec of the preset or run that is named besides; None where none is."""
