@@ -35,7 +35,7 @@ from runners.host import helpers
 from runners.host.clock import Moment, moment_now, seconds_between
 from runners.host.detach import leave_terminal
 from runners.host.files import append_event
-from runners.host.locks import acquire
+from runners.host.locks import claim
 from runners.host.ownership import permission_problem
 from runners.lifecycle.control.stop import request_stop
 from runners.lifecycle.launch.adopt import adopt_orphans
@@ -292,12 +292,9 @@ def _pause(rule: GuardRule) -> float:
 
 def watch(state: StateDirectory) -> bool:
     """Be the guard until it is lifted; return False at once when another process is."""
-    lock = acquire(guard_lock(state), 0.25)
+    lock = claim(guard_lock(state))
     if lock is None:
         return False
-    # The lock file's time tells `KeepAlive` when this guard began, the pid tells people.
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
     watch_keeper(state)
     Guard(state).run()
     os.close(lock)

@@ -20,7 +20,7 @@ import msgspec
 from runners.host import helpers
 from runners.host.files import append_event, open_private, replace
 from runners.host.keep_alive import KeepAlive
-from runners.host.locks import acquire, await_release, is_held
+from runners.host.locks import await_release, claim, is_held
 from runners.state.decoding import read
 from runners.state.layout import StateDirectory
 
@@ -137,11 +137,9 @@ def main() -> None:
     from runners.host.detach import leave_terminal
 
     state = StateDirectory(Path(sys.argv[-1]))
-    lock = acquire(keeper_lock(state), 0.25)
+    lock = claim(keeper_lock(state))
     if lock is None:
         return
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
     leave_terminal(state.guard / "keeper.log")
     os.chdir("/")
     _keep(guard_lock(state), partial(helpers.spawn, "guard", state.root), _is_set(state))

@@ -26,7 +26,7 @@ from runners.host import helpers
 from runners.host.detach import leave_terminal
 from runners.host.files import append_event, replace
 from runners.host.identity import host_name
-from runners.host.locks import acquire
+from runners.host.locks import claim
 from runners.host.procfs import all_marks
 from runners.lifecycle.control.stop import request_stop
 from runners.model.endings import Ending, EndingCause
@@ -199,11 +199,9 @@ def main() -> None:
     reason = state_permission_problem(state)
     if reason:
         sys.exit(f"refused: {reason}")
-    lock = acquire(state.watcher_lock, 0.25)
+    lock = claim(state.watcher_lock)
     if lock is None:
         return
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
     leave_terminal(state.host / "watcher.log")
     os.chdir("/")
     try:

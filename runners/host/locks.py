@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+_CLAIM_S = 0.25
+
 
 def is_held(path: Path) -> bool:
     """True when some process of this host holds the exclusive lock on `path`."""
@@ -52,6 +54,18 @@ def acquire(path: Path, patience_s: float = 0.5) -> int | None:
         except OSError:
             os.close(descriptor)
             raise
+
+
+def claim(path: Path) -> int | None:
+    """Be the only process of a kind: the descriptor of its lock, None where another one is.
+
+    The file's time is when it began, which `KeepAlive` asks for; the pid in it is for people.
+    """
+    descriptor = acquire(path, _CLAIM_S)
+    if descriptor is not None:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    return descriptor
 
 
 @contextmanager

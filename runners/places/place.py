@@ -1,12 +1,15 @@
 """The seam for where runs live: here, a machine reached by ssh, later a cluster."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from runners.places.actions import Outcome, RunAction
-from runners.places.run_row import RunRow
-from runners.places.snapshot import PlaceSnapshot
+if TYPE_CHECKING:
+    from runners.places.actions import Outcome, RunAction
+    from runners.places.run_row import RunRow
+    from runners.places.snapshot import PlaceSnapshot
 
 
 class Place(Protocol):

@@ -4,6 +4,7 @@ import os
 import sys
 from pathlib import Path
 
+from runners.host.clock import local_time
 from runners.host.files import read_number
 from runners.host.helpers import ROOT
 from runners.host.identity import host_name
@@ -118,6 +119,13 @@ class StateDirectory:
                 self._known.clear()
             found = self._known[run_id] = RunDirectory(self, run_id)
         return found
+
+    def drained_since(self) -> str:
+        """Since when the queue may start nothing, as local date and time; empty when it may."""
+        try:
+            return local_time(self.drain.stat().st_mtime, "%Y-%m-%d %H:%M")
+        except OSError:
+            return ""
 
     def live_marker(self, run_id: str) -> Path:
         """The empty file that exists from before the first write until the ending is recorded."""

@@ -106,6 +106,16 @@ def test_a_helper_process_can_be_imported_and_has_a_main(name: str) -> None:
     assert not packages(found) & {"textual", "torch"}
 
 
+def test_the_first_paint_loads_what_it_shows_and_little_else() -> None:
+    """What follows it (use cases, other machines, dialogs) is loaded when it is asked for."""
+    found = loaded("sys.modules['ssl'] = None\nimport tui.panel.app")
+    rooms = ("lifecycle", "presets.load", "places.actions", "places.ssh", "verify", "housekeeping")
+    later = [*(f"runners.{room}" for room in rooms), "runners.model.masking", "tui.panel.screens"]
+    assert not [name for name in found if name.startswith(tuple(later))]
+    ours = [name for name in found if name.partition(".")[0] in ("runners", "tui")]
+    assert len(ours) <= 200, sorted(ours)
+
+
 def test_the_panel_loads_no_tensor() -> None:
     found = packages(loaded("import tui.panel.app"))
     assert "textual" in found

@@ -7,7 +7,6 @@ from runners.housekeeping import tend
 from runners.lifecycle.control.stop import request_stop, why_unheard
 from runners.lifecycle.control.wait import wait_until_ended
 from runners.lifecycle.launch.dispatch import set_drain
-from runners.lifecycle.launch.drain import drained_since
 from runners.lifecycle.supervisor.spawn import suspended_supervisor
 from runners.model.errors import ExitCode, WrongInput
 from runners.model.run import Run
@@ -89,7 +88,7 @@ def run_drain(arguments: argparse.Namespace) -> int:
     state = StateDirectory()
     if arguments.what in ("on", "off"):
         set_drain(state, arguments.what == "on")
-    since = drained_since(state)
+    since = state.drained_since()
     if arguments.json:
         print_json({"drained": bool(since), "since": since or None})
     else:

@@ -4,7 +4,6 @@ import shlex
 import time
 from collections.abc import Sequence
 
-from runners.model.masking import mask_arguments
 from runners.model.spec import GpuRequest
 
 
@@ -16,6 +15,8 @@ class CommandLog:
 
     def note(self, arguments: Sequence[str]) -> None:
         """Something was done that `fresnel-tui WORDS` does as well."""
+        from runners.model.masking import mask_arguments  # not for the first paint
+
         self.lines.append((time.time(), shlex.join(["fresnel-tui", *mask_arguments(arguments)])))
 
     @property

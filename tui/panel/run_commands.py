@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 
@@ -16,22 +16,17 @@ from runners.model.errors import FresnelError
 from runners.model.run import Run
 from runners.model.spec import RunSpec
 from runners.model.states import State
-from runners.places.actions import (
-    ApplyRemedy,
-    DeleteRuns,
-    Outcome,
-    RestoreRuns,
-    RunAction,
-    commands_of,
-)
-from runners.places.here import HerePlace
-from runners.places.place import Place
 from runners.state.layout import StateDirectory
 from tui.panel.command_log import CommandLog
 from tui.panel.notifications import notify_error
 from tui.snapshot.feed import SnapshotFeed
 from tui.views.format import duration
 from tui.views.safe import safe
+
+if TYPE_CHECKING:
+    from runners.places.actions import Outcome, RunAction
+    from runners.places.here import HerePlace
+    from runners.places.place import Place
 
 _SLOW_S = 1.0  # a launch that takes longer waits for the sampler
 _LONGEST_TEXT = 300
@@ -45,17 +40,25 @@ class RunCommands:
     def __init__(self, app: App[Any], state: StateDirectory, feed: SnapshotFeed) -> None:
         self.log = CommandLog()
         self.feed = feed
-        self.local_place = HerePlace(state, self._in_thread, self._answer)
         self.started: Callable[[str], None] = lambda _: None
         """Called with the id of a run that was launched."""
         self._app = app
         self._state = state
         self._deleted: list[tuple[Place, tuple[str, ...]]] = []
 
+    @cached_property
+    def local_place(self) -> HerePlace:
+        """This machine, as a place where things are done to runs."""
+        from runners.places.here import HerePlace
+
+        return HerePlace(self._state, self._in_thread, self._answer)
+
     # ---- on any machine
 
     def act(self, place: Place, action: RunAction) -> None:
         """Have it done there; noted as it is done by hand."""
+        from runners.places.actions import commands_of
+
         if place.obstacle:
             notify_error(self._app, place.obstacle)
             return
@@ -65,10 +68,14 @@ class RunCommands:
 
     def delete(self, place: Place, runs: tuple[str, ...]) -> None:
         """Move ended runs to the trash."""
+        from runners.places.actions import DeleteRuns
+
         self.act(place, DeleteRuns(runs))
 
     def undelete_last(self) -> None:
         """Bring back what this panel deleted last, else what anybody did here."""
+        from runners.places.actions import RestoreRuns
+
         place, runs = self._deleted.pop() if self._deleted else (self.local_place, ())
         self.act(place, RestoreRuns(runs))
 
@@ -101,6 +108,8 @@ class RunCommands:
         self.command(place, arguments, select)
 
     def _done(self, place: Place, action: RunAction, outcome: Outcome) -> None:
+        from runners.places.actions import ApplyRemedy, DeleteRuns
+
         if isinstance(action, DeleteRuns) and outcome.changed:
             self._deleted.append((place, outcome.changed))
         elif isinstance(action, ApplyRemedy) and outcome.changed:

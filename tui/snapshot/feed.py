@@ -17,8 +17,6 @@ from runners.gpus.client import announce_reader, ensure_sampler, latest
 from runners.guard.rule import GuardView, read_guard
 from runners.host.clock import moment_now
 from runners.host.identity import host_name
-from runners.housekeeping import find_overruns, tend
-from runners.lifecycle.launch.drain import drained_since
 from runners.model.errors import FresnelError
 from runners.model.gpus import GpuReading
 from runners.model.run import Run
@@ -169,6 +167,8 @@ class SnapshotFeed:
                 ensure_sampler(self.state)  # reading GPUs touches nobody's run
             # From the second snapshot on: the first screen does not wait for it.
             if not self.read_only and self._turn % _ADOPT_EVERY == 1:
+                from runners.housekeeping import tend
+
                 tend(self.state)
         except (FresnelError, OSError) as error:
             problem = str(error)
@@ -188,6 +188,8 @@ class SnapshotFeed:
             if self._costs_wanted and not self._unread:
                 self._look_up_costs(now)
         if self._turn % _OVERRUNS_EVERY == 0:
+            from runners.housekeeping import find_overruns
+
             find_overruns(self.state, ((view.run, view.money) for view in views))
         return PanelSnapshot(
             time=now,
@@ -201,7 +203,7 @@ class SnapshotFeed:
             hidden=len(ids) - len(runs),
             problem=problem,
             guard=read_guard(self.state),
-            drained=drained_since(self.state),
+            drained=self.state.drained_since(),
             ended=self._index.ended,
         )
 

@@ -17,7 +17,6 @@ from runners.host.files import append_event, replace
 from runners.host.identity import host_name
 from runners.host.locks import is_held, locked
 from runners.lifecycle.launch.adopt import adopt_orphans
-from runners.lifecycle.launch.drain import drained_since
 from runners.lifecycle.supervisor.spawn import poke_supervisor
 from runners.model.errors import NotFound
 from runners.model.gpus import GpuReading
@@ -75,7 +74,7 @@ def judge(
         c.after.run: ending_of(state, c.after.run) for c in candidates if c.after is not None
     }
     running = _running(state, {c.group for c in candidates if c.parallel})
-    return decide(candidates, reading, held_leases(state), endings, drained_since(state), running)
+    return decide(candidates, reading, held_leases(state), endings, state.drained_since(), running)
 
 
 def _running(state: StateDirectory, groups: set[str]) -> Counter[str]:

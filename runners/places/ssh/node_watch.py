@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from runners.host import helpers
-from runners.host.locks import acquire, is_held
+from runners.host.locks import claim, is_held
 from runners.model.errors import NotFound
 from runners.places.ssh.connection import RefusedThere, refuse
 from runners.places.ssh.frames import EndAnswer, EndingAnswer, decoded
@@ -291,11 +291,9 @@ def start_watchers(state: StateDirectory) -> None:
 def main() -> None:
     """Detach, then watch the launch `argv[2]` of the state folder `argv[1]`, if none does."""
     state, name = StateDirectory(Path(sys.argv[1])), sys.argv[2]
-    lock = acquire(group_lock(state, name), 0.25)
+    lock = claim(group_lock(state, name))
     if lock is None:
         return
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
     for number in (signal.SIGHUP, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)

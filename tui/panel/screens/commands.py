@@ -8,18 +8,18 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from runners.host.clock import local_time
 from tui.panel.command_log import CommandLog
+from tui.panel.screens.dialogs import Dialog
 from tui.panel.terminal.osc import describe_sent, osc52, send
 
 _SCRIPT = "fresnel-commands.sh"
 
 
-class CommandScreen(ModalScreen[None]):
+class CommandScreen(Dialog[None]):
     """A line per command; `y` copies the one under the cursor, `w` writes them all."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -10,9 +10,9 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from tui.panel.screens.dialogs import Dialog
 from tui.views.runs.comparison import Comparison, compare, label_of
 from tui.views.runs.comparison_text import agreements, tables_of
 from tui.views.runs.run_facts import ComparedRuns, RunFacts
@@ -24,7 +24,7 @@ _NARROW = 12
 """Cells that a column keeps."""
 
 
-class CompareScreen(ModalScreen[None]):
+class CompareScreen(Dialog[None]):
     """The comparison, read once in a thread.
     `b` makes the next run the baseline, `a` shows what agrees too.
     """

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from pathlib import Path
+from typing import ClassVar, TypeVar
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -14,8 +15,17 @@ from textual.widgets import Button, Input, Static
 
 from runners.model.errors import FresnelError
 
+SCREEN_STYLES = Path(__file__).with_name("screens.tcss")
+Result = TypeVar("Result")
 
-class QuestionScreen(ModalScreen[bool]):
+
+class Dialog(ModalScreen[Result]):
+    """A dialog, with the look that all of them have."""
+
+    CSS_PATH = SCREEN_STYLES
+
+
+class QuestionScreen(Dialog[bool]):
     """Asks before something is done; the harmless answer has the focus."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -45,7 +55,7 @@ class QuestionScreen(ModalScreen[bool]):
         self.dismiss(event.button.id == "yes")
 
 
-class LineScreen(ModalScreen[str | None]):
+class LineScreen(Dialog[str | None]):
     """Asks for one line; `check` raises FresnelError for one that will not do."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Close")]

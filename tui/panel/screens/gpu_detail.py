@@ -9,13 +9,13 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
-from textual.screen import ModalScreen
 from textual.theme import Theme
 from textual.widgets import Static
 
 from runners.gpus.usage import RECENT_S, read_recent
 from runners.model.gpus import GpuSample, GpuSnapshot
 from runners.state.layout import StateDirectory
+from tui.panel.screens.dialogs import Dialog
 from tui.panel.theme.palette import run_colour
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.format import memory, percent
@@ -33,7 +33,7 @@ _COURSE = 38
 _SPARKS = "▁▂▃▄▅▆▇█"
 
 
-class GpuDetailScreen(ModalScreen[None]):
+class GpuDetailScreen(Dialog[None]):
     """One GPU, kept current while it is open; without GPUs, what the sampler has to say."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

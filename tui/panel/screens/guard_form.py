@@ -11,7 +11,6 @@ from textual import events, on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
 from runners.cost.sessions import Session
@@ -20,7 +19,7 @@ from runners.guard.rule import GuardRule
 from runners.lifecycle.control.fetched import Unfetched
 from runners.model.errors import FresnelError, WrongInput
 from tui.panel.chosen_place import ChosenPlace
-from tui.panel.screens.dialogs import LineScreen
+from tui.panel.screens.dialogs import Dialog, LineScreen
 from tui.panel.screens.standing import is_open
 from tui.panel.widgets.launch.fields import FormField
 from tui.snapshot.questions import Question
@@ -41,7 +40,7 @@ _FIELDS = (
 _WIDE = ("warn_command", "webhook", "end_command")
 
 
-class GuardScreen(ModalScreen[None]):
+class GuardScreen(Dialog[None]):
     """The parts of a rule as fields, and what the guard would do by it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -8,7 +8,7 @@ from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.geometry import Size
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
@@ -23,6 +23,7 @@ from tui.panel.screen_keys import (
     PICTURES_KEYS,
     SETTINGS_KEYS,
 )
+from tui.panel.screens.dialogs import Dialog
 from tui.panel.widgets.gpu.pane import GpuPane
 from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.log.pane import LogPane
@@ -69,7 +70,7 @@ def key_tables(
     return {**{f"{name}: here": lines for name, lines in nearby.items()}, **tables}
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(Dialog[None]):
     """All keys; any of Esc, q, ? closes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark", "dismiss", "Close")]

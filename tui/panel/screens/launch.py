@@ -11,7 +11,6 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
 from runners.model.errors import FresnelError, WrongInput
@@ -21,6 +20,7 @@ from runners.model.spec import RunSpec
 from tui.panel.command_log import gpu_arguments
 from tui.panel.launch_planner import LaunchPlanner, LaunchRequest
 from tui.panel.screen_keys import LAUNCH_KEYS
+from tui.panel.screens.dialogs import Dialog
 from tui.panel.screens.standing import is_open
 from tui.panel.widgets.launch.fields import FormField
 from tui.panel.widgets.launch.form import LaunchForm
@@ -43,7 +43,7 @@ _NAMES = 13
 """Cells for the names of a plan's values, and the space behind them."""
 
 
-class LaunchScreen(ModalScreen[None]):
+class LaunchScreen(Dialog[None]):
     """Launches what was chosen on the machine that was chosen."""
 
     BINDINGS: ClassVar[list[BindingType]] = LAUNCH_KEYS

@@ -9,11 +9,11 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from tui.panel.hotkeys import hotkey
+from tui.panel.screens.dialogs import Dialog
 from tui.views.safe import safe_cell
 
 _EVERY_S = 1.0
@@ -28,7 +28,7 @@ class MachineLine(NamedTuple):
     is_reached: bool
 
 
-class MachinesScreen(ModalScreen[tuple[str, str] | None]):
+class MachinesScreen(Dialog[tuple[str, str] | None]):
     """Returns what to do and the machine's name, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

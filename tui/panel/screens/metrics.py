@@ -16,6 +16,7 @@ from textual.widgets import Input, Static
 
 from runners.state.layout import StateDirectory
 from runners.watch.metrics.judging import JudgeByMetric, next_judging
+from tui.panel.screens.dialogs import SCREEN_STYLES
 from tui.panel.theme.palette import run_colour
 from tui.panel.widgets.metrics.chart_model import ChartModel, ChartPage
 from tui.panel.widgets.metrics.chart_request import (
@@ -43,6 +44,7 @@ _LINES = 2  # of words, above and below the charts
 class MetricsScreen(Screen[None]):
     """Charts, runs, details; a thread reads and draws, this screen only shows."""
 
+    CSS_PATH = SCREEN_STYLES
     AUTO_FOCUS = "#metrics-grid"
     BINDINGS: ClassVar[list[BindingType]] = PAGE_KEYS
 

@@ -8,13 +8,12 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from runners.cost.sessions import Session
 from tui.panel.chosen_place import ChosenPlace
 from tui.panel.screen_keys import MONEY_KEYS
-from tui.panel.screens.dialogs import LineScreen, QuestionScreen
+from tui.panel.screens.dialogs import Dialog, LineScreen, QuestionScreen
 from tui.panel.screens.standing import is_open
 from tui.panel.widgets.named_lines import NamedLines
 from tui.snapshot.feed import PanelSnapshot
@@ -39,7 +38,7 @@ _KEYS = (
 )
 
 
-class MoneyScreen(ModalScreen[None]):
+class MoneyScreen(Dialog[None]):
     """The cost page; its keys act on session and guard."""
 
     BINDINGS: ClassVar[list[BindingType]] = MONEY_KEYS

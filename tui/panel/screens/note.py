@@ -8,17 +8,17 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Static, TextArea
 
 from runners.lifecycle.control.labels import checked_note
 from runners.model.errors import FresnelError
 from runners.model.run import Run
+from tui.panel.screens.dialogs import Dialog
 
 _KEYS = "Ctrl+S or F2 save · Enter new line · Esc cancel"
 
 
-class NoteScreen(ModalScreen[str | None]):
+class NoteScreen(Dialog[str | None]):
     """The note of one run to write on; returns the text, or None when it is to stay."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

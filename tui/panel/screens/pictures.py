@@ -15,6 +15,7 @@ from textual.widgets import Static
 from runners.model.run import Run
 from runners.watch.pictures import NEWEST, PicturePlace, RunPicture
 from tui.panel.screen_keys import PICTURES_KEYS
+from tui.panel.screens.dialogs import SCREEN_STYLES
 from tui.panel.terminal.graphics import terminal_graphics
 from tui.panel.theme.palette import run_colour
 from tui.panel.widgets.picture.box import PictureBox
@@ -30,6 +31,7 @@ _MOST_LOOKED_AT = 50
 class PicturesScreen(Screen[None]):
     """One or two runs' pictures; a thread finds, decodes and paints them."""
 
+    CSS_PATH = SCREEN_STYLES
     BINDINGS: ClassVar[list[BindingType]] = PICTURES_KEYS
 
     def __init__(

@@ -9,12 +9,12 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from runners.diagnosis.remedy.remedies import Proposal
 from runners.diagnosis.verdict import Diagnosis, NotKnown
+from tui.panel.screens.dialogs import Dialog
 from tui.panel.screens.standing import is_open
 from tui.views.health.remedy_offer import RemedyOffer
 from tui.views.safe import safe_cell
@@ -22,7 +22,7 @@ from tui.views.safe import safe_cell
 _SIGNS = {"-": "red", "+": "green"}
 
 
-class RemedyScreen(ModalScreen[str | None]):
+class RemedyScreen(Dialog[str | None]):
     """Returns the remedy to launch the run with, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -10,11 +10,11 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from runners.model.states import State
 from tui.panel.hotkeys import hotkey
+from tui.panel.screens.dialogs import Dialog
 from tui.panel.screens.standing import is_open
 from tui.panel.terminal.osc import copy_text
 from tui.panel.widgets.named_lines import NamedLines
@@ -39,7 +39,7 @@ _LOUD = {"error": "red", "cause": "red", "alert": "yellow", "asks": "yellow", "q
 Read = Callable[[Callable[[RunDetails], None], Callable[[str], None]], None]
 
 
-class RunDetailScreen(ModalScreen[str]):
+class RunDetailScreen(Dialog[str]):
     """One run in sections. Returns what to do next: `log`, or nothing."""
 
     AUTO_FOCUS = ".dialog"

@@ -11,7 +11,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
-from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label, OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -21,14 +20,14 @@ from runners.gpus.cards import list_cards
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.gpus import GpuReading
 from tui.panel.chosen_place import ChosenPlace
-from tui.panel.screens.dialogs import QuestionScreen
+from tui.panel.screens.dialogs import Dialog, QuestionScreen
 from tui.panel.screens.standing import is_open
 from tui.panel.widgets.launch.fields import FormField
 from tui.snapshot.questions import Question
 from tui.views.money.session_offer import SessionOffer
 
 
-class SessionScreen(ModalScreen[None]):
+class SessionScreen(Dialog[None]):
     """Prices that fit this machine stand first; an amount for the whole machine goes as well."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -13,7 +13,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.message import Message
-from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label, Static
 
 from runners.model.errors import FresnelError
@@ -22,6 +21,7 @@ from runners.presets.reading.settings_edit import change_settings
 from runners.presets.reading.user_settings import Settings, read_settings
 from runners.state.layout import settings_file
 from tui.panel.screen_keys import SETTINGS_KEYS
+from tui.panel.screens.dialogs import Dialog
 from tui.panel.terminal.editor import edit_file
 from tui.panel.widgets.launch.fields import FormField
 
@@ -36,7 +36,7 @@ class SettingKey(NamedTuple):
     is_text: bool
 
 
-class SettingsScreen(ModalScreen[None]):
+class SettingsScreen(Dialog[None]):
     """A field per key; what was changed is written, the rest of the file stays."""
 
     BINDINGS: ClassVar[list[BindingType]] = SETTINGS_KEYS

@@ -7,13 +7,12 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
 from runners.host.clock import age
 from runners.model.spec import Rung
 from runners.model.states import State
-from tui.panel.screens.dialogs import QuestionScreen
+from tui.panel.screens.dialogs import Dialog, QuestionScreen
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.format import DASH, dollars, duration, size
 from tui.views.runs.run_text import projection_text
@@ -22,7 +21,7 @@ from tui.views.runs.run_view import RunView
 _SECOND_S = 1.0
 
 
-class StopScreen(ModalScreen[str]):
+class StopScreen(Dialog[str]):
     """Returns `stop`, `kill` or nothing; counts down while the run is being stopped."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -9,12 +9,12 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
 from runners.verify.verify import Verification
 from tui.panel.hotkeys import hotkey
 from tui.panel.launch_planner import LaunchPlanner, LaunchRequest
+from tui.panel.screens.dialogs import Dialog
 from tui.panel.screens.standing import is_open
 from tui.views.health.verification_text import counts_text
 from tui.views.safe import safe_cell
@@ -23,7 +23,7 @@ _ORDER = {"FAIL": 0, "WARN": 1, "PASS": 2}
 _STYLES = {"FAIL": "bold red", "WARN": "yellow", "PASS": "dim"}
 
 
-class VerifyScreen(ModalScreen[bool]):
+class VerifyScreen(Dialog[bool]):
     """Returns whether to launch what was checked."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -43,6 +43,12 @@ class TerminalApp(App[None]):
             renderable = ChangedCells.of(renderable)
         super()._display(screen, renderable)
 
+    def _load_screen_css(self, screen: Screen[Any]) -> None:
+        # Textual would parse all that it has parsed already once more, before the screen opens.
+        for path in screen.css_path:
+            if not self.stylesheet.has_source(str(path), ""):
+                self.stylesheet.read(path)
+
     async def _check_bindings(self, key: str, priority: bool = False) -> bool:
         # The one place that sees a key which nobody took.
         taken = await super()._check_bindings(key, priority)

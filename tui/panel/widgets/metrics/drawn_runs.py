@@ -16,7 +16,7 @@ from tui.snapshot.feed import PanelSnapshot
 from tui.views.runs.run_view import RunView
 
 LIST_WIDTH = 27
-"""Cells, its border included, as panel.tcss has it."""
+"""Cells, its border included, as screens.tcss has it."""
 _MOST_ENDED = 12
 
 
