@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from runners.model.spec import MetricPattern, MetricReader, MetricRule
+from runners.watch.metrics.progress import ProgressTracker
 from runners.watch.metrics.readers import GENERAL, SPECIFIC
 from runners.watch.metrics.reading import OutputReader
 from runners.watch.metrics.sample import Sample, headline, higher_is_better
@@ -276,6 +277,77 @@ def test_text_behind_a_live_bar_is_a_line_of_its_own(bar: str, behind: str) -> N
     assert samples[-2].values == {"loss": 0.193, "lr": 0.0082} and samples[-2].step == 40
     found = {name.rpartition("/")[2]: value for name, value in samples[-1].values.items()}
     assert found == {"train_loss": 0.4001, "eval_accuracy": 96.72}
+
+
+DIFFUSERS = """\
+11/22/2026 10:00:00 - INFO - __main__ -   Num Epochs = 4
+11/22/2026 10:00:00 - INFO - __main__ -   Total optimization steps = 160
+  0%|          | 0/40 [00:00<?, ?it/s]
+Epoch 0:   2%|▎         | 1/40 [00:00<00:10, 4.0it/s, loss=1.0, lr=0.001, step=1]
+Epoch 0: 100%|██████████| 40/40 [00:10<00:00, 4.0it/s, loss=0.5, lr=0.001, step=40]
+  0%|          | 0/40 [00:00<?, ?it/s]
+Epoch 1:   2%|▎         | 1/40 [00:00<00:10, 4.0it/s, loss=0.4, lr=0.001, step=41]
+Epoch 3: 100%|██████████| 40/40 [00:10<00:00, 4.0it/s, loss=0.3, lr=0.001, step=160]
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (DIFFUSERS, (160, 160, 4)),
+        (DIFFUSERS.split("160\n", 1)[1], (160, None, 4)),  # as no script of theirs says the totals
+        # Resumed, so that the first epoch that is printed is not the first: the step says it.
+        (DIFFUSERS.split("step=40]\n", 1)[1], (160, None, 3)),
+    ],
+)
+def test_a_bar_per_epoch_with_the_step_of_the_whole_run(
+    text: str, place: tuple[float | None, ...]
+) -> None:
+    _, samples = read(text)
+    tracker = ProgressTracker()
+    for sample in samples:
+        tracker.note(sample)
+        progress = tracker.progress(0.0)
+        assert progress.step is None or progress.steps is None or progress.step <= progress.steps
+    assert (tracker.step, tracker.steps, tracker.epoch) == place
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Accuracy of the network on the 10000 test images: 70 %", {"test_accuracy": 70}),
+        ("Accuracy of the model on the validation set: 0.91", {"validation_accuracy": 0.91}),
+        ("Iteration 3, loss = 0.25\nValidation score: 0.885000", {"validation_score": 0.885}),
+        ("120/120 - 20s - 170ms/step - accuracy: 0.82 - loss: 0.37", {"accuracy": 0.82, "loss": 0.37}),
+        ("      Iter       Train Loss      OOB Improve   Remaining Time \n"
+         "         1           1.3274           0.0484            5.91s", {"train_loss": 1.3274, "oob_improve": 0.0484}),
+        ("E    #       LOSS TEXTCAT  CATS_SCORE  SCORE \n---  ------  ------------  ----------  ------\n"
+         "  0     200          4.25       50.10    0.50", {"loss_textcat": 4.25, "cats_score": 50.1, "score": 0.5}),
+        ("  epoch    train_loss    valid_acc    valid_loss     dur\n-------  ------------  -----------  ------------  ------\n"
+         "      1        \x1b[36m0.6905\x1b[0m       \x1b[32m0.5450\x1b[0m        0.6812  0.0437",
+         {"train_loss": 0.6905, "valid_acc": 0.545, "valid_loss": 0.6812}),
+        ("Epoch [1/5]: [2/120]   2%|▏         , loss=0.687 [00:00<00:08]", {"loss": 0.687}),
+        ("[I 2026-11-22 22:18:44,256] Trial 0 finished with value: 0.81 and parameters: {'n': 56, 'lr': 0.1}. "
+         "Best is trial 0 with value: 0.81.", {"value": 0.81, "best_value": 0.81}),
+    ],
+)  # fmt: skip
+def test_what_programs_print_in_forms_of_their_own(text: str, expected: dict[str, float]) -> None:
+    _, samples = read(text)
+    assert dict(samples[-1].values) == expected
+
+
+def test_the_time_left_as_a_program_prints_it() -> None:
+    _, samples = read("360:\ttest: 0.94\tbest: 0.95 (210)\ttotal: 1m 19s\tremaining: 1m 8.5s\n")
+    assert samples[0].eta == 68.5
+    _, samples = read("epoch 1 iter 20: loss 0.5 eta: 0:01:10")
+    assert samples[0].eta == 70
+
+
+def test_the_reward_is_the_headline_of_reinforcement_learning() -> None:
+    assert headline(["train/loss", "rollout/ep_rew_mean"]) == "rollout/ep_rew_mean"
+    assert headline(["loss", "reward", "reward_std"]) == "reward"
+    assert higher_is_better("rollout/ep_rew_mean") and higher_is_better("critic/rewards/mean")
+    assert higher_is_better("reward_std") is None
 
 
 def test_tqdm_s_values_and_pace_are_read_and_validation_moves_nothing() -> None:

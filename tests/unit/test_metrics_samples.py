@@ -81,7 +81,45 @@ MEGATRON = {
     "loss_scale": rf"loss scale: {N}", "grad_norm": rf"grad norm: {N}",
     "val/lm_loss_value": rf"lm loss value: {N}", "val/lm_loss_ppl": rf"PPL: {N}",
 }  # fmt: skip
+DETECTRON = {
+    **{n: rf"  {n}: {N}" for n in ("total_loss", "loss_cls", "loss_box_reg", "time", "last_time",
+                                  "data_time", "last_data_time", "lr")},
+    **{f"bbox/{n}": r"(?m)^\| " + r"[\d.]+ \| " * i + N for i, n in
+       enumerate(("ap", "ap50", "ap75", "aps", "apm", "apl"))},
+}  # fmt: skip
+GRPO = {n: rf"'{n}': {N}" for n in (
+    "loss", "grad_norm", "learning_rate", "num_tokens", "completions/mean_length",
+    "rewards/reward_len/mean", "rewards/reward_len/std", "reward", "reward_std", "kl")}  # fmt: skip
+MMENGINE = {
+    **{n: rf"\(train\).*  {n}: {N}" for n in ("lr", "time", "data_time", "memory", "loss")},
+    **{f"val/{n}": rf"\(val\).*  {n}: {N}" for n in ("accuracy/top1", "data_time", "time")},
+}
+VERL = {n: rf"{n}:{N}" for n in (
+    "global_seqlen/mean", "actor/entropy", "actor/kl_loss", "actor/pg_loss", "actor/grad_norm",
+    "critic/score/mean", "critic/score/max", "critic/score/min", "critic/rewards/mean",
+    "response_length/mean", "perf/throughput")}  # fmt: skip
+# Those that begin with `d-` could not be run: they are written by the format their sources
+# document (detectron2's CommonMetricPrinter, torchtitan's MetricsProcessor, verl's console logger,
+# TRL's GRPOTrainer, mmengine's LoggerHook, DeepSpeed's timer, pytorch-tabnet's History, hyperopt's
+# tqdm, CleanRL's and PyTorch's reinforce loops).
+DOCUMENTED = [
+    Case("d-cleanrl", {"episodic_return": rf"episodic_return=\[{N}\]"}, (None, None, 130, None)),
+    Case("d-deepspeed", {"runningavgsamplespersec": rf"Running\w+={N}",
+        "currsamplespersec": rf"Curr\w+={N}"}, (1, None, 10, None)),
+    Case("d-detectron2", DETECTRON, (None, None, 79, None)),
+    Case("d-grpo", GRPO, (1, None, 4, 10)),
+    Case("d-hyperopt", {"best_loss": rf"best loss: {N}"}, (None, None, 20, 20)),
+    Case("d-mmengine", MMENGINE, (2, None, 40, None)),
+    Case("d-reinforce", {"last_reward": rf"Last reward: {N}", "average_reward": rf"Average reward: {N}"},
+        (None, None, 40, None)),
+    Case("d-tabnet", {"loss": rf"loss: {N}", "val_0_auc": rf"(?:\| val_0_auc: |best_val_0_auc = ){N}",
+        "and_best_val_0_auc": rf"best_val_0_auc = {N}"}, (3, None, None, None)),
+    Case("d-torchtitan", {n: rf"{n}: +{N}" for n in ("loss", "grad_norm", "tflops", "mfu")}
+        | {"tps": r"tps: (\d+),(\d+)"}, (None, None, 30, 50)),
+    Case("d-verl", VERL, (None, None, 3, 45)),
+]  # fmt: skip
 CASES = [
+    *DOCUMENTED,
     Case("casc-direct", BLOCKS, (4, 4, 84, 84)),
     Case("casc-coord", {"loss": rf"\bloss={N}", "l1": rf"\bl1={N}|\| L1: {N}", "grad": rf"(?:grad=|Grad: ){N}",
         "train_loss": rf"Train Loss: {N}", "val_loss": rf"  Val Loss: {N}", "val_psnr": rf"PSNR: {N}",
@@ -128,7 +166,7 @@ CASES = [
 def printed(text: str, expression: str) -> list[float]:
     """The values that an expression finds in a text."""
     found = re.finditer(expression, text)
-    return [float(next(group for group in one.groups() if group)) for one in found]
+    return [float("".join(group for group in one.groups() if group)) for one in found]
 
 
 def once(values: Sequence[float]) -> list[float]:

@@ -2,6 +2,7 @@
 
 import math
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -86,6 +87,48 @@ def test_the_eta_comes_from_the_run_s_own_pace_without_its_first_epoch() -> None
             course.note(Sample({"loss": 1.0}, (epoch - 1) * 10 + i + 1, 100, epoch, 10, now))
     assert course.progress(now).eta_s == 50 * 2.0
     assert course.progress(now).rate == 0.5 and course.progress(now).rate_unit == "steps"
+
+
+def test_pauses_that_recur_are_part_of_the_time_left_and_none_of_the_pace() -> None:
+    course, now = ProgressTracker(), 1000.0
+    for step in range(1, 251):
+        # After every 50 steps of a second, an evaluation of 20 s.
+        now += 1.0 + (20.0 if step % 50 == 1 and step > 1 else 0.0)
+        course.note(Sample({"loss": 1.0}, step, 500, time=now))
+    assert course.pace() == 1.0
+    assert course.progress(now).eta_s == pytest.approx(250 + 6 * 20), "the last after the last step"
+
+
+def test_a_step_beyond_its_total_makes_the_total_unknown() -> None:
+    course = ProgressTracker()
+    course.note(Sample({}, 40, 40, 1, 1, time=1.0))
+    assert course.progress(2.0).eta_s is None, "it may do something else yet"
+    course.note(Sample({}, 41, None, 2, time=2.0))
+    for steps, epochs in ((None, None), (40, 1)):
+        progress = course.progress(3.0, epochs, steps)
+        assert (progress.step, progress.steps, progress.epoch, progress.epochs) == (
+            41,
+            None,
+            2,
+            None,
+        )
+        assert progress.fraction is None
+
+
+@pytest.mark.parametrize("heading", [False, True])
+@pytest.mark.parametrize("lines", [1, 3])
+def test_an_epoch_is_over_when_its_last_line_has_come(heading: bool, lines: int) -> None:
+    course, now = ProgressTracker(), 0.0
+    for epoch in range(1, 4):
+        if heading:
+            course.note(Sample({}, epoch=epoch, epochs=4, time=now))
+        for line in range(lines):
+            before = course.progress(now).fraction
+            assert before in (None, (epoch - 1) / 4)
+            now += 30.0 / lines
+            course.note(Sample({"loss": 1.0 / (line + 1)}, epoch=epoch, epochs=4, time=now))
+    assert course.progress(now).fraction == 3 / 4
+    assert course.progress(now).eta_s == pytest.approx(30)
 
 
 def test_samples_per_second_from_the_batch_or_from_the_program_s_own_word() -> None:

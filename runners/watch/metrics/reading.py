@@ -18,7 +18,8 @@ _RANK = re.compile(
 _MAY_BE_RANK = re.compile(rb"(?:ank|RANK|default|worker|GPU|gpu|cuda)")
 _DIGIT = re.compile(rb"\d|nan|NaN")
 _HEADING = re.compile(
-    rb"(?:^epoch +train_loss|GPU_mem|mAP50|^---|^\||Run summary|:\s*$|[Bb]est iter)"
+    rb"(?:^\s*epoch\s+train_loss|^E +# |Remaining Time|Evaluation results for"
+    rb"|GPU_mem|mAP50|^---|^\||Run summary|:\s*$|[Bb]est iter)"
 )
 """Lines without a number that say what the numbers after them mean."""
 _LONGEST = 2000

@@ -106,12 +106,16 @@ def metric_name(text: str) -> str:
 
 _HIGHER = re.compile(
     r"(?:^|[_/\W])(?:acc(?:uracy)?\d?|psnr|ssim|dice|dsc|b_?dsc|iou|miou|map|auc|auroc|f1|bleu"
-    r"|rouge\w*|recall|precision|r2|rew|reward|return|score|\w*_per_s(?:econd)?|it/s)(?:$|[_/\W\d])"
+    r"|rouge\w*|recall|precision|r2|rew(?:ard)?s?|returns?|score|ap\d*"
+    r"|\w*_per_s(?:econd)?|it/s)(?:$|[_/\W\d])"
 )
 _LOWER = re.compile(
     r"loss|error|1-|hd95|mse|mae|(?:^|[_/\W])(?:perplexity|ppl|wer|cer|lpips|fid)(?:$|[_/\W\d])"
 )
+_SPREAD = re.compile(r"(?:^|[_/\W])(?:std|var|min|max)(?:$|[_/\W])")
 _HEADLINES = (
+    # Of reinforcement learning, whose losses say nothing of how well it goes.
+    *("rollout/ep_rew_mean", "critic/rewards/mean", "critic/score/mean", "reward", "mean_reward"),
     *("loss", "train_loss", "train/loss", "training_loss", "loss/train", "total_loss"),
     *("train/total", "train_total", "train_loss_step", "train_loss_epoch", "loss_epoch"),
     *("loss_batch", "running_loss", "avg_loss", "epoch_loss", "best_loss", "val_loss", "val/loss"),
@@ -126,6 +130,8 @@ def higher_is_better(name: str) -> bool | None:
     # `loss` first: `ssim_loss` has the name of a measure of which more is better.
     if _LOWER.search(name.lower()):
         return False
+    if _SPREAD.search(name.lower()):
+        return None  # of a score or a reward: how far they are apart
     return True if _HIGHER.search(name.lower()) else None
 
 

@@ -105,7 +105,7 @@ def read_bar(line: str) -> Bar | None:
     bar = Bar(
         text,
         done * _THOUSANDS[parts.get("kilo") or ""],
-        total * _THOUSANDS[parts["kilos"]] if total else None,
+        total * _THOUSANDS[parts.get("kilos") or ""] if total else None,
         seconds(clock.partition("<")[0]),
         pace,
         unit,

@@ -46,7 +46,7 @@ _NOT_METRICS = {
     *("batchsize", "size", "samples", "skipped", "train", "test", "val", "valid", "eval"),
 }
 _COUNTS = ("epoch", "epochs", "step", "steps", "iter", "iters", "iteration", "iterations")
-_MORE_COUNTS = ("batch", "batches", "samples", "size", "interval", "updates", "workers")
+_MORE_COUNTS = ("batch", "batches", "samples", "size", "interval", "updates", "workers", "pid")
 _POSSESSIVE = re.compile(r"'s[ _]")
 _MOST_NAME = 64
 

@@ -34,21 +34,20 @@ _TOTAL = re.compile(
     r"|(?:max_|num_|n_|total_)?epochs\s*[:=]\s*(?P<epochs>[1-9]\d*))(?![\w.])"
 )
 _STATED = re.compile(
-    r"^\s*(?:Num|Number of) [Ee]pochs\s*[=:]\s*(?P<epochs>[1-9][\d,]*)\s*$"
-    r"|^\s*Total (?:optimization|training|train) steps\s*[=:]\s*(?P<steps>[1-9][\d,]*)\s*$"
+    r"(?:^|[-:])\s*(?:Num|Number of) [Ee]pochs\s*[=:]\s*(?P<epochs>[1-9][\d,]*)\s*$"
+    r"|(?:^|[-:])\s*Total (?:optimization|training|train) steps\s*[=:]\s*(?P<steps>[1-9][\d,]*)\s*$"
     r"|\btotal steps (?P<all>[1-9]\d*) \(warmup"
 )
 """Totals as the Hugging Face scripts and torchtitan log them before the first step."""
 _WHOSE = re.compile(
-    r"\b(?P<measure>accuracy|error|loss) (?:of|on) (?:the )?[^:=\d]*\d*\s*"
-    r"(?P<out>test|val\w*|eval\w*|train\w*)?[^:=]{0,30}:(?=\s)",
-    re.IGNORECASE,
+    r"\b(?P<measure>accuracy|error|loss) (?:of|on) (?P<whose>[^:=]{3,80}):(?=\s)", re.IGNORECASE
 )
 """`Accuracy of the network on the 10000 test images: 70 %`."""
 _RATE = re.compile(r"^\s*(?:LR|Learning [Rr]ate|learning_rate|lr)\s*[:=]\s*\S+\s*$")
 _SECTION = re.compile(r"^\s*\**\s*(?P<title>[A-Za-z][\w ().-]{0,50}?)\s*:\s*$")
 _TRAIN = re.compile(r"\btrain", re.IGNORECASE)
 _HELD_OUT = re.compile(r"\b(?:val|test|eval)", re.IGNORECASE)
+_HELD_OUT_WORD = re.compile(r"\b(?:val\w*|test|eval\w*)\b", re.IGNORECASE)
 _OUT_NAME = re.compile(r"(?:^|[_/])(?:val|valid|validation|test|eval)(?:[_/]|$)|^best_")
 _QUALITY = re.compile(
     r"^(?:psnr|ssim|lpips|acc\w*(?:@\d)?(?:_avg)?|dice|iou|miou|map|auc|f1|bleu)$"
@@ -99,8 +98,9 @@ class PairsReader(Reader):
             if _are_settings(text):
                 return None
         if " on " in text and (whose := _WHOSE.search(text)):
-            out = f"{whose['out']} " if whose["out"] else ""
-            text = f"{text[: whose.start()]}{out}{whose['measure']}:{text[whose.end() :]}"
+            out = _HELD_OUT_WORD.search(whose["whose"])
+            named = f"{out[0]} {whose['measure']}" if out else whose["measure"]
+            text = f"{text[: whose.start()]}{named}:{text[whose.end() :]}"
         if ("pochs" in text or "steps" in text) and (stated := _STATED.search(text)):
             return _totals(stated["epochs"], stated["steps"] or stated["all"])
         values = named_values(text)
