@@ -2,15 +2,16 @@
 
 from collections import deque
 from collections.abc import Iterable
-from pathlib import Path
 
 import msgspec
 
 from runners.gpus.usage import interval_file, read_usage
 from runners.health.expected import shortfalls
+from runners.health.last_change import LastChange, boot_seconds, lifetime_of
 from runners.health.loss_history import LossHistory, plain_baseline
 from runners.health.paces import PaceHistory
 from runners.health.signs import BaselineSign, GpuSign, RunSigns
+from runners.host.clock import moment_now
 from runners.host.files import read_json
 from runners.host.tail import Follower
 from runners.model.gpus import UsageInterval
@@ -52,6 +53,8 @@ class RunObserver:
         self._follow = follow
         self.run_id = run.id
         self._path = directory.path
+        files = ("output.log", "events.jsonl", "leader")
+        self._output, self._event, self._leader = (LastChange(self._path / name) for name in files)
         self.report = report or LiveReport(run)
         self._finder = RankFinder(directory)
         self._intervals = Follower(interval_file(self._path))
@@ -72,33 +75,40 @@ class RunObserver:
         self._baselines: dict[str, BaselineSign] = {}
 
     def observe(self, run: Run, now: float, marked: Iterable[int] | None = None) -> RunSigns:
-        """What is seen of `run` at `now` (unix s); `marked`: the pids with its mark, if known."""
+        """What is seen of `run` at `now` (unix s); `marked`: the pids with its mark, if known.
+
+        What lasted is measured by the boot's clock, and told as moments of the wall clock of `now`.
+        """
         if run.record is not None and run.record.attempt != self._attempt:
             self._begin_attempt(run)
         self.report.poll(run, follow=self._follow)
         course = self.report.course
-        started = run.started or now
+        boot = boot_seconds()
+        lived = lifetime_of(run, moment_now())
+        started = boot - (lived or 0.0)
         progress = course.progress(now)
         stepped = bool(course.metrics) or bool(course.step) or (course.epoch or 0) > 1
-        output, event = _changed(self._path / "output.log"), _changed(self._path / "events.jsonl")
+        output, event = (file.seen_at(now, boot, lived) for file in (self._output, self._event))
+        begun = self._leader.seen_at(now, boot, lived)
         ranks = self._finder.find(marked)
-        used, shares, loading = self._measure(ranks, now)
+        used, shares, loading = self._measure(ranks, boot)
         doing = {rank.pid: state_of(rank.pid) for rank in ranks}
         paused = bool(doing) and all(state and state.is_paused for state in doing.values())
         if paused:
-            self._note_pause(now)
-        self._note_life(max(filter(None, (output, event)), default=started), stepped, now)
+            self._note_pause(boot)
+        self._note_life(max(filter(None, (output, event)), default=started), stepped)
         self._note_losses()
         self._paces.note(course.last_time, course.step, course.epoch)
         usual_used = median(self._used) if len(self._used) >= 6 else None
-        if used is not None and stepped and now - (self._alive_at or now) < _RECENT_S:
+        if used is not None and stepped and boot - (self._alive_at or boot) < _RECENT_S:
             self._used.append(used)  # of a stall nothing is usual
         rule = run.plan.spec.on_stall if run.plan else None
+        to_wall = now - boot
         return RunSigns(
             now=now,
-            started=max(started, self._begun() or 0.0, self._paused_at or 0.0),
-            output_at=output,
-            event_at=event,
+            started=max(started, begun or 0.0, self._paused_at or 0.0) + to_wall,
+            output_at=None if output is None else output + to_wall,
+            event_at=None if event is None else event + to_wall,
             stepped=stepped,
             gap_s=self._gap,
             pace_s=self._paces.recent,
@@ -106,14 +116,14 @@ class RunObserver:
             counted=progress.counted.removesuffix("s"),
             shortfalls=shortfalls(
                 run.plan, progress, self.report.events.epoch_clock.timing.seconds_per_epoch,
-                read_usage(self._path) if run.plan and run.plan.gpus else (), now - started,
+                read_usage(self._path) if run.plan and run.plan.gpus else (), boot - started,
             ),
             losses_not_finite=self._losses.not_finite,
             loss_name=self._headline or "loss",
             diverges=self._losses.diverges(),
             flat=self._losses.is_flat(),
             baseline=self._baseline(),
-            gpus=self._gpu_signs(run),
+            gpus=self._gpu_signs(run, to_wall),
             ranks=self._rank_signs(ranks, doing, shares, now),
             expected_ranks=run.plan.processes if run.plan and _has_ranks(ranks) else 1,
             loaders=sum(len(rank.loaders) for rank in ranks),
@@ -125,18 +135,14 @@ class RunObserver:
             paused=paused,
         )  # fmt: skip
 
-    def _begun(self) -> float | None:
-        """When this attempt's program noted its pid."""
-        return _changed(self._path / "leader")
-
-    def _note_pause(self, now: float) -> None:
+    def _note_pause(self, boot: float) -> None:
         """A pause is no silence of its own, and no step of its pace."""
-        self._paused_at = now
+        self._paused_at = boot
         self._alive_at = None
         self._paces = PaceHistory()
         self.report.course.forget_pace()
 
-    def _note_life(self, alive_at: float, stepped: bool, now: float) -> None:
+    def _note_life(self, alive_at: float, stepped: bool) -> None:
         """Learn how long the run is silent by itself, once it has begun to step."""
         if self._alive_at is not None and alive_at > self._alive_at and stepped:
             gap = alive_at - self._alive_at
@@ -169,11 +175,11 @@ class RunObserver:
         return max(self._baselines.values(), key=lambda baseline: baseline.below, default=None)
 
     def _measure(
-        self, ranks: tuple[RankProcess, ...], now: float
+        self, ranks: tuple[RankProcess, ...], boot: float
     ) -> tuple[float | None, dict[int, float], float | None]:
         """Percent of a core since the last look: all processes, each, mean of the loaders."""
-        before, passed = self._cpu, now - (self._measured_at or now)
-        self._cpu, self._measured_at = {}, now
+        before, passed = self._cpu, boot - (self._measured_at or boot)
+        self._cpu, self._measured_at = {}, boot
         shares: dict[int, float] = {}
         for key in self._finder.everything.items():
             spent = cpu_seconds(key[0])
@@ -211,14 +217,15 @@ class RunObserver:
             )
         return tuple(found)
 
-    def _gpu_signs(self, run: Run) -> tuple[GpuSign, ...]:
+    def _gpu_signs(self, run: Run, to_wall: float) -> tuple[GpuSign, ...]:
         """The run's GPUs over its last minute, and over what came before that."""
         lines = self._intervals.poll(_MOST_BYTES, jump=True).lines
         self._gpus.extend(decode_lines(lines, _interval))
         if not self._gpus or run.plan is None:
             return ()
         edge = self._gpus[-1].time - _RECENT_S
-        alive = (self._alive_at or edge) + _RECENT_S  # of a stall nothing is usual
+        alive_at = edge if self._alive_at is None else self._alive_at + to_wall
+        alive = alive_at + _RECENT_S  # of a stall nothing is usual
         found = []
         for gpu in run.plan.gpus:
             readings = [
@@ -243,15 +250,6 @@ class RunObserver:
 
 def _has_ranks(ranks: tuple[RankProcess, ...]) -> bool:
     return any(rank.rank is not None for rank in ranks)
-
-
-def _changed(path: Path) -> float | None:
-    """When a file with something in it was last written; None otherwise."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime if found.st_size else None
 
 
 def _mean(values: list[float | None]) -> float | None:

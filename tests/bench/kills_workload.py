@@ -152,8 +152,11 @@ class Workload:
 
     def _launch_sweep(self) -> None:
         name = self._name()
-        values = ",".join(self._seconds() for _ in range(3))
-        self._launch(Launch(name, 3), "member", "--name", name, "--set", f"seconds={values}")
+        values: set[str] = set()
+        while len(values) < 3:  # one value given twice is one run
+            values.add(self._seconds())
+        swept = ",".join(sorted(values))
+        self._launch(Launch(name, 3), "member", "--name", name, "--set", f"seconds={swept}")
 
     def _launch_chain(self) -> None:
         live = live_run_ids(self.state)

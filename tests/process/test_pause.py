@@ -7,6 +7,7 @@ import pytest
 
 from runners.cost.run_costs import costs_of
 from runners.host.procfs import marked_processes, process_state
+from runners.model.health import Condition
 from runners.places.actions import PauseRuns
 from runners.places.here import carry_out
 from runners.state.runs import read_run
@@ -23,7 +24,7 @@ def letters(run_id: str, but: int | None = None) -> set[str]:
 
 def test_all_of_it_is_paused_and_goes_on(cli: CommandLine) -> None:
     run = cli.command("sh", "-c", TREE, ready="ready")
-    eventually(lambda: len(marked_processes(run.id)) >= 3, what="its worker")
+    eventually(lambda: len(marked_processes(run.id)) >= 2, what="its worker")
     done = cli.run("pause", run.id)
     assert "frees nothing" in done.stderr
     found = cli.status(run)
@@ -104,3 +105,25 @@ def test_its_supervisor_s_death_changes_nothing(cli: CommandLine) -> None:
     assert any(check["name"] == "paused" for check in cli.json("doctor", exits=None))
     cli.run("continue", run.id)
     assert cli.status(run)["paused"] is None
+
+
+STEPS = "i=0; while :; do i=$((i + 1)); echo step $i loss 0.5; sleep 0.1; done"
+
+
+def test_a_pause_is_no_stall_and_no_failure(cli: CommandLine) -> None:
+    rules = ("--set", "on_stall={after: 2s}", "--set", "restart={times: 2}")
+    run = cli.command("sh", "-c", STEPS, options=rules, ready="step 3")
+    cli.run("pause", run.id)
+
+    def condition() -> str | None:
+        return (cli.status(run)["health"] or {}).get("condition")
+
+    eventually(lambda: run.health.exists() and condition() == Condition.PAUSED, what="a paused run")
+    for _ in range(8):  # a look comes six times in the rule's time
+        before = run.health.stat().st_mtime_ns
+        eventually(lambda seen=before: run.health.stat().st_mtime_ns > seen, what="another look")
+    assert condition() == Condition.PAUSED
+    cli.run("continue", run.id)
+    eventually(lambda: condition() == Condition.PROGRESSING, what="that it goes on")
+    assert not [alert for alert in events(run, "alert") if alert.get("condition")]
+    assert (cli.status(run)["attempt"], cli.status(run)["state"]) == (1, "running")
