@@ -43,6 +43,8 @@ from runners.state.trust import state_permission_problem
 
 LONGEST_PAUSE_S = 10.0
 _SHORTEST_PAUSE_S = 0.25
+_BEHIND_BYTES = 1 << 20
+_BEHIND_S = 1.0
 _STEPS_BEFORE_STALL = 6
 _LEAVES_AFTER = 2
 """Looks at an empty list of runs after which it leaves."""
@@ -66,6 +68,12 @@ class WatchedRun:
         self.pause_s = LONGEST_PAUSE_S
         if rule is not None:
             self.pause_s = max(_SHORTEST_PAUSE_S, rule.after_s / _STEPS_BEFORE_STALL)
+
+    @property
+    def next_in_s(self) -> float:
+        """Seconds until the next look: soon where output comes faster than it is read."""
+        is_behind = self._observer.report.unread > _BEHIND_BYTES
+        return min(_BEHIND_S, self.pause_s) if is_behind else self.pause_s
 
     def observe(self, run: Run, now: float, marked: Sequence[int]) -> None:
         """Look once: write what is found, say what is new, act where the preset says so."""
@@ -171,7 +179,9 @@ class Watcher:
                 self._log(f"{run_id}: {cannot_be_read('its files', problem)}")
         for run_id in self._watched.keys() - seen:
             self._leave(run_id, self._watched.pop(run_id))
-        return min([watched.pause_s for watched in self._watched.values()], default=LONGEST_PAUSE_S)
+        return min(
+            [watched.next_in_s for watched in self._watched.values()], default=LONGEST_PAUSE_S
+        )
 
     def _leave(self, run_id: str, watched: WatchedRun) -> None:
         try:

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from runners.guard.watcher import WatchedRun
 from runners.model.run import Run
 from runners.model.states import State
-from runners.watch.metrics import final_maker
+from runners.state.layout import StateDirectory
+from runners.watch.metrics import final_maker, output_source
 from runners.watch.metrics.final import read_final
 from runners.watch.metrics.final_maker import keep_final
 from runners.watch.metrics.live import LiveReport
@@ -78,3 +80,29 @@ def test_what_its_watcher_missed_is_read_in_full(run: Run, monkeypatch: pytest.M
         record=run.record and type(run.record)(State.DONE, started=1000.0, ended=2000.0, attempt=2),
     )
     assert keep_final(again).metrics["loss"].best == 0.01
+
+
+def test_an_ended_run_of_which_much_is_unread_has_its_last_values_and_no_best_yet(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # No time to read: the end of what its watcher had not come to is read all the same.
+    monkeypatch.setattr(output_source, "_FOLLOW_S", -1.0)
+    with (Path(run.directory) / "output.log").open("a") as output:
+        output.writelines("\n" + _line(LINES + step) for step in range(60_000))
+    row = row_of_ended(run, 0)
+    assert row.last == pytest.approx((LINES + 59_999 - 1000) / 1000 + 0.01, abs=1e-4)
+    assert row.best is None
+
+
+def test_a_watcher_that_is_behind_looks_again_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output_source, "_FOLLOW_S", -1.0)
+    state = StateDirectory(tmp_path / "state").create()
+    folder = state.run("20261120-101500-demo-7f3a").path
+    folder.mkdir(parents=True)
+    watched = WatchedRun(state, make_run(State.RUNNING, directory=str(folder)))
+    assert watched.next_in_s == watched.pause_s
+    grown(folder, 1, 60_000)
+    watched.take_end(make_run(State.RUNNING, directory=str(folder)))
+    assert watched.next_in_s < watched.pause_s

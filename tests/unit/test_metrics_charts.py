@@ -179,6 +179,7 @@ def test_smoothing_follows_and_does_not_begin_at_zero() -> None:
     assert list(smoothed[:5]) == pytest.approx([10.0] * 5) and math.isnan(smoothed[5])
     assert 10 < smoothed[6] < 20 and smoothed[-1] == pytest.approx(20, abs=1e-3)
     assert smooth([1.0, 2.0], 0.0) == [1.0, 2.0]
+    assert set(smooth([1e-4] * 50, 0.9)) == {1e-4}, "a constant stays one, without rounding"
 
 
 def a_run(folder: Path, losses: list[float], letter: str) -> RunCurve:

@@ -46,6 +46,7 @@ PCDIFF = """\
 def test_pcdiff_counts_from_zero_and_prints_one_batch() -> None:
     reader, samples = read(PCDIFF)
     assert reader.names == ("pcdiff",)
+    assert values(samples, "base_learning_rate") and not values(samples, "learning_rate")
     assert values(samples, "loss_batch")[0] == (1, 1.0364) and math.isnan(
         values(samples, "loss_batch")[1][1]
     )
@@ -129,6 +130,13 @@ Epoch 1 complete | Time: 35.0s | Loss: 0.9715 | RGB: 0.4283
 Saved checkpoint to checkpoints/decoder_exp2_epoch1.pt
 New best loss: 0.9715
 """
+
+
+def test_a_line_of_debugging_says_nothing_of_the_metrics() -> None:
+    text = "step 1/9 | loss: 0.5 | ssim: 0.5\n[Debug] Loss components: ssim=0.2000, loss=0.1\n"
+    _, samples = read(text * 2)
+    assert {value for _, value in values(samples, "ssim")} == {0.5}
+    assert {value for _, value in values(samples, "loss")} == {0.5}
 
 
 def test_fresnel_s_ssim_is_one_minus_ssim_and_batches_count_from_zero() -> None:

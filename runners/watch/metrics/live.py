@@ -162,8 +162,8 @@ class LiveReport:
             self._output = self._new_output()
         output = self._output
         # Where its watcher stood is near the end: what is left can be read.
-        follow = follow or (ended and bool(self._followed_at))
-        self.boundary.read("output.log", lambda: self._read_output(output, follow), None)
+        whole = follow or (ended and bool(self._followed_at))
+        self.boundary.read("output.log", lambda: self._read_output(output, whole, follow), None)
         self.boundary.read("metric files", lambda: self._poll_files(run, thorough), None)
 
     def save(self) -> None:
@@ -203,8 +203,8 @@ class LiveReport:
 
         return OutputSource(Path(self._directory), self._rule, live=True)
 
-    def _read_output(self, output: OutputSource, follow: bool) -> None:
-        self._note(output.follow() if follow else output.poll())
+    def _read_output(self, output: OutputSource, whole: bool, again: bool) -> None:
+        self._note(output.follow(leave=again) if whole else output.poll())
 
     def _note(self, items: Iterable[OutputItem]) -> None:
         from runners.watch.metrics.output_source import OutputEvent

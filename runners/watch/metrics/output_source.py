@@ -18,8 +18,8 @@ LIVE_BYTES = 128 * 1024
 _LIVE_S = 0.015
 _LAST = 64
 _FOLLOW_S = 1.0
-"""Of processor time, for a run's watcher at one look."""
-_LEFT_BYTES = 32 << 20
+"""Of processor time, for who reads all that is new, at one look."""
+_LEFT_BYTES = 64 << 20
 """What a watcher that came so far leaves for its next look; of more it takes the end."""
 _ATTEMPT = re.compile(r"output\.(\d+)\.log")
 
@@ -78,13 +78,16 @@ class OutputSource:
         self._caught_up = state.caught_up
         self.reader.go_on_from(state.reading)
 
-    def follow(self) -> Iterator[OutputItem]:
-        """All that is new; its end alone of what comes faster than anybody can read it."""
+    def follow(self, leave: bool = True) -> Iterator[OutputItem]:
+        """All that is new; its end alone of what comes faster than anybody can read it.
+
+        What takes long is left for the next look, unless there is none: then its end is read.
+        """
         until = time.thread_time() + _FOLLOW_S
         self.more = True
         while self.more:
             late = time.thread_time() > until
-            if late and self._follower.left <= _LEFT_BYTES:
+            if late and leave and self._follower.left <= _LEFT_BYTES:
                 return  # the rest is read at the next look
             yield from self._poll(1 << 20, jump=late, hurries=False)
 

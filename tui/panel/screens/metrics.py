@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar
 
+from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -203,7 +204,8 @@ class MetricsScreen(Screen[None]):
         if line != self._line:
             # A text that is set anew has everything laid out and painted again, be it the same.
             self._line = line
-            self.query_one("#metrics-line", Static).update(line)
+            text = Text(line, no_wrap=True, overflow="ellipsis")
+            self.query_one("#metrics-line", Static).update(text)
 
     def _show_settings(self) -> None:
         view = self.runs.selected

@@ -265,11 +265,14 @@ def smooth(values: Sequence[float], weight: float) -> Sequence[float]:
     if not weight:
         return values
     smoothed, mean, mass = array("d"), 0.0, 0.0
+    least, most = math.inf, -math.inf
     for value in values:
         if not math.isfinite(value):
             smoothed.append(value)
             continue
         mean = weight * mean + (1 - weight) * value
         mass = weight * mass + (1 - weight)
-        smoothed.append(mean / mass)
+        least, most = min(least, value), max(most, value)
+        # No mean lies beyond what it is of: rounding would draw a curve of what is constant.
+        smoothed.append(min(most, max(least, mean / mass)))
     return smoothed

@@ -20,6 +20,7 @@ _HINT = re.compile(
     r"|mse|mae|reward|score|mfu|bpb|nll|elbo|fid|\b(?:it|ep|lr|learning)\b"
 )
 """A line with none of these, in lower case, names neither a place nor a measure."""
+_DEBUG = re.compile(r"\s*\[debug\]", re.IGNORECASE)
 _ASSIGNED = re.compile(r"^(?:[\w ]*: )?[\w.]+\s*=\s*\S+(?:\s+#.*)?$")
 _ECHO = re.compile(
     r"\W*(?:(?:args|arguments|config\w*|settings|options|h-?params|hyper-?param\w*|overriding"
@@ -88,6 +89,8 @@ class PairsReader(Reader):
         if line.endswith(":") and (title := _SECTION.match(line)):
             self._section = _section_of(title["title"])
         low = line.lower()
+        if _DEBUG.match(line):
+            return None  # parts and weights of what another line gives as it counts
         # Most lines end here: the expressions below are slow.
         if not self._section and line[:1] not in " [" and not _HINT.search(low):
             return None

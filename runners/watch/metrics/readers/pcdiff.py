@@ -74,7 +74,8 @@ class PcdiffReader(Reader):
         if batch := _BATCH.search(message):
             return Sample(batch=float(batch["batch"]))
         if rate := _RATE.search(message):
-            return Sample({"learning_rate": number(rate["rate"])}, 0.0, time=moment)
+            # A warm-up follows, of which nothing is printed: this is no epoch's own rate.
+            return Sample({"base_learning_rate": number(rate["rate"])}, 0.0, time=moment)
         return None if self._epoch is None else CLAIMED
 
     def _step(self, step: "re.Match[str]", moment: float | None) -> Sample:

@@ -53,7 +53,11 @@ class MetricRunList(RowList):
         """Take in a new snapshot; what is marked stays so."""
         known = {view.run.id for view in snapshot.runs}
         older = [view for view in self._also if view.run.id not in known]
-        self.views = (*snapshot.runs, *older)
+        # What the page was opened with is found without a search among hundreds.
+        opened = {view.run.id for view in self._also}
+        self.views = tuple(
+            sorted((*snapshot.runs, *older), key=lambda view: view.run.id not in opened)
+        )
         self._living = snapshot.letters
         known.update(view.run.id for view in older)
         self.marked = [run_id for run_id in self.marked if run_id in known]
