@@ -18,7 +18,7 @@ WORKERS ?= 4
 # What fails beside other tests is run once more, alone: that decides, and both are shown.
 ALONE  = -n 0 --last-failed --last-failed-no-failures none
 
-.PHONY: run install test test-quick test-oldest bench docs fuzz kills screenshots clean
+.PHONY: run install test test-quick test-oldest bench docs fuzz money kills screenshots clean
 
 run: $(STAMP)
 	@if [ -t 0 ] && [ -t 1 ]; then exec $(BIN)/fresnel-tui --launch $(PRESET); \
@@ -88,6 +88,11 @@ bench: $(STAMP)
 FUZZ ?= 100000
 fuzz: $(STAMP)
 	FRESNEL_FUZZ=$(FUZZ) $(BIN)/python -m pytest -n $(WORKERS) --timeout 0 tests/fuzz
+
+# Random days of money against a second reckoning; make test takes 60.
+DAYS ?= 1000
+money: $(STAMP)
+	FRESNEL_MONEY_DAYS=$(DAYS) $(BIN)/python -m pytest -n $(WORKERS) --timeout 0 tests/unit/test_cost_days.py
 
 # Launchers, waiters, supervisors, helpers; make test takes a few.
 KILLS ?= 1000

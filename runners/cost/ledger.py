@@ -37,7 +37,7 @@ class RunEntry(msgspec.Struct, frozen=True, tag_field="type", tag="run"):
     price: Price | None
     began: Moment
     finished: Moment | None = None
-    seen: float | None = None
+    seen: Moment | float | None = None
     exit_code: int | None = None
 
     @property
@@ -55,7 +55,9 @@ class RunEntry(msgspec.Struct, frozen=True, tag_field="type", tag="run"):
         """The nanoseconds in which it held its GPUs: to its end, last sign of life, or reboot."""
         start = timeline.place(self.began)
         end = timeline.place(self.finished or now)
-        if self.seen is not None:
+        if isinstance(self.seen, Moment):
+            end = min(end, timeline.place(self.seen))
+        elif self.seen is not None:
             end = min(end, timeline.place_in_boot(self.seen, self.began, self.finished or now))
         if self.finished is not None and self.finished.boot != self.began.boot:
             reboot = timeline.next_boot(self.began.boot)

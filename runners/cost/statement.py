@@ -49,7 +49,8 @@ class Statement:
         for session in self.sessions:
             moments += [moment for moment in (session.start, session.end) if moment is not None]
         for line in self.lines.values():
-            moments += [moment for moment in (line.began, line.finished) if moment is not None]
+            known = (line.began, line.finished, line.seen)
+            moments += [moment for moment in known if isinstance(moment, Moment)]
         self.timeline = Timeline(moments)
         self._spans: dict[str, tuple[int, int]] = {}
         self._place_runs()

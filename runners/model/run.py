@@ -26,10 +26,10 @@ class RunRecord(msgspec.Struct, frozen=True):
     """What the supervisor writes to state.json. `reason` is said of a live run, `ending` of others.
 
     `began` and `finished` are `started` and `ended` with the boot's own time. `seen` is the last
-    sign of life (unix seconds) of a run whose end nobody saw. Between two attempts, `next_attempt`
-    is the number of the coming one and `next_at` when it is due (unix seconds). `followed` are the
-    run's processes without its mark, by pid and start in clock ticks since boot; `cgroup` is the
-    control group of the run's own systemd scope, when it has one.
+    sign of life of a run whose end nobody saw (unix seconds where nothing else is known). Between
+    two attempts, `next_attempt` is the number of the coming one and `next_at` when it is due (unix
+    seconds). `followed` are the run's processes without its mark, by pid and start in clock ticks
+    since boot; `cgroup` is the control group of the run's own systemd scope, when it has one.
     """
 
     state: State
@@ -49,7 +49,7 @@ class RunRecord(msgspec.Struct, frozen=True):
     stop: StopProgress | None = None
     began: Moment | None = None
     finished: Moment | None = None
-    seen: float | None = None
+    seen: Moment | float | None = None
     next_attempt: int | None = None
     next_at: float | None = None
     followed: tuple[tuple[int, int], ...] = ()
@@ -180,6 +180,8 @@ class Run(msgspec.Struct, frozen=True):
         record = self.record
         if record is None or record.ended is None:
             return None
+        if isinstance(record.seen, Moment):
+            return record.seen
         if record.seen is not None:
             # Nobody saw the end: the run is charged up to its last sign of life,
             # not until it was found dead.

@@ -109,7 +109,7 @@ class RecordFields(TypedDict, total=False):
     stop: StopProgressFields | None
     began: Moments | None
     finished: Moments | None
-    seen: float | None
+    seen: Moments | float | None
     next_attempt: int | None
     next_at: float | None
     followed: list[tuple[int, int]]
@@ -140,7 +140,7 @@ class LedgerFields(TypedDict):
     price: dict[str, Any] | None
     began: Moments
     finished: Moments
-    seen: float | None
+    seen: Moments | float | None
     exit_code: int | None
 
 
@@ -193,7 +193,7 @@ def record_fields(value: object) -> RecordFields:
         "stop": _stop_progress(record.get("stop")),
         "began": _moment(record.get("began")),
         "finished": _moment(record.get("finished")),
-        "seen": _number(record.get("seen")),
+        "seen": _moment(record.get("seen")) or _number(record.get("seen")),
         "next_attempt": _whole(record.get("next_attempt")),
         "next_at": _number(record.get("next_at")),
         "followed": _followed(record.get("followed")),

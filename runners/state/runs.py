@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from runners.host.clock import local_time
-from runners.host.files import read_number
+from runners.host.exit_status import read_exit_status
 from runners.host.identity import boot_id, host_name, user_name
 from runners.host.locks import is_held
 from runners.host.procfs import mark_of, process_state, switches_of
@@ -215,9 +215,10 @@ def _is_marked_live(directory: RunDirectory) -> bool:
 
 def _judge_by_exit(directory: RunDirectory) -> Status:
     """The ending of a run whose record was damaged afterwards; only the exit file still has it."""
-    code = read_number(directory.exit)
-    if code is None:
+    status = read_exit_status(directory.exit)
+    if status is None:
         return _ended(State.LOST, {"cause": EndingCause.UNKNOWN, "damaged": True})
+    code = status.code
     if not code:
         return _ended(State.DONE, {"cause": EndingCause.COMPLETED, "damaged": True}, code)
     name = signal_of(code)

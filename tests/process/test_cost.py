@@ -140,11 +140,16 @@ def test_a_run_that_ended_while_nobody_watched_pays_until_its_last_sign_of_life(
     adopt_orphans(cli.state)
     eventually(lambda: record(run).get("ended"))
     eventually(lambda: not is_held(run.supervisor_lock))
-    assert ended <= record(run)["seen"] < ended + 1 < record(run)["ended"]
+    seen, began = Moment(*record(run)["seen"]), Moment(*record(run)["began"])
+    assert ended <= seen.wall < ended + 1 < record(run)["ended"]
+    # By the boot's clock, which nobody sets: the waiter noted it with the exit status.
+    assert seen.boot == began.boot and seen.boot_ns is not None and began.boot_ns is not None
+    lasted = (seen.boot_ns - began.boot_ns) / 1e9
+    assert lasted == pytest.approx(ended - began.wall, abs=0.5)
     ledger = Ledger(cli.state)
     ledger.poll()
     line = ledger.runs[run.id]
-    assert line.seen == record(run)["seen"] and line.state == "done"
+    assert line.seen == seen and line.state == "done"
     adopt_orphans(cli.state)
     assert sum(run.id in row["id"] for row in export(cli)) == 1
 

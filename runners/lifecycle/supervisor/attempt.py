@@ -9,7 +9,8 @@ from pathlib import Path
 
 from runners.host import helpers
 from runners.host.clock import Moment
-from runners.host.files import append_event, read_number, size_of
+from runners.host.exit_status import read_exit_status
+from runners.host.files import append_event, size_of
 from runners.host.keep_alive import KeepAlive
 from runners.host.procfs import is_zombie, parent_of, read_processes, start_ticks
 from runners.host.signals import open_pidfd, signal_process
@@ -256,9 +257,9 @@ class Attempt:
 
     def exit_code(self) -> int | None:
         """The program's exit status: by the waiter's file, else by the kernel for our child."""
-        code = read_number(self.run.exit)
-        if code is not None:
-            return code
+        status = read_exit_status(self.run.exit)
+        if status is not None:
+            return status.code
         if self.waiter_was is not None and self.children.exited_by_itself(self.waiter_was):
             return self.children.code(self.waiter_was)
         leader = self.run.leader_pid()

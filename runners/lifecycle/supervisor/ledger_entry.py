@@ -3,18 +3,10 @@
 import json
 from contextlib import suppress
 
-from runners.host.files import append_line, modified_at
+from runners.host.files import append_line
 from runners.host.identity import host_name
 from runners.state.layout import RunDirectory
 from runners.state.records import LedgerFields, PlanFields, RecordFields
-
-_SIGNS = ("output.log", "events.jsonl", "gpus.jsonl", "usage.json", "exit")
-
-
-def last_activity(run: RunDirectory, record: RecordFields) -> float:
-    """When a run whose end nobody saw last wrote anything: unix seconds, not before its start."""
-    moments = [float(record.get("started") or 0.0)]
-    return max(moments + [modified_at(run.path / name) for name in _SIGNS])
 
 
 def append_run(run: RunDirectory, plan: PlanFields, record: RecordFields) -> None:

@@ -8,7 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from runners.host.clock import moment_now
 from runners.host.command_line import set_command_line
+from runners.host.exit_status import MOST_BYTES, spell_exit_status
 from runners.host.files import read_plain, replace
 from runners.host.procfs import HELPER_MARK, MARK
 
@@ -123,7 +125,7 @@ def _record_status(leader: int, draft: int, exit_file: str) -> None:
     by_itself = ended.si_code == os.CLD_EXITED
     code = ended.si_status if by_itself else 128 + ended.si_status
     with suppress(OSError):  # a full disk: the supervisor learns it as the waiter's own
-        os.write(draft, b"%d\n" % code)
+        os.write(draft, spell_exit_status(code, moment_now()))
         os.replace(draft_of(exit_file), exit_file)
     os.waitpid(leader, 0)
     os._exit(code)
@@ -138,7 +140,7 @@ def name_exit_status(exit_file: Path) -> None:
     """Give the exit status its name, where the waiter was killed after it had written it."""
     draft = draft_of(exit_file)
     with suppress(OSError):
-        if read_plain(draft, 16).endswith(b"\n"):
+        if read_plain(draft, MOST_BYTES).endswith(b"\n"):
             os.replace(draft, exit_file)
 
 

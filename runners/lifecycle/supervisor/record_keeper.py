@@ -9,7 +9,8 @@ from runners.host.files import append_event, write_json
 from runners.host.identity import boot_id, host_name
 from runners.host.procfs import start_ticks
 from runners.lifecycle.supervisor.kept_environment import forget_all
-from runners.lifecycle.supervisor.ledger_entry import append_run, last_activity
+from runners.lifecycle.supervisor.last_sign import last_sign
+from runners.lifecycle.supervisor.ledger_entry import append_run
 from runners.lifecycle.supervisor.queue_wait import notify, summarize
 from runners.model.endings import ending_text
 from runners.model.states import State, check_transition
@@ -81,7 +82,7 @@ class RecordKeeper:
             "finished": moment_now(),
         }
         if unobserved:
-            changes["seen"] = last_activity(self.directory, self.record)
+            changes["seen"] = last_sign(self.directory, self.record, moment_now())
         if left:
             # With the start time, because a lease rests on them: a pid may be used again.
             pairs = [(pid, start_ticks(pid)) for pid in left]
