@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from runners.host.clock import local_time
-from runners.host.exit_status import read_exit_status
 from runners.host.identity import boot_id, host_name, user_name
 from runners.host.locks import is_held
 from runners.host.procfs import mark_of, process_state, switches_of
@@ -215,6 +214,8 @@ def _is_marked_live(directory: RunDirectory) -> bool:
 
 def _judge_by_exit(directory: RunDirectory) -> Status:
     """The ending of a run whose record was damaged afterwards; only the exit file still has it."""
+    from runners.host.exit_status import read_exit_status  # a damaged record is rare
+
     status = read_exit_status(directory.exit)
     if status is None:
         return _ended(State.LOST, {"cause": EndingCause.UNKNOWN, "damaged": True})
