@@ -244,7 +244,7 @@ def works_in(key: str, pane: str, digit: int) -> str:
 # ---- dialogs about runs
 
 ALL_IS_LOST = "no checkpoint was seen on disk, so all of its work is lost"
-CAUSE = "GPU has not enough memory"
+CAUSE = "GPU does not have enough memory"
 
 NEWEST_CHECKPOINT = "Newest checkpoint"
 NONE_ON_DISK = "none seen on disk"

@@ -43,6 +43,16 @@ class State(TextEnum):
         """Whether a run in this state may still change."""
         return bool(_TRAITS[self].next)
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether a run ended in it without success, and nobody asked for that."""
+        return _TRAITS[self].has_failed
+
+    @property
+    def has_program(self) -> bool:
+        """Whether its program runs, and nobody has asked it to stop."""
+        return _TRAITS[self].has_program
+
 
 class _Traits(NamedTuple):
     """What differs from state to state; `style` is the colour in which it is drawn."""
@@ -51,6 +61,8 @@ class _Traits(NamedTuple):
     style: str
     next: frozenset[State]
     """Where a run may go from it, which `check_transition` holds every write of state.json to."""
+    has_failed: bool = False
+    has_program: bool = False
 
 
 _ENDED: frozenset[State] = frozenset()
@@ -92,6 +104,7 @@ _TRAITS = {
                 State.LOST,
             }
         ),
+        has_program=True,
     ),
     State.STOPPING: _Traits(
         "◼",
@@ -99,7 +112,7 @@ _TRAITS = {
         frozenset({State.STOPPED, State.DONE, State.FAILED, State.UNSEEN, State.LOST}),
     ),
     State.DONE: _Traits("✔", "bright_black", _ENDED),
-    State.FAILED: _Traits("✘", "red bold", _ENDED),
+    State.FAILED: _Traits("✘", "red bold", _ENDED, has_failed=True),
     State.STOPPED: _Traits("■", "bright_black", _ENDED),
     State.CANCELLED: _Traits("□", "bright_black", _ENDED),
     State.ORPHANED: _Traits(
@@ -116,9 +129,10 @@ _TRAITS = {
                 State.LOST,
             }
         ),
+        has_program=True,
     ),
-    State.UNSEEN: _Traits("◇", "yellow", _ENDED),
-    State.LOST: _Traits("?", "red bold", _ENDED),
+    State.UNSEEN: _Traits("◇", "yellow", _ENDED, has_failed=True),
+    State.LOST: _Traits("?", "red bold", _ENDED, has_failed=True),
 }
 
 TERMINAL = frozenset(state for state in State if not state.is_live)

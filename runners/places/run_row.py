@@ -126,3 +126,8 @@ class RunRow(msgspec.Struct, array_like=True, gc=False):
     def metrics(self) -> dict[str, MetricValues]:
         """Every metric that is kept."""
         return _decode_metrics.decode(self.packed)
+
+
+def running_first(row: RunRow) -> tuple[bool, bool, float]:
+    """Sorts rows as lists do: those that run, those that wait, those that ended; newest first."""
+    return not row.is_live, row.state is State.QUEUED, -row.created

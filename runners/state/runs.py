@@ -165,7 +165,7 @@ def _pause_of(
     directory: RunDirectory, state: State, plan: LaunchPlan | None, record: RunRecord | None
 ) -> Pause | None:
     """Who has paused the program of a run that lives here, by SIGSTOP; None when nobody has."""
-    if state not in (State.RUNNING, State.ORPHANED) or home_of(plan, record) != host_name():
+    if not state.has_program or home_of(plan, record) != host_name():
         return None
     pid = directory.leader_pid()
     if pid is None or process_state(pid) != "T" or mark_of(pid) != directory.id:

@@ -57,3 +57,11 @@ def _may_go(before: State, after: State) -> bool:
     except ValueError:
         return False
     return True
+
+
+@pytest.mark.parametrize("state", sorted(State))
+def test_a_failure_is_an_ending_and_a_program_lives(state: State) -> None:
+    assert not (state.has_failed and state.is_live)
+    assert state.is_live or not state.has_program
+    # Only what has a program can be asked to stop it, or have lost its supervisor beside it.
+    assert not state.has_program or _may_go(state, State.STOPPING)

@@ -9,8 +9,7 @@ from runners.host.clock import moment_now
 from runners.housekeeping import tend
 from runners.model.errors import ExitCode, WrongInput
 from runners.model.run import Run
-from runners.model.states import State
-from runners.places.run_row import RunRow
+from runners.places.run_row import RunRow, running_first
 from runners.state.layout import StateDirectory
 from runners.state.leases import live_run_ids
 from runners.state.runs import list_run_ids, list_runs, read_run
@@ -82,7 +81,7 @@ def _newest(
     runs = list_runs(state, limit, ids=ids)
     costs = costs_of(state, runs, ids=ids)
     rows = [_row(run, costs) for run in runs]
-    rows.sort(key=lambda row: (not row.is_live, row.state is State.QUEUED, -row.created))
+    rows.sort(key=running_first)
     return rows if arguments.limit is None else rows[:limit], costs
 
 
@@ -123,7 +122,7 @@ def _chosen(
         index.take_costs(ended_costs(state))
     everyone = [*(_row(run, costs) for run in runs), *index.ended.rows]
     rows = [row for row in everyone if query(row)]
-    rows.sort(key=lambda row: (not row.is_live, row.state is State.QUEUED, -row.created))
+    rows.sort(key=running_first)
     rows = sort_rows(rows, keys, arguments.metric)
     limit = _limit(arguments)
     shown = rows if limit is None else rows[:limit]

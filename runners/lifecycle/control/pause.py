@@ -17,12 +17,10 @@ from runners.lifecycle.supervisor.spawn import supervisor_of
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.quantities import gpus_text
 from runners.model.run import Pause, Run
-from runners.model.states import State
 from runners.state.codec import read_record
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.runs import read_run
 
-_PAUSABLE = (State.RUNNING, State.ORPHANED)
 _WITHIN_S = 5.0
 _POLL_S = 0.01
 
@@ -77,7 +75,7 @@ def _pausable(state: StateDirectory, run: Run, what: str) -> RunDirectory:
     refuse_other_host(run, what)
     directory = state.run(run.id)
     refuse_untrusted_run(directory)
-    if run.state not in _PAUSABLE:
+    if not run.state.has_program:
         raise WrongInput(f"{run.id} does not run: it is {run.state}")
     return directory
 

@@ -29,14 +29,12 @@ from runners.host.locks import locked
 from runners.model.errors import FresnelError
 from runners.model.run import Run
 from runners.model.sampler_search import Search, SearchAxis, SearchRecord, SearchTrial
-from runners.model.states import State
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
 from runners.watch.metrics.final import read_final
 from runners.watch.metrics.final_maker import keep_final
 
 _RUN = "run"
-_FAILED = (State.FAILED, State.UNSEEN, State.LOST)
 
 
 class Answer(NamedTuple):
@@ -149,7 +147,7 @@ def _report_ended(study: optuna.Study, state: StateDirectory, search: Search) ->
 
 def _result(run: Run, search: Search) -> float | None:
     """The best value of the metric in an ended run; None where it failed or has none."""
-    if run.state in _FAILED:
+    if run.state.has_failed:
         return None
     report = read_final(run) or keep_final(run)
     found = report.metrics.get(search.metric or report.headline or "")

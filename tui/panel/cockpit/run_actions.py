@@ -137,7 +137,7 @@ class RunActions:
 
     def pause(self, rows: Rows) -> None:
         """Pause runs where they are; where all are paused, let them go on."""
-        running = [row for row in rows if row.state in (State.RUNNING, State.ORPHANED)]
+        running = [row for row in rows if row.state.has_program]
         if not running:
             self._notify("only a run whose program runs can be paused")
             return

@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 from rich.text import Text
 from textual.theme import Theme
 
-from runners.model.states import State
 from runners.places.remote import RemoteRows, as_of
-from runners.places.run_row import RunRow
+from runners.places.run_row import RunRow, running_first
 from tui.panel.widgets.run_line import MARGIN, draw_header, draw_row
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.runs.ended_index import EndedRows
@@ -91,7 +90,7 @@ class RunLines(Sequence[Text]):
             if view.run.is_live or view.run.id not in snapshot.ended.ids
         ]
         live += as_of(self.remote.live, snapshot.time)
-        live.sort(key=_running_first)
+        live.sort(key=running_first)
         self.live = {row.id: row for row in live}
         _take_costs(snapshot)
 
@@ -99,7 +98,7 @@ class RunLines(Sequence[Text]):
         """Take in what other machines run; what lives here stays as it was."""
         local = [row for row in self.live.values() if not row.machine]
         live = [*local, *as_of(self.remote.live, self.time)]
-        live.sort(key=_running_first)
+        live.sort(key=running_first)
         self.live = {row.id: row for row in live}
 
     @property
@@ -307,10 +306,6 @@ class RunLines(Sequence[Text]):
         if older:
             parts.append(f"{older:,} older on other machines: G")
         return " · ".join(parts)
-
-
-def _running_first(row: RunRow) -> tuple[bool, bool, float]:
-    return not row.is_live, row.state is State.QUEUED, -row.created
 
 
 def _newest_first(row: RunRow) -> float:

@@ -12,7 +12,6 @@ from runners.host.files import read_plain
 from runners.host.identity import host_name
 from runners.model.masking import mask_text
 from runners.model.run import Run
-from runners.model.states import State
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.watch.metrics.epoch_means import step_metric
 from runners.watch.metrics.judging import ordered
@@ -125,12 +124,11 @@ def _run_part(
     pictures, used, left = _pictures(run, room)
     settings = {**fact.settings, **fact.stated}
     surroundings = {**fact.code, **fact.machine, **fact.environment}
-    bad = run.state in (State.FAILED, State.UNSEEN, State.LOST)
     part = RunPart(
         about=_about(fact, pinned_charts(state)),
         settings=[*settings.items(), *surroundings.items()],
         ending=_ending(run),
-        last_lines=_last_lines(state.run(run.id)) if bad else [],
+        last_lines=_last_lines(state.run(run.id)) if run.state.has_failed else [],
         pictures=pictures,
         pictures_left_out=left,
         notes=notes,

@@ -88,8 +88,7 @@ def remark_of(view: RunView) -> tuple[str, bool]:
     if run.state is State.STOPPING and stop is not None:
         return f"{stop.rung}, step {stop.step} of {stop.steps}", False
     if run.reason and run.state is not State.DONE:
-        bad = (State.FAILED, State.UNSEEN, State.LOST, State.ORPHANED)
-        urgent = bool(view.problem) or run.state in bad
+        urgent = bool(view.problem) or run.state.has_failed or run.state is State.ORPHANED
         return "; ".join(filter(None, (run.reason, view.problem))), urgent
     if view.health is not None and (remark := health_remark(view.health)):
         return remark, view.health.condition.is_trouble
