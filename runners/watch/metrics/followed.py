@@ -61,6 +61,7 @@ class TrackerState(msgspec.Struct):
     paces: list[tuple[float, float, int]]
     epoch_paces: list[tuple[float, float, int]]
     epochs_over: tuple[int | None, int | None, int, int | None, float | None]
+    epochs_begun: list[int]
     stepped: list[str] = []
     by_epoch: list[str] = []
 

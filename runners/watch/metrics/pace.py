@@ -70,7 +70,7 @@ class StepPace:
         last, done, _ = self.points[-1]
         left = max(0.0, total - done)
         limit = _steady_limit(found)
-        each = _mean(found, limit, max(left, done / 4))
+        each = _mean(found, limit, done / 4)
         expected = each * left + _pauses_ahead(found, limit, each, total, self.points[0][1])
         # It falls until the next step, which may be late, and is still to come.
         least = max(left - _LATE * found[-1].steps, left / 2)

@@ -22,7 +22,7 @@ _PRIVATE = ("stated_pace", "stated_eta", "stated_at")
 _PLAIN_STATE = tuple(
     name
     for name in TrackerState.__struct_fields__
-    if name not in ("paces", "epoch_paces", "epochs_over", "stepped", "by_epoch")
+    if name not in ("paces", "epoch_paces", "epochs_over", "epochs_begun", "stepped", "by_epoch")
 )
 
 
@@ -61,6 +61,8 @@ class ProgressTracker:
         self._pace = StepPace()
         self._epoch_pace = StepPace()
         self._counted = EpochCount()
+        self._begun: list[int] = []
+        """An epoch, and the step at which it was first seen, of two; they are of one length."""
 
     def state(self) -> TrackerState:
         """All that another tracker needs to go on with the next sample."""
@@ -69,7 +71,7 @@ class ProgressTracker:
             value = getattr(self, f"_{name}" if name in _PRIVATE else name)
             fields[name] = list(value) if isinstance(value, deque) else value
         fields["paces"], fields["epoch_paces"] = self._pace.points, self._epoch_pace.points
-        fields["epochs_over"] = self._counted.state()
+        fields["epochs_over"], fields["epochs_begun"] = self._counted.state(), self._begun
         fields["stepped"] = sorted(self.step_names.stepped)
         fields["by_epoch"] = sorted(self.step_names.by_epoch)
         return convert(fields, TrackerState)
@@ -84,12 +86,13 @@ class ProgressTracker:
             setattr(self, own, value)
         self._pace, self._epoch_pace = StepPace(state.paces), StepPace(state.epoch_paces)
         self._counted.go_on_from(state.epochs_over)
+        self._begun = list(state.epochs_begun)
 
     def forget_pace(self) -> None:
         """What comes next does not continue what was there."""
         self._pace.forget()
         self._epoch_pace.forget()
-        self._counted = EpochCount()
+        self._counted, self._begun = EpochCount(), []
 
     def forget_place(self) -> None:
         """What comes next may be far from what was there."""
@@ -139,6 +142,11 @@ class ProgressTracker:
             self._stated_eta, self._stated_at = sample.eta, sample.time
         if sample.time is not None and sample.step is not None:
             self._pace.note(sample.time, sample.step, self.epoch or 1)
+        if self.step is not None and self.epoch is not None and sample.step is not None:
+            if not self._begun or self.step < self._begun[-1]:
+                self._begun = [self.epoch, self.step]
+            elif self.epoch > self._begun[-2]:
+                self._begun = [*self._begun[:2], self.epoch, self.step]
         if sample.epoch is not None and self.epoch is not None:
             over = None if sample.over is None else int(sample.over)
             self._counted.note(self.epoch, bool(sample.values), sample.time, over)
@@ -169,6 +177,12 @@ class ProgressTracker:
 
     def _eta(self, now: float, by_step: bool, done: int | None, total: int | None) -> float | None:
         """Seconds until the last step or epoch; None also when it is done and the run goes on."""
+        if not by_step and total and self.step is not None and len(self._begun) == 4:
+            # Inside an epoch the steps know more: those of all epochs are as many.
+            first, at, last, begun = self._begun
+            steps = at + (begun - at) * (total + 1 - first) / (last - first)
+            if (eta := self._pace.remaining_s(max(steps, self.step), now)) is not None:
+                return eta if steps > self.step else None
         if done is not None and total:
             if done >= total:
                 return None

@@ -29,7 +29,7 @@ from runners.watch.metrics.so_far import report_so_far
 from tui.views.health.diagnosis_text import diagnose_run
 from tui.views.metrics.pinned_charts import pinned_charts
 
-_MEAN_PACE_FROM_S = 10.0
+_NOT_YET = 0.99
 _READ_AT_ONCE = 32 << 20
 """Of more output the helper of its supervisor makes the report: it takes half a minute."""
 
@@ -131,7 +131,7 @@ def _view(
     progress = _progress(run, report, final, now)
     view = RunView(
         run=run,
-        progress=_with_eta(run, progress, run.seconds(at)),
+        progress=progress,
         metrics=dict(report.metrics),
         summary=dict(report.events.summary),
         trend=tuple(report.course.trend),
@@ -189,11 +189,12 @@ def _progress(run: Run, report: LiveReport, final: FinalReport | None, now: floa
     if final is not None and final.metrics:
         return final.progress
     progress = report.course.progress(now, *run.totals)
-    return (
-        progress
-        if run.is_live and run.pause is None
-        else msgspec.structs.replace(progress, eta_s=None)
-    )
+    if not run.is_live or run.pause is not None:
+        progress = msgspec.structs.replace(progress, eta_s=None)
+    if run.is_live and progress.fraction is not None:
+        # Its last step may be done, but it is not.
+        progress = msgspec.structs.replace(progress, fraction=min(progress.fraction, _NOT_YET))
+    return progress
 
 
 def _as_kept(view: RunView, final: FinalReport) -> RunView:
@@ -221,20 +222,6 @@ def goes_on(run: Run) -> bool:
     """Whether a run began where another, or an attempt before, had come."""
     again = run.record is not None and run.record.attempt > 1
     return again or (run.plan is not None and bool(run.plan.spec.resumed_from))
-
-
-def _with_eta(run: Run, progress: Progress, seconds: float | None) -> Progress:
-    """The time left by its mean pace, until its own pace is known; not for a resumed run."""
-    fraction = progress.fraction
-    guessed = (
-        run.state is State.RUNNING
-        and run.pause is None
-        and progress.eta_s is None
-        and not goes_on(run)
-    )
-    if not guessed or not fraction or seconds is None or seconds < _MEAN_PACE_FROM_S:
-        return progress
-    return msgspec.structs.replace(progress, eta_s=seconds * (1 - fraction) / fraction)
 
 
 def _prompt(run: Run) -> str | None:

@@ -1,0 +1,129 @@
+"""The time left of real programs, as their output is read, beside what it was.
+
+`python tests/bench/eta.py` prints the table. Each `tests/samples/timed/*.jsonl` is the output of a
+program that was run, piece by piece with its time; the first line says which it was. The clock is
+the program's own processor time, as the machine was busy with other work, stretched to ten minutes.
+"""
+
+import json
+import math
+import re
+import statistics
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPOSITORY))
+
+from runners.model.run import Progress  # noqa: E402
+from runners.model.spec import MetricRule  # noqa: E402
+from runners.watch.metrics.progress import ProgressTracker  # noqa: E402
+from runners.watch.metrics.reading import OutputReader  # noqa: E402
+
+TIMED = REPOSITORY / "tests" / "samples" / "timed"
+LASTS_S = 600.0
+_LOOK_S = 1.0
+_NEAR_END = 0.03
+"""Of its training: so near to the end, only what the last step does is left."""
+
+
+@dataclass(frozen=True)
+class TimedOutput:
+    """What a program printed: times in seconds from its start, and its totals in its preset."""
+
+    program: str
+    pieces: list[tuple[float, str]]
+    epochs: int | None
+    steps: int | None
+    ended: float
+    """When it first said the last thing that was new: a bar may be drawn again at the exit."""
+
+
+@dataclass(frozen=True)
+class EtaErrors:
+    """Of one program: looks after its first tenth, those without an ETA, and the errors."""
+
+    program: str
+    looks: int
+    unknown: int
+    errors: list[float]
+    factors: list[float]
+
+
+def load(path: Path) -> TimedOutput:
+    """A recording, stretched to ten minutes."""
+    head, *pieces = map(json.loads, path.read_text().splitlines())
+    scale = LASTS_S / pieces[-1][0]
+    times = [(at * scale, text) for at, text in pieces]
+    tracker, reader, news, ended = ProgressTracker(), OutputReader(MetricRule()), None, 0.0
+    for at, text in times:
+        for line in re.split(r"[\r\n]", text):
+            for sample in reader.read(line.encode()):
+                tracker.note(sample)
+        state = tracker.step, tracker.epoch, dict(tracker.metrics)
+        news, ended = state, ended if state == news else at
+    return TimedOutput(head["program"], times, head.get("epochs"), head.get("steps"), ended)
+
+
+def looks(output: TimedOutput) -> Iterator[tuple[float, Progress]]:
+    """What is known at each look, a second apart, as a run's watcher has it."""
+    reader, tracker = OutputReader(MetricRule()), ProgressTracker()
+    pieces, rest, now = iter(output.pieces), "", 0.0
+    at, piece = next(pieces)
+    while now < output.ended:
+        now = min(now + _LOOK_S, output.ended)
+        while at <= now:
+            # A bar's redraw ends with the next, which soon came and is mostly left out here.
+            rest += f"{piece}\r" if piece.startswith("\r") else piece
+            at, piece = next(pieces, (math.inf, ""))
+        *lines, rest = re.split(r"[\r\n]", rest)
+        for line in lines:
+            for sample in reader.read(line.encode()):
+                tracker.note(sample._replace(time=now))
+        yield now, tracker.progress(now, output.epochs, output.steps)
+
+
+def errors_of(output: TimedOutput) -> EtaErrors:
+    """The errors after the first tenth of its training, relative to what was left."""
+    errors: list[float] = []
+    factors: list[float] = []
+    began, unknown = None, 0
+    for now, progress in looks(output):
+        if began is None and (progress.step is not None or progress.epoch is not None):
+            began = now
+        left = output.ended - now
+        lasts = output.ended - (began or 0.0)
+        if began is None or not _NEAR_END * lasts < left < 0.9 * lasts:
+            continue
+        if progress.eta_s is None:
+            unknown += 1
+            continue
+        errors.append(abs(progress.eta_s - left) / left)
+        factors.append(progress.eta_s / left)
+    return EtaErrors(output.program, len(errors) + unknown, unknown, errors, factors)
+
+
+def main() -> None:
+    """Print the table."""
+    print(
+        "| program | looks | without an ETA | median error | ETA / truth |\n|---|---|---|---|---|"
+    )
+    every: list[float] = []
+    least, most, known = math.inf, 0.0, 0
+    for path in sorted(TIMED.glob("*.jsonl")):
+        found = errors_of(load(path))
+        text = "—", "—"
+        if found.errors:
+            low, high = min(found.factors), max(found.factors)
+            least, most, known = min(least, low), max(most, high), known + 1
+            every += found.errors
+            text = f"{statistics.median(found.errors):.1%}", f"{low:.2f}–{high:.2f}"
+        print(f"| {found.program} | {found.looks} | {found.unknown} | {text[0]} | {text[1]} |")
+    print(f"\n{known} programs with an ETA; of all looks the median error is ", end="")
+    print(f"{statistics.median(every):.1%}, ETA / truth {least:.2f}–{most:.2f}")
+
+
+if __name__ == "__main__":
+    main()
