@@ -289,6 +289,7 @@ def _known_cause(suspect: Suspect, rests: tuple[str, ...], looked: tuple[str, ..
         signature.remedies,
         fill_cause(signature.title, suspect.fields),
         suspect.place[1] if suspect.log == "output.log" else None,
+        is_lasting=signature.lasting,
     )
 
 

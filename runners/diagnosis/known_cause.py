@@ -45,7 +45,8 @@ def cause_of(run: Run, code: int) -> dict[str, str | int | None] | None:
         return None
     text = cause_text(verdict, _place(ended))
     text = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-    return {"class": verdict.kind, "summary": text, "rank": verdict.rank}
+    lasting = verdict.is_lasting
+    return {"class": verdict.kind, "summary": text, "rank": verdict.rank, "lasting": lasting}
 
 
 def _place(run: Run) -> str:

@@ -43,6 +43,7 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     explains: tuple[str, ...] = ()
     remedies: tuple[str, ...] = ()
     title: str = ""
+    lasting: bool = False
 
     @property
     def level(self) -> Tier:

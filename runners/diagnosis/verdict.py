@@ -24,6 +24,8 @@ class Diagnosis(msgspec.Struct, frozen=True, tag=True):
     """Where `line` was found in output.log, in bytes of what is left of it without escapes."""
     line_number: int | None = None
     """The same as a line of output.log, from 1."""
+    is_lasting: bool = False
+    """Started again as it is, the program would fail the same way."""
 
     @property
     def headline(self) -> str:

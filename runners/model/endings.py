@@ -55,6 +55,10 @@ class Ending(_Cause, total=False):
     diagnosis: str
     """The class of the known cause, and that cause in a few words."""
     summary: str
+    lasting: bool
+    """The known cause stays: started again, the program fails the same way."""
+    not_restarted: bool
+    """For that reason it was not started again, although its restart rule has attempts left."""
     error: str
     """The line of the program's own output that says why."""
     rank: int
@@ -91,8 +95,9 @@ def ending_text(ending: Ending, code: int | None = None) -> str:
     text = _cause_text(ending, code)
     if ending.get("damaged"):
         text = f"has ended; state.json is damaged, exit code {'unknown' if code is None else code}"
-    holding = ending.get("holding")
-    return "; ".join(part for part in (text, holding_text(holding)) if part)
+    again = "not started again: it would fail the same way" if ending.get("not_restarted") else ""
+    holding = holding_text(ending.get("holding"))
+    return "; ".join(part for part in (text, again, holding) if part)
 
 
 def stop_text(ending: Ending) -> str:

@@ -46,6 +46,23 @@ def test_it_gives_up_after_the_last_attempt_with_the_last_reason(cli: CommandLin
     assert (ended["state"], ended["exit_code"], ended["attempt"]) == ("failed", 7, 3)
 
 
+def test_a_cause_that_stays_is_not_tried_again_unless_the_attempt_came_further(
+    cli: CommandLine,
+) -> None:
+    fail = "echo \"FileNotFoundError: [Errno 2] No such file or directory: 'data.csv'\"; exit 1"
+    rule = sets("restart={times: 3, backoff: 0.05s}", "checkpoints=${run_dir}/*.pt")
+    run = cli.launch("--gpus", "0", *rule, "--", "sh", "-c", fail)
+    ended = cli.ended(run)
+    assert (ended["state"], ended["attempt"]) == ("failed", 1)
+    assert ended["ending"]["lasting"] and ended["ending"]["not_restarted"]
+    # The first attempt leaves a checkpoint, the second one nothing more.
+    written = "[ -e $FRESNEL_RUN_DIR/1.pt ] || echo weights > $FRESNEL_RUN_DIR/1.pt; "
+    further = cli.launch("--gpus", "0", *rule, "--", "sh", "-c", written + fail)
+    ended = cli.ended(further)
+    assert (ended["state"], ended["attempt"]) == ("failed", 2)
+    assert ended["ending"]["not_restarted"]
+
+
 def test_a_stop_that_was_asked_for_is_never_followed_by_a_restart(cli: CommandLine) -> None:
     run = cli.command("sh", "-c", "echo up; sleep 300", options=sets("restart=5"), ready="up")
     cli.run("stop", run.id, "--wait")

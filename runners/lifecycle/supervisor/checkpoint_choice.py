@@ -1,12 +1,16 @@
 """From which checkpoint a later attempt of a run resumes."""
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from runners.host.files import append_event
+from runners.host.files import append_event, modified_at
 from runners.lifecycle.supervisor.queue_wait import has_stepped
 from runners.model.kept_secrets import unmasked_arguments
 from runners.state.layout import RunDirectory
 from runners.state.records import PlanFields
+
+if TYPE_CHECKING:
+    from runners.host.newest_file import NewestFile
 
 
 class CheckpointChoice:
@@ -23,11 +27,23 @@ class CheckpointChoice:
         if self._chosen is not None and has_stepped(self.directory) is False:
             self._useless.append(self._chosen)
 
+    def is_further(self, plan: PlanFields) -> bool:
+        """Whether the attempt that has just ended left a whole checkpoint of its own."""
+        began = modified_at(self.directory.leader)
+        newest = self._newest(plan, began)
+        return newest is not None and newest.modified >= began
+
     def arguments(self, plan: PlanFields, started: float) -> list[str]:
         """The arguments for the next attempt, by the plan's restart rule.
 
         None without a checkpoint written since `started` (unix seconds).
         """
+        checkpoint = self._newest(plan, started)
+        template = plan["restart_arguments"]
+        self._chosen = checkpoint.path if checkpoint and template else None
+        return self._with_checkpoint(template) if checkpoint else []
+
+    def _newest(self, plan: PlanFields, since: float) -> "NewestFile | None":
         # Most supervisors never start anything again, and do without.
         from runners.host.bounded_glob import acting_budget
         from runners.host.newest_file import first_whole, run_files
@@ -36,16 +52,11 @@ class CheckpointChoice:
         folder = str(self.directory.path)
         printed = PrintedScan(folder, plan["working_directory"]).poll(is_live=False)
         budget = acting_budget()
-        files = run_files(folder, plan["checkpoints"], printed, started, budget)
+        files = run_files(folder, plan["checkpoints"], printed, since, budget)
         if budget.cut:
             text = f"there may be a newer checkpoint than the one it goes on from: {budget.cut}"
             append_event(self.directory.supervisor_events, "alert", text=text)
-        checkpoint = first_whole(file for file in files if file.path not in self._useless)
-        template = plan["restart_arguments"]
-        self._chosen = checkpoint.path if checkpoint and template else None
-        if not checkpoint:
-            return []
-        return self._with_checkpoint(template)
+        return first_whole(file for file in files if file.path not in self._useless)
 
     def real_arguments(
         self, arguments: list[str], plan: PlanFields, environment: Mapping[str, str]

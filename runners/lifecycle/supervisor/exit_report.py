@@ -82,6 +82,8 @@ def _add_cause(run: RunDirectory, code: int, ending: Ending) -> None:
         _, output = helpers.run("explain", run.path, str(code), within_s=_EXPLAINED_WITHIN_S)
         answer = json.loads(output)
         ending["diagnosis"], ending["summary"] = str(answer["class"]), str(answer["summary"])
+        if answer["lasting"]:
+            ending["lasting"] = True
         if answer["rank"] is not None:
             ending["rank"] = int(answer["rank"])
     error, rank = last_error(run.output)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from runners.lifecycle.supervisor.wakeup import WakeupLoop
+from runners.model.endings import Ending
 from runners.model.states import State
 from runners.state.records import RecordFields, RestartFields
 
@@ -40,6 +41,22 @@ class Restart(NamedTuple):
         until = time.monotonic() + min(self.pause_s, max(0.0, self.due - time.time()))
         while time.monotonic() < until and not is_stop_asked():
             wakeups.sleep(until - time.monotonic())
+
+
+def next_restart(
+    number: int, rule: RestartFields, ending: Ending, has_progressed: Callable[[], bool]
+) -> Restart | None:
+    """What follows attempt `number`, which failed with `ending`; None when nothing does.
+
+    What fails for a cause that stays, such as a missing file, fails the same way again, unless the
+    attempt has come further: then the next one may too. `ending` says so.
+    """
+    if number > rule["times"]:
+        return None
+    if ending.get("lasting") and not has_progressed():
+        ending["not_restarted"] = True
+        return None
+    return Restart.after(number, rule)
 
 
 def coming_restart(record: RecordFields, rule: RestartFields) -> Restart | None:

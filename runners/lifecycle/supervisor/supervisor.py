@@ -41,7 +41,7 @@ from runners.lifecycle.supervisor.queue_wait import (
     wait_for_grant,
 )
 from runners.lifecycle.supervisor.record_keeper import RecordKeeper
-from runners.lifecycle.supervisor.restarts import Restart, coming_restart
+from runners.lifecycle.supervisor.restarts import Restart, coming_restart, next_restart
 from runners.lifecycle.supervisor.wakeup import WakeupLoop
 from runners.model.endings import Ending, EndingCause, ending_text, holding_text
 from runners.model.kept_secrets import SecretGone, unmasked_arguments, without_secrets
@@ -302,14 +302,15 @@ class Supervisor:
             self.unbegun += 1
             return self.start(number, self.more_arguments() if number > 1 else [])
         # Not while something still holds a GPU: the next attempt would run out of memory.
-        if state is State.FAILED and not held and number <= self.plan["restart"]["times"]:
-            return self.restart(number, ending, code)
+        if state is State.FAILED and not held:
+            rule, is_further = self.plan["restart"], self.checkpoints.is_further
+            if coming := next_restart(number, rule, ending, lambda: is_further(self.plan)):
+                return self.restart(coming, ending, code)
         self.end(state, ending, code, left)
         return None
 
-    def restart(self, number: int, ending: Ending, code: int | None) -> Attempt | None:
-        """Wait a while and start the attempt after `number`; None when a stop came."""
-        coming = Restart.after(number, self.plan["restart"])
+    def restart(self, coming: Restart, ending: Ending, code: int | None) -> Attempt | None:
+        """Wait a while and start the coming attempt; None when a stop came."""
         self.note("restart", ending=ending, exit_code=code, seconds=coming.pause_s)
         reason = f"{ending_text(ending, code)}; {coming.text()}"
         self.keeper.write({"reason": reason, "exit_code": code, **coming.fields()})
