@@ -12,6 +12,7 @@ from runners.lifecycle.launch.probe_results import (
     ProbeResult,
     ProbeStep,
     keep_probe,
+    names_of,
     settings_of,
 )
 from runners.model.errors import WrongInput
@@ -119,7 +120,7 @@ def probe(
     plan = runs[0].plan
     result = ProbeResult(
         spec.preset,
-        _gpu_names(plan),
+        names_of(plan.gpus if plan is not None else ()),
         plan.processes if plan is not None else 1,
         request.parameter,
         best.batch,
@@ -182,8 +183,3 @@ def _remove(state: StateDirectory, runs: list[Run]) -> None:
         time.sleep(0.02)
     names = {run.id for run in delete(state, [read_run(state, run.id) for run in runs]).deleted}
     empty_trash(state, [run for run in list_deleted(state) if run.id in names])
-
-
-def _gpu_names(plan: LaunchPlan | None) -> str:
-    names = dict.fromkeys(gpu.name for gpu in plan.gpus) if plan is not None else {}
-    return ", ".join(names) or "CPU"

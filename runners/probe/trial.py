@@ -158,9 +158,10 @@ def try_batch(
     finally:
         ended = _end(state, run)
     devices = run.plan.processes if run.plan is not None else 1
+    simulated = run.plan is not None and any(gpu.simulated for gpu in run.plan.gpus)
     if not stopped and ended.state is State.FAILED:
         _explain(ended, batch)
-        return ProbeStep(batch, False, run=run.id)
+        return ProbeStep(batch, False, run=run.id, simulated=simulated)
     if stopped and watch.newest is None:
         problem = f"batch {batch}: no step was seen within {length.patience_s:g} s"
         hint = "allow more time: --within 30m; steps are read as `fresnel-tui metrics` reads them"
@@ -169,7 +170,7 @@ def try_batch(
     total = samples.total if samples is not None else batch
     measured = [use.peak_memory for use in read_usage(state.run(run.id).path) if use.peak_memory]
     peak = max([*measured, watch.peak or 0]) or None
-    return ProbeStep(batch, True, peak, watch.samples_per_s(total), run.id)
+    return ProbeStep(batch, True, peak, watch.samples_per_s(total), run.id, simulated)
 
 
 def _begun(state: StateDirectory, trial: RunSpec) -> list[Run]:

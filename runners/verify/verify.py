@@ -82,7 +82,8 @@ def _place(run: PlannedRun) -> JudgedCheck:
 def _devices(run: PlannedRun) -> str:
     gpus = run.plan.gpus
     names = ", ".join(str(gpu.index) for gpu in gpus)
-    return f"GPU {names} ({gpus[0].name})" if gpus else "the CPU"
+    simulated = ", simulated" if any(gpu.simulated for gpu in gpus) else ""
+    return f"GPU {names} ({gpus[0].name}{simulated})" if gpus else "the CPU"
 
 
 def refuse_failing(state: StateDirectory, specs: Sequence[RunSpec]) -> list[RunSpec]:

@@ -3,9 +3,13 @@
 import json
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 
+from runners.lifecycle.launch.probe_results import probe_of
+from runners.model.gpus import GpuSnapshot
+from runners.presets.load import load_preset
 from runners.state.leases import live_run_ids
 from runners.state.runs import list_run_ids
 from tests.command_text import (
@@ -18,6 +22,7 @@ from tests.command_text import (
 from tests.process.conftest import CommandLine
 from tests.support import eventually
 
+SIMULATED = "simulated"
 TRAIN = """\
 import sys, time
 size, most = int(sys.argv[2]), int(sys.argv[4])
@@ -131,3 +136,26 @@ def test_what_cannot_be_probed_says_why(cli: CommandLine) -> None:
     path = preset(cli, scaling=None)
     assert "--batch NAME" in cli.run("probe", path, exits=2).stderr
     assert f"`lr` is {NO_WHOLE_NUMBER}" in cli.run("probe", path, "--batch", "lr", exits=2).stderr
+
+
+def test_what_simulated_gpus_made_up_is_marked_on_every_surface(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FRESNEL_GPUS", "sim:1xH100")
+    path = preset(cli, gpus=1, parameters={"bs": 4, "most": 4, "lr": 0.1})
+    eventually(lambda: cli.json("gpus"), what="a reading of them")
+    found = cli.json("probe", path, "--steps", "3", "--most", "4", "--keep-runs")
+    assert {step["simulated"] for step in found["steps"]} == {True}
+    assert SIMULATED in found["gpu"]
+    (plan, *_) = cli.json("verify", path)["runs"][0]["checks"]
+    assert SIMULATED in plan["message"]
+    assert all(gpu["simulated"] for gpu in cli.json("gpus"))
+    run = list_run_ids(cli.state)[0]
+    shown = [["gpus"], ["plan", path], ["verify", path], ["status", run], ["report", run]]
+    for words in shown:
+        output = cli.run(*words).stdout
+        assert SIMULATED in output or ".html" in output, words
+    assert cli.json("status", run)["simulated"] is True
+    # Real GPUs of that name are offered nothing that was made up.
+    real = (GpuSnapshot(0, "GPU-0", found["gpu"].partition(" (")[0], "nvidia"),)
+    assert probe_of(cli.state, load_preset(Path(path)), real, 1) is None

@@ -126,18 +126,14 @@ def test_what_cannot_start_is_found_without_running_it(
     )
     (cli.folder / "pkg").mkdir()
     (cli.folder / "pkg/train.py").write_text(f"open({str(ran)!r}, 'w')\n")
+    launcher = cli.folder / "torchrun"
+    launcher.write_text("#!/bin/sh\n")
+    launcher.chmod(0o755)
     python, gpus = sys.executable, ("--gpus", "2", "--")
     fails = {
         "script": (*gpus, python, "nothere.py"),
         "options": (*gpus, python, "train.py", "--learning-rate", "1"),
-        "processes": (
-            *gpus,
-            python,
-            "-m",
-            "torch.distributed.run",
-            "--nproc-per-node=4",
-            "train.py",
-        ),
+        "processes": (*gpus, "./torchrun", "--nproc-per-node=4", "train.py"),
         "module": (*gpus, python, "-m", "pkg.gone"),
     }
     for name, words in fails.items():

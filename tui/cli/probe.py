@@ -72,16 +72,20 @@ def _print_started(run: Run) -> None:
 
 def _print_step(step: ProbeStep) -> None:
     verdict = "fits" if step.fits else "does not fit"
-    memory = f", {size(step.memory)} at its peak" if step.memory else ""
+    memory = f", {_memory(step)} at its peak" if step.memory else ""
     pace = f", {step.samples_per_s:.1f} samples/s" if step.samples_per_s else ""
     echo(f"  {step.batch} {verdict}{memory}{pace}")
+
+
+def _memory(step: ProbeStep) -> str:
+    return size(step.memory or 0) + (" (simulated)" if step.simulated else "")
 
 
 def _row(step: ProbeStep, result: ProbeResult) -> tuple[str, str, str, str]:
     verdict = "fits" if step.fits else "out of memory"
     if step.batch == result.batch:
         verdict = "largest that fits"
-    memory = size(step.memory) if step.memory else DASH
+    memory = _memory(step) if step.memory else DASH
     pace = f"{step.samples_per_s:.1f}" if step.samples_per_s else DASH
     return str(step.batch), verdict, memory, pace
 

@@ -6,6 +6,7 @@ import msgspec
 
 from runners.host.files import replace
 from runners.model.gpus import GpuSnapshot
+from runners.model.plan import AssignedGpu
 from runners.model.quantities import gib_text
 from runners.model.spec import RunSpec
 from runners.state.decoding import read
@@ -15,20 +16,24 @@ _HARMLESS = frozenset({"seed", "manualSeed", "resume", "keep", "workers", "num_w
 
 
 class ProbeStep(msgspec.Struct, frozen=True):
-    """One batch that was tried: whether it fitted, peak bytes on a GPU, samples per second."""
+    """One batch that was tried: whether it fitted, peak bytes on a GPU, samples per second.
+
+    Of `simulated` GPUs the memory is made up.
+    """
 
     batch: int
     fits: bool
     memory: int | None = None
     samples_per_s: float | None = None
     run: str = ""
+    simulated: bool = False
 
 
 class ProbeResult(msgspec.Struct, frozen=True):
     """The largest value of the batch parameter that fitted on `devices` GPUs named `gpu`.
 
-    `gpu` is CPU for none, `time` in unix seconds; `settings` are the other
-    parameters it was tried with.
+    `gpu` is CPU for none and says which are simulated, `time` in unix seconds; `settings` are the
+    other parameters it was tried with.
     """
 
     preset: str
@@ -74,11 +79,16 @@ def probe_of(
     state: StateDirectory, spec: RunSpec, gpus: Sequence[GpuSnapshot], processes: int
 ) -> ProbeResult | None:
     """What a probe found for this preset on such GPUs; None where other settings differ."""
-    name = ", ".join(dict.fromkeys(gpu.name for gpu in gpus)) or "CPU"
-    found = find_probe(state, spec.preset, name, processes)
+    found = find_probe(state, spec.preset, names_of(gpus), processes)
     if found is None or found.settings != settings_of(spec, found.parameter):
         return None
     return found
+
+
+def names_of(gpus: Sequence[GpuSnapshot | AssignedGpu]) -> str:
+    """What GPUs a result is for: what was made up by simulated ones is none of real ones."""
+    marked = (f"{gpu.name} (simulated)" if gpu.simulated else gpu.name for gpu in gpus)
+    return ", ".join(dict.fromkeys(marked)) or "CPU"
 
 
 def settings_of(spec: RunSpec, batch: str) -> dict[str, str]:
@@ -110,7 +120,8 @@ def probe_notes(
         (parameter.value for parameter in spec.parameters if parameter.name == found.parameter),
         None,
     )
-    peak = f", {gib_text(found.memory)} at its peak" if found.memory else ""
+    made_up = " (simulated)" if any(gpu.simulated for gpu in gpus) else ""
+    peak = f", {gib_text(found.memory)} at its peak{made_up}" if found.memory else ""
     text = f"a probe found that {found.parameter}={found.batch} fits at most{peak}"
     tried = [step.batch for step in found.steps if not step.fits]
     too_large = isinstance(value, int) and bool(tried) and value >= min(tried)
