@@ -84,12 +84,16 @@ class GuardObserver:
         ]
 
     def _facts(self, rule: GuardRule, runs: list[Run], now: Moment) -> Measurements:
-        quiet = self._quiet_s(rule, runs, now)
+        quiet, queued = self._quiet_s(rule, runs, now), _held_off(rule, runs, now)
         idle, unmeasured = (None, ()) if rule.idle_s is None else self._idle(rule, runs, now)
         if is_damaged(self.state):
             problem = f"{self.state.session} cannot be read: nothing is known of the session"
             return Measurements(
-                quiet_s=quiet, idle=idle, unmeasured=unmeasured, problems=(problem,)
+                quiet_s=quiet,
+                idle=idle,
+                unmeasured=unmeasured,
+                problems=(problem,),
+                queued=queued,
             )
         session = read_session(self.state)
         if session is None:
@@ -99,6 +103,7 @@ class GuardObserver:
                 quiet_s=quiet,
                 idle=idle,
                 unmeasured=unmeasured,
+                queued=queued,
             )
         account = self.costs.read(runs, now, whole=True).account
         return Measurements(
@@ -110,6 +115,7 @@ class GuardObserver:
             idle,
             unmeasured,
             price=session.price,
+            queued=queued,
         )
 
     def _quiet_s(self, rule: GuardRule, runs: Sequence[Run], now: Moment) -> float | None:
@@ -170,6 +176,13 @@ class GuardObserver:
         # One run of which nothing is known is enough not to act.
         idle = None if not verdicts or None in verdicts else all(verdicts)
         return idle, tuple(unmeasured)
+
+
+def _held_off(rule: GuardRule, runs: Sequence[Run], now: Moment) -> tuple[str, ...]:
+    """Runs that wait for so long that the machine would be quiet, if no run ran beside them."""
+    if rule.no_run_s is None or any(run.state is not State.QUEUED for run in runs):
+        return ()
+    return tuple(run.id for run in runs if now.wall - run.created >= rule.no_run_s)
 
 
 def _read_intervals(run: RunDirectory) -> list[UsageInterval]:

@@ -28,6 +28,8 @@ class Measurements(msgspec.Struct, frozen=True):
     idle: bool | None = None
     unmeasured: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    queued: tuple[str, ...] = ()
+    """Runs that wait, where nothing else is there: they may be granted what they wait for."""
     price: Price | None = None
     """The session's: which units of time are bought."""
 
@@ -87,6 +89,11 @@ def find_problems(rule: GuardRule, facts: Measurements) -> tuple[str, ...]:
         found.append("the age cannot be guarded: the session cannot be read")
     if rule.no_run_s is not None and facts.quiet_s is None:
         found.append("`no run` cannot be guarded: the runs cannot be read")
+    if rule.no_run_s is not None and facts.queued and not facts.quiet_s:
+        found.append(
+            f"`no run` is held off by {', '.join(facts.queued)}: nothing runs, and what waits may "
+            "wait for ever (`fresnel-tui queue` says for what)"
+        )
     if rule.idle_s is not None and facts.unmeasured:
         found.append(
             f"idleness cannot be guarded for {', '.join(facts.unmeasured)}: the use of its GPUs is "

@@ -75,6 +75,8 @@ class PlanFields(TypedDict):
     restart_arguments: list[str]
     limit_s: float | None
     limit_usd: str
+    time_limit_s: float | None
+    cost_limit: str
     output_limit: int | None
     keep: KeepFields | None
     stall_after_s: float | None
@@ -164,6 +166,8 @@ def plan_fields(value: object) -> PlanFields:
         "restart_arguments": _texts(plan.get("restart_arguments")),
         "limit_s": _number(plan.get("limit_s")),
         "limit_usd": _text(plan.get("limit_usd")),
+        "time_limit_s": _number(_object(spec.get("limits")).get("time")),
+        "cost_limit": _text(_object(spec.get("limits")).get("cost")),
         "output_limit": _whole(spec.get("output_limit")),
         "keep": _keep(spec.get("keep")),
         "stall_after_s": _number(_object(spec.get("on_stall")).get("after")),

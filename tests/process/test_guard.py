@@ -41,6 +41,7 @@ from tests.command_text import (
     unguarded,
 )
 from tests.process.conftest import SAFE_PATH, CommandLine, record
+from tests.stubs import nvml
 from tests.support import eventually
 
 SAVES = """
@@ -414,6 +415,20 @@ def test_a_guard_whose_own_files_are_damaged_does_nothing(guard: Guarded, name: 
     assert any(text.startswith(does_nothing) for text in guard.problems())
     assert guard.runs() and record(run)["state"] == "running"
     guard.set("--max-age", "1s", countdown="0")
+    guard.reaches(Stage.ENDED)
+
+
+def test_a_queue_behind_a_stranger_holds_no_guard_off_without_a_word(
+    guard: Guarded, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    taken = "gpu 0 uuid GPU-0\nprocess 0 4194400 10737418240 compute\n"
+    nvml.install(monkeypatch, tmp_path, taken)
+    run = guard.cli.launch("--gpus", "1", "--", "true")
+    guard.set("--no-run", "1s", countdown="0")
+    eventually(lambda: any(run.id in text for text in guard.problems()), what="the run named")
+    assert guard.cli.status(run)["state"] == "queued"
+    assert guard.stage() is Stage.WATCHING and not guard.ended.exists()
+    guard.cli.run("stop", run.id, "--wait")
     guard.reaches(Stage.ENDED)
 
 

@@ -20,7 +20,6 @@ from runners.lifecycle.supervisor.pollers import (
     LatePoller,
     OverrunNotice,
     Poller,
-    TimeLimit,
     UnmarkedProcesses,
 )
 from runners.lifecycle.supervisor.processes import Found, RunProcesses
@@ -33,6 +32,7 @@ from runners.lifecycle.supervisor.program_start import (
 )
 from runners.lifecycle.supervisor.queue_wait import notify
 from runners.lifecycle.supervisor.stop_escalation import StopEscalation
+from runners.lifecycle.supervisor.time_limit import TimeLimit
 from runners.lifecycle.supervisor.wakeup import Children, WakeupLoop
 from runners.model.endings import ending_text
 from runners.state.layout import RunDirectory

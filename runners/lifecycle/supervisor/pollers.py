@@ -7,13 +7,11 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from runners.host.clock import Moment, moment_now, seconds_between
 from runners.host.files import read_json, replace
 from runners.lifecycle.supervisor.processes import RunProcesses
 from runners.lifecycle.supervisor.queue_wait import notify
-from runners.model.endings import Ending, EndingCause
 from runners.state.layout import RunDirectory
-from runners.state.records import IntentFields, PlanFields, RecordFields
+from runners.state.records import IntentFields, RecordFields
 
 NEVER = float("inf")
 _FIRST_POLL_S, _POLL_EVERY_S = 1.0, 20.0
@@ -40,41 +38,6 @@ class LatePoller:
     def poll(self, now: float) -> float:
         """Wait, then do as the other."""
         return self._begins - now if now < self._begins else self._minder.poll(now)
-
-
-class TimeLimit:
-    """Asks for a stop once the plan's limit, counted from the run's start, is reached."""
-
-    def __init__(
-        self,
-        run: RunDirectory,
-        plan: PlanFields,
-        began: Moment,
-        request: Callable[[IntentFields], None],
-    ) -> None:
-        self._run = run
-        self._plan = plan
-        self._request = request
-        seconds = plan["limit_s"]
-        # Counted from the start, not from now: an adopter must not extend the limit.
-        left = None if seconds is None else seconds - seconds_between(began, moment_now())
-        self._ends_at = NEVER if left is None else time.monotonic() + left
-
-    def poll(self, now: float) -> float:
-        """Write the durable intent, as a user's stop does; a full disk does not lift a limit."""
-        if now < self._ends_at:
-            return self._ends_at - now
-        # Asked for once: every further request would take the next rung of the ladder.
-        self._ends_at = NEVER
-        if not self._run.stop.exists():
-            ending = Ending(cause=EndingCause.LIMIT, seconds=self._plan["limit_s"] or 0.0)
-            if self._plan["limit_usd"]:
-                ending["usd"] = self._plan["limit_usd"]
-            now = time.time()
-            self._request(
-                {"time": now, "by": "its limit", "requests": 1, "force": False, "ending": ending}
-            )
-        return NEVER
 
 
 class OverrunNotice:

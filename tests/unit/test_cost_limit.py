@@ -1,0 +1,72 @@
+"""A limit of cost follows the price of the session; what waits holds no guard off without a word."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runners.cost.sessions import change_price, end_session, start_session
+from runners.guard.rule import GuardRule
+from runners.guard.triggers import Measurements, find_problems
+from runners.host.clock import moment_now
+from runners.lifecycle.supervisor.time_limit import TimeLimit
+from runners.state.layout import StateDirectory
+from runners.state.records import PlanFields, plan_fields
+
+RUN = "20261120-101500-a-0001"
+
+
+def plan_of(**spec: Any) -> PlanFields:
+    """A run on one and a half GPUs in a session of $2/h per GPU, limited to $6: two hours."""
+    price = {"usd_per_hour": "2", "per": "gpu", "basis": "session"}
+    gpus = [{"uuid": "GPU-0"}, {"uuid": "GPU-1", "part": [1, 2]}]
+    limits = {"limits": {"cost": "6", "time": None, **spec}}
+    return plan_fields(
+        {"limit_s": 7200.0, "limit_usd": "6", "price": price, "gpus": gpus, "spec": limits}
+    )
+
+
+@pytest.mark.parametrize(
+    ("price", "per", "hours"), [("4", "gpu", 1.0), ("1", "gpu", 4.0), ("32", "machine", 1.0)]
+)
+def test_a_limit_of_cost_follows_a_corrected_price(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, price: str, per: Any, hours: float
+) -> None:
+    state = StateDirectory(tmp_path).create()
+    start_session(state, "2", 8, since="now")
+    limit = TimeLimit(state.run(RUN), plan_of(), moment_now(), lambda _: None)
+    now = time.monotonic()
+    assert limit._ends_at - now == pytest.approx(7200, abs=60)
+    change_price(state, price, per)
+    limit.poll(now + 11)
+    assert limit._ends_at - now == pytest.approx(hours * 3600, abs=60)
+
+
+def test_the_earlier_of_both_limits_counts_after_a_correction(tmp_path: Path) -> None:
+    state = StateDirectory(tmp_path).create()
+    start_session(state, "0.01", 8, since="now")
+    limit = TimeLimit(state.run(RUN), plan_of(time=1800.0), moment_now(), lambda _: None)
+    assert limit._limit == (1800.0, "")
+    change_price(state, "20")
+    limit.poll(time.monotonic() + 11)
+    assert limit._limit == (pytest.approx(720.0), "6")
+
+
+def test_a_limit_stays_where_no_session_says_another_price(tmp_path: Path) -> None:
+    state = StateDirectory(tmp_path).create()
+    start_session(state, "4", 8, since="now")
+    end_session(state)
+    limit = TimeLimit(state.run(RUN), plan_of(), moment_now(), lambda _: None)
+    assert limit._limit == (7200.0, "6")
+    state.session.write_text("{damaged")
+    limit.poll(time.monotonic() + 11)
+    assert limit._limit == (7200.0, "6")
+
+
+def test_only_a_queue_that_keeps_the_guard_from_acting_is_a_problem_of_it() -> None:
+    rule = GuardRule("a", "anna", moment_now(), no_run_s=60.0)
+    (problem,) = find_problems(rule, Measurements(quiet_s=0.0, queued=(RUN,)))
+    assert RUN in problem
+    assert not find_problems(rule, Measurements(quiet_s=61.0, queued=(RUN,))), "drained: it acts"
+    assert not find_problems(rule, Measurements(quiet_s=0.0))
