@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from runners.lifecycle.launch.adopt import adopt_orphans
 from runners.model.endings import EndingCause, ending_text
 from tests.process.conftest import CommandLine, events, record
 from tests.support import eventually
@@ -111,6 +112,26 @@ def test_an_overrun_that_a_panel_or_guard_found_is_told_once(
     eventually(lambda: len(receiver.got) == 2)
     assert [got["kind"] for got in receiver.got] == ["alert", "stopped"]
     assert receiver.got[0]["message"] == OVERRUN
+
+
+def test_an_overrun_found_while_nobody_supervised_is_told_once_by_who_adopts_the_run(
+    cli: CommandLine, tmp_path: Path, receiver: Receiver
+) -> None:
+    settings(
+        tmp_path,
+        f"notices: {{on: [alert, stopped], webhook: 'http://127.0.0.1:{receiver.server_port}'}}\n",
+    )
+    run = cli.command("sleep", "300")
+    for number in (1, 2):
+        cli.kill_supervisor(run)
+        if number == 1:
+            run.overrun.write_text(json.dumps({"text": OVERRUN}))
+        adopt_orphans(cli.state)
+        eventually(lambda number=number: len(events(run, "adopted")) == number)
+        eventually(lambda: receiver.got, what="the alert")
+    cli.run("stop", run.id, "--force", "--wait")
+    eventually(lambda: receiver.got[-1]["kind"] == "stopped")
+    assert [got["message"] for got in receiver.got if got["kind"] == "alert"] == [OVERRUN]
 
 
 def test_a_webhook_that_refuses_and_settings_that_are_wrong_are_said(

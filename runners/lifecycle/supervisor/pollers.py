@@ -3,8 +3,10 @@
 It returns the seconds until the next poll; `now` is monotonic.
 """
 
+import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
 
 from runners.host.files import read_json, replace
@@ -43,22 +45,27 @@ class LatePoller:
 class OverrunNotice:
     """Sends a notification, once, of an overrun that a panel or a guard has found.
 
-    Their alert is seen only by those who look at the run.
+    Their alert is seen only by those who look at the run. That it was sent stands in their file,
+    for who adopts the run.
     """
 
     def __init__(self, run: RunDirectory) -> None:
         self._run = run
-        self._is_sent = run.overrun.exists()
+        self._is_sent = False
 
     def poll(self, now: float) -> float:
         """Look for the file that they write."""
         if self._is_sent:
             return NEVER
-        if self._run.overrun.exists():
-            self._is_sent = True
-            found = read_json(self._run.overrun) or {}
+        found = read_json(self._run.overrun)
+        if not found:
+            return _OVERRUN_EVERY_S
+        self._is_sent = True
+        if not found.get("notified"):
+            with suppress(OSError):  # a full disk: better told twice than not at all
+                replace(self._run.overrun, json.dumps({**found, "notified": True}).encode())
             notify(self._run, "alert", str(found.get("text", "will cost more than estimated")))
-        return _OVERRUN_EVERY_S
+        return NEVER
 
 
 class UnmarkedProcesses:
