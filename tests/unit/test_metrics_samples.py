@@ -4,6 +4,7 @@ Each expected list is taken from the sample by an expression of its own, which k
 readers. A value that is drawn again and again (a bar's redraws) counts once.
 """
 
+import json
 import re
 from collections.abc import Sequence
 from itertools import groupby
@@ -98,11 +99,62 @@ VERL = {n: rf"{n}:{N}" for n in (
     "global_seqlen/mean", "actor/entropy", "actor/kl_loss", "actor/pg_loss", "actor/grad_norm",
     "critic/score/mean", "critic/score/max", "critic/score/min", "critic/rewards/mean",
     "response_length/mean", "perf/throughput")}  # fmt: skip
+BOOSTED = {
+    f"{d}/{n}": rf"{d}'s {n}: {N}" for d in ("train", "valid") for n in ("auc", "binary_logloss")
+}
+ROUNDS = {f"{d}-{n}": rf"{d}-{n}:{N}" for d in ("train", "valid") for n in ("logloss", "auc")}
+KERAS = {n: rf"- {n}: {N}" for n in ("accuracy", "loss", "val_accuracy", "val_loss")}
+GB = {"train_loss": rf"(?m)^ +\d+ +{N}", "oob_improve": rf"(?m)^ +\d+ +[\d.]+ +{N}"}
+# Those that begin with `r-`, and those in `timed`, were run: torch 2.13, transformers, accelerate,
+# diffusers, lightning, keras 3, fastai, ignite, MONAI, stable-baselines3, optuna, CatBoost, XGBoost,
+# LightGBM, scikit-learn and gensim of November 2026; some were ended before they were done. Redraws
+# of bars are thinned out.
+RUN = [
+    Case("r-cat", {"test": rf"test: {N}", "best": rf"best: {N}"}, (None, None, 399, None)),
+    Case("r-diff", {"loss": rf"loss={N}", "lr": rf"lr={N}"}, (2, 4, 24, 80)),
+    Case("r-epochs", {"loss": rf"loss={N}", "val_mse": rf"val_mse = {N}"}, (25, 25, None, None)),
+    Case("r-fai", {"smooth_loss": rf"<[\d:]*(?:\.\.\.)? {N}\]", "train_loss": rf"(?m)^\d +{N}",
+        "valid_loss": rf"(?m)^\d +[\d.]+ +{N}", "accuracy": rf"(?m)^\d +[\d.]+ +[\d.]+ +{N}",
+        "epoch_seconds": r"(?m)^\d .* 00:(\d\d) *$"}, (2, 5, 108, 375)),
+    Case("r-gen", {}, (None, None, None, None)),
+    Case("r-hf", {n: e for n, e in HF.items() if not n.startswith("train_")}
+        | {"eval_accuracy": rf"'eval_accuracy': '?{N}"}, (4, None, 109, 125)),
+    Case("r-ign", {"loss": rf"loss={N}", "val/avg_accuracy": rf"Avg accuracy: {N}",
+        "val/avg_loss": rf"Avg loss: {N}"}, (3, 5, 207, 500)),
+    Case("r-kb2", KERAS, (6, 6, 480, 480)),
+    Case("r-monai", {"train_loss": rf"train_loss: {N}"}, (1, 5, 46, 320)),
+    Case("r-nano", {"train_loss": rf"train loss {N}", "val_loss": rf"val loss {N}",
+        "loss": rf"(?m)^iter \d+: loss {N}", "mfu": rf"mfu {N}"}, (None, None, 20, None)),
+    Case("r-opt", {"value": rf"finished with value: {N}", "best_value": r"Best is .* with value: (\d\.\d+)"},
+        (None, None, 3, None)),
+    Case("r-plain0", {"train_loss": rf"train loss: {N}", "val_loss": rf"val loss: {N}"}, (20, 20, None, None)),
+    Case("r-pltqdm", {"train_loss": rf"train_loss={N}", "val_loss": rf"val_loss={N}"}, (2, None, 150, None)),
+    Case("r-sb3", B3, (None, None, 4096, None)),
+    Case("r-skgb2", GB, (None, None, 40, None)),
+    Case("r-skmlp", {"loss": rf"loss = {N}", "validation_score": rf"Validation score: {N}"}, (None, None, 20, None)),
+    Case("r-wlm", {"lr": rf"lr {N}", "ms/batch": rf"ms/batch {N}", "loss": rf"\| loss +{N}", "ppl": rf"\| ppl +{N}",
+        "time": rf"time: +{N}", "valid_loss": rf"valid loss +{N}", "valid_ppl": rf"valid ppl +{N}",
+        "test_loss": rf"test loss +{N}", "test_ppl": rf"test ppl +{N}"}, (4, None, 220, None)),
+    Case("timed/acc", {"loss": rf"\bloss={N}", "lr": rf"\blr={N}", "train_loss": rf"train_loss: {N}",
+        "eval_accuracy": rf"eval accuracy: {N}"}, (5, None, 500, 500)),
+    Case("timed/kb1", KERAS, (5, 5, 400, 400)),
+    Case("timed/epochs", {"loss": rf"loss={N}", "val_mse": rf"val_mse = {N}"}, (25, 25, None, None)),
+    Case("timed/lgb2", BOOSTED, (None, None, 100, None)),
+    Case("timed/opt", {"value": rf"finished with value: {N}", "best_value": r"Best is .* with value: (\d\.\d+)"},
+        (None, None, 20, None)),
+    Case("timed/plain0", {"train_loss": rf"train loss: {N}", "val_loss": rf"val loss: {N}"}, (15, 15, None, None)),
+    Case("timed/skmlp", {"loss": rf"loss = {N}", "validation_score": rf"Validation score: {N}"},
+        (None, None, 20, None)),
+    Case("timed/lgb", BOOSTED, (None, None, 150, None)),
+    Case("timed/xgb", ROUNDS, (None, None, 99, None)),
+]  # fmt: skip
 # Those that begin with `d-` could not be run: they are written by the format their sources
 # document (detectron2's CommonMetricPrinter, torchtitan's MetricsProcessor, verl's console logger,
-# TRL's GRPOTrainer, mmengine's LoggerHook, DeepSpeed's timer, pytorch-tabnet's History, hyperopt's
+# TRL's GRPOTrainer and SFTTrainer, accelerate's nlp_example, spaCy's console logger, skorch's
+# PrintLog, Ultralytics' trainer, PyTorch's classifier tutorial, mmengine's LoggerHook, DeepSpeed's timer, pytorch-tabnet's History, hyperopt's
 # tqdm, CleanRL's and PyTorch's reinforce loops).
 DOCUMENTED = [
+    Case("d-accelerate", {"accuracy": rf"'accuracy': {N}", "f1": rf"'f1': {N}"}, (3, None, 60, 60)),
     Case("d-cleanrl", {"episodic_return": rf"episodic_return=\[{N}\]"}, (None, None, 130, None)),
     Case("d-deepspeed", {"runningavgsamplespersec": rf"Running\w+={N}",
         "currsamplespersec": rf"Curr\w+={N}"}, (1, None, 10, None)),
@@ -112,6 +164,16 @@ DOCUMENTED = [
     Case("d-mmengine", MMENGINE, (2, None, 40, None)),
     Case("d-reinforce", {"last_reward": rf"Last reward: {N}", "average_reward": rf"Average reward: {N}"},
         (None, None, 40, None)),
+    Case("d-sft", {n: rf"'{n}': {N}" for n in ("loss", "grad_norm", "learning_rate", "entropy",
+        "num_tokens", "mean_token_accuracy")}, (1, None, 4, 4)),
+    Case("d-skorch", {"train_loss": rf"(?m)^ +\d +{N}", "valid_acc": rf"(?m)^ +\d +[\d.]+ +{N}",
+        "valid_loss": rf"(?m)^ +\d +[\d.]+ +[\d.]+ +{N}"}, (3, None, None, None)),
+    Case("d-spacy", {"loss_textcat": rf"(?m)^ +\d +\d+ +{N}", "cats_score": rf"(?m)^ +\d +\d+ +[\d.]+ +{N}",
+        "score": rf"(?m)^ +\d +\d+ +[\d.]+ +[\d.]+ +{N}"}, (4, None, 400, None)),
+    Case("d-tutorial", {"loss": rf"loss: {N}", "test_accuracy": r"images: (\d+) %"}, (None, None, None, None)),
+    Case("d-yolo", {f"{n}_loss": r"\dG +" + r"[\d.]+ +" * i + N for i, n in enumerate(("box", "cls", "dfl"))}
+        | {f"val/{n}": r" all +16 +16 +" + r"[\d.]+ +" * i + N
+           for i, n in enumerate(("precision", "recall", "map50", "map50-95"))}, (2, 3, 8, 12)),
     Case("d-tabnet", {"loss": rf"loss: {N}", "val_0_auc": rf"(?:\| val_0_auc: |best_val_0_auc = ){N}",
         "and_best_val_0_auc": rf"best_val_0_auc = {N}"}, (3, None, None, None)),
     Case("d-torchtitan", {n: rf"{n}: +{N}" for n in ("loss", "grad_norm", "tflops", "mfu")}
@@ -119,6 +181,7 @@ DOCUMENTED = [
     Case("d-verl", VERL, (None, None, 3, 45)),
 ]  # fmt: skip
 CASES = [
+    *RUN,
     *DOCUMENTED,
     Case("casc-direct", BLOCKS, (4, 4, 84, 84)),
     Case("casc-coord", {"loss": rf"\bloss={N}", "l1": rf"\bl1={N}|\| L1: {N}", "grad": rf"(?:grad=|Grad: ){N}",
@@ -169,6 +232,14 @@ def printed(text: str, expression: str) -> list[float]:
     return [float("".join(group for group in one.groups() if group)) for one in found]
 
 
+def printed_by(name: str) -> bytes:
+    """A sample as it was printed; of those with times all pieces."""
+    timed = SAMPLES / f"{name}.jsonl"
+    if not timed.exists():
+        return (SAMPLES / f"{name}.txt").read_bytes()
+    return "".join(json.loads(line)[1] for line in timed.read_text().splitlines()[1:]).encode()
+
+
 def once(values: Sequence[float]) -> list[float]:
     """Values without repetitions one after the other."""
     return [value for value, _ in groupby(values)]
@@ -196,7 +267,7 @@ def read(folder: Path, content: bytes) -> tuple[SeriesSet, Progress]:
 
 @pytest.mark.parametrize("case", CASES, ids=[case.file for case in CASES])
 def test_every_value_printed_is_read_and_none_other(case: Case, tmp_path: Path) -> None:
-    content = (SAMPLES / f"{case.file}.txt").read_bytes()
+    content = printed_by(case.file)
     text = re.sub(r"[\r\n]+", "\n", _ESCAPE.sub("", content.decode()))
     series, progress = read(tmp_path, content)
     found = {name: once(one.values) for name, one in series.filled().items()}
@@ -205,4 +276,6 @@ def test_every_value_printed_is_read_and_none_other(case: Case, tmp_path: Path) 
 
 
 def test_every_sample_is_in_the_table() -> None:
-    assert {case.file for case in CASES} == {path.stem for path in SAMPLES.glob("*.txt")}
+    timed = {f"timed/{path.stem}" for path in SAMPLES.glob("timed/*.jsonl")}
+    plain = {path.stem for path in SAMPLES.glob("*.txt")}
+    assert {case.file for case in CASES} == plain | timed

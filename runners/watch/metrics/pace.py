@@ -16,6 +16,8 @@ _PAUSE_FACTOR = 2.5
 _WARM_FACTOR = 1.5
 _REGULAR = 1.6
 _FEWEST = 3
+_RECENT = 8
+"""Steps of the last eighth weigh as much as all before: paces drift, and a single step is noisy."""
 _LATE = 3
 """Of a step that does not come, so many may have been done."""
 
@@ -70,7 +72,7 @@ class StepPace:
         last, done, _ = self.points[-1]
         left = max(0.0, total - done)
         limit = _steady_limit(found)
-        each = _mean(found, limit, done / 4)
+        each = _mean(found, limit, done / _RECENT)
         expected = each * left + _pauses_ahead(found, limit, each, total, self.points[0][1])
         # It falls until the next step, which may be late, and is still to come.
         least = max(left - _LATE * found[-1].steps, left / 2)

@@ -104,6 +104,9 @@ class PairsReader(Reader):
             out = _HELD_OUT_WORD.search(whose["whose"])
             named = f"{out[0]} {whose['measure']}" if out else whose["measure"]
             text = f"{text[: whose.start()]}{named}:{text[whose.end() :]}"
+        if "{'" in text and find_place(text[: text.index("{'")]).is_known:
+            # Accelerate's examples print their metrics as a dictionary behind the epoch.
+            text = text.replace("'", "")
         if ("pochs" in text or "steps" in text) and (stated := _STATED.search(text)):
             return _totals(stated["epochs"], stated["steps"] or stated["all"])
         values = named_values(text)
