@@ -74,12 +74,14 @@ def test_events_follow_the_run(whole, read_events) -> None:
         "held_out_ssim",
         "mean_colour_psnr",
         "share_l1",
-        "peak_memory_bytes",
-        "data_wait_share",
-        "samples_per_second_per_device",
     )
     for name in names:
         assert events[-2]["values"][name] == epochs[1]["values"][name]
+    # Speed and memory are reported with each step, and once.
+    step = read_events(run, "metrics")[-1]["values"]
+    for name in ("peak_memory_bytes", "data_wait_share", "samples_per_second_per_device"):
+        assert name in step and name in events[-2]["values"]
+        assert not any(name in epoch["values"] for epoch in epochs)
 
 
 def test_files_are_on_disk_as_reported(whole, read_events) -> None:

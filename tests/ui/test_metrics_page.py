@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from runners.model.metric_rule import BestMetric
+from runners.state.runs import read_run
 from tests.process.conftest import CommandLine
 from tests.screen_text import (
     CURSOR,
@@ -22,6 +24,7 @@ from tests.screen_text import (
     starred,
     wrote,
 )
+from tests.support import eventually
 from tests.ui.conftest import Show, sized
 
 
@@ -113,16 +116,17 @@ def test_it_fits_a_small_terminal_without_colour(cli: CommandLine, show: Show) -
     )
 
 
-def test_a_pinned_chart_stays_first_and_is_written_as_files(
+def test_a_pinned_chart_stays_before_the_rest_and_is_written_as_files(
     cli: CommandLine, show: Show, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(cli.folder)
-    a_run(cli, "only", [3.0, 2.0, 1.0])
+    events = a_run(cli, "only", [3.0, 2.0, 1.0])
+    tell(events, 4, type="metrics", epoch=1, step=3, values={"aaa": 7.0})
     panel = show(columns=100, rows=30)
     panel.press("m")
-    panel.wait_for(curve("▸loss", r"a 1 .*acc\s+a 0\.9"))
-    panel.press("l", "P")
-    panel.wait_for(curve("▸◆acc", r"a 0\.9.*loss\s+a 1"))
+    panel.wait_for(curve("▸loss", r"a 1 .*aaa\s+a 7"))
+    panel.press("j", "P")
+    panel.wait_for(curve("loss", r"a 1 .*▸◆acc\s+a 0\.9"))
     panel.press("w")
     words = panel.wait_for(wrote(r"acc-[\d-]+\.svg"))
     svg = cli.folder / words[1]
@@ -132,7 +136,7 @@ def test_a_pinned_chart_stays_first_and_is_written_as_files(
     panel.press("Escape")
     panel.wait_for(MAIN_SCREEN)
     panel.press("m")
-    panel.wait_for(curve("▸◆acc", r"a 0\.9"))
+    panel.wait_for(curve("▸loss", r"a 1 .*◆acc\s+a 0\.9"))
 
 
 def test_the_filter_says_what_is_wrong_and_what_is_hidden(cli: CommandLine, show: Show) -> None:
@@ -166,3 +170,21 @@ def test_a_run_without_metrics_is_said_to_have_none(cli: CommandLine, show: Show
     panel.wait_for(NO_METRICS)
     panel.press("r", " ")
     panel.wait_for(NONE_MARKED)
+
+
+def test_a_key_says_by_which_metric_a_run_is_judged(cli: CommandLine, show: Show) -> None:
+    run = a_run(cli, "wobbly", [3.0, 9.0, 5.0]).parent.name
+    panel = show()
+
+    def judged_by() -> BestMetric | None:
+        return read_run(cli.state, run).labels.best
+
+    panel.press("m")
+    panel.wait_for(curve("acc", r"a 0\.5 ↑0\.7@1"))
+    panel.press("/", "acc", "Enter")
+    panel.wait_gone("loss")
+    for best in (BestMetric("acc", True), BestMetric("acc", False), None):
+        panel.press("b")
+        eventually(lambda best=best: judged_by() == best, what=f"{best}")
+        shown = {True: "↑", False: "↓", None: "↑"}[best and best.higher]
+        panel.wait_for(curve("acc", rf"a 0\.5 {shown}"))

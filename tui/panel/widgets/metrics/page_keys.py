@@ -23,7 +23,7 @@ PAGE_KEYS: list[BindingType] = [
     hotkey("r", "runs", "to the list of runs, and back", "Runs"),
     hotkey("a", "mark_more", "draw live runs too; again: ended ones of the preset; only one"),
     hotkey("p", "pin", "the run under the cursor on top"),
-    hotkey("P", "pin_chart", "this chart first, in every panel from now on; again: not"),
+    hotkey("P", "pin_chart", "this chart before others, behind validation and loss; again: not"),
     hotkey("b", "judge", "judge the drawn runs by this metric: more, less, then by default"),
     hotkey("shift+up", "move_chart(-1)", _MOVE),
     hotkey("shift+down", "move_chart(1)", _MOVE),
