@@ -40,4 +40,4 @@ def test_output_and_exit_code_whatever_is_open(tmp_path: Path, first: int) -> No
     )
     assert (done.stdout, done.stderr) == ("3\n", "")
     assert (tmp_path / "output.log").read_text() == "out\nerr\n"
-    assert (tmp_path / "exit").read_text() == "3\n"
+    assert (tmp_path / "exit").read_text().split()[0] == "3"
