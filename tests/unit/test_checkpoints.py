@@ -3,7 +3,11 @@
 import os
 from pathlib import Path
 
+import pytest
+
 from runners.host.newest_file import first_whole, matching_files
+from runners.watch.metrics.checkpoints import checkpoint_files
+from tests.support import make_plan, make_run
 
 
 def put(path: Path, size: int, modified: float) -> Path:
@@ -53,3 +57,18 @@ def test_several_patterns_and_none(tmp_path: Path) -> None:
 def test_a_dangling_link_is_no_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "latest.pt").symlink_to(tmp_path / "gone.pt")
     assert first_whole(matching_files([str(tmp_path / "*.pt")])) is None
+
+
+@pytest.mark.parametrize("words", [("--output_dir", "o ut[1]"), ("--output_dir=o ut[1]",)])
+def test_the_trainer_s_folder_is_known_by_its_flag(tmp_path: Path, words: tuple[str, ...]) -> None:
+    put(tmp_path / "o ut[1]" / "checkpoint-80" / "model.safetensors", 5, 2000)
+    put(tmp_path / "o ut[1]" / "checkpoint-160" / "model.safetensors", 5, 3000)
+    put(tmp_path / "o ut[1]" / "checkpoint-240" / "model.safetensors", 5, 500)  # of an older run
+    argv = ("python", "train.py", *words)
+    run = make_run(
+        directory=str(tmp_path), plan=make_plan(argv=argv, working_directory=str(tmp_path))
+    )
+    assert [Path(file.path).name for file in checkpoint_files(run)][:2] == [
+        "checkpoint-160",
+        "checkpoint-80",
+    ]

@@ -99,6 +99,9 @@ VERL = {n: rf"{n}:{N}" for n in (
     "global_seqlen/mean", "actor/entropy", "actor/kl_loss", "actor/pg_loss", "actor/grad_norm",
     "critic/score/mean", "critic/score/max", "critic/score/min", "critic/rewards/mean",
     "response_length/mean", "perf/throughput")}  # fmt: skip
+WLM = {"lr": rf"lr {N}", "ms/batch": rf"ms/batch {N}", "loss": rf"\| loss +{N}", "ppl": rf"\| ppl +{N}",
+        "time": rf"time: +{N}", "valid_loss": rf"valid loss +{N}", "valid_ppl": rf"valid ppl +{N}",
+        "test_loss": rf"test loss +{N}", "test_ppl": rf"test ppl +{N}"}  # fmt: skip
 BOOSTED = {
     f"{d}/{n}": rf"{d}'s {n}: {N}" for d in ("train", "valid") for n in ("auc", "binary_logloss")
 }
@@ -132,14 +135,19 @@ RUN = [
     Case("r-sb3", B3, (None, None, 4096, None)),
     Case("r-skgb2", GB, (None, None, 40, None)),
     Case("r-skmlp", {"loss": rf"loss = {N}", "validation_score": rf"Validation score: {N}"}, (None, None, 20, None)),
-    Case("r-wlm", {"lr": rf"lr {N}", "ms/batch": rf"ms/batch {N}", "loss": rf"\| loss +{N}", "ppl": rf"\| ppl +{N}",
-        "time": rf"time: +{N}", "valid_loss": rf"valid loss +{N}", "valid_ppl": rf"valid ppl +{N}",
-        "test_loss": rf"test loss +{N}", "test_ppl": rf"test ppl +{N}"}, (4, None, 220, None)),
+    Case("r-wlm", WLM, (4, None, 220, None)),
     Case("timed/acc", {"loss": rf"\bloss={N}", "lr": rf"\blr={N}", "train_loss": rf"train_loss: {N}",
         "eval_accuracy": rf"eval accuracy: {N}"}, (5, None, 500, 500)),
     Case("timed/kb1", KERAS, (5, 5, 400, 400)),
     Case("timed/epochs", {"loss": rf"loss={N}", "val_mse": rf"val_mse = {N}"}, (25, 25, None, None)),
     Case("timed/lgb2", BOOSTED, (None, None, 100, None)),
+    Case("timed/mnist", {"loss": rf"Loss: {N}", "test/average_loss": rf"Average loss: {N}",
+        "test/accuracy": r"Accuracy: (?P<part>\d+)/(?P<whole>\d+)"}, (5, None, 14560, None)),
+    Case("timed/nano", {"train_loss": rf"train loss {N}", "val_loss": rf"val loss {N}",
+        "loss": rf"(?m)^iter \d+: loss {N}", "mfu": rf"mfu {N}"}, (None, None, 120, None)),
+    Case("timed/sko", {"train_loss": rf"(?m)^ +\d+ +{N}", "valid_acc": rf"(?m)^ +\d+ +[\d.]+ +{N}",
+        "valid_loss": rf"(?m)^ +\d+ +[\d.]+ +[\d.]+ +{N}"}, (10, None, None, None)),
+    Case("timed/wlm", WLM, (4, None, 163, None)),
     Case("timed/opt", {"value": rf"finished with value: {N}", "best_value": r"Best is .* with value: (\d\.\d+)"},
         (None, None, 20, None)),
     Case("timed/plain0", {"train_loss": rf"train loss: {N}", "val_loss": rf"val loss: {N}"}, (15, 15, None, None)),
@@ -220,16 +228,19 @@ CASES = [
         (3, 4, 87, 160)),
     Case("sb3", B3, (None, None, 2048, None)),
     Case("wandb", {"loss": rf"loss {N}", "val/acc": rf"val/acc {N}"}, (None, None, None, None)),
-    Case("wlm", {"lr": rf"lr {N}", "ms/batch": rf"ms/batch {N}", "loss": rf"\| loss +{N}", "ppl": rf"\| ppl +{N}",
-        "time": rf"time: +{N}", "valid_loss": rf"valid loss +{N}", "valid_ppl": rf"valid ppl +{N}",
-        "test_loss": rf"test loss +{N}", "test_ppl": rf"test ppl +{N}"}, (3, None, 49, None)),
+    Case("wlm", WLM, (3, None, 49, None)),
 ]  # fmt: skip
 
 
 def printed(text: str, expression: str) -> list[float]:
     """The values that an expression finds in a text."""
     found = re.finditer(expression, text)
-    return [float("".join(group for group in one.groups() if group)) for one in found]
+    return [
+        100 * float(one["part"]) / float(one["whole"])
+        if "part" in one.groupdict()
+        else float("".join(group for group in one.groups() if group))
+        for one in found
+    ]
 
 
 def printed_by(name: str) -> bytes:

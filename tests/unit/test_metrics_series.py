@@ -99,6 +99,19 @@ def test_pauses_that_recur_are_part_of_the_time_left_and_none_of_the_pace() -> N
     assert course.progress(now).eta_s == pytest.approx(250 + 6 * 20), "the last after the last step"
 
 
+@pytest.mark.parametrize(
+    ("stated", "expected"),
+    [((30, 20, 10), 10), ((30, 10, 1, 30, 20), None)],
+)
+def test_a_printed_time_left_that_begins_anew_is_not_that_of_the_run(
+    stated: tuple[float, ...], expected: float | None
+) -> None:
+    course = ProgressTracker()
+    for eta in stated:
+        course.note(Sample({}, eta=eta, time=100.0))
+    assert course.progress(100.0).eta_s == expected
+
+
 def test_a_step_beyond_its_total_makes_the_total_unknown() -> None:
     course = ProgressTracker()
     course.note(Sample({}, 40, 40, 1, 1, time=1.0))

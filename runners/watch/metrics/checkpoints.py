@@ -1,10 +1,13 @@
 """The newest checkpoint seen on disk and whole: one answer for every command and the panel."""
 
+import glob
 from collections.abc import Collection
+from pathlib import Path
 
 from runners.host.bounded_glob import SearchBudget
 from runners.host.newest_file import NewestFile, first_whole, run_files
 from runners.host.printed_paths import PrintedPaths, PrintedScan
+from runners.model.plan import LaunchPlan
 from runners.model.run import Checkpoint, Run
 from runners.watch.metrics.final import FinalReport, read_final
 
@@ -37,7 +40,19 @@ def checkpoint_files(
         return []
     printed = _printed(run, run.plan.working_directory, scan, final)
     started = run.started or run.created
-    return run_files(run.directory, run.plan.checkpoints, printed, started, budget)
+    patterns = (*run.plan.checkpoints, *_trainer_folders(run.plan))
+    return run_files(run.directory, patterns, printed, started, budget)
+
+
+def _trainer_folders(plan: LaunchPlan) -> list[str]:
+    """Where the Hugging Face Trainer writes `checkpoint-160`, of which it prints nothing."""
+    found = []
+    for word, after in zip(plan.argv, (*plan.argv[1:], ""), strict=True):
+        name, _, given = word.partition("=")
+        folder = given or after
+        if name in ("--output_dir", "--output-dir") and folder:
+            found.append(glob.escape(str(Path(plan.working_directory, folder))) + "/checkpoint-*")
+    return found
 
 
 def _printed(

@@ -58,6 +58,7 @@ class TrackerState(msgspec.Struct):
     stated_pace: float | None
     stated_eta: float | None
     stated_at: float | None
+    is_partly: bool
     paces: list[tuple[float, float, int]]
     epoch_paces: list[tuple[float, float, int]]
     epochs_over: tuple[int | None, int | None, int, int | None, float | None]

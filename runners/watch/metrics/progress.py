@@ -18,7 +18,8 @@ _RATES = ("samples", "images", "examples", "tokens", "img", "train_samples", "ba
 _LOOKED_AT = 200
 _MOST_METRICS = 300
 """A program that invents a new name on every line must not fill the memory."""
-_PRIVATE = ("stated_pace", "stated_eta", "stated_at")
+_PRIVATE = ("stated_pace", "stated_eta", "stated_at", "is_partly")
+_SHORT_S = 5.0
 _PLAIN_STATE = tuple(
     name
     for name in TrackerState.__struct_fields__
@@ -58,6 +59,7 @@ class ProgressTracker:
         self._stated_pace: float | None = None
         self._stated_eta: float | None = None
         self._stated_at: float | None = None
+        self._is_partly = False
         self._pace = StepPace()
         self._epoch_pace = StepPace()
         self._counted = EpochCount()
@@ -139,6 +141,9 @@ class ProgressTracker:
     def _note_pace(self, sample: Sample) -> None:
         if sample.eta is not None:
             # With its moment: an ETA that was printed long ago has shrunk since.
+            if self._stated_eta is not None and sample.eta > 3 * (self._stated_eta + _SHORT_S):
+                # One that begins anew was of something shorter: of an epoch, an evaluation.
+                self._is_partly = True
             self._stated_eta, self._stated_at = sample.eta, sample.time
         if sample.time is not None and sample.step is not None:
             self._pace.note(sample.time, sample.step, self.epoch or 1)
@@ -180,7 +185,10 @@ class ProgressTracker:
         if not by_step and total and self.step is not None and len(self._begun) == 4:
             # Inside an epoch the steps know more: those of all epochs are as many.
             first, at, last, begun = self._begun
-            steps = at + (begun - at) * (total + 1 - first) / (last - first)
+            each = (begun - at) / (last - first)
+            # Steps that went on from nothing may count from the run's own start.
+            whole = each * (first - 1) <= at <= each * first
+            steps = each * total if whole else at + each * (total + 1 - first)
             if (eta := self._pace.remaining_s(max(steps, self.step), now)) is not None:
                 return eta if steps > self.step else None
         if done is not None and total:
@@ -193,7 +201,7 @@ class ProgressTracker:
             if self._stated_pace is not None and (by_step or self.step is None):
                 since = now - self.last_time if self.last_time is not None else 0.0
                 return max(0.0, self._stated_pace * (total - done) - since)
-        if self._stated_eta is None:
+        if self._stated_eta is None or self._is_partly:
             return None
         since = now - self._stated_at if self._stated_at is not None else 0.0
         return max(0.0, self._stated_eta - since)
