@@ -26,6 +26,7 @@ from runners.guard.reserved import disk_is_full, drop_ballast
 from runners.guard.rule import (
     GuardRule,
     GuardState,
+    Stage,
     full_disk_text,
     read_guard_state,
     read_rule,
@@ -75,15 +76,15 @@ class Guard:
                 rule = read_rule(self.state)
                 if rule is None:
                     return
-                pause = _pause(rule)
-                self.step(rule)
+                pause = next_look_s(rule)
+                pause = next_look_s(rule, self.step(rule), moment_now())
             except (ValueError, OSError, FresnelError) as error:
                 # Any error is survived: a guard that dies of a damaged file guards nothing.
                 self.notify_error(str(error).splitlines()[0])
             time.sleep(pause)
 
-    def step(self, rule: GuardRule) -> None:
-        """Look once, decide, write the decision down, and carry it out."""
+    def step(self, rule: GuardRule) -> GuardState:
+        """Look once, decide, write the decision down, carry it out; how far it has gone then."""
         before, now = self._progress(rule), moment_now()
         sight = self.observer.observe(rule, before, now, (*self.trouble, *self._troubles(rule)))
         after, action = next_step(rule, before, sight)
@@ -100,6 +101,7 @@ class Guard:
         self._act(action, rule, after, now)
         self._posts.send_again(self._folder(rule), rule.webhook)
         self._now_and_then()
+        return after
 
     def notify_error(self, problem: str) -> None:
         """Report what cannot be read, in the log and the progress file; nothing is acted on."""
@@ -284,10 +286,19 @@ def _ladder_s(run: Run) -> float:
     return sum(rung.wait_s for rung in run.plan.spec.stop.ladder) if run.plan is not None else 0.0
 
 
-def _pause(rule: GuardRule) -> float:
-    """Seconds until the next look: a tenth of the shortest length in the rule, 5 at most."""
+def next_look_s(
+    rule: GuardRule, progress: GuardState | None = None, now: Moment | None = None
+) -> float:
+    """Seconds until the next look: a tenth of the shortest length in the rule, 5 at most.
+
+    A countdown is looked at when it is over, not some seconds later.
+    """
     lengths = [rule.countdown_s, rule.max_age_s, rule.no_run_s, rule.idle_s]
-    return max(0.1, min([LONGEST_PAUSE_S, *(length / 10 for length in lengths if length)]))
+    pause = max(0.1, min([LONGEST_PAUSE_S, *(length / 10 for length in lengths if length)]))
+    if progress is None or now is None or progress.stage is not Stage.WARNED or not progress.since:
+        return pause
+    left = rule.countdown_s - seconds_between(progress.since, now)
+    return min(pause, left) if left > 0.0 else pause
 
 
 def watch(state: StateDirectory) -> bool:

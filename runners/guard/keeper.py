@@ -25,7 +25,9 @@ from runners.state.decoding import read
 from runners.state.layout import StateDirectory
 
 _FIRST_ANEW_S = 2.0
-_ANEW_S = 1.0
+# Half a second at first: who is killed three times in a row, as by a lack of memory, is back within
+# four seconds, and one that dies of itself is started every four.
+_ANEW_S = 0.5
 _LONGEST_S = 4.0
 _YOUNG_S = 0.5
 _NOT_YET_S = 0.1

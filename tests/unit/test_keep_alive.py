@@ -2,10 +2,15 @@
 
 import os
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from runners.guard.daemon import LONGEST_PAUSE_S, next_look_s
+from runners.guard.keeper import _ANEW_S, _LONGEST_S, _YOUNG_S
+from runners.guard.rule import GuardRule, GuardState, Stage
+from runners.host.clock import Moment
 from runners.host.keep_alive import KeepAlive
 from runners.host.locks import acquire
 
@@ -63,3 +68,26 @@ def test_no_process_to_be_had_is_no_error_and_is_tried_again(lock: Path) -> None
     mine.poll(0.5)
     mine.poll(2.0)
     assert len(tries) == 2
+
+
+def test_a_guard_that_is_killed_time_and_again_is_back_within_four_seconds(
+    lock: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[float] = []
+    now = 1000.0
+    monkeypatch.setattr("time.time", lambda: now)
+    mine = KeepAlive(lock, lambda: begun.append(now), _ANEW_S, _LONGEST_S, _YOUNG_S)
+    while len(begun) < 8:
+        mine.poll(now)
+        now += 0.1
+    pauses = [after - before for before, after in pairwise(begun)]
+    assert begun[3] - begun[0] <= 4.0, "three deaths in a row, each at once"
+    assert pauses[-1] >= 3.9, "who dies of itself is not started without end"
+
+
+def test_a_countdown_is_looked_at_when_it_is_over() -> None:
+    rule = GuardRule("a", "anna", Moment(0.0), max_age_s=7200.0, countdown_s=600.0)
+    warned = GuardState("a", Stage.WARNED, since=Moment(1000.0))
+    assert next_look_s(rule) == next_look_s(rule, warned, Moment(1100.0)) == LONGEST_PAUSE_S
+    assert next_look_s(rule, warned, Moment(1598.5)) == pytest.approx(1.5)
+    assert next_look_s(rule, warned, Moment(1601.0)) == LONGEST_PAUSE_S, "held off: as usual"
