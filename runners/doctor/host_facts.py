@@ -22,8 +22,6 @@ class HostFacts(msgspec.Struct, frozen=True):
     """
 
     files_soft: int = resource.RLIM_INFINITY
-    files_hard: int = resource.RLIM_INFINITY
-    shm_total: int | None = None
     shm_free: int | None = None
     memory_total: int | None = None
     memory_available: int | None = None
@@ -41,15 +39,12 @@ class HostFacts(msgspec.Struct, frozen=True):
 
 def read_host(root: Path = Path("/")) -> HostFacts:
     """Look at this machine; `root` is another one's for a test."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    shm = _filesystem(root / "dev/shm")
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     memory = _meminfo(root)
     limit, used = _group_memory(root)
     return HostFacts(
         files_soft=soft,
-        files_hard=hard,
-        shm_total=shm[0],
-        shm_free=shm[1],
+        shm_free=_free_bytes(root / "dev/shm"),
         memory_total=memory.get("MemTotal"),
         memory_available=memory.get("MemAvailable"),
         memory_limit=limit,
@@ -121,12 +116,12 @@ def _group_memory(root: Path) -> tuple[int | None, int | None]:
     return best or (None, None)
 
 
-def _filesystem(folder: Path) -> tuple[int | None, int | None]:
+def _free_bytes(folder: Path) -> int | None:
     try:
         found = os.statvfs(folder)
     except OSError:
-        return None, None
-    return found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
+        return None
+    return found.f_frsize * found.f_bavail
 
 
 def _meminfo(root: Path) -> dict[str, int]:

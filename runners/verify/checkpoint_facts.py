@@ -74,7 +74,6 @@ def checkpoint_facts(
         size,
         tuple(found.get("devices", {})),
         tuple(found.get("wrappers", ())),
-        str(found.get("written_by", "")),
         {name: value for name, value in steps if isinstance(value, (int, float))},
         shapes_of(found),
         current,

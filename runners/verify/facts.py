@@ -121,7 +121,6 @@ class CheckpointFacts(msgspec.Struct, frozen=True):
     bytes: int = 0
     devices: tuple[str, ...] = ()
     wrappers: tuple[str, ...] = ()
-    written_by: str = ""
     step: dict[str, float] = {}
     shapes: dict[str, tuple[int, ...]] = {}
     current: dict[str, tuple[int, ...]] = {}

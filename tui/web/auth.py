@@ -69,7 +69,7 @@ class TokenAuth:
             if "upgrade" in request.headers.get("Connection", "").lower() and not _is_own_page(
                 request
             ):
-                raise _refused("a page of another origin may not drive the panel")
+                raise _refused("a page from another origin may not control the panel")
             return await handler(request)
 
         return check
@@ -103,7 +103,7 @@ class TokenAuth:
     def _welcome(self, request: web.Request) -> web.StreamResponse:
         """Take the token out of the address and give it as a cookie."""
         if not self._fits(request.query["token"]):
-            raise _refused("this token is not, or no longer, the server's")
+            raise _refused("the token is not this server's, or no longer valid")
         page = _WELCOME.replace("{place}", self.place)
         response = web.Response(text=page, content_type="text/html")
         response.set_cookie(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -15,6 +15,9 @@ from textual.widgets import Button, Input, Static
 
 from runners.model.errors import FresnelError
 
+if TYPE_CHECKING:
+    from tui.panel.chosen_place import ChosenPlace
+
 SCREEN_STYLES = Path(__file__).with_name("screens.tcss")
 Result = TypeVar("Result")
 
@@ -23,6 +26,22 @@ class Dialog(ModalScreen[Result]):
     """A dialog, with the look that all of them have."""
 
     CSS_PATH = SCREEN_STYLES
+
+
+class PlaceForm(Dialog[None]):
+    """Fields about one place; what they come to is done there by a headless command."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss(None)", "Close"),
+        Binding("down", "app.focus_next", show=False),
+        Binding("up", "app.focus_previous", show=False),
+    ]
+
+    def __init__(self, place: ChosenPlace, do: Callable[..., None]) -> None:
+        """`do` runs a headless command there, given as words."""
+        super().__init__()
+        self.place = place
+        self._do = do
 
 
 class QuestionScreen(Dialog[bool]):

@@ -19,7 +19,7 @@ from runners.guard.rule import GuardRule
 from runners.lifecycle.control.fetched import Unfetched
 from runners.model.errors import FresnelError, WrongInput
 from tui.panel.chosen_place import ChosenPlace
-from tui.panel.screens.dialogs import Dialog, LineScreen
+from tui.panel.screens.dialogs import LineScreen, PlaceForm
 from tui.panel.screens.standing import is_open
 from tui.panel.widgets.launch.fields import FormField
 from tui.snapshot.questions import Question
@@ -40,21 +40,16 @@ _FIELDS = (
 _WIDE = ("warn_command", "webhook", "end_command")
 
 
-class GuardScreen(Dialog[None]):
+class GuardScreen(PlaceForm):
     """The parts of a rule as fields, and what the guard would do by it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss(None)", "Close"),
         Binding("f2,ctrl+s", "set", "Set"),
-        Binding("down", "app.focus_next", show=False),
-        Binding("up", "app.focus_previous", show=False),
     ]
 
     def __init__(self, place: ChosenPlace, do: Callable[..., None]) -> None:
         """`do` runs a headless command there, given as words."""
-        super().__init__()
-        self.place = place
-        self._do = do
+        super().__init__(place, do)
         account = place.account()
         rule = account.guard.rule if account is not None else None
         self.rule_request = GuardRequest() if rule is None else request_of(rule)

@@ -20,28 +20,23 @@ from runners.gpus.cards import list_cards
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.gpus import GpuReading
 from tui.panel.chosen_place import ChosenPlace
-from tui.panel.screens.dialogs import Dialog, QuestionScreen
+from tui.panel.screens.dialogs import PlaceForm, QuestionScreen
 from tui.panel.screens.standing import is_open
 from tui.panel.widgets.launch.fields import FormField
 from tui.snapshot.questions import Question
 from tui.views.money.session_offer import SessionOffer
 
 
-class SessionScreen(Dialog[None]):
+class SessionScreen(PlaceForm):
     """Prices that fit this machine stand first; an amount for the whole machine goes as well."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss(None)", "Close"),
         Binding("f2,ctrl+s", "start", "Start"),
-        Binding("down", "app.focus_next", show=False),
-        Binding("up", "app.focus_previous", show=False),
     ]
 
     def __init__(self, place: ChosenPlace, do: Callable[..., None]) -> None:
         """`do` runs a headless command there, given as words."""
-        super().__init__()
-        self.place = place
-        self._do = do
+        super().__init__(place, do)
         self.reading: GpuReading | None = None
         self.prices: list[PriceEntry] = []
 
