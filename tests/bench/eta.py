@@ -81,7 +81,8 @@ def looks(output: TimedOutput) -> Iterator[tuple[float, Progress]]:
         *lines, rest = re.split(r"[\r\n]", rest)
         for line in lines:
             for sample in reader.read(line.encode()):
-                tracker.note(sample._replace(time=now))
+                # What a program prints of its own pace is of another clock than this one.
+                tracker.note(sample._replace(time=now, pace=None, eta=None))
         yield now, tracker.progress(now, output.epochs, output.steps)
 
 

@@ -102,6 +102,12 @@ VERL = {n: rf"{n}:{N}" for n in (
 WLM = {"lr": rf"lr {N}", "ms/batch": rf"ms/batch {N}", "loss": rf"\| loss +{N}", "ppl": rf"\| ppl +{N}",
         "time": rf"time: +{N}", "valid_loss": rf"valid loss +{N}", "valid_ppl": rf"valid ppl +{N}",
         "test_loss": rf"test loss +{N}", "test_ppl": rf"test ppl +{N}"}  # fmt: skip
+IGNITE = {
+    "loss": rf"loss={N}", "val/avg_accuracy": rf"Avg accuracy: {N}", "val/avg_loss": rf"Avg loss: {N}",
+}  # fmt: skip
+FASTAI = {"smooth_loss": rf"<[\d:]*(?:\.\.\.)? {N}\]", "train_loss": rf"(?m)^\d +{N}",
+        "valid_loss": rf"(?m)^\d +[\d.]+ +{N}", "accuracy": rf"(?m)^\d +[\d.]+ +[\d.]+ +{N}",
+        "epoch_seconds": r"(?m)^\d .* 00:(\d\d) *$"}  # fmt: skip
 BOOSTED = {
     f"{d}/{n}": rf"{d}'s {n}: {N}" for d in ("train", "valid") for n in ("auc", "binary_logloss")
 }
@@ -116,14 +122,11 @@ RUN = [
     Case("r-cat", {"test": rf"test: {N}", "best": rf"best: {N}"}, (None, None, 399, None)),
     Case("r-diff", {"loss": rf"loss={N}", "lr": rf"lr={N}"}, (2, 4, 24, 80)),
     Case("r-epochs", {"loss": rf"loss={N}", "val_mse": rf"val_mse = {N}"}, (25, 25, None, None)),
-    Case("r-fai", {"smooth_loss": rf"<[\d:]*(?:\.\.\.)? {N}\]", "train_loss": rf"(?m)^\d +{N}",
-        "valid_loss": rf"(?m)^\d +[\d.]+ +{N}", "accuracy": rf"(?m)^\d +[\d.]+ +[\d.]+ +{N}",
-        "epoch_seconds": r"(?m)^\d .* 00:(\d\d) *$"}, (2, 5, 108, 375)),
+    Case("r-fai", FASTAI, (2, 5, 108, 375)),
     Case("r-gen", {}, (None, None, None, None)),
     Case("r-hf", {n: e for n, e in HF.items() if not n.startswith("train_")}
         | {"eval_accuracy": rf"'eval_accuracy': '?{N}"}, (4, None, 109, 125)),
-    Case("r-ign", {"loss": rf"loss={N}", "val/avg_accuracy": rf"Avg accuracy: {N}",
-        "val/avg_loss": rf"Avg loss: {N}"}, (3, 5, 207, 500)),
+    Case("r-ign", IGNITE, (3, 5, 207, 500)),
     Case("r-kb2", KERAS, (6, 6, 480, 480)),
     Case("r-monai", {"train_loss": rf"train_loss: {N}"}, (1, 5, 46, 320)),
     Case("r-nano", {"train_loss": rf"train loss {N}", "val_loss": rf"val loss {N}",
@@ -138,6 +141,10 @@ RUN = [
     Case("r-wlm", WLM, (4, None, 220, None)),
     Case("timed/acc", {"loss": rf"\bloss={N}", "lr": rf"\blr={N}", "train_loss": rf"train_loss: {N}",
         "eval_accuracy": rf"eval accuracy: {N}"}, (5, None, 500, 500)),
+    Case("timed/fai", FASTAI, (4, 4, 248, 248)),
+    Case("timed/ign", IGNITE, (4, 4, 240, 240)),
+    Case("timed/kb2", KERAS, (6, 6, 240, 240)),
+    Case("timed/sb3", B3, (None, None, 10240, None)),
     Case("timed/kb1", KERAS, (5, 5, 400, 400)),
     Case("timed/epochs", {"loss": rf"loss={N}", "val_mse": rf"val_mse = {N}"}, (25, 25, None, None)),
     Case("timed/lgb2", BOOSTED, (None, None, 100, None)),
