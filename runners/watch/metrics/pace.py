@@ -187,7 +187,10 @@ def _pauses_ahead(
     pauses = [span for span in intervals if not _is_steady(span, limit)]
     if not pauses:
         return 0.0
-    lasts = sum(span.seconds - each * span.steps for span in pauses)
+    extra = [span.seconds - each * span.steps for span in pauses]
+    if len(extra) > 1 and extra[0] * (len(extra) - 1) > _WARM_FACTOR * sum(extra[1:]):
+        del extra[0]  # the first evaluation compiles and imports what the later ones have
+    lasts = sum(extra)
     at = [span.done for span in pauses]
     gaps = [b - a for a, b in pairwise(at)] or [at[0] - min(first, at[0])]
     if min(gaps) <= 0 or max(gaps) > _REGULAR * min(gaps):
@@ -195,4 +198,4 @@ def _pauses_ahead(
         return lasts * (total - at[-1]) / (at[-1] - begun)
     gap = sum(gaps) / len(gaps)
     # A little before its turn: the last is often after the last step.
-    return lasts / len(pauses) * math.floor((total - at[-1]) / gap + 0.3)
+    return lasts / len(extra) * math.floor((total - at[-1]) / gap + 0.3)
