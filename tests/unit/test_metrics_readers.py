@@ -312,11 +312,13 @@ def test_a_bar_per_epoch_with_the_step_of_the_whole_run(
     text: str, place: tuple[float | None, ...]
 ) -> None:
     _, samples = read(text)
-    tracker = ProgressTracker()
+    tracker, reached = ProgressTracker(), 0
     for sample in samples:
         tracker.note(sample)
         progress = tracker.progress(0.0)
         assert progress.step is None or progress.steps is None or progress.step <= progress.steps
+        assert (progress.step or 0) >= reached, "a bar that begins anew is the next epoch's"
+        reached = progress.step or 0
     assert (tracker.step, tracker.steps, tracker.epoch) == place
 
 

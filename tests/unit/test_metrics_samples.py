@@ -143,6 +143,7 @@ RUN = [
         "eval_accuracy": rf"eval accuracy: {N}"}, (5, None, 500, 500)),
     Case("timed/fai", FASTAI, (4, 4, 248, 248)),
     Case("timed/ign", IGNITE, (4, 4, 240, 240)),
+    Case("timed/diff", {"loss": rf"loss={N}", "lr": rf"lr={N}"}, (4, 4, 48, 48)),
     Case("timed/kb2", KERAS, (6, 6, 240, 240)),
     Case("timed/sb3", B3, (None, None, 10240, None)),
     Case("timed/kb1", KERAS, (5, 5, 400, 400)),

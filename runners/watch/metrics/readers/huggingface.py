@@ -50,6 +50,8 @@ class HuggingFaceReader(Reader):
             # An evaluation has its own bar, and a shorter one.
             return CLAIMED if self._known else None
         self._step, self._steps = bar.done, bar.total
+        if not self._known:
+            return None  # any program's bar may have no text, before it is given its name
         sample = self._release()
         return sample or Sample(step=bar.done, steps=bar.total, pace=bar.pace)
 
