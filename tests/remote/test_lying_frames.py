@@ -35,6 +35,7 @@ CURVE = {
     "source": "",
     "unit": "",
     "simulated": True,
+    "also": ("loss",),
 }
 POINT = array("d", [1.0, 1.0, 2.0, 0.5]).tobytes().decode("latin-1")
 RUN_TREE = msgspec.to_builtins(msgspec.structs.replace(make_run(), id=RUN))
