@@ -243,7 +243,7 @@ def works_in(key: str, pane: str, digit: int) -> str:
 
 # ---- dialogs about runs
 
-ALL_IS_LOST = "no checkpoint was seen on disk, so all of its work is lost"
+ALL_IS_LOST = r"no checkpoint was seen on disk, so all of its work is\W+lost"
 CAUSE = "GPU does not have enough memory"
 
 NEWEST_CHECKPOINT = "Newest checkpoint"

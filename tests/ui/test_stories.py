@@ -212,8 +212,7 @@ def scene(stage: Stage, request: pytest.FixtureRequest) -> Iterator[Scene]:
     try:
         if not is_left:
             stage.scene().panel.wait_for(rf"(?s)╭[^\n]* Runs.*?{in_all(OLD + 5, live=2)}")
-            is_left = FINDING in stage.scene().panel.text
-            assert not is_left, "a filter is left"
+            stage.scene().panel.wait_gone(FINDING)
     except AssertionError:
         is_left = True
         raise

@@ -110,7 +110,7 @@ PLACES = [
     ("Train Epoch: 1 [640/6000 (1%)]\tLoss: 0.5\n" * 2, "loss", ("sample", 640)),
     ("{'loss': 0.4, 'epoch': 0.2}\n{'loss': 0.5, 'epoch': 0.4}\n", "loss", ("epoch", 0.2)),
     ("loss: 0.5\nloss: 0.4\nloss: 0.6\n", "loss", ("line", 2)),
-    (SB3.format(7, 2048) + SB3.format(6, 4096), "rollout/ep_rew_mean", ("timestep", None)),
+    (SB3.format(7, 2048) + SB3.format(6, 4096), "rollout/ep_rew_mean", ("timestep", 2048)),
 ]
 
 
