@@ -120,7 +120,12 @@ def _has_stepped(cli: CommandLine) -> bool:
 def test_who_ends_a_probe_stops_its_trial_and_leaves_nothing(
     cli: CommandLine, number: signal.Signals
 ) -> None:
-    child = cli.begin("probe", preset(cli), "--steps", "100000")
+    # Under nohup a hang-up is ignored, by what is started too.
+    before = signal.signal(number, signal.SIG_DFL)
+    try:
+        child = cli.begin("probe", preset(cli), "--steps", "100000")
+    finally:
+        signal.signal(number, before)
     eventually(lambda: _has_stepped(cli), what="a trial that does steps")
     child.send_signal(number)
     assert child.wait(30) == 130

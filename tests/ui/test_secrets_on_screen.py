@@ -17,7 +17,7 @@ _PLACES = 3
 
 def _clipboard(panel: Terminal) -> str:
     """Everything that was handed to the terminal's clipboard."""
-    sent = re.findall(rb"\x1b\]52;c;([A-Za-z0-9+/=]+)", bytes(panel.raw))
+    sent = re.findall(rb"\x1b\]52;c;([A-Za-z0-9+/=]+)(?=[\x07\x1b])", bytes(panel.raw))
     return "".join(base64.b64decode(text).decode() for text in sent)
 
 
