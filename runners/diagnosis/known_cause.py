@@ -7,7 +7,6 @@ program ended with the exit code it is given; nothing when no cause is known.
 import json
 import sys
 import time
-from pathlib import Path
 
 import msgspec
 
@@ -15,7 +14,7 @@ from runners.diagnosis.explain import explain_run
 from runners.diagnosis.verdict import Diagnosis, cause_text
 from runners.model.run import Run
 from runners.model.states import State
-from runners.state.layout import StateDirectory
+from runners.state.layout import RunDirectory
 from runners.state.runs import read_run
 from runners.watch.metrics.live import LiveReport
 
@@ -61,7 +60,7 @@ def _place(run: Run) -> str:
 
 def main() -> None:
     """Print why the run in the folder `argv[1]`, whose program ended with `argv[2]`, failed."""
-    folder, code = Path(sys.argv[1]), int(sys.argv[2])
-    cause = cause_of(read_run(StateDirectory(folder.parent.parent), folder.name), code)
+    directory, code = RunDirectory.at(sys.argv[1]), int(sys.argv[2])
+    cause = cause_of(read_run(directory.home, directory.id), code)
     if cause is not None:
         print(json.dumps(cause))

@@ -26,7 +26,7 @@ from runners.host.clock import local_time
 from runners.host.files import read_text, replace
 from runners.host.procfs import command_of
 from runners.state.decoding import read
-from runners.state.layout import RunDirectory, StateDirectory
+from runners.state.layout import RunDirectory
 from runners.state.rank_processes import ProcessState, RankFinder, RankProcess, state_of
 
 WITHIN_S = 6.0
@@ -173,5 +173,4 @@ def _text(
 
 def main() -> None:
     """Save the stacks of the run in the folder `argv[1]`, killed next because of `argv[2]`."""
-    folder = Path(sys.argv[1])
-    take_stacks(StateDirectory(folder.parent.parent).run(folder.name), sys.argv[2], last=True)
+    take_stacks(RunDirectory.at(sys.argv[1]), sys.argv[2], last=True)

@@ -8,8 +8,8 @@ from itertools import islice
 import msgspec
 
 from runners.cost.accounting import to_decimal
+from runners.cost.cost_reader import CostReader
 from runners.cost.ledger import Ledger
-from runners.cost.run_costs import CostReader
 from runners.cost.sessions import is_damaged, read_session
 from runners.gpus.usage import interval_file
 from runners.guard.claims import END, marker_of, read_claim

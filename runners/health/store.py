@@ -12,7 +12,7 @@ from runners.model.health import Health
 from runners.model.run import Run
 from runners.model.states import State
 from runners.state.decoding import read
-from runners.state.layout import StateDirectory
+from runners.state.layout import RunDirectory
 
 if TYPE_CHECKING:
     from runners.watch.metrics.live import LiveReport
@@ -46,8 +46,7 @@ def _judged_once(run: Run, attempt: int, now: float, report: LiveReport) -> Heal
     from runners.health.judge import judge
     from runners.health.observer import RunObserver
 
-    folder = Path(run.directory)
-    directory = StateDirectory(folder.parent.parent).run(run.id)
+    directory = RunDirectory.at(run.directory)
     ours = run.record is not None and run.record.host == host_name()
     leader = directory.leader_pid() if ours else None
     observer = RunObserver(run, directory, report)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from runners.host.files import append_line, read_tail
-from runners.state.layout import StateDirectory
+from runners.state.layout import RunDirectory
 
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ def note_unreadable(directory: Path | str, source: str, error: Exception) -> str
 
 
 def _log(directory: Path, sentence: str, error: Exception) -> None:
-    path = StateDirectory(directory.parent.parent).host / "unreadable.log"
+    path = RunDirectory.at(directory).home.host / "unreadable.log"
     heading = f"{directory.name} {sentence}".encode("utf-8", "replace")
     known = read_tail(path, _LONGEST_LOG)
     if heading in known or len(known) >= _LONGEST_LOG:

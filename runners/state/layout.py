@@ -182,6 +182,12 @@ class RunDirectory:
         self.id = run_id
         self.path = home.runs / run_id
 
+    @classmethod
+    def at(cls, folder: str | Path) -> "RunDirectory":
+        """The directory of the run whose folder this is, in whichever state folder."""
+        folder = Path(folder)
+        return cls(StateDirectory(folder.parent.parent), folder.name)
+
     def leader_pid(self) -> int | None:
         """The pid of the program itself, as it wrote it when it started."""
         return read_number(self.leader)

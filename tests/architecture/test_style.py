@@ -64,6 +64,11 @@ def test_no_line_is_longer_than_a_reader_s_window() -> None:
     assert not found
 
 
+def test_no_source_file_is_longer_than_four_hundred_lines() -> None:
+    lengths = {name_of(p): text_of(p).count("\n") for p in modules("tui", "runners", "trainers")}
+    assert not {name: lines for name, lines in lengths.items() if lines > 400}
+
+
 def test_a_public_class_name_exists_once() -> None:
     places: dict[str, list[str]] = {}
     for path, node in nodes("runners", "tui", "trainers"):

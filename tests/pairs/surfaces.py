@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from runners.cost.run_costs import Costs, costs_of
+from runners.cost.cost_reader import costs_of
+from runners.cost.run_costs import Costs
 from runners.model.run import Run
 from runners.places.remote import remote_row
 from runners.places.run_row import RunRow

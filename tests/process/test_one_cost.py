@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from runners.cost.run_costs import CostReader, costs_of
+from runners.cost.cost_reader import CostReader, costs_of
 from runners.cost.sessions import Session
 from runners.host.clock import Moment, moment_now
 from runners.host.identity import host_name

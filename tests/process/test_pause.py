@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from runners.cost.run_costs import costs_of
+from runners.cost.cost_reader import costs_of
 from runners.host.procfs import marked_processes, process_state
 from runners.model.health import Condition
 from runners.places.actions import PauseRuns

@@ -10,13 +10,14 @@ import msgspec
 import pytest
 
 from runners.places.ssh import deadlines, frames
-from runners.places.ssh.link import Link, LinkState, RemoteRequest, Subscription
+from runners.places.ssh.link import Link, LinkState, Subscription
 from runners.places.ssh.machine import LinkedHost
 from runners.places.ssh.node_groups import NodeRun
 from runners.places.ssh.node_watch import NodeEnding, _End, _Watched
 from runners.places.ssh.older import AgentQuestion
 from runners.places.ssh.output_mirror import MirroredLog
 from runners.places.ssh.protocol import LinkMessage
+from runners.places.ssh.remote_request import RemoteRequest
 from runners.places.ssh.snapshot_updates import rows_of
 from runners.places.ssh.ssh import Ssh, Trouble
 from tests.process.conftest import CommandLine

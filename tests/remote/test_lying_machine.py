@@ -23,9 +23,9 @@ from runners.places.snapshot import PlaceSnapshot
 from runners.places.ssh import agent_tool
 from runners.places.ssh.agent_tool import ask_tool
 from runners.places.ssh.frames import check_frame
-from runners.places.ssh.link import RemoteRequest
 from runners.places.ssh.machine import LinkedHost
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry, parse_address
+from runners.places.ssh.remote_request import RemoteRequest
 from runners.places.ssh.snapshot_updates import SnapshotReader, snapshot_to_tree
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
 from runners.state.layout import StateDirectory

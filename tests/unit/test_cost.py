@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runners.cost.cost_reader import costs_of
 from runners.cost.meter import read_meter
 from runners.cost.prices import choose_price, list_prices, parse_rate
 from runners.cost.rates import cents, hourly_rate, money
-from runners.cost.run_costs import ProjectionBasis, RunCost, costs_of
+from runners.cost.run_costs import ProjectionBasis, RunCost
 from runners.cost.sessions import Session, end_session, read_session, start_session
 from runners.host.clock import Moment
 from runners.host.identity import host_name

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runners.cost.accounting import Period, Usage, apportion, local_days, round_to_sum, to_decimal
+from runners.cost.cost_reader import CostReader
 from runners.cost.ledger import RunEntry
 from runners.cost.rates import SECOND_NS as SECOND
-from runners.cost.run_costs import CostReader
 from runners.cost.sessions import Session, SessionLine
 from runners.cost.statement import Statement, open_statement
 from runners.cost.timeline import Timeline, wall_ns

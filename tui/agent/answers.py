@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from runners.cost.run_costs import costs_of
+from runners.cost.cost_reader import costs_of
 from runners.host.clock import moment_now
 from runners.places.ssh.older import MOST_OLDER
 from runners.places.ssh.snapshot_updates import row_to_tree

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from runners.cost.run_costs import costs_of
+from runners.cost.cost_reader import costs_of
 from runners.housekeeping import tend
 from runners.model.errors import ExitCode
 from runners.model.run import Run

@@ -8,10 +8,10 @@ import sys
 import time
 from typing import Any
 
-from runners.cost.run_costs import CostCurve, state_of
+from runners.cost.cost_reader import CostCurve
 from runners.model.errors import ExitCode, WrongInput
 from runners.model.run import Run
-from runners.state.layout import StateDirectory
+from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.runs import find_run, read_run
 from runners.watch.metrics.epoch_means import step_metric
 from runners.watch.metrics.run_metrics import RunMetrics
@@ -110,7 +110,7 @@ def _pattern(text: str | None) -> "re.Pattern[str]":
 def _chosen(metrics: RunMetrics, wanted: "re.Pattern[str]") -> dict[str, Series]:
     found = metrics.series()
     sources = {name: series.source for name, series in found.items()}
-    pinned = pinned_charts(state_of(metrics.run))
+    pinned = pinned_charts(RunDirectory.at(metrics.run.directory).home)
     every = in_order(sources, [metrics.run], pinned)
     return {name: found[name] for name in every if wanted.search(name)}
 

@@ -7,8 +7,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from runners.cost.cost_reader import costs_of
 from runners.cost.meter import Meter, read_meter
-from runners.cost.run_costs import Costs, costs_of
+from runners.cost.run_costs import Costs
 from runners.gpus.client import read_gpus
 from runners.gpus.host_metrics import HostMeter
 from runners.guard.rule import read_guard

@@ -3,7 +3,8 @@
 import argparse
 import time
 
-from runners.cost.run_costs import Costs, costs_of
+from runners.cost.cost_reader import costs_of
+from runners.cost.run_costs import Costs
 from runners.guard.rule import read_guard
 from runners.host.clock import moment_now
 from runners.housekeeping import tend

@@ -4,9 +4,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from runners.cost.run_costs import CostCurve, state_of
+from runners.cost.cost_reader import CostCurve
 from runners.host.files import modified_at
 from runners.model.run import Run
+from runners.state.layout import RunDirectory
 from runners.watch.metrics.lineage import ancestors
 from runners.watch.metrics.run_metrics import RunMetrics
 from runners.watch.metrics.series import Series
@@ -47,7 +48,10 @@ class CurveStore:
 
     def _look_at_prices(self, runs: Sequence[Run]) -> None:
         """Have ended runs read again when a session's price may have been corrected."""
-        prices = {path: modified_at(path) for path in {state_of(run).session for run in runs}}
+        prices = {
+            path: modified_at(path)
+            for path in {RunDirectory.at(run.directory).home.session for run in runs}
+        }
         if prices != self._prices:
             self._prices = prices
             self._whole.clear()
@@ -61,7 +65,7 @@ class CurveStore:
     def _read_on(self, run: Run) -> bool:
         """Read a piece of one run; True while there is more of it."""
         metrics = self._metrics.get(run.id) or self._metrics.setdefault(
-            run.id, RunMetrics(run, _MOST_OUTPUT, CostCurve(state_of(run)))
+            run.id, RunMetrics(run, _MOST_OUTPUT, CostCurve(RunDirectory.at(run.directory).home))
         )
         more = metrics.poll(run, _PIECE)
         if not run.is_live and not more:

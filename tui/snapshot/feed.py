@@ -10,8 +10,9 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
+from runners.cost.cost_reader import CostReader
 from runners.cost.meter import Meter, read_meter
-from runners.cost.run_costs import CostReader, Costs
+from runners.cost.run_costs import Costs
 from runners.cost.sessions import Session
 from runners.gpus.client import announce_reader, ensure_sampler, latest
 from runners.guard.rule import GuardView, read_guard

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from runners.cost.run_costs import costs_of, state_of
+from runners.cost.cost_reader import costs_of
 from runners.host.files import append_event, replace
 from runners.host.identity import user_name
 from runners.host.procfs import process_state, start_ticks, switches_of
@@ -51,7 +51,7 @@ def pause(state: StateDirectory, run: Run) -> Run:
 def paused_text(run: Run) -> str:
     """What a pause does not save, in words: the GPUs that it keeps, and dollars per hour."""
     count = len(run.plan.gpus) if run.plan else 0
-    rate = costs_of(state_of(run), [run]).of(run).rate
+    rate = costs_of(RunDirectory.at(run.directory).home, [run]).of(run).rate
     paid = f", ${rate:.2f}/h goes on" if rate is not None else ""
     kept = f": it keeps {gpus_text(count)}" if count else ""
     return f"is paused and frees nothing{kept}{paid}"

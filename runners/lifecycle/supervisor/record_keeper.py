@@ -12,7 +12,7 @@ from runners.lifecycle.supervisor.kept_environment import forget_all
 from runners.lifecycle.supervisor.last_sign import last_sign
 from runners.lifecycle.supervisor.ledger_entry import append_run
 from runners.lifecycle.supervisor.queue_wait import notify, summarize
-from runners.model.endings import ending_text
+from runners.model.endings import Ending, ending_text
 from runners.model.states import State, check_transition
 from runners.state.layout import RunDirectory
 from runners.state.records import PlanFields, RecordFields
@@ -26,6 +26,7 @@ class RecordKeeper:
     def __init__(self, directory: RunDirectory, record: RecordFields) -> None:
         self.directory = directory
         self.record = record
+        self.unobserved = False  # the program ended while no supervisor ran
         self._reported: set[tuple[State, State]] = set()
 
     def began(self) -> Moment:
@@ -59,21 +60,22 @@ class RecordKeeper:
     def end(
         self,
         plan: PlanFields,
-        changes: RecordFields,
+        state: State,
+        ending: Ending,
+        code: int | None = None,
         left: Sequence[int] = (),
-        unobserved: bool = False,
     ) -> None:
         """Record the ending, and remove the run from the live ones once the disk took it.
 
-        Processes in `left` are still alive: their run still holds its GPUs. `unobserved` says
-        that the program ended while no supervisor watched.
+        Processes in `left` are still alive: their run still holds its GPUs.
         """
-        state, ending, code = changes["state"], changes["ending"], changes.get("exit_code")
         forget_all(self.directory)
         events = self.directory.supervisor_events
         append_event(events, "state", state=state, ending=ending, exit_code=code)
-        changes = {
-            **changes,
+        changes: RecordFields = {
+            "state": state,
+            "ending": ending,
+            "exit_code": code,
             "reason": "",
             "stop": None,
             "next_attempt": None,
@@ -81,7 +83,7 @@ class RecordKeeper:
             "ended": time.time(),
             "finished": moment_now(),
         }
-        if unobserved:
+        if self.unobserved:
             changes["seen"] = last_sign(self.directory, self.record, moment_now())
         if left:
             # With the start time, because a lease rests on them: a pid may be used again.

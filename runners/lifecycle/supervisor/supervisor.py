@@ -9,7 +9,6 @@ bigger: dozens of these live for days.
 import os
 import signal
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,38 +17,28 @@ _ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3
 sys.path.insert(0, _ROOT)
 
 from runners.host import helpers
-from runners.host.clock import moment_now
 from runners.host.files import append_event, read_json
 from runners.host.identity import boot_id, boot_time
 from runners.host.locks import acquire
-from runners.host.procfs import HELPER_MARK, environment_of, mark_of, start_ticks
+from runners.host.procfs import environment_of, mark_of
 from runners.lifecycle.supervisor.attempt import Attempt, leader_since, set_aside
-from runners.lifecycle.supervisor.checkpoint_choice import CheckpointChoice
-from runners.lifecycle.supervisor.exit_report import judge_ending, judge_unstarted, still_held
+from runners.lifecycle.supervisor.attempt_start import AttemptStarter
+from runners.lifecycle.supervisor.exit_report import judge_ending, still_held
 from runners.lifecycle.supervisor.kept_environment import (
-    forget_environment,
-    keep_environment,
     kept_environment,
 )
 from runners.lifecycle.supervisor.ledger_entry import append_run
-from runners.lifecycle.supervisor.processes import own_scope
 from runners.lifecycle.supervisor.queue_wait import (
-    LaunchRefused,
     is_awaited,
-    replan,
     requeue,
-    wait_for_grant,
 )
 from runners.lifecycle.supervisor.record_keeper import RecordKeeper
 from runners.lifecycle.supervisor.restarts import Restart, coming_restart, next_restart
-from runners.lifecycle.supervisor.wakeup import WakeupLoop
 from runners.model.endings import Ending, EndingCause, ending_text, holding_text
-from runners.model.kept_secrets import SecretGone, unmasked_arguments, without_secrets
 from runners.model.states import State
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.records import (
     FINAL,
-    PlanFields,
     RecordFields,
     plan_fields,
     record_fields,
@@ -66,19 +55,9 @@ class Supervisor:
 
     def __init__(self, directory: RunDirectory, kept: list[int]) -> None:
         self.directory = directory
-        self.plan: PlanFields = plan_fields(read_json(directory.plan))
         self.keeper = RecordKeeper(directory, record_fields(read_json(directory.state)))
-        self.kept = kept
-        self.wakeups = WakeupLoop()
-        self.environment: dict[str, str] | None = {
-            name: value for name, value in os.environ.items() if name != HELPER_MARK
-        }
-        # Helpers inherit what is left, and may start the supervisors of other runs.
-        for name in os.environ.keys() - without_secrets(os.environ).keys():
-            del os.environ[name]
-        self.ended_unobserved = False  # the program ended while no supervisor ran
+        self.starter = AttemptStarter(directory, self.keeper, kept)
         self.unbegun = 0
-        self.checkpoints = CheckpointChoice(directory)
 
     @property
     def record(self) -> RecordFields:
@@ -87,96 +66,10 @@ class Supervisor:
 
     def run(self, adopting: bool) -> None:
         """Bring the run to its recorded ending."""
-        attempt = self.find_attempt() if adopting else self.wait_and_start(1)
+        attempt = self.find_attempt() if adopting else self.starter.wait_and_start(1)
         while attempt is not None:
             attempt.watch(self.keeper.began())
             attempt = self.finish(attempt)
-
-    # ── beginning ─────────────────────────────────────────────────────────────────────────────────
-
-    def wait_and_start(self, number: int) -> Attempt | None:
-        """Start attempt `number` once the queue grants it; None when it ended before that."""
-        # Even where the queue granted it before this process began, it has to be planned in full.
-        if self.plan["phase"] != FINAL:
-            self.keeper.write({"state": State.QUEUED, "reason": "", "attempt": number})
-            try:
-                if not wait_for_grant(self.directory, self.wakeups):
-                    self.end_unstarted()
-                    return None
-                self.environment = replan(
-                    self.directory, self.environment or {}, self.wakeups, self.note_waiting
-                )
-            except LaunchRefused as refusal:
-                self.end(State.FAILED, {"cause": EndingCause.REFUSED, "detail": str(refusal)})
-                return None
-            if self.environment is None:
-                self.end_unstarted()
-                return None
-            # Before the program starts: if this process dies now, an adopter can still start it.
-            keep_environment(self.directory, self.environment)
-            self.plan = plan_fields(read_json(self.directory.plan))
-        return self.start(number, self.more_arguments() if number > 1 else [])
-
-    def note_waiting(self, reason: str) -> None:
-        """Record why a run that was granted its GPUs does not start yet."""
-        self.keeper.write({"reason": reason})
-        append_event(self.directory.supervisor_events, "alert", text=reason)
-
-    def start(self, number: int, more: list[str]) -> Attempt | None:
-        """Start attempt `number` with `more` arguments.
-
-        When it cannot start, the run is recorded as failed, and None returned.
-        """
-        if self.environment is None:
-            self.end_not_started(f"its environment is gone from memory; {self.give_again()}")
-            return None
-        try:
-            argv = unmasked_arguments("argv", self.plan["argv"], self.environment)
-            given = self.checkpoints.real_arguments(more, self.plan, self.environment)
-        except SecretGone as gone:
-            self.end_not_started(f"a secret is gone from memory: {gone}; {self.give_again()}")
-            return None
-        self.ended_unobserved = False
-        attempt = Attempt(self.directory, self.plan, self.wakeups, self.keeper.write, self.record)
-        try:
-            program = without_secrets(self.environment)
-            attempt.start(
-                [*argv, *given], program, self.kept[1:], lambda pid: self.note_starting(number, pid)
-            )
-        except OSError as error:
-            self.end_not_started(str(error))
-            return None
-        first = not self.record.get("started")
-        changes: RecordFields = {
-            "state": State.RUNNING,
-            "started": self.record.get("started") or time.time(),
-            "began": self.record.get("began") or (moment_now() if first else None),
-            "cgroup": own_scope(self.directory.id),
-        }
-        self.keeper.write(changes)
-        # No other attempt will need it, and it contains secrets.
-        if not self.plan["restart"]["times"]:
-            forget_environment(self.directory)
-        self.note("state", state="running", attempt=number, arguments=more)
-        return attempt
-
-    def note_starting(self, number: int, waiter: int) -> None:
-        """Record which process will wait for the program of attempt `number`.
-
-        Before there is a program: the adopter of a supervisor that is killed in between knows what
-        was to start, and who has its exit status.
-        """
-        self.keeper.write(
-            {
-                "state": State.STARTING,
-                "reason": "",
-                "attempt": number,
-                "next_attempt": None,
-                "next_at": None,
-                "waiter_pid": waiter,
-                "waiter_ticks": start_ticks(waiter),
-            }
-        )
 
     # ── adopting ──────────────────────────────────────────────────────────────────────────────────
 
@@ -187,24 +80,24 @@ class Supervisor:
         vanished is recorded as such.
         """
         recorded = self.record.get("boot_id")
-        self.ended_unobserved = True
+        self.keeper.unobserved = True
         if recorded and recorded != boot_id():
             return self.after_reboot()
-        attempt = Attempt(self.directory, self.plan, self.wakeups, self.keeper.write, self.record)
+        attempt = self.starter.attempt()
         # Read before anything is decided: starting the last attempt removes it.
         kept = kept_environment(self.directory)
         if self.record.get("next_attempt"):
-            self.environment = kept
+            self.starter.environment = kept
             return self.resume()
         if attempt.find(self.record):
             return self.adopt(attempt, kept)
-        if self.never_began() and (kept is not None or self.plan["phase"] != FINAL):
+        if self.never_began() and (kept is not None or self.starter.plan["phase"] != FINAL):
             if kept is None:
                 attempt.alert(
                     "adopted while it waited; the environment of its launch is gone, so it "
                     "will start in that of whoever adopted it"
                 )
-            self.environment = kept or self.environment
+            self.starter.environment = kept or self.starter.environment
             return self.resume()
         if self.record.get("started"):
             self.end(*vanished_ending(self.directory))
@@ -216,32 +109,32 @@ class Supervisor:
         """Wait on, or queue again what its preset says survives a reboot; else it is lost."""
         ending: Ending = {"cause": EndingCause.REBOOTED, "rebooted": boot_time()}
         waited = self.never_began()
-        again = self.plan["restart"]["boot"] and not self.directory.stop.exists()
+        again = self.starter.plan["restart"]["boot"] and not self.directory.stop.exists()
         if not (waited or again):
             self.end(State.LOST, ending)
             return None
-        self.ended_unobserved = False
+        self.keeper.unobserved = False
         number = self.record.get("attempt", 1) + (0 if waited else 1)
         # What was in memory is gone: the environment of the launch, and the secrets in it.
         text = f"{ending_text(ending)}: queued again, in the environment of whoever adopted it"
         self.note("alert", text=text)
         try:
-            self.plan = requeue(self.directory)
+            self.starter.plan = requeue(self.directory)
         except OSError as error:
             self.end(State.LOST, {**ending, "detail": str(error)})
             return None
         if not waited:
             set_aside(self.directory, number - 1)
-        self.take_run_lock()
-        return self.wait_and_start(number)
+        self.starter.take_run_lock()
+        return self.starter.wait_and_start(number)
 
     def adopt(self, attempt: Attempt, kept: dict[str, str] | None) -> Attempt:
         """Continue with a program that still runs, or whose ending is to be recorded."""
-        self.ended_unobserved = self.directory.exit.exists()
+        self.keeper.unobserved = self.directory.exit.exists()
         leader = self.directory.leader_pid()
         # The leader's environment serves for later attempts where it certainly is this run's.
         proven = leader is not None and mark_of(leader) == self.directory.id
-        self.environment = kept or (environment_of(leader) if leader and proven else None)
+        self.starter.environment = kept or (environment_of(leader) if leader and proven else None)
         self.note("adopted", by=os.getpid())
         self.keeper.write(
             {
@@ -259,25 +152,19 @@ class Supervisor:
 
     def resume(self) -> Attempt | None:
         """Do what the dead supervisor was about to do: wait for GPUs, start, or start again."""
-        self.ended_unobserved = False
+        self.keeper.unobserved = False
         self.note("adopted", by=os.getpid())
-        self.take_run_lock()
-        coming = coming_restart(self.record, self.plan["restart"])
+        self.starter.take_run_lock()
+        coming = coming_restart(self.record, self.starter.plan["restart"])
         if coming is not None:
             return self.start_again(coming)
         if self.directory.stop.exists():
-            self.end_unstarted()
+            self.starter.end_unstarted()
             return None
         attempt = self.record.get("attempt", 1)
         if attempt == 1:
-            return self.wait_and_start(1)
-        return self.start(attempt, self.more_arguments())
-
-    def take_run_lock(self) -> None:
-        """Hold the run's lock again: an adopter did not inherit it."""
-        if len(self.kept) < 2:
-            lock = acquire(self.directory.run_lock)
-            self.kept += [] if lock is None else [lock]
+            return self.starter.wait_and_start(1)
+        return self.starter.start(attempt)
 
     # ── ending ────────────────────────────────────────────────────────────────────────────────────
 
@@ -293,18 +180,18 @@ class Supervisor:
         group = attempt.processes.cgroup
         state, ending = judge_ending(self.directory, attempt.stop.read(), code, group)
         held: list[tuple[int | None, int]] = [(None, pid) for pid in left]
-        held = held or still_held(self.directory, self.plan)
+        held = held or still_held(self.directory, self.starter.plan)
         if held:
             attempt.alert(holding_text(held))
             ending["holding"] = held
         number = self.record.get("attempt", 1)
         if state is State.LOST and self.unbegun < _UNBEGUN and attempt.never_began():
             self.unbegun += 1
-            return self.start(number, self.more_arguments() if number > 1 else [])
+            return self.starter.start(number)
         # Not while something still holds a GPU: the next attempt would run out of memory.
         if state is State.FAILED and not held:
-            rule, is_further = self.plan["restart"], self.checkpoints.is_further
-            if coming := next_restart(number, rule, ending, lambda: is_further(self.plan)):
+            rule, is_further = self.starter.plan["restart"], self.starter.checkpoints.is_further
+            if coming := next_restart(number, rule, ending, lambda: is_further(self.starter.plan)):
                 return self.restart(coming, ending, code)
         self.end(state, ending, code, left)
         return None
@@ -321,30 +208,14 @@ class Supervisor:
 
         What a supervisor that was killed had already done of this is not done twice.
         """
-        coming.wait(self.wakeups, self.is_stop_asked)
+        coming.wait(self.starter.wakeups, self.is_stop_asked)
         if self.is_stop_asked():
-            self.end_unstarted()
+            self.starter.end_unstarted()
             return None
-        self.checkpoints.judge_attempt()
+        self.starter.checkpoints.judge_attempt()
         set_aside(self.directory, coming.number - 1)
-        self.take_run_lock()
-        return self.start(coming.number, self.more_arguments())
-
-    def end_unstarted(self) -> None:
-        """Record that a run was cancelled while it waited, or stopped while it waited again."""
-        state, ending = judge_unstarted(self.directory, bool(self.record.get("started")))
-        self.end(state, ending, self.record.get("exit_code"))
-
-    def end_not_started(self, problem: str) -> None:
-        """Record that the program could not be started."""
-        self.end(State.FAILED, {"cause": EndingCause.NOT_STARTED, "detail": problem})
-
-    def give_again(self) -> str:
-        """The command that launches the run anew, with the secrets that its spec had."""
-        from runners.model.masked_plan import give_again, masked_places  # seldom needed
-
-        spec = (read_json(self.directory.plan) or {}).get("spec")
-        return give_again(masked_places(spec), self.directory.id).strip()
+        self.starter.take_run_lock()
+        return self.starter.start(coming.number)
 
     def note(self, kind: str, **fields: object) -> None:
         """Write an event of the run."""
@@ -352,18 +223,13 @@ class Supervisor:
 
     def is_stop_asked(self) -> bool:
         """True when somebody wants the run stopped, by the disk or by a signal."""
-        return self.directory.stop.exists() or self.wakeups.is_requested
-
-    def more_arguments(self) -> list[str]:
-        """What a later attempt is given besides its command."""
-        return self.checkpoints.arguments(self.plan, self.record.get("started") or 0.0)
+        return self.directory.stop.exists() or self.starter.wakeups.is_requested
 
     def end(
         self, state: State, ending: Ending, code: int | None = None, left: Sequence[int] = ()
     ) -> None:
         """Record how the run ended; processes in `left` are still alive."""
-        changes: RecordFields = {"state": state, "ending": ending, "exit_code": code}
-        self.keeper.end(self.plan, changes, left, self.ended_unobserved)
+        self.keeper.end(self.starter.plan, state, ending, code, left)
 
 
 def supervise(run: RunDirectory, descriptors: list[int]) -> None:

@@ -17,14 +17,13 @@ from runners.places.ssh.connection import (
     BEGINS_WITHIN_S,
     AgentConnection,
     LineLost,
-    RefusedThere,
     not_understood,
-    refuse,
     silent,
 )
 from runners.places.ssh.deadlines import AnswerDeadlines
-from runners.places.ssh.frames import CommandFrame, Hello, decoded
-from runners.places.ssh.protocol import LinkMessage, new_request_name
+from runners.places.ssh.frames import Hello
+from runners.places.ssh.protocol import LinkMessage
+from runners.places.ssh.remote_request import RemoteRequest
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
 from runners.state.requests import REQUEST
 
@@ -34,8 +33,6 @@ _HOPELESS_S = 60.0
 _STEADY_S = 5.0
 """A line that held so long begins with the shortest pause again; any that was up, near it."""
 _AFTER_A_BREAK = 1
-_MOST_OUTPUT = 32 << 20
-"""Bytes that a command may print for somebody who waits for all of it."""
 _HELLO = 1
 _HOPELESS = (
     Trouble.KEY_CHANGED,
@@ -82,33 +79,6 @@ class Subscription(Protocol):
     @property
     def is_over(self) -> bool:
         """Whether nothing more is wanted."""
-
-
-class RemoteRequest:
-    """One command to run there. A launch has a name, by which it is asked again after a break, and
-    starts nothing twice. Nothing else is sent again: whether it was done before a line broke is
-    not known.
-    """
-
-    def __init__(self, arguments: list[str], folder: str, done: Callable[["RemoteRequest"], None]):
-        self.arguments = arguments
-        self.folder = folder
-        self.name = new_request_name() if arguments[0] == "launch" else ""
-        self.output = b""
-        self.errors = b""
-        self.exit_code: int | None = None
-        self.problem = ""
-        self.is_sent = False
-        self._done = done
-
-    def begin_again(self) -> None:
-        """Forget what was said before the line broke."""
-        self.output = self.errors = b""
-
-    def finish(self, problem: str = "") -> None:
-        """Tell whoever asked."""
-        self.problem = problem
-        self._done(self)
 
 
 class Link:
@@ -334,7 +304,7 @@ class Link:
         if known is None or not isinstance(number, int):
             return
         if isinstance(known, RemoteRequest):
-            if _take_output(known, frame):
+            if known.take(frame):
                 self._asked.pop(number)
             return
         self._deadlines.answered(number)
@@ -376,25 +346,3 @@ class Link:
         self.status = status
         with suppress(RuntimeError):  # whoever listened has gone
             self._changed(status)
-
-
-def _take_output(request: RemoteRequest, frame: LinkMessage) -> bool:
-    """Take in what a command printed; True when it has ended."""
-    try:
-        refuse(frame)
-    except RefusedThere as error:
-        request.finish(str(error))
-        return True
-    piece = decoded(frame.fields, CommandFrame)
-    if piece.stream == 2:
-        request.errors += frame.payload
-    else:
-        request.output += frame.payload
-    if len(request.output) + len(request.errors) > _MOST_OUTPUT:
-        request.finish(f"it prints more than {_MOST_OUTPUT >> 20} MiB")
-        return True
-    if piece.exit is None:
-        return False
-    request.exit_code = piece.exit
-    request.finish()
-    return True

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from runners.host.files import read_tail
 from runners.model.spec import MetricRule
-from runners.state.layout import StateDirectory
+from runners.state.layout import RunDirectory
 from runners.state.runs import read_run
 from runners.watch.metrics.event_reader import EventReader
 from runners.watch.metrics.reading import OutputReader
@@ -17,7 +17,7 @@ _MOST = 4 << 20
 
 def report(folder: Path) -> dict[str, object]:
     """Read the newest attempt of the run in this folder."""
-    run = read_run(StateDirectory(folder.parent.parent), folder.name)
+    run = read_run(RunDirectory.at(folder).home, folder.name)
     reader = EventReader(folder / "events.jsonl")
     stepped, more = False, True
     while more:

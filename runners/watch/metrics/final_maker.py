@@ -12,7 +12,7 @@ from runners.host.files import replace as replace_file
 from runners.host.files import size_of
 from runners.model.labels import NO_LABELS
 from runners.model.run import Run
-from runners.state.layout import StateDirectory
+from runners.state.layout import RunDirectory
 from runners.state.runs import read_run
 from runners.watch.metrics.event_stream import EventStream
 from runners.watch.metrics.final import FILE, FinalReport, as_judged, read_final
@@ -130,7 +130,7 @@ def main() -> None:
     # It may read gigabytes: the runs that still train come first.
     os.nice(10)
     folder = Path(sys.argv[1])
-    run = read_run(StateDirectory(folder.parent.parent), folder.name)
+    run = read_run(RunDirectory.at(folder).home, folder.name)
     if not run.is_live and read_final(run) is None:
         keep_final(run, gently=True)
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from runners.cost.run_costs import RunCost, costs_of
+from runners.cost.cost_reader import costs_of
+from runners.cost.run_costs import RunCost
 from runners.host.clock import moment_now
 from runners.host.files import read_plain
 from runners.lifecycle.launch.git_snapshot import read_source

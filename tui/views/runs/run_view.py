@@ -5,7 +5,8 @@ from pathlib import Path
 
 import msgspec
 
-from runners.cost.run_costs import Costs, RunCost, costs_of, state_of
+from runners.cost.cost_reader import costs_of
+from runners.cost.run_costs import Costs, RunCost
 from runners.diagnosis.verdict import Diagnosis, NotKnown
 from runners.gpus.usage import read_usage
 from runners.health.expected import shortfalls
@@ -19,7 +20,7 @@ from runners.model.run import Checkpoint, Progress, Run
 from runners.model.states import State
 from runners.state.boundary import note_unreadable
 from runners.state.codec import read_waits
-from runners.state.layout import TERMINAL_STATUS
+from runners.state.layout import TERMINAL_STATUS, RunDirectory
 from runners.watch.metrics.alerts import Alert
 from runners.watch.metrics.checkpoints import run_checkpoint
 from runners.watch.metrics.final import FinalMetric, FinalReport, read_final
@@ -100,7 +101,7 @@ def view_run(
     except Exception as error:  # whatever its files raise: the other runs are still shown
         rest = run.unreadable(note_unreadable(run.directory, run.directory, error))
         return RunView(rest, Progress(), {}, {}, (), None, (), None, problem=rest.problem)
-    names = ordered(view.metrics, [run], pinned_charts(state_of(run)))
+    names = ordered(view.metrics, [run], pinned_charts(RunDirectory.at(run.directory).home))
     view = msgspec.structs.replace(view, metrics={name: view.metrics[name] for name in names})
     problems = "; ".join(filter(None, (run.problem, view.problem, *report.problems)))
     return msgspec.structs.replace(view, problem=problems) if problems else view
@@ -164,7 +165,7 @@ def _view(
 
 
 def _money(run: Run, progress: Progress, costs: Costs | None) -> RunCost:
-    costs = costs or costs_of(state_of(run), [run])
+    costs = costs or costs_of(RunDirectory.at(run.directory).home, [run])
     return costs.of(run, progress.eta_s, progress.epoch)
 
 
@@ -214,7 +215,7 @@ def _as_kept(view: RunView, final: FinalReport) -> RunView:
 def _queue_place(run: Run) -> int | None:
     if run.state is not State.QUEUED:
         return None
-    waits = read_waits(state_of(run).run(run.id))
+    waits = read_waits(RunDirectory.at(run.directory))
     return waits.place if waits else None
 
 

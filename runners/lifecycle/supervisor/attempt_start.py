@@ -1,0 +1,163 @@
+"""Starting the attempts of a run: when the queue grants its GPUs, with what was kept in memory."""
+
+import os
+import time
+
+from runners.host.clock import moment_now
+from runners.host.files import append_event, read_json
+from runners.host.locks import acquire
+from runners.host.procfs import HELPER_MARK, start_ticks
+from runners.lifecycle.supervisor.attempt import Attempt
+from runners.lifecycle.supervisor.checkpoint_choice import CheckpointChoice
+from runners.lifecycle.supervisor.exit_report import judge_unstarted
+from runners.lifecycle.supervisor.kept_environment import forget_environment, keep_environment
+from runners.lifecycle.supervisor.processes import own_scope
+from runners.lifecycle.supervisor.queue_wait import LaunchRefused, replan, wait_for_grant
+from runners.lifecycle.supervisor.record_keeper import RecordKeeper
+from runners.lifecycle.supervisor.wakeup import WakeupLoop
+from runners.model.endings import Ending, EndingCause
+from runners.model.kept_secrets import SecretGone, unmasked_arguments, without_secrets
+from runners.model.states import State
+from runners.state.layout import RunDirectory
+from runners.state.records import FINAL, PlanFields, RecordFields, plan_fields
+
+
+class AttemptStarter:
+    """What starting an attempt takes: the plan, the environment, the locks that programs inherit.
+
+    `kept` are the descriptors of the supervisor's lock and, where it is held, of the run's.
+    """
+
+    def __init__(self, directory: RunDirectory, keeper: RecordKeeper, kept: list[int]) -> None:
+        self.directory = directory
+        self.keeper = keeper
+        self.kept = kept
+        self.plan: PlanFields = plan_fields(read_json(directory.plan))
+        self.wakeups = WakeupLoop()
+        self.checkpoints = CheckpointChoice(directory)
+        self.environment: dict[str, str] | None = {
+            name: value for name, value in os.environ.items() if name != HELPER_MARK
+        }
+        # Helpers inherit what is left, and may start the supervisors of other runs.
+        for name in os.environ.keys() - without_secrets(os.environ).keys():
+            del os.environ[name]
+
+    def attempt(self) -> Attempt:
+        """An attempt of the run that is not started yet, nor found."""
+        keeper = self.keeper
+        return Attempt(self.directory, self.plan, self.wakeups, keeper.write, keeper.record)
+
+    def wait_and_start(self, number: int) -> Attempt | None:
+        """Start attempt `number` once the queue grants it; None when it ended before that."""
+        # Even where the queue granted it before this process began, it has to be planned in full.
+        if self.plan["phase"] != FINAL:
+            self.keeper.write({"state": State.QUEUED, "reason": "", "attempt": number})
+            try:
+                if not wait_for_grant(self.directory, self.wakeups):
+                    self.end_unstarted()
+                    return None
+                self.environment = replan(
+                    self.directory, self.environment or {}, self.wakeups, self._note_waiting
+                )
+            except LaunchRefused as refusal:
+                ending: Ending = {"cause": EndingCause.REFUSED, "detail": str(refusal)}
+                self.keeper.end(self.plan, State.FAILED, ending)
+                return None
+            if self.environment is None:
+                self.end_unstarted()
+                return None
+            # Before the program starts: if this process dies now, an adopter can still start it.
+            keep_environment(self.directory, self.environment)
+            self.plan = plan_fields(read_json(self.directory.plan))
+        return self.start(number)
+
+    def _note_waiting(self, reason: str) -> None:
+        """Record why a run that was granted its GPUs does not start yet."""
+        self.keeper.write({"reason": reason})
+        append_event(self.directory.supervisor_events, "alert", text=reason)
+
+    def start(self, number: int) -> Attempt | None:
+        """Start attempt `number`, a later one from a checkpoint.
+
+        When it cannot start, the run is recorded as failed, and None returned.
+        """
+        record = self.keeper.record
+        started = record.get("started") or 0.0
+        more = self.checkpoints.arguments(self.plan, started) if number > 1 else []
+        if self.environment is None:
+            self._end_not_started(f"its environment is gone from memory; {self._give_again()}")
+            return None
+        try:
+            argv = unmasked_arguments("argv", self.plan["argv"], self.environment)
+            given = self.checkpoints.real_arguments(more, self.plan, self.environment)
+        except SecretGone as gone:
+            self._end_not_started(f"a secret is gone from memory: {gone}; {self._give_again()}")
+            return None
+        self.keeper.unobserved = False
+        attempt = self.attempt()
+        try:
+            attempt.start(
+                [*argv, *given],
+                without_secrets(self.environment),
+                self.kept[1:],
+                lambda pid: self._note_starting(number, pid),
+            )
+        except OSError as error:
+            self._end_not_started(str(error))
+            return None
+        first = not record.get("started")
+        changes: RecordFields = {
+            "state": State.RUNNING,
+            "started": record.get("started") or time.time(),
+            "began": record.get("began") or (moment_now() if first else None),
+            "cgroup": own_scope(self.directory.id),
+        }
+        self.keeper.write(changes)
+        # No other attempt will need it, and it contains secrets.
+        if not self.plan["restart"]["times"]:
+            forget_environment(self.directory)
+        events = self.directory.supervisor_events
+        append_event(events, "state", state="running", attempt=number, arguments=more)
+        return attempt
+
+    def _note_starting(self, number: int, waiter: int) -> None:
+        """Record which process will wait for the program of attempt `number`.
+
+        Before there is a program: the adopter of a supervisor that is killed in between knows what
+        was to start, and who has its exit status.
+        """
+        self.keeper.write(
+            {
+                "state": State.STARTING,
+                "reason": "",
+                "attempt": number,
+                "next_attempt": None,
+                "next_at": None,
+                "waiter_pid": waiter,
+                "waiter_ticks": start_ticks(waiter),
+            }
+        )
+
+    def take_run_lock(self) -> None:
+        """Hold the run's lock again: an adopter did not inherit it."""
+        if len(self.kept) < 2:
+            lock = acquire(self.directory.run_lock)
+            self.kept += [] if lock is None else [lock]
+
+    def end_unstarted(self) -> None:
+        """Record that a run was cancelled while it waited, or stopped while it waited again."""
+        record = self.keeper.record
+        state, ending = judge_unstarted(self.directory, bool(record.get("started")))
+        self.keeper.end(self.plan, state, ending, record.get("exit_code"))
+
+    def _end_not_started(self, problem: str) -> None:
+        """Record that the program could not be started."""
+        ending: Ending = {"cause": EndingCause.NOT_STARTED, "detail": problem}
+        self.keeper.end(self.plan, State.FAILED, ending)
+
+    def _give_again(self) -> str:
+        """The command that launches the run anew, with the secrets that its spec had."""
+        from runners.model.masked_plan import give_again, masked_places  # seldom needed
+
+        spec = (read_json(self.directory.plan) or {}).get("spec")
+        return give_again(masked_places(spec), self.directory.id).strip()
