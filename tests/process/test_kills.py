@@ -139,13 +139,14 @@ supervisor.main()
 KILLED_AT_THE_START = """
 import os, signal, sys
 from runners.lifecycle.supervisor import supervisor
+from runners.lifecycle.supervisor.attempt_start import AttemptStarter
 after = int(sys.argv.pop(1))
-note = supervisor.Supervisor.note_starting
+note = AttemptStarter.note_starting
 def deadly(self, number, waiter):
     if after:
         note(self, number, waiter)
     os.kill(os.getpid(), signal.SIGKILL)
-supervisor.Supervisor.note_starting = deadly
+AttemptStarter.note_starting = deadly
 supervisor.main()
 """
 

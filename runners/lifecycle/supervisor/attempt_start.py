@@ -100,7 +100,7 @@ class AttemptStarter:
                 [*argv, *given],
                 without_secrets(self.environment),
                 self.kept[1:],
-                lambda pid: self._note_starting(number, pid),
+                lambda pid: self.note_starting(number, pid),
             )
         except OSError as error:
             self._end_not_started(str(error))
@@ -120,7 +120,7 @@ class AttemptStarter:
         append_event(events, "state", state="running", attempt=number, arguments=more)
         return attempt
 
-    def _note_starting(self, number: int, waiter: int) -> None:
+    def note_starting(self, number: int, waiter: int) -> None:
         """Record which process will wait for the program of attempt `number`.
 
         Before there is a program: the adopter of a supervisor that is killed in between knows what
