@@ -17,11 +17,10 @@ from runners.watch.metrics.epoch_means import step_metric
 from runners.watch.metrics.run_metrics import RunMetrics
 from runners.watch.metrics.series import Series, downsample
 from tui.cli.output import echo, print_json, print_table
-from tui.views.format import DASH, metric
+from tui.views.format import DASH, metric, sparkline
 from tui.views.json_values import iso
 from tui.views.metrics.curves import by_time
 from tui.views.metrics.pinned_charts import in_order, pinned_charts
-from tui.views.metrics.sparkline import sparkline
 
 _COURSE = 24
 _EVERY_S = 1.0

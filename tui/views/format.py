@@ -4,6 +4,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from math import isfinite
 
 DASH = "—"
+_SPARKS = "▁▂▃▄▅▆▇█"
 
 
 def first_line(text: str) -> str:
@@ -97,3 +98,18 @@ def indices(numbers: list[int]) -> str:
         else:
             spans.append([number, number])
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
+
+
+def sparkline(values: tuple[float, ...], width: int) -> str:
+    """`values` in `width` cells: each the mean of its share, scaled between least and most."""
+    finite = [value for value in values if value == value]
+    if len(finite) < 2 or width < 1:
+        return ""
+    width = min(width, len(finite))
+    means = []
+    for i in range(width):
+        share = finite[i * len(finite) // width : (i + 1) * len(finite) // width]
+        means.append(sum(share) / len(share))
+    low, high = min(means), max(means)
+    span = (high - low) or 1.0
+    return "".join(_SPARKS[round((value - low) / span * 7)] for value in means)

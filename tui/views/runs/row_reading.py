@@ -14,9 +14,8 @@ from runners.watch.metrics.final import FinalMetric, FinalReport, never_finite, 
 from runners.watch.metrics.judging import best_metric, higher, validation_metric
 from runners.watch.metrics.live import LiveReport
 from runners.watch.metrics.so_far import report_so_far
-from tui.views.format import duration
+from tui.views.format import duration, sparkline
 from tui.views.health.health_text import health_remark
-from tui.views.metrics.sparkline import sparkline
 from tui.views.runs.run_view import RunView
 
 SPARKS = 8
