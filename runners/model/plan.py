@@ -131,3 +131,13 @@ class LaunchPlan(msgspec.Struct, frozen=True):
     """What the copy of the configuration file in the run's folder changes, a line each."""
     total_epochs: int | None = None
     total_steps: int | None = None
+
+    @property
+    def is_queued(self) -> bool:
+        """True until it has been given what it waits for."""
+        return self.phase == "queued"
+
+    @property
+    def waits_for_gpus(self) -> bool:
+        """True of a queued run that asked for GPUs."""
+        return self.is_queued and self.spec.gpus.wants_gpus

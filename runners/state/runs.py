@@ -153,7 +153,7 @@ def _with_supervisor(
         state = record.state if record else State.STARTING
         reason = f"its supervisor is suspended: nothing is done until `kill -CONT {pid}`"
         return Status(state, None, reason)
-    if plan is not None and plan.phase == "queued":
+    if plan is not None and plan.is_queued:
         waits = read_waits(directory)
         return Status(State.QUEUED, None, waits.reason if waits else "")
     if record is None:

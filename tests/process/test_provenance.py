@@ -14,6 +14,7 @@ from runners.state.layout import RunDirectory
 from tests.command_text import CODE_CHANGED
 from tests.process.conftest import CommandLine
 from tests.support import eventually
+from tui.views.runs.code_diff import diff_lines
 
 WHO = ("-c", "user.name=Anna", "-c", "user.email=a@b")
 
@@ -74,6 +75,7 @@ def test_outside_a_checkout_nothing_is_asked(cli: CommandLine) -> None:
     run = cli.command("echo", "over", ready="over", PATH=f"{fake.parent}:{os.environ['PATH']}")
     assert not run.source.exists() and not (cli.folder / "asked").exists()
     assert cli.ended(run)["state"] == "done"
+    assert diff_lines(run) == [], "no changes are spoken of where there is no repository"
 
 
 def test_a_queued_run_says_when_the_code_changed_while_it_waited(

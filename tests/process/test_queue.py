@@ -16,6 +16,7 @@ from runners.state.runs import list_run_ids, read_run
 from tests.command_text import never_after
 from tests.process.conftest import CommandLine, events, record
 from tests.support import eventually
+from tui.views.runs.run_text import no_gpus
 
 SECRET = "hunter2-do-not-write"
 
@@ -57,6 +58,10 @@ def test_a_run_waits_says_why_and_starts_on_the_gpu_that_comes_free(cli: Command
     state, reason = state_of(cli, waiting)
     assert state is State.QUEUED and first.id in reason
     assert cli.json("status", waiting.id)["state"] == "queued"
+    machine = {row["name"]: row for row in cli.json("compare", first.id, waiting.id)["machine"]}
+    queued_plan = read_run(cli.state, waiting.id).plan
+    assert queued_plan is not None and queued_plan.waits_for_gpus
+    assert machine["GPUs"]["values"][1] == no_gpus(queued_plan) != "none (CPU)"
     release(cli, first)
     assert cli.ended(waiting)["state"] == "done"
     assert waiting.output.read_text() == f"on 0 of {waiting.id}\n"

@@ -116,6 +116,16 @@ def test_a_command_is_typed_named_launched_edited_and_launched_again(
     panel.wait_for(command("launch", ".*--name other .*-- echo second"))
 
 
+def test_on_a_narrow_terminal_a_value_has_the_cells_of_its_help(show: Show) -> None:
+    panel = show(columns=80, rows=24, FRESNEL_GPUS="none")
+    panel.press("n")
+    panel.wait_for(field("x", r"1 "))
+    panel.press("Enter")
+    panel.wait_for(help_of("x", "a number"))
+    panel.press(",".join(map(str, range(10, 18))))
+    panel.wait_for(field("x", "10,11,12,13,14,15,16,17"))
+
+
 def test_what_cannot_run_here_says_why_and_stands_last(show: Show) -> None:
     panel = show()
     panel.press("n")

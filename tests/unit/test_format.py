@@ -10,6 +10,7 @@ from tui.views.format import (
     DASH,
     dollars,
     duration,
+    energy,
     indices,
     memory,
     metric,
@@ -95,3 +96,7 @@ def test_gpu_indices(numbers: list[int], text: str) -> None:
 def test_gpu_indices_lose_none(numbers: set[int]) -> None:
     spans = [span.split("-") for span in indices(list(numbers)).split(",") if span]
     assert {i for span in spans for i in range(int(span[0]), int(span[-1]) + 1)} == numbers
+
+
+def test_the_energy_of_a_short_run_is_no_power_of_ten() -> None:
+    assert [energy(wh) for wh in (0.0682, 640.0, 12_900.0)] == ["0.0682 Wh", "640 Wh", "12.9 kWh"]

@@ -62,6 +62,12 @@ def _scaled(count: int | float | None, step: int, units: tuple[str, ...]) -> str
     return DASH
 
 
+def energy(watt_hours: float) -> str:
+    """`0.0682 Wh` of a short run, `640 Wh`, `12.9 kWh`: three digits that mean something."""
+    kilo = watt_hours >= 1000
+    return f"{watt_hours / 1000:.3g} kWh" if kilo else f"{watt_hours:.3g} Wh"
+
+
 def dollars(amount: Decimal | None) -> str:
     """`$0.17`; less than a cent is said to be that."""
     if amount is None:

@@ -15,7 +15,7 @@ def plan_diff(
     """Lines that begin with `- ` or `+ `; the runs' own folders and ids do not count."""
     lines = [f"+ writes {file.target} ({file.do} of {file.source})" for file in work]
     lines += _changes(_plan_lines(before), _plan_lines(after))
-    waits = _waits(before) or _waits(after)
+    waits = before.waits_for_gpus or after.waits_for_gpus
     lines += _changes(_variables(before, waits), _variables(after, waits))
     lines += _changes(before.config_changes, after.config_changes)
     lines += _changes(_rest(before), _rest(after))
@@ -46,14 +46,10 @@ def _variables(plan: LaunchPlan, waits: bool) -> list[str]:
     return sorted(f"{name}={_neutral(value, plan)}" for name, value in kept.items())
 
 
-def _waits(plan: LaunchPlan) -> bool:
-    return plan.phase == "queued" and plan.spec.gpus.wants_gpus
-
-
 def _rest(plan: LaunchPlan) -> list[str]:
     asked = plan.spec.gpus
     wanted = ", ".join(asked.ids) or str(asked.count)
-    none = f"{wanted}, once free" if _waits(plan) else "none: the CPU"
+    none = f"{wanted}, once free" if plan.waits_for_gpus else "none: the CPU"
     rest = [f"GPUs {', '.join(str(gpu.index) for gpu in plan.gpus) or none}"]
     rest.append(f"directory {plan.working_directory}")
     if plan.spec.resumed_from:

@@ -63,6 +63,6 @@ def _needed(state: StateDirectory, live: Iterable[str]) -> Mapping[str, str]:
             f"{state.run(plan.spec.parent).path}/"
         ):
             needed[plan.spec.parent] = f"{plan.run} goes on from its checkpoint"
-        if plan.phase == "queued" and plan.spec.after is not None:
+        if plan.is_queued and plan.spec.after is not None:
             needed[plan.spec.after.run] = f"{plan.run} waits for it"
     return needed

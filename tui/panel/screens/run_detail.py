@@ -34,6 +34,7 @@ _DIFF_STYLES: dict[DiffKind, str] = {
     "word": "yellow",
 }
 _NAMES = 24
+_NAMES_NARROW = 16
 _LOUD = {"error": "red", "cause": "red", "alert": "yellow", "asks": "yellow", "queue": "cyan"}
 
 Read = Callable[[Callable[[RunDetails], None], Callable[[str], None]], None]
@@ -86,7 +87,7 @@ class RunDetailScreen(Dialog[str]):
         self._busy, self._details = False, details
         if not is_open(self):
             return
-        names = _NAMES if self.size.width >= 100 else 14
+        names = _NAMES if self.size.width >= 100 else _NAMES_NARROW
         drawn: RenderableType = draw_sections(details.sections, details.state, names)
         if details.changes:
             drawn = Group(drawn, draw_diff(details.changes))

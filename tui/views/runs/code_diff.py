@@ -31,7 +31,7 @@ def diff_lines(directory: RunDirectory, most: int | None = MOST_LINES) -> list[D
     """The run's diff, `most` lines of it, and in words what is left out; empty without one."""
     limit = _MOST_BYTES if most is None else _SHOWN_BYTES
     content, whole = _read(directory, limit)
-    raw = content.split("\n")[: -1 if content.endswith("\n") else None]
+    raw = content.removesuffix("\n").split("\n") if content else []
     shown = raw if most is None else raw[:most]
     found: list[DiffLine] = []
     in_hunk = False

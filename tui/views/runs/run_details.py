@@ -35,6 +35,7 @@ from tui.views.runs.run_text import (
     energy_pairs,
     format_metric,
     judged_text,
+    no_gpus,
     progress_pairs,
     readable_metric,
 )
@@ -223,10 +224,9 @@ def _metrics(view: RunView) -> Pairs:
 
 def _gpus(plan: LaunchPlan) -> str:
     gpus = indices([gpu.index for gpu in plan.gpus])
-    waits = "not given yet" if plan.phase == "queued" else "none (CPU)"
     simulated = " (simulated)" if any(gpu.simulated for gpu in plan.gpus) else ""
     names = ", ".join(sorted({gpu.name for gpu in plan.gpus}))
-    return f"{gpus or waits} {names}".strip() + simulated
+    return f"{gpus or no_gpus(plan)} {names}".strip() + simulated
 
 
 def _machine(view: RunView) -> Pairs:

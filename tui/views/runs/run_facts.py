@@ -17,6 +17,7 @@ from runners.watch.metrics.event_reader import EventReader
 from runners.watch.metrics.final import FinalMetric, FinalReport, read_final
 from runners.watch.metrics.final_maker import keep_final, make_final
 from tui.views.runs.run_settings import argv_settings, as_text
+from tui.views.runs.run_text import no_gpus
 
 _VISIBILITY = re.compile(
     r"(CUDA|ROCR|HIP|ZE)_\w*VISIBLE_DEVICES|CUDA_DEVICE_ORDER|FRESNEL_\w+|MASTER_PORT|.*PORT"
@@ -161,7 +162,7 @@ def _machine(run: Run) -> dict[str, str]:
         return {}
     models = sorted({gpu.name for gpu in plan.gpus})
     simulated = " (simulated)" if any(gpu.simulated for gpu in plan.gpus) else ""
-    gpus = f"{len(plan.gpus)} × {', '.join(models)}{simulated}" if plan.gpus else "none (CPU)"
+    gpus = f"{len(plan.gpus)} × {', '.join(models)}{simulated}" if plan.gpus else no_gpus(plan)
     found = {
         "host": plan.origin.host,
         "GPUs": gpus,

@@ -11,7 +11,7 @@ from runners.model.plan import LaunchPlan
 from runners.model.quantities import gpus_text
 from runners.model.run import Run
 from runners.watch.metrics.judging import higher
-from tui.views.format import DASH, dollars, duration, memory, metric, percent, size
+from tui.views.format import DASH, dollars, duration, energy, memory, metric, percent, size
 from tui.views.machines.gpu_text import xid_text
 from tui.views.runs.run_view import RunView
 
@@ -29,13 +29,17 @@ def asks_text(view: RunView) -> str:
     return "" if view.asks is None else f"waits for input: {view.asks or 'no prompt'}"
 
 
+def no_gpus(plan: LaunchPlan) -> str:
+    """Why a run holds no GPU: it waits for some, or it asked for none."""
+    return "not given yet" if plan.waits_for_gpus else "none (CPU)"
+
+
 def describe_use(use: GpuUse) -> str:
-    """What a run made of one GPU: `GPU 7: peak VRAM 62.1G of 80.0G, mean use 93%, 0.64 kWh`."""
+    """What a run made of one GPU: `GPU 7: peak VRAM 62.1G of 80.0G, mean use 93%, 640 Wh`."""
     text = f"GPU {use.index}: peak VRAM {memory(use.peak_memory)} of {memory(use.memory_total)}"
     text += f", mean use {percent(use.mean_utilization)}"
     if use.energy_wh is not None:
-        kilo = use.energy_wh >= 100
-        text += f", {use.energy_wh / 1000:.2f} kWh" if kilo else f", {use.energy_wh:.1f} Wh"
+        text += f", {energy(use.energy_wh)}"
     known = (("simulated", use.simulated), ("shared", use.shared))
     remarks = [word for word, holds in known if holds]
     text += f" ({', '.join(remarks)})" if remarks else ""
@@ -47,11 +51,11 @@ def energy_pairs(usage: Sequence[GpuUse]) -> list[tuple[str, str]]:
     known = [use for use in usage if use.energy_wh is not None]
     if not known:
         return []
-    total = sum(use.energy_wh or 0.0 for use in known) / 1000
+    total = sum(use.energy_wh or 0.0 for use in known)
     counted = all(use.counted_s > 0.9 * use.energy_s for use in known)
     how = "by the GPUs' own counters" if counted else "by power readings"
     missing = f", {gpus_text(len(usage) - len(known))} unknown" if len(known) < len(usage) else ""
-    return [("energy", f"{total:.3g} kWh {how}{missing}")]
+    return [("energy", f"{energy(total)} {how}{missing}")]
 
 
 def _error(xid: Xid) -> str:

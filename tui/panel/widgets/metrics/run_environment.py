@@ -8,6 +8,7 @@ from rich.text import Text
 
 from tui.views.format import DASH, dollars, duration, indices
 from tui.views.runs.run_settings import settings_of
+from tui.views.runs.run_text import no_gpus
 from tui.views.runs.run_view import RunView
 
 Section = tuple[str, dict[str, str]]
@@ -30,6 +31,7 @@ def describe(view: RunView, reported: dict[str, object], notes: list[str]) -> li
         sections.append(("Read this way", {f"{i}": note for i, note in enumerate(notes, 1)}))
     sections.append(("Settings", settings_of(run, reported)))
     if plan is not None:
+        given = indices([gpu.index for gpu in plan.gpus])
         names = sorted({gpu.name for gpu in plan.gpus})
         simulated = " (simulated)" if any(gpu.simulated for gpu in plan.gpus) else ""
         origin, source = plan.origin, plan.provenance
@@ -38,7 +40,7 @@ def describe(view: RunView, reported: dict[str, object], notes: list[str]) -> li
                 "Environment",
                 {
                     "host": origin.host,
-                    "GPUs": (indices([gpu.index for gpu in plan.gpus]) or "none (CPU)") + simulated,
+                    "GPUs": (given or no_gpus(plan)) + simulated,
                     **({"GPU": ", ".join(names)} if names else {}),
                     "processes": str(plan.processes),
                     "folder": plan.working_directory,
