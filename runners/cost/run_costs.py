@@ -21,7 +21,6 @@ from runners.cost.statement import Statement
 from runners.host.clock import Moment
 from runners.model.plan import Estimate
 from runners.model.run import Run
-from runners.model.states import State
 from runners.watch.metrics.epoch_timing import EpochTiming, EpochTimingReader, read_epoch_timing
 
 _PACED_AFTER = 2  # epochs; then a run's own pace says more than what was expected of it
@@ -110,7 +109,7 @@ class Costs(msgspec.Struct, frozen=True):
     def _planned(self, run: Run) -> RunCost:
         """What a run that has not started yet will cost per hour, by its plan's price."""
         # A queued run holds no GPUs yet, so it costs nothing per hour.
-        rate = None if not run.is_live or run.state is State.QUEUED else _own_rate(run)
+        rate = _own_rate(run) if run.state.holds_gpus else None
         if rate is None:
             return RunCost()
         return RunCost(rate=rate) if self.session is not None else RunCost(would=RunCost(rate=rate))

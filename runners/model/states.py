@@ -53,6 +53,16 @@ class State(TextEnum):
         """Whether its program runs, and nobody has asked it to stop."""
         return _TRAITS[self].has_program
 
+    @property
+    def is_unstarted(self) -> bool:
+        """Whether the program of its attempt is still to be started."""
+        return _TRAITS[self].is_unstarted
+
+    @property
+    def holds_gpus(self) -> bool:
+        """Whether a run in it may have its GPUs, and costs money for that."""
+        return self.is_live and self is not State.QUEUED
+
 
 class _Traits(NamedTuple):
     """What differs from state to state; `style` is the colour in which it is drawn."""
@@ -63,6 +73,7 @@ class _Traits(NamedTuple):
     """Where a run may go from it, which `check_transition` holds every write of state.json to."""
     has_failed: bool = False
     has_program: bool = False
+    is_unstarted: bool = False
 
 
 _ENDED: frozenset[State] = frozenset()
@@ -72,6 +83,7 @@ _TRAITS = {
         "◷",
         "cyan",
         frozenset({State.STARTING, State.CANCELLED, State.STOPPED, State.FAILED, State.LOST}),
+        is_unstarted=True,
     ),
     State.STARTING: _Traits(
         "◌",
@@ -88,6 +100,7 @@ _TRAITS = {
                 State.LOST,
             }
         ),
+        is_unstarted=True,
     ),
     State.RUNNING: _Traits(
         "▶",

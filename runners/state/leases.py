@@ -9,7 +9,6 @@ import msgspec
 from runners.host.identity import boot_id
 from runners.host.locks import is_held
 from runners.host.procfs import is_zombie, marked_processes, start_ticks
-from runners.model.states import State
 from runners.state.boundary import ReadBoundary
 from runners.state.codec import PlanOutline, read_outline, read_record
 from runners.state.layout import RunDirectory, StateDirectory
@@ -58,7 +57,7 @@ def _is_pending(run: RunDirectory) -> bool:
     # A process of another boot is gone for certain.
     if record is not None and record.boot_id and record.boot_id != boot_id():
         return False
-    waits = record is None or record.state in (State.QUEUED, State.STARTING)
+    waits = record is None or record.state.is_unstarted
     begun = record is None or not record.next_attempt
     # These two files are written by the waiter: with either, the program did start.
     if not waits or (begun and (run.exit.exists() or run.leader.exists())):

@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from runners.host.files import read_plain
 from runners.lifecycle.launch.command_line import unwrapped
 from runners.lifecycle.launch.interpreter import interpreter_of
 from runners.lifecycle.launch.program_options import options_of
+from runners.lifecycle.launch.script_source import read_script
 from runners.model.python_command import python_command
 from runners.state.decoding import any_json, decode
 from runners.verify.facts import InterpreterFacts, StartFacts
@@ -22,7 +22,6 @@ from runners.verify.facts import InterpreterFacts, StartFacts
 SCRIPT = Path(__file__).with_name("interpreter_script.py")
 PATIENCE_S = 120.0
 """Importing torch from a cold network disk takes minutes; beyond this, something hangs."""
-_LONGEST = 4 << 20
 _LEVELS = 4
 """Folders above a script in which its own packages may be."""
 
@@ -115,14 +114,8 @@ def imports_of(script: Path) -> Iterator[str]:
     Those of its top level outside try and if; without the standard library's and those
     beside or above the program.
     """
-    try:
-        if script.stat().st_size > _LONGEST:
-            return
-        tree = ast.parse(read_plain(script, _LONGEST))
-    except (OSError, SyntaxError, ValueError, RecursionError):
-        return
     # Imports inside functions, try or if may never run, so their absence is not a failure.
-    for node in tree.body:
+    for node in read_script(script).body:
         names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import sys
+from contextlib import aclosing
 from typing import Any
 
 from hypothesis import Phase, given, settings
@@ -37,14 +38,9 @@ def asked(world: World, *words: str) -> Any:
 
 async def second_snapshot(feed: SnapshotFeed) -> PanelSnapshot:
     """What is painted beneath the first screen, whose snapshot leaves out what takes reading."""
-    taken: asyncio.Queue[PanelSnapshot] = asyncio.Queue()
-    feeding = asyncio.create_task(feed.snapshots(taken))
-    try:
-        await taken.get()
-        return await asyncio.wait_for(taken.get(), CEILING_S)
-    finally:
-        feeding.cancel()
-        await asyncio.gather(feeding, return_exceptions=True)
+    async with aclosing(feed.snapshots()) as snapshots:
+        await snapshots.__anext__()
+        return await asyncio.wait_for(snapshots.__anext__(), CEILING_S)
 
 
 @settings(max_examples=5, deadline=None, phases=[Phase.generate], derandomize=True)

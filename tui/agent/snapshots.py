@@ -1,14 +1,14 @@
 """Snapshots for the other end: the first whole, then what changed, or that nothing did."""
 
-import asyncio
 import time
+from contextlib import aclosing
 from typing import Any
 
 from runners.places.ssh.difference import difference
 from runners.places.ssh.snapshot_updates import snapshot_to_tree
 from runners.places.ssh.thinning import thinned
 from tui.agent.exchange import Exchange
-from tui.snapshot.feed import PanelSnapshot, SnapshotFeed
+from tui.snapshot.feed import SnapshotFeed
 from tui.snapshot.local_snapshot import place_snapshot
 
 _CALM_S = 10.0
@@ -22,20 +22,11 @@ _TREMBLING = frozenset({"reading", "meter"})
 
 async def send_snapshots(exchange: Exchange) -> None:
     """Send `snapshot`, then `changes` or `same`, for as long as the link stands."""
-    # One at most: when the line is slow, the feed waits rather than pile up what is old by then.
-    snapshots: asyncio.Queue[PanelSnapshot] = asyncio.Queue(1)
-    reader = asyncio.create_task(SnapshotFeed(exchange.state.create()).snapshots(snapshots))
     known: dict[str, Any] | None = None
     sent_at = 0.0
-    try:
-        while True:
-            taking = asyncio.create_task(snapshots.get())
-            await asyncio.wait({taking, reader}, return_when=asyncio.FIRST_COMPLETED)
-            # The feed has ended: what ended it is raised here.
-            if not taking.done():
-                taking.cancel()
-                return reader.result()
-            snapshot = taking.result()
+    async with aclosing(SnapshotFeed(exchange.state.create()).snapshots()) as snapshots:
+        # When the line is slow, the feed waits rather than pile up what is old by then.
+        async for snapshot in snapshots:
             tree = snapshot_to_tree(thinned(place_snapshot(snapshot)))
             changes = {} if known is None else difference(known, tree)
             now = time.monotonic()
@@ -49,5 +40,3 @@ async def send_snapshots(exchange: Exchange) -> None:
                 message = {"snapshot": tree}
             known, sent_at = tree, now
             await exchange.send(message)
-    finally:
-        reader.cancel()

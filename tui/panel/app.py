@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterable, Sequence
+from contextlib import aclosing
 from typing import ClassVar
 
 from textual import work
@@ -165,19 +166,9 @@ class PanelApp(TerminalApp):
 
     @work(exclusive=True)
     async def _watch(self) -> None:
-        snapshots: asyncio.Queue[PanelSnapshot] = asyncio.Queue(1)
-        reader = asyncio.create_task(self.feed.snapshots(snapshots))
-        try:
-            while True:
-                taking = asyncio.create_task(snapshots.get())
-                await asyncio.wait({taking, reader}, return_when=asyncio.FIRST_COMPLETED)
-                if not taking.done():
-                    taking.cancel()
-                    reader.result()  # raises what ended the feed
-                    return
-                self._take_in(taking.result())
-        finally:
-            reader.cancel()
+        async with aclosing(self.feed.snapshots()) as snapshots:
+            async for snapshot in snapshots:
+                self._take_in(snapshot)
 
     def _collect_again(self) -> None:
         # `opening.py` changed both for the first paint; what is loaded by now stays for good.

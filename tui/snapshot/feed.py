@@ -3,6 +3,7 @@
 import asyncio
 import os
 import time
+from collections.abc import AsyncGenerator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from importlib import import_module
@@ -123,12 +124,15 @@ class SnapshotFeed:
         """Have the cost of every ended run looked up, and again when one more has ended."""
         self._costs_wanted = True
 
-    async def snapshots(self, post: "asyncio.Queue[PanelSnapshot]") -> None:
-        """Put a snapshot into `post` whenever there is something new; runs until cancelled."""
+    async def snapshots(self) -> AsyncGenerator[PanelSnapshot, None]:
+        """A snapshot whenever there is something new; the next is taken once this one is used.
+
+        To be closed by `aclosing`: it has a thread and a task.
+        """
         notices: asyncio.Task[None] | None = None
         try:
             while True:
-                await post.put(await asyncio.wrap_future(self._next))
+                yield await asyncio.wrap_future(self._next)
                 try:
                     await asyncio.wait_for(self._hurry.wait(), self._pause(notices is not None))
                 except asyncio.TimeoutError:  # a class of its own before Python 3.11

@@ -7,7 +7,6 @@ from runners.cost.meter import Meter
 from runners.cost.sessions import Session
 from runners.guard.rule import GuardView
 from runners.host.clock import Moment, moment_now
-from runners.model.states import State
 from runners.places.place import WatchedPlace
 from runners.places.snapshot import PlaceSnapshot
 from tui.snapshot.feed import PanelSnapshot
@@ -27,7 +26,7 @@ class PlaceAccount(NamedTuple):
 
 def account_here(snapshot: PanelSnapshot) -> PlaceAccount:
     """This machine's."""
-    live = sum(_goes_on(view.run.state) for view in snapshot.runs)
+    live = sum(view.run.state.holds_gpus for view in snapshot.runs)
     return _account(snapshot, live, moment_now())
 
 
@@ -35,12 +34,8 @@ def account_of(host: WatchedPlace) -> PlaceAccount | None:
     """Another place's; None before anything came from it."""
     if host.snapshot is None:
         return None
-    live = sum(_goes_on(row.state) for row in host.snapshot.runs.values())
+    live = sum(row.state.holds_gpus for row in host.snapshot.runs.values())
     return _account(host.snapshot, live, Moment(time.time() + host.clock_offset))
-
-
-def _goes_on(state: State) -> bool:
-    return state.is_live and state is not State.QUEUED
 
 
 def _account(snapshot: PanelSnapshot | PlaceSnapshot, live: int, now: Moment) -> PlaceAccount:

@@ -9,9 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from runners.host.files import read_plain
+from runners.lifecycle.launch.script_source import added_options, read_script
 
-_LONGEST = 4 << 20
 _ADDS = ("add_argument", "add_argument_group", "add_mutually_exclusive_group")
 _PLAIN_KEYWORDS = ("prog", "usage", "description", "epilog", "formatter_class", "allow_abbrev")
 _READS = ("parse_args", "set_defaults", "print_help", "print_usage", "error", "exit")
@@ -45,10 +44,7 @@ class ProgramOptions(NamedTuple):
 
 def options_of(script: Path) -> ProgramOptions | None:
     """The options of the argparse parser in `script`; None where they are not certain."""
-    try:
-        tree = ast.parse(read_plain(script, _LONGEST))
-    except (OSError, SyntaxError, ValueError, RecursionError):
-        return None
+    tree = read_script(script)
     made = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _is_made(node)]
     if len(made) != 1 or not _is_argparse(tree, made[0]) or _changes_words(tree):
         return None
@@ -112,12 +108,11 @@ def _written_out(tree: ast.Module, maker: ast.Call) -> set[str] | None:
     if any(node.id in parsers and id(node) not in used for node in loaded):
         return None
     names: set[str] = set()
-    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
-        if isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument":
-            added = _options_in(call)
-            if added is None or _name_of(call.func.value) not in parsers:
-                return None
-            names |= added
+    for parser, call in added_options(tree):
+        added = _options_in(call)
+        if added is None or _name_of(parser) not in parsers:
+            return None
+        names |= added
     return names
 
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from runners.host.files import read_plain
+from runners.lifecycle.launch.script_source import added_options, read_script
 from runners.model.python_command import python_command
 from runners.model.spec import ResumeRule, RunSpec
 
@@ -14,7 +14,6 @@ RESUMES = ("resume", "resume_from_checkpoint", "resume_from", "resume_path", "ck
 LOADS = ("checkpoint", "ckpt", "load_checkpoint", "checkpoint_path")
 """The same in some programs, and where a new one is written in others: their help decides."""
 _LOADING = re.compile(r"resum|continu|restor|\bload|start(?:ing)? from|go(?:es)? on", re.IGNORECASE)
-_LONGEST = 4 << 20
 
 
 def resume_flag(spec: RunSpec, folder: Path) -> str | None:
@@ -48,21 +47,11 @@ def _name_of(flag: str) -> str:
 
 def _flags_in(script: Path) -> Iterator[str]:
     """The options of a script that may take a checkpoint's path."""
-    try:
-        tree = ast.parse(read_plain(script, _LONGEST))
-    except (OSError, SyntaxError, ValueError, RecursionError):
-        return
-    for node in ast.walk(tree):
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr == "add_argument"
-            and _takes_a_path(node)
-        ):
-            for given in node.args:
-                flag = given.value if isinstance(given, ast.Constant) else None
-                if isinstance(flag, str) and flag.startswith("--") and _is_meant(flag, node):
-                    yield flag
+    for _, call in added_options(read_script(script)):
+        for given in call.args if _takes_a_path(call) else ():
+            flag = given.value if isinstance(given, ast.Constant) else None
+            if isinstance(flag, str) and flag.startswith("--") and _is_meant(flag, call):
+                yield flag
 
 
 def _takes_a_path(call: ast.Call) -> bool:

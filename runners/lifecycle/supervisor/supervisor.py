@@ -148,7 +148,7 @@ class Supervisor:
         """True when nothing of the attempt that was to start has ever run."""
         state = self.record.get("state", State.STARTING)
         traces = (self.directory.exit, self.directory.leader)
-        return state in (State.QUEUED, State.STARTING) and not any(p.exists() for p in traces)
+        return state.is_unstarted and not any(p.exists() for p in traces)
 
     def resume(self) -> Attempt | None:
         """Do what the dead supervisor was about to do: wait for GPUs, start, or start again."""

@@ -10,7 +10,7 @@ from subprocess import PIPE, Popen, TimeoutExpired
 from typing import Any
 
 from runners.model.errors import FresnelError
-from runners.places.ssh.connection import BEGINS_WITHIN_S, SILENT_S
+from runners.places.ssh.connection import BEGINS_WITHIN_S, SILENT_S, hang_up
 from runners.places.ssh.copying import Stamp
 from runners.places.ssh.frames import decoded
 from runners.places.ssh.output_tail import OutputTail
@@ -95,17 +95,7 @@ class AgentTool:
         # What is still buffered must not go to another file that gets the number.
         self._raw_input.close()
         self._raw_output.close()
-        for stream in (self._process.stdin, self._process.stdout):
-            try:
-                if stream is not None:
-                    stream.close()
-            except OSError:
-                pass
-        try:
-            self._process.wait(1.0)
-        except TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        hang_up(self._process)
         self._stderr.close()
 
     def _silent(self) -> RemoteTrouble:

@@ -5,6 +5,7 @@ import select
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from runners.model.errors import ExitCode, FresnelError
@@ -151,18 +152,7 @@ class AgentConnection:
 
     def close(self) -> None:
         """End the connection; the agent leaves when its stdin ends."""
-        process = self._process
-        for stream in (process.stdin, process.stdout):
-            try:
-                if stream is not None:
-                    stream.close()
-            except OSError:
-                pass
-        try:
-            process.wait(1.0)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        hang_up(self._process)
         self._stderr.close()
         os.close(self._woken)
         os.close(self._waker)
@@ -194,6 +184,19 @@ class AgentConnection:
             raise not_understood(self._ssh.host.name, str(error)) from None
         self._pending += messages
         return True
+
+
+def hang_up(process: subprocess.Popen[bytes]) -> None:
+    """Close both pipes of a tool at another machine; it has a second to leave by itself."""
+    for stream in (process.stdin, process.stdout):
+        with suppress(OSError):
+            if stream is not None:
+                stream.close()
+    try:
+        process.wait(1.0)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def not_understood(name: str, why: str, version: str = "") -> RemoteTrouble:
