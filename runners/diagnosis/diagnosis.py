@@ -254,7 +254,7 @@ def _from_line(
     chosen: Suspect, suspects: list[Suspect], evidence: Evidence, looked: tuple[str, ...]
 ) -> Diagnosis:
     whose = "" if chosen.rank is None else f" of rank {chosen.rank}"
-    rests = [f"the earliest telling line{whose}, {chosen.log} byte {chosen.place[1]:,}"]
+    rests = [f"the first line that shows it{whose}: {chosen.log}, byte {chosen.place[1]:,}"]
     same = {suspect.rank for suspect in suspects if suspect.signature.kind == chosen.signature.kind}
     if len(same) > 1:
         rests.append(f"the same of {len(same)} ranks")

@@ -33,8 +33,15 @@ def explain_run(run: Run) -> Diagnosis | NotKnown:
     found = diagnose(gather_evidence(run), signatures)
     if isinstance(found, Diagnosis) and found.offset is not None:
         number = line_number(Path(run.directory) / "output.log", found.offset, found.line)
-        found = msgspec.structs.replace(found, line_number=number)
+        found = found if number is None else _at_line(found, number)
     return _masked(found)
+
+
+def _at_line(found: Diagnosis, number: int) -> Diagnosis:
+    """The verdict with its line as people count it, instead of its byte."""
+    byte, line = f"byte {found.offset:,}", f"line {number:,}"
+    evidence = tuple(text.replace(byte, line) for text in found.rests_on)
+    return msgspec.structs.replace(found, line_number=number, rests_on=evidence)
 
 
 def _masked(found: Diagnosis | NotKnown) -> Diagnosis | NotKnown:

@@ -44,7 +44,7 @@ def run_diagnose(arguments: argparse.Namespace) -> int:
         pairs = [("run", run.id), ("class", verdict.kind)]
         if isinstance(verdict, Diagnosis):
             pairs += [("cause", verdict.cause), ("line", verdict.line)]
-            pairs += [("rests on", text) for text in verdict.rests_on]
+            pairs += [("evidence", text) for text in verdict.rests_on]
             pairs.append(("remedy", verdict.remedy))
         else:
             pairs.append(("cause", verdict.message))

@@ -59,7 +59,8 @@ def _print_deleted(runs: list[Run], forever: bool) -> None:
         echo(f"{what}: gone for good")
         return
     names = " ".join(run.id for run in runs[:4]) + (" …" if len(runs) > 4 else "")
-    echo(f"{what}: for {duration(KEPT_S)}, `fresnel-tui undelete {names}` brings back")
+    kept = duration(KEPT_S)
+    echo(f"{what} deleted, kept for {kept}: `fresnel-tui undelete {names}` brings back")
 
 
 def run_undelete(arguments: argparse.Namespace) -> int:

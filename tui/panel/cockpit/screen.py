@@ -124,6 +124,10 @@ class CockpitScreen(PaintedOnce[None]):
         runs = snapshot.runs if snapshot else ()
         view = next((run_view for run_view in runs if run_view.run.id == self._shown), None)
         lines: list[str] = []
+        if snapshot is not None and not self.read_only and not (runs or self.remote.count):
+            from tui.panel.cockpit.first_steps import first_steps
+
+            lines = first_steps(snapshot)
         if snapshot is not None and view is not None and view.run.state is State.QUEUED:
             from tui.views.runs.queue_text import queue_lines
 

@@ -120,7 +120,7 @@ def _verdict_text(verdict: Diagnosis | NotKnown | None, problem: str) -> Text:
         text.append(f"{safe_cell(verdict.cause)}\n", style="bold")
         if verdict.line:
             text.append(f"{safe_cell(verdict.line)}\n", style="dim")
-        text.append(f"rests on: {safe_cell('; '.join(verdict.rests_on))}\n")
+        text.append(f"evidence: {safe_cell('; '.join(verdict.rests_on))}\n")
         if verdict.remedy:
             text.append(f"what to do: {safe_cell(verdict.remedy)}\n")
     if problem:

@@ -21,7 +21,7 @@ def diagnosis_pairs(verdict: Diagnosis | NotKnown | None) -> list[tuple[str, str
         return []
     if isinstance(verdict, NotKnown):
         return [("cause", verdict.message), *remedy_pairs(verdict)]
-    pairs = [("cause", verdict.cause), ("rests on", "; ".join(verdict.rests_on))]
+    pairs = [("cause", verdict.cause), ("evidence", "; ".join(verdict.rests_on))]
     if verdict.remedy:
         pairs.append(("remedy", verdict.remedy))
     return pairs + remedy_pairs(verdict)

@@ -1,0 +1,33 @@
+"""What the panel says to somebody who has no run yet: each step can be taken as it stands."""
+
+import re
+
+from runners.model.states import State
+from runners.presets.catalogue import find_preset
+from tests.screen_text import NO_RUNS, run_row
+from tests.terminal import headless
+from tests.ui.conftest import Show
+
+_OWN = "fresnel-tui launch -- "
+_MADE_UP = r"FRESNEL_GPUS=(\S+)"
+
+
+def test_the_first_steps_work_and_are_gone_with_the_first_run(show: Show) -> None:
+    panel = show(columns=140, rows=30, until=NO_RUNS, FRESNEL_GPUS="none")
+    panel.wait_for(_OWN + "python train.py")
+    spec = panel.wait_for(_MADE_UP)[1]
+    assert headless("gpus", "--json", FRESNEL_GPUS=spec).returncode == 0
+    (preset,) = re.findall(r"n, then (\S+?)\.", panel.text)
+    assert find_preset(preset).exists()
+    (topic,) = re.findall(r"fresnel-tui help (\w+)", panel.text)
+    assert headless("help", topic).returncode == 0
+    headless(*_OWN.split()[1:], "sh", "-c", "echo written")
+    panel.wait_for(run_row(State.DONE, "sh"))
+    panel.wait_for("written")
+    panel.wait_gone(_OWN)
+
+
+def test_where_there_are_gpus_none_are_made_up(show: Show) -> None:
+    panel = show(columns=100, rows=30, until=NO_RUNS, FRESNEL_GPUS="sim:2xH100")
+    panel.wait_for(_OWN)
+    assert not re.search(_MADE_UP, panel.text)
