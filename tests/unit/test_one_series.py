@@ -127,3 +127,34 @@ def test_spellings_of_a_training_metric_are_one() -> None:
     for name in names:
         assert names <= set(spellings(name))
     assert "loss" not in spellings("val_loss")
+
+
+SUMMARIES = {
+    "the last values again": ({"loss": 0.3, "held_out_psnr": 12.0}, {}),
+    "a mean that its epoch had": ({"loss": 0.4}, {}),
+    "the best one, judged again": ({"held_out_psnr": 13.0}, {"held_out_psnr": 13.0}),
+    "one that no step told": ({"loss": 0.25, "hours": 2.0}, {"loss": 0.25, "hours": 2.0}),
+}
+
+
+@pytest.mark.parametrize("case", SUMMARIES)
+def test_a_summary_is_the_last_word_and_says_nothing_twice(tmp_path: Path, case: str) -> None:
+    values, news = SUMMARIES[case]
+    live = trained(tmp_path, State.RUNNING)
+    events = tmp_path / "events.jsonl"
+    *lines, _ = events.read_text().splitlines()
+    events.write_text("\n".join(lines) + "\n")
+    before = {name: list(found.values) for name, found in everything(live).series().items()}
+    summary = {"time": 9.0, "type": "summary", "values": values}
+    events.write_text("\n".join([*lines, json.dumps(summary)]) + "\n")
+    found = {name: list(one.values) for name, one in everything(live).series().items()}
+    names = {*before, *news}
+    assert found == {
+        name: [*before.get(name, []), *([news[name]] if name in news else [])] for name in names
+    }
+    report = LiveReport(live)
+    report.poll(live)
+    assert report.metrics == {name: told[-1] for name, told in found.items()}
+    ended = make_run(State.DONE, directory=str(tmp_path), ended=2000.0)
+    final = keep_final(ended).metrics
+    assert {name: metric.last for name, metric in final.items()} == report.metrics

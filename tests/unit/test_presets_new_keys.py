@@ -103,6 +103,10 @@ def test_a_command_s_length_may_be_stated_and_gives_progress(tmp_path: Path) -> 
     plan = make_plan(spec, StateDirectory(tmp_path).run("r"), Allocation(), None, None).plan
     assert (plan.total_epochs, plan.argv[-1]) == (40, "train.py")
     course = ProgressTracker()
+    course.note(Sample(epoch=10))
+    progress = course.progress(100.0, plan.total_epochs, plan.total_steps)
+    assert (progress.epochs, progress.fraction) == (40, 9 / 40), "the tenth has begun"
+    course = ProgressTracker()
     # That the tenth is over is known by the line that its forerunner had too.
     for epoch in (9, 10):
         course.note(Sample({"loss": 0.5}, epoch=epoch))

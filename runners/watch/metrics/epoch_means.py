@@ -1,6 +1,6 @@
 """Means over an epoch of what is reported by steps: metrics of their own, named after those."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 _PREFIX = "epoch/"
 
@@ -13,14 +13,19 @@ class StepNames:
         self.by_epoch = set(by_epoch)
         """Reported by epochs, and so far not by steps."""
 
-    def name_of(self, name: str, of_epoch: bool) -> str:
-        """What a value that is reported for an epoch, or a step, is called."""
+    def name_of(self, name: str, of_epoch: bool | None) -> str:
+        """What a value that is reported for an epoch, a step, or at the end is called."""
         if of_epoch and name in self.stepped:
             return _PREFIX + name
         return name
 
-    def take(self, name: str, of_epoch: bool) -> bool:
-        """Note who reports a metric; True where all that came before of it were means."""
+    def take(self, name: str, of_epoch: bool | None) -> bool:
+        """Note who reports a metric; True where all that came before of it were means.
+
+        A summary at the end is neither a step nor an epoch: None.
+        """
+        if of_epoch is None:
+            return False
         if of_epoch:
             if name not in self.stepped:
                 self.by_epoch.add(name)
@@ -35,6 +40,23 @@ class StepNames:
 def mean_name(name: str) -> str:
     """What the means over epochs of a metric are called."""
     return _PREFIX + name
+
+
+def news_of_summary(
+    values: Mapping[str, float], last: Callable[[str], float | None]
+) -> dict[str, float]:
+    """What a summary says that is not the last value of a metric, or of its means, once more.
+
+    `last` gives a metric's last value so far, None where it has none.
+    """
+    return {
+        name: value
+        for name, value in values.items()
+        if not any(
+            known is not None and (known == value or (known != known and value != value))
+            for known in (last(name), last(mean_name(name)))
+        )
+    }
 
 
 def step_metric(name: str, names: Collection[str]) -> str | None:

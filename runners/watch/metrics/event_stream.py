@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 
 from runners.model.events import Event
+from runners.watch.metrics.epoch_means import news_of_summary
 from runners.watch.metrics.epoch_timing import EpochClock
 from runners.watch.metrics.event_reader import EventReader
 from runners.watch.metrics.followed import EventsState
@@ -75,11 +76,10 @@ class EventStream(ProgressTracker):
             self.summary.update(event.values)
         values = event.values if event.type in ("metrics", "epoch", "summary") else {}
         known = {
-            name: float(value) if value is not None else math.nan
-            for name, value in values.items()
-            # A summary repeats what was reported before, or the best of it.
-            if event.type != "summary" or name not in self.metrics
+            name: float(value) if value is not None else math.nan for name, value in values.items()
         }
+        if event.type == "summary":
+            known = news_of_summary(known, self.metrics.get)
         sample = Sample(known, step=event.step, epoch=event.epoch, time=event.time)
-        of_epoch = event.type == "epoch"
+        of_epoch = None if event.type == "summary" else event.type == "epoch"
         self.note(sample, trend=event.type == "metrics", of_epoch=of_epoch)

@@ -98,7 +98,8 @@ class StepPace:
 class EpochCount:
     """An epoch is over with as many lines of values as the one before had, or when the next begins.
 
-    Of the first, nobody knows how many lines come: it is over when the second begins.
+    Of the first, nobody knows how many lines come: it is over when the second begins. Until then
+    those before the one that has begun are over, at least.
     """
 
     def __init__(self) -> None:
@@ -109,6 +110,13 @@ class EpochCount:
         self._lines = 0
         self._usual: int | None = None
         self._at: float | None = None
+
+    @property
+    def at_least(self) -> int | None:
+        """So many epochs are over, or more; None before the first line."""
+        if self.over is None:
+            return None if self._epoch is None else self._epoch - 1
+        return self.over
 
     def state(self) -> tuple[int | None, int | None, int, int | None, float | None]:
         """All that another count needs to go on."""

@@ -106,7 +106,7 @@ class ProgressTracker:
         self.forget_pace()
         self.trend.clear()
 
-    def note(self, sample: Sample, trend: bool = True, of_epoch: bool = False) -> None:
+    def note(self, sample: Sample, trend: bool = True, of_epoch: bool | None = False) -> None:
         """Add what a line or an event says; values `of_epoch` may be means of those by steps."""
         sample = sensible(sample)
         self.last_time = sample.time if sample.time is not None else self.last_time
@@ -165,7 +165,7 @@ class ProgressTracker:
         steps = steps if self.step is None or steps is None or self.step <= steps else None
         epochs = epochs if self.epoch is None or epochs is None or self.epoch <= epochs else None
         by_step = self.step is not None and (steps is not None or not epochs)
-        done, total = (self.step, steps) if by_step else (self._counted.over, epochs)
+        done, total = (self.step, steps) if by_step else (self._counted.at_least, epochs)
         rate, unit = self._rate(self.pace())
         return Progress(
             self.epoch,
@@ -173,7 +173,7 @@ class ProgressTracker:
             self.step,
             steps,
             done / total if done is not None and total else None,
-            self._eta(now, by_step, done, total),
+            self._eta(now, by_step, self.step if by_step else self._counted.over, total),
             self.phase,
             rate,
             unit,

@@ -7,6 +7,7 @@ from runners.model.events import Event
 from runners.model.run import Run
 from runners.model.spec import MetricRule
 from runners.state.boundary import ReadBoundary
+from runners.watch.metrics.epoch_means import news_of_summary
 from runners.watch.metrics.event_reader import EventReader
 from runners.watch.metrics.gpu_series import GpuSource, SpentSoFar
 from runners.watch.metrics.judging import higher
@@ -153,7 +154,9 @@ class RunMetrics:
             values = {
                 name: float("nan") if value is None else float(value)
                 for name, value in event.values.items()
-                if event.type != "summary" or name not in self._events.series
             }
+            if event.type == "summary":
+                values = news_of_summary(values, self._events.last)
             sample = Sample(values, event.step, epoch=event.epoch, time=event.time)
-            self._events.note(sample, of_epoch=event.type == "epoch")
+            of_epoch = None if event.type == "summary" else event.type == "epoch"
+            self._events.note(sample, of_epoch=of_epoch)

@@ -25,7 +25,7 @@ class SeriesSet:
         """The program starts again, perhaps from a checkpoint."""
         self._fresh, self._step = True, None
 
-    def note(self, sample: Sample, of_epoch: bool = False) -> None:
+    def note(self, sample: Sample, of_epoch: bool | None = False) -> None:
         """Add values at the sample's step; else at the last, by epoch or count, replacing none.
 
         Those `of_epoch` are means where steps report the same metric.
@@ -54,6 +54,11 @@ class SeriesSet:
                 counts = name not in sample.running
                 found.axis = self._axis
                 self._add(found, sample.step, place, value, epoch, time, counts)
+
+    def last(self, name: str) -> float | None:
+        """The newest value of a metric; None where it has none."""
+        series = self.series.get(name)
+        return series.last if series is not None and series.values else None
 
     def filled(self) -> dict[str, Series]:
         """The series that have a value."""
