@@ -8,7 +8,6 @@ import pytest
 
 from runners.model.run import Run
 from runners.model.states import State
-from runners.watch.metrics import output_source
 from runners.watch.metrics.live import LiveReport
 from tests.support import make_run
 from tui.views.runs.run_json import to_json
@@ -23,12 +22,6 @@ SIZES = sorted(
     }
 )
 """Bytes of output, with the edges of what one look reads."""
-
-
-@pytest.fixture(autouse=True)
-def time_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is left out of a storm of lines depends on how fast this machine is just now."""
-    monkeypatch.setattr(output_source, "_LIVE_S", 60.0)
 
 
 def _loss(step: int) -> float:
@@ -74,6 +67,21 @@ def test_at_every_size_a_command_says_what_an_open_panel_says(tmp_path: Path, fo
     run = make_run(State.RUNNING, directory=str(tmp_path))
     watcher, panel, lines = LiveReport(run), LiveReport(run), FORMS[form]()
     for size in SIZES:
+        grow(tmp_path / "output.log", lines, size)
+        watcher.poll(run, follow=True)
+        watcher.save()
+        shown = said(run, panel)
+        assert said(run) == shown, f"at {size:,} bytes"
+    assert shown["best"]["loss"]["value"] == 0.01
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_a_panel_leaves_out_of_a_storm_it_has_from_the_watcher_at_once(
+    tmp_path: Path, form: str
+) -> None:
+    run = make_run(State.RUNNING, directory=str(tmp_path))
+    watcher, panel, lines = LiveReport(run), LiveReport(run), FORMS[form]()
+    for size in range(0, 1_000_000, 100_000):
         grow(tmp_path / "output.log", lines, size)
         watcher.poll(run, follow=True)
         watcher.save()

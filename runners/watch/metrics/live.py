@@ -164,6 +164,9 @@ class LiveReport:
         # Where its watcher stood is near the end: what is left can be read.
         whole = follow or (ended and bool(self._followed_at))
         self.boundary.read("output.log", lambda: self._read_output(output, whole, follow), None)
+        if output.skipped and not follow:
+            # What was left out just now may be known already.
+            self.boundary.read(FOLLOWED, self._take_up, None, again=True)
         self.boundary.read("metric files", lambda: self._poll_files(run, thorough), None)
 
     def save(self) -> None:

@@ -14,8 +14,9 @@ from runners.watch.metrics.sample import Sample
 
 LIVE_BYTES = 128 * 1024
 """What is read of new output at one look, in a list of runs: the end of it."""
-# Of processor time, after the first look: a list of many runs must not hold the panel up.
-_LIVE_S = 0.015
+# After the first look: a list of many runs must not hold the panel up. Lines and not seconds, or
+# what is shown of a run would depend on how busy the machine is.
+_LIVE_LINES = 512
 _LAST = 64
 _FOLLOW_S = 1.0
 """Of processor time, for who reads all that is new, at one look."""
@@ -180,14 +181,9 @@ class OutputSource:
         lines = news.lines
         if news.skipped and not news.before_gap:
             yield self._gap()
-        at, deadline = 0, time.thread_time() + _LIVE_S
+        at = 0
         while at < len(lines):
-            if (
-                hurries
-                and at % _LAST == 0
-                and _LAST <= at < len(lines) - _LAST
-                and time.thread_time() > deadline
-            ):
+            if hurries and at == _LIVE_LINES - _LAST and len(lines) > _LIVE_LINES:
                 # The newest lines tell where the run is, so they are always read.
                 yield self._gap()
                 self.skipped += sum(map(len, lines[at:-_LAST]))
