@@ -79,8 +79,10 @@ def test_events_follow_the_run(whole, read_events) -> None:
         assert events[-2]["values"][name] == epochs[1]["values"][name]
     # Speed and memory are reported with each step, and once.
     step = read_events(run, "metrics")[-1]["values"]
+    history = json.loads((run / "history.json").read_text())
     for name in ("peak_memory_bytes", "data_wait_share", "samples_per_second_per_device"):
-        assert name in step and name in events[-2]["values"]
+        assert name in step
+        assert events[-2]["values"][name] == history["epochs"][-1]["values"][name]
         assert not any(name in epoch["values"] for epoch in epochs)
 
 

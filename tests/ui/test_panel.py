@@ -208,6 +208,7 @@ def test_a_run_is_launched_again_as_it_was_or_varied(show: Show) -> None:
     found = eventually(
         lambda: (now := runs()) and all(run["state"] == "done" for run in now) and now
     )
+    panel.wait_gone("▶")
     assert sorted(spec_value(run, "unused") for run in found) == [41, 42]
     assert {run["name"] for run in found} == {"old"}
 

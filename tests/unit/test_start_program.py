@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from runners.host.exit_status import read_exit_status, spell_exit_status
 from tests.support import REPOSITORY
 
 # Leaves exactly the descriptors from FIRST on free, then starts a program and waits for it.
@@ -40,4 +41,6 @@ def test_output_and_exit_code_whatever_is_open(tmp_path: Path, first: int) -> No
     )
     assert (done.stdout, done.stderr) == ("3\n", "")
     assert (tmp_path / "output.log").read_text() == "out\nerr\n"
-    assert (tmp_path / "exit").read_text().split()[0] == "3"
+    status = read_exit_status(tmp_path / "exit")
+    assert status is not None and status.moment is not None
+    assert (tmp_path / "exit").read_bytes() == spell_exit_status(3, status.moment)
