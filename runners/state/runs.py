@@ -2,7 +2,7 @@
 
 import os
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -291,18 +291,28 @@ def find_run(state: StateDirectory, name: str) -> Run:
     raise NotFound(f"no run `{name}`", f"`fresnel-tui list` shows them; newest: {newest}")
 
 
-def find_runs(state: StateDirectory, names: Iterable[str]) -> list[Run]:
+class NamedRuns(list[Run]):
+    """The runs that were asked for; `is_one` where that was a single run by its name."""
+
+    is_one = False
+
+
+def find_runs(state: StateDirectory, names: Collection[str]) -> NamedRuns:
     """The runs with these names, each once.
 
     The name of a group, or its preset, means all runs of its newest launch. Raises WrongInput
     and NotFound as `find_run` does.
     """
     found: dict[str, Run] = {}
+    has_group = False
     for name in names:
         members = _group_members(state, name)
+        has_group = has_group or bool(members)
         for run in members or [find_run(state, name)]:
             found[run.id] = run
-    return list(found.values())
+    runs = NamedRuns(found.values())
+    runs.is_one = len(names) == 1 and not has_group
+    return runs
 
 
 def _group_members(state: StateDirectory, name: str) -> list[Run]:

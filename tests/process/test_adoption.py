@@ -101,7 +101,7 @@ def test_an_adopted_run_can_be_stopped(cli: CommandLine) -> None:
         ready="ready",
     )
     cli.kill_supervisor(run)
-    (found,) = cli.json("stop", run.id, "--wait")
+    found = cli.json("stop", run.id, "--wait")
     assert (found["state"], found["exit_code"]) == ("stopped", 143)
 
 
@@ -243,7 +243,7 @@ def test_without_supervisor_and_waiter_a_stop_still_works(cli: CommandLine) -> N
     waiter = waiter_of(run)
     cli.kill_supervisor(run)
     os.kill(waiter, signal.SIGKILL)
-    (found,) = cli.json("stop", run.id, "--force", "--wait")
+    found = cli.json("stop", run.id, "--force", "--wait")
     assert found["state"] == "stopped"
     assert not marked_processes(run.id)
 

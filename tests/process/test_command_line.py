@@ -64,7 +64,7 @@ def test_the_usual_aliases(cli: CommandLine) -> None:
     assert json.loads(cli.run("ls", "--json").stdout)[0]["id"] == run.id
     assert run.id in cli.run("ps").stdout
     killed = cli.json("kill", "sleeper", "--wait")
-    assert killed[0]["reason"].startswith("killed by")
+    assert killed["reason"].startswith("killed by")
     assert cli.json("rm", "sleeper")["deleted"] == [run.id]
 
 

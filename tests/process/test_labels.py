@@ -121,10 +121,10 @@ def test_a_queued_run_gets_another_priority_or_is_cancelled(
         assert f"{holder.id} {NOT_QUEUED}: it is {State.RUNNING}" in refused
     assert cli.status(holder)["state"] == "running"
     ended = cli.json("cancel", first.id)
-    assert [(run["state"], run["started"]) for run in ended] == [("cancelled", None)]
+    assert (ended["state"], ended["started"]) == ("cancelled", None)
     cancelled = {"cause": EndingCause.CANCELLED, "by": user_name()}
-    assert cancelled.items() <= ended[0]["ending"].items()
-    assert ended[0]["reason"] == ending_text(cancelled)
+    assert cancelled.items() <= ended["ending"].items()
+    assert ended["reason"] == ending_text(cancelled)
     cli.run("stop", holder.id, "--force", "--wait")
     eventually(lambda: cli.status(third)["state"] == "running", what="the highest priority first")
     assert cli.status(second)["state"] == "queued"

@@ -116,7 +116,7 @@ def test_every_json_output_is_one_document_and_words_go_to_stderr(
     assert cli.json("presets", "schema")["title"] == "fresnel-tui preset"
     assert cli.json("session", "start", "--rate", "16", "--since", "now")["usd_per_hour"] == 16.0
     assert cli.json("session", "end")["session_started"] is not None
-    (stopped,) = cli.json("stop", "last", "--force", "--wait")
+    stopped = cli.json("stop", "last", "--force", "--wait")
     assert stopped["state"] == "stopped"
     assert cli.json("wait", "last", exits=1)["id"] == run["id"]
 

@@ -32,7 +32,7 @@ def test_all_of_it_is_paused_and_goes_on(cli: CommandLine) -> None:
     assert found["paused"]["by"] and found["paused"]["since"]
     assert [event["by"] for event in events(run, "pause")] == [found["paused"]["by"]]
     cli.run("pause", run.id, exits=2)
-    (shown,) = cli.json("continue", run.id)
+    shown = cli.json("continue", run.id)
     assert shown["paused"] is None and not run.pause.exists()
     assert "T" not in letters(run.id)
     cli.run("continue", run.id, exits=2)
@@ -75,7 +75,7 @@ def test_a_pause_says_what_is_paid_on_in_the_panel_too(cli: CommandLine) -> None
 def test_a_paused_run_stops_at_the_rung_it_heeds(cli: CommandLine, ladder: str) -> None:
     run = cli.command("sh", "-c", TREE, ready="ready", options=["--set", f"stop.ladder={ladder}"])
     cli.run("pause", run.id)
-    (found,) = cli.json("stop", run.id, "--wait")
+    found = cli.json("stop", run.id, "--wait")
     assert found["state"] == "stopped" and found["ending"]["signal"] != "SIGKILL"
     assert not run.pause.exists() and not marked_processes(run.id)
 

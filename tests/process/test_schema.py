@@ -1,13 +1,17 @@
 """Every command's JSON is what `schema COMMAND` says it is."""
 
 import json
+import re
 import subprocess
+from typing import Any
 
 import jsonschema
 import pytest
 
 from tests.command_text import did_you_mean
 from tests.process.conftest import CommandLine
+from tests.support import REPOSITORY, eventually
+from tui.cli.arguments import command_parser
 from tui.cli.command_table import COMMANDS
 from tui.cli.schema import read_schemas, schema_of
 
@@ -108,6 +112,77 @@ def test_what_commands_print_fits_their_schema(world: CommandLine) -> None:
         fits(value, words[0])
         if words[0] in ("list", "status", "stop"):
             assert value, line
+
+
+ABOUT_RUNS = {
+    name
+    for name, schema in SCHEMAS["commands"].items()
+    for form in schema.get("anyOf", ())
+    if form.get("items", {}).get("$ref", "").endswith(("/run", "/labels", "/plan"))
+}
+"""Commands that say something of each run: their document is an object, or a list of them."""
+PAIR = """\
+runs:
+  - {preset: one, name: left}
+  - {preset: one, name: right}
+"""
+
+
+def test_the_page_names_every_command_that_speaks_of_each_run() -> None:
+    page = (REPOSITORY / "docs" / "scripts.md").read_text()
+    (sentence,) = [part for part in page.split("\n\n") if part.startswith("One run that is named")]
+    assert set(re.findall(r"`([a-z]+)`", sentence)) == ABOUT_RUNS
+
+
+@pytest.fixture
+def groups(cli: CommandLine) -> CommandLine:
+    """Presets of a run, of a group of two and of a group of one."""
+    presets = cli.folder / "presets"
+    presets.mkdir()
+    (presets / "one.yaml").write_text("launcher: command\ncommand: [sleep, '600']\ngpus: 0\n")
+    (presets / "pair.yaml").write_text(PAIR)
+    (presets / "lone.yaml").write_text("runs:\n  - {preset: one, name: lonely}\n")
+    return cli
+
+
+def test_a_launch_and_its_plan_are_an_object_or_a_list_for_a_group(groups: CommandLine) -> None:
+    for command in ("plan", "launch"):
+        assert isinstance(groups.json(command, "one"), dict)
+        assert [len(groups.json(command, group)) for group in ("pair", "lone")] == [2, 1]
+
+
+MORE = {"tag": ["good"], "untag": ["good"], "stop": ["--force"]}
+OF_ONE = {"status", "tag", "untag", "best"}
+"""Commands that take the name of one run or of one group."""
+
+
+@pytest.mark.parametrize("command", sorted(ABOUT_RUNS - {"launch", "plan", "rename", "note"}))
+def test_one_run_that_is_named_is_an_object_and_all_else_a_list(
+    groups: CommandLine, command: str
+) -> None:
+    cli = groups
+    cli.run("drain", "on" if command == "cancel" else "off")
+    for preset in ("pair", "lone"):
+        cli.run("launch", preset)
+    *names, newest = [cli.json("launch", "one")["id"] for _ in range(3)]
+    waited_for = "queued" if command == "cancel" else "running"
+    eventually(lambda: {run["state"] for run in cli.json("list")} == {waited_for})
+    if command == "continue":
+        cli.run("pause", "pair", "lone", "one", *names)
+    if command == "wait":
+        cli.run("kill", "--all", "--wait")
+
+    def document(*names: str) -> Any:
+        value = cli.json(command, *names, *MORE.get(command, ()), exits=None)
+        fits(value, command)
+        return value
+
+    assert [len(document(group)) for group in ("pair", "lone")] == [2, 1]
+    assert document("one")["id"] == newest
+    if command not in OF_ONE:
+        assert [run["id"] for run in document(*names)] == names
+    if "--all" in command_parser(command).format_usage() and command != "untag":
+        assert document("--all") == [], "none is left"
 
 
 def _with_json(words: list[str]) -> list[str]:

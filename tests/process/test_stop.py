@@ -47,7 +47,7 @@ def ask(cli: CommandLine, run: RunDirectory, force: bool = False) -> None:
 
 def test_a_program_that_heeds_the_first_signal_gets_no_other(cli: CommandLine) -> None:
     run = cli.command(*PYTHON, TELLTALE, "SIGINT", options=SLOW, ready="ready")
-    (found,) = cli.json("stop", run.id, "--wait")
+    found = cli.json("stop", run.id, "--wait")
     assert (found["state"], found["exit_code"], found["stop"]) == ("stopped", 0, None)
     assert found["reason"].startswith("stopped by ")
     assert run.output.read_text() == "ready\nSIGINT\n"
@@ -58,7 +58,7 @@ def test_a_program_that_heeds_the_first_signal_gets_no_other(cli: CommandLine) -
 
 def test_a_program_that_ignores_everything_is_killed_at_the_last_rung(cli: CommandLine) -> None:
     run = cli.command(*PYTHON, STUBBORN, "SIGINT", "SIGTERM", options=QUICK, ready="ready")
-    (found,) = cli.json("stop", run.id, "--wait")
+    found = cli.json("stop", run.id, "--wait")
     assert (found["state"], found["exit_code"]) == ("stopped", 137)
     assert rungs(run) == ["SIGINT", "SIGTERM", "SIGKILL"]
 
@@ -100,7 +100,7 @@ def test_asked_again_it_takes_the_next_rung_at_once(cli: CommandLine) -> None:
 
 def test_force_goes_to_sigkill_alone(cli: CommandLine) -> None:
     run = cli.command(*PYTHON, TELLTALE, "SIGINT", options=SLOW, ready="ready")
-    (found,) = cli.json("stop", "last", "--force", "--wait")
+    found = cli.json("stop", "last", "--force", "--wait")
     assert (found["state"], found["exit_code"]) == ("stopped", 137)
     assert rungs(run) == ["SIGKILL"] and run.output.read_text() == "ready\n"
 
@@ -361,7 +361,7 @@ def test_a_run_that_somebody_paused_is_named_and_is_stopped_all_the_same(cli: Co
     os.killpg(os.getpgid(pid), signal.SIGSTOP)  # the waiter too, which leads the group
     eventually(lambda: "SIGSTOP" in read_run(cli.state, run.id).reason, what="why nothing happens")
     assert f"fresnel-tui continue {run.id}" in cli.run("doctor", exits=None).stdout
-    (found,) = cli.json("stop", run.id, "--force", "--wait")
+    found = cli.json("stop", run.id, "--force", "--wait")
     assert found["state"] == "stopped"
 
 
@@ -370,7 +370,7 @@ def test_a_paused_program_heeds_the_first_signal(cli: CommandLine) -> None:
     pid = leader(run)
     assert pid is not None
     os.killpg(os.getpgid(pid), signal.SIGSTOP)
-    (found,) = cli.json("stop", run.id, "--wait")
+    found = cli.json("stop", run.id, "--wait")
     assert (found["state"], found["exit_code"]) == ("stopped", 0)
     assert rungs(run) == ["SIGINT"]
 

@@ -205,7 +205,7 @@ def test_a_terminal_outlives_the_supervisor_and_can_be_stopped(cli: CommandLine)
     cli.kill_supervisor(run)
     gate.write_text("go\n")
     eventually(lambda: "still" in run.output.read_text())
-    (found,) = cli.json("stop", run.id, "--wait")
+    found = cli.json("stop", run.id, "--wait")
     assert (found["state"], found["exit_code"]) == ("stopped", 0)
     assert run.output.read_text() == "ready\ngo\nstill\ntold\n"
 

@@ -54,7 +54,7 @@ def pair(cli: CommandLine, ladder: str) -> tuple[RunDirectory, list[int]]:
 def test_a_stop_file_ends_both_ranks_together(cli: CommandLine) -> None:
     run, ranks = pair(cli, "stop-file 10m, SIGTERM 10m")
     assert all(parent_of(rank) == leader(run) and os.getsid(rank) == rank for rank in ranks)
-    (found,) = cli.json("stop", run.id, "--wait")
+    found = cli.json("stop", run.id, "--wait")
     assert (found["state"], found["exit_code"]) == ("stopped", 0)
     text = run.output.read_text()
     assert "rank 0 saved" in text and "rank 1 saved" in text

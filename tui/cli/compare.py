@@ -7,6 +7,7 @@ import sys
 
 from runners.housekeeping import tend
 from runners.model.errors import ExitCode, NotFound, WrongInput
+from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run, find_runs
 from tui.cli.output import echo, print_json, print_table
@@ -42,7 +43,7 @@ def gather(
     state: StateDirectory, names: list[str], baseline: str | None = None, least: int = 2
 ) -> list[RunFacts]:
     """The facts of the runs called so, the baseline first; WrongInput for fewer than `least`."""
-    runs = find_runs(state, names)
+    runs: list[Run] = find_runs(state, names)
     if baseline is not None:
         pinned = find_run(state, baseline)
         runs = [pinned, *(run for run in runs if run.id != pinned.id)]

@@ -16,7 +16,7 @@ from runners.model.states import State
 from runners.state.layout import StateDirectory
 from runners.state.leases import held_leases
 from runners.state.runs import find_runs, list_runs
-from tui.cli.output import control, echo, print_details, print_json
+from tui.cli.output import control, echo, print_details, print_json_of_runs
 from tui.cli.shown_secrets import refuse_elsewhere, run_with_real_secrets
 from tui.views.format import dollars
 from tui.views.runs.code_diff import DiffKind, diff_lines, diff_summary, diff_text
@@ -33,9 +33,8 @@ def run_status(arguments: argparse.Namespace) -> int:
         refuse_elsewhere(arguments)
     state = StateDirectory()
     tend(state)
-    runs = find_runs(state, [arguments.run])
-    if arguments.show_secrets:
-        runs = [_with_secrets(state, run) for run in runs]
+    named = find_runs(state, [arguments.run])
+    runs = [_with_secrets(state, run) for run in named] if arguments.show_secrets else list(named)
     money = costs_of(state, runs)
     views = [view_run(run, thorough=True, costs=money) for run in runs]
     waiting = any(view.run.state is State.QUEUED for view in views)
@@ -43,7 +42,7 @@ def run_status(arguments: argparse.Namespace) -> int:
     held = held_leases(state) if waiting else {}
     if arguments.json:
         values = [_to_json(state, view, arguments.diff) for view in views]
-        print_json(values[0] if len(values) == 1 else values)
+        print_json_of_runs(values, named.is_one)
     else:
         for i, view in enumerate(views):
             if i:

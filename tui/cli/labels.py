@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from runners.lifecycle.control import labels as control
 from runners.model.errors import ExitCode, WrongInput
@@ -11,7 +11,7 @@ from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run, find_runs, read_run
 from runners.watch.metrics.judging import best_metric
-from tui.cli.output import echo, print_json
+from tui.cli.output import echo, print_json_of_runs
 from tui.views.runs.run_json import best_metric_json
 from tui.views.runs.run_text import judged_text
 
@@ -23,7 +23,7 @@ def run_rename(arguments: argparse.Namespace) -> int:
     state = StateDirectory()
     run = find_run(state, arguments.run)
     control.rename(state, run, arguments.name or "")
-    return _print_labels(state, [run], arguments.json)
+    return _print_labels(state, [run], arguments.json, is_one=True)
 
 
 def run_tag(arguments: argparse.Namespace) -> int:
@@ -54,7 +54,7 @@ def run_note(arguments: argparse.Namespace) -> int:
         if from_input and not text.strip():
             raise WrongInput("stdin is empty: the note is unchanged", "--clear removes it")
         control.note(state, run, text)
-    return _print_labels(state, [run], arguments.json)
+    return _print_labels(state, [run], arguments.json, is_one=True)
 
 
 def run_star(arguments: argparse.Namespace) -> int:
@@ -88,13 +88,13 @@ def _change_all(
     if changes:
         for run in runs:
             change(state, run)
-    return _print_labels(state, runs, arguments.json)
+    return _print_labels(state, runs, arguments.json, runs.is_one)
 
 
-def _print_labels(state: StateDirectory, runs: list[Run], as_json: bool) -> int:
+def _print_labels(state: StateDirectory, runs: Sequence[Run], as_json: bool, is_one: bool) -> int:
     now = [read_run(state, run.id) for run in runs]
     if as_json:
-        print_json([labels_json(run) for run in now] if len(now) > 1 else labels_json(now[0]))
+        print_json_of_runs([labels_json(run) for run in now], is_one)
         return ExitCode.DONE
     for run in now:
         labels = run.labels

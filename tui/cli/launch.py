@@ -22,7 +22,7 @@ from runners.scheduling.allocation import Denied
 from runners.scheduling.queue_order import Granted, Waiting
 from runners.state.layout import StateDirectory
 from runners.state.requests import open_request
-from tui.cli.output import echo, print_json, print_pairs, print_summary, run_exit_code
+from tui.cli.output import echo, print_json_of_runs, print_pairs, print_summary, run_exit_code
 from tui.cli.specs import specs_from
 from tui.views.runs.plan_text import describe_plan, estimate_text
 
@@ -46,14 +46,17 @@ def run_launch(arguments: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             return _interrupted(runs)
     if arguments.json:
-        views = _views_of(runs)
-        print_json(views if runs[0].plan and runs[0].plan.spec.group else views[0])
+        print_json_of_runs(_views_of(runs), not _are_group(runs))
     else:
         for run in runs:
             print(run.id, flush=True)
             if arguments.wait:
                 echo(f"{run.state}{': ' + run.reason if run.reason else ''}")
     return max(run_exit_code(run) for run in runs) if arguments.wait else ExitCode.DONE
+
+
+def _are_group(runs: list[Run]) -> bool:
+    return runs[0].plan is not None and bool(runs[0].plan.spec.group)
 
 
 def _views_of(runs: list[Run]) -> list[dict[str, Any]]:
@@ -131,8 +134,7 @@ def _follow(state: StateDirectory, runs: list[Run], as_json: bool) -> int:
             return _interrupted(runs)
         copy()
     if as_json:
-        views = _views_of(ended)
-        print_json(views if label else views[0])
+        print_json_of_runs(_views_of(ended), not _are_group(ended))
     else:
         for run in ended:
             print_summary(run)
@@ -157,7 +159,7 @@ def run_plan(arguments: argparse.Namespace) -> int:
     planned = plan_runs(StateDirectory(), specs_from(arguments))
     if arguments.json:
         values = [_plan_json(run) for run in planned]
-        print_json(values if planned[0].plan.spec.group else values[0])
+        print_json_of_runs(values, not planned[0].plan.spec.group)
     else:
         for i, run in enumerate(planned):
             if i:

@@ -27,6 +27,14 @@ def print_json(value: Any) -> None:
     print(safe_json(text), flush=True)
 
 
+def print_json_of_runs(values: Sequence[Any], is_one: bool) -> None:
+    """A document about runs: an object where one run was named, else a list, of however many.
+
+    A group, several names and `--all` mean a list, also where that is of one run or of none.
+    """
+    print_json(values[0] if is_one else list(values))
+
+
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Columns aligned by their widest cell; nothing is cut off."""
     rows = [[safe_cell(cell) for cell in row] for row in rows]

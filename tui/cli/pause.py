@@ -9,7 +9,7 @@ from runners.model.errors import ExitCode, FresnelError
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_runs
-from tui.cli.output import echo, print_json
+from tui.cli.output import echo, print_json_of_runs
 from tui.views.runs.run_json import to_json
 from tui.views.runs.run_view import view_run
 
@@ -37,8 +37,8 @@ def _each(
     state = StateDirectory()
     tend(state)
     problem: FresnelError | None = None
-    done = []
-    for run in find_runs(state, arguments.runs):
+    done, runs = [], find_runs(state, arguments.runs)
+    for run in runs:
         try:
             done.append(act(state, run))
         except FresnelError as error:
@@ -50,5 +50,5 @@ def _each(
     if problem is not None:
         raise problem
     if arguments.json:
-        print_json([to_json(view_run(run)) for run in done])
+        print_json_of_runs([to_json(view_run(run)) for run in done], runs.is_one)
     return ExitCode.DONE

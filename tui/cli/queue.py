@@ -6,12 +6,11 @@ from runners.housekeeping import tend
 from runners.lifecycle.control.queue_order import cancel, set_priority
 from runners.lifecycle.control.wait import wait_until_ended
 from runners.model.errors import ExitCode, WrongInput
-from runners.model.run import Run
 from runners.model.states import State
 from runners.state.codec import read_waits
 from runners.state.layout import StateDirectory
-from runners.state.runs import find_run, find_runs, list_runs
-from tui.cli.output import echo, print_json
+from runners.state.runs import NamedRuns, find_run, find_runs, list_runs
+from tui.cli.output import echo, print_json, print_json_of_runs
 from tui.views.runs.run_json import to_json
 from tui.views.runs.run_view import view_run
 
@@ -45,7 +44,7 @@ def run_cancel(arguments: argparse.Namespace) -> int:
         cancel(state, run)
     ended = [wait_until_ended(state, run.id) for run in runs]
     if arguments.json:
-        print_json([to_json(view_run(run)) for run in ended])
+        print_json_of_runs([to_json(view_run(run)) for run in ended], runs.is_one)
     else:
         for run in ended:
             echo(f"{run.id} {run.state}: {run.reason}")
@@ -54,5 +53,5 @@ def run_cancel(arguments: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
-def _queued(state: StateDirectory) -> list[Run]:
-    return [run for run in list_runs(state, 0) if run.state is State.QUEUED]
+def _queued(state: StateDirectory) -> NamedRuns:
+    return NamedRuns(run for run in list_runs(state, 0) if run.state is State.QUEUED)

@@ -11,8 +11,8 @@ from runners.lifecycle.supervisor.spawn import suspended_supervisor
 from runners.model.errors import ExitCode, WrongInput
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
-from runners.state.runs import find_runs, home_of, list_runs, read_run
-from tui.cli.output import echo, print_json, run_exit_code
+from runners.state.runs import NamedRuns, find_runs, home_of, list_runs, read_run
+from tui.cli.output import echo, print_json, print_json_of_runs, run_exit_code
 from tui.views.runs.plan_text import ladder_text
 from tui.views.runs.run_json import to_json
 from tui.views.runs.run_view import view_run
@@ -48,7 +48,7 @@ def run_stop(arguments: argparse.Namespace) -> int:
         for run in runs
     ]
     if arguments.json:
-        print_json([to_json(view_run(run, thorough=True)) for run in ended])
+        print_json_of_runs([to_json(view_run(run, thorough=True)) for run in ended], runs.is_one)
     return ExitCode.RUN_FAILED if unheard else ExitCode.DONE
 
 
@@ -60,26 +60,25 @@ def _is_unheard(state: StateDirectory, run: Run) -> bool:
     return bool(reason)
 
 
-def _live_here(state: StateDirectory) -> list[Run]:
+def _live_here(state: StateDirectory) -> NamedRuns:
     live = [run for run in list_runs(state, 0) if run.is_live]
     for run in live:
         if home_of(run.plan, run.record) != host_name():
             echo(f"{run.id} is left alone: {run.reason}")
-    return [run for run in live if home_of(run.plan, run.record) == host_name()]
+    return NamedRuns(run for run in live if home_of(run.plan, run.record) == host_name())
 
 
 def run_wait(arguments: argparse.Namespace) -> int:
     """Wait for the end of runs; the worst ending is the exit code."""
     state = StateDirectory()
-    ended = []
-    for named in find_runs(state, arguments.runs):
+    ended, runs = [], find_runs(state, arguments.runs)
+    for named in runs:
         run = wait_until_ended(state, named.id)
         ended.append(run)
         if not arguments.json:
             echo(f"{run.id} {run.state}{': ' + run.reason if run.reason else ''}")
     if arguments.json:
-        shown = [to_json(view_run(run, thorough=True)) for run in ended]
-        print_json(shown if len(shown) > 1 else shown[0])
+        print_json_of_runs([to_json(view_run(run, thorough=True)) for run in ended], runs.is_one)
     return max(run_exit_code(run) for run in ended)
 
 
