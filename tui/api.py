@@ -32,11 +32,10 @@ from runners.lifecycle.control.wait import wait_until_ended
 from runners.lifecycle.launch.variation import varied
 from runners.model.errors import DeniedError, FresnelError, NotFound, WrongInput
 from runners.model.parameters import format_value
-from runners.model.program import parse_gpu_request
+from runners.model.program import chosen_gpus
 from runners.model.run import Run
-from runners.model.spec import After, GpuRequest, RunSpec
+from runners.model.spec import After, RunSpec
 from runners.model.states import State
-from runners.model.units import parse_gpu_ids
 from runners.presets.catalogue import resolve_preset
 from runners.presets.load import command_spec
 from runners.presets.sweeps import MOST_RUNS, as_sweep
@@ -279,13 +278,11 @@ def _with_options(
 ) -> RunSpec:
     changes: dict[str, Any] = {}
     try:
-        if gpu_ids is not None:
-            changes["gpus"] = GpuRequest(ids=parse_gpu_ids(gpu_ids), explicit=True)
-        elif gpus is not None:
-            request = parse_gpu_request(str(gpus))
-            changes["gpus"] = msgspec.structs.replace(request, explicit=True)
+        request = chosen_gpus(gpus, gpu_ids)
     except ValueError as error:
         raise WrongInput(f"gpus: {error}") from None
+    if request is not None:
+        changes["gpus"] = request
     if priority is not None:
         changes["priority"] = priority
     if after is not None:

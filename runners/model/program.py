@@ -116,6 +116,20 @@ def parse_gpu_request(value: int | str) -> GpuRequest:
     return GpuRequest(ids=parse_gpu_ids(text))
 
 
+def chosen_gpus(count: int | str | None, ids: str | None) -> GpuRequest | None:
+    """What a person asks for by a number or `all`, or by naming GPUs; None for neither.
+
+    ValueError for what is no such number.
+    """
+    if ids is not None:
+        return GpuRequest(ids=parse_gpu_ids(ids), explicit=True)
+    if count is None:
+        return None
+    if not (str(count).isdigit() or count == "all"):
+        raise ValueError(f"expected a number or all, got {count!r}; gpu-ids names GPUs")
+    return msgspec.structs.replace(parse_gpu_request(count), explicit=True)
+
+
 Gpus = Annotated[GpuRequest, spelled(parse_gpu_request, int, str)]
 
 

@@ -188,6 +188,10 @@ class RunDirectory:
         folder = Path(folder)
         return cls(StateDirectory(folder.parent.parent), folder.name)
 
+    def was_launched(self) -> bool:
+        """Whether its launch got so far that it counts as a run."""
+        return self.home.live_marker(self.id).exists() or self.state.exists()
+
     def leader_pid(self) -> int | None:
         """The pid of the program itself, as it wrote it when it started."""
         return read_number(self.leader)

@@ -66,11 +66,7 @@ def _made(state: StateDirectory, name: str) -> list[Run]:
         ids = read_plain(state.requests / name).decode("utf-8", "replace").split()
     except OSError:
         return []
-    return [read_run(state, run_id) for run_id in ids if _is_made(state, run_id)]
-
-
-def _is_made(state: StateDirectory, run_id: str) -> bool:
-    return state.live_marker(run_id).exists() or state.run(run_id).state.exists()
+    return [read_run(state, run_id) for run_id in ids if state.run(run_id).was_launched()]
 
 
 def _forget_old(state: StateDirectory) -> None:

@@ -40,7 +40,7 @@ class PresetSource:
 
     def takes_several(self, key: str) -> bool:
         """Whether a parameter of the one run takes several values; a group has none of its own."""
-        return len(self._unchanged) == 1 and _is_swept(self._unchanged[0], key, unknown=False)
+        return len(self._unchanged) == 1 and takes_several(self._unchanged[0], key)
 
 
 class CommandSource:
@@ -80,10 +80,4 @@ class RunSource:
 
     def takes_several(self, key: str) -> bool:
         """Whether several values of the key make several runs: of parameters by their type."""
-        return _is_swept(self._spec, key, unknown=not takes_one_value(key))
-
-
-def _is_swept(spec: RunSpec, key: str, unknown: bool) -> bool:
-    """Whether several values of `key` are a sweep; `unknown` where it is no parameter."""
-    parameter = next((known for known in spec.parameters if known.name == key), None)
-    return unknown if parameter is None else takes_several(parameter)
+        return takes_several(self._spec, key, unknown=not takes_one_value(key))

@@ -10,10 +10,9 @@ from runners.model.course import parse_after
 from runners.model.errors import WrongInput
 from runners.model.launchers import place_on_nodes
 from runners.model.parameters import with_values
-from runners.model.program import parse_gpu_request
+from runners.model.program import chosen_gpus
 from runners.model.scaling import devices_of, rescaled
 from runners.model.spec import GpuRequest, NodePlace, RunSpec, ScalingRule
-from runners.model.units import parse_gpu_ids
 from runners.state.layout import StateDirectory
 from tui.cli.output import echo
 from tui.cli.spec_sources import CommandSource, PresetSource, RunSource, SpecSource
@@ -116,17 +115,9 @@ def _on_nodes(spec: RunSpec, arguments: argparse.Namespace) -> RunSpec:
 
 def _gpu_request(arguments: argparse.Namespace) -> GpuRequest | None:
     try:
-        if arguments.gpu_ids is not None:
-            return GpuRequest(ids=parse_gpu_ids(arguments.gpu_ids), explicit=True)
-        if arguments.gpus is not None:
-            if not (arguments.gpus.isdigit() or arguments.gpus == "all"):
-                raise ValueError(
-                    f"expected a number or all, got {arguments.gpus!r}; --gpu-ids names GPUs"
-                )
-            return msgspec.structs.replace(parse_gpu_request(arguments.gpus), explicit=True)
+        return chosen_gpus(arguments.gpus, arguments.gpu_ids)
     except ValueError as error:
         raise WrongInput(f"{'--gpu-ids' if arguments.gpu_ids else '--gpus'}: {error}") from None
-    return None
 
 
 def _rescale(spec: RunSpec, request: GpuRequest, rule: ScalingRule | Literal["batch"]) -> RunSpec:

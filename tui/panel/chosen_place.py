@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from runners.cost.sessions import Session
 from runners.places.place import Place
 from tui.panel.places import Answer, PlaceOfRuns
 from tui.snapshot.place_account import PlaceAccount
@@ -39,6 +40,12 @@ class ChosenPlace:
     def on(self) -> str:
         """` on NAME` for a sentence; empty of this machine."""
         return f" on {self.place.name}" if self.place.name else ""
+
+    @property
+    def session(self) -> Session | None:
+        """Its open session; None without one, and before that is known."""
+        account = self.account()
+        return None if account is None else account.session
 
     def do(self, *arguments: str, then: Callable[[], None] = lambda: None) -> None:
         """Run the headless command there, tell what it came to, then do `then`."""

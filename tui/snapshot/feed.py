@@ -20,7 +20,7 @@ from runners.guard.rule import GuardView, read_guard
 from runners.host.clock import moment_now
 from runners.host.identity import host_name
 from runners.model.errors import FresnelError
-from runners.model.gpus import GpuReading
+from runners.model.gpus import GpuReading, GpuSnapshot
 from runners.model.run import Run
 from runners.state.decoding import keep_what_is_read
 from runners.state.labels_file import labels_stamp, with_labels
@@ -70,6 +70,11 @@ class PanelSnapshot(msgspec.Struct, frozen=True):
     ended: EndedRows = EndedRows()
     remote_names: dict[str, str] = {}
     """What live runs of other machines are called, by their ids, where their GPUs are shown."""
+
+    @property
+    def gpus(self) -> tuple[GpuSnapshot, ...]:
+        """The GPUs of its reading; none before there is one."""
+        return self.reading.gpus if self.reading is not None else ()
 
     def name_of(self, run_id: str) -> str:
         """What a run is called; empty of one that is not known."""

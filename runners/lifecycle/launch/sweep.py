@@ -8,7 +8,7 @@ import msgspec
 from runners.lifecycle.launch.sampled_runs import waiting_note
 from runners.model.errors import WrongInput
 from runners.model.metric_rule import BestMetric
-from runners.model.spec import Parameter, RunSpec
+from runners.model.spec import RunSpec
 from runners.presets.sampler_flag import (
     RANDOM,
     drawn_at_random,
@@ -152,9 +152,13 @@ def judging_metric(rule: str | None) -> str | None:
     return metric
 
 
-def takes_several(parameter: Parameter) -> bool:
-    """Whether commas and ranges in a value of `parameter` are values of a sweep."""
-    return parameter.type in ("int", "float", "bool") or bool(parameter.choices)
+def takes_several(spec: RunSpec, key: str, unknown: bool = False) -> bool:
+    """Whether commas and ranges in the value of `key` are values of a sweep.
+
+    Those of a parameter are, by its type; `unknown` says it of what is no parameter of `spec`.
+    """
+    known = (parameter for parameter in spec.parameters if parameter.name == key)
+    return next((p.type in ("int", "float", "bool") or bool(p.choices) for p in known), unknown)
 
 
 def fill_placeholders(command: Sequence[str], overrides: list[str]) -> tuple[list[str], list[str]]:

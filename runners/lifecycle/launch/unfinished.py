@@ -43,15 +43,11 @@ def settle_unfinished(state: StateDirectory) -> None:
                 ids = [name for name in read_plain(note).decode().split() if is_run_id(name)]
             except (OSError, ValueError):
                 continue
-            if any(_was_marked(state, run_id) for run_id in ids):
+            if any(state.run(run_id).was_launched() for run_id in ids):
                 _mark(state, ids)
             else:
                 _undo(state, ids)
             note.unlink(missing_ok=True)
-
-
-def _was_marked(state: StateDirectory, run_id: str) -> bool:
-    return state.live_marker(run_id).exists() or state.run(run_id).state.exists()
 
 
 def _mark(state: StateDirectory, ids: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from runners.places.ssh.protocol import LinkMessage
 
 
 class RemoteOutput:
-    """A subscription to one file of a run. `write(data, skipped, restarted)` takes what comes:
+    """A subscription to a run's output. `write(data, skipped, restarted)` takes what comes:
     in order, nothing twice, nothing left out but what is said to be `skipped`.
     """
 
@@ -18,7 +18,6 @@ class RemoteOutput:
         self,
         run: str,
         write: Callable[[bytes, int, bool], None],
-        file: str = "output.log",
         at: int = 0,
         most: int | None = None,
         window: int = 1 << 20,
@@ -29,7 +28,6 @@ class RemoteOutput:
         self.is_rewritten = False
         """Whether what came last replaces what the same file had before."""
         self._write = write
-        self._file = file
         self._at = at
         self._inode: int | None = None
         self._most = most
@@ -41,7 +39,7 @@ class RemoteOutput:
         asked: dict[str, Any] = {
             "do": "follow",
             "run": self.run,
-            "file": self._file,
+            "file": "output.log",
             "at": self._at,
             "window": self._window,
         }

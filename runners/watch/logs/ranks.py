@@ -9,6 +9,7 @@ import re
 
 from runners.watch.logs.expressions import COLOURS, Expression, compile_expression, through_colours
 from runners.watch.logs.reader import LogSource
+from runners.watch.logs.search import line_by_line
 
 _SAMPLE = 8 << 20
 """Bytes at a log's start and at its end that are searched for ranks."""
@@ -47,8 +48,7 @@ class RankPattern:
 
     def stretches(self, text: bytes) -> list[tuple[int, int]]:
         """Which lines are of this rank."""
-        lines = enumerate(text[:-1].split(b"\n"))
-        return [(number, number + 1) for number, line in lines if self.accepts(line)]
+        return line_by_line(self, text)
 
 
 def ranks_in(source: LogSource) -> list[int]:

@@ -119,7 +119,7 @@ class ErrorPattern:
 
     def stretches(self, text: bytes) -> list[tuple[int, int]]:
         """Which lines report a failure."""
-        return _by_line(self, text)
+        return line_by_line(self, text)
 
 
 class AllOf:
@@ -146,14 +146,15 @@ class AllOf:
         return [(numbers[at], numbers[at] + 1) for low, high in found for at in range(low, high)]
 
 
-def _by_line(pattern: Pattern, text: bytes) -> list[tuple[int, int]]:
+def line_by_line(pattern: Pattern, text: bytes) -> list[tuple[int, int]]:
+    """Which lines a pattern accepts, each by itself: from and to."""
     lines = enumerate(text[:-1].split(b"\n"))
     return [(number, number + 1) for number, line in lines if pattern.accepts(line)]
 
 
 def _stretches(pattern: Pattern, lines: Expression | None, text: bytes) -> list[tuple[int, int]]:
     if lines is None:
-        return _by_line(pattern, text)
+        return line_by_line(pattern, text)
     found, at, number = [], 0, 0
     while stretch := lines.search(text, at):
         low, high = stretch.start(), stretch.end()

@@ -1,4 +1,4 @@
-"""Two small dialogs: a question, and a line to type."""
+"""What dialogs have in common, and two small ones: a question, and a line to type."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from rich.text import Text
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
@@ -14,6 +15,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
 from runners.model.errors import FresnelError
+from tui.panel.widgets.launch.fields import FormField
 
 if TYPE_CHECKING:
     from tui.panel.chosen_place import ChosenPlace
@@ -28,7 +30,28 @@ class Dialog(ModalScreen[Result]):
     CSS_PATH = SCREEN_STYLES
 
 
-class PlaceForm(Dialog[None]):
+class FormDialog(Dialog[None]):
+    """Fields one below the other; the whole help of the one that has the keys stands below them."""
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """The whole help of the field that has the keys."""
+        field, text = event.widget.parent, Text()
+        if isinstance(field, FormField) and field.hint:
+            text = Text.assemble((f"{field.title}: ", "bold"), field.hint)
+        for place in self.query("#fieldhelp").results(Static):
+            place.update(text)
+
+    @on(Input.Submitted)
+    def _next(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.focus_next()
+
+    @on(Button.Pressed, "#close")
+    def _close(self) -> None:
+        self.dismiss(None)
+
+
+class PlaceForm(FormDialog):
     """Fields about one place; what they come to is done there by a headless command."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

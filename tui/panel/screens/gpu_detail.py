@@ -148,7 +148,7 @@ def _describe(
     text: Text, snapshot: PanelSnapshot, gpu: GpuSnapshot, courses: Courses, theme: Theme
 ) -> None:
     """Append everything about `gpu`: warnings, readings, holders, processes."""
-    gpus = snapshot.reading.gpus if snapshot.reading else ()
+    gpus = snapshot.gpus
     now = snapshot.reading.time if snapshot.reading else time.time()
     _warn(text, gpu)
     holders = snapshot.leases.get(gpu.uuid, [])

@@ -7,13 +7,12 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from rich.text import Text
-from textual import events, on
+from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Button, Input, Static
 
-from runners.cost.sessions import Session
 from runners.guard.request import GuardRequest, length_of, request_flags, request_of, rule_from
 from runners.guard.rule import GuardRule
 from runners.lifecycle.control.fetched import Unfetched
@@ -85,13 +84,6 @@ class GuardScreen(PlaceForm):
         if is_open(self):
             self._show()
 
-    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """The whole help of the field that has the keys."""
-        field, text = event.widget.parent, Text()
-        if isinstance(field, FormField):
-            text = Text.assemble((f"{field.title}: ", "bold"), field.hint)
-        self.query_one("#fieldhelp", Static).update(text)
-
     def _read(self) -> GuardRequest:
         """What the fields say; WrongInput for `destroys` that is neither true nor false."""
         texts = {field.key: field.value for field in self.query(FormField)}
@@ -100,13 +92,8 @@ class GuardScreen(PlaceForm):
             raise WrongInput(f"destroys: expected true or false, got {destroys!r}")
         return GuardRequest(**texts, destroys=destroys == "true")
 
-    @property
-    def _session(self) -> Session | None:
-        account = self.place.account()
-        return None if account is None else account.session
-
     def _rule(self) -> GuardRule:
-        session = self._session
+        session = self.place.session
         names = {key: name for key, name, _ in _FIELDS}
         return rule_from(self._read(), session.budget if session else None, names.__getitem__)
 
@@ -115,22 +102,13 @@ class GuardScreen(PlaceForm):
         event.stop()
         self._show()
 
-    @on(Input.Submitted)
-    def _next(self, event: Input.Submitted) -> None:
-        event.stop()
-        self.focus_next()
-
     def _show(self) -> None:
         try:
-            lines = consequences(self._rule(), self._session, self._unfetched)
+            lines = consequences(self._rule(), self.place.session, self._unfetched)
             text = Text("\n".join(lines))
         except FresnelError as error:
             text = Text(str(error), style="yellow")
         self.query_one("#guard-says", Static).update(text)
-
-    @on(Button.Pressed, "#close")
-    def _close(self) -> None:
-        self.dismiss(None)
 
     @on(Button.Pressed, "#set")
     def action_set(self) -> None:

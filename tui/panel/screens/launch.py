@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from rich.text import Text
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
@@ -20,7 +20,7 @@ from runners.model.spec import RunSpec
 from tui.panel.command_log import gpu_arguments
 from tui.panel.launch_planner import LaunchPlanner, LaunchRequest
 from tui.panel.screen_keys import LAUNCH_KEYS
-from tui.panel.screens.dialogs import Dialog
+from tui.panel.screens.dialogs import FormDialog
 from tui.panel.screens.standing import is_open
 from tui.panel.widgets.launch.fields import FormField
 from tui.panel.widgets.launch.form import LaunchForm
@@ -43,7 +43,7 @@ _NAMES = 13
 """Cells for the names of a plan's values, and the space behind them."""
 
 
-class LaunchScreen(Dialog[None]):
+class LaunchScreen(FormDialog):
     """Launches what was chosen on the machine that was chosen."""
 
     BINDINGS: ClassVar[list[BindingType]] = LAUNCH_KEYS
@@ -203,15 +203,6 @@ class LaunchScreen(Dialog[None]):
     def _changed(self) -> None:
         self._replan()
 
-    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """The whole help of the field that has the keys."""
-        field = event.widget.parent
-        text = Text()
-        if isinstance(field, FormField) and field.hint:
-            text = Text.assemble((f"{field.title}: ", "bold"), field.hint)
-        for place in self.query("#fieldhelp").results(Static):
-            place.update(text)
-
     def action_next_rule(self) -> None:
         """How the learning rate follows the batch: the next rule."""
         self.form.next_rule()
@@ -284,10 +275,6 @@ class LaunchScreen(Dialog[None]):
         self._read_presets(changed=edited.stem)
 
     # ---- the plan
-
-    @on(Button.Pressed, "#close")
-    def _close(self) -> None:
-        self.dismiss(None)
 
     @on(Button.Pressed, "#launch")
     def action_launch(self) -> None:

@@ -109,16 +109,11 @@ class MoneyScreen(Dialog[None]):
 
     # ---- the session
 
-    @property
-    def _session(self) -> Session | None:
-        account = self.place.account()
-        return None if account is None else account.session
-
     def action_start(self) -> None:
         """Open the form for a session."""
         from tui.panel.screens.session_form import SessionScreen
 
-        if self._session is not None:
+        if self.place.session is not None:
             self._notify("a session is open already: e ends it")
         else:
             self.app.push_screen(SessionScreen(self.place, self._do))
@@ -161,7 +156,7 @@ class MoneyScreen(Dialog[None]):
         self._ask(f"End the session{self.place.of}?", lines, "End it", "session", "end")
 
     def _need_session(self) -> Session | None:
-        session = self._session
+        session = self.place.session
         if session is None:
             self._notify("no session is open: s starts one")
         return session

@@ -87,11 +87,6 @@ class SessionScreen(PlaceForm):
         event.stop()
         self._show()
 
-    @on(Input.Submitted)
-    def _next(self, event: Input.Submitted) -> None:
-        event.stop()
-        self.screen.focus_next()
-
     @on(OptionList.OptionSelected)
     def _chosen(self) -> None:
         self._fields()["budget"].input.focus()
@@ -139,10 +134,6 @@ class SessionScreen(PlaceForm):
     def _show_problem(self, text: str) -> None:
         if is_open(self):
             self.query_one("#session-says", Static).update(Text(text, style="red"))
-
-    @on(Button.Pressed, "#close")
-    def _close(self) -> None:
-        self.dismiss(None)
 
     @on(Button.Pressed, "#start")
     def action_start(self) -> None:

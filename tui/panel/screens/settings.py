@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple, get_args, get_type_hints
 
 import msgspec
 from rich.text import Text
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
@@ -21,7 +21,7 @@ from runners.presets.reading.settings_edit import change_settings
 from runners.presets.reading.user_settings import Settings, read_settings
 from runners.state.layout import settings_file
 from tui.panel.screen_keys import SETTINGS_KEYS
-from tui.panel.screens.dialogs import Dialog
+from tui.panel.screens.dialogs import FormDialog
 from tui.panel.terminal.editor import edit_file
 from tui.panel.widgets.launch.fields import FormField
 
@@ -36,7 +36,7 @@ class SettingKey(NamedTuple):
     is_text: bool
 
 
-class SettingsScreen(Dialog[None]):
+class SettingsScreen(FormDialog):
     """A field per key; what was changed is written, the rest of the file stays."""
 
     BINDINGS: ClassVar[list[BindingType]] = SETTINGS_KEYS
@@ -81,27 +81,11 @@ class SettingsScreen(Dialog[None]):
         """The first field has the keys."""
         self.query(Input).first().focus()
 
-    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """The whole help of the field that has the keys."""
-        field, text = event.widget.parent, Text()
-        if isinstance(field, FormField):
-            text = Text.assemble((f"{field.title}: ", "bold"), field.hint)
-        self.query_one("#fieldhelp", Static).update(text)
-
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
         event.stop()
         if isinstance(event.input.parent, FormField):
             event.input.parent.mark()
-
-    @on(Input.Submitted)
-    def _next(self, event: Input.Submitted) -> None:
-        event.stop()
-        self.focus_next()
-
-    @on(Button.Pressed, "#close")
-    def _close(self) -> None:
-        self.dismiss(None)
 
     @on(Button.Pressed, "#save")
     def action_save(self) -> None:

@@ -73,7 +73,7 @@ class GpuPane(RowList):
 
     @property
     def _gpus(self) -> tuple[GpuSnapshot, ...]:
-        return self.snapshot.reading.gpus if self.snapshot and self.snapshot.reading else ()
+        return self.snapshot.gpus if self.snapshot else ()
 
     def action_open(self) -> None:
         """Have everything about the GPU under the cursor shown."""
@@ -200,8 +200,7 @@ def _holder(
     if others:
         text.append(f" ⚠ {_named(others, width)}", style="yellow")
     elif not leases and free:
-        gpus = snapshot.reading.gpus if snapshot.reading else ()
-        against = obstacle(gpu, gpus)
+        against = obstacle(gpu, snapshot.gpus)
         state = f" ⚠ {against}" if against else " free"
         if text.cell_len + len(state) > room:
             state = " ⚠ not free" if against else state  # its details say why

@@ -73,7 +73,7 @@ class GpuPicker(RowList):
     @property
     def gpus(self) -> tuple[GpuSnapshot, ...]:
         """The GPUs of the newest reading."""
-        return self.snapshot.reading.gpus if self.snapshot and self.snapshot.reading else ()
+        return self.snapshot.gpus if self.snapshot else ()
 
     def on_mount(self) -> None:
         """Lay the rows out."""

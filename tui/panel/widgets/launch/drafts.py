@@ -102,9 +102,7 @@ class RunDraft:
             return False
         if self.has_command:
             return not takes_one_value(key)
-        return any(
-            parameter.name == key and takes_several(parameter) for parameter in self.base.parameters
-        )
+        return takes_several(self.base, key)
 
     def _firsts(self) -> list[str]:
         """The overrides, of several values the first."""

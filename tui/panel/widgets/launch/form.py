@@ -224,11 +224,6 @@ class LaunchForm(VerticalScroll):
             draft.gpus = field.value
             self._rescale(draft)
 
-    @on(Input.Submitted)
-    def _next(self, event: Input.Submitted) -> None:
-        event.stop()
-        self.screen.focus_next()
-
     @on(GpuPicker.Chosen)
     def _picked(self, message: GpuPicker.Chosen) -> None:
         message.stop()
