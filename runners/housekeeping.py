@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from runners.guard.keeper import ensure_guard
+from runners.guard.preemption_keeper import ensure_preemption_watch
 from runners.guard.sweep_watch import ensure_sweep_watches
 from runners.host import helpers
 from runners.lifecycle.control.trash import expired
@@ -20,9 +21,16 @@ if TYPE_CHECKING:
 def tend(state: StateDirectory) -> list[str]:
     """Adopt runs, start the guard that is set, empty the trash of what is old; the adopted ids.
 
+    The session of a machine that was taken away and has come back is ended with it.
+
     Raises OSError where no process can be started, DeniedError for a state folder others may write.
     """
     ensure_guard(state)
+    ensure_preemption_watch(state)
+    if state.preemption.exists():
+        from runners.cost.preemption import settle_preemption  # seldom there
+
+        settle_preemption(state)
     ensure_sweep_watches(state)
     if expired(state):
         helpers.spawn("empty-trash", state.root)

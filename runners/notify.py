@@ -1,4 +1,4 @@
-"""Announce a run's ending or alert by the command and the webhook of the settings.
+"""Announce a run's ending or alert, or the machine's end, by the settings' command and webhook.
 
 A short-lived process, begun by the run's supervisor; the outcome is an event of the run.
 """
@@ -21,34 +21,40 @@ from runners.state.layout import RunDirectory, StateDirectory
 COMMAND_S = 60.0
 
 
-def announce(run: RunDirectory, kind: str, text: str) -> None:
-    """Run the command and post to the webhook, if the settings ask for notices of this `kind`."""
+def announce(state: StateDirectory, run_id: str, kind: str, text: str) -> None:
+    """Run the command and post to the webhook, if the settings ask for notices of this `kind`.
+
+    It is about the machine where `run_id` is empty.
+    """
+    run = state.run(run_id)
+    events = run.supervisor_events if run_id else state.host / "notices.jsonl"
     try:
         wanted = read_settings().notices
     except FresnelError as error:
-        append_event(run.supervisor_events, "notice", about=kind, result=str(error))
+        append_event(events, "notice", about=kind, result=str(error))
         return
     if kind not in wanted.on:
         return
     text = mask_text(text)
-    facts = {"kind": kind, "run": run.id, "name": _name(run), "text": text, "host": host_name()}
+    name = _name(run) if run_id else "machine"
+    facts = {"kind": kind, "run": run_id, "name": name, "text": text, "host": host_name()}
     if wanted.command:
-        result = _run_command(run, wanted, facts)
-        append_event(run.supervisor_events, "notice", about=kind, by="command", result=result)
+        result = _run_command(run.path if run_id else state.host, wanted, facts)
+        append_event(events, "notice", about=kind, by="command", result=result)
     if wanted.webhook:
-        content = notification(kind, text, facts["name"], run=run.id, sent_at=time.time())
+        content = notification(kind, text, name, run=run_id, sent_at=time.time())
         done = post_json(wanted.webhook, content)
         result = done.answer if done.tries == 1 else f"{done.answer} at try {done.tries}"
-        append_event(run.supervisor_events, "notice", about=kind, by="webhook", result=result)
+        append_event(events, "notice", about=kind, by="webhook", result=result)
 
 
-def _run_command(run: RunDirectory, wanted: NoticeKeys, facts: dict[str, str]) -> str:
+def _run_command(folder: Path, wanted: NoticeKeys, facts: dict[str, str]) -> str:
     environment = {
         **os.environ,
         **{f"FRESNEL_NOTICE_{name.upper()}": value for name, value in facts.items()},
     }
     try:
-        with open_private(run.path / "notices.log") as log:
+        with open_private(folder / "notices.log") as log:
             done = subprocess.run(
                 ["/bin/sh", "-c", wanted.command],
                 stdin=subprocess.DEVNULL,
@@ -91,4 +97,4 @@ def _name(run: RunDirectory) -> str:
 def main() -> None:
     """Announce what the command line names: state folder, run, kind and text."""
     root, run_id, kind, text = sys.argv[-4:]
-    announce(StateDirectory(Path(root)).run(run_id), kind, text)
+    announce(StateDirectory(Path(root)), run_id, kind, text)

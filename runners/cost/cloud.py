@@ -8,9 +8,11 @@ metadata", Azure "Instance Metadata Service", DigitalOcean "Metadata API referen
 itself in the pod's environment.
 """
 
+import http.client
 import json
 import os
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from queue import Empty, Queue
@@ -26,6 +28,8 @@ from runners.presets.reading.user_settings import read_settings
 BASE = "http://169.254.169.254"
 WITHIN_S = 0.3
 _MOST_BYTES = 256 * 1024
+GOOGLE_HEADERS = {"Metadata-Flavor": "Google"}
+AZURE_HEADERS = {"Metadata": "true"}
 
 
 class Instance(msgspec.Struct, frozen=True):
@@ -47,11 +51,16 @@ def find_instance(environment: Mapping[str, str] | None = None) -> Instance | No
     # Known from the environment, without asking the service.
     if environment.get("RUNPOD_POD_ID"):
         return _instance("RunPod", dict(environment), "RUNPOD_POD_ID", "RUNPOD_GPU_NAME")
-    base = _allowed_base(environment.get("FRESNEL_METADATA", ""))
+    base = metadata_base(environment)
     return _ask_everybody(base) if base else None
 
 
-def _allowed_base(word: str) -> str:
+def metadata_base(environment: Mapping[str, str] | None = None) -> str:
+    """The address of the metadata service, empty where asking it is not allowed.
+
+    Raises WrongInput for another word in `$FRESNEL_METADATA`, or mistaken settings.
+    """
+    word = (os.environ if environment is None else environment).get("FRESNEL_METADATA", "")
     if word.lower() in ("0", "off", "no"):
         return ""
     if word.startswith(("http://", "https://")):
@@ -78,34 +87,53 @@ def _ask_everybody(base: str) -> Instance | None:
     return None
 
 
-def _ask(url: str, headers: Mapping[str, str] | None = None, method: str = "GET") -> str:
-    """The text at `url`; empty when there is none, or not in time."""
+def ask_metadata(
+    url: str,
+    headers: Mapping[str, str] | None = None,
+    method: str = "GET",
+    within_s: float = WITHIN_S,
+) -> str | None:
+    """The text at `url`, empty where the service says that there is none; None without an answer.
+
+    No more than 256 KiB are read.
+    """
     # An empty ProxyHandler: the environment's proxy would answer for another machine, its own.
     # A metadata service never redirects: what does is something else.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), NoRedirect())
     request = urllib.request.Request(url, headers=dict(headers or {}), method=method)
     try:
-        with opener.open(request, timeout=WITHIN_S) as answer:
+        with opener.open(request, timeout=within_s) as answer:
             return str(answer.read(_MOST_BYTES).decode("utf-8", "replace")).strip()
-    except (OSError, ValueError):
-        return ""
+    except urllib.error.HTTPError as error:
+        return "" if error.code == http.client.NOT_FOUND else None
+    except (OSError, ValueError, http.client.HTTPException):
+        return None
 
 
-def _object(text: str) -> dict[str, Any]:
+def json_object(text: str | None) -> dict[str, Any]:
+    """The JSON object in `text`; empty where it is none."""
     try:
-        value = json.loads(text)
+        value = json.loads(text or "")
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
 
 
-def _ask_aws(base: str) -> Instance | None:
-    token = _ask(f"{base}/latest/api/token", {"X-aws-ec2-metadata-token-ttl-seconds": "60"}, "PUT")
+def aws_headers(base: str, within_s: float = WITHIN_S) -> dict[str, str] | None:
+    """The headers by which AWS answers, good for a minute; None when it gives no token."""
+    ttl = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
+    token = ask_metadata(f"{base}/latest/api/token", ttl, "PUT", within_s)
     # IMDSv2 answers only with a token; version 1 may be switched off.
-    if not token:
+    return {"X-aws-ec2-metadata-token": token} if token else None
+
+
+def _ask_aws(base: str) -> Instance | None:
+    headers = aws_headers(base)
+    if headers is None:
         return None
-    headers = {"X-aws-ec2-metadata-token": token}
-    document = _object(_ask(f"{base}/latest/dynamic/instance-identity/document", headers))
+    document = json_object(
+        ask_metadata(f"{base}/latest/dynamic/instance-identity/document", headers)
+    )
     if not document.get("instanceType"):
         return None
     return _instance("AWS", document, "instanceId", "instanceType", "region")
@@ -118,15 +146,16 @@ def _instance(provider: str, found: dict[str, Any], *keys: str) -> Instance:
 
 def _ask_digitalocean(base: str) -> Instance | None:
     # It does not say of what size it is (digitalocean/api-v2, issue 182).
-    found = _object(_ask(f"{base}/metadata/v1.json"))
+    found = json_object(ask_metadata(f"{base}/metadata/v1.json"))
     if "droplet_id" not in found:
         return None
     return _instance("DigitalOcean", found, "droplet_id", "", "region")
 
 
 def _ask_google(base: str) -> Instance | None:
-    headers = {"Metadata-Flavor": "Google"}
-    found = _object(_ask(f"{base}/computeMetadata/v1/instance/?recursive=true", headers))
+    found = json_object(
+        ask_metadata(f"{base}/computeMetadata/v1/instance/?recursive=true", GOOGLE_HEADERS)
+    )
     # Something else may answer at the same address: only a known form counts.
     if "machineType" not in found:
         return None
@@ -138,7 +167,7 @@ def _ask_google(base: str) -> Instance | None:
 
 def _ask_azure(base: str) -> Instance | None:
     url = f"{base}/metadata/instance?api-version=2021-02-01"
-    found = _object(_ask(url, {"Metadata": "true"})).get("compute")
+    found = json_object(ask_metadata(url, AZURE_HEADERS)).get("compute")
     if not isinstance(found, dict) or "vmSize" not in found:
         return None
     return _instance("Azure", found, "vmId", "vmSize", "location")

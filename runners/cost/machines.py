@@ -15,7 +15,7 @@ from runners.cost.accounting import add_fractions
 from runners.cost.ledger import Ledger, RunEntry
 from runners.cost.sessions import Session, SessionLine
 from runners.cost.statement import Statement, make_statement
-from runners.host.clock import Moment, moment_now
+from runners.host.clock import Moment, moment_now, seconds_between
 from runners.host.files import append_line, replace
 from runners.host.identity import host_name
 from runners.state.decoding import read
@@ -40,9 +40,25 @@ class MachineAccount(msgspec.Struct, frozen=True):
     missed: float | None = None
     same_as: str = ""
     """Another name of the same machine, under which its lines are in our ledger."""
+    gone: Moment | None = None
+    """When its provider takes it away, as far as that is announced."""
 
     @property
     def now(self) -> Moment:
+        """This moment by its clocks; of a machine that was taken away, that of its end."""
+        if self.gone is None or not self.is_gone:
+            return self.moment
+        return self.gone if seconds_between(self.then, self.gone) else self.then
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it was taken away: as announced, and it is not reached any more."""
+        if self.gone is None or self.missed is None:
+            return False
+        return seconds_between(self.gone, self.moment) > 0.0
+
+    @property
+    def moment(self) -> Moment:
         """This moment by its clocks: as much later as it is here."""
         passed = max(0.0, time.time() - self.reached)
         boot_ns = None if self.then.boot_ns is None else self.then.boot_ns + round(passed * 1e9)
@@ -61,6 +77,8 @@ class MachineState(str, Enum):
 
     REACHED = "reached"
     NOT_REACHED = "not reached"
+    TAKEN = "taken away"
+    """By its provider, who had announced it."""
     ENDED = "ended"
     UNKNOWN = "unknown"
     """Added, and never reached."""
@@ -207,9 +225,13 @@ def _statement(ledger: Ledger, name: str, accounts: Mapping[str, MachineAccount]
         if not is_same_session(session, account.session)
     ]
     live = [msgspec.structs.replace(line, host=books) for line in account.live]
-    known = make_statement(ledger, live, account.now, books)
-    sessions = [*ended, *filter(None, (account.session,))]
-    return Statement(sessions, known.lines.values(), account.now, known.problem)
+    session, now = account.session, account.now
+    if account.is_gone:
+        live = [msgspec.structs.replace(line, finished=now, state="lost") for line in live]
+        session = session and msgspec.structs.replace(session, ended=now.wall, finished=now)
+    known = make_statement(ledger, live, now, books)
+    sessions = [*ended, *filter(None, (session,))]
+    return Statement(sessions, known.lines.values(), now, known.problem)
 
 
 def read_machines(
@@ -232,6 +254,8 @@ def read_machines(
             continue
         account = _newest(name, accounts)
         found = MachineState.REACHED if account.missed is None else MachineState.NOT_REACHED
+        if account.is_gone:
+            found = MachineState.TAKEN
         same_as = "" if firsts[name] == name else firsts[name]
         machines.append(MachineCost(name, found, statement, account.reached, same_as))
     others = ledger.hosts - {host_name(), *rented, *(_books(name, accounts) for name in accounts)}

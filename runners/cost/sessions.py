@@ -175,9 +175,9 @@ def start_session(
     return _write(state, session)
 
 
-def end_session(state: StateDirectory) -> Session:
-    """End the open session now. Raises NotFound when there is none."""
-    session, now = _open_session(state), moment_now()
+def end_session(state: StateDirectory, at: Moment | None = None) -> Session:
+    """End the open session `at` a moment, else now. Raises NotFound when there is none."""
+    session, now = _open_session(state), at or moment_now()
     return _write(state, msgspec.structs.replace(session, ended=now.wall, finished=now))
 
 

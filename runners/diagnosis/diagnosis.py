@@ -145,6 +145,9 @@ def _own_doing(evidence: Evidence, looked: tuple[str, ...]) -> Diagnosis | None:
             kind = "stopped"
         case EndingCause.GUARD:
             kind = "stopped_by_guard"
+        case EndingCause.PREEMPTED:
+            kind = "machine_taken_away"
+            remedy = "Resume from its last checkpoint, once fetched, on another machine."
         case EndingCause.STALL:
             kind = "stopped_at_stall"
         case EndingCause.LIMIT:

@@ -22,6 +22,7 @@ from runners.guard.keeper import guard_lock, watch_keeper
 from runners.guard.next_step import Action, next_step
 from runners.guard.observe import GuardObserver
 from runners.guard.outbox import WebhookOutbox
+from runners.guard.preemption_keeper import ensure_preemption_watch
 from runners.guard.reserved import disk_is_full, drop_ballast
 from runners.guard.rule import (
     GuardRule,
@@ -276,6 +277,7 @@ class Guard:
             return
         self._seldom = time.monotonic()
         adopt_orphans(self.state)
+        ensure_preemption_watch(self.state)
         runs = self.observer.live_runs()
         costs = self.observer.costs.read(runs, whole=True)
         for run in runs:

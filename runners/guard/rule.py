@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from runners.cost.preemption import Preemption, read_preemption
 from runners.guard.claims import reserve_markers
 from runners.guard.keeper import GuardKeeper, guard_lock, read_keeper
 from runners.guard.reserved import SLOT, disk_is_full, keep_ballast, read_slots, write_reserved
@@ -184,6 +185,8 @@ class GuardView(msgspec.Struct, frozen=True):
     running: bool
     problems: tuple[str, ...] = ()
     keeper: GuardKeeper | None = None
+    preemption: Preemption | None = None
+    """That the machine is taken away, where its provider says so."""
 
     @property
     def is_urgent(self) -> bool:
@@ -194,7 +197,8 @@ class GuardView(msgspec.Struct, frozen=True):
             Stage.HOLDING,
             Stage.ENDING,
         )
-        return bool(self.problems) or (self.rule is not None and acting)
+        has_news = bool(self.problems) or self.preemption is not None
+        return has_news or (self.rule is not None and acting)
 
     def left_s(self, now: Moment) -> float | None:
         """Seconds of the countdown that are left; None when none runs."""
@@ -242,7 +246,8 @@ def read_guard(state: StateDirectory) -> GuardView:
     running, keeper = is_held(guard_lock(state)), read_keeper(state)
     if rule is not None and running and keeper is None and not _has_just_begun(state):
         problems.append("nothing would start the guard again if it were killed: no keeper runs")
-    return GuardView(rule, progress, running, tuple(dict.fromkeys(problems)), keeper)
+    shown = tuple(dict.fromkeys(problems))
+    return GuardView(rule, progress, running, shown, keeper, read_preemption(state))
 
 
 def _has_just_begun(state: StateDirectory) -> bool:

@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from runners.diagnosis.stacks import StackDump, take_stacks
+from runners.guard.preemption_keeper import ensure_preemption_watch
 from runners.health.episodes import EpisodeTracker
 from runners.health.judge import judge
 from runners.health.observer import RunObserver
@@ -165,6 +166,8 @@ class Watcher:
     def step(self, now: float) -> float:
         """Look at every run once; seconds until the next look."""
         seen = set()
+        with suppress(OSError):  # tried again at the next look
+            ensure_preemption_watch(self.state)
         marks = all_marks()
         for run_id in live_run_ids(self.state):
             try:

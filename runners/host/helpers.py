@@ -46,6 +46,9 @@ HELPERS = {
     ),
     "guard": HelperProcess("runners.guard.daemon", "acts on budgets, ages and idleness"),
     "keeper": HelperProcess("runners.guard.keeper", "starts the guard again when it dies"),
+    "preemption": HelperProcess(
+        "runners.guard.preemption_watch", "asks the provider whether it takes the machine away"
+    ),
     "watch-sweep": HelperProcess(
         "runners.guard.hopeless", "stops the runs of a sweep that the median rule calls hopeless"
     ),

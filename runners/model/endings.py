@@ -22,6 +22,8 @@ class EndingCause(TextEnum):
     CANCELLED = "cancelled"
     LIMIT = "limit"
     GUARD = "guard"
+    PREEMPTED = "preempted"
+    """Its machine was taken away by the provider, or shut down."""
     STALL = "stall"
     HOPELESS = "hopeless"
     """The median rule of its sweep."""
@@ -140,7 +142,7 @@ def _cause_text(ending: Ending, code: int | None) -> str:
             return (
                 f"the probe {'was interrupted' if ending.get('forced') else 'has measured enough'}"
             )
-        case EndingCause.HOPELESS | EndingCause.PEER | EndingCause.REFUSED:
+        case EndingCause.HOPELESS | EndingCause.PEER | EndingCause.REFUSED | EndingCause.PREEMPTED:
             return detail
         case EndingCause.NOT_STARTED:
             return f"could not start: {detail}"

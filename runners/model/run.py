@@ -68,6 +68,8 @@ class StopIntent(msgspec.Struct):
     requests: int = 1
     force: bool = False
     ending: Ending = msgspec.field(default_factory=lambda: Ending(cause=EndingCause.STOPPED))
+    deadline: Moment | None = None
+    """When its machine will be gone: by then every rung has had its part of the time."""
 
 
 class Pause(msgspec.Struct, frozen=True):

@@ -60,6 +60,8 @@ class StateDirectory:
         self.sampler_wanted = self.host / "sampler.wanted"
         self.sampler_log = self.host / "sampler.log"
         self.watcher_lock = self.host / "watcher.lock"
+        self.preemption = self.host / "preemption.json"
+        self.preemption_lock = self.host / "preemption.lock"
         self.session = self.host / "session.json"
         self.probes = self.host / "probes.json"
         self.panel = self.root / "panel.json"

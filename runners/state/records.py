@@ -120,13 +120,17 @@ class RecordFields(TypedDict, total=False):
 
 
 class IntentFields(TypedDict):
-    """stop.json: who asked for a stop, when, how often and how hard; why, as it is recorded."""
+    """stop.json: who asked for a stop, when, how often and how hard; why, as it is recorded.
+
+    With a `deadline` the whole ladder is walked by that moment.
+    """
 
     time: float
     by: str
     requests: int
     force: bool
     ending: Ending
+    deadline: Moments | None
 
 
 class LedgerFields(TypedDict):
@@ -221,6 +225,7 @@ def intent_fields(value: object) -> IntentFields:
         "requests": max(1, _whole(intent.get("requests")) or 1),
         "force": intent.get("force") is True,
         "ending": ending_fields(intent.get("ending")) or {"cause": EndingCause.STOPPED},
+        "deadline": _moment(intent.get("deadline")),
     }
 
 

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from runners.cost.ledger import RunEntry
-from runners.cost.machines import MachineAccount, read_machines, write_account
+from runners.cost.machines import MachineAccount, read_account, read_machines, write_account
 from runners.cost.sessions import Session, SessionLine
 from runners.host.clock import Moment
 from runners.host.files import append_line
@@ -176,3 +176,22 @@ def test_what_is_not_reached_costs_more_with_every_minute(day: tuple[CommandLine
     assert dark.last_reached == pytest.approx(now - 3 * HOUR)
     later = next(m for m in read_machines(cli.state, ["dark", "live"]) if m.name == "dark")
     assert later.total > dark.total
+
+
+def test_what_its_provider_took_away_costs_nothing_more(day: tuple[CommandLine, float]) -> None:
+    cli, now = day
+    account = read_account(cli.state, "dark")
+    assert account is not None
+    gone = msgspec.structs.replace(account, gone=ago(now, 5 * HOUR // 2, "dark"))
+    write_account(cli.state, "dark", gone)
+    machines = {machine["machine"]: machine for machine in cli.json("cost")["machines"]}
+    dark = machines["dark"]
+    # Seven hours less the two and a half since then, of which its run had its part.
+    assert (dark["state"], dark["usd"]) == ("taken away", pytest.approx(9 * 4.5, abs=1e-6))
+    assert dark["runs"]["20261120-101500-d-0004"] == pytest.approx(4.5 * (2 * 1.5 - 0.5), abs=1e-6)
+    assert dark["usd_per_hour"] is None and not dark["at_least"]
+    assert dark["sessions"][-1]["ended"] is not None
+    # It is reached after all: it had been left alone, and costs what it costs.
+    write_account(cli.state, "dark", msgspec.structs.replace(gone, missed=None))
+    dark = next(m for m in read_machines(cli.state, ["dark", "live"]) if m.name == "dark")
+    assert float(dark.total) == pytest.approx(63, abs=9 * (time.time() - now) / HOUR + 1e-6)

@@ -2,70 +2,15 @@
 is allowed.
 """
 
-import json
 from collections.abc import Iterator
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
 import pytest
 
 from runners.cost.cloud import Instance, find_instance
 from runners.model.errors import WrongInput
-
-DOCUMENT = {"instanceType": "p5.48xlarge", "instanceId": "i-0abc", "region": "us-east-1"}
-GOOGLE = {
-    "machineType": "projects/1/machineTypes/a3-highgpu-1g",
-    "id": 42,
-    "zone": "projects/1/zones/us-central1-a",
-}
-AZURE = {"compute": {"vmSize": "Standard_ND96isr", "vmId": "7f3a", "location": "westeurope"}}
-
-
-class Cloud(ThreadingHTTPServer):
-    """A metadata service of one cloud; `asked` is every request that came, `silent` keeps it from
-    answering.
-    """
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Answers)
-        self.pages: dict[tuple[str, str], tuple[dict[str, str], Any]] = {}
-        self.asked: list[str] = []
-        self.silent = False
-        self.over = Event()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-
-class _Answers(BaseHTTPRequestHandler):
-    server: Cloud
-
-    def _answer(self) -> None:
-        self.server.asked.append(f"{self.command} {self.path}")
-        if self.server.silent:
-            self.server.over.wait(30)
-        headers, page = self.server.pages.get((self.command, self.path), ({}, None))
-        right = page is not None and all(
-            self.headers.get(name) == value for name, value in headers.items()
-        )
-        self.send_response(200 if right else 404)
-        with suppress(BrokenPipeError):
-            self.end_headers()
-            if right:
-                self.wfile.write(
-                    page.encode() if isinstance(page, str) else json.dumps(page).encode()
-                )
-
-    do_GET = do_PUT = _answer
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
+from tests.clouds import AZURE, DOCUMENT, GOOGLE, Cloud, serving
 
 
 @pytest.fixture
@@ -73,16 +18,10 @@ def cloud(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
     """A cloud whose address stands in for the link-local one; a proxy that must not be asked is
     set.
     """
-    server = Cloud()
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    monkeypatch.setenv("FRESNEL_METADATA", server.url)
-    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-    yield server
-    server.over.set()
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving() as server:
+        monkeypatch.setenv("FRESNEL_METADATA", server.url)
+        monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+        yield server
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from typing import Any, Literal, NamedTuple
 
 from textual.app import App
 
+from runners.host.clock import moment_now
 from runners.model.run import Run
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.format import duration
@@ -15,6 +16,7 @@ _SEVERITIES: dict[str, Severity] = {
     "lost": "error",
     "unseen": "warning",
     "alert": "warning",
+    "preempted": "error",
 }
 
 
@@ -38,7 +40,7 @@ def changes_between(
     if before is None:
         return []
     known = {view.run.id: view for view in before.runs}
-    found = []
+    found = _end_of_machine(before, after)
     for view in after.runs:
         run, old = view.run, known.get(view.run.id)
         if old is None:
@@ -52,6 +54,15 @@ def changes_between(
             if new_alert.time not in seen
         ]
     return [notice for notice in found if notice.kind in wanted]
+
+
+def _end_of_machine(before: PanelSnapshot, after: PanelSnapshot) -> list[Notification]:
+    """That the provider takes this machine away, when it is new."""
+    old = None if before.guard is None else before.guard.preemption
+    new = None if after.guard is None else after.guard.preemption
+    if new is None or (old is not None and old.action == new.action):
+        return []
+    return [Notification("preempted", after.host, new.describe(moment_now()))]
 
 
 def _ending(run: Run, now: float) -> str:

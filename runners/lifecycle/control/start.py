@@ -14,7 +14,7 @@ from runners.lifecycle.launch.adopt import adopt
 from runners.lifecycle.launch.dispatch import grant_all, record_why, wake
 from runners.lifecycle.launch.git_snapshot import start_recording
 from runners.lifecycle.launch.planner import PlannedRun, Planner
-from runners.lifecycle.launch.preconditions import refuse_untrusted
+from runners.lifecycle.launch.preconditions import refuse_taken_away, refuse_untrusted
 from runners.lifecycle.launch.run_files import write_files
 from runners.lifecycle.launch.unfinished import all_or_none
 from runners.lifecycle.supervisor.kept_environment import keep_environment
@@ -50,6 +50,7 @@ def start_together(
     that its preset asks for fails.
     """
     refuse_untrusted(state.create())
+    refuse_taken_away(state)
     if not is_mounted():
         raise DeniedError(
             "/proc is not mounted: a run's processes could be neither found nor stopped",

@@ -4,6 +4,7 @@ import time
 
 import msgspec
 
+from runners.host.clock import Moment
 from runners.host.files import overwrite, replace
 from runners.host.identity import user_name
 from runners.host.locks import is_held
@@ -24,21 +25,29 @@ RESERVED = 1024
 
 
 def request_stop(
-    state: StateDirectory, run: Run, force: bool = False, ending: Ending | None = None
+    state: StateDirectory,
+    run: Run,
+    force: bool = False,
+    ending: Ending | None = None,
+    deadline: Moment | None = None,
 ) -> StopIntent:
     """Write the durable intent; asked again, it moves to the next rung.
 
     `force` goes to the last one at once; `ending` is what to record of the run, that this user
-    stopped it where it is None. Raises DeniedError for a run of another host, or one whose
-    folder others may write; FresnelError when neither the disk nor a signal takes the request.
+    stopped it where it is None. By a `deadline` the whole ladder is walked; a stop that is under
+    way is hurried, and goes on where it is. Raises DeniedError for a run of another host, or one
+    whose folder others may write; FresnelError when neither the disk nor a signal takes the
+    request.
     """
     refuse_other_host(run, "stop")
     directory = state.run(run.id)
     refuse_untrusted_run(directory)
     intent = read_intent(directory)
     if intent is None:
-        intent = StopIntent(time.time(), user_name(), 1, force)
+        intent = StopIntent(time.time(), user_name(), 1, force, deadline=deadline)
         intent.ending = ending or intent.ending
+    elif deadline is not None:
+        intent.deadline = deadline
     else:
         intent.requests += 1
         intent.force = intent.force or force

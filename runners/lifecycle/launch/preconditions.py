@@ -3,6 +3,8 @@
 Folders that others may write, runs of other hosts.
 """
 
+from runners.cost.preemption import read_preemption
+from runners.host.clock import moment_now
 from runners.host.identity import host_name
 from runners.model.errors import DeniedError
 from runners.model.run import Run
@@ -28,6 +30,16 @@ def refuse_untrusted_run(run: RunDirectory) -> None:
     if reason:
         raise DeniedError(
             f"{run.id}: {reason}", f"{_WHY}: look at what it holds, then chmod 700 it"
+        )
+
+
+def refuse_taken_away(state: StateDirectory) -> None:
+    """Raise DeniedError while the provider announces that it takes this machine away."""
+    found = read_preemption(state)
+    if found is not None and found.ends is not None:
+        raise DeniedError(
+            found.describe(moment_now()).partition(";")[0],
+            "launch on another machine: what starts here is stopped at once",
         )
 
 

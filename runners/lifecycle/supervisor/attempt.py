@@ -31,6 +31,7 @@ from runners.lifecycle.supervisor.program_start import (
     start_program,
 )
 from runners.lifecycle.supervisor.queue_wait import notify
+from runners.lifecycle.supervisor.shutdown_notice import ShutdownNotice
 from runners.lifecycle.supervisor.stop_escalation import StopEscalation
 from runners.lifecycle.supervisor.time_limit import TimeLimit
 from runners.lifecycle.supervisor.wakeup import Children, WakeupLoop
@@ -139,6 +140,11 @@ class Attempt:
         """Wait for the program's end and poll the pollers; `began` is the run's start."""
         pidfd = open_pidfd(self.waiter) if self.waiter else None
         pollers = self._pollers(began)
+        # One that is to be queued again after a boot is left to it, as it is.
+        shutdown = (
+            None if self.plan["restart"]["boot"] else ShutdownNotice(self.run, self.stop.request)
+        )
+        pollers[:0] = [] if shutdown is None else [shutdown]
         while not self.ended():
             self._take_requests()
             waits = [poller.poll(time.monotonic()) for poller in pollers]
@@ -146,6 +152,8 @@ class Attempt:
             without = self.waiter is None or pidfd is None
             waits.append(_WITHOUT_WAITER_S if without else SAFETY_WAKE_S)
             self.wakeups.sleep(min(waits), pidfd if self.waiter is not None else None)
+        if shutdown is not None:
+            shutdown.close()
         if pidfd is not None:
             os.close(pidfd)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from runners.host import helpers
+from runners.host.clock import Moment, moment_now, seconds_between
 from runners.host.files import append_event, read_json
 from runners.host.procfs import ignores, process_state, start_ticks
 from runners.host.signals import signal_process
@@ -17,6 +18,7 @@ from runners.model.states import State
 from runners.state.layout import RunDirectory
 from runners.state.records import (
     IntentFields,
+    Moments,
     PlanFields,
     RecordFields,
     StopProgressFields,
@@ -46,6 +48,7 @@ class StopEscalation:
         self._write = write
         # Who was reached by a signal it does not ignore; None when an earlier supervisor sent some.
         self._received: set[int] | None = set()
+        self._deadline: Moments | None = None
         self._reached: set[int] = set()
         """Who was reached by the rung that was taken last."""
 
@@ -85,6 +88,9 @@ class StopEscalation:
         intent = self.read()
         if intent is None:
             return NEVER
+        if intent["deadline"] is not None and intent["deadline"] != self._deadline:
+            self._deadline = intent["deadline"]
+            self.ladder.clip(now, seconds_between(moment_now(), Moment(*self._deadline)))
         while self.ladder.due(now, intent["requests"], intent["force"]):
             how = self.ladder.advance(now, intent["force"])
             until = time.time() + self.ladder.until - now

@@ -26,6 +26,19 @@ class Ladder:
         """True on the last rung, after which nothing more can be done."""
         return self.step == len(self.rungs) - 1
 
+    def clip(self, now: float, left_s: float) -> None:
+        """Shorten what is left of all rungs, in proportion, so that they end within `left_s`."""
+        current = max(0.0, self.until - now) if self.step >= 0 else 0.0
+        together = current + sum(wait_s for _, wait_s in self.rungs[self.step + 1 :])
+        if together <= left_s:
+            return
+        part = left_s / together
+        self.until = now + current * part
+        self.rungs = [
+            (how, wait_s * part if i > self.step else wait_s)
+            for i, (how, wait_s) in enumerate(self.rungs)
+        ]
+
     def due(self, now: float, requests: int, force: bool) -> bool:
         """True when the next rung must be taken now: by another request, by force, or by time."""
         if self.is_last:

@@ -9,7 +9,7 @@ from runners.host.files import read_json
 from runners.lifecycle.supervisor.pollers import NEVER
 from runners.model.endings import Ending, EndingCause
 from runners.state.layout import RunDirectory
-from runners.state.records import IntentFields, PlanFields
+from runners.state.records import IntentFields, PlanFields, intent_fields
 
 _PRICE_EVERY_S = 10.0
 
@@ -57,10 +57,8 @@ class TimeLimit:
             ending = Ending(cause=EndingCause.LIMIT, seconds=self._limit.seconds or 0.0)
             if self._limit.usd:
                 ending["usd"] = self._limit.usd
-            asked = time.time()
-            self._request(
-                {"time": asked, "by": "its limit", "requests": 1, "force": False, "ending": ending}
-            )
+            asked = intent_fields({"time": time.time(), "by": "its limit"})
+            self._request({**asked, "ending": ending})
         return NEVER
 
     def _set(self, now: float) -> None:

@@ -17,6 +17,7 @@ from runners.cost.machines import (
     read_accounts,
     write_account,
 )
+from runners.cost.preemption import read_preemption
 from runners.cost.sessions import SessionLine, read_session
 from runners.host.clock import Moment, moment_now
 from runners.host.files import read_plain
@@ -50,6 +51,8 @@ class AccountAnswer(msgspec.Struct, frozen=True):
     ledger: str = ""
     ledger_start: Annotated[int, Meta(ge=0, le=1 << 60)] = 0
     ledger_end: Annotated[int, Meta(ge=0, le=1 << 60)] = 0
+    gone: Moment | None = None
+    """When its provider takes it away."""
 
 
 def account_of_here(ledger_from: int) -> bytes:
@@ -61,6 +64,7 @@ def account_of_here(ledger_from: int) -> bytes:
     content = b""
     with suppress(OSError):
         content = read_plain(state.ledger)
+    preemption = read_preemption(state)
     end = content.rfind(b"\n") + 1
     # A shorter ledger is another one: all of it is new.
     start = ledger_from if ledger_from <= end else 0
@@ -73,6 +77,7 @@ def account_of_here(ledger_from: int) -> bytes:
             content[start:end].decode("utf-8", "replace"),
             start,
             end,
+            None if preemption is None else preemption.gone,
         )
     )
 
@@ -95,6 +100,7 @@ def _ask(state: StateDirectory, ssh: Ssh) -> AccountAnswer:
     try:
         answer = decoded(ask_tool(ssh, "account", asked), AccountAnswer)
         require_sane(answer.now)
+        require_sane(answer.gone)
     except ValueError as error:
         raise FresnelError(
             f"{ssh.host.name}: what it costs cannot be understood: {error}"
@@ -122,6 +128,7 @@ def _account(answer: AccountAnswer, name: str) -> MachineAccount:
         session.session if isinstance(session, SessionLine) else None,
         tuple(line for line in lines if isinstance(line, RunEntry)),
         answer.ledger_end,
+        gone=answer.gone,
     )
 
 

@@ -14,6 +14,7 @@ from runners.cost.machines import (
     write_account,
 )
 from runners.cost.sessions import Session
+from runners.host.clock import Moment
 from runners.model.errors import FresnelError
 from runners.places.ssh.accounts import refresh_account
 from runners.places.ssh.ssh import Ssh
@@ -28,32 +29,33 @@ class BookKeeping:
         self._ssh = ssh
         self._state = ssh.registry.state
         self._kept_at = float("-inf")
-        self._session: Session | None = None
+        self._known: tuple[Session | None, Moment | None] = (None, None)
         self._asking: threading.Thread | None = None
 
-    def follow(self, session: Session | None) -> None:
-        """Take note that it is reached, and has this session open."""
+    def follow(self, session: Session | None, gone: Moment | None) -> None:
+        """Take note that it is reached, has this session open, and will be `gone` then."""
         now = time.monotonic()
-        if session == self._session and now - self._kept_at < _EVERY_S:
+        if (session, gone) == self._known and now - self._kept_at < _EVERY_S:
             return
         if self._asking is not None and self._asking.is_alive():
             return
-        self._kept_at, self._session = now, session
+        self._kept_at, self._known = now, (session, gone)
         account = read_account(self._state, self._ssh.host.name)
         if account is not None and _is_as_known(session, account.session):
-            self._renew(account, session)
+            self._renew(account, session, gone)
         else:
             # In a thread of its own: a slow answer must not hold up the link.
             self._asking = threading.Thread(target=self._ask, daemon=True)
             self._asking.start()
 
-    def _renew(self, account: MachineAccount, session: Session | None) -> None:
+    def _renew(self, account: MachineAccount, session: Session | None, gone: Moment | None) -> None:
         name = self._ssh.host.name
         seen = msgspec.structs.replace(
             account,
-            then=account.now,
+            then=account.moment,
             reached=time.time(),
             missed=None,
+            gone=gone,
             # By its name here; with another budget or price than before, perhaps.
             session=session and msgspec.structs.replace(session, host=name),
         )

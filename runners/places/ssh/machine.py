@@ -101,16 +101,25 @@ class LinkedHost:
         else:
             snapshot = self._reader.take(frame.fields)  # what is none ends the line
             if snapshot is None and not self.problem:
-                self._books.follow(self.snapshot.session if self.snapshot is not None else None)
+                self._keep_books()
                 return 0  # it is as it was
             self.problem = ""
             if snapshot is not None:
                 self.older.follow(self.snapshot, snapshot)
                 self.snapshot, self.came = snapshot, time.time()
-                self._books.follow(snapshot.session)
+                self._keep_books()
                 self._make_rows()
         self._changed()
         return 0
+
+    def _keep_books(self) -> None:
+        snapshot = self.snapshot
+        guard = None if snapshot is None else snapshot.guard
+        preemption = None if guard is None else guard.preemption
+        self._books.follow(
+            None if snapshot is None else snapshot.session,
+            None if preemption is None else preemption.gone,
+        )
 
     is_over = False
 

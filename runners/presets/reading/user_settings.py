@@ -24,7 +24,8 @@ class CostKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     metadata: Annotated[
         bool,
         Meta(
-            description="Ask the cloud's metadata service (169.254.169.254) which machine this is."
+            description="Ask the cloud's metadata service (169.254.169.254) which machine this is, "
+            "and whether it is about to be taken away."
         ),
     ] = False
 
@@ -46,9 +47,18 @@ class NoticeKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Telling somebody who is not looking."""
 
     on: Annotated[
-        list[Literal["done", "failed", "stopped", "cancelled", "unseen", "lost", "alert"]],
-        Meta(description="What is worth a notice: how runs end, and their alerts."),
-    ] = msgspec.field(default_factory=lambda: ["done", "failed", "unseen", "lost", "alert"])
+        list[
+            Literal[
+                "done", "failed", "stopped", "cancelled", "unseen", "lost", "alert", "preempted"
+            ]
+        ],
+        Meta(
+            description="What is worth a notice: how runs end, their alerts, and that the machine "
+            "is taken away."
+        ),
+    ] = msgspec.field(
+        default_factory=lambda: ["done", "failed", "unseen", "lost", "alert", "preempted"]
+    )
     bell: Annotated[bool, Meta(description="Ring the terminal's bell; the panel does.")] = True
     desktop: Annotated[
         Literal["osc9", "osc777", "off"],

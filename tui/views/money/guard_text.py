@@ -4,19 +4,21 @@ from typing import Any
 
 import msgspec
 
+from runners.cost.preemption import Preemption
 from runners.cost.sessions import Session
 from runners.guard.claims import END, Claim, marker_of, read_claim
 from runners.guard.rule import GuardRule, GuardState, GuardView, Stage, read_rule
-from runners.host.clock import Moment, local_time, moment_now
+from runners.host.clock import Moment, local_time, moment_now, seconds_between
 from runners.state.layout import StateDirectory
 from tui.views.format import duration
+from tui.views.json_values import iso
 
 
 def guard_text(view: GuardView, now: Moment) -> str:
-    """In one line: what it does, or why it does not; empty when none is set."""
-    if view.rule is None:
-        return "; ".join(view.problems)
-    return "; ".join([_doing(view, view.rule, now), *view.problems])
+    """In one line: what it does, or why it does not; that the machine is taken away, before all."""
+    end = [] if view.preemption is None else [f"⚠ {view.preemption.describe(now)}"]
+    doing = [] if view.rule is None else [_doing(view, view.rule, now)]
+    return "; ".join([*end, *doing, *view.problems])
 
 
 def _doing(view: GuardView, rule: GuardRule, now: Moment) -> str:
@@ -67,6 +69,9 @@ def _clock(now: Moment, seconds: float) -> str:
 
 def guard_alarm(view: GuardView, now: Moment) -> str:
     """For a line with little room: only while it counts down, acts, or is in trouble."""
+    if view.preemption is not None:
+        ends = view.preemption.ends
+        return "⚠ at risk" if ends is None else f"⚠ ends {duration(seconds_between(now, ends))}"
     held = 0.0 if view.rule is None else view.rule.postponed_left(now)
     left = None if held else view.left_s(now)
     if left is not None:
@@ -80,7 +85,7 @@ def guard_alarm(view: GuardView, now: Moment) -> str:
 
 def guard_json(view: GuardView) -> dict[str, Any] | None:
     """Everything, for scripts; None when no guard is set."""
-    if view.rule is None and not view.problems:
+    if view.rule is None and not view.problems and view.preemption is None:
         return None
     now, state = moment_now(), view.progress
     return {
@@ -92,7 +97,19 @@ def guard_json(view: GuardView) -> dict[str, Any] | None:
         "running": view.running,
         "keeper": None if view.keeper is None else msgspec.to_builtins(view.keeper),
         "problems": list(view.problems),
+        "preemption": None if view.preemption is None else _preemption_json(view.preemption),
         "message": guard_text(view, now),
+    }
+
+
+def _preemption_json(found: Preemption) -> dict[str, Any]:
+    return {
+        "provider": found.provider,
+        "action": found.action,
+        "seen": iso(found.seen.wall),
+        "ends": None if found.ends is None else iso(found.ends.wall),
+        "ends_bill": found.ends_bill,
+        "unfetched": list(found.unfetched),
     }
 
 

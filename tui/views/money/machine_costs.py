@@ -55,6 +55,8 @@ def machine_text(machine: MachineCost) -> str:
         return "not reached yet: what it costs is not known"
     if machine.state is MachineState.ENDED:
         return f"ended, {total}"
+    if machine.state is MachineState.TAKEN:
+        return f"taken away by its provider, {total}"
     if machine.state is MachineState.REACHED or machine.last_reached is None:
         return f"{rate}, {total}"
     since = local_time(machine.last_reached, "%a %H:%M")

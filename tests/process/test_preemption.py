@@ -1,0 +1,200 @@
+"""A machine that its provider takes away, or that is shut down: real runs, and a local server that
+answers as the provider's metadata service does.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from runners.cost.preemption import read_preemption
+from runners.guard.rule import read_guard
+from runners.host.locks import is_held
+from runners.model.endings import EndingCause
+from runners.model.states import State
+from runners.state.layout import StateDirectory
+from tests.clouds import Cloud, serving
+from tests.process.conftest import CommandLine, events, record
+from tests.process.test_notices import settings
+from tests.support import eventually
+
+SAVES = """
+import signal, sys, time
+def save(*_):
+    open(sys.argv[1], "w").write("weights")
+    sys.exit(0)
+signal.signal(signal.SIGINT, save)
+print("ready", flush=True)
+time.sleep(600)
+"""
+HARD = """
+import signal, time
+for name in ("SIGINT", "SIGTERM"):
+    signal.signal(getattr(signal, name), signal.SIG_IGN)
+print("ready", flush=True)
+while True:
+    time.sleep(60)
+"""
+PYTHON = (sys.executable, "-S", "-c")
+
+
+@pytest.fixture
+def cloud(monkeypatch: pytest.MonkeyPatch, cli: CommandLine) -> Iterator[Cloud]:
+    """A metadata service that may be asked; what asks it is ended with the test."""
+    with serving() as server:
+        monkeypatch.setenv("FRESNEL_METADATA", server.url)
+        yield server
+        lock = cli.state.preemption_lock
+        if is_held(lock):
+            os.kill(int(lock.read_text()), signal.SIGKILL)
+
+
+def in_s(seconds: float) -> str:
+    then = datetime.now(timezone.utc) + timedelta(seconds=seconds)
+    return then.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def heard(state: StateDirectory) -> list[str]:
+    """What was announced of the machine."""
+    try:
+        lines = (state.host / "notices.jsonl").read_text().splitlines()
+    except OSError:
+        return []
+    return [event["text"] for line in lines if (event := json.loads(line))["type"] == "preempted"]
+
+
+def test_every_run_is_stopped_in_the_notice_s_time_and_all_is_said(
+    cloud: Cloud, cli: CommandLine, tmp_path: Path
+) -> None:
+    told = tmp_path / "told"
+    settings(tmp_path, f'notices:\n  command: echo "$FRESNEL_NOTICE_TEXT" >>{told}\n')
+    cloud.is_aws()
+    cli.run("session", "start", "--rate", "3600", "--since", "now")
+    saved = tmp_path / "saved"
+    gentle = cli.command(*PYTHON, SAVES, str(saved), ready="ready")
+    hard = cli.command(*PYTHON, HARD, ready="ready")
+    cli.run("list")
+    eventually(lambda: is_held(cli.state.preemption_lock), what="somebody who asks")
+    assert read_preemption(cli.state) is None
+    cloud.is_aws({"action": "terminate", "time": in_s(25)})
+    found = eventually(lambda: read_preemption(cli.state), what="the notice, written down")
+    assert found.ends is not None and found.ends_bill and found.provider == "AWS"
+    # Before the end: said on every surface.
+    view = read_guard(cli.state)
+    assert view.is_urgent and view.preemption is not None
+    assert cli.json("cost")["guard"]["preemption"]["action"] == "terminate"
+    assert "AWS" in cli.run("list").stderr
+    refused = cli.run("launch", "--gpus", "0", "--", "true", exits=4)
+    assert "AWS" in refused.stderr
+    # Their ladder of 50 s or more in less than 25.
+    for run in (gentle, hard):
+        ended = cli.ended(run)
+        assert ended["state"] == State.STOPPED
+        assert ended["ending"]["cause"] == EndingCause.PREEMPTED
+        assert "AWS" in ended["reason"]
+        assert (record(run)["ended"] or 0.0) <= found.ends.wall
+    assert saved.read_text() == "weights"
+    assert [event["rung"] for event in events(hard, "stop")][-1] == "SIGKILL"
+    (text,) = eventually(lambda: heard(cli.state))
+    assert gentle.id in text and hard.id in text, "what is not fetched is named"
+    eventually(lambda: told.is_file() and gentle.id in told.read_text())
+    named = read_preemption(cli.state)
+    assert named is not None and set(named.unfetched) == {gentle.id, hard.id}
+
+
+def test_a_run_is_left_alone_while_the_machine_is_only_at_risk(
+    cloud: Cloud, cli: CommandLine
+) -> None:
+    cloud.is_aws(risk={"noticeTime": in_s(0)})
+    run = cli.command(*PYTHON, SAVES, str(cli.folder / "saved"), ready="ready")
+    cli.run("list")
+    found = eventually(lambda: read_preemption(cli.state), what="the recommendation")
+    assert found.ends is None and not run.stop.exists()
+    eventually(lambda: heard(cli.state), what="that it is said")
+    assert cli.status(run)["state"] == "running"
+    cli.command("true")
+
+
+def test_a_killed_process_does_not_lose_the_notice(cloud: Cloud, cli: CommandLine) -> None:
+    cloud.is_google()
+    run = cli.command(*PYTHON, HARD, ready="ready")
+    cli.run("list")
+    eventually(lambda: "GET /computeMetadata/v1/instance/preempted" in cloud.asked)
+    lock = cli.state.preemption_lock
+    os.kill(int(lock.read_text()), signal.SIGKILL)
+    eventually(lambda: not is_held(lock))
+    os.utime(lock, (time.time() - 100,) * 2)  # as if it had been started a while ago
+    cloud.is_google("TRUE")
+    cli.run("list")
+    found = eventually(lambda: read_preemption(cli.state), what="the notice")
+    assert found.ends is not None
+    assert cli.ended(run)["ending"]["cause"] == EndingCause.PREEMPTED
+
+
+# ── the power button ──────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def systemctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A stand-in that says of the system what this file says."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    state = tmp_path / "system"
+    state.write_text("running\n")
+    command = folder / "systemctl"
+    command.write_text(f"#!/bin/sh\ncat {state}\n")
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return state
+
+
+def supervisor_of(cli: CommandLine, run_id: str) -> int:
+    run = cli.state.run(run_id)
+    return eventually(lambda: record(run).get("supervisor_pid"))
+
+
+def test_a_shutdown_gives_the_run_its_ladder(
+    cli: CommandLine, systemctl: Path, tmp_path: Path
+) -> None:
+    saved = tmp_path / "saved"
+    run = cli.command(*PYTHON, SAVES, str(saved), ready="ready")
+    pid = supervisor_of(cli, run.id)
+    systemctl.write_text("stopping\n")
+    os.kill(pid, signal.SIGTERM)
+    ended = cli.ended(run)
+    assert (ended["state"], ended["ending"]["cause"]) == (State.STOPPED, EndingCause.PREEMPTED)
+    assert saved.read_text() == "weights"
+    assert [event["text"] for event in events(run, "alert")]
+    (line,) = [json.loads(line) for line in cli.state.ledger.read_text().splitlines()]
+    assert line["run"] == run.id and line["finished"], "its books are closed"
+
+
+def test_the_ladder_of_a_shutdown_ends_before_the_machine(
+    cli: CommandLine, systemctl: Path
+) -> None:
+    run = cli.command(*PYTHON, HARD, ready="ready")
+    systemctl.write_text("stopping\n")
+    began = time.time()
+    os.kill(supervisor_of(cli, run.id), signal.SIGTERM)
+    stop = eventually(lambda: record(run).get("stop"))
+    assert stop["until"] - began < 85
+    intent = json.loads(run.stop.read_text())
+    assert 80 < intent["deadline"][0] - began <= 86
+
+
+def test_a_supervisor_that_somebody_ends_is_adopted_as_before(
+    cli: CommandLine, systemctl: Path
+) -> None:
+    run = cli.command(*PYTHON, HARD, ready="ready")
+    pid = supervisor_of(cli, run.id)
+    os.kill(pid, signal.SIGTERM)
+    eventually(lambda: not is_held(run.supervisor_lock), what="its end")
+    assert not run.stop.exists()
+    cli.run("list")
+    eventually(lambda: is_held(run.supervisor_lock), what="an adopter")
