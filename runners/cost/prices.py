@@ -1,4 +1,4 @@
-"""Prices of GPU time with source and date: the user's own `prices.yaml`, then the shipped."""
+"""Prices of GPU time with source and date: the user's own, those of an update, the shipped."""
 
 import re
 import time
@@ -18,6 +18,11 @@ from runners.model.units import parse_duration
 from runners.presets.reading.yaml_lines import read_yaml
 from runners.state.layout import SHIPPED_PRESETS, config_dir
 
+LIST_FORMAT = 1
+_MOST_ENTRIES = 2000
+_MOST_USD = 10_000
+_LONGEST_TEXT = 300
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _UNITS_S = {"second": 1, "minute": 60, "hour": 3600}
 
 
@@ -71,19 +76,73 @@ class PriceEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return int(counted[1]) if counted else 1
 
 
+def own_file() -> Path:
+    """The prices that the user writes."""
+    return config_dir() / "prices.yaml"
+
+
+def updated_file() -> Path:
+    """The list that `prices update` has fetched."""
+    return config_dir() / "prices-list.yaml"
+
+
 def list_prices() -> list[PriceEntry]:
     """Every known price, the user's own first. Raises WrongInput for a mistake in a file."""
-    shipped = {entry.name: entry for entry in _read_prices(SHIPPED_PRESETS / "prices.yaml")}
-    own = config_dir() / "prices.yaml"
-    entries = list(_read_prices(own, tuple(shipped.values()))) if own.is_file() else []
-    # The user's entry replaces the shipped one of its name, also in choices and hints.
+    listed = {entry.name: entry for entry in _read_prices(SHIPPED_PRESETS / "prices.yaml")}
+    if (stamp := _stamp(updated_file())) is not None:
+        # The later date counts: a new release may know more than an update of last year.
+        for entry in _read_prices(updated_file(), stamp=stamp):
+            before = listed.get(entry.name)
+            if before is None or entry.date >= before.date:
+                listed[entry.name] = entry
+    stamp = _stamp(own_file())
+    entries = [] if stamp is None else _read_prices(own_file(), tuple(listed.values()), stamp)
+    # The user's entry replaces the listed one of its name, also in choices and hints.
     names = {entry.name for entry in entries}
-    return [*entries, *(entry for name, entry in shipped.items() if name not in names)]
+    return [*entries, *(entry for name, entry in listed.items() if name not in names)]
 
 
-# Read once per process: the files do not change while a command runs, and YAML is slow.
+def _stamp(path: Path) -> int | None:
+    """By which a file that was changed is read again; None where there is none."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return None
+
+
+def check_list(path: Path) -> tuple[PriceEntry, ...]:
+    """The entries of a list that others publish. Raises WrongInput where it is not whole.
+
+    It says its format, and of every price the source, the day and a plausible amount.
+    """
+    values, lines = read_yaml(path)
+    form = values.get("format") if isinstance(values, dict) else None
+    if form != LIST_FORMAT:
+        raise WrongInput(f"{path.name}: expected `format: {LIST_FORMAT}`, got {form!r}")
+    entries = _read_prices(path, stamp=_stamp(path))
+    if not 0 < len(entries) <= _MOST_ENTRIES:
+        raise WrongInput(f"{path.name}: expected 1 to {_MOST_ENTRIES} prices, got {len(entries)}")
+    for entry in entries:
+        where = f"{path.name}:{lines['prices', entry.name]}: prices.{entry.name}"
+        texts = (value for value in msgspec.structs.asdict(entry).values() if value)
+        if not all(text.isprintable() and len(text) <= _LONGEST_TEXT for text in texts):
+            raise WrongInput(f"{where}: expected printable texts of {_LONGEST_TEXT} characters")
+        if not _NAME.fullmatch(entry.name):
+            raise WrongInput(f"{where}: expected letters, digits and hyphens as the name")
+        if not entry.source.strip() or not entry.date:
+            raise WrongInput(f"{where}: expected source and date")
+        if _is_future(entry.date):
+            raise WrongInput(f"{where}: date: {entry.date} is in the future")
+        if not 0 < parse_rate(entry.usd_per_hour) <= _MOST_USD:
+            raise WrongInput(f"{where}: usd_per_hour: {entry.usd_per_hour} cannot be a price")
+    return entries
+
+
+# Read once per process and change: YAML is slow.
 @cache
-def _read_prices(path: Path, known: tuple[PriceEntry, ...] = ()) -> tuple[PriceEntry, ...]:
+def _read_prices(
+    path: Path, known: tuple[PriceEntry, ...] = (), stamp: int | None = None
+) -> tuple[PriceEntry, ...]:
     """The entries of a file; one named as a `known` one may give only what differs."""
     values, lines = read_yaml(path)
     listed = values.get("prices") if isinstance(values, dict) else None

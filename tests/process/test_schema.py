@@ -77,6 +77,7 @@ drain
 cost
 cost export
 cost plan example:2 --budget 5
+prices
 session
 guard
 guard off

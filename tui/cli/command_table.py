@@ -102,6 +102,7 @@ COMMANDS: dict[str, Command] = {
     "fetched": Command("labelling:fetched", "record that results are stored elsewhere", _KEEP),
     "cost": Command("money:cost", "show what is being spent, and on what; plan; export", _MONEY),
     "session": Command("money:session", "a rented machine's billing period", _MONEY),
+    "prices": Command("money:prices", "show the known prices of GPU time; update them", _MONEY),
     "guard": Command(
         "guarding:guard",
         "stop runs at a budget, an age or idleness, without the panel",

@@ -1,4 +1,4 @@
-"""`cost` and `session`."""
+"""`cost`, `prices` and `session`."""
 
 import argparse
 
@@ -24,6 +24,21 @@ def cost(parser: CommandParser) -> None:
     )
     flag(export, "--csv", "the default, unless --json")
     examples(parser, "cost", "cost plan gaussian-fast:4 --budget 25", "cost export > runs.csv")
+
+
+def prices(parser: CommandParser) -> None:
+    """`prices`: shown, updated."""
+    actions = Actions(parser, "list")
+    parser.set_defaults(action="prices:run_prices")
+    actions.add("list", "every known price, its source and date", ["prices list --json"])
+    update = actions.add(
+        "update",
+        "take in a newer list, checked whole and by its SHA-256",
+        ["prices update prices-list.yaml", "prices update https://example.org/prices.yaml"],
+    )
+    argument(update, "source", "FILE|URL", "the list; its checksum is in SOURCE.sha256 beside it")
+    argument(update, "--sha256", "HEX", "the checksum, from where the list is published")
+    examples(parser, "prices", "prices update prices-list.yaml --sha256 HEX")
 
 
 def session(parser: CommandParser) -> None:
