@@ -64,7 +64,7 @@ def update_prices(source: str, sha256: str = "") -> PriceUpdate:
         entries = check_list(draft)
         before = {entry.name: entry for entry in list_prices()}
         kept = _keep_old(target)
-        os.replace(draft, target)
+        draft.replace(target)
     finally:
         draft.unlink(missing_ok=True)
     return _compare(source, found, entries, before, kept)
