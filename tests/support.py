@@ -8,6 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from runners.cost.accounting import Account
+from runners.cost.sessions import Session
+from runners.cost.statement import Statement
+from runners.host.clock import Moment
 from runners.model.plan import AssignedGpu, LaunchPlan, Origin
 from runners.model.run import Run, RunRecord
 from runners.model.spec import Price, RunSpec
@@ -31,6 +35,11 @@ def eventually(condition: Callable[[], T], ceiling_s: float = CEILING_S, what: s
         assert time.monotonic() < deadline, f"never saw {what or condition}; last: {found!r}"
         time.sleep(0.01)
     return found
+
+
+def account_of(session: Session, now: Moment) -> Account:
+    """A session's money by `now`, no run beside it."""
+    return Statement([session], [], now).account(session)
 
 
 def make_plan(run_id: str = "20261120-101500-demo-7f3a", **changes: Any) -> LaunchPlan:

@@ -50,9 +50,14 @@ class Period(msgspec.Struct, frozen=True):
     minimum: int = 0
 
     @property
+    def lasted(self) -> int:
+        """Nanoseconds from its start to its end."""
+        return max(0, self.end - self.start)
+
+    @property
     def total(self) -> Fraction:
         """Dollars from its start to its end, begun units billed as whole ones."""
-        billed = max(0, self.end - self.start)
+        billed = self.lasted
         if billed and self.unit:
             # Negated floor division rounds up, and stays in whole numbers.
             billed = -(-billed // self.unit) * self.unit
@@ -62,12 +67,21 @@ class Period(msgspec.Struct, frozen=True):
 
 
 class Account(msgspec.Struct, frozen=True):
-    """A period's money: `shares` by run and `idle` are `total`; a shared GPU's hours are split."""
+    """A period's money: `shares` by run and `idle` are `total`; a shared GPU's hours are split.
+
+    `lasted` is how long it was, in nanoseconds.
+    """
 
     total: Fraction
     shares: dict[str, Fraction]
     idle: Fraction
     gpu_hours: dict[str, Fraction]
+    lasted: int
+
+    @property
+    def lasted_s(self) -> float:
+        """How long the period was, in seconds."""
+        return self.lasted / 1e9
 
     @property
     def idle_rounded(self) -> Decimal:
@@ -97,11 +111,12 @@ def apportion(period: Period, holdings: Iterable[Usage]) -> Account:
         gpu_hours = {run: Fraction(amount, scale * HOUR_NS) for run, amount in held.items()}
         together = each * sum(held.values())
         # Idle is what the shares leave, not a sum of its own: the parts add up by construction.
-        return Account(period.total, shares, period.total - together, gpu_hours)
+        return Account(period.total, shares, period.total - together, gpu_hours, period.lasted)
     parts, hours = _sweep_parts(period, changes)
     shares = {run: rate * amount for run, amount in _add_up(parts).items()}
     gpu_hours = {run: amount / HOUR_NS for run, amount in _add_up(hours).items()}
-    return Account(period.total, shares, period.total - add_fractions(shares.values()), gpu_hours)
+    idle = period.total - add_fractions(shares.values())
+    return Account(period.total, shares, idle, gpu_hours, period.lasted)
 
 
 _Changes = dict[int, tuple[list[Usage], list[Usage]]]

@@ -202,7 +202,8 @@ def add(first: Account, second: Account, total: Fraction) -> Account:
         shares[run] = shares.get(run, Fraction(0)) + share
     for run, amount in second.gpu_hours.items():
         hours[run] = hours.get(run, Fraction(0)) + amount
-    return Account(total, shares, total - sum(shares.values(), Fraction(0)), hours)
+    idle, lasted = total - sum(shares.values(), Fraction(0)), first.lasted + second.lasted
+    return Account(total, shares, idle, hours, lasted)
 
 
 class CostCurve:

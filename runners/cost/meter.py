@@ -32,6 +32,8 @@ class Meter(msgspec.Struct, frozen=True):
     old_price: str = ""
     caveat: str = ""
     """What speaks against the session's rate, in words: a price that does not fit the machine."""
+    lasted_s: float = 0.0
+    """How long the session has lasted, by the clock that its money goes by."""
 
     @property
     def spent(self) -> Decimal | None:
@@ -57,13 +59,14 @@ def read_meter(runs: Iterable[Run], costs: Costs) -> Meter:
         budget_left=left,
         basis=session.describe(),
         idle=account.idle_rounded,
-        until=spent_at(session, left, costs.now),
+        until=spent_at(session, left, costs.now, account.lasted_s),
         old_price=session.old_price,
         caveat=session.caveat,
+        lasted_s=account.lasted_s,
     )
 
 
-def spent_at(session: Session, left: Decimal | None, now: Moment) -> float | None:
+def spent_at(session: Session, left: Decimal | None, now: Moment, lasted_s: float) -> float | None:
     """When (unix s) the budget is spent at the session's rate; None without these, or past 9999.
 
     Where units of time are bought: when the first begins that the budget does not pay.
@@ -71,10 +74,10 @@ def spent_at(session: Session, left: Decimal | None, now: Moment) -> float | Non
     if left is None or not session.rate:
         return None
     seconds = max(left, Decimal(0)) / session.rate * HOUR_S
-    unit, lasted = session.price.unit_s, session.seconds(now)
+    unit = session.price.unit_s
     if unit:
         seconds = seconds // unit * unit
     # What is bought already lasts to its end, whatever is left.
-    bought = max(0.0, billed_seconds(session.price, lasted) - lasted) if left >= 0 else 0.0
+    bought = max(0.0, billed_seconds(session.price, lasted_s) - lasted_s) if left >= 0 else 0.0
     moment = now.wall + bought + float(seconds)
     return moment if moment < LAST_MOMENT else None

@@ -33,6 +33,9 @@ def rate_caveat(
     # An amount needs no list: it must do even when prices.yaml has a mistake.
     entry = None if is_amount(price) else find_entry(price, known)
     counts_gpus = per == "gpu" if entry is None else True
+    if gpus is None and counts_gpus and any(gpu.unread for gpu in reading.gpus):
+        count = len(card_models(reading.gpus))
+        return f"the GPUs are {reading.gpus[0].unread}: counted as {count}; --gpus N says how many"
     if not reading.gpus and reading.problem and counts_gpus and gpus is None:
         return (
             f"the GPUs could not be read ({reading.problem}): counted as 1; --gpus N says how many"

@@ -6,9 +6,9 @@ from typing import Literal
 
 import msgspec
 
-from runners.cost.rates import billed_seconds, hourly_rate, money, price_age
+from runners.cost.rates import hourly_rate, price_age
 from runners.cost.timeline import Timeline
-from runners.host.clock import Moment, local_time, moment_now, seconds_between
+from runners.host.clock import Moment, local_time, moment_now
 from runners.host.files import append_line, replace
 from runners.host.identity import host_name
 from runners.model.errors import NotFound, WrongInput
@@ -60,16 +60,6 @@ class Session(msgspec.Struct, frozen=True):
         """When it ended; None while it is open."""
         # Old files have wall times only.
         return self.finished or (None if self.ended is None else Moment(self.ended))
-
-    def seconds(self, now: Moment | float) -> float:
-        """How long it has lasted, or lasted; a clock that was changed since makes no difference."""
-        return seconds_between(
-            self.start, self.end or (now if isinstance(now, Moment) else Moment(now))
-        )
-
-    def cost(self, now: Moment | float) -> Decimal:
-        """Dollars from its start until `now` or its end."""
-        return money(self.rate, billed_seconds(self.price, self.seconds(now)))
 
     @property
     def price_per_gpu(self) -> Price:

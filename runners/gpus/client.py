@@ -47,7 +47,14 @@ def latest(state: StateDirectory) -> GpuReading | None:
     reading = read(state.gpu_reading, _reading)
     if reading is None or reading.host != host_name() or reading.setting not in (None, setting()):
         return None
-    return reading
+    return _marked_unread(reading) if is_stale(reading) else reading
+
+
+def _marked_unread(reading: GpuReading) -> GpuReading:
+    """The reading, each GPU marked as not read: what it had is no word on what it has."""
+    since = f"not read since {local_time(reading.time, '%H:%M:%S')}"
+    gpus = tuple(msgspec.structs.replace(gpu, unread=since) for gpu in reading.gpus)
+    return msgspec.structs.replace(reading, gpus=gpus)
 
 
 def announce_reader(state: StateDirectory) -> None:
@@ -157,7 +164,8 @@ def _excuse(reading: GpuReading | None, why: str) -> GpuReading:
     if not is_stale(reading):
         return reading
     since = local_time(reading.time, "%H:%M:%S")
-    return msgspec.structs.replace(reading, problem=f"GPU readings stale since {since}: {why}")
+    problem = f"GPU readings stale since {since}: {why}"
+    return msgspec.structs.replace(_marked_unread(reading), problem=problem)
 
 
 def _reason(state: StateDirectory) -> str:

@@ -110,7 +110,7 @@ class GuardObserver:
             None if account is None else to_decimal(account.total),
             session.rate,
             None if session.budget is None else Decimal(session.budget),
-            session.seconds(now),
+            None if account is None else account.lasted_s,
             quiet,
             idle,
             unmeasured,

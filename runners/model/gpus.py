@@ -90,6 +90,8 @@ class GpuSnapshot(msgspec.Struct, frozen=True):
     error: str | None = None
     energy_j: float | None = None
     detail: GpuDetail | None = None
+    unread: str | None = None
+    """Since when nobody has read it, in words: nothing is known of it now. Never kept on disk."""
 
     @property
     def simulated(self) -> bool:

@@ -123,7 +123,9 @@ def obstacle(
 def idle(reading: GpuReading) -> GpuReading:
     """The same machine with nobody on it, and every GPU of it in order."""
     gpus = tuple(
-        msgspec.structs.replace(gpu, processes=(), memory_used=0, error=None, detail=None)
+        msgspec.structs.replace(
+            gpu, processes=(), memory_used=0, error=None, detail=None, unread=None
+        )
         for gpu in reading.gpus
     )
     return msgspec.structs.replace(reading, gpus=gpus)
@@ -203,6 +205,9 @@ def _unavailable_reason(
     leases: Mapping[str, Sequence[Lease]],
     reserved: Collection[str],
 ) -> str | None:
+    # A driver that hangs keeps its last answer: it says nothing of who is there now.
+    if gpu.unread:
+        return gpu.unread
     if gpu.error:
         return gpu.error
     if gpu.detail is not None and gpu.detail.compute_mode == "prohibited":

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from runners.cost.accounting import to_decimal
 from runners.cost.machines import MachineAccount, close_account, read_machines, write_account
 from runners.cost.meter import Meter
 from runners.cost.sessions import Session
@@ -18,6 +19,7 @@ from runners.model.spec import Price
 from runners.places.snapshot import PlaceSnapshot
 from runners.state.layout import StateDirectory
 from tests.process.conftest import CommandLine
+from tests.support import account_of
 from tui.snapshot.remote_meter import RemoteMeter, remote_meters
 from tui.views.money.machine_costs import AllMachines, add_up, is_at_least
 
@@ -70,7 +72,7 @@ def place_of(name: str, one: Name, now: float, state: StateDirectory) -> Any:
     account = MachineAccount(f"own-{one.machine}", then, last, session, missed=missed)
     (state.remote / name).mkdir(parents=True, exist_ok=True)
     write_account(state, name, account)
-    spent = None if session is None else Decimal(session.cost(now)).quantize(Decimal("0.000001"))
+    spent = None if session is None else to_decimal(account_of(session, Moment(now)).total)
     rate = None if session is None else session.rate
     meter = Meter(rate, spent, None, None, "")
     snapshot = PlaceSnapshot(host=account.own, session=session, meter=meter)

@@ -12,6 +12,8 @@ from runners.cost.meter import read_meter
 from runners.cost.run_costs import costs_in
 from runners.cost.sessions import change_price, read_session, start_session
 from runners.cost.statement import open_statement
+from runners.guard.observe import GuardObserver
+from runners.guard.rule import new_rule
 from runners.host.clock import Moment, moment_now
 from runners.state.layout import config_dir
 from runners.state.runs import read_run
@@ -55,10 +57,16 @@ def test_the_dialog_that_ends_a_session_says_the_sum_of_the_statement(
     statement = open_statement(state, [], now)
     meter = read_meter([], costs_in(statement, []))
     total = dollars(meter.session)
-    assert total_text(meter, session, now).startswith(total)
+    assert total_text(meter).startswith(total)
     assert f"{total} " in cli.run("session").stdout
     left = dollars(abs(meter.budget_left or Decimal(0)))
-    assert left in total_text(meter, session, now)
+    assert left in total_text(meter)
+    # Its age too: eight hours, and not the ten that the clocks of two boots make.
+    assert meter.lasted_s == pytest.approx(8 * 3600, abs=1)
+    for hours, acts in ((9, False), (7.9, True)):
+        rule = new_rule(max_age_s=hours * 3600, countdown_s=0.0)
+        seen = GuardObserver(state).observe(rule, None, now, ())
+        assert bool(seen.reasons) == acts
 
 
 def test_an_open_page_of_curves_follows_a_corrected_price(cli: CommandLine) -> None:
@@ -97,6 +105,6 @@ def test_a_broken_price_list_stops_nothing_that_has_its_own_rate(cli: CommandLin
 
 def test_nobody_owes_less_than_nothing() -> None:
     third = Fraction(1, 3) * Fraction(2, 10**6)
-    account = Account(third * 3, {"a": third, "b": third, "c": third}, Fraction(0), {})
+    account = Account(third * 3, {"a": third, "b": third, "c": third}, Fraction(0), {}, 0)
     assert account.idle_rounded == 0
     assert dollars(Decimal("-0.000001")) == "$0.00"

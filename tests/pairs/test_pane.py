@@ -1,25 +1,31 @@
 """A GPU's row in the panel, in `gpus` and in its JSON, and the host beside it, say the same."""
 
 import asyncio
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from typing import NamedTuple
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from rich.text import Text
 from textual.app import App
 
+from runners.cost.opening import rate_caveat
 from runners.gpus.client import latest
+from runners.model.spec import GpuRequest
 from runners.places.ssh.thinning import thinned
+from runners.scheduling.allocation import Busy, Denied, allocate, obstacle
 from tests.pairs.conftest import Worlds
 from tests.pairs.runs import DrawnHost, hosts
-from tui.cli.gpus import gpu_row, reading_json
+from tui.cli.gpus import gpu_json, gpu_row, reading_json
 from tui.panel.widgets.gpu.pane import GpuPane
 from tui.snapshot.feed import PanelSnapshot, SnapshotFeed
 from tui.snapshot.local_snapshot import place_snapshot
 from tui.views.format import memory, percent
+from tui.views.machines.gpu_detail_text import launch_facts
 from tui.views.machines.gpu_text import host_text
 
 SIZE = (150, 30)
@@ -145,3 +151,35 @@ def test_the_host_is_what_the_command_says(worlds: Worlds, app: PaneApp, host: D
         cores = "—" if told["cpu_count"] is None else told["cpu_count"]
         assert f"{percent(told['cpu_percent'])} of {cores} cores" in pane.above
         assert f"{memory(told['memory_used'])}/{memory(told['memory_total'])}" in pane.above
+
+
+@settings(max_examples=25, deadline=None)
+@given(host=hosts(adoptable=False))
+def test_of_gpus_that_nobody_reads_none_is_free(
+    worlds: Worlds, app: PaneApp, host: DrawnHost
+) -> None:
+    with worlds(host) as world:
+        kept = latest(world.state)
+        assert kept is not None
+        old = msgspec.structs.replace(kept, time=time.time() - 60)
+        world.state.gpu_reading.write_bytes(msgspec.json.encode(old))
+        snapshot = SnapshotFeed(world.state, read_only=True).first_snapshot(30.0)
+        reading = latest(world.state)
+        assert snapshot is not None and reading is not None
+        rows = app.call_from_thread(app.show, snapshot).rows
+        linked = thinned(place_snapshot(snapshot)).reading
+        assert linked is not None
+        for gpu, there in zip(reading.gpus, linked.gpus, strict=True):
+            assert gpu.unread and there.unread == gpu.unread
+            leases = snapshot.leases.get(gpu.uuid, [])
+            shown = gpu_json(gpu, leases)
+            assert shown["unread"] == gpu.unread
+            assert not rows[gpu.uuid].endswith(" free")
+            assert gpu_row(gpu, reading, leases)[6] != "free"
+            assert obstacle(gpu, reading.gpus, leases) is not None
+            assert all(text != "free" for _, text in launch_facts(gpu, reading.gpus))
+        request = GpuRequest(count=1)
+        decision = allocate(request, reading, snapshot.leases)
+        assert not reading.gpus or isinstance(decision, Busy | Denied)
+        wanted = rate_caveat("3", "gpu", reading)
+        assert bool(wanted) == bool(reading.gpus or reading.problem)

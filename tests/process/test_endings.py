@@ -216,6 +216,13 @@ CASES = (
     Case(EndingCause.HOPELESS, hopeless, "stopped", {}, "stopped"),
     Case(EndingCause.PROBE, asked_by_machine(EndingCause.PROBE), "stopped", {}, "stopped"),
     Case(EndingCause.PEER, asked_by_machine(EndingCause.PEER), "stopped", {}, "stopped"),
+    Case(
+        EndingCause.PREEMPTED,
+        asked_by_machine(EndingCause.PREEMPTED),
+        "stopped",
+        {},
+        "machine_taken_away",
+    ),
     Case(EndingCause.REFUSED, refused, "failed", {}, "not_started"),
     Case(EndingCause.NOT_STARTED, not_started, "failed", {}, "not_started"),
     Case(EndingCause.INTERRUPTED, interrupted, "failed", {}, "not_started"),

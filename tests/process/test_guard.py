@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -139,8 +140,10 @@ def guard(cli: CommandLine) -> Iterator[Guarded]:
     guarded = Guarded(cli)
     yield guarded
     (guarded.state.guard / "guard.json").unlink(missing_ok=True)
-    if guarded.runs():
-        os.kill(guarded.pid(), signal.SIGTERM)
+    # One that has just seen that it is lifted leaves by itself.
+    if pid := guarded._pid():
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
     eventually(lambda: not guarded.runs(), what="no guard left over")
 
 

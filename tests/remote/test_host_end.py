@@ -12,7 +12,7 @@ from runners.cost.ledger import Ledger
 from runners.places.ssh.registry import RemoteRegistry
 from tests.process.conftest import CommandLine
 from tests.remote.machines import RentedMachine
-from tests.support import eventually
+from tests.support import account_of, eventually
 from tests.terminal import Terminal
 from tests.ui.waiting import until
 from tui.panel.app import PanelApp
@@ -81,7 +81,9 @@ def test_the_total_covers_the_tries_that_failed(line: CommandLine, rented: Rente
     ledger.poll()
     (session,) = ledger.sessions("rented")
     assert session.end is not None
-    assert float(session.cost(session.end)) == pytest.approx(ended["spent_usd"], abs=1e-4)
+    assert float(account_of(session, session.end).total) == pytest.approx(
+        ended["spent_usd"], abs=1e-4
+    )
 
 
 def test_what_is_ended_anyway_leaves_its_ledger_and_is_named(

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runners.cost.accounting import to_decimal
 from runners.cost.cost_reader import costs_of
 from runners.cost.meter import read_meter
 from runners.cost.prices import choose_price, list_prices, parse_rate
@@ -26,7 +27,7 @@ from runners.model.run import Run
 from runners.model.spec import Price
 from runners.model.states import State
 from runners.state.layout import StateDirectory
-from tests.support import make_plan, make_run
+from tests.support import account_of, make_plan, make_run
 
 HERE = Origin("anna", host_name(), "boot-1", 0.0)
 PER_GPU = Price("1.99", "gpu", "flag")
@@ -219,7 +220,7 @@ def test_a_session_s_rate_is_the_machine_s_busy_or_idle() -> None:
 
 def test_a_session_ends_when_it_ends() -> None:
     session = Session(0.0, "here", MACHINE, gpus=8, ended=3600.0)
-    assert session.cost(now=9e9) == Decimal("23.92")
+    assert to_decimal(account_of(session, Moment(9e9)).total) == Decimal("23.92")
 
 
 def test_a_session_is_opened_once_and_ended_once() -> None:

@@ -28,7 +28,7 @@ from runners.model.run import RunRecord
 from runners.model.spec import Price
 from runners.model.states import State
 from runners.state.layout import StateDirectory
-from tests.support import make_plan, make_run
+from tests.support import account_of, make_plan, make_run
 
 HOUR = 3600 * SECOND
 RATE = Decimal("15.92")
@@ -121,7 +121,7 @@ def test_a_changed_clock_neither_adds_nor_takes_time_within_a_boot() -> None:
 def test_a_live_run_and_a_session_do_not_pay_for_a_changed_clock() -> None:
     session = Session(1000.0, "here", Price("1", "gpu", "session"), began=Moment(1000.0, "a", 0))
     later = Moment(999_999.0, "a", 3600 * SECOND)
-    assert session.cost(later) == 1
+    assert account_of(session, later).total == 1
     run = make_run(State.RUNNING, Price("1", "gpu", "flag"), 1, record=None)
     record = RunRecord(State.RUNNING, started=1000.0, began=Moment(1000.0, "a", 0))
     assert msgspec.structs.replace(run, record=record).seconds(later) == 3600

@@ -24,7 +24,7 @@ from runners.cost.statement import open_statement
 from runners.gpus.cards import card_models, list_cards
 from runners.gpus.client import read_gpus
 from runners.guard.rule import read_guard
-from runners.host.clock import Moment, moment_now
+from runners.host.clock import moment_now
 from runners.model.errors import ExitCode, WrongInput
 from runners.model.gpus import GpuReading
 from runners.state.layout import StateDirectory
@@ -68,14 +68,14 @@ def run_session(arguments: argparse.Namespace) -> int:
     elif arguments.what != "end":
         print_pairs(session_pairs(meter, session, now, read_guard(state)))
     if session is not None and arguments.what == "end":
-        echo(_ending(session, meter, now))
+        echo(_ending(session, meter))
     return ExitCode.DONE
 
 
-def _ending(session: Session, meter: Meter, now: Moment) -> str:
+def _ending(session: Session, meter: Meter) -> str:
     """What the session that was just ended came to."""
     idle = "" if meter.idle is None else f", {dollars(meter.idle)} of it idle"
-    text = f"session ended after {duration(session.seconds(now))}: total {dollars(meter.session)}"
+    text = f"session ended after {duration(meter.lasted_s)}: total {dollars(meter.session)}"
     text += idle
     if meter.budget_left is not None and session.budget is not None:
         over = meter.budget_left < 0

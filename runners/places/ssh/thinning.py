@@ -131,6 +131,7 @@ def thin_meter(meter: Meter) -> Meter:
         budget_left=_dollars(meter.budget_left),
         idle=_dollars(meter.idle),
         until=step(meter.until, 60.0),
+        lasted_s=step(meter.lasted_s, 60.0),
     )
 
 

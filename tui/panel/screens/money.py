@@ -148,7 +148,7 @@ class MoneyScreen(Dialog[None]):
         if session is None or account is None:
             return
         lines = [
-            f"So far: {total_text(account.meter, session, account.now)}.",
+            f"So far: {total_text(account.meter)}.",
             "Nothing is stopped and nothing is shut down: only counting ends.",
             f"{account.live} runs go on." if account.live else "",
             session.stopping,

@@ -179,7 +179,7 @@ def _session_table(statement: Statement) -> CostTable:
     rows: list[tuple[str, ...]] = [
         (
             session.id,
-            duration(session.seconds(statement.now)) + (", open" if session.end is None else ""),
+            duration(accounts[session.id].lasted_s) + (", open" if session.end is None else ""),
             dollars(session.rate),
             spent_cells[session.id],
             idle_cells[session.id],

@@ -25,7 +25,7 @@ def session_pairs(
     pairs = [("now", f"{dollars(meter.per_hour)}/h{known}")]
     if session is not None:
         idle = "" if meter.idle is None else f" (idle {dollars(meter.idle)})"
-        lasted = duration(session.seconds(now))
+        lasted = duration(meter.lasted_s)
         pairs.append(("session", f"{dollars(meter.session)} in {lasted}{idle}"))
         where = " ".join(filter(None, (session.provider, session.instance)))
         pairs += [("machine", where)] if where else []
@@ -41,9 +41,9 @@ def session_pairs(
     return [*pairs, *([("guard", guarded)] if guarded else [])]
 
 
-def total_text(meter: Meter, session: Session, now: Moment) -> str:
+def total_text(meter: Meter) -> str:
     """What a session has come to: `$1.73 in 1h02m, $48.27 under its budget`."""
-    text = f"{dollars(meter.session)} in {duration(session.seconds(now))}"
+    text = f"{dollars(meter.session)} in {duration(meter.lasted_s)}"
     if meter.budget_left is not None:
         left = meter.budget_left
         text += f", {dollars(abs(left))} {'under' if left >= 0 else 'over'} its budget"

@@ -1,0 +1,56 @@
+"""A driver that hangs: what it said last is no word on who is there now, so no GPU is free."""
+
+from pathlib import Path
+
+import pytest
+
+from runners.gpus.client import latest
+from runners.model.states import State
+from tests.process.conftest import CommandLine
+from tests.stubs import nvml
+from tests.support import eventually
+
+
+@pytest.fixture
+def hung(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    """Two GPUs that were read once, and whose driver answers no more."""
+    monkeypatch.setenv("FRESNEL_SAMPLER_DEADLINE_S", "0.5")
+    folder = tmp_path / "driver"
+    folder.mkdir()
+    scene = nvml.install(monkeypatch, folder, "gpu 0 utilization 0\ngpu 1 utilization 0\n")
+    assert [gpu["unread"] for gpu in cli.json("gpus")] == [None, None]
+    nvml.write_scenario(scene, "gpu 0 utilization hang\ngpu 1 power hang\n")
+    eventually(lambda: (found := latest(cli.state)) is not None and found.gpus[0].unread)
+    return cli
+
+
+def test_nothing_is_put_on_a_gpu_that_nobody_reads(hung: CommandLine) -> None:
+    assert all(gpu["unread"] for gpu in hung.json("gpus"))
+    shown = hung.run("gpus").stdout
+    assert "not read since" in shown and "  free" not in shown
+    # Planned, launched, queued: each says why.
+    for words in (
+        ("launch", "--no-queue", "--gpus", "1"),
+        ("launch", "--no-queue", "--gpu-ids", "0"),
+        ("launch", "--no-queue", "--gpus", "all"),
+    ):
+        refused = hung.run(*words, "--", "true", exits=4)
+        assert "not read since" in refused.stderr
+    (planned,) = hung.json("plan", "--gpus", "1", "--", "true")
+    assert (
+        not planned["gpus"]
+        and "not read since" in hung.run("plan", "--gpus", "1", "--", "true").stdout
+    )
+    run = hung.launch("--gpus", "1", "--", "true")
+    assert hung.status(run)["state"] == State.QUEUED
+    assert "not read since" in hung.status(run)["reason"]
+    # On the CPU it runs.
+    assert hung.ended(hung.command("true"))["state"] == State.DONE
+
+
+def test_a_session_is_not_opened_for_gpus_that_nobody_reads(hung: CommandLine) -> None:
+    refused = hung.run("session", "start", "--price", "2", exits=2)
+    assert "not read since" in refused.stderr
+    assert not hung.state.session.exists()
+    hung.run("session", "start", "--price", "2", "--gpus", "2")
+    assert hung.json("cost")["usd_per_hour"] == 4
