@@ -123,16 +123,10 @@ def _read(source: str, limit: int) -> bytes:
     if "://" in source:
         return _fetch(source, limit)
     try:
-        content = read_plain(Path(source).expanduser(), limit + 1)
+        return read_plain(Path(source).expanduser(), limit)
     except OSError as error:
-        raise FresnelError(f"{source}: {error.strerror or error}") from None
-    return _bounded(source, content, limit)
-
-
-def _bounded(source: str, content: bytes, limit: int) -> bytes:
-    if len(content) > limit:
-        raise WrongInput(f"{source}: longer than {limit:,} bytes")
-    return content
+        text = f"{source}: {error.strerror}" if error.strerror else str(error)
+        raise WrongInput(text) from None
 
 
 def _fetch(url: str, limit: int) -> bytes:
@@ -158,4 +152,6 @@ def _fetch(url: str, limit: int) -> bytes:
         raise FresnelError(f"{url}: HTTP {error.code}") from None
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise FresnelError(f"{url}: {error}") from None
-    return _bounded(url, b"".join(blocks), limit)
+    if length > limit:
+        raise WrongInput(f"{url}: longer than {limit:,} bytes")
+    return b"".join(blocks)

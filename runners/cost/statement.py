@@ -266,5 +266,6 @@ def make_statement(
         # A run whose end is in the ledger is not live, although it was a moment ago.
         if line.host == host and line.run not in lines:
             lines[line.run] = line
-    damaged = f"{ledger.damaged} lines of the ledger cannot be read" if ledger.damaged else ""
+    lines_text = "1 line" if ledger.damaged == 1 else f"{ledger.damaged} lines"
+    damaged = f"{lines_text} of the ledger cannot be read" if ledger.damaged else ""
     return Statement(ledger.sessions(host), lines.values(), now, ledger.problem or damaged)

@@ -2,9 +2,13 @@
 
 import csv
 import io
+import random
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
+import msgspec
 import pytest
 
 from runners.cost.accounting import Account
@@ -15,14 +19,18 @@ from runners.cost.statement import open_statement
 from runners.guard.observe import GuardObserver
 from runners.guard.rule import new_rule
 from runners.host.clock import Moment, moment_now
-from runners.state.layout import config_dir
+from runners.model.run import RunRecord
+from runners.model.states import State
+from runners.state.layout import StateDirectory, config_dir
 from runners.state.runs import read_run
 from tests.process.conftest import CommandLine
 from tests.process.test_one_cost import ago, open_session, write_run
 from tui.snapshot.curve_store import CurveStore
 from tui.views.format import dollars
 from tui.views.money.money_text import total_text
+from tui.views.runs.run_view import view_run
 
+HOUR = 3600.0
 RUN = "20261120-101500-a-0001"
 
 
@@ -86,6 +94,83 @@ def test_an_open_page_of_curves_follows_a_corrected_price(cli: CommandLine) -> N
     assert last() == pytest.approx(10 * before)
     (row,) = csv.DictReader(io.StringIO(_runs_of(cli)))
     assert float(row["usd"]) == pytest.approx(last(), abs=1e-6)
+
+
+def crashed(state: StateDirectory, run_id: str, chance: random.Random) -> float:
+    """A run that crashed in this boot or the one before, whose clock was set now and then; how
+    long it lasted.
+    """
+    lasted, now = chance.uniform(1, 5000), moment_now()
+    boot, up = chance.choice([(now.boot, now.boot_ns or 0), ("before", 90_000 * 10**9)])
+    began_up = up - round((lasted + chance.uniform(0, 5000)) * 1e9)
+    wall = now.wall - chance.uniform(0, 4 * HOUR) - lasted
+    began = Moment(wall, boot, began_up)
+    # By the wall clock of the moment in which it was last seen it lasted anything.
+    seen = Moment(wall + chance.uniform(-HOUR, HOUR), boot, began_up + round(lasted * 1e9))
+    found = chance.choice([now, Moment(seen.wall + chance.uniform(0, HOUR), boot, up)])
+    write_run(state, run_id, began, found)
+    path = state.run(run_id).state
+    record = msgspec.json.decode(path.read_bytes(), type=RunRecord)
+    lost = msgspec.structs.replace(record, state=State.LOST, seen=seen, exit_code=None)
+    path.write_bytes(msgspec.json.encode(lost))
+    return lasted
+
+
+def test_how_long_a_crashed_run_lasted_is_the_same_everywhere(cli: CommandLine) -> None:
+    state, chance = cli.state.create(), random.Random(25)
+    start_session(state, "2", 1, "boot", uuids=("GPU-0",))
+    want = {
+        run: pytest.approx(crashed(state, run, chance), abs=0.002)
+        for run in (f"20261120-{101500 + i}-a-{i:04x}" for i in range(40))
+    }
+
+    def seconds(rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+        return {row["id"]: float(row["seconds"]) for row in rows if row["id"] in want}
+
+    # The first of these enters the lines that the ledger lacks.
+    assert seconds(cli.json("list", "--all")) == want
+    assert seconds(csv.DictReader(io.StringIO(_runs_of(cli)))) == want
+    assert seconds(cli.json("cost", "export")) == want
+    assert seconds(cli.json("list", "--all")) == want
+    assert seconds(cli.json("status", run) for run in [*want][:3]) == {
+        run: want[run] for run in [*want][:3]
+    }
+    views = (view_run(read_run(state, run)) for run in want)
+    assert {view.run.id: view.seconds for view in views} == want
+    books = open_statement(state, [])
+    spans = {run: books.span(run) for run in want}
+    assert {run: (end - start) / 1e9 for run, (start, end) in spans.items()} == want
+
+
+def test_a_torn_line_of_the_ledger_is_said_and_the_sums_are_at_least(cli: CommandLine) -> None:
+    state = cli.state.create()
+    start_session(state, "2", 1, "boot", uuids=("GPU-0",))
+    write_run(state, RUN, ago(120), ago(60))
+    whole = cli.json("cost")
+    assert whole["ledger_problem"] is None and not whole["all_at_least"]
+    with state.ledger.open("ab") as file:
+        file.write(b'{"type":"run","run":"2026112\n')
+    torn = cli.json("cost")
+    assert torn["ledger_problem"] and torn["all_at_least"]
+    assert torn["ledger_problem"] in cli.run("cost").stderr
+    assert torn["ledger_problem"] in cli.run("cost", "export").stderr
+    assert torn["ledger_problem"] in cli.run("session").stderr
+    # The line of a run that is still there is entered again, and nothing is missing.
+    lines = state.ledger.read_bytes().splitlines(keepends=True)
+    state.ledger.write_bytes(b"".join(line for line in lines if b'"type":"session"' in line))
+    again = cli.json("cost")
+    assert again["ledger_problem"] is None
+    assert [row["id"] for row in again["runs"]] == [RUN]
+    assert again["runs"][0]["cost_usd"] == pytest.approx(whole["runs"][0]["cost_usd"], abs=1e-6)
+
+
+def test_status_shows_the_limit_by_the_price_as_it_is_now(cli: CommandLine) -> None:
+    cli.run("session", "start", "--rate", "2", "--gpus", "1", "--since", "now")
+    run = cli.command("sleep", "600", options=("--set", "limits.cost=6"))
+    assert "3h00m (cost limit of $6)" in cli.run("status", run.id).stdout
+    cli.run("session", "price", "--rate", "4", "--gpus", "1")
+    shown = cli.run("status", run.id).stdout
+    assert "1h30m (cost limit of $6)" in shown and "3h00m" not in shown
 
 
 def _runs_of(cli: CommandLine) -> str:

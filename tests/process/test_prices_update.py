@@ -130,7 +130,7 @@ def test_the_later_of_two_days_counts_and_the_user_s_own_before_both(
     assert price_of("digitalocean-h100") == "3.50"
     own = updated_file().with_name("prices.yaml")
     own.write_text("prices: {digitalocean-h100: {usd_per_hour: 3.10}}\n")
-    assert price_of("digitalocean-h100") == "3.10"
+    assert price_of("digitalocean-h100") == "3.1"
 
 
 class _Server(ThreadingHTTPServer):

@@ -50,8 +50,6 @@ def run_cost(arguments: argparse.Namespace) -> int:
             f"{state.session} cannot be read: its session is not counted; `fresnel-tui "
             "session start` begins a new one"
         )
-    if report.statement.problem:
-        echo(f"{report.statement.problem}: what is there is not counted")
     for table in cost_tables(report):
         print()
         print_table(table.headings, table.rows)
@@ -77,6 +75,7 @@ def report_json(report: CostReport) -> dict[str, Any]:
         if account is None
         else number(to_decimal(add_fractions(account.gpu_hours.values()))),
         "guard": guard_json(report.guard),
+        "ledger_problem": report.statement.problem or None,
         **machines_json(report.statement, report.machines),
     }
 

@@ -16,8 +16,9 @@ from runners.model.errors import ExitCode
 from runners.places.ssh.accounts import refresh_accounts, rented_names
 from runners.state.layout import StateDirectory
 from runners.state.runs import list_runs
-from tui.cli.output import print_json
+from tui.cli.output import echo, print_json
 from tui.views.json_values import iso
+from tui.views.money.cost_report import NOT_COUNTED
 
 COLUMNS = (
     *("kind", "id", "host", "preset", "name", "state", "started", "ended", "seconds", "gpus"),
@@ -46,6 +47,8 @@ def run_export(arguments: argparse.Namespace) -> int:
         ],
         key=lambda row: (str(row["started"]), str(row["kind"])),
     )
+    if books.problem:
+        echo(f"⚠ {books.problem}: {NOT_COUNTED}")
     if arguments.json:
         print_json(
             [

@@ -69,6 +69,8 @@ def run_session(arguments: argparse.Namespace) -> int:
         print_pairs(session_pairs(meter, session, now, read_guard(state)))
     if session is not None and arguments.what == "end":
         echo(_ending(session, meter))
+    if session is not None and statement.problem:
+        echo(f"⚠ {statement.problem}: shares are at least")
     return ExitCode.DONE
 
 

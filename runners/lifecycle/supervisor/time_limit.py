@@ -2,19 +2,19 @@
 
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from runners.host.clock import Moment, moment_now, seconds_between
 from runners.host.files import read_json
 from runners.lifecycle.supervisor.pollers import NEVER
 from runners.model.endings import Ending, EndingCause
 from runners.state.layout import RunDirectory
-from runners.state.records import IntentFields, PlanFields, intent_fields
+from runners.state.records import IntentFields, PlanFields, intent_fields, plan_fields
 
 _PRICE_EVERY_S = 10.0
 
 
-class _Limit(NamedTuple):
+class Limit(NamedTuple):
     """Seconds since the run's start, and the dollars that are spent then, if these are limited."""
 
     seconds: float | None
@@ -36,10 +36,8 @@ class TimeLimit:
         self._began = began
         self._request = request
         self._is_over = False
-        self._limit = _Limit(plan["limit_s"], plan["limit_usd"])
-        price = plan["price"] or {}
-        # Only a session's price is ever corrected.
-        self._follows = bool(plan["cost_limit"]) and price.get("basis") == "session"
+        self._limit = _limit_of_launch(plan)
+        self._follows = _follows(plan)
         self._look_at, self._ends_at = 0.0, NEVER
         self._set(time.monotonic())
 
@@ -64,16 +62,31 @@ class TimeLimit:
     def _set(self, now: float) -> None:
         if self._follows:
             self._look_at = now + _PRICE_EVERY_S
-            session = read_json(self._run.home.session) or {}
-            self._limit = _current(self._plan, session) or self._limit
+            self._limit = _current(self._plan, self._run) or self._limit
         seconds = self._limit.seconds
         # Counted from the start, not from now: an adopter must not extend the limit.
         left = None if seconds is None else seconds - seconds_between(self._began, moment_now())
         self._ends_at = NEVER if left is None else now + left
 
 
-def _current(plan: PlanFields, session: dict[str, Any]) -> _Limit | None:
+def limit_now(run: RunDirectory) -> Limit:
+    """When a run will be stopped, by the price as it is now."""
+    plan = plan_fields(read_json(run.plan))
+    return (_current(plan, run) if _follows(plan) else None) or _limit_of_launch(plan)
+
+
+def _limit_of_launch(plan: PlanFields) -> Limit:
+    return Limit(plan["limit_s"], plan["limit_usd"])
+
+
+def _follows(plan: PlanFields) -> bool:
+    """Whether its limit is one of cost by a session's price: no other is ever corrected."""
+    return bool(plan["cost_limit"]) and (plan["price"] or {}).get("basis") == "session"
+
+
+def _current(plan: PlanFields, run: RunDirectory) -> Limit | None:
     """The earlier limit by the price of the open session; None where there is none to read."""
+    session = read_json(run.home.session) or {}
     try:
         if session["ended"] is not None:
             return None
@@ -85,8 +98,8 @@ def _current(plan: PlanFields, session: dict[str, Any]) -> _Limit | None:
         return None
     longest = plan["time_limit_s"]
     if longest is not None and longest <= spent:
-        return _Limit(longest)
-    return _Limit(spent, plan["cost_limit"])
+        return Limit(longest)
+    return Limit(spent, plan["cost_limit"])
 
 
 def _devices(plan: PlanFields) -> float:

@@ -24,6 +24,7 @@ from tui.views.money.machine_costs import add_up, machine_rows
 from tui.views.money.money_text import cells
 from tui.views.runs.run_view import RunView, view_run
 
+NOT_COUNTED = "what is there is not counted, and the sums are at least"
 _SHOWN_ENDED = 20
 
 
@@ -108,8 +109,9 @@ def costly_rows(report: CostReport) -> list[CostRow]:
 
 
 def cost_notes(report: CostReport) -> list[str]:
-    """What is to be said of single runs: what the session will have cost, overruns."""
-    notes = []
+    """What is to be said besides: lost lines, what the session will have cost, overruns."""
+    problem = report.statement.problem
+    notes = [f"⚠ {problem}: {NOT_COUNTED}"] if problem else []
     for row in costly_rows(report):
         if row.session_projected is not None:
             cost = dollars(row.session_projected)

@@ -19,7 +19,8 @@ from tui.views.money.money_text import session_json
 class AllMachines(msgspec.Struct, frozen=True):
     """This machine's sessions and those of all others: dollars, and dollars per hour now.
 
-    `at_least` is True while one that costs money is not reached.
+    `at_least` is True while one that costs money is not reached, and where a line of the ledger
+    cannot be read.
     """
 
     total: Fraction
@@ -36,13 +37,13 @@ def add_up(here: Statement, machines: Sequence[MachineCost]) -> AllMachines:
     return AllMachines(
         add_fractions([*own, *(machine.total for machine in counted)]),
         sum(rates, Decimal(0)),
-        any(is_at_least(machine) for machine in counted),
+        bool(here.problem) or any(is_at_least(machine) for machine in counted),
     )
 
 
 def is_at_least(machine: MachineCost) -> bool:
     """Whether what is known of its money may be less than what it cost."""
-    return machine.state is MachineState.NOT_REACHED
+    return machine.state is MachineState.NOT_REACHED or bool(machine.statement.problem)
 
 
 def machine_text(machine: MachineCost) -> str:

@@ -10,12 +10,13 @@ import msgspec
 
 from runners.cost.rates import price_age
 from runners.host.clock import local_time
+from runners.lifecycle.supervisor.time_limit import Limit, limit_now
 from runners.model.endings import Ending, EndingCause
 from runners.model.plan import LaunchPlan, SourceRecord
 from runners.model.run import Run
 from runners.model.states import State
 from runners.state.decoding import read
-from runners.state.layout import StateDirectory
+from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.leases import Lease
 from runners.watch.metrics.checkpoints import checkpoint_files
 from runners.watch.metrics.judging import best_metric, validation_metric
@@ -187,9 +188,17 @@ def _times(run: Run, view: RunView) -> Pairs:
         origin = run.plan.origin
         pairs.append(("by", f"{origin.user} on {origin.host}"))
         if run.plan.limit_s is not None:
-            why = f" (cost limit of ${run.plan.limit_usd})" if run.plan.limit_usd else ""
-            pairs.append(("limit", duration(run.plan.limit_s) + why))
+            pairs.append(("limit", _limit_text(run, run.plan)))
     return pairs
+
+
+def _limit_text(run: Run, plan: LaunchPlan) -> str:
+    limit = Limit(plan.limit_s, plan.limit_usd)
+    if run.is_live:
+        # That of cost follows a price that is corrected.
+        limit = limit_now(RunDirectory.at(run.directory))
+    why = f" (cost limit of ${limit.usd})" if limit.usd else ""
+    return duration(limit.seconds or 0.0) + why
 
 
 def _command(plan: LaunchPlan) -> Pairs:
