@@ -162,7 +162,8 @@ def test_a_begun_unit_is_billed_whole(seconds: float, unit: int, minimum: int, b
     )
     assert whole.total == billed
     price = Price("3600", "machine", "session", unit_s=unit, minimum_s=minimum)
-    assert Session(0.0, "here", price).cost(float(seconds)) == billed
+    session = Session(0.0, "here", price)
+    assert account_of(session, Moment(float(seconds))).total == billed
 
 
 @given(
@@ -239,8 +240,8 @@ def test_a_clock_corrected_after_a_crash_makes_no_hours(
 def test_a_budget_that_lasts_beyond_every_date_has_none() -> None:
     session = Session(0.0, "here", Price("0.01", "machine", "session"), budget="1000000")
     now = Moment(1.8e9)
-    assert spent_at(session, Decimal(1_000_000), now) is None
-    assert spent_at(session, Decimal(1), now) == 1.8e9 + 360_000
+    assert spent_at(session, Decimal(1_000_000), now, 0.0) is None
+    assert spent_at(session, Decimal(1), now, 0.0) == 1.8e9 + 360_000
 
 
 @pytest.mark.parametrize(
@@ -249,7 +250,7 @@ def test_a_budget_that_lasts_beyond_every_date_has_none() -> None:
 def test_a_budget_lasts_until_a_unit_begins_that_it_does_not_pay(budget: int, lasts: int) -> None:
     session = Session(0.0, "here", Price("72", "machine", "session", unit_s=3600))
     now = Moment(21.0)
-    assert spent_at(session, Decimal(budget - 72), now) == 21.0 + lasts
+    assert spent_at(session, Decimal(budget - 72), now, 21.0) == 21.0 + lasts
 
 
 def test_a_session_after_a_boot_whose_clock_was_fast_begins_now(

@@ -81,7 +81,9 @@ def test_a_stale_reading_keeps_its_gpus_and_says_since_when(
     left = _leave(state, time=time.time() - 100)
     found = reading.read_gpus(state, patience_s=0)
     since = time.strftime("%H:%M:%S", time.localtime(left.time))
-    assert found.gpus == (GPU,) and found.time == left.time
+    (gpu,) = found.gpus
+    assert msgspec.structs.replace(gpu, unread=None) == GPU and found.time == left.time
+    assert gpu.unread is not None and since in gpu.unread
     assert found.problem is not None and found.problem.startswith(
         f"GPU readings stale since {since}: "
     )
