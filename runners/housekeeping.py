@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from runners.guard.keeper import ensure_guard
-from runners.guard.preemption_keeper import ensure_preemption_watch
-from runners.guard.sweep_watch import ensure_sweep_watches
+from runners.guard.keeper import ensure_guard, ensure_preemption_watch
 from runners.host import helpers
 from runners.lifecycle.control.trash import expired
 from runners.lifecycle.launch.adopt import adopt_orphans
@@ -31,7 +29,10 @@ def tend(state: StateDirectory) -> list[str]:
         from runners.cost.preemption import settle_preemption  # seldom there
 
         settle_preemption(state)
-    ensure_sweep_watches(state)
+    if state.sweeps.is_dir():
+        from runners.guard.sweep_watch import ensure_sweep_watches  # few have a sweep
+
+        ensure_sweep_watches(state)
     if expired(state):
         helpers.spawn("empty-trash", state.root)
     return adopt_orphans(state)

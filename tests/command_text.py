@@ -301,3 +301,12 @@ def resumed_at(epoch: int, epochs: int) -> str:
     if not epochs:
         return f"epoch {epoch} of —; checkpoint "
     return f"epoch {epoch} of {epochs}; {epochs - epoch} epochs left"
+
+
+NOT_READ = "not read since"
+"""Of a GPU whose driver answers no more."""
+
+
+def limit_of(length: str, usd: str) -> str:
+    """A run's limit of cost, in `status`."""
+    return f"{length} (cost limit of ${usd})"

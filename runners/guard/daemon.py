@@ -18,11 +18,10 @@ import msgspec
 
 from runners.cost.overrun import warn_of_overrun
 from runners.guard.claims import END, WARN, marker_of, read_claim
-from runners.guard.keeper import guard_lock, watch_keeper
+from runners.guard.keeper import ensure_preemption_watch, guard_lock, watch_keeper
 from runners.guard.next_step import Action, next_step
 from runners.guard.observe import GuardObserver
 from runners.guard.outbox import WebhookOutbox
-from runners.guard.preemption_keeper import ensure_preemption_watch
 from runners.guard.reserved import disk_is_full, drop_ballast
 from runners.guard.rule import (
     GuardRule,

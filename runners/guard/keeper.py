@@ -18,13 +18,16 @@ from typing import Literal
 import msgspec
 
 from runners.host import helpers
-from runners.host.files import append_event, open_private, replace
+from runners.host.files import append_event, open_private, read_plain, replace
 from runners.host.keep_alive import KeepAlive
 from runners.host.locks import await_release, claim, is_held
+from runners.model.errors import FresnelError
 from runners.state.decoding import read
-from runners.state.layout import StateDirectory
+from runners.state.layout import StateDirectory, settings_file
+from runners.state.leases import live_run_ids
 
 _FIRST_ANEW_S = 2.0
+_PREEMPTION_ANEW_S = 20.0
 # Half a second at first: who is killed three times in a row, as by a lack of memory, is back within
 # four seconds, and one that dies of itself is started every four.
 _ANEW_S = 0.5
@@ -132,6 +135,40 @@ def start_keeper(state: StateDirectory) -> None:
     )
     with suppress(OSError):  # a full disk: it keeps all the same
         replace(state.guard / "keeper.json", msgspec.json.encode(keeper), sync=False)
+
+
+def ensure_preemption_watch(state: StateDirectory) -> bool:
+    """Start it where it is allowed and has a use, and does not run; True then. Raises OSError."""
+    if not state.session.exists() and not live_run_ids(state):
+        return False
+    if not _may_be_allowed() or is_held(state.preemption_lock) or not _is_allowed():
+        return False
+    start = partial(helpers.spawn, "preemption", state.root)
+    keep_alive = KeepAlive(state.preemption_lock, start, _PREEMPTION_ANEW_S)
+    now = time.monotonic()
+    if keep_alive.wait_s(now) > 0:
+        return False
+    keep_alive.start(now)
+    return True
+
+
+def _may_be_allowed() -> bool:
+    """False where nobody has said anything of metadata, without reading YAML: that takes long."""
+    if os.environ.get("FRESNEL_METADATA"):
+        return True
+    try:
+        return b"metadata" in read_plain(settings_file())
+    except OSError:
+        return False
+
+
+def _is_allowed() -> bool:
+    from runners.cost.cloud import metadata_base  # most never get here
+
+    try:
+        return bool(metadata_base())
+    except FresnelError:
+        return False  # the settings' mistake is said where they are read for their own sake
 
 
 def main() -> None:

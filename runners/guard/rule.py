@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from runners.cost.preemption import Preemption, read_preemption
-from runners.guard.claims import reserve_markers
 from runners.guard.keeper import GuardKeeper, guard_lock, read_keeper
 from runners.guard.reserved import SLOT, disk_is_full, keep_ballast, read_slots, write_reserved
 from runners.host.clock import Moment, moment_now, seconds_between
@@ -131,6 +130,8 @@ def write_rule(state: StateDirectory, rule: GuardRule) -> None:
 
 def set_rule(state: StateDirectory, rule: GuardRule) -> None:
     """Set a rule, reserving room for what the guard will write; progress begins anew. OSError."""
+    from runners.guard.claims import reserve_markers  # who only reads a rule does without
+
     state.create()
     state.guard.parent.mkdir(mode=0o700, exist_ok=True)
     state.guard.mkdir(mode=0o700, exist_ok=True)

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from runners.diagnosis.stacks import StackDump, take_stacks
-from runners.guard.preemption_keeper import ensure_preemption_watch
+from runners.guard.keeper import ensure_preemption_watch
 from runners.health.episodes import EpisodeTracker
 from runners.health.judge import judge
 from runners.health.observer import RunObserver

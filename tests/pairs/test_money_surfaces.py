@@ -23,6 +23,7 @@ from runners.model.run import RunRecord
 from runners.model.states import State
 from runners.state.layout import StateDirectory, config_dir
 from runners.state.runs import read_run
+from tests.command_text import limit_of
 from tests.process.conftest import CommandLine
 from tests.process.test_one_cost import ago, open_session, write_run
 from tui.snapshot.curve_store import CurveStore
@@ -167,10 +168,10 @@ def test_a_torn_line_of_the_ledger_is_said_and_the_sums_are_at_least(cli: Comman
 def test_status_shows_the_limit_by_the_price_as_it_is_now(cli: CommandLine) -> None:
     cli.run("session", "start", "--rate", "2", "--gpus", "1", "--since", "now")
     run = cli.command("sleep", "600", options=("--set", "limits.cost=6"))
-    assert "3h00m (cost limit of $6)" in cli.run("status", run.id).stdout
+    assert limit_of("3h00m", "6") in cli.run("status", run.id).stdout
     cli.run("session", "price", "--rate", "4", "--gpus", "1")
     shown = cli.run("status", run.id).stdout
-    assert "1h30m (cost limit of $6)" in shown and "3h00m" not in shown
+    assert limit_of("1h30m", "6") in shown and "3h00m" not in shown
 
 
 def _runs_of(cli: CommandLine) -> str:

@@ -6,6 +6,7 @@ import pytest
 
 from runners.gpus.client import latest
 from runners.model.states import State
+from tests.command_text import NOT_READ
 from tests.process.conftest import CommandLine
 from tests.stubs import nvml
 from tests.support import eventually
@@ -27,7 +28,7 @@ def hung(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> C
 def test_nothing_is_put_on_a_gpu_that_nobody_reads(hung: CommandLine) -> None:
     assert all(gpu["unread"] for gpu in hung.json("gpus"))
     shown = hung.run("gpus").stdout
-    assert "not read since" in shown and "  free" not in shown
+    assert NOT_READ in shown and "  free" not in shown
     # Planned, launched, queued: each says why.
     for words in (
         ("launch", "--no-queue", "--gpus", "1"),
@@ -35,20 +36,20 @@ def test_nothing_is_put_on_a_gpu_that_nobody_reads(hung: CommandLine) -> None:
         ("launch", "--no-queue", "--gpus", "all"),
     ):
         refused = hung.run(*words, "--", "true", exits=4)
-        assert "not read since" in refused.stderr
+        assert NOT_READ in refused.stderr
     assert not hung.json("plan", "--gpus", "1", "--", "true")["gpus"]
     planned = hung.run("plan", "--gpus", "1", "--", "true")
-    assert "not read since" in planned.stdout + planned.stderr
+    assert NOT_READ in planned.stdout + planned.stderr
     run = hung.launch("--gpus", "1", "--", "true")
     assert hung.status(run)["state"] == State.QUEUED
-    assert "not read since" in hung.status(run)["reason"]
+    assert NOT_READ in hung.status(run)["reason"]
     # On the CPU it runs.
     assert hung.ended(hung.command("true"))["state"] == State.DONE
 
 
 def test_a_session_is_not_opened_for_gpus_that_nobody_reads(hung: CommandLine) -> None:
     refused = hung.run("session", "start", "--price", "2", exits=2)
-    assert "not read since" in refused.stderr
+    assert NOT_READ in refused.stderr
     assert not hung.state.session.exists()
     hung.run("session", "start", "--price", "2", "--gpus", "2")
     assert hung.json("cost")["usd_per_hour"] == 4

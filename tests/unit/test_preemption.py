@@ -20,7 +20,7 @@ from runners.cost.preemption import (
 )
 from runners.cost.sessions import load_session, read_session, start_session
 from runners.cost.statement import open_statement
-from runners.guard.preemption_keeper import ensure_preemption_watch
+from runners.guard.keeper import ensure_preemption_watch
 from runners.guard.preemption_watch import EVERY_S, PreemptionWatch
 from runners.host.clock import Moment, moment_now
 from runners.lifecycle.supervisor.stop_ladder import Ladder

@@ -6,12 +6,10 @@ import msgspec
 
 from runners.cost.preemption import Preemption
 from runners.cost.sessions import Session
-from runners.guard.claims import END, Claim, marker_of, read_claim
 from runners.guard.rule import GuardRule, GuardState, GuardView, Stage, read_rule
 from runners.host.clock import Moment, local_time, moment_now, seconds_between
 from runners.state.layout import StateDirectory
 from tui.views.format import duration
-from tui.views.json_values import iso
 
 
 def guard_text(view: GuardView, now: Moment) -> str:
@@ -103,6 +101,8 @@ def guard_json(view: GuardView) -> dict[str, Any] | None:
 
 
 def _preemption_json(found: Preemption) -> dict[str, Any]:
+    from tui.views.json_values import iso  # the first screen does without
+
     return {
         "provider": found.provider,
         "action": found.action,
@@ -115,6 +115,13 @@ def _preemption_json(found: Preemption) -> dict[str, Any]:
 
 def too_late_text(state: StateDirectory) -> str:
     """That the end command runs already, and nothing here holds it back; empty when it does not."""
+    from runners.guard.claims import (
+        END,
+        Claim,
+        marker_of,
+        read_claim,
+    )  # only where a guard is held back
+
     try:
         rule = read_rule(state)
     except ValueError:

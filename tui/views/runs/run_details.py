@@ -10,7 +10,6 @@ import msgspec
 
 from runners.cost.rates import price_age
 from runners.host.clock import local_time
-from runners.lifecycle.supervisor.time_limit import Limit, limit_now
 from runners.model.endings import Ending, EndingCause
 from runners.model.plan import LaunchPlan, SourceRecord
 from runners.model.run import Run
@@ -193,12 +192,13 @@ def _times(run: Run, view: RunView) -> Pairs:
 
 
 def _limit_text(run: Run, plan: LaunchPlan) -> str:
-    limit = Limit(plan.limit_s, plan.limit_usd)
+    seconds, usd = plan.limit_s, plan.limit_usd
     if run.is_live:
+        from runners.lifecycle.supervisor.time_limit import limit_now  # few runs have one
+
         # That of cost follows a price that is corrected.
-        limit = limit_now(RunDirectory.at(run.directory))
-    why = f" (cost limit of ${limit.usd})" if limit.usd else ""
-    return duration(limit.seconds or 0.0) + why
+        seconds, usd = limit_now(RunDirectory.at(run.directory))
+    return duration(seconds or 0.0) + (f" (cost limit of ${usd})" if usd else "")
 
 
 def _command(plan: LaunchPlan) -> Pairs:
