@@ -279,16 +279,27 @@ def find_run(state: StateDirectory, name: str) -> Run:
         newest = ", ".join(matching[-3:])
         raise WrongInput(f"`{name}` is the beginning of {len(matching)} runs", f"newest: {newest}")
     former = ""
+    known: dict[str, None] = {}  # in this order, each once
     # Newest first, so an old run costs a look at all later ones: names are not indexed.
     for run_id in reversed(ids):
         names, launched = _names(state.run(run_id))
+        known.update(dict.fromkeys(names))
         if name in names:
             return read_run(state, run_id)
         former = former or (run_id if name == launched else "")
     if former:
         return read_run(state, former)
     newest = ids[-1] if ids else "none yet"
-    raise NotFound(f"no run `{name}`", f"`fresnel-tui list` shows them; newest: {newest}")
+    hint = f"`fresnel-tui list` shows them; newest: {newest}"
+    raise NotFound(f"no run `{name}`", _nearest(name, known) + hint)
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    """`did you mean `alpha`? `: the run whose name is nearly this one, where there is one."""
+    from difflib import get_close_matches  # only mistakes need it
+
+    near = get_close_matches(name, known, 1)
+    return f"did you mean `{near[0]}`? " if near else ""
 
 
 class NamedRuns(list[Run]):

@@ -20,6 +20,7 @@ from runners.model.run import RunRecord
 from runners.model.states import State
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.runs import find_run, find_runs, list_runs, read_run
+from tests.command_text import did_you_mean
 from tests.support import make_plan
 
 RUN = "20261120-101500-demo-7f3a"
@@ -251,6 +252,18 @@ def test_an_ambiguous_prefix_is_refused_with_the_newest(three: StateDirectory) -
 def test_a_run_that_is_not_there_is_not_found(three: StateDirectory, name: str) -> None:
     with pytest.raises(NotFound, match=f"no run `{name}`"):
         find_run(three, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("alph", "alpha"), ("gamma2", "gamma-2"), ("nope", "")]
+)
+def test_the_run_that_was_nearly_named_is_proposed(
+    three: StateDirectory, name: str, meant: str
+) -> None:
+    with pytest.raises(NotFound) as caught:
+        find_run(three, name)
+    hint = caught.value.hint or ""
+    assert did_you_mean(meant) in hint if meant else did_you_mean("").rstrip("`") not in hint
 
 
 def test_an_empty_name_stops_nobody(state: StateDirectory) -> None:
