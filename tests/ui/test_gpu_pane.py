@@ -2,6 +2,7 @@
 drivers in trouble.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -32,6 +33,7 @@ from tests.screen_text import (
 from tests.stubs import nvml as stub
 from tests.terminal import headless
 from tests.ui.conftest import Show
+from tui.panel.cockpit.screen import NO_HOLDER
 from tui.panel.screens.gpu_detail import course
 
 OUTPUT = "it goes on"
@@ -101,6 +103,24 @@ def test_free_means_that_a_launch_would_take_it(scene: Path, show: Show) -> None
     denied = headless("launch", "--gpus", "2", "--no-queue", "--", "true")
     assert denied.returncode == 4 and "1 of 3 free" in denied.stderr, denied.stderr
     assert f"not free: {NO_COMPUTE}" in headless("gpus").stdout
+
+
+def test_s_at_a_gpu_is_about_the_run_that_holds_it(show: Show) -> None:
+    def launch(name: str, gpu: str) -> str:
+        words = ("launch", "--name", name, "--gpu-ids", gpu, "--", "sleep", "300")
+        return headless(*words, FRESNEL_GPUS="sim:3xH100").stdout.strip()
+
+    held, other = launch("held", "1"), launch("other", "0")
+    panel = show(columns=120, rows=30, FRESNEL_GPUS="sim:3xH100")
+    panel.wait_for(gpu_row(1, r"[AB]:0 held"))
+    panel.press("1", "G", "s")
+    panel.wait_for(NO_HOLDER)
+    panel.press("k", "s")
+    panel.wait_for(stop_dialog("held"))
+    panel.press("y")
+    assert json.loads(headless("wait", held, "--json").stdout)["state"] == State.STOPPED
+    assert json.loads(headless("status", other, "--json").stdout)["state"] == State.RUNNING
+    headless("kill", other)
 
 
 def test_an_xid_stands_in_the_row_and_in_full_in_the_details(scene: Path, show: Show) -> None:

@@ -50,7 +50,7 @@ class RunActions:
         self._pane = pane
         self._alone: dict[str, Callable[[], None]] = {
             # These choose their runs themselves.
-            "stop": self.stop,
+            "stop": self.stop_chosen,
             "stop_group": self.stop_group,
             "stop_everything": self.stop_everything,
             "undo": self.undo,
@@ -80,13 +80,18 @@ class RunActions:
 
     # ---- ending
 
-    def stop(self) -> None:
-        """Ask whether the chosen runs shall stop: of one, with all that would be lost."""
-        rows = self._pane.chosen
+    def stop_chosen(self) -> None:
+        """Ask whether the chosen runs shall stop."""
+        self.stop(self._pane.chosen, _NONE)
+
+    def stop(self, rows: Rows, none: str) -> None:
+        """Ask whether these runs shall stop: of one, with all that would be lost. Without any, say
+        `none`.
+        """
         if len(rows) > 1:
             self.stop_all(rows)
         elif not rows or not rows[0].is_live:
-            self._notify("the selected run has ended already" if rows else _NONE)
+            self._notify("the selected run has ended already" if rows else none)
         else:
             self._places.view(rows[0], partial(self._ask_to_stop, rows[0]))
 

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from tui.panel.places import PlaceOfRuns
 
 
+READ_ONLY = "this panel only shows (--read-only): it launches, stops and changes nothing"
+NO_HOLDER = "no run holds this GPU: there is none to stop"
+
+
 class CockpitScreen(PaintedOnce[None]):
     """Everything at a glance: is it running, how far, how well, on what, for how much."""
 
@@ -192,7 +196,7 @@ class CockpitScreen(PaintedOnce[None]):
             for binding in self.BINDINGS
             if isinstance(binding, Binding)
         ):
-            return "this panel only shows (--read-only): it launches, stops and changes nothing"
+            return READ_ONLY
         places = ((LogPane, "log", "3"), (RunPane, "runs", "2"), (GpuPane, "GPUs", "1"))
         for pane, name, digit in places:
             if isinstance(self.focused, pane):
@@ -306,6 +310,15 @@ class CockpitScreen(PaintedOnce[None]):
         of = partial(hosts.gpu_snapshot, where=machine) if machine and hosts else None
         if self.snapshot is not None:
             self.app.push_screen(GpuDetailScreen(self.parts.state, self.snapshot, message.uuid, of))
+
+    @on(GpuPane.StopWanted)
+    def _stop_holders(self, message: GpuPane.StopWanted) -> None:
+        if self.read_only:
+            self.notify(READ_ONLY, markup=False)
+            return
+        live = self.query_one(RunPane).lines.live.values()
+        here = (row for row in live if row.machine == message.machine)
+        self.actions.stop([row for row in here if row.run_id in message.runs], NO_HOLDER)
 
     def system_commands(self) -> Iterable[SystemCommand]:
         """What the palette offers of all this."""

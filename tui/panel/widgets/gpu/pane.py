@@ -3,10 +3,11 @@ Without GPUs it shows the host.
 """
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from rich.text import Text
+from textual.actions import SkipAction
 from textual.binding import BindingType
 from textual.message import Message
 from textual.theme import Theme
@@ -42,7 +43,8 @@ class GpuPane(RowList):
     GpuPane .rows--cursor { text-style: reverse; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        hotkey("enter", "open", "everything about the GPU; ← → the next one")
+        hotkey("enter", "open", "everything about the GPU; ← → the next one"),
+        hotkey("s", "stop_holders", "stop the runs that hold the GPU; asks"),
     ]
 
     class DetailsWanted(Message):
@@ -51,6 +53,13 @@ class GpuPane(RowList):
         def __init__(self, uuid: str) -> None:
             super().__init__()
             self.uuid = uuid
+
+    class StopWanted(Message):
+        """The runs that hold a GPU shall stop: their ids as its machine knows them."""
+
+        def __init__(self, runs: Sequence[str], machine: str) -> None:
+            super().__init__()
+            self.runs, self.machine = runs, machine
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -80,6 +89,14 @@ class GpuPane(RowList):
         reading = self.snapshot.reading if self.snapshot else None
         if reading is not None and (reading.gpus or reading.problem):
             self.post_message(self.DetailsWanted(self.keys[self.cursor] if self.keys else ""))
+
+    def action_stop_holders(self) -> None:
+        """Have the runs stopped that hold the GPU under the cursor."""
+        if self.snapshot is None or self.key is None:
+            raise SkipAction  # without a GPU it is about the selected run, as everywhere
+        leases = self.snapshot.leases.get(self.key, [])
+        machine = self.machines.get(self.key, self.where)
+        self.post_message(self.StopWanted([lease.run for lease in leases], machine))
 
     def _lay_out(self) -> None:
         snapshot = self.snapshot
