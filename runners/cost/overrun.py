@@ -40,8 +40,8 @@ def judge_overrun(will: Decimal, expected: Estimate | None, is_paid: bool = True
         return None
     will_or_would = "will" if is_paid else "would"
     text = (
-        f"{will_or_would} cost ${will:.2f} at its current pace: {will / should:.1f} times its "
-        f"estimate of ${should:.2f} ({expected.basis})"
+        f"{will_or_would} cost ${will:,.2f} at its current pace: {will / should:.1f} times its "
+        f"estimate of ${should:,.2f} ({expected.basis})"
     )
     return Overrun(f"{will:.6f}", f"{should:.6f}", text)
 

@@ -39,7 +39,7 @@ def triggered(rule: GuardRule, facts: Measurements) -> tuple[str, ...]:
     reasons = []
     limit = budget_limit(rule, facts.budget)
     if limit is not None and _will_be_spent(rule, facts, limit):
-        reasons.append(f"budget: ${facts.spent:.2f} of ${limit:.2f} spent")
+        reasons.append(f"budget: ${facts.spent:,.2f} of ${limit:,.2f} spent")
     if (
         rule.max_age_s is not None
         and facts.age_s is not None

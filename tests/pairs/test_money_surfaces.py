@@ -143,6 +143,13 @@ def test_how_long_a_crashed_run_lasted_is_the_same_everywhere(cli: CommandLine) 
     assert {run: (end - start) / 1e9 for run, (start, end) in spans.items()} == want
 
 
+def test_of_a_session_that_is_over_nothing_is_spent_now(cli: CommandLine) -> None:
+    cli.run("session", "start", "--rate", "2", "--since", "now")
+    assert cli.run("session").stdout.startswith("now")
+    cli.run("session", "end")
+    assert cli.run("session", "price", "--rate", "3").stdout.startswith("rate")
+
+
 def test_a_torn_line_of_the_ledger_is_said_and_the_sums_are_at_least(cli: CommandLine) -> None:
     state = cli.state.create()
     start_session(state, "2", 1, "boot", uuids=("GPU-0",))

@@ -164,6 +164,8 @@ def test_while_the_end_command_runs_it_is_too_late_and_that_is_said(guarded: Com
         told = guarded.run("guard", *words).stderr
         assert late in told
         assert "postponed until" not in told
+        if words != ("off",):
+            assert late in guarded.run("launch", "--gpus", "0", "--", "true").stderr
     os.killpg(pid, 9)
 
 

@@ -53,3 +53,13 @@ def test_a_session_is_not_opened_for_gpus_that_nobody_reads(hung: CommandLine) -
     assert not hung.state.session.exists()
     hung.run("session", "start", "--price", "2", "--gpus", "2")
     assert hung.json("cost")["usd_per_hour"] == 4
+
+
+def test_a_library_that_does_not_load_is_not_said_to_lack(
+    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "libnvidia-ml.so.1").write_bytes(b"\x7fELF, and no more")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    monkeypatch.setenv("FRESNEL_GPUS", "nvml")
+    problem = cli.json("gpus", "--host")["problem"]
+    assert "cannot be loaded" in problem and "install" not in problem

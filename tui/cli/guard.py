@@ -112,6 +112,8 @@ def _show(state: StateDirectory, as_json: bool) -> int:
     for problem in view.problems:
         echo(f"⚠ {problem}")
     if view.rule is None:
+        if view.preemption is not None:
+            echo(f"⚠ {view.preemption.describe(now)}")
         echo("no guard is set: `fresnel-tui guard set --max-age 8h` sets one")
         return ExitCode.DONE
     rule = view.rule

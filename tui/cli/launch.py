@@ -89,8 +89,14 @@ def _start(state: StateDirectory, arguments: argparse.Namespace, request: str) -
         raise
     if judged_by is not None:
         watch_for_hopeless(state, specs[0].group, [run.id for run in runs], judged_by)
-    for problem in read_guard(state).problems:
+    guard = read_guard(state)
+    for problem in guard.problems:
         echo(f"⚠ {problem}")
+    if guard.rule is not None:
+        from tui.views.money.guard_text import too_late_text  # most have no guard
+
+        if late := too_late_text(state):
+            echo(late)
     shown: set[str] = set()
     for run in runs:
         for note in run.plan.notes if run.plan else ():

@@ -1,5 +1,6 @@
 """NVIDIA GPUs by `pynvml` (nvidia-ml-py): an unsupported field is None, a lost GPU only its row."""
 
+import ctypes
 from typing import Any
 
 import msgspec
@@ -29,6 +30,20 @@ def open_backend(choice: Choice, state: StateDirectory) -> "Nvml":
     return Nvml()
 
 
+def _library_problem() -> str:
+    """Why NVML's library is not loaded: it is not there, or the linker refuses it."""
+    try:
+        ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError as error:
+        # Of a library that it needs itself the same is said, by that one's name.
+        if not str(error).startswith("libnvidia-ml.so.1: cannot open shared object file"):
+            return f"NVML: libnvidia-ml.so.1 cannot be loaded: {error}"
+    return (
+        "NVML: libnvidia-ml.so.1 is not found: install the NVIDIA driver, or start the container "
+        "with its GPUs"
+    )
+
+
 class Nvml:
     """All NVIDIA GPUs of this host, MIG instances as rows after the GPU they are part of."""
 
@@ -41,10 +56,7 @@ class Nvml:
                 raise DriverTrouble(NO_GPU, loaded=False)
         except pynvml.NVMLError as error:
             if error.value == pynvml.NVML_ERROR_LIBRARY_NOT_FOUND:
-                raise NoDriver(
-                    "NVML: libnvidia-ml.so.1 is not found: install the NVIDIA driver, "
-                    "or start the container with its GPUs"
-                ) from None
+                raise NoDriver(_library_problem()) from None
             loaded = error.value != pynvml.NVML_ERROR_DRIVER_NOT_LOADED
             raise DriverTrouble(problem_text(error.value, str(error)), loaded) from None
         self.problem: str | None = None

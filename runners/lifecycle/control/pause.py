@@ -52,7 +52,7 @@ def paused_text(run: Run) -> str:
     """What a pause does not save, in words: the GPUs that it keeps, and dollars per hour."""
     count = len(run.plan.gpus) if run.plan else 0
     rate = costs_of(RunDirectory.at(run.directory).home, [run]).of(run).rate
-    paid = f", ${rate:.2f}/h goes on" if rate is not None else ""
+    paid = f", ${rate:,.2f}/h goes on" if rate is not None else ""
     kept = f": it keeps {gpus_text(count)}" if count else ""
     return f"is paused and frees nothing{kept}{paid}"
 

@@ -22,7 +22,8 @@ def session_pairs(
 ) -> list[tuple[str, str]]:
     """The meter as names and values, for `cost` and `session`."""
     known = " (estimate)" if meter.per_hour is not None else ""
-    pairs = [("now", f"{dollars(meter.per_hour)}/h{known}")]
+    is_over = session is not None and session.end is not None
+    pairs = [("rate" if is_over else "now", f"{dollars(meter.per_hour)}/h{known}")]
     if session is not None:
         idle = "" if meter.idle is None else f" (idle {dollars(meter.idle)})"
         lasted = duration(meter.lasted_s)
