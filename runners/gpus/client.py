@@ -51,9 +51,14 @@ def latest(state: StateDirectory) -> GpuReading | None:
 
 
 def _marked_unread(reading: GpuReading) -> GpuReading:
-    """The reading, each GPU marked as not read: what it had is no word on what it has."""
+    """The reading, each GPU marked as not read: what it had is no word on what it has.
+
+    Simulated ones have nobody else on them, whoever looks.
+    """
     since = f"not read since {local_time(reading.time, '%H:%M:%S')}"
-    gpus = tuple(msgspec.structs.replace(gpu, unread=since) for gpu in reading.gpus)
+    gpus = tuple(
+        gpu if gpu.simulated else msgspec.structs.replace(gpu, unread=since) for gpu in reading.gpus
+    )
     return msgspec.structs.replace(reading, gpus=gpus)
 
 

@@ -69,7 +69,9 @@ def guard_alarm(view: GuardView, now: Moment) -> str:
     """For a line with little room: only while it counts down, acts, or is in trouble."""
     if view.preemption is not None:
         ends = view.preemption.ends
-        return "⚠ at risk" if ends is None else f"⚠ ends {duration(seconds_between(now, ends))}"
+        if ends is None:
+            return "⚠ machine at risk"
+        return f"⚠ machine ends {duration(seconds_between(now, ends))}"
     held = 0.0 if view.rule is None else view.rule.postponed_left(now)
     left = None if held else view.left_s(now)
     if left is not None:
