@@ -98,17 +98,25 @@ def test_an_open_page_of_curves_follows_a_corrected_price(cli: CommandLine) -> N
 
 
 def crashed(state: StateDirectory, run_id: str, chance: random.Random) -> float:
-    """A run that crashed in this boot or the one before, whose clock was set now and then; how
-    long it lasted.
+    """A run that crashed in this boot or the one before, whose clocks were set now and then; how
+    long it lasted, in seconds.
     """
-    lasted, now = chance.uniform(1, 5000), moment_now()
-    boot, up = chance.choice([(now.boot, now.boot_ns or 0), ("before", 90_000 * 10**9)])
-    began_up = up - round((lasted + chance.uniform(0, 5000)) * 1e9)
-    wall = now.wall - chance.uniform(0, 4 * HOUR) - lasted
-    began = Moment(wall, boot, began_up)
-    # By the wall clock of the moment in which it was last seen it lasted anything.
-    seen = Moment(wall + chance.uniform(-HOUR, HOUR), boot, began_up + round(lasted * 1e9))
-    found = chance.choice([now, Moment(seen.wall + chance.uniform(0, HOUR), boot, up)])
+    now = moment_now()
+    up = (now.boot_ns or 0) / 1e9
+    began_here = now.wall - up
+    # The boot before ended three hours before this one began: its clock is off by less than that.
+    boots = [(now.boot, began_here, up), ("before", began_here - 5 * HOUR, 2 * HOUR)]
+    boot, began_at, longest = chance.choice(boots)
+    lasted = chance.uniform(0.01, 0.4) * longest
+    began_up = chance.uniform(0.0, 0.4) * longest
+
+    def at(uptime: float) -> Moment:
+        """A moment of that boot, by a clock that is up to an hour off."""
+        wall = began_at + uptime + chance.uniform(-HOUR, HOUR)
+        return Moment(wall, boot, round(uptime * 1e9))
+
+    began, seen = at(began_up), at(began_up + lasted)
+    found = chance.choice([now, at(chance.uniform(0.85, 0.99) * longest)])
     write_run(state, run_id, began, found)
     path = state.run(run_id).state
     record = msgspec.json.decode(path.read_bytes(), type=RunRecord)
