@@ -80,12 +80,16 @@ class Report(NamedTuple):
 def kill_guards(folder: Path, kills: int, seed: int, at_a_time: int = 4) -> Report:
     """Guards until so many kills have hit; state folders are made in `folder`."""
     began, trials, number = time.monotonic(), list[Trial](), 0
+    report = Report(trials, 0.0)
     with ThreadPoolExecutor(at_a_time) as pool:
         while sum(trial.kills.total() for trial in trials) < kills:
             seeds = range(seed * 100_000 + number, seed * 100_000 + number + at_a_time)
             number += at_a_time
             trials += pool.map(lambda chosen: _try_one(folder / str(chosen), chosen), seeds)
-    return Report(trials, time.monotonic() - began)
+            # So far: who is cut short knows what there was.
+            report = Report(trials, time.monotonic() - began)
+            print(*report.lines(), f"load {os.getloadavg()[0]:.0f}", sep="; ", flush=True)
+    return report
 
 
 def _try_one(folder: Path, seed: int) -> Trial:
