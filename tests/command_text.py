@@ -303,6 +303,7 @@ def resumed_at(epoch: int, epochs: int) -> str:
     return f"epoch {epoch} of {epochs}; {epochs - epoch} epochs left"
 
 
+NOT_LOADED = "libnvidia-ml.so.1 cannot be loaded"
 NOT_READ = "not read since"
 """Of a GPU whose driver answers no more."""
 
@@ -310,3 +311,8 @@ NOT_READ = "not read since"
 def limit_of(length: str, usd: str) -> str:
     """A run's limit of cost, in `status`."""
     return f"{length} (cost limit of ${usd})"
+
+
+def resized(now: int, before: int) -> str:
+    """A machine that has another number of GPUs than when its session was opened."""
+    return f"this machine has {now} GPUs now, and its session was opened for {before}"

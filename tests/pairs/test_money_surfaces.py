@@ -23,9 +23,10 @@ from runners.model.run import RunRecord
 from runners.model.states import State
 from runners.state.layout import StateDirectory, config_dir
 from runners.state.runs import read_run
-from tests.command_text import limit_of
+from tests.command_text import limit_of, resized
 from tests.process.conftest import CommandLine
 from tests.process.test_one_cost import ago, open_session, write_run
+from tests.support import eventually
 from tui.snapshot.curve_store import CurveStore
 from tui.views.format import dollars
 from tui.views.money.money_text import total_text
@@ -156,6 +157,18 @@ def test_of_a_session_that_is_over_nothing_is_spent_now(cli: CommandLine) -> Non
     assert cli.run("session").stdout.startswith("now")
     cli.run("session", "end")
     assert cli.run("session", "price", "--rate", "3").stdout.startswith("rate")
+
+
+def test_a_machine_that_was_resized_is_said_to_be_another(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FRESNEL_GPUS", "sim:4xH100")
+    eventually(lambda: len(cli.json("gpus")) == 4)
+    cli.run("session", "start", "--rate", "8", "--since", "now")
+    assert resized(4, 4)[:12] not in cli.run("cost").stderr
+    monkeypatch.setenv("FRESNEL_GPUS", "sim:2xH100")
+    eventually(lambda: len(cli.json("gpus")) == 2)
+    assert resized(2, 4) in cli.run("cost").stderr
 
 
 def test_a_torn_line_of_the_ledger_is_said_and_the_sums_are_at_least(cli: CommandLine) -> None:

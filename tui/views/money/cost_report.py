@@ -13,9 +13,13 @@ from runners.cost.machines import MachineCost, read_machines
 from runners.cost.meter import Meter, read_meter
 from runners.cost.overrun import Overrun, warn_of_overrun
 from runners.cost.run_costs import Costs, ProjectionBasis, costs_in
+from runners.cost.sessions import Session
 from runners.cost.statement import Spending, Statement, open_statement
+from runners.gpus.cards import list_cards
+from runners.gpus.client import latest
 from runners.guard.rule import GuardView, read_guard
 from runners.host.clock import moment_now
+from runners.model.gpus import GpuReading
 from runners.places.ssh.accounts import rented_names
 from runners.state.layout import StateDirectory
 from runners.state.runs import list_runs
@@ -46,6 +50,8 @@ class CostReport(NamedTuple):
     spending: Spending
     guard: GuardView
     machines: list[MachineCost]
+    resized: str = ""
+    """That the machine is another one than the session was opened for, in words."""
 
 
 class CostPage(msgspec.Struct, frozen=True):
@@ -83,7 +89,21 @@ def read_report(state: StateDirectory) -> CostReport:
     live = [line for run in runs if run.is_live and (line := line_of(run)) is not None]
     machines = read_machines(state, rented_names(state), live)
     spending, guard = statement.spending(), read_guard(state)
-    return CostReport(meter, costs, rows, statement, spending, guard, machines)
+    resized = _resized_text(costs.session, latest(state))
+    return CostReport(meter, costs, rows, statement, spending, guard, machines, resized)
+
+
+def _resized_text(session: Session | None, reading: GpuReading | None) -> str:
+    """That the machine has other cards than its session was opened for; empty when it has not."""
+    if session is None or reading is None or any(gpu.unread for gpu in reading.gpus):
+        return ""
+    cards = list_cards(reading.gpus)
+    if not cards or not session.uuids or len(cards) == len(session.uuids):
+        return ""
+    return (
+        f"this machine has {len(cards)} GPUs now, and its session was opened for "
+        f"{len(session.uuids)}: `fresnel-tui session end`, then `session start` with the new price"
+    )
 
 
 def cost_tables(report: CostReport, by_name: bool = False) -> list[CostTable]:
@@ -112,6 +132,7 @@ def cost_notes(report: CostReport) -> list[str]:
     """What is to be said besides: lost lines, what the session will have cost, overruns."""
     problem = report.statement.problem
     notes = [f"⚠ {problem}: {NOT_COUNTED}"] if problem else []
+    notes += [f"⚠ {report.resized}"] if report.resized else []
     for row in costly_rows(report):
         if row.session_projected is not None:
             cost = dollars(row.session_projected)
