@@ -16,7 +16,7 @@ from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
 TOGETHER = (
-    *("tests/trainers/", "tests/unit/", "tests/architecture/", "tests/pairs/"),
+    *("tests/trainers/", "tests/guides/", "tests/unit/", "tests/architecture/", "tests/pairs/"),
     "tests/ui/test_stories.py",
 )
 """Rooms and files that stay whole: trainings and panels are shared by the tests of a file; what

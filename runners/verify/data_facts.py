@@ -109,6 +109,8 @@ def rule_facts(rule: FileRule, patterns: Sequence[str], folder: Path) -> FileFac
                 _note_size(path, rule.size, wrong, counts)
             for absent in _absent_pairs(path, rule.pairs):
                 _note(missing, counts, absent)
+            if rule.rows and path.is_dir():
+                return FileFacts(rule, place, len(found), problem=_folder_problem(path))
             if rule.rows:
                 rows = (rows or 0) + _row_facts(path, rule.rows, folder, missing, counts)
     except (OSError, csv.Error, UnicodeDecodeError) as error:
@@ -180,6 +182,13 @@ def _absent_pairs(path: Path, pairs: tuple[str, ...]) -> Iterator[str]:
 
 def _fields(path: Path) -> dict[str, str]:
     return {"stem": path.stem, "name": path.name, "folder": str(path.parent)}
+
+
+def _folder_problem(path: Path) -> str:
+    """What is wrong with a folder where a list is read, naming the lists that are in it."""
+    lists = sorted(str(found) for found in path.glob("*.csv"))
+    inside = f"; a list in it: {', '.join(lists[:_KEPT])}" if lists else ", and no .csv is in it"
+    return f"{path} is a folder, and a list of samples is expected{inside}"
 
 
 def _row_facts(

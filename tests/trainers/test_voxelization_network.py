@@ -167,7 +167,7 @@ def test_configurations_hold_the_guides_and_the_papers_values(monkeypatch) -> No
     assert [paper[name] for name in named] == [2, 5e-4, 1300, 16]
     assert guide["model.grid_res"] == (512, 512, 512)
     assert architecture(guide) == Architecture()
-    assert guide["data.train_path"] == "datasets/SkullBreak/voxelization/train.csv"
+    assert guide["data.train_path"] == "pcdiff/datasets/SkullBreak/voxelization/train.csv"
     monkeypatch.setenv("PCDIFF_SKULLBREAK_TRAIN_CSV", "/elsewhere/train.csv")
     assert read_config(CONFIGS / "gen_skullbreak.yaml")["data.train_path"] == "/elsewhere/train.csv"
 

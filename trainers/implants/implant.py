@@ -1,6 +1,6 @@
 """From defective skulls to implants: complete their points, voxelize, subtract, judge, mesh.
 
-    python trainers/implants/implant.py --path datasets/SkullBreak/test.csv \\
+    python trainers/implants/implant.py --path pcdiff/datasets/SkullBreak/test.csv \\
         --pcdiff pcdiff_best.pt --voxelizer model_best.pt --num_ens 5 --output_dir implants
     python trainers/implants/implant.py --made_up 3 --completions true --voxelizer model_best.pt
 

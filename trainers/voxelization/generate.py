@@ -1,7 +1,7 @@
 """Make implants of completed skulls with a trained voxelization network, and judge them.
 
     python trainers/voxelization/generate.py trainers/voxelization/configs/gen_skullbreak.yaml
-    python trainers/voxelization/generate.py --path out/syn --root datasets/SkullBreak \\
+    python trainers/voxelization/generate.py --path out/syn --root pcdiff/datasets/SkullBreak \\
         --model_file out/skullbreak/model_best.pt --num_ensemble 1
 
 For each case in PATH: every member of its ensemble becomes a skull, at least half of them have to

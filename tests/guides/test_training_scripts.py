@@ -1,0 +1,52 @@
+"""The training scripts' guide, on eight simulated GPUs and made-up skulls where it has them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.guides.conftest import GuideCommands, checkout
+
+pytest.importorskip("torch")
+pytest.importorskip("skimage")
+pytestmark = pytest.mark.trainers
+
+DATA = "pcdiff/datasets/SkullBreak"
+
+
+@pytest.fixture(scope="module")
+def guide(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuideCommands]:
+    for commands in checkout(tmp_path_factory, "pcdiff-implant", "sim:8xH100-80GB"):
+        commands.program(
+            "skulls/made_up.py", "--root", DATA, "--count", 3, "--size", 24, "--points", 600
+        )
+        commands.program(
+            "skulls/prepare.py", "--root", DATA, "--num_points", 256, "--num_nn", 32
+        )
+        yield commands
+
+
+def verified(guide: GuideCommands, *words: str, exits: int = 0) -> dict[str, list[Any]]:
+    """By run: what `verify` found, as verdict and text."""
+    found = guide.json("verify", *words, exits=exits)
+    return {
+        run["name"]: [(one["verdict"], one["message"], one["advice"]) for one in run["checks"]]
+        for run in found["runs"]
+    }
+
+
+def failures(found: list[Any]) -> list[str]:
+    return [f"{message} {advice}" for verdict, message, advice in found if verdict == "FAIL"]
+
+
+@pytest.mark.parametrize("preset", ["launch-both", "skull-both"])
+def test_both_runs_find_the_data_where_the_guide_has_it(guide: GuideCommands, preset: str) -> None:
+    found = verified(guide, preset, "--only", "data")
+    assert set(found) == {"pcdiff", "voxelization"}
+    for checks in found.values():
+        assert any(DATA in message for _, message, _ in checks)
+
+
+def test_a_folder_given_for_the_list_is_answered_with_the_list(guide: GuideCommands) -> None:
+    found = verified(guide, "pcdiff", "--only", "data", "--set", f"path={DATA}", exits=1)
+    assert any(f"{DATA}/train.csv" in text for text in failures(found["pcdiff"]))
