@@ -37,6 +37,9 @@ class Parameter(msgspec.Struct, frozen=True, omit_defaults=True):
     maximum: Annotated[float | None, key("Largest value allowed.")] = None
     choices: Annotated[tuple[bool | int | float | str, ...], key("The only values allowed.")] = ()
     help: Annotated[str, key("One line shown in the launch form.")] = ""
+    stands_for: Annotated[
+        str, key("The key of the program's configuration file over which this flag wins.")
+    ] = ""
     config_key: str = ""
     """Its place in the configuration file, e.g. `train.batch_size`; empty for an argument."""
 
@@ -81,6 +84,9 @@ class GpuRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     foreign: Annotated[bool, key("Take GPUs on which somebody else computes.")] = msgspec.field(
         default=False, name="allow_foreign"
     )
+    last: Annotated[
+        bool, key("Take the last ones that are free, not the first: others begin at GPU 0.")
+    ] = False
     explicit: bool = False
 
     @property
@@ -136,9 +142,12 @@ Gpus = Annotated[GpuRequest, spelled(parse_gpu_request, int, str)]
 class ConfigFile(msgspec.Struct, frozen=True, omit_defaults=True):
     """A configuration file of the program, YAML or JSON, whose keys are parameters too."""
 
-    path: Annotated[str, key("The file; relative to working_directory. It is never changed.")] = (
-        msgspec.field(name="file")
-    )
+    path: Annotated[
+        str,
+        key(
+            "The file; relative to working_directory, else beside the program. It is never changed."
+        ),
+    ] = msgspec.field(name="file")
     flag: Annotated[str, key("The flag that hands it to the program; '' passes it bare.")] = (
         "--config"
     )

@@ -196,6 +196,13 @@ class RunSpec(msgspec.Struct, frozen=True):
         Positive | None,
         key("Processes that torchrun or accelerate start. Default: one per GPU, at least one."),
     ] = None
+    gpus_per_process: Annotated[
+        Positive | None,
+        key(
+            "How many GPUs each of its processes uses at most: more than that are refused. "
+            "Default: not known."
+        ),
+    ] = None
     terminal: Annotated[
         bool,
         key(

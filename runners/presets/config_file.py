@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from runners.presets.reading.yaml_lines import CoreLoader
 from runners.state.layout import TRAINERS
 
 MOST_BYTES = 4 << 20
+_BESIDE_PROGRAM = ("", "config", "configs")
 _COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|(//[^\n]*|/\*.*?\*/)', re.DOTALL)
 _COMMA = re.compile(r'"(?:\\.|[^"\\\n])*"|(,)(?=\s*[}\]])', re.DOTALL)
 
@@ -60,11 +62,26 @@ def read_config(path: Path) -> ConfigText:
             loader.dispose()
 
 
-def config_parameters(values: dict[str, Any], preset: Path) -> set[str]:
+def found_near(value: str, folder: Path, script: Path | None) -> Path | None:
+    """The file that `value` names, from the run's folder or from its program's."""
+    named = Path(value).expanduser()
+    beside = [script.parent / name for name in _BESIDE_PROGRAM] if script is not None else []
+    return next((place / named for place in (folder, *beside) if (place / named).is_file()), None)
+
+
+def config_beside(value: str, folder: Path, script: Path | None) -> Path:
+    """Where the configuration file `value` is; in `folder` where it is nowhere."""
+    return found_near(value, folder, script) or folder / Path(value).expanduser()
+
+
+def config_parameters(
+    values: dict[str, Any], preset: Path, asked: Collection[str] = ()
+) -> set[str]:
     """Move `config.parameters` among the preset's parameters, in place; return their names.
 
-    Values that the preset does not give come from the file. A file that is not there (yet) gives
-    none: whether it exists is checked at launch.
+    So are keys of the file that are `asked` for and no parameter stands for. Values that the
+    preset does not give come from the file. A file that is not there (yet) gives none: whether it
+    exists is checked at launch.
     """
     config = values.get("config")
     if not isinstance(config, dict) or not isinstance(config.get("file"), str):
@@ -82,7 +99,19 @@ def config_parameters(values: dict[str, Any], preset: Path) -> set[str]:
         if name in mine:
             raise KeyMistake(("config", "parameters", name), "it is among `parameters` already")
         mine[name] = _with_value(name, entry, found)
-    return set(entries)
+    known = {*mine, *stand_ins(mine)}
+    more = [key for key in asked if found is not None and key in found.values and key not in known]
+    mine.update({key: _with_value(key, None, found) for key in more})
+    return {*entries, *more}
+
+
+def stand_ins(parameters: dict[str, Any]) -> dict[str, str]:
+    """By key of the configuration: the parameter whose flag wins over it."""
+    return {
+        str(entry["stands_for"]): name
+        for name, entry in parameters.items()
+        if isinstance(entry, dict) and entry.get("stands_for")
+    }
 
 
 def _path_of(values: dict[str, Any], file: str, preset: Path) -> Path:
@@ -96,10 +125,11 @@ def _path_of(values: dict[str, Any], file: str, preset: Path) -> Path:
     try:
         folder = substitute(str(values.get("working_directory") or ""), placeholders, os.environ)
         named = substitute(file, placeholders, os.environ)
+        script = substitute(str(values.get("script") or ""), placeholders, os.environ)
     except ValueError as error:
         raise WrongInput(f"config.file: {error}") from None
     root = (base / Path(folder).expanduser()) if folder else Path.cwd()
-    return root / Path(named).expanduser()
+    return config_beside(named, root, root / Path(script).expanduser() if script else None)
 
 
 def _with_value(name: str, entry: Any, found: ConfigText | None) -> Any:

@@ -16,7 +16,7 @@ from runners.model.masking import mask_arguments
 from runners.model.parameters import with_value
 from runners.model.placeholders import check_placeholders
 from runners.model.spec import Parameter, ParameterValue, RunSpec
-from runners.presets.config_file import config_parameters
+from runners.presets.config_file import config_parameters, stand_ins
 from runners.presets.cross_checks import check_across
 from runners.presets.parameter_input import build_parameter, parse_scalar, parse_value
 from runners.presets.reading.diagnostics import Diagnostics, KeyMistake, KeyPath, at_key, nearest
@@ -81,9 +81,26 @@ def spec_of(
 ) -> RunSpec:
     """The RunSpec of a preset's keys after `KEY=VALUE` overrides."""
     with source.located():
-        in_file = config_parameters(values, path)
+        overrides = _name_config(values, overrides)
+        asked = [text.partition("=")[0].strip() for text in overrides]
+        in_file = config_parameters(values, path, asked)
         defaults = _apply_overrides(values, overrides, source)
         return _spec_of(path, name, values, defaults, in_file)
+
+
+def _name_config(values: dict[str, Any], overrides: Sequence[str]) -> list[str]:
+    """Take in which configuration file is meant, as its keys are parameters; the other overrides.
+
+    `config=FILE` is short for `config.file=FILE`.
+    """
+    config, others = values.get("config"), []
+    for text in overrides:
+        key, equals, file = text.partition("=")
+        if isinstance(config, dict) and equals and key.strip() in ("config", "config.file"):
+            values["config"] = config = {**config, "file": file}
+        else:
+            others.append(text)
+    return others
 
 
 def _spec_of(
@@ -149,6 +166,7 @@ def _apply_override(
         raise WrongInput(f"{flag}: expected KEY=VALUE", "for example --set epochs=10")
     parameters = values.get("parameters") or {}
     name = key.removeprefix("parameters.")
+    name = stand_ins(parameters).get(name, name) if isinstance(parameters, dict) else name
     if isinstance(parameters, dict) and name in parameters:
         entry = parameters[name]
         parameter = build_parameter(name, entry)

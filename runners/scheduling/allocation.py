@@ -26,6 +26,8 @@ class Allocation(msgspec.Struct, frozen=True):
     """Which part of which card each is, in the order of `gpus`; empty where all are whole."""
     awaited: tuple[GpuSnapshot, ...] = ()
     """For a run that waits: GPUs such as it will be given, of which none is its own yet."""
+    asked: int = 0
+    """For a run that waits or is denied: how many GPUs it asks for."""
 
     def assigned(self, share_memory: int | None) -> tuple[AssignedGpu, ...]:
         """The GPUs as a plan records them, each with the number that the program sees."""
@@ -93,7 +95,7 @@ def allocate(
         )
     free = [gpu for gpu in chosen if _unavailable_reason(request, gpu, leases, reserved) is None]
     if len(free) >= wanted:
-        taken = tuple(free[:wanted])
+        taken = tuple(chosen_of(request, free, wanted))
         return Allocation(taken, parts=tuple(part_of(gpu, reading.gpus) for gpu in taken))
     obstacles = _unavailable_reasons(request, chosen, leases, reserved)
     if request.ids:
@@ -108,7 +110,15 @@ def awaited_gpus(request: GpuRequest, reading: GpuReading | None) -> tuple[GpuSn
     """GPUs such as a run that waits will be given: those it names, else as many as it asks for."""
     could = claimable_gpus(request, reading)
     gpus = [gpu for gpu in _usable(reading.gpus if reading else ()) if gpu.uuid in could]
-    return tuple(gpus if request.ids or request.all else gpus[: request.number])
+    wanted = len(gpus) if request.ids or request.all else request.number
+    return tuple(chosen_of(request, gpus, wanted))
+
+
+def chosen_of(
+    request: GpuRequest, gpus: Sequence[GpuSnapshot], number: int
+) -> Sequence[GpuSnapshot]:
+    """The first `number` of GPUs that suit a request, or the last where it asks for those."""
+    return gpus[max(0, len(gpus) - number) :] if request.last else gpus[:number]
 
 
 def obstacle(

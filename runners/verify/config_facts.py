@@ -9,8 +9,8 @@ from typing import Any
 from runners.host.files import read_plain
 from runners.model.errors import WrongInput
 from runners.model.spec import RunSpec
-from runners.presets.config_file import read_config
-from runners.verify.data_facts import CONFIGURATIONS, filled, found_near
+from runners.presets.config_file import config_beside, found_near, read_config
+from runners.verify.data_facts import CONFIGURATIONS, filled
 from runners.verify.facts import ConfigFacts
 
 _MOST_FILES = 600
@@ -49,7 +49,7 @@ def config_place(
     Such a parameter has a usual name (`config`, …); its file may also be beside the program.
     """
     if spec.config is not None:
-        return folder / Path(filled(spec.config.path, placeholders)).expanduser()
+        return config_beside(filled(spec.config.path, placeholders), folder, script)
     for parameter in spec.parameters:
         if (
             parameter.name in CONFIGURATIONS

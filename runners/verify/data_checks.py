@@ -18,9 +18,8 @@ def check_paths(facts: LaunchFacts) -> Iterator[Check]:
             text = f"{named.parameter}: {named.path} does not exist"
             yield Check("data", "WARN", text, "unless it is a name that the program downloads")
         else:
-            own = any(parameter.name == named.parameter for parameter in facts.spec.parameters)
-            change = f"--set {named.parameter}=PATH" if own else "correct the configuration"
             text = f"{named.parameter}: {named.path} does not exist"
+            change = facts.change(named.parameter, "PATH")
             yield Check("data", "FAIL", text, f"create it, or {change}")
 
 

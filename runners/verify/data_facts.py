@@ -16,13 +16,13 @@ from runners.host.files import open_binary
 from runners.model.parameters import leaf_of
 from runners.model.placeholders import substitute
 from runners.model.spec import CommandRule, FileRule, RunSpec
+from runners.presets.config_file import found_near
 from runners.presets.cross_checks import PARAMETER
 from runners.verify.facts import CommandFacts, FileFacts, PathFacts
 
 _KEPT = 5
 _HEADING = re.compile(r"[A-Za-z_ ]*(?:path|file|name|image|id|defective)")
 _MOST_ROWS = 1_000_000
-_FOLDERS = ("", "config", "configs")
 CONFIGURATIONS = frozenset({"config", "config_path", "config_file", "cfg"})
 _SOURCES = CONFIGURATIONS | frozenset(
     {"data_dir", "data_path", "data_root", "dataset_path", "dataset_dir", "data", "path"}
@@ -62,13 +62,6 @@ def path_facts(
         if not path.is_relative_to(directory):
             near = leaf_of(name) in CONFIGURATIONS and found_near(text, folder, script) is not None
             yield PathFacts(name, str(path), path.exists() or near, _may_be_name(text, folder))
-
-
-def found_near(value: str, folder: Path, script: Path | None) -> Path | None:
-    """The file that `value` names, from the run's folder or from its program's."""
-    named = Path(value).expanduser()
-    folders = [folder, *(script.parent / name for name in _FOLDERS if script is not None)]
-    return next((place / named for place in folders if (place / named).is_file()), None)
 
 
 def file_facts(

@@ -228,6 +228,13 @@ class LaunchFacts(msgspec.Struct, frozen=True):
                 found[parameter.config_key or parameter.name] = parameter.value
         return found
 
+    def change(self, setting: str, value: object) -> str:
+        """How to give a setting another value: by a flag, or in the file that has it."""
+        own = any(setting in (item.name, item.stands_for) for item in self.spec.parameters)
+        if own or self.config is None or self.spec.config is not None:
+            return f"--set {setting}={value}"
+        return f"correct it in {self.config.path}, or name that file by the preset's key `config`"
+
     def concerns(self, check: VendorCheck) -> bool:
         """True when a check of one maker's GPUs makes sense for those of the run."""
         return concerns(check, self.gpus)

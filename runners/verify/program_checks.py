@@ -188,7 +188,7 @@ def check_ordinal(facts: LaunchFacts) -> Iterator[Check]:
     for name, number in ordinals(facts):
         if number >= given:
             text = f"{name}: {number}, but the run sees {gpus_text(given)}, {numbers}"
-            yield Check("GPU number", "FAIL", text, f"set {name} to 0: --set {name}=0")
+            yield Check("GPU number", "FAIL", text, f"set {name} to 0: {facts.change(name, 0)}")
         else:
             yield Check("GPU number", "PASS", f"{name}: {number}")
 

@@ -50,9 +50,7 @@ class GuideCommands(CommandLine):
         return str(done.stdout)
 
 
-def checkout(
-    factory: pytest.TempPathFactory, name: str, gpus: str
-) -> Iterator[GuideCommands]:
+def checkout(factory: pytest.TempPathFactory, name: str, gpus: str) -> Iterator[GuideCommands]:
     """The commands in an empty checkout; at the end every run of it is over."""
     folder = factory.mktemp(name) / name
     folder.mkdir()

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.guides.conftest import GuideCommands, checkout
+from tests.support import REPOSITORY
 
 pytest.importorskip("torch")
 pytest.importorskip("skimage")
@@ -20,9 +21,7 @@ def guide(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuideCommands]:
         commands.program(
             "skulls/made_up.py", "--root", DATA, "--count", 3, "--size", 24, "--points", 600
         )
-        commands.program(
-            "skulls/prepare.py", "--root", DATA, "--num_points", 256, "--num_nn", 32
-        )
+        commands.program("skulls/prepare.py", "--root", DATA, "--num_points", 256, "--num_nn", 32)
         yield commands
 
 
@@ -50,3 +49,39 @@ def test_both_runs_find_the_data_where_the_guide_has_it(guide: GuideCommands, pr
 def test_a_folder_given_for_the_list_is_answered_with_the_list(guide: GuideCommands) -> None:
     found = verified(guide, "pcdiff", "--only", "data", "--set", f"path={DATA}", exits=1)
     assert any(f"{DATA}/train.csv" in text for text in failures(found["pcdiff"]))
+
+
+def written(guide: GuideCommands, place: str, gpu: int) -> None:
+    """The voxelizer's configuration at `place` of the checkout, with this number in it."""
+    shipped = REPOSITORY / "trainers" / "voxelization" / "configs" / "train_skullbreak.yaml"
+    path = guide.folder / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(shipped.read_text().replace("gpu: 0", f"gpu: {gpu}"))
+
+
+@pytest.mark.parametrize(
+    ("preset", "flags"),
+    [
+        ("voxelization", ("--set", "config=voxelization/configs/train_skullbreak.yaml")),
+        ("voxelization-upstream", ()),
+    ],
+)
+def test_gpu_7_in_the_configuration_is_refused_and_its_remedy_works(
+    guide: GuideCommands, preset: str, flags: tuple[str, ...]
+) -> None:
+    written(guide, "voxelization/configs/train_skullbreak.yaml", 7)
+    (guide.folder / "voxelization" / "train.py").write_text("import sys\nprint(sys.argv[1:])\n")
+    refused = guide.run("launch", preset, *flags, exits=1).stderr
+    remedy = "--set train.gpu=0"
+    assert "train.gpu: 7" in refused and remedy in refused
+    plan = guide.json("plan", preset, *flags, *remedy.split())
+    assert plan["config_changes"] == ["train.gpu: 7 → 0"]
+    checks = verified(guide, preset, *flags, *remedy.split(), "--only", "config")
+    assert not failures(checks[preset])
+    original = guide.folder / "voxelization" / "configs" / "train_skullbreak.yaml"
+    assert "gpu: 7" in original.read_text()
+
+
+def test_the_guides_batch_size_2_in_the_configuration(guide: GuideCommands) -> None:
+    command = guide.json("plan", "voxelization", "--set", "train.batch_size=2")["argv"]
+    assert command[command.index("--batch_size") + 1] == "2"

@@ -75,6 +75,8 @@ FOUR = reading(*(gpu(i) for i in range(4)))
     [
         (GpuRequest(count=0), []),
         (GpuRequest(count=2), [0, 1]),
+        (GpuRequest(count=1, last=True), [3]),
+        (GpuRequest(count=2, last=True), [2, 3]),
         (GpuRequest(count=4), [0, 1, 2, 3]),
         (GpuRequest(count="all"), [0, 1, 2, 3]),
         (GpuRequest(ids=("3", "1")), [3, 1]),

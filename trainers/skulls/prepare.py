@@ -2,7 +2,8 @@
 
     python trainers/skulls/prepare.py --root pcdiff/datasets/SkullBreak
     python trainers/skulls/prepare.py --root pcdiff/datasets/SkullFix --steps volumes clouds pairs
-    python trainers/skulls/prepare.py --root pcdiff/datasets/SkullBreak --steps pairs --results out/syn
+    python trainers/skulls/prepare.py --root pcdiff/datasets/SkullBreak --steps pairs \\
+        --results out/syn
 
 clouds: every .nrrd gets a `_surf.npy` beside it (400,000 points, marching cubes at iso 0).
 pairs:  every sample gets `voxelization/<NNN>_<defect>_{pc,vox}.npz`, and train.csv and eval.csv,

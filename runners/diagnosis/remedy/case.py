@@ -12,8 +12,8 @@ from runners.model.parameters import with_value
 from runners.model.plan import LaunchPlan
 from runners.model.run import Run
 from runners.model.spec import Parameter, ParameterValue, RunSpec
-from runners.presets.config_file import ConfigText, read_config
-from runners.state.layout import StateDirectory
+from runners.presets.config_file import ConfigText, config_beside, read_config
+from runners.state.layout import TRAINERS, StateDirectory
 
 
 class Unfit(WrongInput):
@@ -82,9 +82,13 @@ class Case(NamedTuple):
 
     def configuration(self) -> ConfigText | None:
         """The configuration file that the preset names, None when it names none."""
-        if self.spec.config is None or "${" in self.spec.config.path:
+        if self.spec.config is None:
             return None
-        return read_config(Path(self.plan.working_directory) / self.spec.config.path)
+        path = self.spec.config.path.replace("${trainers}", str(TRAINERS))
+        if "${" in path:
+            return None
+        script = Path(self.spec.script.replace("${trainers}", str(TRAINERS)))
+        return read_config(config_beside(path, Path(self.plan.working_directory), script))
 
 
 Remedy = Callable[[Case], Case]

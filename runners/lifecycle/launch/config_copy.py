@@ -5,13 +5,15 @@ is never written.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from runners.model.errors import WrongInput
 from runners.model.spec import RunSpec
-from runners.presets.config_file import ConfigText, read_config
+from runners.presets.config_file import ConfigText, config_beside, read_config
+
+__all__ = ["PlannedConfig", "config_beside", "plan_config"]
 
 
 class PlannedConfig(NamedTuple):
@@ -35,6 +37,7 @@ def plan_config(spec: RunSpec, file: Path, directory: Path) -> PlannedConfig:
     # Unedited, there is no copy: programs often look for other files beside their configuration.
     path, files = config.path.resolve(), {}
     if replaced:
+        replaced += _found_beside(config, {place for place, _, _ in replaced})
         name = f"config{config.path.suffix}"
         path, text = directory / name, config.text
         for (start, end), value, _ in sorted(replaced, reverse=True):
@@ -44,7 +47,22 @@ def plan_config(spec: RunSpec, file: Path, directory: Path) -> PlannedConfig:
         argv: tuple[str, ...] = (f"{flag}{path}",)
     else:
         argv = (flag, str(path)) if flag else (str(path),)
-    return PlannedConfig(argv, files, tuple(change for _, _, change in replaced))
+    return PlannedConfig(argv, files, tuple(filter(None, (change for *_, change in replaced))))
+
+
+def _found_beside(
+    config: ConfigText, taken: Collection[tuple[int, int]]
+) -> list[tuple[tuple[int, int], str, str]]:
+    """Configuration files that it names by their place beside it: a copy lies elsewhere."""
+    found = []
+    for key, value in config.values.items():
+        is_file = isinstance(value, str) and Path(value).suffix == config.path.suffix
+        if not is_file or Path(value).is_absolute() or config.places[key] in taken:
+            continue
+        beside = config.path.resolve().parent / value
+        if beside.is_file():
+            found.append((config.places[key], _spell(str(beside)), ""))
+    return found
 
 
 def _replaced(spec: RunSpec, config: ConfigText) -> list[tuple[tuple[int, int], str, str]]:

@@ -17,6 +17,7 @@ from runners.model.parameters import arguments_of
 from runners.model.placeholders import substitute, used_placeholders
 from runners.model.spec import RunSpec
 from runners.scheduling.allocation import Allocation
+from runners.scheduling.unused_gpus import refuse_unused
 from runners.state.layout import SHIPPED_PRESETS, TRAINERS
 
 
@@ -42,10 +43,15 @@ def launch_inputs(
     allocation: Allocation | None = None,
     reading: GpuReading | None = None,
 ) -> LaunchInputs:
-    """What a plan of `spec` is made from; without an `allocation` it runs on the CPU."""
-    given = allocation or Allocation()
-    processes = spec.processes or len(given.gpus) or len(given.awaited) or 1
-    return LaunchInputs(spec, traits_of(spec.launcher), run, directory, given, reading, processes)
+    """What a plan of `spec` is made from; without an `allocation` it runs on the CPU.
+
+    Raises WrongInput for more GPUs than its processes use.
+    """
+    given, traits = allocation or Allocation(), traits_of(spec.launcher)
+    gpus = len(given.gpus) or len(given.awaited) or given.asked
+    processes = spec.processes or gpus or 1
+    refuse_unused(spec, gpus, processes if traits.starts_processes else 1)
+    return LaunchInputs(spec, traits, run, directory, given, reading, processes)
 
 
 class FilledTexts(NamedTuple):

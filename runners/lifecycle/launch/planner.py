@@ -180,7 +180,8 @@ def _allocation(
 ) -> Allocation:
     """Its GPUs, with what earlier runs and probes say about them; none while it waits."""
     if not isinstance(decision, Granted):
-        return Allocation(awaited=awaited_gpus(spec.gpus, reading))
+        asked = len(spec.gpus.ids) or spec.gpus.number
+        return Allocation(awaited=awaited_gpus(spec.gpus, reading), asked=asked)
     given = decision.allocation
     notes = oom_warnings(state, spec.preset, spec.name, given.gpus, spec.gpus.share_memory)
     notes += probe_notes(state, spec, given.gpus)

@@ -12,7 +12,7 @@ import msgspec
 from runners.cost.rates import device_count, hourly_rate
 from runners.host.identity import boot_id, host_name, user_name
 from runners.lifecycle.launch.command_line import spell_argv
-from runners.lifecycle.launch.config_copy import PlannedConfig, plan_config
+from runners.lifecycle.launch.config_copy import PlannedConfig, config_beside, plan_config
 from runners.lifecycle.launch.interpreter import interpreter_in
 from runners.lifecycle.launch.placeholder_values import (
     FilledTexts,
@@ -35,6 +35,7 @@ from runners.model.scaling import batch_notes
 from runners.model.spec import Price, RunSpec
 from runners.scheduling.allocation import Allocation
 from runners.scheduling.memory_warning import memory_notes
+from runners.scheduling.unused_gpus import unused_notes
 from runners.state.layout import RunDirectory
 
 # A shorter one may be anything: `ssh`, `true`.
@@ -136,7 +137,8 @@ def _command(inputs: LaunchInputs, texts: FilledTexts) -> _Command:
     """What is started, where, and in which environment."""
     variables = program_environment(inputs, texts.environment)
     folder = _working_directory(inputs.spec, texts.working_directory)
-    file = folder / Path(texts.config_file).expanduser()
+    script = folder / Path(texts.program[0]).expanduser() if inputs.spec.script else None
+    file = config_beside(texts.config_file, folder, script)
     config = plan_config(inputs.spec, file, inputs.directory)
     argv = spell_argv(inputs, texts, folder, variables.whole, config.argv)
     return _Command(variables, folder, config, argv)
@@ -178,6 +180,7 @@ def _notes(inputs: LaunchInputs, missing: MissingPackages | None) -> tuple[str, 
         )
     if gpus:
         notes += batch_notes(spec, inputs.processes * (node.count if node else 1))
+    notes += unused_notes(spec, len(gpus))
     notes += memory_notes(spec.expect, gpus)
     lacks = () if missing is None else (f"{missing.text}; to install: {missing.install}",)
     return (*lacks, *dict.fromkeys(notes))

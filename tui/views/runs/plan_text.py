@@ -7,7 +7,9 @@ from decimal import Decimal
 from runners.cost.rates import device_count, hourly_rate, price_age
 from runners.model.closed import assert_never
 from runners.model.course import Rung, StopRule
+from runners.model.launchers import traits_of
 from runners.model.plan import AssignedGpu, LaunchPlan
+from runners.model.quantities import gpus_text
 from runners.model.spec import Price
 from runners.scheduling.allocation import Denied
 from runners.scheduling.queue_order import Granted, QueueDecision, Waiting
@@ -98,7 +100,18 @@ def _gpu_pairs(plan: LaunchPlan, decision: QueueDecision) -> list[tuple[str, str
     simulated = " (simulated)" if plan.gpus[0].simulated else ""
     numbers = indices([gpu.index for gpu in plan.gpus])
     mapping = ", ".join(f"{_place(gpu)} → device {gpu.logical}" for gpu in plan.gpus)
-    return [("GPUs", f"{numbers} {plan.gpus[0].name}{simulated}"), ("mapping", mapping)]
+    return [
+        ("GPUs", f"{numbers} {plan.gpus[0].name}{simulated}"),
+        ("mapping", mapping),
+        ("processes", _processes_text(plan)),
+    ]
+
+
+def _processes_text(plan: LaunchPlan) -> str:
+    """How many processes are started, by what, and on how many GPUs."""
+    launcher = plan.spec.launcher
+    number = plan.processes if traits_of(launcher).starts_processes else 1
+    return f"{number} (started by {launcher}) on {gpus_text(len(plan.gpus))}"
 
 
 def _place(gpu: AssignedGpu) -> str:

@@ -147,7 +147,8 @@ class RunDraft:
             raise WrongInput(f"GPUs: {error}") from None
         # What the field does not say stays as the preset has it.
         kept = {
-            name: getattr(self.base.gpus, name) for name in ("memory", "model", "share", "foreign")
+            name: getattr(self.base.gpus, name)
+            for name in ("memory", "model", "share", "foreign", "last")
         }
         return msgspec.structs.replace(parsed, explicit=True, **kept)
 
