@@ -2,21 +2,30 @@
 
 Earlier runs count when they differ in nothing that costs time: the same parameters but for
 those below, on as many GPUs of the same model. The number of epochs may differ: every epoch
-after the first costs the same.
+after the first costs the same. Where there are none, runs with another batch or number of GPUs
+count as `runners.model.workload` says. Of a run that goes on, only what is left is estimated.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from runners.cost.ledger import RunEntry, recent_runs
 from runners.cost.rates import hourly_rate, money
 from runners.host.clock import seconds_between
+from runners.model.parameters import with_values
 from runners.model.plan import Estimate
 from runners.model.spec import Parameter, Price, RunSpec
+from runners.model.workload import (
+    Workload,
+    fitted_pace,
+    time_factor,
+    usual_workload,
+    workload_of,
+)
 from runners.state.decoding import read
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.watch.metrics.epoch_timing import median, read_epoch_timing
@@ -45,88 +54,195 @@ def forecast(
     gpus: Sequence[Any],
     price: Price | None,
     devices: Fraction | None = None,
+    done: int = 0,
+    asked: int = 0,
 ) -> Estimate | None:
     """What `spec` should take on `gpus`, each with a `name`; None when nothing is known.
 
-    `devices` is how many they are to a bill, when some are parts of a card.
+    `devices` is how many they are to a bill, when some are parts of a card. It goes on after
+    `done` epochs; one without GPUs that `asked` for some waits for them, and is none on the CPU.
     """
     model = ", ".join(sorted({str(gpu.name) for gpu in gpus})) or "CPU"
-    wanted = {parameter.name: parameter.value for parameter in spec.parameters}
-    epochs = _whole(wanted.get(_length_of(spec)))
-    found: list[tuple[float, float | None]] = []
-    for line in sorted(recent_runs(state), key=lambda line: line.run, reverse=True)[:NEWEST_RUNS]:
-        if _is_like(line, spec, model, len(gpus)) and len(found) < ENOUGH:
-            learned = _learn(state.run(line.run), line, wanted, epochs, _length_of(spec))
-            found += [] if learned is None else [learned]
+    course = _Course.of(spec, len(gpus) or asked, done)
+    found = _history(state, spec, model, len(gpus), course)
     billed = len(gpus) if devices is None else devices
     rate = None if price is None else hourly_rate(price, billed)
     if not found:
         doubt = ""
         if not gpus and spec.gpus.wants_gpus:
-            doubt = "the preset's estimate is for a GPU, and this is the CPU"
+            doubt = "" if asked else "the preset's estimate is for a GPU, and this is the CPU"
             # What it would cost there: here, without GPUs, it costs nothing.
             wanted_gpus = len(spec.gpus.ids) or spec.gpus.number or 1
             rate = None if price is None else hourly_rate(price, wanted_gpus)
-        return _by_word(spec, epochs, rate, doubt)
+        return _by_word(spec, course, rate, doubt)
+    epochs = course.epochs
     # The median: one run on a busy machine, or with a cold cache, does not move it.
-    seconds = median([total for total, _ in found])
-    paces = [pace for _, pace in found if pace is not None]
+    seconds = median([one.seconds for one in found])
+    paces = [one.pace for one in found if one.pace is not None]
     return Estimate(
         seconds,
         None if rate is None else str(round(money(rate, seconds), 6)),
         f"from {len(found)} earlier run{'s' if len(found) > 1 else ''} on {model}"
-        + (" (simulated)" if any(getattr(gpu, "simulated", False) for gpu in gpus) else ""),
+        + (" (simulated)" if any(getattr(gpu, "simulated", False) for gpu in gpus) else "")
+        + (", fitted to this batch and number of GPUs" if found[0].is_fitted else "")
+        + course.left_text,
         len(found),
         epochs,
         median(paces) if paces else None,
     )
 
 
-def _is_like(line: RunEntry, spec: RunSpec, model: str, gpus: int) -> bool:
-    """True for an ended run of this preset on as many such GPUs."""
+class _Course(NamedTuple):
+    """What a run has to do: its parameters, its length, what of it is done, its workload."""
+
+    wanted: Mapping[str, Any]
+    length: str
+    epochs: int | None
+    done: int
+    workload: Workload | None
+
+    @staticmethod
+    def of(spec: RunSpec, gpus: int, done: int) -> "_Course":
+        """The course of `spec` on so many GPUs, after `done` epochs."""
+        wanted = {parameter.name: parameter.value for parameter in spec.parameters}
+        epochs = _whole(wanted.get(_length_of(spec)))
+        nodes = spec.node.count if spec.node is not None else 1
+        devices = (spec.processes or gpus or spec.usual_devices or 1) * nodes
+        return _Course(
+            wanted,
+            _length_of(spec),
+            epochs,
+            min(done, epochs) if epochs else 0,
+            workload_of(spec, devices),
+        )
+
+    @property
+    def left(self) -> int | None:
+        """Epochs still to come."""
+        return None if self.epochs is None else self.epochs - self.done
+
+    @property
+    def left_text(self) -> str:
+        """What the estimate is for, where it is not for all of the run."""
+        return f"; for the {self.left:,} {self.length} that are left" if self.done else ""
+
+    def costly(self, parameters: Mapping[str, Any], also: Collection[str] = ()) -> dict[str, Any]:
+        """Those of `parameters` that change what a step costs."""
+        free = FREE | {self.length, *also}
+        return {name: value for name, value in parameters.items() if name not in free}
+
+
+class _Learned(NamedTuple):
+    """Seconds that a run would take by one before it, and an epoch of them; whether fitted."""
+
+    seconds: float
+    pace: float | None
+    is_fitted: bool = False
+
+
+def _history(
+    state: StateDirectory, spec: RunSpec, model: str, gpus: int, course: _Course
+) -> list[_Learned]:
+    """What earlier runs say: those that cost the same, else those with another workload."""
+    same: list[_Learned] = []
+    others: list[tuple[Workload, _Rhythm]] = []
+    for line in sorted(recent_runs(state), key=lambda line: line.run, reverse=True)[:NEWEST_RUNS]:
+        if len(same) == ENOUGH:
+            break
+        if not _is_like(line, spec, model):
+            continue
+        rhythm = _rhythm(state.run(line.run), line)
+        if rhythm is None:
+            continue
+        if len(line.gpus) == gpus and course.costly(rhythm.parameters) == course.costly(
+            course.wanted
+        ):
+            same += filter(None, [_learn(rhythm, course)])
+        elif len(others) < ENOUGH and (work := _comparable(rhythm, spec, course, len(line.gpus))):
+            others.append((work, rhythm))
+    if same or course.workload is None:
+        return same
+    paces = [(work, rhythm.pace) for work, rhythm in others if rhythm.pace is not None]
+    each = fitted_pace(course.workload, paces)
+    if each is None or course.left is None:
+        return []
+    around = median([rhythm.around for _, rhythm in others if rhythm.pace is not None])
+    return [_Learned(around + each * course.left, each, True)] * len(paces)
+
+
+def _is_like(line: RunEntry, spec: RunSpec, model: str) -> bool:
+    """True for an ended run of this preset on such GPUs."""
     # All bare commands have one preset, `command`, so they go by their names.
     same = line.preset == spec.preset and (spec.preset != "command" or line.name == spec.name)
-    on_such = line.gpu_name == model and len(line.gpus) == gpus
-    return same and on_such and line.state in ("done", "stopped", "failed")
+    return same and line.gpu_name == model and line.state in ("done", "stopped", "failed")
 
 
-def _learn(
-    run: RunDirectory,
-    line: RunEntry,
-    wanted: Mapping[str, Any],
-    epochs: int | None,
-    length: str,
-) -> tuple[float, float | None] | None:
-    """Seconds that a run with `wanted` would take by this one, and per epoch; None if unknown."""
+class _Rhythm(NamedTuple):
+    """An ended run: its parameters, how long it was, its epochs, and what lay around them."""
+
+    parameters: Mapping[str, Any]
+    whole: float
+    is_done: bool
+    epochs: int | None
+    pace: float | None
+    first: float
+    after: float
+
+    @property
+    def around(self) -> float:
+        """Seconds beside its epochs, the first one's surplus among them."""
+        return max(0.0, self.first - (self.pace or 0.0)) + max(0.0, self.after)
+
+
+def _rhythm(run: RunDirectory, line: RunEntry) -> _Rhythm | None:
+    """What an ended run says of the next; None for one that goes on from another."""
     plan = read(run.plan, _plan)
-    if plan is None:
+    if plan is None or line.finished is None:
         return None
     parameters = {p.name: p.value for p in plan.spec.parameters}
-    if _costly(parameters, length) != _costly(wanted, length) or line.finished is None:
-        return None
-    whole = seconds_between(line.began, line.finished)
-    rhythm = read_epoch_timing(run.path)
-    # A program may know its epochs without a parameter of that name.
-    planned = epochs or rhythm.epochs
-    if planned and rhythm.seconds_per_epoch is not None:
-        first = rhythm.ends[0]
-        if first[0] != 1:
+    whole, timing = seconds_between(line.began, line.finished), read_epoch_timing(run.path)
+    first = after = 0.0
+    if timing.seconds_per_epoch is not None:
+        if timing.ends[0][0] != 1:
             return None  # resumed: its first epoch was not the program's first
+        first = timing.ends[0][1] - line.began.wall
         # What follows the last epoch, such as an evaluation, is known of finished runs only.
-        after = whole - (rhythm.ends[-1][1] - line.began.wall) if line.state == "done" else 0.0
-        total = (
-            (first[1] - line.began.wall)
-            + rhythm.seconds_per_epoch * (planned - 1)
-            + max(0.0, after)
-        )
-        return max(0.0, total), rhythm.seconds_per_epoch
-    same_length = _whole(parameters.get(length)) == epochs
-    return (whole, None) if line.state == "done" and same_length else None
+        if line.state == "done":
+            after = whole - (timing.ends[-1][1] - line.began.wall)
+    is_done = line.state == "done"
+    return _Rhythm(
+        parameters, whole, is_done, timing.epochs, timing.seconds_per_epoch, first, after
+    )
 
 
-def _costly(parameters: Mapping[str, Any], length: str) -> dict[str, Any]:
-    free = FREE | {length}
-    return {name: value for name, value in parameters.items() if name not in free}
+def _learn(rhythm: _Rhythm, course: _Course) -> _Learned | None:
+    """What a run that costs the same says; None where it says nothing."""
+    # A program may know its epochs without a parameter of that name.
+    planned = course.epochs or rhythm.epochs
+    if planned and rhythm.pace is not None:
+        left = planned - course.done
+        total = rhythm.first + rhythm.pace * (left - 1) + max(0.0, rhythm.after)
+        return _Learned(max(0.0, total) if left else 0.0, rhythm.pace)
+    same_length = _whole(rhythm.parameters.get(course.length)) == course.epochs
+    done_alike = rhythm.is_done and same_length and not course.done
+    return _Learned(rhythm.whole, None) if done_alike else None
+
+
+def _comparable(rhythm: _Rhythm, spec: RunSpec, course: _Course, gpus: int) -> Workload | None:
+    """The workload of a run that differs in nothing else; None where it differs in more."""
+    scaling = spec.scaling
+    if scaling is None or rhythm.pace is None:
+        return None
+    free = {scaling.batch, scaling.learning_rate, "workers", "num_workers"}
+    if course.costly(rhythm.parameters, free) != course.costly(course.wanted, free):
+        return None
+    batch = rhythm.parameters.get(scaling.batch)
+    if not isinstance(batch, (int, float)) or isinstance(batch, bool):
+        return None
+    try:
+        return workload_of(with_values(spec, {scaling.batch: batch}), max(1, gpus))
+    except ValueError:
+        return None
 
 
 def _length_of(spec: RunSpec) -> str:
@@ -135,17 +251,27 @@ def _length_of(spec: RunSpec) -> str:
 
 
 def _by_word(
-    spec: RunSpec, epochs: int | None, rate: Decimal | None, doubt: str = ""
+    spec: RunSpec, course: _Course, rate: Decimal | None, doubt: str = ""
 ) -> Estimate | None:
-    """The preset's own estimate, in proportion when another number of epochs is asked for."""
+    """The preset's own estimate, in proportion to epochs, batch and devices."""
     word = spec.estimate
     if word.seconds is None and word.usd is None:
         return None
-    default = next((_whole(p.default) for p in spec.parameters if p.name == _length_of(spec)), None)
-    part = epochs / default if epochs and default else 1.0
-    basis = "the preset's estimate" + (
-        f" for {default:,} {_length_of(spec)}, in proportion" if part != 1.0 else ""
-    )
+    default = next((_whole(p.default) for p in spec.parameters if p.name == course.length), None)
+    part, notes = 1.0, []
+    if course.left is not None and default and course.left != default:
+        part = course.left / default
+        notes.append(f" for {default:,} {course.length}, in proportion")
+    usual = usual_workload(spec)
+    if usual is not None and course.workload is not None and course.workload != usual:
+        factor = time_factor(course.workload, usual)
+        if factor != 1.0:
+            part *= factor
+            notes.append(
+                f", × {factor:.3g} for {course.workload.each:g} on each of "
+                f"{course.workload.devices} instead of {usual.each:g} on {usual.devices}"
+            )
+    basis = "the preset's estimate" + "".join(notes) + course.left_text
     seconds = None if word.seconds is None else word.seconds * part
     # The hours are the author's, the rate is this machine's: dollars follow from both.
     if seconds is not None and rate is not None:
@@ -153,7 +279,7 @@ def _by_word(
     else:
         usd = None if word.usd is None else str(round(Decimal(word.usd) * Decimal(repr(part)), 6))
     doubts = "; ".join(filter(None, (doubt, word.doubt)))
-    return Estimate(seconds, usd, basis, 0, epochs, None, doubts)
+    return Estimate(seconds, usd, basis, 0, course.epochs, None, doubts)
 
 
 def _whole(value: Any) -> int | None:

@@ -7,6 +7,7 @@ from runners.model.plan import LaunchPlan
 from runners.model.quantities import duration_text, gib_text
 from runners.model.run import Progress
 from runners.model.spec import Expectation
+from runners.model.workload import expected_memory
 
 _SLOWER_BY = 1.25
 """A pace varies by itself: an epoch may take so many times what is expected of it."""
@@ -25,7 +26,11 @@ def shortfalls(
     if plan is None or (seconds or 0.0) < _SETTLED_S:
         return ()
     expected = _of_stage(plan.spec.expect, progress.phase)
-    found = [sentence for use in usage for sentence in _of_gpu(expected, use)]
+    # A stage has its own number; that of the whole run follows the batch.
+    memory = expected.memory
+    if expected is plan.spec.expect:
+        memory = expected_memory(plan.spec, plan.processes)
+    found = [sentence for use in usage for sentence in _of_gpu(expected, memory, use)]
     wanted, rate, unit = expected.samples_per_second_per_gpu, progress.rate, progress.rate_unit
     if wanted is not None and rate is not None and plan.gpus and unit in ("samples", "images"):
         each = rate / len(plan.gpus)
@@ -37,16 +42,16 @@ def shortfalls(
     return tuple(found)
 
 
-def _of_gpu(expected: Expectation, use: GpuUse) -> Iterator[str]:
+def _of_gpu(expected: Expectation, memory: int | None, use: GpuUse) -> Iterator[str]:
     used, peak = use.mean_utilization, use.peak_memory
     if expected.utilization is not None and used is not None:
         low, high = expected.utilization
         wanted = f"{low:.0f} %" if high is None else f"{low:.0f}–{high:.0f} %"
         if used < low:
             yield f"GPU {use.index}: mean use {used:.0f} %, expected {wanted}"
-    if expected.memory is not None and peak is not None and peak > expected.memory:
-        wanted = gib_text(expected.memory)
-        yield f"GPU {use.index}: peak VRAM {gib_text(peak)}, expected {wanted}"
+    if memory is not None and peak is not None and peak > memory:
+        more = f"more than the {gib_text(memory)} expected"
+        yield f"GPU {use.index}: peak VRAM {gib_text(peak)}, {more}"
 
 
 def _of_stage(expected: Expectation, phase: str | None) -> Expectation:

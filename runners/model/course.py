@@ -108,6 +108,13 @@ class ResumeRule(msgspec.Struct, frozen=True, omit_defaults=True):
     arguments: Annotated[
         tuple[str, ...], key("Arguments instead, e.g. [--model, '${checkpoint}'].")
     ] = ()
+    auto: Annotated[
+        str,
+        key(
+            "The parameter's value with which the program finds its own newest checkpoint, or "
+            "begins, e.g. auto-or-new: for a systemd unit, which knows no checkpoint."
+        ),
+    ] = ""
 
 
 class Total(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -131,6 +138,9 @@ class Expectation(msgspec.Struct, frozen=True, omit_defaults=True):
         default=None, name="per_epoch"
     )
     stages: "Annotated[dict[str, Expectation], key('The same for stages of a run, by name.')]" = {}
+    memory_per_sample: Annotated[
+        Bytes | None, key("VRAM that each further sample on a GPU takes (with `scaling`), e.g. 2G.")
+    ] = None
 
 
 class Retention(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ class Condition(TextEnum):
     DIVERGING = "loss diverging"
     DATA = "waits for data"
     SLOW = "slow"
-    EXPECTATION = "below expectation"
+    EXPECTATION = "not as expected"
     FLAT = "loss flat"
     BELOW = "below the baseline"
     INPUT = "waits for input"

@@ -169,6 +169,9 @@ class Scaling(msgspec.Struct, frozen=True, omit_defaults=True):
         Literal["global", "device"],
         key("Whether that is the batch of all devices together (global) or of each."),
     ] = "global"
+    divides: Annotated[
+        bool, key("Whether the program refuses a global batch that its devices cannot share.")
+    ] = False
     learning_rate: Annotated[str, key("The parameter that holds the learning rate.")] = ""
     rule: Annotated[
         ScalingRule,

@@ -17,7 +17,7 @@ WARM_UP_ABOVE = 4.0
 WARN_ABOVE = 10.0
 """Growth of the batch above which neither rule is to be trusted."""
 FEW_EACH = 4
-"""Samples on a device below which statistics over the batch get noisy and GPUs idle."""
+"""Samples on a device below which gradients get noisy and GPUs idle."""
 LARGE_BATCH = 1024
 """Samples in all above which the linear rule was seen to need more than a warm-up (Goyal et al.,
 section 5.1, saw it hold up to 8,192 only with their warm-up; the guides say 1,024).
@@ -123,7 +123,7 @@ def batch_notes(spec: RunSpec, devices: int) -> tuple[str, ...]:
         return ()
     notes = [describe_batch(spec, devices)]
     if batch.each != int(batch.each):
-        notes.append(f"a batch of {batch.total} does not divide by {batch.devices} devices")
+        notes.append(uneven_text(batch.total, batch.devices))
     notes += _geometry_notes(spec, batch)
     if batch.growth is not None and batch.growth > WARN_ABOVE:
         notes.append(
@@ -136,18 +136,38 @@ def batch_notes(spec: RunSpec, devices: int) -> tuple[str, ...]:
             f"the batch is {batch.growth:.3g} × its base: warm the learning rate up over the "
             "first 5 epochs"
         )
+    if _goes_on(spec) and batch.growth is not None and batch.growth > 1 and scaling.learning_rate:
+        notes.append(
+            "it goes on from trained weights: scaling rules are for training from the start; "
+            "begin below the scaled rate, and watch the loss"
+        )
     return tuple(notes)
+
+
+def uneven_text(total: int, devices: int) -> str:
+    """Why a batch cannot be dealt out evenly, with the nearest that can."""
+    below = total // devices * devices
+    nearest = " or ".join(str(size) for size in (below, below + devices) if size)
+    return f"a batch of {total:,} does not divide by {devices} devices: {nearest} does"
+
+
+def _goes_on(spec: RunSpec) -> bool:
+    """Whether it starts from somebody's weights (a parameter such as `model`), not its own run."""
+    names = ("model", "init_from", "pretrained", "finetune_from")
+    return any(part.value for part in spec.parameters if part.name in names)
 
 
 def _geometry_notes(spec: RunSpec, batch: Batch) -> list[str]:
     """Warnings about samples on each device and in all, whatever the learning rate."""
-    notes = []
+    notes, scaling = [], spec.scaling
     usual = usual_batch(spec, batch.devices)
-    if batch.each < FEW_EACH and (usual is None or usual.each > batch.each):
+    base = scaling.base_batch if scaling is not None else None
+    is_known_good = batch.devices == 1 and base is not None and batch.total >= base
+    if batch.each < FEW_EACH and not is_known_good and (usual is None or usual.each > batch.each):
         notes.append(
             f"only {batch.each:g} sample{'s' if batch.each != 1 else ''} on each device: "
-            f"below {FEW_EACH} the GPUs idle and statistics over the batch get noisy; "
-            "use fewer GPUs or a larger batch"
+            f"below {FEW_EACH} GPUs idle and gradients get noisy; use "
+            + ("fewer GPUs or a larger batch" if batch.devices > 1 else "a larger batch")
         )
     if batch.total > LARGE_BATCH:
         notes.append(

@@ -306,6 +306,8 @@ class RunSpec(msgspec.Struct, frozen=True):
     ] = None
     node: NodePlace | None = None
     """This machine's place among those that run it together."""
+    usual_devices: int = 0
+    """On how many devices the preset runs by itself, which its estimates are for; 0: not known."""
     warnings: tuple[str, ...] = ()
     """What is to be said of it before it starts."""
 

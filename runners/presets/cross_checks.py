@@ -90,6 +90,8 @@ def _check_resume(spec: RunSpec) -> None:
         return
     if bool(resume.parameter) == bool(resume.arguments):
         raise KeyMistake(("resume",), "give `parameter` or `arguments`, one of them")
+    if resume.auto and not resume.parameter:
+        raise KeyMistake(("resume", "auto"), "it is a value of `parameter`, which is missing")
     if resume.parameter:
         _check_named(resume.parameter, spec, ("resume", "parameter"))
     elif not any("${checkpoint}" in word for word in resume.arguments):

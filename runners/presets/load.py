@@ -15,12 +15,12 @@ from runners.model.errors import WrongInput
 from runners.model.masking import mask_arguments
 from runners.model.parameters import with_value
 from runners.model.placeholders import check_placeholders
-from runners.model.spec import Parameter, ParameterValue, RunSpec
+from runners.model.spec import GpuRequest, Parameter, ParameterValue, RunSpec
 from runners.presets.config_file import config_parameters, stand_ins
 from runners.presets.cross_checks import check_across
 from runners.presets.parameter_input import build_parameter, parse_scalar, parse_value
 from runners.presets.reading.diagnostics import Diagnostics, KeyMistake, KeyPath, at_key, nearest
-from runners.presets.reading.typed import decode_keys, keys_of
+from runners.presets.reading.typed import decode, decode_keys, keys_of
 from runners.presets.reading.yaml_lines import read_yaml
 
 
@@ -83,9 +83,24 @@ def spec_of(
     with source.located():
         overrides = _name_config(values, overrides)
         asked = [text.partition("=")[0].strip() for text in overrides]
+        devices = _usual_devices(values)
         in_file = config_parameters(values, path, asked)
         defaults = _apply_overrides(values, overrides, source)
-        return _spec_of(path, name, values, defaults, in_file)
+        spec = _spec_of(path, name, values, defaults, in_file)
+        return msgspec.structs.replace(spec, usual_devices=devices)
+
+
+def _usual_devices(values: dict[str, Any]) -> int:
+    """On how many devices a preset computes before anything is changed; 0 where it does not say."""
+    given = [name for name in ("gpus", "processes") if values.get(name) is not None]
+    declared = keys_of(RunSpec)
+    try:
+        keys = {name: decode(values[name], declared[name].type, (name,)) for name in given}
+    except (KeyMistake, WrongInput):
+        return 0  # said where all keys are decoded
+    request: GpuRequest = keys.get("gpus", GpuRequest(count=1))
+    number = keys.get("processes") or len(request.ids) or request.number
+    return 0 if request.all else max(1, number)
 
 
 def _name_config(values: dict[str, Any], overrides: Sequence[str]) -> list[str]:

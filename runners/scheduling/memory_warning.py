@@ -4,18 +4,21 @@ It never refuses: settings may differ from those of the earlier run.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from runners.gpus.usage import read_usage
 from runners.model.gpus import GpuSnapshot, GpuUse
 from runners.model.quantities import gib_text
-from runners.model.spec import Expectation
-from runners.state.codec import read_outline
+from runners.model.spec import RunSpec
+from runners.model.workload import expected_memory, workload_of
+from runners.state.codec import read_outline, read_plan
 from runners.state.layout import StateDirectory
 
 LOOK_BACK = 50
 """How many of the newest runs are looked at: a launch must not wait for a long history."""
 _GIB = 1 << 30
+_NO_MEMORY = frozenset({"epochs", "niter", "seed", "manualSeed", "workers", "resume", "model"})
+"""Parameters that change nothing of what a GPU holds."""
 _WHOLE_GPU_SLACK = 0.02
 """The driver's own share, as part of the memory, in a peak that is the whole GPU's."""
 
@@ -46,10 +49,10 @@ def oom_warnings(
     return tuple(dict.fromkeys(notes))
 
 
-def memory_notes(expected: Expectation, gpus: Sequence[GpuSnapshot]) -> tuple[str, ...]:
+def memory_notes(spec: RunSpec, devices: int, gpus: Sequence[GpuSnapshot]) -> tuple[str, ...]:
     """Warn of each GPU with less VRAM than the run, or one of its stages, is expected to need."""
-    wanted = [("it", expected.memory)]
-    wanted += [(f"its stage {name}", stage.memory) for name, stage in expected.stages.items()]
+    wanted = [("it", expected_memory(spec, devices))]
+    wanted += [(f"its stage {name}", stage.memory) for name, stage in spec.expect.stages.items()]
     notes = []
     for gpu in gpus:
         for what, memory in wanted:
@@ -73,6 +76,41 @@ def peak_memory_by_gpu(
         if kind not in last:
             last[kind] = _newest(state, preset, name, kind)
     return {gpu.uuid: found for gpu in gpus if (found := last[gpu.name, gpu.simulated]) is not None}
+
+
+def peaks_by_batch(
+    state: StateDirectory, spec: RunSpec, kind: tuple[str, bool]
+) -> list[tuple[float, int, str]]:
+    """Of earlier runs on this kind of GPU: samples on each, bytes at its peak, the run's id.
+
+    Only those that differ in batch, rate and length alone; the newest of each batch.
+    """
+    scaling = spec.scaling
+    if scaling is None:
+        return []
+    free = {scaling.batch, scaling.learning_rate, *_NO_MEMORY}
+    found: dict[float, tuple[int, str]] = {}
+    for run_id in _newest_ids(state):
+        outline = read_outline(state.run(run_id))
+        if outline is None or outline.spec.preset != spec.preset:
+            continue
+        plan = read_plan(state.run(run_id))
+        if plan is None or _values(plan.spec, free) != _values(spec, free):
+            continue
+        work = workload_of(plan.spec, max(1, len(plan.gpus)))
+        peak = _peak(read_usage(state.run(run_id).path), kind)
+        if work is not None and peak:
+            found.setdefault(work.each, (peak, run_id))
+    return [(each, peak, run_id) for each, (peak, run_id) in found.items()]
+
+
+def _values(spec: RunSpec, free: Collection[str]) -> dict[str, object]:
+    return {part.name: part.value for part in spec.parameters if part.name not in free}
+
+
+def _peak(uses: Iterable[GpuUse], kind: tuple[str, bool]) -> int:
+    peaks = [use.peak_memory or 0 for use in uses if (use.name, use.simulated) == kind]
+    return max(peaks, default=0)
 
 
 def _newest(

@@ -74,7 +74,9 @@ def collect(
         tuple(commands or ()),
         _checkpoint(run, folder, before) if wants("checkpoint") else None,
         config,
-        tuple(memory_needs(state, spec, allocation.gpus, probe)) if wants("memory") else (),
+        tuple(memory_needs(state, spec, allocation.gpus, probe, _devices(run)))
+        if wants("memory")
+        else (),
         batch_facts(spec, plan, probe) if wants("batch") else None,
         disk_facts(spec, plan, before) if wants("disk") else None,
         tuple(port_facts(plan, environment)) if wants("network") else (),
@@ -83,6 +85,11 @@ def collect(
         architectures,
         start_facts(plan.argv, folder) if wants("program") else None,
     )
+
+
+def _devices(run: PlannedRun) -> int:
+    """On how many devices it computes, over all machines."""
+    return run.plan.processes * (run.spec.node.count if run.spec.node is not None else 1)
 
 
 def _checkpoint(

@@ -85,7 +85,8 @@ def unread_keys(keys: list[str], script: Path) -> tuple[str, ...] | None:
 def _is_known(leaf: bytes, known: set[bytes]) -> bool:
     """True for a word of the sources, or one they may build, as f"batch_size_{stage}" does."""
     starts = (leaf[: at + 1] for at, sign in enumerate(leaf) if sign == ord("_"))
-    return leaf in known or any(start in known for start in starts)
+    unnumbered = leaf.rstrip(b"0123456789")
+    return leaf in known or unnumbered in known or any(start in known for start in starts)
 
 
 def sources_of(script: Path) -> Iterator[Path | None]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from runners.doctor.checks import Check, Verdict
 from runners.model.quantities import duration_text, gib_text
-from runners.model.scaling import FEW_EACH, LARGE_BATCH
+from runners.model.scaling import FEW_EACH, LARGE_BATCH, uneven_text
 from runners.verify.facts import LaunchFacts
 
 _ROOM_LEFT = 2 << 30
@@ -47,8 +47,10 @@ def check_batch(facts: LaunchFacts) -> Iterator[Check]:
         text = f"{size}; a probe on {batch.probed_on} found that {batch.largest:g} fit"
         found.append(Check("batch", "FAIL", text, f"at most {batch.largest:g} on each"))
     if batch.each != int(batch.each):
-        text = f"{batch.total:,} does not divide by {batch.devices} devices"
-        found.append(Check("batch", "WARN", text, "choose a multiple"))
+        text = uneven_text(batch.total, batch.devices)
+        scaling = facts.spec.scaling
+        refuses = scaling is not None and scaling.divides
+        found.append(Check("batch", "FAIL" if refuses else "WARN", text, "choose a multiple"))
     yield from found or [Check("batch", "PASS", size)]
 
 

@@ -17,7 +17,8 @@ from runners.model.parameters import leaf_of, with_values
 from runners.model.plan import LaunchPlan
 from runners.model.scaling import batch_of, usual_batch
 from runners.model.spec import RunSpec
-from runners.scheduling.memory_warning import LOOK_BACK, peak_memory_by_gpu
+from runners.model.workload import expected_memory, fitted_memory, workload_of
+from runners.scheduling.memory_warning import LOOK_BACK, peak_memory_by_gpu, peaks_by_batch
 from runners.state.codec import read_outline
 from runners.state.layout import StateDirectory
 from runners.state.leases import live_run_ids
@@ -32,6 +33,8 @@ from runners.verify.facts import (
 from runners.watch.metrics.checkpoints import checkpoint_files
 
 _MOST_FILES = 10_000
+_FAR_BEYOND = 1.25
+"""So many times the VRAM of a GPU, and an estimate is enough to know that it does not fit."""
 _KEEP = ("keep", "keep_last_n", "keep_checkpoints", "save_total_limit")
 _REGULAR = ("checkpoint_every", "checkpoint_freq", "checkpoint_interval")
 _ARCHIVED = ("saveIter", "save_every", "save_interval", "save_freq")
@@ -67,7 +70,11 @@ def written_before(state: StateDirectory, spec: RunSpec) -> EarlierCheckpoints |
 
 
 def memory_needs(
-    state: StateDirectory, spec: RunSpec, gpus: Sequence[GpuSnapshot], probe: ProbeResult | None
+    state: StateDirectory,
+    spec: RunSpec,
+    gpus: Sequence[GpuSnapshot],
+    probe: ProbeResult | None,
+    devices: int,
 ) -> Iterator[MemoryNeed]:
     """What says how much VRAM the run takes: a probe of the same batch, history, the preset."""
     batch = _value(spec, spec.scaling.batch) if spec.scaling is not None else None
@@ -77,14 +84,41 @@ def memory_needs(
         for step in tried[:1]:
             yield MemoryNeed(step.memory or 0, f"by a probe of batch {step.batch}", True)
             return
-    last = peak_memory_by_gpu(state, spec.preset, spec.name, gpus)
-    for run_id, use in list(last.values())[:1]:
-        yield MemoryNeed(use.peak_memory or 0, f"as in run {run_id}", True)
-    stages = [(name, stage.memory) for name, stage in spec.expect.stages.items()]
-    for name, memory in [("", spec.expect.memory), *stages]:
-        if memory is not None:
-            what = f" in stage {name}" if name else ""
-            yield MemoryNeed(memory, f"expected by the preset{what}")
+    measured = _measured_need(state, spec, gpus, devices)
+    if measured is not None:
+        yield measured
+    elif spec.scaling is None:
+        last = peak_memory_by_gpu(state, spec.preset, spec.name, gpus)
+        for run_id, use in list(last.values())[:1]:
+            yield MemoryNeed(use.peak_memory or 0, f"as in run {run_id}", True)
+    expected = expected_memory(spec, devices)
+    if expected is not None:
+        # A formula of its author is no measurement: a little beyond is worth a try.
+        beyond = any(expected > _FAR_BEYOND * (gpu.memory_total or expected) for gpu in gpus)
+        is_formula = spec.expect.memory_per_sample is not None and measured is None
+        yield MemoryNeed(expected, "expected by the preset", is_formula and beyond)
+    for name, stage in spec.expect.stages.items():
+        if stage.memory is not None:
+            yield MemoryNeed(stage.memory, f"expected by the preset in stage {name}")
+
+
+def _measured_need(
+    state: StateDirectory, spec: RunSpec, gpus: Sequence[GpuSnapshot], devices: int
+) -> MemoryNeed | None:
+    """What earlier runs on such GPUs took, fitted to this batch; None where they say nothing."""
+    work = workload_of(spec, devices)
+    if work is None or not gpus:
+        return None
+    peaks = peaks_by_batch(state, spec, (gpus[0].name, gpus[0].simulated))
+    for each, peak, run_id in peaks:
+        if each == work.each:
+            return MemoryNeed(peak, f"as in run {run_id}", True)
+    slope = spec.expect.memory_per_sample
+    fitted = fitted_memory(work.each, [(each, peak) for each, peak, _ in peaks], slope)
+    if fitted is None:
+        return None
+    runs = "run" if len(peaks) == 1 else f"{len(peaks)} runs"
+    return MemoryNeed(fitted, f"fitted to {work.each:g} samples by {runs} here", len(peaks) > 1)
 
 
 def batch_facts(spec: RunSpec, plan: LaunchPlan, probe: ProbeResult | None) -> BatchFacts | None:

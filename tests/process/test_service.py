@@ -2,7 +2,9 @@
 
 import configparser
 import shlex
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -70,6 +72,46 @@ def test_a_classic_unit_runs_the_preset_s_command(cli: CommandLine) -> None:
         words, cwd=cli.folder, env={"GREETING": value, "PATH": "/bin:/usr/bin"}, check=True
     )
     assert marks.read_text() == 'say "hi" \\ 5%'
+
+
+PORTED = """\
+launcher: torchrun
+interpreter: {python}
+script: train.py
+gpus: 0
+environment: {{MY_PORT: "${{port}}"}}
+parameters: {{resume: {{value: null, type: str}}, out: {{value: "${{run_dir}}/x", type: str}}}}
+resume: {{parameter: resume, auto: auto-or-new}}
+"""
+
+
+def test_a_classic_unit_resumes_takes_a_free_port_and_has_a_folder_of_its_own(
+    cli: CommandLine,
+) -> None:
+    (cli.folder / "p.yaml").write_text(PORTED.format(python=sys.executable))
+    (cli.folder / "train.py").write_text("")
+    text = cli.run("service", "unit", "p.yaml").stdout
+    assert str(cli.state.root) not in text, "the folder of a run that never was"
+    unit = read_unit(text)["Service"]
+    folder = cli.folder / "p-service"
+    command = unit["ExecStart"].replace("%%", "%").replace("$$", "$").replace("\\\\", "\\")
+    # A stand-in of Python that says how it is called, as systemd would call it.
+    says = cli.folder / "says"
+    says.write_text(f'#!/bin/sh\n[ "$1" = -c ] && exec {sys.executable} "$@"\necho "$MY_PORT $@"\n')
+    says.chmod(0o755)
+    words = [word.replace(sys.executable, str(says)) for word in shlex.split(command)]
+    ports = set()
+    for _ in range(3):
+        subprocess.run(shlex.split(unit["ExecStartPre"]), check=True)
+        done = subprocess.run(words, capture_output=True, text=True, check=True, env={})
+        port, *called = done.stdout.split()
+        assert f"--master-port={port}" in called and called[-2:] == ["--resume", "auto-or-new"]
+        assert called[called.index("--out") + 1] == str(folder / "x")
+        ports.add(port)
+    assert len(ports) > 1 and folder.is_dir()
+    if shutil.which("systemd-analyze"):
+        (cli.folder / "p.service").write_text(text)
+        subprocess.run(["systemd-analyze", "verify", cli.folder / "p.service"], check=True)
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,9 @@ def test_expectations_totals_and_retention_reach_the_plan(tmp_path: Path) -> Non
     assert (plan.total_epochs, plan.total_steps) == (7, None)
     assert plan.spec.keep == Retention(2, 1, 10)
     stage = Expectation(memory=70 * GIB)
-    assert plan.spec.expect == Expectation((60.0, 80.0), 40 * GIB, None, 120.0, {"s3": stage})
+    assert plan.spec.expect == Expectation(
+        utilization=(60.0, 80.0), memory=40 * GIB, epoch_s=120.0, stages={"s3": stage}
+    )
     assert plan.notes == ("GPU 0 has 60 GiB; the preset expects its stage s3 to use 70 GiB",)
 
 

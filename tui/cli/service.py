@@ -13,8 +13,10 @@ from runners.lifecycle.launch.planner import plan_runs
 from runners.lifecycle.launch.service_unit import NAME, boot_unit, run_unit, unit_folder
 from runners.model.errors import DeniedError, ExitCode, FresnelError, WrongInput
 from runners.model.kept_secrets import MASK
+from runners.model.states import State
 from runners.presets.catalogue import resolve_runs
 from runners.state.layout import StateDirectory
+from runners.state.runs import list_runs
 from tui.cli.output import echo, print_json, print_pairs
 
 _PATIENCE_S = 20.0
@@ -93,11 +95,19 @@ def _remove(arguments: argparse.Namespace) -> int:
 def _boot(arguments: argparse.Namespace) -> int:
     """What the unit runs: adopting queues again what waited, and starts again what survives."""
     state = StateDirectory().create()
+    before = _queued(state)
     adopted = tend(state)
+    queued = sorted(_queued(state) - before)
     if arguments.json:
-        print_json({"adopted": adopted})
-    echo(f"after boot: {len(adopted)} runs taken over{': ' if adopted else ''}{', '.join(adopted)}")
+        print_json({"adopted": adopted, "queued": queued})
+    for what, runs in (("taken over", adopted), ("queued again", queued)):
+        echo(f"after boot: {len(runs)} runs {what}{': ' if runs else ''}{', '.join(runs)}")
     return ExitCode.DONE
+
+
+def _queued(state: StateDirectory) -> set[str]:
+    """The runs that wait, by their ids."""
+    return {run.id for run in list_runs(state) if run.state is State.QUEUED}
 
 
 def _print_unit(arguments: argparse.Namespace) -> int:

@@ -30,6 +30,7 @@ from runners.scheduling.memory_warning import oom_warnings
 from runners.scheduling.queue_order import Candidate, Granted, QueueDecision, Waiting
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.runs import list_run_ids
+from runners.watch.metrics.checkpoint_place import epochs_done
 
 
 class PlannedRun(NamedTuple):
@@ -172,7 +173,8 @@ def _forecast(
     """What it should take on its GPUs; while it waits, on such as it will be given."""
     gpus = allocation.gpus or allocation.awaited
     given = msgspec.structs.replace(allocation, gpus=gpus).assigned(spec.gpus.share_memory)
-    return forecast(state, spec, gpus, price, device_count(given))
+    done, asked = epochs_done(spec), allocation.asked
+    return forecast(state, spec, gpus, price, device_count(given), done, asked)
 
 
 def _allocation(

@@ -181,7 +181,7 @@ def _notes(inputs: LaunchInputs, missing: MissingPackages | None) -> tuple[str, 
     if gpus:
         notes += batch_notes(spec, inputs.processes * (node.count if node else 1))
     notes += unused_notes(spec, len(gpus))
-    notes += memory_notes(spec.expect, gpus)
+    notes += memory_notes(spec, inputs.processes * (node.count if node else 1), gpus)
     lacks = () if missing is None else (f"{missing.text}; to install: {missing.install}",)
     return (*lacks, *dict.fromkeys(notes))
 

@@ -12,6 +12,7 @@ from runners.host.helpers import ROOT
 from runners.model.plan import LaunchPlan
 
 NAME = "fresnel-tui.service"
+_FREE_PORT = 'import socket as s; p = s.socket(); p.bind(("", 0)); print(p.getsockname()[1])'
 
 
 def unit_folder(system: bool) -> Path:
@@ -47,31 +48,71 @@ def boot_unit(state_root: Path, user: str | None) -> str:
 
 
 def run_unit(plan: LaunchPlan, environment: Mapping[str, str], user: str | None) -> str:
-    """A classic unit that runs exactly the plan's command, for those who want systemd to own it."""
+    """A classic unit that runs the plan's command, for those who want systemd to own it.
+
+    It has a folder of its own instead of a run's, made at each start, goes on from its newest
+    checkpoint where the preset says how, and takes a port that is free then.
+    """
     stop_s = round(sum(rung.wait_s for rung in plan.spec.stop.ladder))
     # A stop file means nothing to systemd, so the first real signal is used.
     first = next((rung.how for rung in plan.spec.stop.ladder if rung.how != "stop-file"), "SIGTERM")
     restart = ["Restart=on-failure", f"RestartSec={max(1, round(plan.spec.restart.backoff_s))}s"]
-    log = Path(plan.working_directory) / f"{plan.spec.name}.log"
+    folder = Path(plan.working_directory) / f"{plan.spec.name}-service"
+
+    def placed(text: str) -> str:
+        return text.replace(plan.directory, str(folder))
+
+    port = "" if plan.port is None else str(plan.port)
+    fixed = {name: placed(value) for name, value in environment.items()}
+    chosen = [name for name, value in fixed.items() if port and value == port]
+    words = [*map(placed, plan.argv), *_goes_on(plan)]
+    # systemd's own PATH lacks an environment's programs, such as ninja for compiled kernels.
+    path = f"{Path(plan.argv[0]).parent}:/usr/local/bin:/usr/bin:/bin"
     return _unit(
         {
             "Description": f"{plan.spec.name} (preset {plan.spec.preset})",
             "After": "network-online.target",
+            "Wants": "network-online.target",
         },
         [
             "Type=simple",
             *([f"User={user}"] if user else []),
             f"WorkingDirectory={plan.working_directory}",
-            *(f"Environment={_quoted(f'{name}={value}')}" for name, value in environment.items()),
-            f"ExecStart={_command_line(plan.argv)}",
+            *([] if "PATH" in fixed else [f"Environment={_quoted(f'PATH={path}')}"]),
+            *(
+                f"Environment={_quoted(f'{name}={value}')}"
+                for name, value in fixed.items()
+                if name not in chosen
+            ),
+            f"ExecStartPre={_command_line(['/bin/mkdir', '-p', str(folder)])}",
+            f"ExecStart={_command_line(_on_free_port(words, port, chosen))}",
             *(restart if plan.spec.restart.times else ["Restart=no"]),
             f"KillSignal={first}",
             f"TimeoutStopSec={stop_s}s",
-            f"StandardOutput=append:{log}",
-            f"StandardError=append:{log}",
+            f"StandardOutput=append:{folder}.log",
+            f"StandardError=append:{folder}_error.log",
         ],
         "multi-user.target" if user else "default.target",
     )
+
+
+def _goes_on(plan: LaunchPlan) -> tuple[str, ...]:
+    """The arguments by which the program finds its own newest checkpoint, or begins."""
+    resume = plan.spec.resume
+    if resume is None or not resume.auto:
+        return ()
+    flag = next(part.flag for part in plan.spec.parameters if part.name == resume.parameter)
+    return (f"{flag}{resume.auto}",) if flag.endswith("=") else (flag, resume.auto)
+
+
+def _on_free_port(words: list[str], port: str, variables: list[str]) -> list[str]:
+    """The command as it is, or by a shell that puts a port which is free then where `port` was."""
+    if not port or not (variables or any(port in word for word in words)):
+        return words
+    spelled = ['"$port"'.join(map(shlex.quote, word.split(port))) for word in words]
+    exports = [f'export {name}="$port"' for name in variables]
+    found = f"port=$({shlex.join([sys.executable, '-c', _FREE_PORT])})"
+    return ["/bin/sh", "-c", "; ".join([found, *exports, f"exec {' '.join(spelled)}"])]
 
 
 def _unit(head: Mapping[str, str], service: list[str], wanted_by: str) -> str:
@@ -82,7 +123,9 @@ def _unit(head: Mapping[str, str], service: list[str], wanted_by: str) -> str:
 
 def _command_line(argv: "list[str] | tuple[str, ...]") -> str:
     # systemd expands % and $ itself, and reads quotes much like a shell.
-    return " ".join(shlex.quote(word).replace("%", "%%").replace("$", "$$") for word in argv)
+    # It also reads backslashes, which a shell leaves alone between single quotes.
+    words = (shlex.quote(word).replace("\\", "\\\\") for word in argv)
+    return " ".join(word.replace("%", "%%").replace("$", "$$") for word in words)
 
 
 def _quoted(text: str) -> str:

@@ -5,12 +5,15 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from runners.model.spec import RunSpec
 from runners.watch.metrics.event_reader import EventReader
 
 _LIGHTNING = re.compile(r"epoch=(\d+)-step=\d+")
 _EPOCH = re.compile(r"(?<![a-z])ep(?:och)?[_=.-]?0*(\d+)(?!\d)", re.IGNORECASE)
 _STEP = re.compile(r"(?:^checkpoint-|(?<![a-z])(?:step|iter)[_=-]?)0*(\d+)(?!\d)", re.IGNORECASE)
 _MOST_FILES = 1000
+_TAKEN_FROM = ("model",)
+"""Parameters that go on from a file of somebody else, as PCDiff's --model does."""
 
 
 class CheckpointPlace(NamedTuple):
@@ -30,6 +33,27 @@ def checkpoint_place(run: Path, checkpoint: Path) -> CheckpointPlace:
                 found = CheckpointPlace(event.epoch, event.step)
         more = reader.more
     return found if found != CheckpointPlace() else _by_name(checkpoint)
+
+
+def epochs_done(spec: RunSpec) -> int:
+    """How many epochs a run has behind it when it begins, by the checkpoint it goes on from.
+
+    0 where it begins anew or its place is not known. Of one that a person names, the number in
+    its name: whether its program counts from 0 or 1 is the difference of an epoch.
+    """
+    if spec.resumed_from:
+        path = Path(spec.resumed_from)
+        folders = [folder for folder in path.parents if (folder / "events.jsonl").is_file()]
+        return checkpoint_place((folders or [path.parent])[0], path).epoch or _number(path)
+    named = {spec.resume.parameter if spec.resume is not None else "", *_TAKEN_FROM}
+    texts = [part.value for part in spec.parameters if part.name in named]
+    paths = [Path(text) for text in texts if isinstance(text, str) and Path(text).suffix]
+    return max(map(_number, paths), default=0)
+
+
+def _number(checkpoint: Path) -> int:
+    found = _EPOCH.search(checkpoint.name)
+    return int(found[1]) if found else 0
 
 
 def _by_name(checkpoint: Path) -> CheckpointPlace:

@@ -1,0 +1,118 @@
+"""Memory and time of a run by its batch and devices: the guides' tables, and this machine's runs."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from runners.cost.estimate import forecast
+from runners.model.plan import AssignedGpu
+from runners.model.scaling import devices_of
+from runners.model.spec import GpuRequest, RunSpec
+from runners.model.workload import (
+    Workload,
+    expected_memory,
+    fitted_memory,
+    fitted_pace,
+    time_factor,
+)
+from runners.presets.catalogue import resolve_runs
+from runners.scheduling.memory_warning import memory_notes
+from runners.state.layout import StateDirectory
+from tests.unit.test_cost_estimate import PRICE, leave_run
+
+GIB = 1 << 30
+
+
+def spec_of(name: str, *overrides: str) -> RunSpec:
+    (spec,) = resolve_runs(name, list(overrides), "")
+    return spec
+
+
+def gpus(count: int, model: str = "H100-80GB") -> list[AssignedGpu]:
+    return [AssignedGpu(i, f"GPU-{i}", model, i) for i in range(count)]
+
+
+@pytest.mark.parametrize(("each", "gib"), [(1, 6), (4, 12), (8, 20), (16, 35)])
+def test_memory_is_the_distributed_guides_table(each: int, gib: int) -> None:
+    spec = spec_of("pcdiff-8gpu", f"bs={8 * each}")
+    found = expected_memory(spec, 8)
+    assert found is not None and abs(found / GIB - gib) < 1
+    # Cut into parts, a GPU holds as much as one part.
+    halved = expected_memory(spec_of("pcdiff-8gpu", f"bs={16 * each}", "accumulate=2"), 8)
+    assert halved == found
+
+
+@pytest.mark.parametrize(
+    ("bs", "devices", "times"), [(64, 8, 1), (128, 8, 1), (8, 8, 8), (8, 1, 8), (32, 4, 2)]
+)
+def test_time_is_the_distributed_guides_table(bs: int, devices: int, times: float) -> None:
+    spec = spec_of("pcdiff-8gpu", f"bs={bs}")
+    whole = spec.estimate.seconds
+    found = forecast(StateDirectory(), spec, gpus(devices), None)
+    assert found is not None and found.seconds is not None and whole is not None
+    assert found.seconds == pytest.approx(times * whole)
+
+
+def test_guide_s_39_hours_are_those_from_epoch_2000_on() -> None:
+    spec = spec_of("pcdiff", "model=somewhere/epoch_1999.pth")
+    whole = forecast(StateDirectory(), spec_of("pcdiff"), gpus(7), PRICE)
+    left = forecast(StateDirectory(), spec, gpus(7), PRICE, done=2000)
+    assert whole and left and whole.seconds and left.seconds and left.usd and whole.usd
+    assert 36 <= left.seconds / 3600 <= 43
+    assert left.seconds / whole.seconds == pytest.approx(13 / 15)
+    assert float(left.usd) / float(whole.usd) == pytest.approx(13 / 15)
+
+
+@pytest.mark.parametrize("runs_before", [0, 1])
+def test_nothing_left_costs_nothing(runs_before: int, tmp_path: Path) -> None:
+    state = StateDirectory(tmp_path).create()
+    spec = msgspec.structs.replace(spec_of("gaussian-validate"), preset="demo", name="demo")
+    for number in range(runs_before):
+        leave_run(state, number, spec, epochs=5)
+    device = [AssignedGpu(0, "GPU-0", "MI300X", 0)]
+    found = forecast(state, spec, device, PRICE, done=5)
+    assert found is not None and found.seconds == 0 and float(found.usd or 1) == 0
+
+
+def test_steps_are_fitted_once_two_batches_have_run() -> None:
+    known = [(Workload(1, 8), 100.0), (Workload(1, 4), 120.0)]
+    # 80 s for all samples and 160 s divided by the samples of a step.
+    assert fitted_pace(Workload(1, 16), known) == pytest.approx(90)
+    assert fitted_pace(Workload(2, 8), known) == pytest.approx(50)
+    assert fitted_pace(Workload(1, 4), known[:1]) == pytest.approx(200)
+    assert time_factor(Workload(2, 16), Workload(1, 8)) == 0.5
+    assert fitted_memory(8, [(2, 6 * GIB), (4, 10 * GIB)], None) == 18 * GIB
+    assert fitted_memory(8, [(4, 10 * GIB)], None) is None
+    assert fitted_memory(8, [(4, 10 * GIB)], GIB) == 14 * GIB
+
+
+def test_a_run_with_another_batch_is_history_for_this_one(tmp_path: Path) -> None:
+    state = StateDirectory(tmp_path).create()
+    spec = msgspec.structs.replace(spec_of("gaussian-validate"), preset="demo", name="demo")
+    leave_run(state, 1, spec, epochs=5, each_s=20.0)
+    device = [AssignedGpu(0, "GPU-0", "MI300X", 0)]
+    twice = msgspec.structs.replace(
+        spec_of("gaussian-validate", "batch_size=1"), preset="demo", name="demo"
+    )
+    found = forecast(state, twice, device, PRICE)
+    assert found is not None and found.runs == 1 and found.epoch_s == pytest.approx(40)
+    other = msgspec.structs.replace(
+        spec_of("gaussian-validate", "image_size=128"), preset="demo", name="demo"
+    )
+    by_word = forecast(state, other, device, PRICE)
+    assert by_word is not None and by_word.runs == 0
+
+
+def test_a_preset_knows_how_many_devices_it_is_for() -> None:
+    assert [spec_of(name, "gpus=2").usual_devices for name in ("pcdiff", "pcdiff-8gpu")] == [7, 8]
+    asked = spec_of("pcdiff-8gpu", "gpus=2")
+    assert devices_of(asked, GpuRequest(count=2), 8) == 2
+
+
+def test_it_is_said_before_the_launch_what_does_not_fit() -> None:
+    from tests.unit.test_allocation import gpu
+
+    small = [gpu(0, memory_total=80 * GIB)]
+    assert memory_notes(spec_of("pcdiff-1gpu"), 1, small) == ()
+    assert memory_notes(spec_of("pcdiff-1gpu", "bs=392"), 1, small)
