@@ -24,6 +24,7 @@ REMEDIES = {
     "first-gpu-number": "the number that the GPU has inside the run",
     "interface": "the network interface of the default route for NCCL and Gloo",
     "nccl-debug": "NCCL_DEBUG=INFO, so that the next failure says more",
+    "no-infiniband": "NCCL_IB_DISABLE=1: over the ordinary network, where InfiniBand does not work",
     "no-nccl-shm": "NCCL without shared memory: slower, until /dev/shm is larger",
     "blocking-launches": "kernels one after the other: slower, but errors name the real line",
     "architecture-override": "HSA_OVERRIDE_GFX_VERSION as this GPU needs it, or none",

@@ -129,7 +129,8 @@ class WatchedRun:
         if finding.condition is not health.condition:
             shown = Health(finding.condition, finding.message, 0.0, 0.0, evidence=finding.evidence)
         rest = shown.evidence[1:] if shown.absent else shown.evidence
-        text = "; ".join((shown.sentence, *rest[:4]))
+        advice = finding.condition.advice
+        text = "; ".join((shown.sentence, *rest[:4], *([advice] if advice else [])))
         append_event(self._directory.supervisor_events, "alert", text=text, condition=name)
         if settings_file().is_file():
             with suppress(OSError):

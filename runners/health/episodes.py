@@ -7,6 +7,8 @@ from runners.model.health import Condition, Finding, Health
 
 _HOLDS_S = {
     Condition.DIVERGING: 60.0,
+    Condition.SPIKES: 60.0,
+    Condition.NOISY: 60.0,
     Condition.DATA: 120.0,
     Condition.SLOW: 120.0,
 }

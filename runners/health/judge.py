@@ -18,6 +18,7 @@ _NOT_FINITE = 3
 _BELOW = 3
 _MEASURED = 5
 _WAITING_PERCENT = 40.0
+_WAITING_SHARE = 0.4
 _BUSY_LOADER_PERCENT = 85.0
 _IDLE_GPU_PERCENT = 5.0
 _BUSY_GPU_PERCENT = 50.0
@@ -34,6 +35,8 @@ def judge(signs: RunSigns) -> tuple[Finding, ...]:
             _stall(signs),
             _not_finite(signs),
             _diverging(signs),
+            _uneven(Condition.SPIKES, signs, signs.spikes),
+            _uneven(Condition.NOISY, signs, signs.noisy),
             _waits_for_data(signs),
             _slow(signs),
             _below_expectation(signs),
@@ -155,6 +158,10 @@ def _diverging(signs: RunSigns) -> Finding | None:
     return Finding(Condition.DIVERGING, f"{signs.loss_name} {signs.diverges}")
 
 
+def _uneven(condition: Condition, signs: RunSigns, text: str) -> Finding | None:
+    return Finding(condition, f"{signs.loss_name} {text}") if text else None
+
+
 def _flat(signs: RunSigns) -> Finding | None:
     return Finding(Condition.FLAT, f"{signs.loss_name} {signs.flat}") if signs.flat else None
 
@@ -168,6 +175,9 @@ def _below(signs: RunSigns) -> Finding | None:
 
 
 def _waits_for_data(signs: RunSigns) -> Finding | None:
+    share = signs.data_wait_share
+    if signs.stepped and share is not None and share >= _WAITING_SHARE:
+        return Finding(Condition.DATA, f"waits for data {100 * share:.0f} % of its time")
     used = [gpu.utilization for gpu in signs.gpus if gpu.utilization is not None]
     loading = signs.loader_percent
     if not (signs.stepped and used and signs.loaders and loading is not None):

@@ -1,6 +1,7 @@
 """The history of a loss in a few hundred numbers: medians, as single spikes must not count."""
 
 import math
+from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
@@ -13,6 +14,13 @@ _FEWEST = 48
 _NOISES = 6.0
 _RISEN_BY = 0.5
 _LEARNT_BY = 0.005
+_NEWEST = 128
+"""Single values that are kept, to find spikes and noise in."""
+_SPIKE = 2.0
+"""How many times what is usual a spike is, and twelve times the noise about it."""
+_SPIKES = 3
+_WILD = 0.75
+"""Noise from value to value, as part of the value, from which a curve shows nothing any more."""
 _MAD = 1.4826
 """From the median absolute deviation to the standard deviation of a normal distribution."""
 
@@ -29,6 +37,7 @@ class LossHistory:
         self._each = 1
         self._open: list[float] = []
         self._medians: list[float] = []
+        self._newest: deque[float] = deque(maxlen=_NEWEST)
 
     def add(self, values: Iterable[float]) -> None:
         """Add new values; `not_finite` counts those at the end that are not finite."""
@@ -40,6 +49,7 @@ class LossHistory:
             self.seen += 1
             self._now, self._least = value, min(value, self._least)
             self._open.append(value)
+            self._newest.append(value)
             if len(self._open) == self._each:
                 self._medians.append(median(self._open))
                 self._open = []
@@ -67,6 +77,32 @@ class LossHistory:
         if not rising or rise <= _NOISES * self._noise() or rise <= _RISEN_BY * gained:
             return ""
         return f"rises: {self._now:.4g} now, its best was {self._least:.4g}"
+
+    def spikes(self) -> str:
+        """How often it jumped and came back lately, in words; empty below three times."""
+        values = list(self._newest)
+        if len(values) < _FEWEST or min(values) <= 0:
+            return ""
+        usual, noise = median(values), _MAD * _deviation(values)
+        limit = max(_SPIKE * usual, usual + 2 * _NOISES * noise)
+        jumps = [now for before, now in pairwise(values) if now > limit >= before]
+        if len(jumps) < _SPIKES:
+            return ""
+        return (
+            f"jumped {len(jumps)} times in {len(values)} values: to {max(jumps):.4g}, "
+            f"{usual:.4g} is usual"
+        )
+
+    def is_noisy(self) -> str:
+        """That it goes up and down by its own size, in words; empty when it does not."""
+        values = list(self._newest)
+        if len(values) < _FEWEST or min(values) <= 0:
+            return ""
+        steps = [b - a for a, b in pairwise(values)]
+        noise, usual = _MAD * _deviation(steps) / math.sqrt(2), median(values)
+        if noise <= _WILD * usual:
+            return ""
+        return f"goes up and down by {noise:.2g} about {usual:.4g} from value to value"
 
     def is_flat(self) -> str:
         """That nothing was learnt since the beginning, in words; empty when something ever was."""

@@ -29,7 +29,8 @@ class RunSigns(msgspec.Struct, frozen=True):
     """A live run at `now` (unix seconds, as every time here); None is what is not known.
 
     `gap_s` is the longest silence that the run has broken by itself since its first step. Paces
-    are seconds per step. `loader_percent` is the mean of the loaders in percent of one core.
+    are seconds per step. `loader_percent` is the mean of the loaders in percent of one core;
+    `data_wait_share` the part of its time that the program itself says it waits for data.
     """
 
     now: float
@@ -46,6 +47,9 @@ class RunSigns(msgspec.Struct, frozen=True):
     loss_name: str = "loss"
     diverges: str = ""
     flat: str = ""
+    spikes: str = ""
+    noisy: str = ""
+    data_wait_share: float | None = None
     baseline: BaselineSign | None = None
     gpus: tuple[GpuSign, ...] = ()
     ranks: tuple[RankSign, ...] = ()

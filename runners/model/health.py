@@ -11,6 +11,8 @@ class Condition(TextEnum):
     STALL = "possible stall"
     NOT_FINITE = "loss not finite"
     DIVERGING = "loss diverging"
+    SPIKES = "loss spikes"
+    NOISY = "loss noisy"
     DATA = "waits for data"
     SLOW = "slow"
     EXPECTATION = "not as expected"
@@ -23,6 +25,16 @@ class Condition(TextEnum):
     WARMING = "warming up"
 
     @property
+    def advice(self) -> str:
+        """What to change, in a sentence; empty where there is nothing to say."""
+        return _ADVICE.get(self, "")
+
+    @property
+    def remedies(self) -> tuple[str, ...]:
+        """Remedies by their names (`fresnel-tui remedy`) once the run has ended."""
+        return _REMEDIES.get(self, ())
+
+    @property
     def is_trouble(self) -> bool:
         """True for what somebody should be alerted to."""
         quiet = (Condition.INPUT, Condition.PAUSED, Condition.SILENT)
@@ -32,6 +44,24 @@ class Condition(TextEnum):
     def is_remarkable(self) -> bool:
         """True for what the row of a run says: all but that it goes its way."""
         return self not in (Condition.PROGRESSING, Condition.WARMING)
+
+
+_ADVICE = {
+    Condition.NOT_FINITE: "stop it; halve the learning rate, and go on from an earlier checkpoint",
+    Condition.DIVERGING: "lower the learning rate by 30-50 %, or by the square root rule",
+    Condition.SPIKES: "lower the learning rate by 30-50 %, clip gradients, or warm the rate up",
+    Condition.NOISY: "a larger batch on each GPU, or a lower learning rate",
+    Condition.DATA: "more loader processes, faster storage, or data kept in memory",
+    Condition.FLAT: "a higher learning rate, or a warm-up to one; check that data and targets fit",
+    Condition.BELOW: "train longer, or check data and learning rate",
+}
+_REMEDIES = {
+    Condition.NOT_FINITE: ("half-rate", "earlier-checkpoint"),
+    Condition.DIVERGING: ("sqrt-rate", "half-rate", "earlier-checkpoint"),
+    Condition.SPIKES: ("half-rate", "sqrt-rate"),
+    Condition.NOISY: ("half-rate",),
+    Condition.DATA: ("more-workers",),
+}
 
 
 class RankSign(msgspec.Struct, frozen=True):

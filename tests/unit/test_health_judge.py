@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from runners.diagnosis.remedy_names import REMEDIES
 from runners.health.episodes import EpisodeTracker
 from runners.health.judge import judge
 from runners.health.loss_history import LossHistory, plain_baseline
@@ -55,6 +56,48 @@ def quiet_start(seconds: float, **changes: Any) -> RunSigns:
 
 def gravest(found: RunSigns) -> Finding:
     return judge(found)[0]
+
+
+def history(values: list[float]) -> LossHistory:
+    found = LossHistory()
+    found.add(values)
+    return found
+
+
+def test_a_loss_that_jumps_and_one_that_is_all_noise_are_told_from_one_that_falls() -> None:
+    chance = random.Random(7)
+    smooth = [1.0 / (1 + i / 50) * chance.lognormvariate(0, 0.2) for i in range(400)]
+    assert not history(smooth).spikes() and not history(smooth).is_noisy()
+    jumping = [value * (6 if i % 40 == 39 else 1) for i, value in enumerate(smooth)]
+    assert "3 times" in history(jumping).spikes() and not history(jumping).is_noisy()
+    once = [value * (6 if i == 390 else 1) for i, value in enumerate(smooth)]
+    assert not history(once).spikes(), "one spike is nobody's fault"
+    wild = [chance.lognormvariate(0, 1.5) for _ in range(400)]
+    assert history(wild).is_noisy()
+    # What a diffusion model's single steps do is noise of about half their size.
+    steps = [0.1 * chance.lognormvariate(0, 0.5) for _ in range(400)]
+    assert not history(steps).is_noisy() and not history(steps).spikes()
+
+
+@pytest.mark.parametrize(
+    ("changes", "condition"),
+    [
+        ({"spikes": "jumped 4 times"}, Condition.SPIKES),
+        ({"noisy": "goes up and down"}, Condition.NOISY),
+        ({"data_wait_share": 0.6}, Condition.DATA),
+        ({"diverges": "rises"}, Condition.DIVERGING),
+    ],
+)
+def test_the_guides_bad_signs_are_found_with_what_helps(
+    changes: dict[str, Any], condition: Condition
+) -> None:
+    found = gravest(signs(**changes))
+    assert found.condition is condition and found.condition.is_trouble
+    assert condition.advice and set(condition.remedies) <= set(REMEDIES)
+
+
+def test_waiting_a_little_for_data_is_nothing() -> None:
+    assert gravest(signs(data_wait_share=0.2)).condition is Condition.PROGRESSING
 
 
 def test_a_run_that_says_something_now_and_then_progresses() -> None:

@@ -1,6 +1,7 @@
 """Proposing remedies for an ended run, each with the diff of its plan, and launching one."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -9,6 +10,7 @@ from runners.diagnosis.remedy.case import Case, FileWork, Remedy
 from runners.diagnosis.remedy.plan_diff import plan_diff
 from runners.diagnosis.remedy_names import REMEDIES
 from runners.diagnosis.verdict import Diagnosis, NotKnown, remedies_for
+from runners.health.store import read_health
 from runners.lifecycle.control.relaunch import relaunch_spec
 from runners.lifecycle.control.start import start_together
 from runners.lifecycle.launch.planner import plan_runs
@@ -37,6 +39,7 @@ FUNCTIONS: dict[str, Remedy] = {
     "first-gpu-number": surroundings.first_gpu_number,
     "interface": surroundings.interface,
     "nccl-debug": surroundings.nccl_debug,
+    "no-infiniband": surroundings.no_infiniband,
     "no-nccl-shm": surroundings.no_nccl_shm,
     "blocking-launches": surroundings.blocking_launches,
     "architecture-override": surroundings.architecture_override,
@@ -71,9 +74,18 @@ def open_case(state: StateDirectory, run: Run, verdict: Diagnosis | NotKnown | N
 
 
 def propose(case: Case, names: Sequence[str] = ()) -> list[Proposal]:
-    """What the remedies `names` would change, one by one; by default those the verdict names."""
+    """What the remedies `names` would change, one by one.
+
+    By default those the verdict names, or those for how it did last.
+    """
     wanted = names or (remedies_for(case.verdict) if case.verdict is not None else ())
-    return [_propose(case, name) for name in wanted]
+    return [_propose(case, name) for name in wanted or _by_health(case.run)]
+
+
+def _by_health(run: Run) -> tuple[str, ...]:
+    """What helps against the trouble it was last seen in: a loss may diverge in a run that ends 0."""
+    health = read_health(Path(run.directory))
+    return () if health is None else health.condition.remedies
 
 
 def _propose(case: Case, name: str) -> Proposal:

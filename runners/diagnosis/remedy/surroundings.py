@@ -73,6 +73,11 @@ def nccl_debug(case: Case) -> Case:
     return case.with_variable("NCCL_DEBUG", "INFO")
 
 
+def no_infiniband(case: Case) -> Case:
+    """NCCL over the ordinary network."""
+    return case.with_variable("NCCL_IB_DISABLE", "1")
+
+
 def no_nccl_shm(case: Case) -> Case:
     """NCCL without shared memory."""
     return case.with_variable("NCCL_SHM_DISABLE", "1")
