@@ -83,7 +83,7 @@ def propose(case: Case, names: Sequence[str] = ()) -> list[Proposal]:
 
 
 def _by_health(run: Run) -> tuple[str, ...]:
-    """What helps against the trouble it was last seen in: a loss may diverge in a run that ends 0."""
+    """What helps against the trouble it was last seen in, even where it ended well."""
     health = read_health(Path(run.directory))
     return () if health is None else health.condition.remedies
 
