@@ -77,8 +77,8 @@ def forecast(
         return _by_word(spec, course, rate, doubt)
     epochs = course.epochs
     # The median: one run on a busy machine, or with a cold cache, does not move it.
-    seconds = median([one.seconds for one in found])
-    paces = [one.pace for one in found if one.pace is not None]
+    seconds = median([learned.seconds for learned in found])
+    paces = [learned.pace for learned in found if learned.pace is not None]
     return Estimate(
         seconds,
         None if rate is None else str(round(money(rate, seconds), 6)),

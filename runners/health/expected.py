@@ -7,7 +7,6 @@ from runners.model.plan import LaunchPlan
 from runners.model.quantities import duration_text, gib_text
 from runners.model.run import Progress
 from runners.model.spec import Expectation
-from runners.model.workload import expected_memory
 
 _SLOWER_BY = 1.25
 """A pace varies by itself: an epoch may take so many times what is expected of it."""
@@ -28,7 +27,10 @@ def shortfalls(
     expected = _of_stage(plan.spec.expect, progress.phase)
     # A stage has its own number; that of the whole run follows the batch.
     memory = expected.memory
-    if expected is plan.spec.expect:
+    if expected is plan.spec.expect and expected.memory_per_sample is not None:
+        # Few presets say it, and every list of runs would load what computes it.
+        from runners.model.workload import expected_memory
+
         memory = expected_memory(plan.spec, plan.processes)
     found = [sentence for use in usage for sentence in _of_gpu(expected, memory, use)]
     wanted, rate, unit = expected.samples_per_second_per_gpu, progress.rate, progress.rate_unit

@@ -65,7 +65,7 @@ def run_unit(plan: LaunchPlan, environment: Mapping[str, str], user: str | None)
     port = "" if plan.port is None else str(plan.port)
     fixed = {name: placed(value) for name, value in environment.items()}
     chosen = [name for name, value in fixed.items() if port and value == port]
-    words = [*map(placed, plan.argv), *_goes_on(plan)]
+    argv = [*map(placed, plan.argv), *_goes_on(plan)]
     # systemd's own PATH lacks an environment's programs, such as ninja for compiled kernels.
     path = f"{Path(plan.argv[0]).parent}:/usr/local/bin:/usr/bin:/bin"
     return _unit(
@@ -85,7 +85,7 @@ def run_unit(plan: LaunchPlan, environment: Mapping[str, str], user: str | None)
                 if name not in chosen
             ),
             f"ExecStartPre={_command_line(['/bin/mkdir', '-p', str(folder)])}",
-            f"ExecStart={_command_line(_on_free_port(words, port, chosen))}",
+            f"ExecStart={_command_line(_on_free_port(argv, port, chosen))}",
             *(restart if plan.spec.restart.times else ["Restart=no"]),
             f"KillSignal={first}",
             f"TimeoutStopSec={stop_s}s",
@@ -105,11 +105,11 @@ def _goes_on(plan: LaunchPlan) -> tuple[str, ...]:
     return (f"{flag}{resume.auto}",) if flag.endswith("=") else (flag, resume.auto)
 
 
-def _on_free_port(words: list[str], port: str, variables: list[str]) -> list[str]:
+def _on_free_port(argv: list[str], port: str, variables: list[str]) -> list[str]:
     """The command as it is, or by a shell that puts a port which is free then where `port` was."""
-    if not port or not (variables or any(port in word for word in words)):
-        return words
-    spelled = ['"$port"'.join(map(shlex.quote, word.split(port))) for word in words]
+    if not port or not (variables or any(port in word for word in argv)):
+        return argv
+    spelled = ['"$port"'.join(map(shlex.quote, word.split(port))) for word in argv]
     exports = [f'export {name}="$port"' for name in variables]
     found = f"port=$({shlex.join([sys.executable, '-c', _FREE_PORT])})"
     return ["/bin/sh", "-c", "; ".join([found, *exports, f"exec {' '.join(spelled)}"])]
@@ -124,8 +124,8 @@ def _unit(head: Mapping[str, str], service: list[str], wanted_by: str) -> str:
 def _command_line(argv: "list[str] | tuple[str, ...]") -> str:
     # systemd expands % and $ itself, and reads quotes much like a shell.
     # It also reads backslashes, which a shell leaves alone between single quotes.
-    words = (shlex.quote(word).replace("\\", "\\\\") for word in argv)
-    return " ".join(word.replace("%", "%%").replace("$", "$$") for word in words)
+    quoted = (shlex.quote(word).replace("\\", "\\\\") for word in argv)
+    return " ".join(word.replace("%", "%%").replace("$", "$$") for word in quoted)
 
 
 def _quoted(text: str) -> str:
