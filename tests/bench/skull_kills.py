@@ -16,9 +16,12 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from tests.trainers.saved_state import differing_files  # noqa: E402
+
 SMALL = ("--device", "cpu", "--threads", "1", "--workers", "0", "--resume", "auto-or-new")
 PCDIFF = (
     *("--made_up", "4", "--made_up_size", "24", "--num_points", "256", "--num_nn", "32"),
@@ -38,8 +41,8 @@ model:
 train: {batch_size: 2, print_every: 1, validate_every: 10, checkpoint_every: 1}
 """
 VOXELIZATION = ("--made_up", "4", "--made_up_size", "32", "--ema", "0.9", "--no-tensorboard")
-PROGRAMS = {"pcdiff": ("model", "ema"), "voxelization": ("network", "state_dict")}
-"""Their weights and averaged weights in a checkpoint."""
+PROGRAMS = ("pcdiff", "voxelization")
+RUNS = ("whole", "killed")
 LONGEST = 1.5
 """Seconds from a run's first step to its kill, at most."""
 
@@ -70,33 +73,6 @@ def kill_once(words: list[str], program: str, after: float) -> bool:
     return process.returncode == -9
 
 
-def differing(program: str, one: Path, other: Path) -> list[str]:
-    """Return what differs between the last checkpoints of two runs: their tensors' names."""
-    import torch
-
-    contents = [
-        torch.load(place / "checkpoints" / "last.pt", weights_only=True) for place in (one, other)
-    ]
-    flat = [dict(tensors({n: c[n] for n in (*PROGRAMS[program], "optimiser")})) for c in contents]
-    names = flat[0].keys() | flat[1].keys()
-    return sorted(
-        name
-        for name in names
-        if name not in flat[0]
-        or name not in flat[1]
-        or not torch.equal(flat[0][name], flat[1][name])
-    )
-
-
-def tensors(value: Any, where: str = "") -> Any:
-    """Yield (path, tensor) of everything in a nested checkpoint."""
-    if isinstance(value, dict):
-        for name, item in value.items():
-            yield from tensors(item, f"{where}/{name}")
-    elif hasattr(value, "shape"):
-        yield where, value
-
-
 def measure(program: str, kills: int, seed: int, epochs: int) -> str:
     """Return one line on a program: kills that hit a running process, and what differs."""
     with tempfile.TemporaryDirectory() as folder:
@@ -106,11 +82,17 @@ def measure(program: str, kills: int, seed: int, epochs: int) -> str:
         again = command(program, place / "killed", epochs)
         hit = sum(kill_once(again, program, draw.uniform(0, LONGEST)) for _ in range(kills))
         subprocess.run(again, check=True, capture_output=True)
-        wrong = differing(program, place / "whole", place / "killed")
-    verdict = "equal to the bit" if not wrong else f"DIFFER in {len(wrong)}, first {wrong[0]}"
+        wrong = sorted(
+            f"{name}{found}"
+            for name in ("last.pt", "best.pt")
+            for found in differing_files(*(place / run / "checkpoints" / name for run in RUNS))
+        )
+    verdict = (
+        "equal to the bit" if not wrong else f"not: it differs in {len(wrong)}, first {wrong[0]}"
+    )
     return (
-        f"{program}: {hit} of {kills} kills hit a running process; at the end weights, average and"
-        f" optimiser {verdict}"
+        f"{program}: {hit} of {kills} kills hit a running process; at the end all that the newest"
+        f" and the best checkpoint hold is {verdict}"
     )
 
 
@@ -120,7 +102,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--epochs", type=int, default=120, help="of the whole training")
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
-    parser.add_argument("--only", choices=tuple(PROGRAMS))
+    parser.add_argument("--only", choices=PROGRAMS)
     settings = parser.parse_args()
     for program in [settings.only] if settings.only else PROGRAMS:
         print(measure(program, settings.kills, settings.seed, settings.epochs), flush=True)

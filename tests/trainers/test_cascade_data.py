@@ -37,7 +37,11 @@ from trainers.cascade.patients import (  # noqa: E402
     to_body_axes,
     to_canonical_axes,
 )
-from trainers.cascade.projector import VIEWS, line_integrals  # noqa: E402
+from trainers.cascade.projector import (  # noqa: E402
+    VIEWS,
+    line_integrals,
+    unit_from_hu,
+)
 from trainers.cascade.sample import place_in_space  # noqa: E402
 from trainers.common.settings_parser import SettingsError  # noqa: E402
 
@@ -115,7 +119,7 @@ def test_voxels_of_different_widths_keep_their_millimetres(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("array", "expected"),
     [
-        (np.full((4, 4, 4), np.nan, np.float32), "64 voxels that are not finite"),
+        (np.full((4, 4, 4), np.nan, np.float32), "not finite (64 of 64)"),
         (np.random.default_rng(0).random((4, 4, 4)), "that is not Hounsfield units"),
         (np.zeros((4, 4)), "is no volume: its shape is"),
     ],
@@ -208,7 +212,11 @@ def test_the_same_epoch_augments_alike_and_the_next_otherwise(folder, config, tm
     data, patients = loaded(config, folder, tmp_path), find_patients(folder, VIEWS)[0]
     first, again, later = (PatientSet(data, patients, 3, epoch)[1]["xrays"] for epoch in (0, 0, 1))
     assert torch.equal(first, again) and not torch.equal(first, later)
-    assert torch.equal(PatientSet(data, patients)[1]["xrays"], data.load(patients[1])["xrays"])
+    item = PatientSet(data, patients)[1]
+    assert torch.equal(item["xrays"], data.load(patients[1])["xrays"])
+    # Half as many bytes on the way from a worker, and not a bit lost.
+    assert item["hu"].dtype == torch.int16 and "volume" not in item
+    assert torch.equal(unit_from_hu(item["hu"].float()), data.load(patients[1])["volume"])
 
 
 def test_the_cache_is_used_until_the_ct_changes_and_mended_when_broken(

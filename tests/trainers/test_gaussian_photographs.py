@@ -41,6 +41,52 @@ def make_folder(folder: Path, count: int, depths: int = 0) -> Path:
     return folder
 
 
+def put(path: Path, value: float) -> None:
+    """Replace one number of a file of float32."""
+    values = np.fromfile(path, dtype="<f4")
+    values[len(values) // 2] = value
+    values.tofile(path)
+
+
+def ramp_of_16_bits(path: Path) -> None:
+    Image.fromarray(np.linspace(0, 65535, 64 * 64).reshape(64, 64).astype(np.uint16)).save(path)
+
+
+def hidden_red(path: Path) -> None:
+    pixels = np.zeros((64, 64, 4), np.uint8)
+    pixels[..., 0], pixels[32:, :, 3] = 255, 255
+    Image.fromarray(pixels).save(path)
+
+
+def lying_on_its_side(path: Path) -> None:
+    """Bright on top once it is turned as its EXIF data says: it was taken a quarter to the left."""
+    pixels = np.zeros((64, 64, 3), np.uint8)
+    pixels[:, :32] = 255
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.fromarray(pixels).save(path, exif=exif)
+
+
+@pytest.mark.parametrize(
+    ("write", "top", "bottom"),
+    [
+        (ramp_of_16_bits, (0.25, 0.25, 0.25), (0.75, 0.75, 0.75)),
+        (hidden_red, (0, 0, 0), (1, 0, 0)),
+        (lying_on_its_side, (1, 1, 1), (0, 0, 0)),
+    ],
+)
+def test_a_photograph_is_read_as_viewers_show_it(
+    tmp_path: Path, write: Callable[[Path], None], top: tuple, bottom: tuple
+) -> None:
+    folder = make_folder(tmp_path / "data", 2)
+    for number in range(2):
+        write(folder / f"photo_{number}.png")
+    found = collect(folder, "patch", None, None, 0.5)
+    image = PhotographSet(found.training, found, 64)[0]["image"]
+    for rows, expected in ((image[:, :32], top), (image[:, 32:], bottom)):
+        assert torch.allclose(rows.mean((1, 2)), torch.tensor(expected).float(), atol=0.03)
+
+
 def test_no_photograph_is_on_both_sides_of_the_split_and_no_crop_overlaps_another() -> None:
     found = collect(None, "auto", 384, 50, 0.2)
     assert (len(found.training), len(found.held_out)) == (40, 10)
@@ -89,6 +135,14 @@ def test_the_descriptor_of_pixels_follows_the_image(tmp_path: Path) -> None:
     assert described[:64, 2, 10].min() > 0 > described[:64, 30, 10].max()
 
 
+def test_an_order_of_the_colours_is_followed_by_the_descriptor() -> None:
+    image = torch.rand(3, 148, 148, generator=torch.Generator().manual_seed(0))
+    described = features.describe_patches(image)
+    for order in ([0, 1, 2], [2, 0, 1], [1, 0, 2]):
+        found = features.reorder_colours(described[None], torch.tensor([order]))[0]
+        assert torch.allclose(found, features.describe_patches(image[order]), atol=1e-4)
+
+
 @pytest.mark.parametrize(
     ("spoil", "expected"),
     [
@@ -108,7 +162,26 @@ def test_the_descriptor_of_pixels_follows_the_image(tmp_path: Path) -> None:
             lambda f: (f / "features/photo_0_depth.bin").write_bytes(b"x" * 12),
             r"photo_0_depth\.bin has 12 bytes",
         ),
+        (
+            lambda f: put(f / "features/photo_2_dinov2.bin", float("nan")),
+            r"photo_2_dinov2\.bin holds numbers that are not finite \(1 of 525,696\)",
+        ),
+        (
+            lambda f: put(f / "features/photo_1_depth.bin", float("inf")),
+            r"photo_1_depth\.bin holds numbers that are not finite",
+        ),
         (lambda f: (f / "photo_0.png").write_bytes(b"no image"), r"photo_0\.png cannot be read"),
+        (
+            lambda f: (f / "photo_0.png").write_bytes((f / "photo_1.png").read_bytes()[:90]),
+            r"photo_0\.png cannot be read",
+        ),
+        (
+            lambda f: (
+                Image.fromarray(np.full((8, 8), 1e6, np.float32)).save(f / "extra.tiff")
+                or (f / "extra.tiff").rename(f / "photo_0.png")
+            ),
+            r"photo_0\.png has grey values",
+        ),
         (
             lambda f: (f / "photo_0.JPG").write_bytes((f / "photo_1.png").read_bytes()),
             r"photo_0\.JPG and photo_0\.png",

@@ -137,6 +137,29 @@ def test_gradients_agree_with_finite_differences(draw: Drawer) -> None:
     assert torch.autograd.gradcheck(picture, asked, atol=1e-6, rtol=1e-4, fast_mode=True)
 
 
+def test_what_is_judged_does_not_depend_on_what_was_drawn_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As on a GPU, where asking how full the tiles are makes the host wait: small Gaussians first,
+    then large ones, of which the tiles hold many more.
+    """
+    memory = tiles.FillMemory(dear=lambda counts: True)
+    monkeypatch.setattr(tiles, "MEMORY", memory)
+    large, camera = some_gaussians(2, 400, torch.float32), Camera(64, 0.3)
+    small = large._replace(scales=large.scales * 0.2)
+    with torch.no_grad():
+        expected = draw_in_tiles(large, camera)
+        for _ in range(2):
+            draw_in_tiles(small, camera)
+        assert torch.equal(draw_in_tiles(large, camera), expected)
+    assert memory.take_left_out() == 0
+    draws = [draw_in_tiles(learning(part), camera) for part in (small, small, large, large)]
+    assert not torch.allclose(draws[2], expected), "a step does not wait, and says what it lacked"
+    assert memory.take_left_out() > 0
+    assert memory.take_left_out() == 0
+    assert torch.allclose(draw_in_tiles(learning(large), camera), expected)
+
+
 def test_degenerate_gaussians_have_finite_gradients(draw: Drawer) -> None:
     gaussians = some_gaussians(1, 12, torch.float32)
     positions, scales, opacities = (

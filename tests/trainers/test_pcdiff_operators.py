@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -10,6 +14,7 @@ import torch
 
 pytest.importorskip("numba")
 
+from tests.support import REPOSITORY
 from tests.trainers import pcdiff_reference as slow
 from trainers.pcdiff import geometry, neighbours_numba, neighbours_torch
 from trainers.pcdiff.geometry import Ball, Steady, place_in_grid, survey
@@ -187,3 +192,43 @@ def test_bad_coordinates_and_searches_are_refused(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(geometry, "neighbours_numba", None)
     with pytest.raises(ValueError, match="numba is not installed"):
         survey(torch.zeros(1, 4, 3), [Ball(4, 0.1, 4)], "numba")
+
+
+TRITON = """
+import sys, torch
+sys.path.insert(0, sys.argv[1])
+from trainers.pcdiff import neighbours_torch, neighbours_triton
+neighbours_triton.BLOCK = 256
+chance = torch.Generator().manual_seed(0)
+cloud = torch.randn(2, 700, 3, generator=chance)
+cloud[1, 100:600] = cloud[1, 3]  # many equals, over blocks
+cloud[1, 650:] = cloud[1, :50]
+for points in (cloud, cloud[:, :5], cloud[:1, :1]):
+    count = min(40, points.shape[1])
+    found = neighbours_triton.farthest_points(points, count)
+    assert torch.equal(found, neighbours_torch.farthest_points(points, count)), points.shape
+print("equal")
+"""
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="no triton")
+def test_the_triton_kernel_takes_the_same_points() -> None:
+    """Run by Triton's interpreter, which is chosen before Triton is imported."""
+    done = subprocess.run(
+        [sys.executable, "-c", TRITON, str(REPOSITORY)],
+        env=os.environ | {"TRITON_INTERPRET": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert (done.returncode, done.stdout) == (0, "equal\n"), done.stderr
+
+
+def test_the_fastest_search_is_measured_and_what_cannot_be_had_is_refused() -> None:
+    balls, device = [Ball(16, 0.5, 8)], torch.device("cpu")
+    found, words = geometry.fastest_search(device, (1, 64), balls)
+    assert found in geometry.searches_of(device)
+    assert all(name in words for name in geometry.searches_of(device))
+    with pytest.raises(ValueError, match="needs a GPU"):
+        geometry.search_on(device, "triton")
+    assert geometry.searches_of(torch.device("cuda"))[0] == "torch"

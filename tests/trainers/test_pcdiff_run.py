@@ -12,6 +12,7 @@ import torch
 pytest.importorskip("numba")
 
 from tests.trainers import pcdiff_world as world
+from tests.trainers.saved_state import differing_files
 from trainers.pcdiff.rates import rate_of_epoch
 
 # Whole programs are started here, and a busy machine takes its time over importing torch.
@@ -80,11 +81,21 @@ def test_resuming_goes_on_to_the_bit(listed: Path, tmp_path: Path) -> None:
     parts = ("--output_dir", str(tmp_path / "parts"), *often)
     assert world.train_here(*base, *parts, "--niter", "1") == 0
     assert world.train_here(*base, *parts, "--niter", "3", "--resume", "auto") == 0
-    whole, gone_on = (tmp_path / name / "epoch_2.pth" for name in ("whole", "parts"))
-    assert world.same(world.weights(whole), world.weights(gone_on))
-    moments = [torch.load(path, weights_only=True)["optimizer_state"] for path in (whole, gone_on)]
-    for index, state in moments[0]["state"].items():
-        assert torch.equal(state["exp_avg"], moments[1]["state"][index]["exp_avg"])
+    for name in ("epoch_2.pth", "checkpoints/last.pt"):
+        assert differing_files(tmp_path / "whole" / name, tmp_path / "parts" / name) == []
+
+
+def test_a_numbered_checkpoint_knows_the_best_that_was_found_before_it(
+    listed: Path, tmp_path: Path
+) -> None:
+    """Else a run that is killed there and goes on keeps a worse model as its best."""
+    words = ("--path", str(listed), "--bs", "5", *world.RARE, "--checkpoint_freq", "1")
+    assert world.train_here(*words, "--niter", "1", "--output_dir", str(tmp_path)) == 0
+    best, newest = (
+        torch.load(tmp_path / "checkpoints" / name, weights_only=True)["position"]
+        for name in ("best.pt", "last.pt")
+    )
+    assert newest["best"] == best["best"] == newest["last_loss"]
 
 
 def test_a_stop_inside_an_epoch_loses_nothing(

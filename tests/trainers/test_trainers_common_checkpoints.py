@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -179,3 +180,9 @@ def test_another_world_size_is_told(tmp_path: Path) -> None:
     content = checkpoints.load_checkpoint(save(make_folder(tmp_path), 1))
     two = CheckpointFolder(tmp_path / "two", "toy", {"width": 8}, Ranks(0, 2, torch.device("cpu")))
     assert changes_on_resume(content, two) == ["1 process(es) wrote the checkpoint and 2 go on"]
+
+
+def test_the_oldest_torch_allowed_takes_pairs_of_class_and_name() -> None:
+    """safe_globals came with 2.5, its pairs, which checkpoints of others need, with 2.6."""
+    found = re.search(r'"torch>=(\d+)\.(\d+)"', (ROOT / "pyproject.toml").read_text())
+    assert found and (int(found[1]), int(found[2])) >= (2, 6)

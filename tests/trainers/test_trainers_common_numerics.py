@@ -121,10 +121,10 @@ def test_the_scaler_goes_on_where_it_was() -> None:
 
 
 def test_precision_is_what_the_launcher_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert choose_precision("auto", CPU) == "fp32"
+    assert choose_precision("auto", CPU)[0] == "fp32"
     monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
-    assert choose_precision("auto", CPU) == "bf16"
-    assert choose_precision("fp32", CPU) == "fp32"
+    assert choose_precision("auto", CPU)[0] == "bf16"
+    assert choose_precision("fp32", CPU)[0] == "fp32"
     monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "fp8")
     with pytest.raises(SettingsError, match="fp8"):
         choose_precision("auto", CPU)

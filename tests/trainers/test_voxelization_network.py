@@ -232,7 +232,9 @@ def test_weights_drawn_inside_out_are_turned_round_and_learn(seed) -> None:
         return loss.item()
 
     turned = drawn(seed)
-    found = turn_normals(turned, sphere_loss, [{"inputs": points[0], "gt_psr": target[0]}])
+    found = turn_normals(
+        turned, sphere_loss, [{"inputs": points[0], "gt_psr": target[0]}], (16,) * 3
+    )
     assert found.is_turned
     with torch.no_grad():
         assert sphere_loss(*turned(points), target).item() == pytest.approx(found.turned)
@@ -243,7 +245,9 @@ def test_weights_drawn_inside_out_are_turned_round_and_learn(seed) -> None:
 def test_weights_that_point_the_right_way_stay_to_the_bit() -> None:
     network, same = drawn(6), drawn(6)
     points, target = sphere()
-    found = turn_normals(network, sphere_loss, [{"inputs": points[0], "gt_psr": target[0]}])
+    found = turn_normals(
+        network, sphere_loss, [{"inputs": points[0], "gt_psr": target[0]}], (16,) * 3
+    )
     assert not found.is_turned
     assert found.drawn < found.turned
     assert all(map(torch.equal, network.state_dict().values(), same.state_dict().values()))

@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("skimage")
 pytest.importorskip("nrrd")
 
+from tests.trainers.saved_state import differing_files  # noqa: E402
 from tests.warm import TORCH  # noqa: E402
 from trainers.skulls.made_up import make_up  # noqa: E402
 from trainers.skulls.prepare import prepare_pairs  # noqa: E402
@@ -66,27 +67,6 @@ def run(config: Path, folder: Path, *more: object, processes: int = 1, cold: boo
 
 def load(path: Path):
     return torch.load(path, weights_only=True)
-
-
-def equal(one, other) -> bool:
-    """Whether two parts of checkpoints hold the same tensors and values."""
-    if isinstance(one, torch.Tensor):
-        return torch.equal(one, other)
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(equal(one[k], other[k]) for k in one)
-    if isinstance(one, (list, tuple)):
-        return len(one) == len(other) and all(map(equal, one, other))
-    return one == other
-
-
-def same_training(one: Path, other: Path) -> bool:
-    first, second = load(one), load(other)
-    for content in (first, second):
-        content["position"].pop("seconds")
-    return all(
-        equal(first[part], second[part])
-        for part in ("state_dict", "network", "ema", "optimiser", "position", "random")
-    )
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +150,7 @@ def test_killed_at_random_moments_and_resumed_it_ends_with_the_same_bits(
         process.communicate(timeout=60)
     done = run(config, folder, "--ema", 0.9, "--resume", "auto-or-new")
     assert done.returncode == 0, done.stderr
-    assert same_training(straight / "model.pt", folder / "model.pt")
+    assert differing_files(straight / "model.pt", folder / "model.pt") == []
 
 
 def test_asked_to_stop_it_saves_inside_the_epoch_and_goes_on_to_the_same_bits(
@@ -185,7 +165,7 @@ def test_asked_to_stop_it_saves_inside_the_epoch_and_goes_on_to_the_same_bits(
     (tmp_path / "stop.json").unlink()
     done = run(config, tmp_path, "--ema", 0.9, "--resume", tmp_path / "model.pt")
     assert done.returncode == 0, done.stderr
-    assert same_training(straight / "model.pt", tmp_path / "model.pt")
+    assert differing_files(straight / "model.pt", tmp_path / "model.pt") == []
 
 
 def test_two_ranks_with_half_the_batch_lose_as_much_as_one(config, tmp_path) -> None:
@@ -258,6 +238,30 @@ def test_implants_are_misplaced_as_a_model_would_and_skulls_never(config) -> Non
         # One move for all of them, and one for each.
         assert change[180:].mean(0).norm() > 0 and change[180:].std(0).min() > 0
     assert max(distances) < 0.3 and len({float(distance) for distance in distances}) == len(pairs)
+
+
+def test_a_mask_travels_as_bits_and_the_defects_of_a_skull_share_it(config, tmp_path) -> None:
+    import numpy as np
+
+    from trainers.voxelization.data import VoxelPairs, collate_pairs, read_manifest, target_of
+
+    pairs = read_manifest(config.parent / "skulls" / "voxelization" / "train.csv")
+    bits, coarse = (VoxelPairs(pairs, (side,) * 3, 200) for side in (32, 16))
+    same = [index for index, pair in enumerate(pairs) if pair.vox == pairs[0].vox]
+    batch = collate_pairs([bits[index] for index in same])
+    written = np.load(pairs[0].vox)["psr"]
+    assert batch["gt_bits"].nbytes == len(same) * written.size // 8
+    assert torch.equal(
+        target_of(batch, (32,) * 3), torch.from_numpy(written).expand(len(same), -1, -1, -1)
+    )
+    assert all(bits[index]["gt_bits"] is bits[same[0]]["gt_bits"] for index in same)
+    # A coarser grid has values between the two; they are sent as they are.
+    assert coarse[0]["gt_psr"].unique().numel() > 2
+    odd = tmp_path / "odd.npz"
+    np.savez(odd, psr=written * np.float32(0.9))
+    bits.pairs = [*pairs[:1], pairs[0].__class__(odd, pairs[0].cloud)]
+    mixed = target_of(collate_pairs([bits[0], bits[1]]), (32,) * 3)
+    assert torch.allclose(mixed[1], 0.9 * mixed[0])
 
 
 def test_bad_pairs_are_named_before_the_first_step(config, tmp_path) -> None:

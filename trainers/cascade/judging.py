@@ -117,13 +117,20 @@ def judge_patient(
     item = run.data.load(patient)
     before = before_of(run, baselines, patient, 1)
     volume = sampled(run, item, patient, before[0] if before else None)
-    found: dict[str, Any] = {"model": volume_metrics(volume, item["volume"])}
-    for name, baseline in baselines.volumes(item, run.config.views, patient.name).items():
-        found[name] = volume_metrics(baseline, item["volume"])
+    truth = item["volume"].to(run.ranks.device)
+
+    def metrics(answer: Tensor) -> dict[str, float]:
+        return volume_metrics(answer.to(truth.device), truth)
+
+    found: dict[str, Any] = {"model": metrics(volume)}
+    known = baselines.judged.setdefault(patient.name, {})
+    if not known:
+        # They change no more while the stage is trained.
+        answers = baselines.volumes(item, run.config.views, patient.name)
+        known |= {name: metrics(baseline) for name, baseline in answers.items()}
+    found |= known
     if zeros and before:
-        found["zeros"] = volume_metrics(
-            sampled(run, item, patient, torch.zeros_like(before[0])), item["volume"]
-        )
+        found["zeros"] = metrics(sampled(run, item, patient, torch.zeros_like(before[0])))
     found["rmse"] = float((volume.clamp(-1, 1) - item["volume"]).square().mean().sqrt())
     physics = physics_error(
         volume[None], item["integrals"][None], run.config.views, item["spacing"][None]

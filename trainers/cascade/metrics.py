@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from trainers.cascade.projector import HU_HIGH, HU_LOW, hu_from_unit
+from trainers.common.arithmetic import exact_products
 
 RANGE = HU_HIGH - HU_LOW
 NAMES = ("psnr", "ssim", "mae_hu")
@@ -47,8 +48,9 @@ def ssim(first: Tensor, second: Tensor, data_range: float = RANGE, sigma: float 
     window = (window / window.sum()).to(first)
     stacked = torch.stack((first, second, first**2, second**2, first * second))
     stacked = F.pad(stacked, (radius,) * 6, mode="reflect")
-    for shape in ((side, 1, 1), (1, side, 1), (1, 1, side)):
-        stacked = F.conv3d(stacked, window.view(1, 1, *shape))
+    with exact_products():
+        for shape in ((side, 1, 1), (1, side, 1), (1, 1, side)):
+            stacked = F.conv3d(stacked, window.view(1, 1, *shape))
     mean1, mean2, square1, square2, product = stacked
     c1, c2 = (0.01 * data_range) ** 2, (0.03 * data_range) ** 2
     variance1, variance2, both = square1 - mean1**2, square2 - mean2**2, product - mean1 * mean2

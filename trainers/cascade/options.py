@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trainers.cascade.config import Config, read_config
+from trainers.common.arithmetic import add_arithmetic_flags
 from trainers.common.devices import DEVICES
 from trainers.common.report import run_directory
 from trainers.common.settings_parser import (
@@ -91,6 +92,7 @@ def make_parser() -> CascadeParser:
         " dataset_path first, where they are missing")
     # fmt: on
     _add_overrides(parser)
+    add_arithmetic_flags(parser, benchmark=True, tf32=True)
     parser.refuse(
         "--skip_verification", reason="data are always checked; it takes one pass, which is kept"
     )

@@ -15,11 +15,11 @@ from pathlib import Path
 import nibabel
 import numpy as np
 import torch
-from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 from torch.nn import functional as F
 
 from trainers.cascade.projector import HU_HIGH, HU_LOW
+from trainers.common.reading import check_finite, read_picture
 from trainers.common.settings_parser import SettingsError
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
@@ -143,15 +143,10 @@ def read_xray(
 
     Both are (size, size). Raises SettingsError naming the file where it cannot be read or is empty.
     """
-    try:
-        with Image.open(path) as picture:
-            deep = picture.mode.startswith("I") or picture.mode == "F"
-            pixels = np.asarray(picture if deep else picture.convert("L"), dtype=np.float32)
-    except (OSError, UnidentifiedImageError, ValueError) as problem:
-        raise SettingsError(f"{path} cannot be read as an image: {problem}") from problem
-    if not np.isfinite(pixels).all() or pixels.max() == pixels.min():
+    pixels = np.array(read_picture(path, colour=False), dtype=np.float32)
+    if pixels.max() == pixels.min():
         raise SettingsError(f"{path} shows nothing: every pixel is {pixels.flat[0]:g}")
-    image = torch.from_numpy(pixels / (65535 if deep and pixels.max() > 255 else 255))[None, None]
+    image = torch.from_numpy(pixels)[None, None]
     if flip:
         image = image.flip(2)
     if calibration.kind == "transmission":
@@ -194,10 +189,7 @@ def read_ct(
         raise SettingsError(f"{path} cannot be read as a CT volume: {problem}") from problem
     if volume.ndim != 3 or min(volume.shape) < 2:
         raise SettingsError(f"{path} is no volume: its shape is {volume.shape}")
-    if not np.isfinite(volume).all():
-        raise SettingsError(
-            f"{path} has {int((~np.isfinite(volume)).sum()):,} voxels that are not finite"
-        )
+    check_finite(volume, path)
     low, high = float(volume.min()), float(volume.max())
     if high - low < 10:
         raise SettingsError(

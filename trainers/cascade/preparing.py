@@ -35,6 +35,7 @@ class Baselines:
     slope: float
     offset: float
     before: dict[str, Tensor] = field(default_factory=dict)
+    judged: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
 
     def volumes(
         self, item: dict[str, Tensor], views: Sequence[str], name: str
@@ -144,6 +145,7 @@ def sample_before(run: CascadeRun, baselines: Baselines, patients: list[Patient]
                 training["validation_samples"], number - 1,
             )  # fmt: skip
         baselines.before[patient.name] = found[-1][0][0].float().cpu()
+        baselines.judged.pop(patient.name, None)
 
 
 def patient_seed(run: CascadeRun, patient: Patient) -> tuple[int, ...]:

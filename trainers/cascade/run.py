@@ -90,7 +90,10 @@ class CascadeRun:
             weight_decay=training["weight_decay"],
         )
         self.ema = Ema(network, training["ema_decay"]) if training["ema_decay"] else None
-        self.precision = Precision(precision_name(training["mixed_precision"]), self.ranks.device)
+        asked = precision_name(training["mixed_precision"])
+        self.precision = Precision(asked, self.ranks.device, volumes=True)
+        if self.precision.trouble:
+            self.reporter.warn(f"precision fp32: {self.precision.trouble}")
         cache = self.settings.checkpoint_dir / "cache"
         self.data = PatientData(self.config, self.calibration, cache, self.stage.sizes.size)
 

@@ -47,9 +47,10 @@ from trainers.cascade.options import described, launcher_notes, make_parser, res
 from trainers.cascade.patients import find_patients, read_calibration
 from trainers.cascade.preparing import Baselines, prepare_stage, preview_inputs, sample_before
 from trainers.cascade.progress import announce, report_epoch, report_step, steps_per_epoch
+from trainers.cascade.projector import unit_from_hu
 from trainers.cascade.run import TRAINER, CascadeRun, next_stage, place_best, resume
 from trainers.common.checkpoint import CheckpointFolder
-from trainers.common.loading import make_loader, to_device
+from trainers.common.loading import check_shared_memory, make_loader, to_device
 from trainers.common.main_program import run_main
 from trainers.common.meters import ThroughputMeter
 from trainers.common.precision import in_groups
@@ -130,7 +131,7 @@ def losses_of_batch(run: CascadeRun, batch: dict[str, Any]) -> StageLoss:
     changes it.
     """
     position, diffusion, device = run.position, run.cascade.diffusion, run.ranks.device
-    x0 = batch["volume"]
+    x0 = unit_from_hu(batch["hu"].float())
     seeds = [
         (run.settings.seed, position.stage, position.epoch, index)
         for index in batch["index"].tolist()
@@ -195,6 +196,14 @@ def train_step(run: CascadeRun, group: list[dict[str, Any]], rate: float) -> dic
     }
 
 
+def workers_of(run: CascadeRun) -> int:
+    """Return how many processes load patients.
+
+    In memory every worker would keep patients of its own: the trainer loads them itself then.
+    """
+    return 0 if run.config.data["cache_in_memory"] else int(run.config.data["num_workers"])
+
+
 def train_epoch(run: CascadeRun) -> bool:
     """Take the steps that are left of the current epoch; return whether a stop was asked for."""
     assert run.data is not None and run.model is not None
@@ -205,8 +214,7 @@ def train_epoch(run: CascadeRun) -> bool:
     batches = epoch_batches(
         count, size, seed, position.epoch, ranks.rank, ranks.world, position.used
     )
-    # In memory every worker would keep patients of its own: the trainer loads them itself then.
-    workers = 0 if run.config.data["cache_in_memory"] else run.config.data["num_workers"]
+    workers = workers_of(run)
     loader = make_loader(patients, batches, ranks.device, workers, seed)
     meter, talk = ThroughputMeter(ranks.device, ranks.world), Throttle(5.0)
     steps = steps_per_epoch(run, position.stage)
@@ -225,8 +233,9 @@ def train_epoch(run: CascadeRun) -> bool:
         for name, value in found.items():
             if name != "norm":
                 position.sums[name] = position.sums.get(name, 0.0) + value
-        if first:
+        if run.precision is not None and run.precision.is_first:
             compare_ranks(run.model, ranks, position.step)
+        if first:
             run.reporter.phase("training")
         meter.count(sum(len(batch["index"]) for batch in group))
         report_step(
@@ -299,6 +308,9 @@ def train_stage(run: CascadeRun) -> bool:
     )
     baselines = prepare_stage(run)
     sample_before(run, baselines, run.splits.val)
+    if workers_of(run) and run.data is not None:
+        item = PatientSet(run.data, run.splits.train).item_bytes()
+        write(f"Loading: {check_shared_memory(item, stage.batch_size, workers_of(run), world)}")
     if position.step_in_stage == 0:
         preview_inputs(run)
         run.reporter.phase("warming up", "first step")

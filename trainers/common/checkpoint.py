@@ -28,8 +28,23 @@ LAST, BEST = "last.pt", "best.pt"
 
 
 def save_checkpoint(path: Path, content: Mapping[str, Any]) -> int:
-    """Write content to path so that it is whole or absent, whatever happens; return its bytes."""
-    return write_whole(path, lambda file: torch.save(content, file))
+    """Write content to path so that it is whole or absent, whatever happens; return its bytes.
+
+    Tensors are written as a CPU's: programs that name no device could read them on that GPU alone.
+    """
+    return write_whole(path, lambda file: torch.save(on_cpu(content), file))
+
+
+def on_cpu(value: Any) -> Any:
+    """Return a nested value with its tensors on the CPU; what lies there already is not copied."""
+    if isinstance(value, torch.Tensor):
+        return value.cpu()
+    if isinstance(value, Mapping):
+        moved = {name: on_cpu(item) for name, item in value.items()}
+        return type(value)(moved) if isinstance(value, dict) else moved
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+        return tuple(on_cpu(item) for item in value)
+    return [on_cpu(item) for item in value] if isinstance(value, list) else value
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:

@@ -110,9 +110,12 @@ def describe_device(device: torch.device) -> str:
 
 
 def peak_memory(device: torch.device) -> int:
-    """Return the most bytes in use so far: tensors on a GPU, or this process's resident memory."""
+    """Return the most bytes held so far: of a GPU's memory, or this process's resident memory.
+
+    Of a GPU's, what was asked of the driver for tensors; nvidia-smi shows this and the context.
+    """
     if device.type == "cuda":
-        return int(torch.cuda.max_memory_allocated(device))
+        return int(torch.cuda.max_memory_reserved(device))
     try:
         import resource
     except ModuleNotFoundError:

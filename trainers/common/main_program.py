@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 from torch.distributed.elastic.multiprocessing.errors import record
 
+from trainers.common.arithmetic import add_arithmetic_flags, set_arithmetic
 from trainers.common.devices import DEVICES
 from trainers.common.errors import DivergedError, SettingsError
 from trainers.common.precision import PRECISIONS
@@ -23,8 +24,14 @@ from trainers.common.stacks import answer_with_stacks
 _any, _some = whole_number(0), whole_number(1)
 
 
-def add_run_flags(parser: SettingsParser, epochs: int, keep: int = 3) -> None:
-    """Add what says where, how long and from where on a run works."""
+def add_run_flags(
+    parser: SettingsParser,
+    epochs: int,
+    keep: int = 3,
+    fixed_shapes: bool = False,
+    tf32: bool = True,
+) -> None:
+    """Add what says where, how long, from where on and how a run works."""
     add = parser.add_argument_group("run").add_argument
     # fmt: off
     add("--config", type=Path, metavar="FILE", help="YAML or JSON file of settings; flags win")
@@ -47,6 +54,7 @@ def add_run_flags(parser: SettingsParser, epochs: int, keep: int = 3) -> None:
         help="write TensorBoard files where tensorboardX is installed")
     add("--wandb", metavar="PROJECT", help="log to Weights & Biases; offline where no key is found")
     # fmt: on
+    add_arithmetic_flags(parser, fixed_shapes, tf32)
 
 
 def add_optimiser_flags(
@@ -103,6 +111,36 @@ def run_main(
     return code
 
 
+BATCH_FLAGS = ("batch_size", "bs", "eval_batch_size", "num_ens")
+ACCUMULATION_FLAGS = ("accumulate", "accumulation_steps")
+SAVING_FLAGS = ("gradient_checkpointing",)
+
+
+def is_out_of_memory(problem: BaseException) -> bool:
+    """Return whether a GPU's memory or the host's was not enough."""
+    if isinstance(problem, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    return "DefaultCPUAllocator: can't allocate memory" in str(problem)
+
+
+def out_of_memory(problem: BaseException, settings: argparse.Namespace) -> str:
+    """Return one sentence: what was too much, and which flags of this program make it less."""
+    first = (str(problem).strip().splitlines() or [""])[0]
+    where = "the GPU" if isinstance(problem, torch.OutOfMemoryError) else "this machine"
+    known = {name for name in vars(settings) if hasattr(settings, name)}
+    batch = next((name for name in BATCH_FLAGS if name in known), None)
+    parts = next((name for name in ACCUMULATION_FLAGS if name in known), None)
+    advice = []
+    if batch:
+        now = getattr(settings, batch)
+        advice.append(f"a smaller --{batch}" + (f" than {now}" if now else ""))
+    if parts:
+        advice.append(f"--{parts} for the same effective batch in smaller parts")
+    advice += [f"--{name}" for name in SAVING_FLAGS if name in known]
+    hint = f"; try {', '.join(advice)}" if advice else ""
+    return f"out of memory on {where} ({first}){hint}"
+
+
 def _leads() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
@@ -110,6 +148,8 @@ def _leads() -> bool:
 def _run(train: Callable[[argparse.Namespace], int], settings: argparse.Namespace) -> int:
     if getattr(settings, "threads", 0):
         torch.set_num_threads(settings.threads)
+    if hasattr(settings, "tf32"):
+        set_arithmetic(settings.tf32, settings.cudnn_benchmark)
     # Before any other thread is there, which inherit it. Squares of small gradients in Adam's
     # averages fall below 1e-38 soon, and a processor takes twenty times as long for these.
     torch.set_flush_denormal(True)
@@ -122,6 +162,12 @@ def _run(train: Callable[[argparse.Namespace], int], settings: argparse.Namespac
         if _leads():
             print(f"error: {problem}", file=sys.stderr, flush=True)
         return 2 if isinstance(problem, SettingsError) else 1
+    except (MemoryError, RuntimeError) as problem:
+        if not is_out_of_memory(problem):
+            raise
+        # Every rank says it: the others know nothing of it.
+        print(f"error: {out_of_memory(problem, settings)}", file=sys.stderr, flush=True)
+        return 1
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr, flush=True)
         return 130

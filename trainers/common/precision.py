@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from trainers.common.arithmetic import conv3d_trouble_here
 from trainers.common.errors import DivergedError, SettingsError
 
 T = TypeVar("T")
@@ -24,11 +25,21 @@ PATIENCE = 10
 _HALVINGS = 16  # a new scaler begins at 2**16 and may halve this often before it is at 1
 
 
-def choose_precision(asked: str, device: torch.device) -> str:
-    """Return fp32, bf16 or fp16; auto: what Accelerate was launched with, else the device's best.
+def choose_precision(asked: str, device: torch.device, volumes: bool = False) -> tuple[str, str]:
+    """Return fp32, bf16 or fp16, and why it is no faster one, if so.
 
-    Raises SettingsError where the device has no bf16. The GPU branches are untested on hardware.
+    `auto` is what Accelerate was launched with, else the device's best; with `volumes`, fp32 where
+    3-D convolutions do not work in that. Raises SettingsError where the one asked for does not work
+    there. The GPU branches are untested on hardware.
     """
+    name = _chosen(asked, device)
+    trouble = conv3d_trouble_here(name, device) if volumes else ""
+    if trouble and asked != "auto":
+        raise SettingsError(f"precision {name}: {trouble}; or use fp32")
+    return ("fp32", trouble) if trouble else (name, "")
+
+
+def _chosen(asked: str, device: torch.device) -> str:
     if asked == "auto":
         launched = os.environ.get("ACCELERATE_MIXED_PRECISION", "no").lower()
         if launched not in ("no", "", "bf16", "fp16"):
@@ -49,10 +60,17 @@ def choose_precision(asked: str, device: torch.device) -> str:
 class Precision:
     """Autocast, loss scaling, clipping and stepping in one of fp32, bf16 and fp16."""
 
-    def __init__(self, asked: str, device: torch.device) -> None:
-        self.name, self.device = choose_precision(asked, device), device
+    def __init__(self, asked: str, device: torch.device, volumes: bool = False) -> None:
+        self.device = device
+        self.name, self.trouble = choose_precision(asked, device, volumes)
         self._scaler = torch.amp.GradScaler(device.type, enabled=self.name == "fp16")
         self.lost_in_a_row = 0
+        self.taken = 0
+
+    @property
+    def is_first(self) -> bool:
+        """Whether the last step was the first that this process took: fp16 drops some before it."""
+        return self.taken == 1 and self.lost_in_a_row == 0
 
     def autocast(self) -> AbstractContextManager[Any]:
         """Return the context for the forward pass and the loss."""
@@ -80,6 +98,7 @@ class Precision:
         stepped = math.isfinite(norm)
         if stepped:
             self._scaler.step(optimiser)
+            self.taken += 1
         self._scaler.update()
         optimiser.zero_grad(set_to_none=True)
         self.lost_in_a_row = 0 if stepped else self.lost_in_a_row + 1

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from trainers.common.arithmetic import describe_arithmetic
 from trainers.common.boards import TensorBoardFiles, WandbRun, require_wandb
 from trainers.common.devices import describe_device
 from trainers.common.history import RunHistory
@@ -89,6 +90,8 @@ class Reporter:
         many = f"{self.ranks.world} x " if self.ranks.world > 1 else ""
         self.write(f"found        {', '.join(f'{name} {value}' for name, value in found.items())}")
         self.write(f"device       {many}{device} ({self.ranks.reason or self.ranks.device})")
+        if self.ranks.device.type == "cuda":
+            self.write(f"arithmetic   {describe_arithmetic()}")
         if precision:
             self.write(f"precision    {precision}")
         self.write(f"work         {epochs} epochs, {steps} steps; {batch}")

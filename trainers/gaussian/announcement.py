@@ -7,8 +7,8 @@ from pathlib import Path
 
 from trainers.gaussian.hfts import phase_of, work_saved
 from trainers.gaussian.options import savings
-from trainers.gaussian.render import choose_backend
 from trainers.gaussian.run import GaussianRun
+from trainers.gaussian.tiles import MEMORY
 
 
 def announce(run: GaussianRun, resumed_from: Path | None, batch: str) -> None:
@@ -44,10 +44,8 @@ def announce(run: GaussianRun, resumed_from: Path | None, batch: str) -> None:
         f"model        {type(run.decoder).__name__}, {parameters:,} parameters,"
         f" {run.decoder.gaussians:,} Gaussians an image, geometry {settings.geometry}"
     )
-    backend = choose_backend(settings.renderer, run.ranks.device)
     write(
-        f"renderer     {backend}, {settings.image_size} px, blur {settings.blur:g} px²;"
-        f" {run.precision.name}"
+        f"drawn        {settings.image_size} px, blur {settings.blur:g} px²; {run.precision.name}"
     )
     asked = savings(settings)
     phases: list[str] = []
@@ -72,6 +70,12 @@ def epoch_lines(run: GaussianRun, number: int, seconds: float) -> None:
         f"Epoch {number} complete | Time: {seconds:.1f}s | Loss: {values.get('loss', math.nan):.4f}"
         f" | RGB: {values.get('l1', math.nan):.4f}"
     )
+    left_out = MEMORY.take_left_out()
+    if left_out:
+        run.reporter.warn(
+            f"epoch {number}: tiles filled up faster than expected: {left_out:,} pairs of a tile"
+            " and a Gaussian behind others were not drawn in its steps; the next ones have room"
+        )
     if "held_out_psnr" not in values:
         return
     run.reporter.write(

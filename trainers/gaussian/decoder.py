@@ -8,20 +8,34 @@ same points).
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from trainers.gaussian.geometry import GRID, OUTPUTS, Layout, start_of_last_layer, to_gaussians
+from trainers.common.errors import SettingsError
+from trainers.gaussian.geometry import (
+    GRID,
+    OUTPUTS,
+    Layout,
+    start_of_last_layer,
+    to_gaussians,
+    upstream_gaussians,
+    upstream_places,
+)
 from trainers.gaussian.projection import Gaussians
 
 HIDDEN = {2: (512, 512, 256, 128), 4: (512, 256, 128)}
 SPIRAL_POINTS = 377
 DEPTH_FEATURES = 64
 OCTAVES = 8
+MEANING = 2
+"""What weights mean, counted up whenever the same names and shapes come to compute something else.
+"""
 
 
 @dataclass(frozen=True)
@@ -103,8 +117,9 @@ class PoseEncoder(nn.Module):
     def forward(self, pose: Tensor) -> Tensor:
         """Encode."""
         octaves = 2.0 ** torch.arange(OCTAVES, device=pose.device, dtype=pose.dtype)
-        angles = (pose.unsqueeze(-1) * octaves).flatten(1)
-        encoded: Tensor = self.mlp(torch.cat((angles.sin(), angles.cos()), dim=-1))
+        angles = pose.unsqueeze(-1) * octaves
+        # Sines and cosines of the elevation, then of the azimuth: upstream's order.
+        encoded: Tensor = self.mlp(torch.cat((angles.sin(), angles.cos()), dim=-1).flatten(1))
         return encoded
 
 
@@ -164,6 +179,16 @@ class DirectPatchDecoder(GaussianDecoder):
         """Gaussians an image."""
         return GRID * GRID * self.slots
 
+    def patch_depths(self, disparity: Tensor) -> Tensor:
+        """Return the disparity (B,37,37) of each patch of (B,1,H,W).
+
+        Ours is the patch's mean; upstream's the bilinear value in its middle, which sees four
+        pixels however large the patch is.
+        """
+        if self.settings.geometry == "upstream":
+            return F.interpolate(disparity, size=(GRID, GRID), mode="bilinear")[:, 0]
+        return patch_means(disparity)
+
     def forward(
         self,
         features: Tensor,
@@ -186,7 +211,7 @@ class DirectPatchDecoder(GaussianDecoder):
             seen = torch.zeros_like(features[:, :1]) if disparity is None else disparity
             inputs = torch.cat((inputs, window.cut(self.depth_encoder(seen))), dim=1)
         raw = self.mlp(inputs.permute(0, 2, 3, 1)).unflatten(-1, (k, OUTPUTS))[..., :used, :]
-        depths = None if disparity is None else window.cut(patch_means(disparity)).flatten(1)
+        depths = None if disparity is None else window.cut(self.patch_depths(disparity)).flatten(1)
         places = (self.patches_across, self.patches_down)
         across, down = (window.cut(part.view(GRID, GRID)).flatten() for part in places)
         points = self.layout._replace(across=across, down=down)
@@ -269,25 +294,36 @@ class NCAGaussianDecoder(SpiralDecoder):
         nn.init.zeros_(self.update_rule[-1].bias)
 
     def forward(self, features: Tensor, disparity: Tensor | None = None, **_: Any) -> Gaussians:
-        """Decode features (B,C,37,37) and disparity (B,1,H,W) or None; z keeps to the depth."""
-        points = self.points
+        """Decode features (B,C,37,37) and disparity (B,1,H,W) or None.
+
+        In our geometry the state holds offsets and z keeps to the depth. In upstream's it holds
+        places, which the rule sees and moves, z too.
+        """
+        points, upstream = self.points, self.settings.geometry == "upstream"
         state = self.init_state_net(self.at_points(features, points))
         depths = None if disparity is None else self.at_points(disparity, points)[..., 0]
+        if upstream:
+            places = upstream_places(state.unsqueeze(2), points, depths, self.depth_offset)
+            state = torch.cat((places.squeeze(2), state[..., 3:]), dim=-1)
         for _step in range(self.settings.nca_steps):
-            places = to_gaussians(state, points, depths, self.depth_offset).positions.detach()
-            near = (
-                torch.cdist(places, places)
-                .topk(1 + self.settings.nca_neighbours, largest=False)
-                .indices
-            )
-            messages = state.gather(1, near.flatten(1).unsqueeze(-1).expand(-1, -1, OUTPUTS))
-            change = self.update_rule(
-                F.relu(self.perception(messages.unflatten(1, near.shape[1:]).flatten(2)))
-            )
-            if self.training:
-                change = change * torch.bernoulli(torch.full_like(change[..., :1], 0.5))
-            state = state + self.step_size * change
+            where = state[..., :3]
+            if not upstream:
+                where = to_gaussians(state, points, depths, self.depth_offset).positions
+            state = state + self.step_size * self.change(state, where.detach())
+        if upstream:
+            return upstream_gaussians(state[..., None, :3], state.unsqueeze(2))
         return to_gaussians(state, points, depths, self.depth_offset)
+
+    def change(self, state: Tensor, places: Tensor) -> Tensor:
+        """Return what one step adds to states (B,N,16) of cells at places (B,N,3)."""
+        neighbours = 1 + self.settings.nca_neighbours
+        near = torch.cdist(places, places).topk(neighbours, largest=False).indices
+        messages = state.gather(1, near.flatten(1).unsqueeze(-1).expand(-1, -1, OUTPUTS))
+        seen = F.relu(self.perception(messages.unflatten(1, near.shape[1:]).flatten(2)))
+        change: Tensor = self.update_rule(seen)
+        if self.training:
+            change = change * torch.bernoulli(torch.full_like(change[..., :1], 0.5))
+        return change
 
 
 def patch_means(disparity: Tensor) -> Tensor:
@@ -307,3 +343,20 @@ DECODERS: dict[int, type[GaussianDecoder]] = {
 def make_decoder(settings: DecoderSettings) -> GaussianDecoder:
     """Return the decoder of an experiment."""
     return DECODERS[settings.experiment](settings)
+
+
+def refuse_older_meaning(content: Mapping[str, Any], settings: DecoderSettings, path: Path) -> None:
+    """Raise SettingsError where a checkpoint's weights mean something else than they do here.
+
+    `content` is a checkpoint of this trainer. Weights written before MEANING was 2 took the angles
+    of a pose in another order, and in upstream's geometry moved offsets where they now move places.
+    """
+    if content.get("meaning", 1) >= MEANING:
+        return
+    cells = settings.experiment == 5 and settings.geometry == "upstream"
+    if settings.pose_encoding or cells:
+        what = "cells' places" if cells else "a pose's angles"
+        raise SettingsError(
+            f"{path} was written by an earlier version of this trainer, which read {what} otherwise"
+            " than the Fresnel project does: its weights would draw something else; train it anew"
+        )

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from trainers.common.reading import check_finite
 from trainers.common.settings_parser import SettingsError
 from trainers.gaussian.geometry import GRID
 
@@ -115,25 +116,23 @@ def first_names(paths: list[Path]) -> str:
 def read_features(path: Path, feature_dim: int) -> Tensor:
     """Read a file of rows, columns and channels, row 0 at the top of the image, as (C,37,37).
 
-    Raises ValueError naming the file where it holds a number that is not finite, or nothing but
+    Raises SettingsError naming the file where it holds a number that is not finite, or nothing but
     zeros.
     """
     values = np.fromfile(path, dtype="<f4").reshape(GRID, GRID, feature_dim)
-    if not np.isfinite(values).all():
-        raise ValueError(f"{path} holds numbers that are not finite")
+    check_finite(values, path)
     if not values.any():
-        raise ValueError(f"{path} holds nothing but zeros")
+        raise SettingsError(f"{path} holds nothing but zeros")
     return torch.from_numpy(values.astype(np.float32)).permute(2, 0, 1).contiguous()
 
 
 def read_disparity(path: Path, polarity: str = "disparity") -> Tensor:
     """Read a depth file as disparity (1,side,side) in [0,1], 1 nearest.
 
-    Raises ValueError naming the file where a number is not finite.
+    Raises SettingsError naming the file where a number is not finite.
     """
     values = np.fromfile(path, dtype="<f4")
-    if not np.isfinite(values).all():
-        raise ValueError(f"{path} holds numbers that are not finite")
+    check_finite(values, path)
     side = math.isqrt(values.size)
     read = torch.from_numpy(values.astype(np.float32)).view(1, side, side).clamp(0, 1)
     return 1 - read if polarity == "distance" else read
@@ -142,13 +141,39 @@ def read_disparity(path: Path, polarity: str = "disparity") -> Tensor:
 def read_density(path: Path, size: int) -> Tensor:
     """Read where detail is worth most, (g,g) in [0,1], as weights (1,size,size) in [0.5,1.5].
 
-    Raises ValueError naming the file where it is no square of finite numbers.
+    Raises SettingsError naming the file where it is no square of finite numbers.
     """
-    grid = np.load(path, allow_pickle=False)
-    if grid.ndim != 2 or grid.shape[0] != grid.shape[1] or not np.isfinite(grid).all():
-        raise ValueError(f"{path} holds no square of finite numbers, but shape {grid.shape}")
+    try:
+        grid = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as problem:
+        raise SettingsError(f"{path} cannot be read as an array ({problem})") from problem
+    if grid.ndim != 2 or grid.shape[0] != grid.shape[1]:
+        raise SettingsError(f"{path} holds no square of numbers, but shape {grid.shape}")
+    check_finite(grid, path)
     weights = torch.from_numpy(grid.astype(np.float32)).clamp(0, 1)[None, None]
     return 0.5 + F.interpolate(weights, size=size, mode="bilinear", align_corners=True)[0]
+
+
+COLOUR_GROUPS = ((0, 64), (192, 49), (339, 9))
+"""Where groups of colours begin in a descriptor, and how many colours each has, axis by axis."""
+COLOUR_AXES = ((4 / 3, 4 / 3, 4 / 3), (4.0, 0.0, -4.0), (-0.5 / 0.12, 1 / 0.12, -0.5 / 0.12))
+"""Grey, red against blue, green against both: rows over red, green and blue."""
+
+
+def reorder_colours(described: Tensor, orders: Tensor) -> Tensor:
+    """Return descriptors (B,384,37,37) of images whose channels were put into orders (B,3).
+
+    What describe_patches says of such an image, found without describing it anew: an order of the
+    channels turns the colour axes and leaves grey as it is.
+    """
+    axes = torch.tensor(COLOUR_AXES, device=described.device)
+    turns = torch.stack([axes @ torch.eye(3, device=axes.device)[order] for order in orders])
+    turns = turns @ torch.linalg.inv(axes)
+    parts = []
+    for start, count in COLOUR_GROUPS:
+        colours = described[:, start : start + 3 * count].unflatten(1, (3, count))
+        parts.append(torch.einsum("bij,bjnhw->binhw", turns, colours).flatten(1, 2))
+    return torch.cat((*parts, described[:, 366:]), dim=1)
 
 
 def describe_patches(pixels: Tensor) -> Tensor:
@@ -160,9 +185,9 @@ def describe_patches(pixels: Tensor) -> Tensor:
     its grey, its red against blue and its green against both, the last two enlarged because they
     vary less. Nothing is learned.
     """
-    red, green, blue = pixels
-    grey = (pixels.mean(0) - 0.5) / 0.25
-    image = torch.stack((grey, (red - blue) / 0.25, (green - (red + blue) / 2) / 0.12)).unsqueeze(0)
+    axes = pixels.new_tensor(COLOUR_AXES)
+    image = torch.einsum("ic,chw->ihw", axes, pixels).unsqueeze(0)
+    image[:, 0] -= 0.5 * axes[0].sum()
     near = F.unfold(pad_edges(image, 2), kernel_size=8, stride=PIXELS_PER_PATCH).view(
         192, GRID, GRID
     )

@@ -81,30 +81,42 @@ def to_gaussians(
     Without disparity they lie on a plane.
     """
     raw = raw.unsqueeze(2) if raw.dim() == 3 else raw
-    across, down = points.across.view(1, -1, 1), points.down.view(1, -1, 1)
     if points.geometry == "upstream":
-        nearness = 0.0 if disparity is None else disparity.unsqueeze(-1)
-        z = (depth_offset - DEPTH_RANGE * nearness).expand_as(raw[..., 0])
-        x, y = across + points.reach * raw[..., 0], down + points.reach * raw[..., 1]
-        scales = (F.softplus(raw[..., 3:6].clamp(-10, 20) + 1) * 0.15 * widening).clamp(1e-6, 2.0)
-        colours = raw[..., 12:15].sigmoid()
-    else:
-        nearness = 1.0 if disparity is None else disparity.unsqueeze(-1)
-        distance = (
-            (DEPTH_RANGE * (1 - nearness) - depth_offset).clamp(min=0.1).expand_as(raw[..., 0])
+        return upstream_gaussians(
+            upstream_places(raw, points, disparity, depth_offset), raw, widening
         )
-        half_width = distance * (0.5 / FOCAL_LENGTH)
-        unit = half_width * points.spacing
-        x, y, z = (
-            half_width * across + unit * raw[..., 0],
-            unit * raw[..., 1] - half_width * down,
-            -distance,
-        )
-        widths = F.softplus(raw[..., 3:6].clamp(-10, 20)) * widening
-        scales = unit.unsqueeze(-1) * widths.clamp(1e-6, LARGEST_SCALE)
-        colours = (COLOUR_GAIN * raw[..., 12:15]).sigmoid()
+    across, down = points.across.view(1, -1, 1), points.down.view(1, -1, 1)
+    nearness = 1.0 if disparity is None else disparity.unsqueeze(-1)
+    distance = (DEPTH_RANGE * (1 - nearness) - depth_offset).clamp(min=0.1).expand_as(raw[..., 0])
+    half_width = distance * (0.5 / FOCAL_LENGTH)
+    unit = half_width * points.spacing
+    x, y = half_width * across + unit * raw[..., 0], unit * raw[..., 1] - half_width * down
+    widths = F.softplus(raw[..., 3:6].clamp(-10, 20)) * widening
+    scales = unit.unsqueeze(-1) * widths.clamp(1e-6, LARGEST_SCALE)
+    colours = (COLOUR_GAIN * raw[..., 12:15]).sigmoid()
+    return _flat(torch.stack((x, y, -distance), dim=-1), scales, colours, raw)
+
+
+def upstream_places(
+    raw: Tensor, points: Layout, disparity: Tensor | None, depth_offset: Tensor
+) -> Tensor:
+    """Return positions (B,N,K,3) in upstream's geometry, from raw (B,N,K,16)."""
+    across, down = points.across.view(1, -1, 1), points.down.view(1, -1, 1)
+    nearness = 0.0 if disparity is None else disparity.unsqueeze(-1)
+    z = (depth_offset - DEPTH_RANGE * nearness).expand_as(raw[..., 0])
+    x, y = across + points.reach * raw[..., 0], down + points.reach * raw[..., 1]
+    return torch.stack((x, y, z), dim=-1)
+
+
+def upstream_gaussians(positions: Tensor, raw: Tensor, widening: float = 1.0) -> Gaussians:
+    """Return B·N·K Gaussians at positions (B,N,K,3), the rest from raw (B,N,K,16)."""
+    scales = (F.softplus(raw[..., 3:6].clamp(-10, 20) + 1) * 0.15 * widening).clamp(1e-6, 2.0)
+    return _flat(positions, scales, raw[..., 12:15].sigmoid(), raw)
+
+
+def _flat(positions: Tensor, scales: Tensor, colours: Tensor, raw: Tensor) -> Gaussians:
     return Gaussians(
-        torch.stack((x, y, z), dim=-1).flatten(1, 2),
+        positions.flatten(1, 2),
         scales.flatten(1, 2),
         rotation_from_6d(raw[..., 6:12]).flatten(1, 2),
         colours.flatten(1, 2),

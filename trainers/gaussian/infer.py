@@ -24,7 +24,6 @@ import argparse
 import math
 
 import torch
-from PIL import UnidentifiedImageError
 
 from trainers.common.files import write_whole
 from trainers.common.report import EventLog, run_directory
@@ -173,7 +172,7 @@ def main(arguments: list[str] | None = None) -> int:
     settings = make_parser().read(arguments)
     try:
         return infer(settings)
-    except (SettingsError, UnidentifiedImageError, ValueError) as problem:
+    except ValueError as problem:
         print(f"error: {problem}", file=sys.stderr, flush=True)
         return 2
 

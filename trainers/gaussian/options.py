@@ -30,7 +30,8 @@ SSIM_WINDOW = 11
 def make_parser(**defaults: Any) -> SettingsParser:
     """Return the parser of the trainer."""
     parser = SettingsParser("Train the Fresnel Gaussian decoder on photographs.", EXAMPLES)
-    add_run_flags(parser, epochs=5)
+    # The renderer's exponents and SSIM's variances are small differences of large products.
+    add_run_flags(parser, epochs=5, tf32=False)
     add_optimiser_flags(parser, lr=1e-3, batch_size=4, base_batch=4, warmup=100)
     _add_data_flags(parser)
     _add_model_flags(parser)
@@ -169,6 +170,13 @@ def _add_drawing_flags(parser: SettingsParser) -> None:
 def _add_loss_flags(parser: SettingsParser) -> None:
     add = parser.add_argument_group("loss").add_argument
     weight = number_between(0, 1000, closed=True)
+    add(
+        "--reorder_colours",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="learn from images with their channels in random order: a few photographs teach so"
+        " every colour; only with pixel descriptors, and on there",
+    )
     add("--ssim_weight", type=weight, default=0.5, help="weight of 1 - SSIM")
     add(
         "--depth_weight",
@@ -306,6 +314,14 @@ def complete(settings: argparse.Namespace) -> None:
     """Fill in what depends on other flags. Raises SettingsError where two contradict each other."""
     if settings.features == "auto":
         settings.features = "dinov2" if settings.data_dir else "patch"
+    described = settings.features == "patch"
+    if settings.reorder_colours and not described:
+        raise SettingsError(
+            "--reorder_colours: DINOv2's features are of the photograph as it is; only --features"
+            " patch can follow"
+        )
+    if settings.reorder_colours is None:
+        settings.reorder_colours = described
     smallest = min(settings.image_size, settings.train_resolution or settings.image_size)
     least = -(-SSIM_WINDOW * GRID // smallest)
     given = {

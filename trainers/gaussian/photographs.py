@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.data import Dataset
 
+from trainers.common.reading import check_picture, read_picture
 from trainers.common.settings_parser import SettingsError
 from trainers.gaussian import features
 from trainers.gaussian.geometry import GRID
@@ -125,9 +126,36 @@ def collect(
     has_depth = features.find_depth_files(beside, stems)
     polarity = features.read_polarity(beside)
     width = feature_dim or features.PATCH_FEATURE_DIM
-    return Collection(
+    found = Collection(
         training, judging, width, beside if kind == "dinov2" else None, has_depth, polarity, density
     )
+    for photograph in (*training, *judging):
+        read_beside(photograph, found, 16)
+    return found
+
+
+def read_beside(
+    photograph: Photograph, collection: Collection, size: int, described: bool = False
+) -> dict[str, Tensor]:
+    """Return what the files beside a photograph say of it: `features`, `disparity`, `weights`.
+
+    Shapes are those of PhotographSet; features are left out where it is `described` already. Raises
+    SettingsError naming the file that is bad.
+    """
+    beside, stem = photograph.path.parent / "features", photograph.path.stem
+    found = {}
+    if collection.feature_folder is not None and not described:
+        dim = collection.feature_dim
+        path = beside / f"{stem}{features.FEATURE_SUFFIXES[dim]}"
+        found["features"] = features.read_features(path, dim)
+    if collection.has_depth:
+        path = beside / f"{stem}{features.DEPTH_SUFFIX}"
+        disparity = features.read_disparity(path, collection.polarity)[None]
+        found["disparity"] = F.interpolate(disparity, size=size, mode="bilinear", antialias=True)[0]
+    if collection.has_density:
+        path = beside / f"{stem}{features.DENSITY_SUFFIX}"
+        found["weights"] = features.read_density(path, size)
+    return found
 
 
 def split_folder(
@@ -153,11 +181,7 @@ def split_folder(
         :max_images
     ]
     for path in shuffled:
-        try:
-            with Image.open(path) as image:
-                image.verify()
-        except (OSError, SyntaxError, UnidentifiedImageError) as problem:
-            raise SettingsError(f"{path} cannot be read as an image ({problem})") from problem
+        check_picture(path)
     judging = held_out_count(len(shuffled), held_out)
     chosen = tuple(Photograph(path, path.stem) for path in shuffled)
     return chosen[judging:], chosen[:judging]
@@ -241,9 +265,9 @@ class PhotographSet(Dataset[dict[str, Any]]):
         if (index, self.size) in self._kept:
             return self._kept[index, self.size] | {"features": self._features[index]}
         item = self._read(index)
-        described = self._features.get(index)
+        described = item.pop("features", None)
         if described is None:
-            described = item.pop("features")
+            described = self._features[index]
         needed = sum(part.nbytes for part in item.values() if isinstance(part, Tensor))
         needed += 0 if index in self._features else described.nbytes
         if needed <= self._room:
@@ -253,33 +277,16 @@ class PhotographSet(Dataset[dict[str, Any]]):
 
     def _read(self, index: int) -> dict[str, Any]:
         photograph, collection = self.photographs[index], self.collection
-        with Image.open(photograph.path) as file:
-            image = (
-                file.convert("RGB").crop(photograph.box) if photograph.box else file.convert("RGB")
-            )
+        image = read_picture(photograph.path)
+        if photograph.box:
+            image = image.crop(photograph.box)
         item: dict[str, Any] = {"name": photograph.name, "image": to_square(image, self.size)}
-        beside, stem = photograph.path.parent / "features", photograph.path.stem
-        if index not in self._features:
-            item["features"] = self._describe(image, beside, stem)
-        if collection.has_depth:
-            disparity = features.read_disparity(
-                beside / f"{stem}{features.DEPTH_SUFFIX}", collection.polarity
-            )
-            resized = F.interpolate(
-                disparity[None], size=self.size, mode="bilinear", antialias=True
-            )
-            item["disparity"] = resized[0]
-        if collection.has_density:
-            item["weights"] = features.read_density(
-                beside / f"{stem}{features.DENSITY_SUFFIX}", self.size
-            )
+        described = index in self._features
+        item |= read_beside(photograph, collection, self.size, described)
+        if collection.feature_folder is None and not described:
+            pixels = to_square(image, GRID * features.PIXELS_PER_PATCH)
+            item["features"] = features.describe_patches(pixels)
         return item
-
-    def _describe(self, image: Image.Image, beside: Path, stem: str) -> Tensor:
-        if self.collection.feature_folder is None:
-            return features.describe_patches(to_square(image, GRID * features.PIXELS_PER_PATCH))
-        dim = self.collection.feature_dim
-        return features.read_features(beside / f"{stem}{features.FEATURE_SUFFIXES[dim]}", dim)
 
 
 def to_square(image: Image.Image, size: int) -> Tensor:

@@ -27,10 +27,10 @@ import json
 from itertools import pairwise
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
 
 from trainers.common.bar import bar
 from trainers.common.files import remove_drafts, write_text_whole, write_whole
+from trainers.common.reading import PictureError, read_picture
 from trainers.common.settings_parser import SettingsError, SettingsParser, whole_number
 from trainers.gaussian.features import (
     DEPTH_SUFFIX,
@@ -201,8 +201,7 @@ def process(
     )
     if not (wants_features or wants_depth):
         return False
-    with Image.open(path) as image:
-        pixels = to_input(image)
+    pixels = to_input(read_picture(path))
     if wants_features:
         found = patch_features(features, pixels, "the features' network")
         if found.shape[-1] != dim:
@@ -240,8 +239,8 @@ def preprocess(settings: argparse.Namespace) -> int:
     for image in bar(images, "preprocessing"):
         try:
             made += process(image, folder, settings, features, depth)
-        except (UnidentifiedImageError, OSError, SyntaxError) as problem:
-            unreadable.append(f"{image.name} ({problem})")
+        except PictureError as problem:
+            unreadable.append(str(problem))
     print(
         f"made         {made} images, {len(images) - made - len(unreadable)} were there already",
         flush=True,
@@ -249,7 +248,7 @@ def preprocess(settings: argparse.Namespace) -> int:
     print(f"features     {folder}", flush=True)
     if unreadable:
         print(
-            f"error: {len(unreadable)} images cannot be read: {'; '.join(unreadable[:5])}",
+            f"error: {len(unreadable)} images left out: {'; '.join(unreadable[:5])}",
             file=sys.stderr,
         )
         return 1

@@ -37,34 +37,39 @@ def render(gaussians: Gaussians, camera: Camera, draw: Drawer) -> Rendering:
     return Rendering(canvas[:, :3], canvas[:, 3], canvas[:, 4])
 
 
-def choose_backend(asked: str, device: torch.device) -> str:
-    """Return the backend that `auto` means on a device, or the one asked for.
+def choose_backend(asked: str, device: torch.device) -> tuple[str, str]:
+    """Return the backend that `auto` means on a device, or the one asked for, and why no better.
 
-    `auto` is gsplat on CUDA where it is installed, compiled loops on a CPU with numba, else torch.
-    Raises SettingsError where the package of the one asked for is missing or it cannot use the
-    device.
+    `auto` is gsplat on CUDA where it draws, compiled loops on a CPU with numba, else torch. Raises
+    SettingsError where the one asked for cannot be.
     """
-    has_gsplat = device.type == "cuda" and find_spec("gsplat") is not None
-    has_numba = device.type == "cpu" and find_spec("numba") is not None
-    if asked == "gsplat" and not has_gsplat:
-        raise SettingsError(
-            "--renderer gsplat needs a CUDA device and the gsplat package; use torch"
-        )
-    if asked == "compiled" and not has_numba:
+    if asked == "compiled" and not _has_numba(device):
         raise SettingsError("--renderer compiled needs the CPU and the numba package; use torch")
-    if asked != "auto":
-        return asked
-    if has_gsplat:
-        return "gsplat"
-    return "compiled" if has_numba else "torch"
+    if asked == "gsplat" and device.type != "cuda":
+        raise SettingsError("--renderer gsplat needs a CUDA device; use torch")
+    if asked in ("torch", "compiled"):
+        return asked, ""
+    if device.type != "cuda":
+        return ("compiled" if _has_numba(device) else "torch"), ""
+    from trainers.gaussian.fused import why_not_gsplat
+
+    if find_spec("gsplat") is not None:
+        print("compiling    gsplat's kernels, minutes if it is the first time here", flush=True)
+    reason = why_not_gsplat(device)
+    if asked == "gsplat" and reason:
+        raise SettingsError(f"--renderer gsplat: {reason}; use torch")
+    return ("torch", reason) if reason else ("gsplat", "")
 
 
-def choose_drawer(asked: str, device: torch.device) -> Drawer:
-    """Return what draws for a backend's name on a device; raises SettingsError as its choice does.
+def _has_numba(device: torch.device) -> bool:
+    return device.type == "cpu" and find_spec("numba") is not None
+
+
+def drawer_of(backend: str) -> Drawer:
+    """Return what draws for a backend's name.
 
     Backends are imported on use: numba and gsplat are optional, and slow to import.
     """
-    backend = choose_backend(asked, device)
     if backend == "gsplat":
         from trainers.gaussian.fused import draw_with_gsplat
 
@@ -76,3 +81,8 @@ def choose_drawer(asked: str, device: torch.device) -> Drawer:
     from trainers.gaussian.tiles import draw_in_tiles
 
     return draw_in_tiles
+
+
+def choose_drawer(asked: str, device: torch.device) -> Drawer:
+    """Return what draws on a device for the name asked for; raises what choose_backend does."""
+    return drawer_of(choose_backend(asked, device)[0])

@@ -23,7 +23,7 @@ from trainers.common.resuming import changes_on_resume, find_checkpoint
 from trainers.common.schedules import scaled_rate
 from trainers.common.settings_parser import SettingsError
 from trainers.common.stopping import StopRequest
-from trainers.gaussian.decoder import GaussianDecoder
+from trainers.gaussian.decoder import MEANING, GaussianDecoder, refuse_older_meaning
 from trainers.gaussian.foreign import Foreign, as_foreign, load_optimiser, load_weights, read_any
 from trainers.gaussian.hfts import Phase, phase_of, split_gaussians
 from trainers.gaussian.options import savings
@@ -149,7 +149,7 @@ def save(run: GaussianRun, best: bool = False) -> None:
         "values": run.values,
         "geometry": run.decoder.settings.geometry,
     }
-    state["feature_dim"] = run.decoder.settings.feature_dim
+    state |= {"feature_dim": run.decoder.settings.feature_dim, "meaning": MEANING}
     saved = run.folder.save(
         state, epoch=position.epoch, step=position.step, step_in_epoch=position.in_epoch, best=best
     )
@@ -232,6 +232,7 @@ def resume(run: GaussianRun) -> Path | None:
         return None
     content, path, warnings = found
     refuse_other_decoder(run, content, path)
+    refuse_older_meaning(content, run.decoder.settings, path)
     for name, part in run.parts().items():
         if name in content:
             part.load_state_dict(content[name])

@@ -2,8 +2,8 @@
 
 The image is cut into square tiles, each tile is given the Gaussians that reach it, and tiles are
 drawn in chunks of at most `PAIRS_PER_CHUNK` pairs of a pixel and a Gaussian, fullest tiles first.
-On a GPU the host never asks how full the tiles are: it uses what an earlier call found, copied over
-in the background.
+On a GPU, while it learns, the host never asks how full the tiles are: it uses what an earlier call
+found, copied over in the background, and counts what that leaves out.
 """
 
 from __future__ import annotations
@@ -34,33 +34,65 @@ COLUMNS = 10
 
 
 class FillMemory:
-    """How full tiles were in earlier calls of a shape, read without waiting for the device."""
+    """How full tiles were in earlier calls of a shape, read without waiting for the device.
 
-    def __init__(self) -> None:
-        self._pending: dict[tuple[int, ...], tuple[Tensor, Any]] = {}
-        self._known: dict[tuple[int, ...], list[int]] = {}
+    `dear` says of counts whether asking for them now would make the host wait.
+    """
+
+    def __init__(self, dear: Callable[[Tensor], bool] = lambda counts: counts.is_cuda) -> None:
+        self._dear = dear
+        self._pending: dict[tuple[int, ...], tuple[Tensor, Tensor, Any]] = {}
+        self._known: dict[tuple[int, ...], tuple[list[int], Tensor]] = {}
+        self._left_out: Tensor | None = None
 
     def widths(self, key: tuple[int, ...], counts: Tensor, limit: int) -> list[int]:
         """Return how many members to give each tile, by falling fullness, at most `limit`.
 
-        On a CPU the counts themselves; on a GPU an earlier call's with headroom, and `limit` at
-        first.
+        The counts themselves where nothing is learnt, so that what is judged depends on nothing
+        that was drawn before, and where they cost nothing. Else an earlier call's with headroom
+        (`limit` at first), and what they leave out is counted.
         """
-        if counts.device.type == "cpu":
+        if not (torch.is_grad_enabled() and self._dear(counts)):
             return [int(count) for count in counts.tolist()]
         pending = self._pending.get(key)
-        if pending is not None and pending[1].query():
-            self._known[key] = [int(count) for count in pending[0].tolist()]
-            pending = None
-        if pending is None:
-            host = torch.empty(counts.shape, dtype=counts.dtype, pin_memory=True)
-            host.copy_(counts, non_blocking=True)
-            event = torch.cuda.Event()
-            event.record()
-            self._pending[key] = (host, event)
+        if pending is not None and (pending[2] is None or pending[2].query()):
+            host, device, _ = self._pending.pop(key)
+            roomy = [min(limit, int(count * HEADROOM) + 8) for count in host.tolist()]
+            self._known[key] = roomy, ((device * HEADROOM).long() + 8).clamp(max=limit)
+        if key not in self._pending:
+            self._pending[key] = (*_copied(counts), _event(counts))
         if key not in self._known:
             return [limit] * len(counts)
-        return [min(limit, int(count * HEADROOM) + 8) for count in self._known[key]]
+        widths, given = self._known[key]
+        missing = (counts - given).clamp(min=0).sum()
+        self._left_out = missing if self._left_out is None else self._left_out + missing
+        return widths
+
+    def take_left_out(self) -> int:
+        """Return how many pairs of a tile and a Gaussian were left out since this was last asked.
+
+        It waits for the device.
+        """
+        found, self._left_out = self._left_out, None
+        return 0 if found is None else int(found)
+
+
+def _copied(counts: Tensor) -> tuple[Tensor, Tensor]:
+    """Return counts on the host, perhaps only later, and as they are."""
+    if not counts.is_cuda:
+        return counts, counts
+    host = torch.empty(counts.shape, dtype=counts.dtype, pin_memory=True)
+    host.copy_(counts, non_blocking=True)
+    return host, counts
+
+
+def _event(counts: Tensor) -> Any:
+    """Return what answers `query()` with whether a GPU has come this far; None for a CPU."""
+    if not counts.is_cuda:
+        return None
+    event = torch.cuda.Event()
+    event.record()
+    return event
 
 
 MEMORY = FillMemory()

@@ -61,12 +61,13 @@ from trainers.gaussian.announcement import announce, epoch_lines, summarise
 from trainers.gaussian.decoder import make_decoder
 from trainers.gaussian.evaluation import evaluate
 from trainers.gaussian.export import export_at_end
+from trainers.gaussian.features import reorder_colours
 from trainers.gaussian.geometry import seen_from
 from trainers.gaussian.hfts import random_window, sample_gaussians
 from trainers.gaussian.perceptual import find_lpips
 from trainers.gaussian.photographs import Collection, PhotographSet, collect
 from trainers.gaussian.projection import Camera, Gaussians
-from trainers.gaussian.render import choose_drawer, render
+from trainers.gaussian.render import choose_backend, drawer_of, render
 from trainers.gaussian.run import (
     TRAINER,
     GaussianRun,
@@ -124,9 +125,22 @@ def epoch_loader(run: GaussianRun, photographs: PhotographSet) -> DataLoader[Any
 # -------------------------------------------------------------------------------------------- model
 
 
+def with_reordered_colours(batch: dict[str, Any]) -> dict[str, Any]:
+    """Return a batch whose images have their channels in random orders, and features that say so.
+
+    A few photographs show few colours, and what they do not show comes out grey, or as one they do.
+    """
+    image = batch["image"]
+    orders = torch.stack([torch.randperm(3) for _ in image]).to(image.device)
+    shuffled = image.gather(1, orders[:, :, None, None].expand_as(image))
+    return batch | {"image": shuffled, "features": reorder_colours(batch["features"], orders)}
+
+
 def batch_loss(run: GaussianRun, batch: dict[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """Return the loss to minimise and its parts, drawn as the current phase says."""
     settings, phase = run.settings, run.phase
+    if settings.reorder_colours:
+        batch = with_reordered_colours(batch)
     image, disparity, weights = (batch.get(name) for name in ("image", "disparity", "weights"))
     assert image is not None
     camera, window, pose, seen, turned = Camera(phase.resolution), None, None, None, False
@@ -174,7 +188,7 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> GaussianRun:
     collection = load_data(settings)
     settings.feature_dim, settings.geometry = collection.feature_dim, resolve_geometry(settings)
     ranks = join_ranks(settings.device)
-    draw = choose_drawer(settings.renderer, ranks.device)
+    backend, why = choose_backend(settings.renderer, ranks.device)
     seed_everything(settings.seed)
     decoder = make_decoder(
         options.decoder_settings(settings, collection.feature_dim, settings.geometry)
@@ -215,8 +229,9 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> GaussianRun:
         Precision(settings.precision, ranks.device),
         Ema(decoder, settings.ema) if settings.ema else None,
         lpips.to(ranks.device) if lpips else None,
-        draw,
+        drawer_of(backend),
     )
+    reporter.write(f"renderer     {backend}{f': {why}' if why else ''}")
     if lpips is None:
         reporter.write(f"lpips        off: {lpips_source}")
     return run
@@ -252,7 +267,7 @@ def train_step(
         run.ema.update(run.decoder)
     position.step, position.in_epoch = position.step + 1, position.in_epoch + 1
     position.used += samples * ranks.world
-    if stepped and position.step == 1:
+    if run.precision.is_first:
         compare_ranks(run.model, ranks, position.step)
     if not stepped:
         run.reporter.warn(f"step {position.step}: the gradient is not finite; the batch is skipped")

@@ -10,9 +10,15 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from trainers.common.reading import read_picture
 from trainers.common.settings_parser import SettingsError
 from trainers.gaussian import features as files
-from trainers.gaussian.decoder import DecoderSettings, GaussianDecoder, make_decoder
+from trainers.gaussian.decoder import (
+    DecoderSettings,
+    GaussianDecoder,
+    make_decoder,
+    refuse_older_meaning,
+)
 from trainers.gaussian.foreign import as_foreign, load_weights, read_any
 from trainers.gaussian.geometry import GRID, OUTPUTS
 from trainers.gaussian.networks import depth_image, load_network, patch_features, to_input
@@ -56,6 +62,7 @@ def load_trained(path: Path) -> Trained:
     weights = content["ema"]["weights"] if "ema" in content else content["model"]
     settings = content["settings"]
     shapes = guess_settings(weights, content["geometry"], path)
+    refuse_older_meaning(content, shapes, path)
     decoder = make_decoder(shapes)
     decoder.load_state_dict(weights)
     step = content["written_by"]["step"]
@@ -128,8 +135,7 @@ def describe(image: Path, trained: Trained, sources: Sources) -> dict[str, Any]:
     A file named wins, then a network, then `features/STEM_…` beside the image. Raises SettingsError
     naming what is missing.
     """
-    with Image.open(image) as opened:
-        picture = opened.convert("RGB")
+    picture = read_picture(image)
     dim = trained.decoder.settings.feature_dim
     beside = image.parent / "features"
     batch: dict[str, Any] = {"name": image.stem}

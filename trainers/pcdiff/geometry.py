@@ -6,16 +6,20 @@ once per forward pass; the network then only gathers, multiplies and adds.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from trainers.pcdiff import neighbours_torch
 
@@ -24,7 +28,12 @@ try:
 except ImportError:
     neighbours_numba = None  # type: ignore[assignment]
 
-SEARCHES = ("auto", "numba", "torch")
+SEARCHES = ("auto", "numba", "torch", "triton")
+"""`triton` samples farthest points in a kernel of its own, and searches as `torch` does."""
+
+
+RADIUS = 2.5
+"""About where the points of a skull lie whose longest side spans -3 to 3."""
 
 
 @dataclass(frozen=True)
@@ -119,28 +128,75 @@ def survey(
     points = points.detach().float().contiguous()
     if not bool(torch.isfinite(points).all()):
         raise ArithmeticError("the point cloud has coordinates that are not finite")
-    compiled = uses_numba(points.device, search)
+    search = search_on(points.device, search)
     levels = []
     for number, ball in enumerate(balls):
-        kept = steady if number == 0 else None
-        level, points = _level_numba(points, ball, kept) if compiled else _level_torch(points, ball)
+        if search == "numba":
+            level, points = _level_numba(points, ball, steady if number == 0 else None)
+        else:
+            level, points = _level_torch(points, ball, search == "triton")
         levels.append(level)
     return [*levels, PointLevel(points)]
 
 
-def uses_numba(device: torch.device, search: str) -> bool:
-    """Return whether a search on a device is compiled; raise ValueError where it cannot be."""
+def searches_of(device: torch.device) -> list[str]:
+    """Return the searches that can be had on a device, the one that was always there first."""
+    found = ["torch"] if neighbours_numba is None else ["numba", "torch"]
+    if device.type == "cuda":
+        found = found[::-1] + (["triton"] if find_spec("triton") else [])
+    return found
+
+
+def search_on(device: torch.device, search: str) -> str:
+    """Return the search that `auto` means on a device, or the one asked for.
+
+    Raises ValueError where it cannot be had.
+    """
     if search not in SEARCHES:
         raise ValueError(f"neighbour search {search!r} is none of {', '.join(SEARCHES)}")
-    if search == "numba" and neighbours_numba is None:
-        raise ValueError("neighbour search numba: numba is not installed")
-    here = device.type == "cpu" and neighbours_numba is not None
-    return search == "numba" or (search == "auto" and here)
+    here = searches_of(device)
+    if search == "auto":
+        return here[0]
+    if search not in here:
+        missing = "numba is not installed" if search == "numba" else "it needs a GPU and triton"
+        raise ValueError(f"neighbour search {search}: {missing}")
+    return search
 
 
-def _level_torch(points: Tensor, ball: Ball) -> tuple[PointLevel, Tensor]:
-    """Return a level and the next one's points by batched torch."""
-    chosen = neighbours_torch.farthest_points(points, ball.centres)
+def fastest_search(
+    device: torch.device, shape: tuple[int, int], balls: Sequence[Ball]
+) -> tuple[str, str]:
+    """Return which search is fastest on a device, measured once, and the times in words.
+
+    The cloud has the shape (B, N) and lies on a sphere, as skulls do. A search that fails is left.
+    """
+    chance = torch.Generator().manual_seed(0)
+    sphere = functional.normalize(torch.randn(*shape, 3, generator=chance), dim=-1)
+    cloud = (RADIUS * sphere).to(device)
+    seconds: dict[str, float] = {}
+    for search in searches_of(device):
+        with contextlib.suppress(Exception):  # whatever a compiler or a driver raises
+            survey(cloud, balls, search)
+            seconds[search] = _seconds(cloud, balls, search)
+    words = ", ".join(f"{name} {1000 * value:.0f} ms" for name, value in seconds.items())
+    return min(seconds, key=lambda name: seconds[name], default="torch"), words
+
+
+def _seconds(cloud: Tensor, balls: Sequence[Ball], search: str) -> float:
+    """Return how long a survey takes."""
+    begun = time.monotonic()
+    # Reading an answer waits for the device.
+    float(survey(cloud, balls, search)[-1].points.sum())
+    return time.monotonic() - begun
+
+
+def _level_torch(points: Tensor, ball: Ball, kernel: bool = False) -> tuple[PointLevel, Tensor]:
+    """Return a level and the next one's points by batched torch, by a Triton kernel in part."""
+    if kernel:
+        from trainers.pcdiff.neighbours_triton import farthest_points
+    else:
+        farthest_points = neighbours_torch.farthest_points
+    chosen = farthest_points(points, ball.centres)
     centres = points.gather(1, chosen[..., None].expand(-1, -1, 3))
     members, numbers = neighbours_torch.ball_query(points, centres, ball.radius, ball.slots)
     nearest, squares = neighbours_torch.three_nearest(points, centres)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from trainers.common.errors import SettingsError
-from trainers.pcdiff.geometry import Ball, PointLevel, survey, uses_numba
+from trainers.pcdiff.geometry import Ball, PointLevel, fastest_search, search_on, survey
 from trainers.pcdiff.layers import (
     NORM_GROUPS,
     FeaturePropagation,
@@ -165,10 +165,17 @@ class PVCNN(nn.Module):
         side = int(self.sizes.voxels * resolution)
         return PVConv(channels, out, side, self.sizes.dropout, attends)
 
-    def warm_up(self, phase: Callable[[str, str], None]) -> None:
-        """Have the neighbour searches compiled before the first step, and say so."""
+    def warm_up(self, phase: Callable[[str, str], None], shape: tuple[int, int]) -> None:
+        """Have the neighbour searches compiled before the first step, and say so.
+
+        On a GPU `auto` is the one that is fastest there for clouds of the shape (B, N).
+        """
         device = next(self.parameters()).device
-        if uses_numba(device, self.search):
+        if self.search == "auto" and device.type == "cuda":
+            phase("compiling", "neighbour searches, each measured once")
+            self.search, measured = fastest_search(device, shape, self.balls)
+            phase("compiling", f"neighbour searches: {self.search} is taken ({measured})")
+        elif search_on(device, self.search) == "numba":
             phase("compiling", "neighbour searches by numba; kept for the next start")
             line = torch.linspace(0, 1, 192, device=device).view(1, 64, 3)
             survey(line, [Ball(8, 0.2, 4)], self.search)

@@ -15,12 +15,17 @@ FAR = 1e38
 BLOCK = 1 << 26
 
 
+def tie_order(number: int, device: torch.device) -> Tensor:
+    """Return the indices of points (number,) in the order in which equals are taken."""
+    indices = torch.arange(number, device=device)
+    return torch.argsort(indices % TIE_STRIDE * number + indices)
+
+
 def farthest_points(points: Tensor, count: int) -> Tensor:
     """Return (B, count) indices of farthest-point sampling of points (B, N, 3), first index 0."""
     batch, number, _ = points.shape
-    indices = torch.arange(number, device=points.device)
     # argmax takes the first of equal values, so the points stand in the order of the tie rule.
-    order = torch.argsort(indices % TIE_STRIDE * number + indices)
+    order = tie_order(number, points.device)
     columns = points[:, order].unbind(-1)
     distance = torch.full((batch, number), FAR, device=points.device)
     chosen = torch.zeros(batch, count, dtype=torch.int64, device=points.device)

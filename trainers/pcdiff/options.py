@@ -136,7 +136,8 @@ def add_model_flags(parser: SettingsParser) -> None:
     add("--width_mult", type=number_between(0, 100), default=1.0, help="factor on every width")
     add("--vox_res_mult", type=number_between(0, 100), default=1.0, help="factor on voxel grids")
     add("--neighbours", choices=SEARCHES, default="auto",
-        help="how neighbours are found: numba on the CPU, torch on any device; auto: by device")
+        help="how neighbours are found: numba on the CPU, torch on any device, triton on a GPU;"
+        " auto: numba on a CPU, on a GPU whichever is fastest")
 
 
 def add_training_flags(parser: SettingsParser) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from trainers.common.arithmetic import set_arithmetic
 from trainers.common.checkpoint import CheckpointFolder
 from trainers.common.ema import Ema
 from trainers.common.errors import SettingsError
@@ -97,12 +98,10 @@ def settle(settings: argparse.Namespace, ranks: Ranks) -> None:
     for name, value in (("ENTITY", settings.wandb_entity), ("NAME", settings.wandb_name)):
         if value:
             os.environ[f"WANDB_{name}"] = value
-    torch.set_float32_matmul_precision(
-        "highest" if settings.disable_tf32 else settings.matmul_precision
-    )
-    torch.backends.cudnn.allow_tf32 = not settings.disable_tf32
-    torch.backends.cudnn.deterministic = not settings.nondeterministic
-    torch.backends.cudnn.benchmark = settings.nondeterministic
+    tf32, free = not settings.disable_tf32, settings.nondeterministic
+    set_arithmetic(tf32, benchmark=free, deterministic=not free)
+    if tf32:
+        torch.set_float32_matmul_precision(settings.matmul_precision)
 
 
 def find_data(
@@ -195,7 +194,7 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> PcdiffRun:
         network,
         model,
         optimiser,
-        Precision(kind, ranks.device),
+        Precision(kind, ranks.device, volumes=True),
         Ema(network, settings.ema_decay) if settings.ema_decay else None,
         rate,
         share,

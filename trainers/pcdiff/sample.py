@@ -202,7 +202,7 @@ def sample(settings: argparse.Namespace) -> int:
         f"work         {settings.num_ens} implants each, {settings.sampling_method} in"
         f" {settings.sampling_steps} steps"
     )
-    network.warm_up(log.phase)
+    network.warm_up(log.phase, (settings.num_ens, network.sizes.points))
     log.phase("validating")
     records: list[CaseRecord] = []
     stopped = False

@@ -82,6 +82,8 @@ def announce(run: PcdiffRun, resumed_from: Path | None) -> None:
         f" rule={settings.lr_scaling})"
     )
     log.write(f"Network: {sum(p.numel() for p in run.network.parameters()):,} parameters")
+    if run.precision.trouble:
+        log.warn(f"precision fp32: {run.precision.trouble}")
     if each == 1 and world > 1:
         log.warn("one sample per device: devices wait for each other more than they compute")
     if not run.ranks.leads:
@@ -143,7 +145,7 @@ def train_step(run: PcdiffRun, batch: dict[str, Any], rate: float) -> tuple[floa
     position.used += run.share * ranks.world
     if stepped and run.ema is not None:
         run.ema.update(run.network)
-    if stepped and position.step == 1:
+    if run.precision.is_first:
         compare_ranks(run.model, ranks, position.step)
     if not stepped:
         run.log.warn(f"step {position.step}: the gradient is not finite; the step is left out")
@@ -191,16 +193,17 @@ def finish_epoch(run: PcdiffRun, meter: ThroughputMeter) -> None:
     values = {"loss": mean, **meter.values(), **judge(run)}
     log.epoch(position.epoch, position.step, meter.seconds, values)
     last = position.epoch == settings.niter
-    if position.epoch % settings.checkpoint_freq == 0 or last:
-        save(run)
-    if position.epoch % settings.saveIter == 0 or last:
-        publish(run)
+    due = last or position.epoch % settings.checkpoint_freq == 0
     judged = values.get("val_loss", mean if run.held_out is None else None)
-    due = run.held_out is not None or position.epoch % settings.checkpoint_freq == 0 or last
-    if judged is not None and judged < position.best and due:
+    # The best first: the numbered checkpoint then knows of it; a kill between them repeats both.
+    if judged is not None and judged < position.best and (due or run.held_out is not None):
         position.best = judged
         save(run, best=True)
         log.write(f"New best model saved at epoch {epoch} with loss {judged:.6f}")
+    if due:
+        save(run)
+    if last or position.epoch % settings.saveIter == 0:
+        publish(run)
 
 
 def judge(run: PcdiffRun) -> dict[str, float]:
@@ -303,7 +306,7 @@ def train(settings: argparse.Namespace) -> int:
     run = prepare(settings, stop)
     resumed_from = go_on(run)
     announce(run, resumed_from)
-    run.network.warm_up(run.log.phase)
+    run.network.warm_up(run.log.phase, (run.share // settings.accumulate, settings.num_points))
     batches, stopped = load_batches(run), False
     while run.position.epoch < settings.niter and not stopped:
         stopped = train_epoch(run, batches)

@@ -9,8 +9,10 @@ path of both files), two (their paths), or four to five (sample.npy, shift.npy, 
 from __future__ import annotations
 
 import csv
+import math
 import re
 import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +21,14 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, default_collate
 
 from trainers.skulls.listing import SkullDataError
 
 HEADINGS = ("#", "base_path", "pointcloud_path", "sample_points_path")
 SUBJECT = re.compile(r"(\d{3})")
+KEPT_BYTES = 256 << 20
+"""Of targets that stay in the memory of each process that loads them: 16 skulls' masks at 512³."""
 PREPARE = "make it with: python trainers/skulls/prepare.py --root"
 
 
@@ -198,8 +202,44 @@ def misplaced(points: np.ndarray, most: float, chance: np.random.Generator) -> n
     return np.concatenate([points[:-count], points[-count:] + moves.astype(np.float32)])
 
 
+def packed(psr: np.ndarray) -> Tensor | None:
+    """Return a grid (X, Y, Z) of -0.5 and 0.5 as bits, (X·Y·Z / 8,) uint8; None of any other."""
+    inside = psr < 0
+    if not np.array_equal(psr, np.where(inside, np.float32(-0.5), np.float32(0.5))):
+        return None
+    return torch.from_numpy(np.packbits(inside))
+
+
+def target_of(batch: Mapping[str, Any], grid: tuple[int, int, int]) -> Tensor:
+    """Return the target of a batch (B, X, Y, Z), or of an item (X, Y, Z), on its own device.
+
+    Bits are 32 times smaller than what they stand for, on their way from a worker to the device.
+    """
+    if "gt_psr" in batch:
+        whole: Tensor = batch["gt_psr"]
+        return whole
+    bits: Tensor = batch["gt_bits"]
+    places = torch.tensor([128, 64, 32, 16, 8, 4, 2, 1], dtype=torch.uint8, device=bits.device)
+    inside = (bits.unsqueeze(-1) & places).ne(0).flatten(-2)[..., : math.prod(grid)]
+    return inside.to(torch.float32).neg_().add_(0.5).unflatten(-1, grid)
+
+
+def collate_pairs(items: list[dict[str, Any]]) -> Any:
+    """Return a batch of items; where one's target is no mask, all are sent whole."""
+    if any("gt_psr" in item for item in items) and any("gt_bits" in item for item in items):
+        grid = next(tuple(item["gt_psr"].shape) for item in items if "gt_psr" in item)
+        items = [{**item, "gt_psr": target_of(item, grid)} for item in items]
+        for item in items:
+            item.pop("gt_bits", None)
+    return default_collate(items)
+
+
 class VoxelPairs(Dataset[dict[str, Any]]):
-    """Items `inputs` (N, 3) and `gt_psr` (X, Y, Z); chance follows from seed, epoch and index."""
+    """Items `inputs` (N, 3) and what target_of reads; chance follows from seed, epoch and index.
+
+    That is `gt_bits` where the target is a mask, else `gt_psr` (X, Y, Z). The masks of the skulls
+    read last stay in memory: the defects of one skull share theirs.
+    """
 
     def __init__(
         self,
@@ -213,14 +253,41 @@ class VoxelPairs(Dataset[dict[str, Any]]):
         self.pairs, self.grid, self.count = pairs, grid, count
         self.noise, self.seed, self.epoch = noise, seed, 0
         self.implant_noise = implant_noise
+        self._kept: dict[Path, tuple[Tensor | None, Tensor, int]] = {}
+        self._room = KEPT_BYTES
+
+    def target(self, index: int) -> Tensor:
+        """Return the target (X, Y, Z) of a pair."""
+        bits, whole, _ = self._read(self.pairs[index].vox)
+        return target_of({"gt_psr": whole} if bits is None else {"gt_bits": bits}, self.grid)
+
+    def item_bytes(self) -> int:
+        """Return the most bytes of an item."""
+        first = self[0]
+        return sum(part.nbytes for part in first.values() if isinstance(part, Tensor))
+
+    def _read(self, path: Path) -> tuple[Tensor | None, Tensor, int]:
+        """Return a target as bits, or None and whole, and the longest side of its volume."""
+        if path in self._kept:
+            return self._kept[path]
+        psr = read_array(path, "psr").astype(np.float32, copy=False)
+        factor = psr.shape[0] // self.grid[0]
+        bits = packed(psr) if factor == 1 else None
+        whole = torch.empty(0) if bits is not None else coarser(torch.from_numpy(psr), factor)
+        found = bits, whole, max(psr.shape)
+        needed = whole.nbytes if bits is None else bits.nbytes
+        if needed <= self._room:
+            self._room -= needed
+            self._kept[path] = found
+        return found
 
     def __len__(self) -> int:
         return len(self.pairs)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         pair = self.pairs[index]
-        psr = read_array(pair.vox, "psr").astype(np.float32, copy=False)
-        points = completed_points(pair, max(psr.shape))
+        bits, whole, longest = self._read(pair.vox)
+        points = completed_points(pair, longest)
         chance = np.random.default_rng([self.seed, self.epoch, index])
         if self.implant_noise:
             points = misplaced(points, self.implant_noise, chance)
@@ -229,9 +296,6 @@ class VoxelPairs(Dataset[dict[str, Any]]):
             points = points[chance.choice(len(points), self.count, replace=fewer)]
         if self.noise:
             points = points + chance.normal(0, self.noise, points.shape).astype(np.float32)
-        target = coarser(torch.from_numpy(psr), psr.shape[0] // self.grid[0])
-        return {
-            "inputs": torch.from_numpy(np.clip(points, 0, 1 - 1e-5)),
-            "gt_psr": target,
-            "name": pair.name,
-        }
+        target = {"gt_psr": whole} if bits is None else {"gt_bits": bits}
+        inputs = torch.from_numpy(np.clip(points, 0, 1 - 1e-5))
+        return {"inputs": inputs, **target, "name": pair.name}

@@ -86,7 +86,7 @@ def make_parser() -> VoxelizationParser:
     add("--no_cuda", action="store_true", help="the same as --device cpu")
     add("--no-wandb", action="store_true", help="the default: wandb is off without --wandb")
     # fmt: on
-    add_run_flags(parser, epochs=1300)
+    add_run_flags(parser, epochs=1300, fixed_shapes=True)
     add_optimiser_flags(parser, 5e-4, 2, base_batch=2, schedule="constant", clip=0.0)
     # The file's values hold where a flag is not given.
     parser.set_defaults(

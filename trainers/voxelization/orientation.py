@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from trainers.common.loading import to_device
+from trainers.voxelization.data import target_of
 from trainers.voxelization.model import Voxelizer
 
 LOOKED_AT = 4
@@ -42,11 +43,12 @@ def turn_normals(
     network: Voxelizer,
     loss_of: Callable[[Tensor, Tensor, Tensor], Tensor],
     pairs: Dataset[dict[str, Any]],
+    grid: tuple[int, int, int],
 ) -> Orientation:
     """Turn the normals of a network round where that fits the skulls better, and say how well.
 
     `loss_of` takes points, normals (both (1, 7N, 3)) and a target (1, X, Y, Z); of the pairs, items
-    with `inputs` (N, 3) and `gt_psr` (X, Y, Z), a few are looked at. Every rank finds the same.
+    with `inputs` (N, 3) and a target on the grid, a few are looked at. Every rank finds the same.
     """
     device = next(network.parameters()).device
     count = len(pairs)  # type: ignore[arg-type]
@@ -55,7 +57,7 @@ def turn_normals(
     for index in chosen:
         item = to_device(pairs[index], device)
         points, normals = network(item["inputs"][None])
-        target = item["gt_psr"][None]
+        target = target_of(item, grid)[None]
         drawn += loss_of(points, normals, target).item() / len(chosen)
         turned += loss_of(points, -normals, target).item() / len(chosen)
     found = Orientation(drawn, turned)

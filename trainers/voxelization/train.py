@@ -35,7 +35,7 @@ from torch import Tensor
 from trainers.common.checkpoint import CheckpointFolder
 from trainers.common.ema import Ema
 from trainers.common.errors import SettingsError
-from trainers.common.loading import make_loader, to_device
+from trainers.common.loading import check_shared_memory, make_loader, to_device
 from trainers.common.main_program import run_main
 from trainers.common.meters import ThroughputMeter
 from trainers.common.precision import Precision, in_groups
@@ -56,7 +56,14 @@ from trainers.common.stopping import StopRequest
 from trainers.skulls.made_up import make_up
 from trainers.skulls.prepare import prepare_pairs
 from trainers.voxelization.config import METRICS, architecture
-from trainers.voxelization.data import Pair, VoxelPairs, check_pairs, read_manifest
+from trainers.voxelization.data import (
+    Pair,
+    VoxelPairs,
+    check_pairs,
+    collate_pairs,
+    read_manifest,
+    target_of,
+)
 from trainers.voxelization.dpsr import DPSR
 from trainers.voxelization.memory import memory_sentence
 from trainers.voxelization.model import Voxelizer
@@ -141,6 +148,7 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> VoxelRun:
         network,
         lambda points, normals, target: loss_of(settings, solver(points, normals), target),
         training,
+        training.grid,
     )
     model = wrap_model(network, ranks)
     seed_everything(settings.seed, ranks.rank)
@@ -166,7 +174,7 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> VoxelRun:
         model=model,
         solver=solver,
         optimiser=optimiser,
-        precision=Precision(settings.precision, ranks.device),
+        precision=Precision(settings.precision, ranks.device, volumes=True),
         ema=Ema(network, settings.ema) if settings.ema else None,
         rate=rate,
         steps_per_epoch=math.ceil(len(batches) / settings.accumulate),
@@ -205,6 +213,12 @@ def announce(run: VoxelRun, resumed_from: Path | None) -> None:
     sizes = run.training.count, run.network.sizes.num_offset, run.network.sizes.hidden_size
     need = memory_sentence(run.training.grid, settings.batch_size, *sizes)
     reporter.write(f"memory       {need}")
+    if settings.workers:
+        item = run.training.item_bytes()
+        shared = check_shared_memory(item, settings.batch_size, settings.workers, run.ranks.world)
+        reporter.write(f"loading      {shared}")
+    if run.precision.trouble:
+        reporter.warn(f"precision fp32: {run.precision.trouble}")
     if resumed_from is None and run.orientation.is_turned:
         drawn, turned = run.orientation
         reporter.write(
@@ -227,7 +241,7 @@ def forward(run: VoxelRun, batch: dict[str, Any]) -> tuple[Tensor, Tensor, Tenso
     with run.precision.autocast():
         points, normals = run.model(batch["inputs"])
     predicted = run.solver(points, normals)
-    return loss_of(run.settings, predicted, batch["gt_psr"]), points, normals
+    return loss_of(run.settings, predicted, target_of(batch, run.training.grid)), points, normals
 
 
 def take_step(
@@ -277,7 +291,8 @@ def train_epoch(run: VoxelRun) -> bool:
         ranks.world,
         position.used,
     )
-    loader = make_loader(run.training, batches, ranks.device, settings.workers, settings.seed)
+    workers, seed = settings.workers, settings.seed
+    loader = make_loader(run.training, batches, ranks.device, workers, seed, collate_pairs)
     meter, before = ThroughputMeter(ranks.device, ranks.world), position.seconds
     run.model.train()
     if position.it:
@@ -289,7 +304,7 @@ def train_epoch(run: VoxelRun) -> bool:
             preview_inputs(run, group[0])
             run.reporter.phase("training")
         loss, norm = take_step(run, group, meter)
-        if first:
+        if run.precision.is_first:
             compare_ranks(run.model, ranks, position.it)
         position.seconds = before + meter.seconds
         last = position.step_in_epoch == run.steps_per_epoch

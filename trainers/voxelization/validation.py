@@ -15,7 +15,7 @@ from trainers.common.loading import make_loader, to_device
 from trainers.common.preview import write_preview
 from trainers.common.ranks import sum_over_ranks
 from trainers.skulls.surfaces import surface_mesh
-from trainers.voxelization.data import VoxelPairs
+from trainers.voxelization.data import VoxelPairs, collate_pairs, target_of
 from trainers.voxelization.mesh_files import write_cloud, write_mesh
 from trainers.voxelization.state import VoxelRun
 
@@ -57,15 +57,17 @@ def validate(run: VoxelRun) -> dict[str, float]:
     shown: dict[str, list[Tensor]] = {"input": [], "predicted": [], "target": []}
     names: list[str] = []
     run.network.eval()
-    for loaded in make_loader(dataset, batches, run.ranks.device, workers, run.settings.seed):
+    device, seed = run.ranks.device, run.settings.seed
+    for loaded in make_loader(dataset, batches, device, workers, seed, collate_pairs):
         batch = to_device(loaded, run.ranks.device)
         predicted = run.solver(*run.network(batch["inputs"]))
-        for name, value in grid_scores(predicted, batch["gt_psr"], level).items():
+        targets = target_of(batch, dataset.grid)
+        for name, value in grid_scores(predicted, targets, level).items():
             sums[name] += value
         for place in range(min(4 - len(names), len(predicted))):
             shown["input"].append(point_slice(batch["inputs"][place], dataset.grid))
             shown["predicted"].append(middle(predicted[place]).clamp(-0.6, 0.6))
-            shown["target"].append(middle(batch["gt_psr"][place]))
+            shown["target"].append(middle(targets[place]))
             names.append(batch["name"][place])
     run.network.train()
     totals = sum_over_ranks([*sums.values(), float(len(mine))], run.ranks.device)
@@ -80,7 +82,7 @@ def mean_volume_scores(training: VoxelPairs, evaluation: VoxelPairs) -> dict[str
     for index, pair in enumerate(training.pairs):
         seen.setdefault(pair.subject, index)
     chosen = list(seen.values())[:BASELINE_SKULLS]
-    mean = sum(training[index]["gt_psr"] for index in chosen) / len(chosen)
+    mean = sum(training.target(index) for index in chosen) / len(chosen)
     assert isinstance(mean, Tensor)
     sums = dict.fromkeys(("psr_l1", "psr_l2", "psr_iou"), 0.0)
     held: dict[str, list[int]] = {}
@@ -88,7 +90,7 @@ def mean_volume_scores(training: VoxelPairs, evaluation: VoxelPairs) -> dict[str
         held.setdefault(pair.subject, []).append(index)
     # Defects of one skull have one target, so it is read once and counted as often.
     for indices in held.values():
-        target = evaluation[indices[0]]["gt_psr"]
+        target = evaluation.target(indices[0])
         for name, value in grid_scores(mean[None], target[None], 0.0).items():
             sums[name] += value * len(indices)
     return {name: total / len(evaluation) for name, total in sums.items()}
@@ -123,7 +125,7 @@ def preview_inputs(run: VoxelRun, batch: Mapping[str, Any]) -> None:
     grid = run.training.grid
     rows = {
         "input": [point_slice(points, grid) for points in batch["inputs"][:4]],
-        "target": [middle(target) for target in batch["gt_psr"][:4]],
+        "target": [middle(target) for target in target_of(batch, grid)[:4]],
     }
     draw(run, rows, list(batch["name"][:4]), f"inputs_it_{run.position.it:08d}")
 
@@ -137,7 +139,7 @@ def visualise(run: VoxelRun, batch: Mapping[str, Any], points: Tensor, normals: 
     rows = {
         "input": [point_slice(batch["inputs"][0], run.training.grid)],
         "predicted": [middle(field).clamp(-0.6, 0.6)],
-        "target": [middle(batch["gt_psr"][0])],
+        "target": [middle(target_of(batch, run.training.grid)[0])],
     }
     stem = f"training_it_{run.position.it:08d}"
     draw(run, rows, [batch["name"][0]], stem)

@@ -1,5 +1,6 @@
 """The one reader of events.jsonl: what a run reports about itself, as events in order."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import msgspec
 
 from runners.host.tail import Follower, Mark
 from runners.model.events import Event
-from runners.state.decoding import decode_lines
+from runners.state.decoding import decode
 from runners.watch.metrics.sample import is_sensible
 
 HEAD_BYTES = 64 * 1024
@@ -70,8 +71,24 @@ class EventReader:
         return list(_decoded(self._follower.flush()))
 
 
+class _Loose:
+    """Reads what Python's json.dumps writes of NaN and infinities, which are no JSON, as None."""
+
+    def decode(self, line: bytes) -> Event:
+        plain = json.loads(line, parse_constant=lambda _: None)
+        return _event.decode(msgspec.json.encode(plain))
+
+
+_loose = _Loose()
+
+
 def _decoded(lines: list[bytes]) -> Iterator[Event]:
-    for event in decode_lines(lines, _event):
+    for line in lines:
+        event = decode(line, _event)
+        if event is None and (b"NaN" in line or b"Infinity" in line):
+            event = decode(line, _loose)
+        if event is None:
+            continue
         # JSON allows numbers of any size, and converting these to float would raise.
         if not any(type(value) is int and abs(value) > _MOST for value in event.values.values()):
             yield _sensible(event)

@@ -1,0 +1,346 @@
+"""What the trainers do on a real GPU: each suspicion that none was at hand for, as a measured row.
+
+    python tests/hardware/check_trainers.py [--markdown FILE]        NVIDIA or AMD, about ten minutes
+    python tests/hardware/check_trainers.py --dry                    small, on a CPU: does it run?
+
+Needs the `train` extra; triton and gsplat where they are to be looked at. Trainings go to a
+temporary folder. Prints a Markdown table; exits 0 when all that has a goal reaches it, 1 when
+something does not, 2 without a GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "bench")]
+
+import torch  # noqa: E402
+from measure import Row, Table, machine, revision, spread, write  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+GIB = 2**30
+
+
+class Bench(NamedTuple):
+    """Where it is measured, whether only dry, and a folder for trainings."""
+
+    device: torch.device
+    dry: bool
+    folder: Path
+
+    def size(self, real: int, small: int) -> int:
+        """The size to measure at."""
+        return small if self.dry else real
+
+    def wait(self) -> None:
+        """Wait for the GPU."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+
+    def seconds(self, work: Callable[[], Any], times: int = 5) -> list[float]:
+        """How long some work takes, several times, once warm."""
+        work()
+        found = []
+        for _ in range(1 if self.dry else times):
+            self.wait()
+            begun = time.monotonic()
+            work()
+            self.wait()
+            found.append(time.monotonic() - begun)
+        return found
+
+    def peak(self, work: Callable[[], Any]) -> float:
+        """The most GiB a GPU's allocator holds during some work; 0 on a CPU."""
+        if self.device.type != "cuda":
+            work()
+            return 0.0
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        work()
+        return torch.cuda.max_memory_allocated() / GIB
+
+
+# ------------------------------------------------------------------------------------ the machine
+
+
+def shared_memory(bench: Bench) -> list[Row]:
+    """C1: what the guide's settings ask of /dev/shm."""
+    from trainers.common.loading import check_shared_memory
+
+    item = 512**3 // 8 + 30_720 * 12
+    try:
+        return [Row("voxelization at 512³, batch 4, 8 workers", check_shared_memory(item, 4, 8))]
+    except ValueError as problem:
+        return [Row("voxelization at 512³, batch 4, 8 workers", str(problem), reached=False)]
+
+
+def convolutions(bench: Bench) -> list[Row]:
+    """C2, C15: 3-D convolutions in half precision: time, memory, error; what the trainers say."""
+    from trainers.common.arithmetic import conv3d_trouble_here
+
+    side = bench.size(96, 12)
+    chance = torch.Generator().manual_seed(0)
+    volume = torch.randn(2, 32, side, side, side, generator=chance).to(bench.device)
+    kernel = (0.05 * torch.randn(32, 32, 3, 3, 3, generator=chance)).to(bench.device)
+    exact = F.conv3d(volume[:1].double().cpu(), kernel.double().cpu(), padding=1)
+    rows, usual = [], 0.0
+    for name, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16), ("fp16", torch.float16)):
+        x, w = volume.to(dtype), kernel.to(dtype).requires_grad_()
+
+        def work(x: Any = x, w: Any = w) -> None:
+            F.conv3d(x, w, padding=1).square().mean().backward()
+
+        with torch.no_grad():
+            error = float(
+                (F.conv3d(x[:1], w, padding=1).double().cpu() - exact).std() / exact.std()
+            )
+        took, peak = bench.seconds(work), bench.peak(work)
+        usual = usual or min(took)
+        trouble = conv3d_trouble_here(name, bench.device)
+        sane = error < 0.02 and (name == "fp32" or bench.dry or min(took) < 1.5 * usual)
+        here = f"{spread([1000 * s for s in took], 'ms')}, {peak:.2f} GiB, error {error:.1e}"
+        rows.append(
+            Row(
+                f"conv3d {name}, forward and backward, {side}³",
+                here,
+                beside=trouble or "nothing is known against it",
+                goal="right and not slower, or known",
+                reached=sane or bool(trouble),
+            )
+        )
+    return rows
+
+
+def products(bench: Bench) -> list[Row]:
+    """C9: what TF32 gives."""
+    side = bench.size(8192, 256)
+    a = torch.randn(side, side, device=bench.device)
+    before, found = torch.get_float32_matmul_precision(), []
+    for precision in ("highest", "high"):
+        torch.set_float32_matmul_precision(precision)
+        found.append(min(bench.seconds(lambda: a @ a)))
+    torch.set_float32_matmul_precision(before)
+    return [Row(f"float32 product of {side}²", f"{1000 * found[1]:.2f} ms with TF32",
+                beside=f"{1000 * found[0]:.2f} ms without",
+                compared=f"{found[0] / found[1]:.1f} x")]  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------ the trainers
+
+
+def searches(bench: Bench) -> list[Row]:
+    """C3: farthest points and neighbours, by each search that can be had; equal to the index."""
+    from trainers.pcdiff import neighbours_torch
+    from trainers.pcdiff.geometry import fastest_search
+    from trainers.pcdiff.model import Sizes
+
+    count = bench.size(30_720, 600)
+    balls = Sizes().balls() if not bench.dry else Sizes().balls()[-1:]
+    taken, words = fastest_search(bench.device, (bench.size(8, 1), count), balls)
+    rows = [Row(f"a survey of {count:,} points", words, goal="under 0.2 s", compared=taken)]
+    try:
+        from trainers.pcdiff.neighbours_triton import farthest_points
+    except ImportError as problem:
+        return [*rows, Row("Triton's farthest points", f"not looked at: {problem}")]
+    if bench.device.type == "cpu" and not os.environ.get("TRITON_INTERPRET"):
+        return [*rows, Row("Triton's farthest points", "set TRITON_INTERPRET=1 on a CPU")]
+    cloud = torch.randn(2, count, 3, generator=torch.Generator().manual_seed(0)).to(bench.device)
+    few = bench.size(2560, 20)
+    same = torch.equal(farthest_points(cloud, few), neighbours_torch.farthest_points(cloud, few))
+    return [*rows, Row("Triton's farthest points", "the same" if same else "others",
+                       beside="torch's", goal="the same", reached=same)]  # fmt: skip
+
+
+def renderers(bench: Bench) -> list[Row]:
+    """C4, C5: gsplat against the batched renderer; steps of training and what they leave out."""
+    from trainers.gaussian import tiles
+    from trainers.gaussian.decoder import DecoderSettings, make_decoder
+    from trainers.gaussian.fused import draw_with_gsplat, why_not_gsplat
+    from trainers.gaussian.projection import Camera
+
+    torch.manual_seed(0)
+    decoder = make_decoder(DecoderSettings()).to(bench.device)
+    camera = Camera(bench.size(256, 32), 0.3)
+    features = torch.randn(bench.size(16, 1), 384, 37, 37, device=bench.device)
+
+    def step(draw: Callable[..., Any]) -> None:
+        draw(decoder(features), camera).square().mean().backward()
+
+    took = bench.seconds(lambda: step(tiles.draw_in_tiles))
+    rows = [Row(f"a step at {camera.size} px, batch {len(features)}, batched renderer",
+                spread([1000 * s for s in took], "ms"),
+                beside=f"{bench.peak(lambda: step(tiles.draw_in_tiles)):.2f} GiB",
+                compared=f"{tiles.MEMORY.take_left_out():,} pairs left out")]  # fmt: skip
+    why = why_not_gsplat(bench.device)
+    if why:
+        return [*rows, Row("gsplat", f"not used: {why}")]
+    took = bench.seconds(lambda: step(draw_with_gsplat))
+    with torch.no_grad():
+        made = decoder.eval()(features)
+        apart = (tiles.draw_in_tiles(made, camera) - draw_with_gsplat(made, camera))[:, :3].abs()
+    here = f"{spread([1000 * s for s in took], 'ms')}, apart {float(apart.mean()):.1e} in the mean"
+    return [*rows, Row("the same step by gsplat", here, goal="apart < 1e-3",
+                       reached=float(apart.mean()) < 1e-3)]  # fmt: skip
+
+
+def similarity(bench: Bench) -> list[Row]:
+    """C7: the cascade's 3-D SSIM on the device."""
+    from trainers.cascade.metrics import ssim
+
+    side = bench.size(256, 24)
+    a, b = torch.randn(2, 1, side, side, side, device=bench.device).unbind()
+    took = bench.seconds(lambda: ssim(a, b))
+    return [Row(f"SSIM of {side}³", spread([1000 * s for s in took], "ms"))]
+
+
+def trainings(bench: Bench) -> list[Row]:
+    """C6, C10, C12, C16: a short training of each trainer: speed, waiting, syncs, checkpoints."""
+    device = ("--device", "cpu" if bench.dry else "cuda")
+    gaussian = ("--max_images", "12", "--epochs", "2", "--no-export_onnx")
+    points = ("--made_up", "3", "--bs", "4", "--niter", "2", "--num_points", "512", "--num_nn",
+              "64", "--vizIter", "0", "--diagIter", "0", "--val_freq", "0")  # fmt: skip
+    grids = ("--made_up", "3", "--made_up_size", "32", "--grid_res", "32", "--epochs", "2",
+             "--pointcloud_n", "2000")  # fmt: skip
+    commands = {
+        "gaussian": (*gaussian, *(("--image_size", "32") if bench.dry else ("--batch_size", "16"))),
+        "pcdiff": (*points, *(("--width_mult", "0.25", "--embed_dim", "8") if bench.dry else ())),
+        "voxelization": grids,
+    }
+    rows = []
+    for name, flags in commands.items():
+        folder = bench.folder / name
+        folder.mkdir()
+        command = [sys.executable, str(Path(__file__)), "--trainer", name, *flags, *device]
+        ended = subprocess.run(
+            [*command, "--no-tensorboard"],
+            env=os.environ | {"FRESNEL_RUN_DIR": str(folder), "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+        )
+        rows += _read_training(bench, name, folder, ended)
+    return rows
+
+
+def _read_training(bench: Bench, name: str, folder: Path, ended: Any) -> list[Row]:
+    if ended.returncode:
+        told = (ended.stderr.strip().splitlines() or ["it says nothing"])[-1]
+        return [Row(f"{name}: a short training", f"exit code {ended.returncode}: {told}",
+                    reached=False)]  # fmt: skip
+    lines = (folder / "events.jsonl").read_text().splitlines()
+    events = [json.loads(line) for line in lines]
+    values: dict[str, Any] = {}
+    for event in events:
+        if event["type"] in ("metrics", "epoch"):
+            values |= event.get("values", {})
+    counted = [line for line in ended.stdout.splitlines() if line.startswith("syncs ")]
+    here = f"{values.get('samples_per_second', 0):.1f} samples/s"
+    rows = [Row(f"{name}: a short training", here, beside=counted[-1] if counted else "")]
+    places = set()
+    for path in folder.rglob("*.pt*"):
+        content = torch.load(path, weights_only=True)
+        places |= {part.device.type for part in _tensors(content)}
+    rows.append(Row(f"{name}: where its checkpoints' tensors lie", ", ".join(sorted(places)),
+                    goal="cpu", reached=places == {"cpu"}))  # fmt: skip
+    return rows
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    for item in (
+        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    ):
+        yield from _tensors(item)
+
+
+@contextmanager
+def counted_syncs() -> Iterator[list[int]]:
+    """Count how often the host waits for a GPU inside, as PyTorch warns of it."""
+    found = [0]
+    before = warnings.showwarning
+
+    def show(message: Any, *rest: Any, **more: Any) -> None:
+        if "synchroniz" in str(message):
+            found[0] += 1
+        else:
+            before(message, *rest, **more)
+
+    warnings.simplefilter("always")
+    warnings.showwarning = show
+    if torch.cuda.is_available():
+        torch.cuda.set_sync_debug_mode("warn")
+    try:
+        yield found
+    finally:
+        warnings.showwarning = before
+
+
+def train_and_count(name: str, arguments: list[str]) -> int:
+    """Run a trainer in this process and print how often it waited for the GPU, a step."""
+    from importlib import import_module
+
+    with counted_syncs() as found:
+        code = int(import_module(f"trainers.{name}.train").main(arguments))
+    if torch.cuda.is_available():
+        steps = [
+            json.loads(line)
+            for line in (Path(os.environ["FRESNEL_RUN_DIR"]) / "events.jsonl")
+            .read_text()
+            .splitlines()
+        ]
+        last = max((event.get("step") or 0 for event in steps), default=0)
+        print(
+            f"syncs {found[0] / max(last, 1):.1f} a step, judging and saving included", flush=True
+        )
+    return code
+
+
+PARTS = (shared_memory, convolutions, products, searches, renderers, similarity, trainings)
+
+
+def main() -> int:
+    """Measure every part and print the table."""
+    if sys.argv[1:2] == ["--trainer"]:
+        return train_and_count(sys.argv[2], sys.argv[3:])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dry", action="store_true", help="small, on the CPU")
+    parser.add_argument("--only", choices=[part.__name__ for part in PARTS], action="append")
+    parser.add_argument("--markdown", type=Path, help="write the table there too")
+    asked = parser.parse_args()
+    if not (asked.dry or torch.cuda.is_available()):
+        write("no GPU that PyTorch sees; --dry runs it small on the CPU")
+        return 2
+    device = torch.device("cpu" if asked.dry else "cuda")
+    name = "dry run on a CPU" if asked.dry else torch.cuda.get_device_name()
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(device, asked.dry, Path(folder))
+        for part in PARTS:
+            if asked.only and part.__name__ not in asked.only:
+                continue
+            begun = time.monotonic()
+            rows += part(bench)
+            write(f"  {part.__name__}: {time.monotonic() - begun:.0f} s")
+    cudnn = torch.backends.cudnn.version()
+    about = f"{name}; PyTorch {torch.__version__}, cuDNN {cudnn}; {machine()}; at {revision()}"
+    text = Table("The trainers on a GPU", rows, about).markdown()
+    print(text)
+    if asked.markdown:
+        asked.markdown.write_text(text, encoding="utf-8")
+    return int(any(row.reached is False for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

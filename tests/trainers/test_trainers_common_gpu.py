@@ -1,0 +1,146 @@
+"""What a GPU would meet, shown without one: versions, memory, checkpoints, shared memory."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
+
+from trainers.cascade.options import make_parser as cascade_parser  # noqa: E402
+from trainers.common import arithmetic, loading, precision  # noqa: E402
+from trainers.common.checkpoint import on_cpu  # noqa: E402
+from trainers.common.errors import SettingsError  # noqa: E402
+from trainers.common.main_program import run_main  # noqa: E402
+from trainers.common.settings_parser import SettingsParser  # noqa: E402
+from trainers.gaussian.options import make_parser as gaussian_parser  # noqa: E402
+from trainers.pcdiff.options import make_parser as pcdiff_parser  # noqa: E402
+from trainers.voxelization.options import make_parser as voxelization_parser  # noqa: E402
+
+pytestmark = pytest.mark.trainers
+CPU, CUDA = torch.device("cpu"), torch.device("cuda")
+
+
+@pytest.mark.parametrize(
+    ("name", "release", "cudnn", "trouble"),
+    [
+        ("bf16", "2.8.0+cu128", 90800, "wrongly"),
+        ("bf16", "2.10.0", 91002, "wrongly"),
+        ("fp16", "2.8.0", 91002, ""),
+        ("fp16", "2.9.1+cu128", 91002, "17 times"),
+        ("bf16", "2.9.0", 91400, "17 times"),
+        ("bf16", "2.9.1", 91501, ""),
+        ("fp32", "2.9.1", 91002, ""),
+        ("bf16", "2.13.0", 91900, ""),
+        ("bf16", "2.13.0+cpu", None, ""),
+    ],
+)
+def test_volumes_are_not_convolved_in_half_precision_where_that_is_wrong_or_slow(
+    name: str, release: str, cudnn: int | None, trouble: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = arithmetic.conv3d_trouble(name, release, cudnn)
+    assert trouble in found and bool(trouble) == bool(found)
+    monkeypatch.setattr(precision, "conv3d_trouble_here", lambda _name, _device: found)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: name == "bf16")
+    if name != "fp32":
+        assert precision.choose_precision("auto", CUDA)[0] == name, "pictures are no volumes"
+        chosen = precision.choose_precision("auto", CUDA, volumes=True)
+        assert chosen == (("fp32", found) if trouble else (name, ""))
+    if trouble:
+        with pytest.raises(SettingsError, match="use fp32"):
+            precision.choose_precision(name, CUDA, volumes=True)
+
+
+def test_the_ranks_are_compared_after_the_first_step_that_was_taken() -> None:
+    """fp16's scaler drops the first: what was compared then had not changed yet."""
+    weight = nn.Parameter(torch.ones(2))
+    optimiser, made = torch.optim.SGD([weight], lr=0.1), precision.Precision("fp16", CPU)
+    firsts = []
+    for gradient in (torch.inf, 1.0, torch.inf, 1.0):
+        made.backward((weight * gradient).sum())
+        made.step(optimiser, [weight])
+        firsts.append(made.is_first)
+    assert firsts == [False, True, False, False]
+
+
+def test_what_is_saved_lies_on_the_cpu() -> None:
+    with FakeTensorMode():
+        there, here = torch.empty(3, device="cuda"), torch.empty(3)
+        saved = on_cpu({"a": [there, (there, 1)], "b": {"c": here, "d": "text"}})
+        assert [saved["a"][0].device, saved["a"][1][0].device] == [CPU, CPU]
+    assert saved["b"] == {"c": here, "d": "text"} and saved["b"]["c"] is here
+    assert saved["a"][1][1] == 1
+
+
+PARSERS = {
+    "gaussian": (gaussian_parser, [], ("--batch_size", "--accumulate")),
+    "pcdiff": (lambda: pcdiff_parser("", ""), [], ("--bs", "--accumulate")),
+    "voxelization": (voxelization_parser, ["--made_up", "3"], ("--batch_size", "--accumulate")),
+    "cascade": (
+        cascade_parser,
+        [],
+        ("--batch_size", "--accumulation_steps", "--gradient_checkpointing"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_out_of_memory_is_one_line_that_says_what_to_change(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make, arguments, flags = PARSERS[name]
+
+    def train(_settings: argparse.Namespace) -> int:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.\nMore.")
+
+    # A rank that does not lead says it too: the others know nothing of it.
+    monkeypatch.setenv("RANK", "1")
+    assert run_main(train, make(), arguments) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "CUDA out of memory. Tried to allocate 20.00 GiB." in error
+    assert all(flag in error for flag in flags)
+
+
+def test_an_error_that_is_not_about_memory_stays_what_it_is() -> None:
+    def train(_settings: argparse.Namespace) -> int:
+        raise RuntimeError("something else")
+
+    with pytest.raises(RuntimeError, match="something else"):
+        run_main(train, SettingsParser("", ""), [])
+
+
+def test_shared_memory_is_reckoned_before_workers_fill_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(loading, "SHARED_MEMORY", str(tmp_path))
+    free = loading.shutil.disk_usage(tmp_path).free
+    item = free // 10
+    assert "GiB" in loading.check_shared_memory(item, batch=1, workers=4)
+    with pytest.raises(SettingsError, match=r"--workers 2\b"):
+        loading.check_shared_memory(item, batch=2, workers=8)
+    assert loading.check_shared_memory(free, batch=9, workers=0)
+    monkeypatch.setattr(loading, "SHARED_MEMORY", str(tmp_path / "none"))
+    assert loading.check_shared_memory(free, batch=9, workers=9)
+
+
+def test_how_a_gpu_computes_is_decided_in_one_place_and_can_be_switched() -> None:
+    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.benchmark
+    tf32 = torch.backends.cudnn.allow_tf32
+    try:
+        found = []
+        for arguments in ([], ["--no-tf32", "--no-cudnn_benchmark"]):
+            run_main(
+                lambda _: found.append(arithmetic.describe_arithmetic()) or 0,
+                voxelization_parser(),
+                ["--made_up", "3", *arguments],
+            )
+        assert ["TF32" in sentence for sentence in found] == [True, False]
+        assert ["fastest" in sentence for sentence in found] == [True, False]
+    finally:
+        torch.set_float32_matmul_precision(before[0])
+        torch.backends.cudnn.benchmark, torch.backends.cudnn.allow_tf32 = before[1], tf32
