@@ -176,6 +176,16 @@ def reorder_colours(described: Tensor, orders: Tensor) -> Tensor:
     return torch.cat((*parts, described[:, 366:]), dim=1)
 
 
+def in_random_colours(image: Tensor, described: Tensor) -> dict[str, Tensor]:
+    """Return images (B,3,S,S) with their channels in random orders, and descriptors that say so.
+
+    A few photographs show few colours, and what they do not show comes out grey, or as one they do.
+    """
+    orders = torch.stack([torch.randperm(3) for _ in image]).to(image.device)
+    shuffled = image.gather(1, orders[:, :, None, None].expand_as(image))
+    return {"image": shuffled, "features": reorder_colours(described, orders)}
+
+
 def describe_patches(pixels: Tensor) -> Tensor:
     """Describe the patches of an image (3,148,148) in [0,1] by their pixels, as (384,37,37).
 

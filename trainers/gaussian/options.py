@@ -314,14 +314,13 @@ def complete(settings: argparse.Namespace) -> None:
     """Fill in what depends on other flags. Raises SettingsError where two contradict each other."""
     if settings.features == "auto":
         settings.features = "dinov2" if settings.data_dir else "patch"
-    described = settings.features == "patch"
-    if settings.reorder_colours and not described:
+    if settings.reorder_colours and settings.features != "patch":
         raise SettingsError(
             "--reorder_colours: DINOv2's features are of the photograph as it is; only --features"
             " patch can follow"
         )
     if settings.reorder_colours is None:
-        settings.reorder_colours = described
+        settings.reorder_colours = settings.features == "patch"
     smallest = min(settings.image_size, settings.train_resolution or settings.image_size)
     least = -(-SSIM_WINDOW * GRID // smallest)
     given = {

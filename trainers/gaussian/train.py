@@ -61,7 +61,7 @@ from trainers.gaussian.announcement import announce, epoch_lines, summarise
 from trainers.gaussian.decoder import make_decoder
 from trainers.gaussian.evaluation import evaluate
 from trainers.gaussian.export import export_at_end
-from trainers.gaussian.features import reorder_colours
+from trainers.gaussian.features import in_random_colours
 from trainers.gaussian.geometry import seen_from
 from trainers.gaussian.hfts import random_window, sample_gaussians
 from trainers.gaussian.perceptual import find_lpips
@@ -79,7 +79,7 @@ from trainers.gaussian.run import (
     save,
 )
 from trainers.gaussian.upstream_files import write_upstream_history
-from trainers.gaussian.views import random_poses, turned_photographs
+from trainers.gaussian.views import cut, random_poses, turned_photographs
 
 # --------------------------------------------------------------------------------------------- data
 
@@ -125,22 +125,11 @@ def epoch_loader(run: GaussianRun, photographs: PhotographSet) -> DataLoader[Any
 # -------------------------------------------------------------------------------------------- model
 
 
-def with_reordered_colours(batch: dict[str, Any]) -> dict[str, Any]:
-    """Return a batch whose images have their channels in random orders, and features that say so.
-
-    A few photographs show few colours, and what they do not show comes out grey, or as one they do.
-    """
-    image = batch["image"]
-    orders = torch.stack([torch.randperm(3) for _ in image]).to(image.device)
-    shuffled = image.gather(1, orders[:, :, None, None].expand_as(image))
-    return batch | {"image": shuffled, "features": reorder_colours(batch["features"], orders)}
-
-
 def batch_loss(run: GaussianRun, batch: dict[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """Return the loss to minimise and its parts, drawn as the current phase says."""
     settings, phase = run.settings, run.phase
     if settings.reorder_colours:
-        batch = with_reordered_colours(batch)
+        batch = batch | in_random_colours(batch["image"], batch["features"])
     image, disparity, weights = (batch.get(name) for name in ("image", "disparity", "weights"))
     assert image is not None
     camera, window, pose, seen, turned = Camera(phase.resolution), None, None, None, False
@@ -171,12 +160,6 @@ def batch_loss(run: GaussianRun, batch: dict[str, Any]) -> tuple[Tensor, dict[st
         weights = (1 - settings.vlm_weight) + settings.vlm_weight * weights
     weighting = options.loss_settings(settings)
     return losses.total_loss(drawn, image, disparity, weighting, run.lpips, weights, seen)
-
-
-def cut(picture: Tensor | None, window: tuple[int, int, int]) -> Tensor | None:
-    """Return the window (left, top, width) of (B,C,S,S), or None for None."""
-    left, top, width = window
-    return None if picture is None else picture[..., top : top + width, left : left + width]
 
 
 # ---------------------------------------------------------------------------------------- optimiser

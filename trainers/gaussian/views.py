@@ -63,3 +63,9 @@ def turned_photographs(
     known.scatter_(2, target.unsqueeze(1), 1.0)
     known = known[..., :-1].view(images, 1, size, size)
     return drawn[..., :-1].view(images, 3, size, size) * known, known
+
+
+def cut(picture: Tensor | None, window: tuple[int, int, int]) -> Tensor | None:
+    """Return the window (left, top, width) of (B,C,S,S), or None for None."""
+    left, top, width = window
+    return None if picture is None else picture[..., top : top + width, left : left + width]

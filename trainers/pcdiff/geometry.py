@@ -178,8 +178,8 @@ def fastest_search(
         with contextlib.suppress(Exception):  # whatever a compiler or a driver raises
             survey(cloud, balls, search)
             seconds[search] = _seconds(cloud, balls, search)
-    words = ", ".join(f"{name} {1000 * value:.0f} ms" for name, value in seconds.items())
-    return min(seconds, key=lambda name: seconds[name], default="torch"), words
+    times = ", ".join(f"{name} {1000 * value:.0f} ms" for name, value in seconds.items())
+    return min(seconds, key=lambda name: seconds[name], default="torch"), times
 
 
 def _seconds(cloud: Tensor, balls: Sequence[Ball], search: str) -> float:

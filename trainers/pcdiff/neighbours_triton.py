@@ -18,7 +18,9 @@ WARPS = 16
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
-def _farthest(x, y, z, distance, chosen, number, count, block: tl.constexpr):  # type: ignore[no-untyped-def]
+def _farthest(  # type: ignore[no-untyped-def]
+    x, y, z, distance, chosen, number, count, block: tl.constexpr
+):  # fmt: skip
     cloud = tl.program_id(0)
     x, y, z, distance = (
         x + cloud * number,

@@ -8,8 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from trainers.common.errors import SettingsError
 from trainers.common.main_program import add_optimiser_flags, add_run_flags
+from trainers.common.ranks import Ranks
 from trainers.common.report import run_directory
 from trainers.common.settings_parser import SettingsParser, whole_number
 from trainers.voxelization.config import read_config
@@ -119,3 +122,18 @@ def _resolve(settings: argparse.Namespace, path: Path | None) -> None:
         )
     if settings.made_up is not None and (settings.train_path or settings.eval_path):
         raise SettingsError("--made_up makes its own pairs; leave train_path and eval_path away")
+
+
+def choose_gpu(ranks: Ranks, gpu: int) -> Ranks:
+    """Return the ranks with GPU number `gpu` of those that are seen (train.gpu)."""
+    if gpu == 0 or ranks.device.type != "cuda":
+        return ranks
+    seen = torch.cuda.device_count()
+    if ranks.world > 1 or gpu >= seen:
+        raise SettingsError(
+            f"train.gpu {gpu}: this program sees {seen} GPU(s), numbered from 0; with"
+            f" CUDA_VISIBLE_DEVICES={gpu} the GPU you mean is 0 here"
+        )
+    device = torch.device("cuda", gpu)
+    torch.cuda.set_device(device)
+    return Ranks(ranks.rank, ranks.world, device, f"train.gpu {gpu} of {seen}")

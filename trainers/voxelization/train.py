@@ -41,7 +41,6 @@ from trainers.common.meters import ThroughputMeter
 from trainers.common.precision import Precision, in_groups
 from trainers.common.randomness import seed_everything
 from trainers.common.ranks import (
-    Ranks,
     compare_ranks,
     epoch_batches,
     from_leader,
@@ -67,7 +66,7 @@ from trainers.voxelization.data import (
 from trainers.voxelization.dpsr import DPSR
 from trainers.voxelization.memory import memory_sentence
 from trainers.voxelization.model import Voxelizer
-from trainers.voxelization.options import make_parser
+from trainers.voxelization.options import choose_gpu, make_parser
 from trainers.voxelization.orientation import turn_normals
 from trainers.voxelization.reporting import VoxelReporter
 from trainers.voxelization.state import TRAINER, VoxelRun, described, link, resume, save
@@ -119,21 +118,6 @@ def make_sets(
 
 
 # ------------------------------------------------------------------------- model and optimiser
-
-
-def choose_gpu(ranks: Ranks, gpu: int) -> Ranks:
-    """Return the ranks with GPU number `gpu` of those that are seen (train.gpu)."""
-    if gpu == 0 or ranks.device.type != "cuda":
-        return ranks
-    seen = torch.cuda.device_count()
-    if ranks.world > 1 or gpu >= seen:
-        raise SettingsError(
-            f"train.gpu {gpu}: this program sees {seen} GPU(s), numbered from 0; with"
-            f" CUDA_VISIBLE_DEVICES={gpu} the GPU you mean is 0 here"
-        )
-    device = torch.device("cuda", gpu)
-    torch.cuda.set_device(device)
-    return Ranks(ranks.rank, ranks.world, device, f"train.gpu {gpu} of {seen}")
 
 
 def prepare(settings: argparse.Namespace, stop: StopRequest) -> VoxelRun:
@@ -214,9 +198,8 @@ def announce(run: VoxelRun, resumed_from: Path | None) -> None:
     need = memory_sentence(run.training.grid, settings.batch_size, *sizes)
     reporter.write(f"memory       {need}")
     if settings.workers:
-        item = run.training.item_bytes()
-        shared = check_shared_memory(item, settings.batch_size, settings.workers, run.ranks.world)
-        reporter.write(f"loading      {shared}")
+        each = run.training.item_bytes(), settings.batch_size, settings.workers, run.ranks.world
+        reporter.write(f"loading      {check_shared_memory(*each)}")
     if run.precision.trouble:
         reporter.warn(f"precision fp32: {run.precision.trouble}")
     if resumed_from is None and run.orientation.is_turned:
