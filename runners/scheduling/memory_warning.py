@@ -162,7 +162,7 @@ def _note(gpu: GpuSnapshot, run_id: str, use: GpuUse, what: str) -> str:
     return (
         f"GPU {gpu.index} has {gib_text(free)} of VRAM free; this {what} peaked at "
         f"{gib_text(use.peak_memory or 0)} "
-        f"last time (run {run_id}): it may run out of memory"
+        f"last time (run {run_id}{_made_up(use)}): it may run out of memory"
     )
 
 
@@ -170,5 +170,10 @@ def _share_note(share: int, run_id: str, use: GpuUse, what: str) -> str:
     return (
         f"its share is {gib_text(share)} of VRAM (share_memory), but this {what} peaked at "
         f"{gib_text(use.peak_memory or 0)} "
-        f"last time (run {run_id}): whoever shares the GPU with it may run out of memory"
+        f"last time (run {run_id}{_made_up(use)}): whoever shares the GPU with it may run out of "
+        "memory"
     )
+
+
+def _made_up(use: GpuUse) -> str:
+    return ", simulated" if use.simulated else ""

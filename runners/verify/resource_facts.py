@@ -82,7 +82,8 @@ def memory_needs(
         tried = [step for step in probe.steps if step.batch == batch and step.memory is not None]
         # A measurement of this very batch is better than any history: nothing else is asked.
         for step in tried[:1]:
-            yield MemoryNeed(step.memory or 0, f"by a probe of batch {step.batch}", True)
+            made_up = " (simulated)" if step.simulated else ""
+            yield MemoryNeed(step.memory or 0, f"by a probe of batch {step.batch}{made_up}", True)
             return
     measured = _measured_need(state, spec, gpus, devices)
     if measured is not None:
@@ -90,7 +91,8 @@ def memory_needs(
     elif spec.scaling is None:
         last = peak_memory_by_gpu(state, spec.preset, spec.name, gpus)
         for run_id, use in list(last.values())[:1]:
-            yield MemoryNeed(use.peak_memory or 0, f"as in run {run_id}", True)
+            made_up = " (simulated)" if use.simulated else ""
+            yield MemoryNeed(use.peak_memory or 0, f"as in run {run_id}{made_up}", True)
     expected = expected_memory(spec, devices)
     if expected is not None:
         # A formula of its author is no measurement: a little beyond is worth a try.
@@ -110,15 +112,17 @@ def _measured_need(
     if work is None or not gpus:
         return None
     peaks = peaks_by_batch(state, spec, (gpus[0].name, gpus[0].simulated))
+    made_up = " (simulated)" if gpus[0].simulated else ""
     for each, peak, run_id in peaks:
         if each == work.each:
-            return MemoryNeed(peak, f"as in run {run_id}", True)
+            return MemoryNeed(peak, f"as in run {run_id}{made_up}", True)
     slope = spec.expect.memory_per_sample
     fitted = fitted_memory(work.each, [(each, peak) for each, peak, _ in peaks], slope)
     if fitted is None:
         return None
     runs = "run" if len(peaks) == 1 else f"{len(peaks)} runs"
-    return MemoryNeed(fitted, f"fitted to {work.each:g} samples by {runs} here", len(peaks) > 1)
+    basis = f"fitted to {work.each:g} samples by {runs} here{made_up}"
+    return MemoryNeed(fitted, basis, len(peaks) > 1)
 
 
 def batch_facts(spec: RunSpec, plan: LaunchPlan, probe: ProbeResult | None) -> BatchFacts | None:

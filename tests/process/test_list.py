@@ -2,7 +2,7 @@
 
 import sys
 
-from tests.command_text import NONE_MATCHES
+from tests.command_text import NO_METRIC, NONE_MATCHES, did_you_mean
 from tests.process.conftest import CommandLine
 from tests.support import eventually
 
@@ -41,6 +41,9 @@ def test_which_run_was_best_is_one_command(cli: CommandLine) -> None:
     none = cli.run("list", "--state", "failed")
     assert not none.stdout and NONE_MATCHES in none.stderr
     assert cli.json("list", "--state", "failed") == []
+    unknown = cli.run("list", "los<0.3").stderr
+    assert f"{NO_METRIC} `los`: {did_you_mean('loss')}" in unknown and NONE_MATCHES in unknown
+    assert NO_METRIC not in cli.run("list", "loss<0.001", "age<2h", "best:loss>9").stderr
 
 
 def test_what_cannot_be_asked_is_said(cli: CommandLine) -> None:

@@ -68,6 +68,7 @@ def test_a_silent_run_is_told_once_with_evidence_and_goes_on(cli: CommandLine) -
     assert stalls(run) == [alert], "silent as before, and reported once"
     (cli.folder / "go").touch()
     assert health(cli, run, "progressing")["message"] == "progressing"
+    assert Condition.STALL not in cli.run("list").stdout, "a row says what holds now"
     assert stalls(run) == [alert]
     assert cli.status(run)["state"] == "running"
 

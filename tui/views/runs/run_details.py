@@ -36,6 +36,7 @@ from tui.views.runs.run_text import (
     format_metric,
     judged_text,
     no_gpus,
+    processes_started,
     progress_pairs,
     readable_metric,
 )
@@ -206,8 +207,8 @@ def _command(plan: LaunchPlan) -> Pairs:
     pairs.append(("preset", plan.spec.preset))
     if plan.spec.group:
         pairs.append(("group", plan.spec.group))
-    if plan.processes > 1:
-        pairs.append(("processes", str(plan.processes)))
+    if (started := processes_started(plan)) is not None and started > 1:
+        pairs.append(("processes", str(started)))
     if plan.spec.priority:
         pairs.append(("priority", str(plan.spec.priority)))
     if plan.spec.after is not None:

@@ -62,6 +62,8 @@ class RunQuery(NamedTuple):
     text: str
     tests: tuple[Test, ...] = ()
     problem: str = ""
+    metrics: tuple[str, ...] = ()
+    """The metrics that are compared with a number."""
 
     def __call__(self, row: RunRow) -> bool:
         """Whether a row is wanted."""
@@ -84,7 +86,7 @@ def parse_query(text: str, now: float, typing: bool = False) -> RunQuery:
     except ValueError:
         # A quote that is not closed yet: the table follows each key.
         terms = text.replace('"', " ").replace("'", " ").split()
-    tests, problem = [], ""
+    tests, metrics, problem = [], [], ""
     for word in terms:
         turned = word.startswith(("-", "!")) and len(word) > 1
         try:
@@ -94,7 +96,8 @@ def parse_query(text: str, now: float, typing: bool = False) -> RunQuery:
                 problem = problem or error.message
             continue
         tests.append(_opposite(test) if turned else test)
-    return RunQuery(text, tuple(tests), problem)
+        metrics += _metrics_in(word[1:] if turned else word)
+    return RunQuery(text, tuple(tests), problem, tuple(metrics))
 
 
 def checked_query(text: str, now: float) -> RunQuery:
@@ -124,6 +127,17 @@ def _test(word: str, now: float) -> Test:
     if not colon or key.lower() not in KEYS:
         return _containing(word)
     return _field(key.lower(), value, now)
+
+
+def _metrics_in(word: str) -> list[str]:
+    """The metric that a term compares, if it compares one."""
+    found = _COMPARISON.fullmatch(word)
+    if found is None:
+        return []
+    prefix, colon, name = found["left"].partition(":")
+    if colon:
+        return [name] if prefix in ("best", "last") else []
+    return [] if prefix in _NUMBERS else [prefix]
 
 
 def _containing(word: str) -> Test:

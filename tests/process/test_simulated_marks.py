@@ -1,0 +1,96 @@
+"""Under simulated GPUs every surface that says something of them marks it as made up."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.process.conftest import CommandLine
+from tests.support import eventually
+
+MADE_UP = re.compile(r"H100|VRAM|mean use|device\d+/|GiB on each GPU")
+"""What is only said of a GPU: its model, its memory, its use."""
+MARK = "simulated"
+PRESET = """\
+launcher: command
+command: [sh, -c, "echo 'epoch: 1/1 | loss: 0.5'; sleep 3"]
+gpus: 1
+"""
+COMMANDS = """\
+list --all
+status over
+status live
+plan one
+verify one
+metrics over
+diagnose over
+remedy over --all
+monitor
+gpus
+gpus --host
+cost
+cost export
+cost plan one:2
+session
+doctor
+compare over live
+stacks live
+priority live
+logs over
+launch one --no-queue --name again
+report over -o over.html
+fetched
+wait over
+"""
+
+
+@pytest.fixture
+def world(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    """A run that has ended and one that lives, on simulated GPUs, in a session."""
+    monkeypatch.setenv("FRESNEL_GPUS", "sim:3xH100")
+    (cli.folder / "presets").mkdir()
+    (cli.folder / "presets" / "one.yaml").write_text(PRESET)
+    cli.run("session", "start", "--rate", "2", "--since", "now", "--anyway")
+    over = cli.launch("one", "--name", "over", "--wait")
+    live = cli.launch("--gpus", "1", "--name", "live", "--", "sleep", "600")
+    assert cli.json("status", over.id)["usage"]
+    eventually(lambda: cli.json("status", live.id)["state"] == "running")
+    return cli
+
+
+def unmarked(value: Any, marked: bool = False) -> Iterator[Any]:
+    """Whatever a document says of a GPU where neither it nor what it stands in is marked."""
+    if isinstance(value, dict):
+        marked = marked or value.get(MARK) is True
+        for name, inside in value.items():
+            yield from unmarked(name, marked)
+            yield from unmarked(inside, marked)
+    elif isinstance(value, list):
+        for inside in value:
+            yield from unmarked(inside, marked)
+    elif isinstance(value, str) and MADE_UP.search(value) and not marked and MARK not in value:
+        yield value
+
+
+@pytest.mark.timeout(300)
+def test_every_command_marks_what_is_made_up_in_text_and_json(world: CommandLine) -> None:
+    found: dict[str, list[Any]] = {}
+    seen = 0
+    for line in COMMANDS.splitlines():
+        words = line.split()
+        said = world.run(*words, exits=None)
+        rows = [row for row in (said.stdout + said.stderr).splitlines() if MADE_UP.search(row)]
+        seen += len(rows)
+        # A table in CSV says it in a column of its own.
+        csv = MARK in said.stdout.partition("\n")[0] if line == "cost export" else False
+        bare = [row for row in rows if MARK not in row and not csv]
+        answer = world.run(*words, "--json", exits=None).stdout
+        bare += unmarked(json.loads(answer)) if answer else []
+        if bare:
+            found[line] = bare
+    assert found == {}
+    assert seen > 15, "these commands do speak of GPUs"
+    page = (world.folder / "over.html").read_text()
+    assert MADE_UP.search(page) and MARK in page
