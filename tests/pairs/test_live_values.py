@@ -1,5 +1,6 @@
 """A growing log, followed and looked at once: both say the same of it, whatever its size."""
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,10 @@ import pytest
 
 from runners.model.run import Run
 from runners.model.states import State
+from runners.watch.metrics import live
 from runners.watch.metrics.live import LiveReport
 from tests.support import make_run
+from tests.unit.test_metrics_tensorboard import write
 from tui.views.runs.run_json import to_json
 from tui.views.runs.run_view import view_run
 
@@ -107,3 +110,26 @@ def test_of_a_run_that_nobody_follows_a_command_says_nothing_else(
         assert known == {key: shown[key] for key in known}, f"at {size:,} bytes"
         assert not whole or alone == shown, f"at {size:,} bytes: all that there are"
         assert alone["metrics"] == shown["metrics"], f"at {size:,} bytes: the newest values"
+
+
+@pytest.mark.parametrize("reports", ["events", "output"])
+def test_what_only_tensorboard_has_of_a_live_run_is_known_to_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reports: str
+) -> None:
+    monkeypatch.setattr(live, "_FILES_EVERY_S", 0.0)
+    run = make_run(State.RUNNING, directory=str(tmp_path))
+    watcher, panel = LiveReport(run), LiveReport(run)
+    for first, last in ((1, 2), (3, 3)):
+        if reports == "events":
+            event = {"time": 9.0, "type": "metrics", "step": last, "values": {"loss": 0.5}}
+            (tmp_path / "events.jsonl").write_text(json.dumps(event) + "\n")
+        else:
+            (tmp_path / "output.log").write_text(f"step: {last}/9 | loss: 0.5\n")
+        steps = range(first, last + 1)
+        scalars = {"loss": [0.5 for _ in steps], "grad/norm": [step - 1.0 for step in steps]}
+        write(tmp_path / "tb", scalars, first)
+        watcher.poll(run, follow=True)
+        watcher.save()
+        shown = said(run, panel)
+        assert shown["metrics"] == {"loss": 0.5, "grad/norm": last - 1.0}
+        assert said(run) == shown

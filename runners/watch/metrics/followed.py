@@ -120,6 +120,8 @@ class Followed(msgspec.Struct):
     events: EventsState
     printed: TrackerState
     output: OutputState | None = None
+    held: dict[str, float] = {}
+    """The newest value of each metric that the run's files contain."""
 
     @property
     def is_whole(self) -> bool:

@@ -40,6 +40,8 @@ class LiveReport:
         self._rule = run.plan.spec.metrics if run.plan else MetricRule()
         self._begun = self._finished = False
         self._followed_at = 0.0
+        self._held: dict[str, float] = {}
+        self._held_stamp = self._held_looked = 0.0
         self._saved = b""
         self.events = EventStream(Path(run.directory) / "events.jsonl")
         self.alerts = AlertStream(Path(run.directory) / "supervisor.jsonl")
@@ -59,17 +61,23 @@ class LiveReport:
     @property
     def metrics(self) -> dict[str, float | int | None]:
         """The newest value of every metric: what the run reports, then what its files contain."""
-        reported = self.course.metrics
-        if self._files is None:
+        reported, held = self.course.metrics, self._last_held()
+        if not held:
             return dict(reported)
         from runners.watch.metrics.one_series import spellings
 
-        held = {
-            name: series.last
-            for name, series in self.held().items()
+        more = {
+            name: value
+            for name, value in held.items()
             if not any(spelled in reported for spelled in spellings(name))
         }
-        return {**reported, **held}
+        return {**reported, **more}
+
+    def _last_held(self) -> dict[str, float]:
+        """The newest values in the run's files, as they were read here or by its watcher."""
+        if self._files is None:
+            return self._held
+        return {name: series.last for name, series in self.held().items()}
 
     def held(self) -> dict[str, Series]:
         """What the run's files contain."""
@@ -147,12 +155,16 @@ class LiveReport:
         With `follow` nothing is left out that can be read in time; that is for a run's watcher.
         """
         self.boundary.read(FOLLOWED, self._take_up, None, again=True)
+        if not follow:
+            self.boundary.read(FOLLOWED, self._take_held, None, again=True)
         self.boundary.read("events.jsonl", self.events.poll, False)
         self.boundary.read("supervisor.jsonl", self.alerts.poll, None)
         rule = self._rule
         # A run that reports by events needs no reading of its output, which costs far more.
         if self.events.metrics or self.events.step is not None or rule.readers == ("none",):
             self._output = None
+            if follow:
+                self._read_files(run, thorough, follow)
             return
         if brief:
             return
@@ -167,7 +179,10 @@ class LiveReport:
         if output.skipped and not follow:
             # What was left out just now may be known already.
             self.boundary.read(FOLLOWED, self._take_up, None, again=True)
-        self.boundary.read("metric files", lambda: self._poll_files(run, thorough), None)
+        self._read_files(run, thorough, follow)
+
+    def _read_files(self, run: Run, thorough: bool, follow: bool) -> None:
+        self.boundary.read("metric files", lambda: self._poll_files(run, thorough, follow), None)
 
     def save(self) -> None:
         """Keep all that is known beside the run, for those who look once; only its watcher does.
@@ -175,7 +190,9 @@ class LiveReport:
         Raises OSError where the folder takes no file.
         """
         output = self._output.state() if self._output is not None else None
-        followed = Followed(self.events.all_state(), self._printed.state(), output)
+        followed = Followed(
+            self.events.all_state(), self._printed.state(), output, self._last_held()
+        )
         content = msgspec.msgpack.encode(followed)
         if content != self._saved:
             replace(Path(self._directory) / FOLLOWED, content, sync=False)
@@ -192,13 +209,28 @@ class LiveReport:
             return
         self._followed_at = changed
         followed = read_followed(self._directory) if changed else None
-        if followed is None or (begun and not followed.is_whole):
+        if followed is None:
+            return
+        self._held, self._held_stamp, self._held_looked = followed.held, changed, time.monotonic()
+        if begun and not followed.is_whole:
             return
         self.events.read_on_from(followed.events)
         self._printed.go_on_from(followed.printed)
         if followed.output is not None:
             self._output = self._new_output()
             self._output.read_on_from(followed.output)
+
+    def _take_held(self) -> None:
+        """Know, every few seconds, what the run's watcher has read in its files."""
+        now = time.monotonic()
+        if self._held_looked and now - self._held_looked < _FILES_EVERY_S:
+            return
+        self._held_looked = now
+        changed = modified_at(Path(self._directory) / FOLLOWED)
+        if changed != self._held_stamp:
+            self._held_stamp = changed
+            followed = read_followed(self._directory) if changed else None
+            self._held = followed.held if followed is not None else {}
 
     def _new_output(self) -> OutputSource:
         # With all that reads lines: not for a list of runs that have ended.
@@ -221,11 +253,14 @@ class LiveReport:
                 continue
             self._printed.note(sample)
 
-    def _poll_files(self, run: Run, thorough: bool) -> None:
-        """Read the files of libraries where output says nothing: if `thorough` now, else seldom."""
+    def _poll_files(self, run: Run, thorough: bool, follow: bool) -> None:
+        """Read the files of libraries: now if `thorough`, else seldom.
+
+        Where the program reports something itself, only its watcher reads them besides.
+        """
         now = time.monotonic()
         waited = now - self._files_polled_at >= _FILES_EVERY_S
-        if not thorough and (self._printed.metrics or not waited):
+        if not thorough and ((self._printed.metrics and not follow) or not waited):
             return
         self._files_polled_at = now
         if self._files is None:
@@ -234,7 +269,7 @@ class LiveReport:
 
             self._files = RunFiles(run)
         self._files.poll(run, self.printed.poll().all)
-        if self._printed.metrics:
+        if self._printed.metrics or self.course is self.events:
             return
         found = self.held()
         name = headline(found)
