@@ -25,6 +25,7 @@ from runners.watch.metrics.reading import OutputReader  # noqa: E402
 TIMED = REPOSITORY / "tests" / "samples" / "timed"
 LASTS_S = 600.0
 _LOOK_S = 1.0
+_LONG_S = 30.0
 _NEAR_END = 0.03
 """Of its training: so near to the end, only what the last step does is left."""
 
@@ -39,6 +40,8 @@ class TimedOutput:
     steps: int | None
     ended: float
     """When it first said the last thing that was new: a bar may be drawn again at the exit."""
+    lasted: float
+    """Seconds of processor time that it took."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,8 @@ def load(path: Path) -> TimedOutput:
                 tracker.note(sample)
         state = tracker.step, tracker.epoch, dict(tracker.metrics)
         news, ended = state, ended if state == news else at
-    return TimedOutput(head["program"], times, head.get("epochs"), head.get("steps"), ended)
+    totals = head.get("epochs"), head.get("steps")
+    return TimedOutput(head["program"], times, *totals, ended, pieces[-1][0])
 
 
 def looks(output: TimedOutput) -> Iterator[tuple[float, Progress]]:
@@ -109,21 +113,34 @@ def errors_of(output: TimedOutput) -> EtaErrors:
 def main() -> None:
     """Print the table."""
     print(
-        "| program | looks | without an ETA | median error | ETA / truth |\n|---|---|---|---|---|"
+        "| program | recorded | looks | without an ETA | median error | ETA / truth |\n"
+        "|---|---|---|---|---|---|"
     )
-    every: list[float] = []
-    least, most, known = math.inf, 0.0, 0
-    for path in sorted(TIMED.glob("*.jsonl")):
-        found = errors_of(load(path))
+    found = [(output, errors_of(output)) for output in map(load, sorted(TIMED.glob("*.jsonl")))]
+    for output, errors in sorted(found, key=lambda pair: pair[0].lasted):
         text = "—", "—"
-        if found.errors:
-            low, high = min(found.factors), max(found.factors)
-            least, most, known = min(least, low), max(most, high), known + 1
-            every += found.errors
-            text = f"{statistics.median(found.errors):.1%}", f"{low:.2f}–{high:.2f}"
-        print(f"| {found.program} | {found.looks} | {found.unknown} | {text[0]} | {text[1]} |")
-    print(f"\n{known} programs with an ETA; of all looks the median error is ", end="")
-    print(f"{statistics.median(every):.1%}, ETA / truth {least:.2f}–{most:.2f}")
+        if errors.errors:
+            low, high = min(errors.factors), max(errors.factors)
+            text = f"{statistics.median(errors.errors):.1%}", f"{low:.2f}–{high:.2f}"
+        print(
+            f"| {errors.program} | {output.lasted:.0f} s | {errors.looks} | {errors.unknown} "
+            f"| {text[0]} | {text[1]} |"
+        )
+    print()
+    _print_sum("all", [errors for _, errors in found])
+    long = [errors for output, errors in found if output.lasted >= _LONG_S]
+    _print_sum(f"recorded for {_LONG_S:.0f} s or longer", long)
+
+
+def _print_sum(what: str, found: list[EtaErrors]) -> None:
+    every = [error for errors in found for error in errors.errors]
+    factors = [factor for errors in found for factor in errors.factors]
+    looks, unknown = sum(e.looks for e in found), sum(e.unknown for e in found)
+    print(
+        f"{what}: {len(found)} recordings, an ETA at {1 - unknown / looks:.0%} of the looks, "
+        f"median error {statistics.median(every):.1%}, "
+        f"ETA / truth {min(factors):.2f}–{max(factors):.2f}"
+    )
 
 
 if __name__ == "__main__":

@@ -3,15 +3,20 @@
 import math
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from runners.model.spec import MetricPattern, MetricReader, MetricRule
+from runners.model.states import State
+from runners.watch.metrics.live import LiveReport
 from runners.watch.metrics.progress import ProgressTracker
 from runners.watch.metrics.readers import GENERAL, SPECIFIC
 from runners.watch.metrics.reading import OutputReader
+from runners.watch.metrics.run_metrics import RunMetrics
 from runners.watch.metrics.sample import Sample, headline, higher_is_better
 from runners.watch.metrics.series_set import SeriesSet
+from tests.support import make_run
 
 
 def read(
@@ -567,3 +572,43 @@ def test_a_loss_of_held_out_data_never_joins_that_of_training(line: str) -> None
 def test_a_held_out_value_behind_it_leaves_the_loss_with_training(line: str) -> None:
     (sample,) = OutputReader(MetricRule()).read(line.encode())
     assert "loss" in sample.values
+
+
+@pytest.mark.parametrize(
+    ("line", "epoch"),
+    [
+        ("Epoch 6/9 val_dice: 0.6 (best value: 0.7 at epoch: 2)", 6),
+        ("Key metric: val_dice best value: 0.7 at epoch: 2", 5),
+        ("best val_loss: 0.31 @ step 400, patience 2", 5),
+        ("Epoch: 6/9 -- val_dice: 0.7, a new best", 6),
+    ],
+)
+def test_where_the_best_was_is_not_where_the_run_is(line: str, epoch: float) -> None:
+    reader = OutputReader(MetricRule())
+    (first,) = reader.read(b"Epoch: 5/9 -- loss: 0.5")
+    (sample,) = reader.read(line.encode())
+    assert first.epoch == 5
+    assert (sample.epoch, sample.step) == (epoch, None)
+
+
+def test_settings_with_their_switches_are_no_metrics() -> None:
+    reader = OutputReader(MetricRule())
+    line = "engine/trainer: amp=True, box=7.5, cls=0.5, lr0=0.01, time=None, tracker=t.yaml"
+    assert reader.read(line.encode()) == ()
+    (sample,) = reader.read(b"step 3: loss=7.5, val_loss=0.5, improved=True")
+    assert dict(sample.values) == {"loss": 7.5, "val_loss": 0.5}
+
+
+def test_the_best_round_said_again_at_the_end_is_where_it_was(tmp_path: Path) -> None:
+    lines = [f"[{at}]\tvalid's auc: 0.{at}" for at in (10, 20, 30)]
+    text = "\n".join([*lines, "Early stopping, best iteration is:", "[12]\tvalid's auc: 0.31"])
+    (tmp_path / "output.log").write_text(text + "\n")
+    found = RunMetrics(make_run(State.DONE, directory=str(tmp_path), ended=2000.0))
+    while found.poll():
+        pass
+    best = found.series()["best_valid/auc"]
+    assert (list(best.steps), list(best.values)) == ([12], [0.31])
+    live = make_run(State.RUNNING, directory=str(tmp_path))
+    report = LiveReport(live)
+    report.poll(live)
+    assert (report.course.step, report.best(live)["best_valid/auc"]) == (30, (0.31, 12.0))

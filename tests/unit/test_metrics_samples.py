@@ -167,6 +167,22 @@ RUN = [
         (None, None, 20, None)),
     Case("timed/lgb", BOOSTED, (None, None, 150, None)),
     Case("timed/xgb", ROUNDS, (None, None, 99, None)),
+    Case("r-w2v", {}, (None, None, None, None)),
+    Case("r-yolo", {f"{n}_loss": r"\dG +" + r"[\d.]+ +" * i + N for i, n in enumerate(("box", "cls", "dfl"))}
+        | {f"val/{n}": r" all +32 +32 +" + r"[\d.]+ +" * i + N
+           for i, n in enumerate(("precision", "recall", "map50", "map50-95"))}, (6, 6, None, None)),
+    Case("timed/ign6", IGNITE, (6, 6, 1200, 1200)),
+    Case("timed/lgb600", {f"{best}{name}": rf"(?m)^\[{rounds}\d+\].*?{found}" for name, found in BOOSTED.items()
+        for best, rounds in (("", "(?!495)"), ("best_", "(?=495)"))}, (None, None, 600, None)),
+    Case("timed/xgb1200", ROUNDS, (None, None, 1199, None)),
+    Case("timed/nano900", {"train_loss": rf"train loss {N}", "val_loss": rf"val loss {N}",
+        "loss": rf"(?m)^iter \d+: loss {N}", "mfu": rf"mfu {N}"}, (None, None, 900, None)),
+    Case("timed/ppo20", B3, (None, None, 40960, None)),
+    Case("timed/kb2jax", KERAS, (12, 12, 3000, 3000)),
+    Case("timed/pl6", {"train_loss": rf"train_loss={N}", "val_loss": rf"val_loss={N}"}, (6, None, 3000, None)),
+    Case("timed/monai6", {"train_loss": rf"train_loss: {N}", "val_mean_dice": rf"Metrics -- val_mean_dice: {N}",
+        "val_mean_dice_best_value": rf"best value: {N}",
+        "got_new_best_metric_of_val_mean_dice": rf"best metric of val_mean_dice: {N}"}, (6, 6, 480, 480)),
 ]  # fmt: skip
 # Those that begin with `d-` could not be run: they are written by the format their sources
 # document (detectron2's CommonMetricPrinter, torchtitan's MetricsProcessor, verl's console logger,

@@ -175,3 +175,27 @@ def test_the_trend_is_of_the_best_headline_and_of_finite_values() -> None:
     lonely = ProgressTracker()
     lonely.note(Sample({"accuracy": 0.5}))
     assert lonely.headline is None and not lonely.trend
+
+
+def test_a_time_left_is_told_by_three_intervals_or_by_two_that_are_alike() -> None:
+    course, now = ProgressTracker(), 0.0
+    told = []
+    for pace in (30.0, 10.0, 10.0, 10.0):
+        now += pace
+        course.note(Sample({"loss": 1.0}, len(told) + 1, 100, time=now))
+        told.append(course.progress(now).eta_s)
+    assert told[:3] == [None, None, pytest.approx(97 * 10.0)]
+    slower = ProgressTracker()
+    for step, at in enumerate((0.0, 10.0, 25.0), 1):
+        slower.note(Sample({"loss": 1.0}, step, 100, time=at))
+    assert slower.progress(25.0).eta_s is None, "10 s and 15 s: nobody knows which"
+
+
+def test_far_longer_without_a_step_than_ever_before_no_time_left_is_known() -> None:
+    course = ProgressTracker()
+    for step in range(1, 11):
+        course.note(Sample({"loss": 1.0}, step, 100, time=10.0 * step))
+    assert course.progress(120.0).eta_s == pytest.approx(880)
+    assert course.progress(131.0).eta_s is None
+    course.note(Sample({"loss": 1.0}, 11, 100, time=140.0))
+    assert course.progress(140.0).eta_s is not None

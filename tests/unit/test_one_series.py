@@ -14,6 +14,7 @@ from runners.watch.metrics.one_series import is_same, spellings
 from runners.watch.metrics.run_metrics import RunMetrics
 from runners.watch.metrics.series import Series
 from tests.support import make_run
+from tests.unit.test_metrics_samples import SAMPLES
 from tests.unit.test_metrics_tensorboard import write
 
 STEPS = [0.9, 0.7, 0.5, 0.3]
@@ -158,3 +159,22 @@ def test_a_summary_is_the_last_word_and_says_nothing_twice(tmp_path: Path, case:
     ended = make_run(State.DONE, directory=str(tmp_path), ended=2000.0)
     final = keep_final(ended).metrics
     assert {name: metric.last for name, metric in final.items()} == report.metrics
+
+
+def test_lightning_s_table_beside_its_tensorboard_and_its_bar_are_one_run(tmp_path: Path) -> None:
+    for sample in (SAMPLES / "lightning_csv").iterdir():
+        name = "output.log" if sample.suffix == ".txt" else f"logs/{sample.name}"
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(sample.read_bytes())
+    found = everything(make_run(State.DONE, directory=str(tmp_path), ended=2000.0)).series()
+    rows = (SAMPLES / "lightning_csv" / "metrics.csv").read_text().splitlines()
+    names, *lines = [row.split(",") for row in rows]
+    assert set(found) == {"train_loss", "val_loss", "val_acc"}
+    for name, series in found.items():
+        # Printed ones are rounded and drawn again and again: the table has them as they are.
+        told = [line for line in lines if line[names.index(name)]]
+        assert list(series.steps) == [float(line[1]) for line in told]
+        exact = [float(line[names.index(name)]) for line in told]
+        assert list(series.values) == pytest.approx(exact, rel=1e-6)
+        everywhere = {"tensorboard", "file"} | ({"output"} if name != "val_acc" else set())
+        assert set(series.sources) == everywhere

@@ -8,6 +8,7 @@ import math
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 
 from runners.watch.metrics.sample import decimals_of
 from runners.watch.metrics.series import Series
@@ -50,7 +51,7 @@ class SeriesMerger:
             if self._is_same(known, series):
                 # What a program prints at its end has no step of its own.
                 is_summary = len(known) == len(series) == 1 and known.source == "output"
-                fuller = series if is_summary or len(series) > len(known) else known
+                fuller = series if is_summary or _values_in(series) > _values_in(known) else known
                 sources = (known.source, *known.also, series.source)
                 fuller.also = tuple(
                     dict.fromkeys(source for source in sources if source != fuller.source)
@@ -109,6 +110,13 @@ def _is_part(short: Series, full: Series) -> bool:
         if at < len(wanted) and _close(wanted[at], value):
             at += 1
     return at == len(wanted)
+
+
+def _values_in(series: Series) -> int:
+    """How many values it has; what is printed again and again, as bars do, is one value."""
+    if series.source != "output":
+        return len(series)
+    return sum(1 for _ in groupby(series.values))
 
 
 def _close(a: float, b: float) -> bool:

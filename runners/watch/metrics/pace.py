@@ -20,6 +20,9 @@ _RECENT = 8
 """Steps of the last eighth weigh as much as all before: paces drift, and a single step is noisy."""
 _LATE = 3
 """Of a step that does not come, so many may have been done."""
+_ALIKE = 1.25
+_SILENT = 3.0
+"""So many times as long as ever before without a step: it does something that is not known."""
 
 
 class StepSpan(NamedTuple):
@@ -65,11 +68,17 @@ class StepPace:
         return _mean(found, _steady_limit(found), math.inf) if found else None
 
     def remaining_s(self, total: float, now: float) -> float | None:
-        """Seconds until step `total` is done, with the pauses that recur; None where not known."""
+        """Seconds until step `total` is done, with the pauses that recur; None where not known.
+
+        Fewer than three intervals tell it only where they are alike, and nothing tells it of a
+        silence that is far longer than any before.
+        """
         found = self._intervals()
-        if not found:
+        if not _is_enough(found):
             return None
         last, done, _ = self.points[-1]
+        if now - last > _SILENT * max(span.seconds for span in found):
+            return None
         left = max(0.0, total - done)
         limit = _steady_limit(found)
         each = _mean(found, limit, done / _RECENT)
@@ -152,6 +161,14 @@ class EpochCount:
         self.over = over
         if time is not None:
             self.changed.append((time, over))
+
+
+def _is_enough(intervals: Sequence[StepSpan]) -> bool:
+    """Whether so many intervals say how long the next ones take."""
+    if len(intervals) >= _FEWEST:
+        return True
+    paces = [_pace(span) for span in intervals]
+    return len(paces) > 1 and max(paces) <= _ALIKE * min(paces)
 
 
 def _pace(span: StepSpan) -> float:

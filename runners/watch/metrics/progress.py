@@ -134,7 +134,8 @@ class ProgressTracker:
             name = self.step_names.name_of(given, of_epoch)
             if name in self.metrics or len(self.metrics) < _MOST_METRICS:
                 self.metrics[name] = value
-                self._note_extremes(name, value, given not in sample.running)
+                at = sample.at if sample.at is not None else self.step
+                self._note_extremes(name, value, given not in sample.running, at)
         if trend:
             self._note_trend(sample)
 
@@ -222,11 +223,11 @@ class ProgressTracker:
             return None, ""
         return (self.batch / pace, "samples") if self.batch else (1 / pace, self.unit or "steps")
 
-    def _note_extremes(self, name: str, value: float, counts: bool) -> None:
+    def _note_extremes(self, name: str, value: float, counts: bool, step: float | None) -> None:
         known = self.extremes.get(name)
         if known is None:
             known = self.extremes[name] = Extremes()
-        at = None if self.step is None else float(self.step)
+        at = None if step is None else float(step)
         known.count, known.last_at = known.count + 1, at
         if known.finite < _LOOKED_AT and math.isfinite(value):
             known.decimals = max(known.decimals or 0, decimals_of(value))

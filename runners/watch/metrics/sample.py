@@ -16,6 +16,7 @@ class Sample(NamedTuple):
     and `eta` seconds until the end, both as the program prints them; `batch` is samples per step.
     `unit` is what `step` counts. `running` are names of means over an epoch that is not over:
     a lucky first batch is nobody's best. `over` is how many epochs are over, where it is said.
+    `at` is the step to which the values belong where that is an earlier one, said again at the end.
     """
 
     values: Mapping[str, float] = MappingProxyType({})
@@ -31,6 +32,7 @@ class Sample(NamedTuple):
     unit: str = ""
     running: tuple[str, ...] = ()
     over: float | None = None
+    at: float | None = None
 
 
 NotFinite = Literal["nan", "inf", "-inf"]
@@ -66,7 +68,7 @@ def sensible(sample: Sample) -> Sample:
 
     A total may be NaN, which says that one proved wrong.
     """
-    _, step, steps, epoch, epochs, time, pace, _, _, eta, *_ = sample
+    _, step, steps, epoch, epochs, time, pace, _, _, eta, *_, at = sample
     if (
         is_sensible(step)
         and is_sensible(epoch)
@@ -75,6 +77,7 @@ def sensible(sample: Sample) -> Sample:
         and is_sensible(time)
         and is_sensible(pace)
         and is_sensible(eta)
+        and is_sensible(at)
     ):
         return sample
     return sample._replace(
@@ -85,6 +88,7 @@ def sensible(sample: Sample) -> Sample:
         time=_sensible(time),
         pace=_sensible(pace),
         eta=_sensible(eta),
+        at=_sensible(at),
     )
 
 

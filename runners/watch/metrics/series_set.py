@@ -31,7 +31,7 @@ class SeriesSet:
         Those `of_epoch` are means where steps report the same metric.
         """
         sample = sensible(sample)
-        place = sample.step if sample.step is not None else self._step
+        place = next((at for at in (sample.at, sample.step) if at is not None), self._step)
         place = place if place is not None else sample.epoch
         if sample.step is not None:
             self._step, self._axis = sample.step, sample.unit.removesuffix("s") or "step"

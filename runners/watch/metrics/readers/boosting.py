@@ -43,9 +43,11 @@ class BoostingReader(Reader):
                 values[f"best_{name}" if self._best else name] = value
         if not values:
             return None
-        step = None if self._best else float(found["round"] or found["cat"])
-        self._best = False
-        return Sample(values, step, eta=_remaining(found["rest"]))
+        done = float(found["round"] or found["cat"])
+        if self._best:
+            self._best = False
+            return Sample(values, at=done)
+        return Sample(values, done, eta=_remaining(found["rest"]))
 
 
 def _remaining(text: str) -> float | None:

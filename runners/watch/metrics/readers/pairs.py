@@ -55,6 +55,12 @@ _QUALITY = re.compile(
 )
 _BEST = re.compile(r"\bbest\b", re.IGNORECASE)
 _ETA = re.compile(r"\beta\s*[:=]\s*(?P<eta>(?:\d+ days?, )?\d+(?::\d\d){1,2})(?![\d:])")
+_SWITCHES = re.compile(r"\b\w+=(?:True|False|None),.*\b\w+=(?:True|False|None)(?:,|$)")
+"""What is on, off or unset is no metric, and neither is what is listed with it."""
+_OF_BEST = re.compile(
+    r"\bbest\b.*(?:\b(?:at|in|from|on)|@|\()\s*(?:epoch|step|iter|iteration|round)\b", re.IGNORECASE
+)
+"""The place that such a line names is where the best was, not where the run is."""
 _TEST_SUMMARY = re.compile(r"^ \*\s+")
 
 
@@ -111,17 +117,20 @@ class PairsReader(Reader):
             return _totals(stated["epochs"], stated["steps"] or stated["all"])
         values = named_values(text)
         place = find_place(text)
-        if place.is_known:
+        is_placed = place.is_known
+        if "best" in low and (best := _OF_BEST.search(text)):
+            place = find_place(text[: best.start()])._replace(phase=place.phase)
+        if is_placed:
             # Until the next place: summaries of a test come on lines without one.
             self._test = bool(place.phase)
         measured = any(is_measure(name) for name in values)
-        if not values or not (measured or place.is_known or self._section):
+        if not values or not (measured or is_placed or self._section):
             # A learning rate alone, after training has begun.
             if values and self._begun and _RATE.match(text):
                 return self._sample(values, place, text)
             return self._heading(text, place)
         # An assignment alone is mostly a setting that is printed at the start.
-        if not place.is_known and _ASSIGNED.match(text) and not _is_plain_measure(values):
+        if not is_placed and _ASSIGNED.match(text) and not _is_plain_measure(values):
             return None
         return self._sample(values, place, text)
 
@@ -190,7 +199,11 @@ def _without_prefix(line: str) -> str:
 
 def _are_settings(text: str) -> bool:
     """Whether a line echoes arguments or a configuration."""
-    return _ECHO.match(text) is not None or ("(" in text and _CALL.search(text) is not None)
+    return (
+        _ECHO.match(text) is not None
+        or ("(" in text and _CALL.search(text) is not None)
+        or ("=" in text and _SWITCHES.search(text) is not None)
+    )
 
 
 def _totals(epochs: str | None, steps: str | None) -> Sample:
