@@ -1,6 +1,9 @@
 """What is measured of a run beside what its preset expects of it."""
 
+import re
 from collections.abc import Iterator, Sequence
+
+import msgspec
 
 from runners.model.gpus import GpuUse
 from runners.model.plan import LaunchPlan
@@ -57,7 +60,10 @@ def _of_gpu(expected: Expectation, memory: int | None, use: GpuUse) -> Iterator[
 
 
 def _of_stage(expected: Expectation, phase: str | None) -> Expectation:
+    """What is expected of the stage that runs: its own values, and the whole run's use."""
     for name, stage in expected.stages.items():
-        if phase and name.lower() in phase.lower():
-            return stage
+        # `stage 1` is none of the stages 10 to 12.
+        if phase and re.search(rf"{re.escape(name)}(?!\d)", phase, re.IGNORECASE):
+            used = stage.utilization or expected.utilization
+            return msgspec.structs.replace(stage, utilization=used)
     return expected

@@ -103,7 +103,7 @@ class RunObserver:
         if used is not None and stepped and boot - (self._alive_at or boot) < _RECENT_S:
             self._used.append(used)  # of a stall nothing is usual
         rule = run.plan.spec.on_stall if run.plan else None
-        to_wall = now - boot
+        to_wall, timing = now - boot, self.report.events.epoch_clock.timing
         return RunSigns(
             now=now,
             started=max(started, begun or 0.0, self._paused_at or 0.0) + to_wall,
@@ -115,7 +115,7 @@ class RunObserver:
             usual_pace_s=self._paces.usual,
             counted=progress.counted.removesuffix("s"),
             shortfalls=shortfalls(
-                run.plan, progress, self.report.events.epoch_clock.timing.seconds_per_epoch,
+                run.plan, progress, timing.of_stage.seconds_per_epoch,
                 read_usage(self._path) if run.plan and run.plan.gpus else (), boot - started,
             ),
             losses_not_finite=self._losses.not_finite, loss_name=self._headline or "loss",

@@ -29,3 +29,5 @@ class Event(msgspec.Struct, frozen=True):
     path: str | None = None
     bytes: int | None = None
     caption: str | None = None
+    stage: str | None = None
+    """Which part of a training that has several, such as `stage 2/3`."""

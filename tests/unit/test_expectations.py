@@ -1,11 +1,15 @@
 """What falls short of a preset's expectation is a line, once the run has settled."""
 
+import json
+from pathlib import Path
+
 import msgspec
 import pytest
 
 from runners.model.gpus import GpuUse, HostSnapshot
 from runners.model.run import Progress
 from runners.model.spec import Expectation
+from runners.watch.metrics.event_stream import EventStream
 from tests.support import make_plan, make_run
 from tui.views.machines.gpu_text import host_text
 from tui.views.runs.run_view import RunView
@@ -54,6 +58,35 @@ def test_what_falls_short_is_a_line(changes: dict[str, object], said: str) -> No
     (line,) = view(**changes).shortfalls
     assert said in line
     assert view(seconds=60.0, **changes).shortfalls == (), "it compiles and warms up"
+
+
+def test_a_stage_told_by_events_is_shown_and_has_its_own_pace(tmp_path: Path) -> None:
+    def line(epoch: int, at: float, stage: str) -> str:
+        event = {"time": at, "type": "epoch", "epoch": epoch, "values": {}, "stage": stage}
+        return json.dumps(event) + "\n"
+
+    file = tmp_path / "events.jsonl"
+    file.write_text(
+        "".join(line(i, 100.0 * i, "stage 1/3") for i in range(1, 5))
+        + "".join(line(4 + i, 400.0 + 900 * i, "stage 2/3") for i in range(1, 4))
+    )
+    stream = EventStream(file)
+    stream.poll()
+    assert stream.progress(4000.0).phase == "stage 2/3"
+    timing = stream.epoch_clock.timing
+    assert timing.of_stage.seconds_per_epoch == 900.0
+    again = EventStream(file)
+    again.read_on_from(stream.all_state())
+    assert again.epoch_clock.timing == timing
+    stages = {"stage 2": Expectation(epoch_s=480.0), "stage 1": Expectation(epoch_s=120.0)}
+    found = view(
+        Expectation((90.0, None), stages=stages),
+        progress=Progress(phase="stage 2/3"),
+        epoch_s=900.0,
+        usage=use(30, 70.0),
+    )
+    assert any("15m00s an epoch, expected 8m00s" in text for text in found.shortfalls)
+    assert any("expected 90" in text for text in found.shortfalls), "use is the whole run's"
 
 
 @pytest.mark.parametrize("rate", [199.0, 161.0])

@@ -294,6 +294,7 @@ def train_stage(run: CascadeRun) -> bool:
     """Train the current stage to its end, or until a stop is asked for; return whether it was."""
     position, stage, world = run.position, run.stage, run.ranks.world
     write = run.reporter.write
+    run.reporter.stage = f"stage {stage.number}/{len(run.config.stages)}"
     write(f"\n{RULE}\nTraining Stage {stage.number}/{len(run.config.stages)}: {stage.name}")
     write(
         f"Volume size: {[stage.sizes.size] * 3},"

@@ -48,6 +48,8 @@ class Reporter:
         self._boards: list[TensorBoardFiles | WandbRun] = []
         self._measure, self._draw = Throttle(0.5), Throttle(30.0)
         self._phase = ""
+        self.stage = ""
+        """Which part of a training that has several, such as `stage 2/3`; events say it too."""
         self._stepped: set[str] = set()
 
     def write(self, line: str) -> None:
@@ -67,7 +69,7 @@ class Reporter:
             raise ValueError(f"phase {name!r} is none of {', '.join(PHASES)}")
         if name != self._phase:
             self._phase = name
-            self.events.emit("phase", phase=name, text=text)
+            self.events.emit("phase", phase=name, text=text, **self._staged())
         if text:
             self.write(f"{name:<12} {text}")
 
@@ -135,7 +137,7 @@ class Reporter:
         if not self.ranks.leads or not (self._measure.due() or always):
             return False
         self._stepped.update(values)
-        self.events.emit("metrics", epoch=epoch, step=step, values=dict(values))
+        self.events.emit("metrics", epoch=epoch, step=step, values=dict(values), **self._staged())
         self.history.note_step(epoch, step, values)
         self._to_boards(step, values)
         return True
@@ -152,7 +154,8 @@ class Reporter:
             for name, value in values.items()
             if name not in GAUGES or name not in self._stepped
         }
-        self.events.emit("epoch", epoch=epoch, step=step, seconds=seconds, values=news)
+        fields = {"epoch": epoch, "step": step, "seconds": seconds, "values": news}
+        self.events.emit("epoch", **fields, **self._staged())
         self.history.note_epoch(epoch, step, seconds, values)
         means = {
             f"epoch/{name}" if name in self._stepped else name: value
@@ -162,6 +165,9 @@ class Reporter:
         self.history.write()
         if self._draw.due():
             self.history.draw(f"{self.trainer}, epoch {epoch}")
+
+    def _staged(self) -> dict[str, str]:
+        return {"stage": self.stage} if self.stage else {}
 
     def checkpoint(
         self, saved: tuple[Path, int] | None, epoch: int, step: int, best: bool = False

@@ -19,6 +19,14 @@ class EpochTiming(msgspec.Struct, frozen=True):
     ends: tuple[tuple[int, float], ...]
     epochs: int | None
     began: float | None
+    stage_from: float = 0.0
+    """When the stage that runs was first heard of (unix seconds); 0.0 without stages."""
+
+    @property
+    def of_stage(self) -> "EpochTiming":
+        """The timing of the epochs of the stage that runs: stages have a pace of their own."""
+        ends = tuple(end for end in self.ends if end[1] >= self.stage_from)
+        return msgspec.structs.replace(self, ends=ends)
 
     @property
     def seconds_per_epoch(self) -> float | None:
@@ -59,6 +67,7 @@ class EpochClock:
         self._last: dict[int, float] = {}
         self._epochs: int | None = None
         self._began: float | None = None
+        self._stage, self._stage_from = "", 0.0
 
     def note(self, event: Event) -> None:
         """Add an event; a start discards what was before it."""
@@ -71,24 +80,30 @@ class EpochClock:
         elif event.type == "metrics" and event.epoch is not None:
             self._last[event.epoch] = event.time
 
+        if event.stage and event.stage != self._stage:
+            self._stage, self._stage_from = event.stage, event.time
         for times in (self._ends, self._last):
             if len(times) > _MOST_EPOCHS:
                 del times[next(iter(times))]
 
     def state(self) -> ClockState:
         """All that another clock needs to go on with the next event."""
-        return ClockState(self._ends, self._last, self._epochs, self._began)
+        ends, last = self._ends, self._last
+        return ClockState(ends, last, self._epochs, self._began, self._stage, self._stage_from)
 
     def go_on_from(self, state: ClockState) -> None:
         """Go on as the clock whose state it is."""
         self._ends, self._last = dict(state.ends), dict(state.last)
         self._epochs, self._began = state.epochs, state.began
+        self._stage, self._stage_from = state.stage, state.stage_from
 
     @property
     def timing(self) -> EpochTiming:
         """The timing so far; where only metrics come, the first of the next epoch end an epoch."""
         found = self._ends or {epoch: self._last[epoch] for epoch in sorted(self._last)[:-1]}
-        return EpochTiming(tuple(sorted(found.items())), self._epochs, self._began)
+        return EpochTiming(
+            tuple(sorted(found.items())), self._epochs, self._began, self._stage_from
+        )
 
 
 def read_epoch_timing(run: Path) -> EpochTiming:

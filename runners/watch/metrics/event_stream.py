@@ -80,6 +80,8 @@ class EventStream(ProgressTracker):
         }
         if event.type == "summary":
             known = news_of_summary(known, self.metrics.get)
-        sample = Sample(known, step=event.step, epoch=event.epoch, time=event.time)
+        sample = Sample(
+            known, step=event.step, epoch=event.epoch, time=event.time, phase=event.stage
+        )
         of_epoch = None if event.type == "summary" else event.type == "epoch"
         self.note(sample, trend=event.type == "metrics", of_epoch=of_epoch)

@@ -102,6 +102,8 @@ class ClockState(msgspec.Struct):
     last: dict[int, float]
     epochs: int | None
     began: float | None
+    stage: str = ""
+    stage_from: float = 0.0
 
 
 class EventsState(msgspec.Struct):

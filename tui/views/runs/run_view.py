@@ -151,7 +151,7 @@ def _view(
         skipped=report.skipped,
         best_so_far=report.best(run) if run.is_live else {},
         alerts=report.alerts.alerts,
-        epoch_s=report.events.epoch_clock.timing.seconds_per_epoch,
+        epoch_s=report.events.epoch_clock.timing.of_stage.seconds_per_epoch,
         asks=_prompt(run),
         diagnosis=read("its ending", lambda: _diagnosis(run, thorough), None, again=True),
         queue_place=_queue_place(run),
