@@ -112,5 +112,8 @@ def test_the_host_stands_beside_gpus_as_far_as_there_is_room(room: int, text: st
 
 
 def test_a_stage_has_expectations_of_its_own() -> None:
-    changes = {"usage": use(60, 10.0), "progress": Progress(phase="training stage 3 of 3")}
+    changes = {"usage": use(60, 70.0), "progress": Progress(phase="training stage 3 of 3")}
     assert view(**changes).shortfalls == ()
+    # What it does not say of itself is as in the whole run.
+    (line,) = view(**(changes | {"usage": use(60, 10.0)})).shortfalls
+    assert "mean use 10 %" in line

@@ -69,7 +69,7 @@ def test_a_loss_that_jumps_and_one_that_is_all_noise_are_told_from_one_that_fall
     smooth = [1.0 / (1 + i / 50) * chance.lognormvariate(0, 0.2) for i in range(400)]
     assert not history(smooth).spikes() and not history(smooth).is_noisy()
     jumping = [value * (6 if i % 40 == 39 else 1) for i, value in enumerate(smooth)]
-    assert "3 times" in history(jumping).spikes() and not history(jumping).is_noisy()
+    assert "4 times" in history(jumping).spikes() and not history(jumping).is_noisy()
     once = [value * (6 if i == 390 else 1) for i, value in enumerate(smooth)]
     assert not history(once).spikes(), "one spike is nobody's fault"
     wild = [chance.lognormvariate(0, 1.5) for _ in range(400)]
