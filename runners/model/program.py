@@ -169,9 +169,6 @@ class Scaling(msgspec.Struct, frozen=True, omit_defaults=True):
         Literal["global", "device"],
         key("Whether that is the batch of all devices together (global) or of each."),
     ] = "global"
-    divides: Annotated[
-        bool, key("Whether the program refuses a global batch that its devices cannot share.")
-    ] = False
     learning_rate: Annotated[str, key("The parameter that holds the learning rate.")] = ""
     rule: Annotated[
         ScalingRule,
@@ -181,6 +178,9 @@ class Scaling(msgspec.Struct, frozen=True, omit_defaults=True):
         None
     )
     base_rate: Annotated[float | None, key("The learning rate that is good at base_batch.")] = None
+    divides: Annotated[
+        bool, key("Whether the program refuses a global batch that its devices cannot share.")
+    ] = False
 
 
 class NodeHosts(msgspec.Struct, frozen=True):
