@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runners.cost.cloud_notices import CloudNotice, Unanswered, ask_notice
+from runners.cost.meter import Meter
 from runners.cost.preemption import (
     Preemption,
     read_preemption,
@@ -22,13 +23,19 @@ from runners.cost.sessions import load_session, read_session, start_session
 from runners.cost.statement import open_statement
 from runners.guard.keeper import ensure_preemption_watch
 from runners.guard.preemption_watch import EVERY_S, PreemptionWatch
+from runners.guard.rule import GuardView
 from runners.host.clock import Moment, moment_now
 from runners.lifecycle.supervisor.stop_ladder import Ladder
 from runners.model.quantities import duration_text
+from runners.presets.reading.user_settings import NoticeKeys
 from runners.state.layout import StateDirectory, settings_file
 from tests.clouds import Cloud, serving
+from tui.panel.notifications import changes_between
+from tui.snapshot.feed import PanelSnapshot
+from tui.views.money.guard_text import guard_alarm, guard_json, guard_text
 
 NOW = 1_790_000_000.0
+NOTHING = Meter(None, None, None, None, "")
 
 
 @pytest.fixture
@@ -259,3 +266,43 @@ def test_the_words_name_provider_moment_and_what_is_not_fetched() -> None:
     text = found.describe(seen)
     assert all(part in text for part in ("AWS", "terminate", "run-0", "run-2", duration_text(100)))
     assert "run-3" not in text and "2 more" in text
+
+
+# ── what is shown ─────────────────────────────────────────────────────────────────────────────────
+
+
+def snapshot(guard: GuardView) -> PanelSnapshot:
+    return PanelSnapshot(NOW, "box", (), {}, None, {}, None, NOTHING, 0, guard=guard)
+
+
+def announced(**changes: object) -> GuardView:
+    """A guard's view, none set, of a machine that ends in a minute and a half."""
+    seen = moment_now()
+    ends = Moment(seen.wall + 90, seen.boot, (seen.boot_ns or 0) + 90 * 10**9)
+    found = Preemption("AWS", "terminate", seen, ends, ends_bill=True, unfetched=("run-1",))
+    return GuardView(None, None, False, preemption=msgspec.structs.replace(found, **changes))
+
+
+def test_the_panel_tells_of_a_notice_once_and_keeps_it_in_sight() -> None:
+    quiet, noisy = snapshot(GuardView(None, None, False)), snapshot(announced())
+    wanted = NoticeKeys().on
+    (notice,) = changes_between(quiet, noisy, wanted)
+    assert (notice.kind, notice.name, notice.severity) == ("preempted", "box", "error")
+    assert "run-1" in notice.text
+    assert not changes_between(noisy, noisy, wanted)
+    assert not changes_between(noisy, quiet, wanted)
+    assert not changes_between(quiet, noisy, ["done"])
+    # A recommendation first, then the notice itself: that is news again.
+    risk = snapshot(announced(action="rebalance recommendation", ends=None))
+    assert len(changes_between(risk, noisy, wanted)) == 1
+
+
+def test_the_view_of_the_guard_is_urgent_and_says_it_with_no_guard_set() -> None:
+    view, now = announced(), moment_now()
+    assert view.is_urgent and "AWS" in guard_text(view, now)
+    assert guard_alarm(view, now).startswith("⚠ machine ends 1m")
+    shown = guard_json(view)
+    assert shown is not None and shown["preemption"]["unfetched"] == ["run-1"]
+    assert shown["rule"] is None and shown["preemption"]["ends"] is not None
+    risk = announced(ends=None)
+    assert guard_alarm(risk, now) and guard_json(risk) is not None
