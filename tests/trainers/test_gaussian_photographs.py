@@ -135,14 +135,6 @@ def test_the_descriptor_of_pixels_follows_the_image(tmp_path: Path) -> None:
     assert described[:64, 2, 10].min() > 0 > described[:64, 30, 10].max()
 
 
-def test_an_order_of_the_colours_is_followed_by_the_descriptor() -> None:
-    image = torch.rand(3, 148, 148, generator=torch.Generator().manual_seed(0))
-    described = features.describe_patches(image)
-    for order in ([0, 1, 2], [2, 0, 1], [1, 0, 2]):
-        found = features.reorder_colours(described[None], torch.tensor([order]))[0]
-        assert torch.allclose(found, features.describe_patches(image[order]), atol=1e-4)
-
-
 @pytest.mark.parametrize(
     ("spoil", "expected"),
     [

@@ -154,38 +154,6 @@ def read_density(path: Path, size: int) -> Tensor:
     return 0.5 + F.interpolate(weights, size=size, mode="bilinear", align_corners=True)[0]
 
 
-COLOUR_GROUPS = ((0, 64), (192, 49), (339, 9))
-"""Where groups of colours begin in a descriptor, and how many colours each has, axis by axis."""
-COLOUR_AXES = ((4 / 3, 4 / 3, 4 / 3), (4.0, 0.0, -4.0), (-0.5 / 0.12, 1 / 0.12, -0.5 / 0.12))
-"""Grey, red against blue, green against both: rows over red, green and blue."""
-
-
-def reorder_colours(described: Tensor, orders: Tensor) -> Tensor:
-    """Return descriptors (B,384,37,37) of images whose channels were put into orders (B,3).
-
-    What describe_patches says of such an image, found without describing it anew: an order of the
-    channels turns the colour axes and leaves grey as it is.
-    """
-    axes = torch.tensor(COLOUR_AXES, device=described.device)
-    turns = torch.stack([axes @ torch.eye(3, device=axes.device)[order] for order in orders])
-    turns = turns @ torch.linalg.inv(axes)
-    parts = []
-    for start, count in COLOUR_GROUPS:
-        colours = described[:, start : start + 3 * count].unflatten(1, (3, count))
-        parts.append(torch.einsum("bij,bjnhw->binhw", turns, colours).flatten(1, 2))
-    return torch.cat((*parts, described[:, 366:]), dim=1)
-
-
-def in_random_colours(image: Tensor, described: Tensor) -> dict[str, Tensor]:
-    """Return images (B,3,S,S) with their channels in random orders, and descriptors that say so.
-
-    A few photographs show few colours, and what they do not show comes out grey, or as one they do.
-    """
-    orders = torch.stack([torch.randperm(3) for _ in image]).to(image.device)
-    shuffled = image.gather(1, orders[:, :, None, None].expand_as(image))
-    return {"image": shuffled, "features": reorder_colours(described, orders)}
-
-
 def describe_patches(pixels: Tensor) -> Tensor:
     """Describe the patches of an image (3,148,148) in [0,1] by their pixels, as (384,37,37).
 
@@ -195,9 +163,9 @@ def describe_patches(pixels: Tensor) -> Tensor:
     its grey, its red against blue and its green against both, the last two enlarged because they
     vary less. Nothing is learned.
     """
-    axes = pixels.new_tensor(COLOUR_AXES)
-    image = torch.einsum("ic,chw->ihw", axes, pixels).unsqueeze(0)
-    image[:, 0] -= 0.5 * axes[0].sum()
+    red, green, blue = pixels
+    grey = (pixels.mean(0) - 0.5) / 0.25
+    image = torch.stack((grey, (red - blue) / 0.25, (green - (red + blue) / 2) / 0.12)).unsqueeze(0)
     near = F.unfold(pad_edges(image, 2), kernel_size=8, stride=PIXELS_PER_PATCH).view(
         192, GRID, GRID
     )

@@ -170,13 +170,6 @@ def _add_drawing_flags(parser: SettingsParser) -> None:
 def _add_loss_flags(parser: SettingsParser) -> None:
     add = parser.add_argument_group("loss").add_argument
     weight = number_between(0, 1000, closed=True)
-    add(
-        "--reorder_colours",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="learn from images with their channels in random order: a few photographs teach so"
-        " every colour; only with pixel descriptors, and on there",
-    )
     add("--ssim_weight", type=weight, default=0.5, help="weight of 1 - SSIM")
     add(
         "--depth_weight",
@@ -314,13 +307,6 @@ def complete(settings: argparse.Namespace) -> None:
     """Fill in what depends on other flags. Raises SettingsError where two contradict each other."""
     if settings.features == "auto":
         settings.features = "dinov2" if settings.data_dir else "patch"
-    if settings.reorder_colours and settings.features != "patch":
-        raise SettingsError(
-            "--reorder_colours: DINOv2's features are of the photograph as it is; only --features"
-            " patch can follow"
-        )
-    if settings.reorder_colours is None:
-        settings.reorder_colours = settings.features == "patch"
     smallest = min(settings.image_size, settings.train_resolution or settings.image_size)
     least = -(-SSIM_WINDOW * GRID // smallest)
     given = {

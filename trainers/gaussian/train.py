@@ -61,7 +61,6 @@ from trainers.gaussian.announcement import announce, epoch_lines, summarise
 from trainers.gaussian.decoder import make_decoder
 from trainers.gaussian.evaluation import evaluate
 from trainers.gaussian.export import export_at_end
-from trainers.gaussian.features import in_random_colours
 from trainers.gaussian.geometry import seen_from
 from trainers.gaussian.hfts import random_window, sample_gaussians
 from trainers.gaussian.perceptual import find_lpips
@@ -128,8 +127,6 @@ def epoch_loader(run: GaussianRun, photographs: PhotographSet) -> DataLoader[Any
 def batch_loss(run: GaussianRun, batch: dict[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """Return the loss to minimise and its parts, drawn as the current phase says."""
     settings, phase = run.settings, run.phase
-    if settings.reorder_colours:
-        batch = batch | in_random_colours(batch["image"], batch["features"])
     image, disparity, weights = (batch.get(name) for name in ("image", "disparity", "weights"))
     assert image is not None
     camera, window, pose, seen, turned = Camera(phase.resolution), None, None, None, False
