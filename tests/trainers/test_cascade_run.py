@@ -149,6 +149,8 @@ def test_a_run_says_what_it_does_and_how_it_compares(whole) -> None:
         "warming up",
         "training",
     ]
+    stages = [event["stage"] for kind in ("metrics", "epoch") for event in events(folder, kind)]
+    assert set(stages) == {"stage 1/2", "stage 2/2"}
 
 
 def test_checkpoints_are_named_for_their_stage_and_hold_what_upstream_s_held(whole) -> None:
