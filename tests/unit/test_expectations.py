@@ -12,6 +12,7 @@ from runners.model.spec import Expectation
 from runners.watch.metrics.event_stream import EventStream
 from tests.support import make_plan, make_run
 from tui.views.machines.gpu_text import host_text
+from tui.views.runs.run_text import progress_pairs
 from tui.views.runs.run_view import RunView
 
 GIB = 1 << 30
@@ -86,6 +87,7 @@ def test_a_stage_told_by_events_is_shown_and_has_its_own_pace(tmp_path: Path) ->
         usage=use(30, 70.0),
     )
     assert any("15m00s an epoch, expected 8m00s" in text for text in found.shortfalls)
+    assert ("phase", "stage 2/3") in progress_pairs(found)
     assert any("expected 90" in text for text in found.shortfalls), "use is the whole run's"
 
 

@@ -112,6 +112,8 @@ def progress_pairs(view: RunView) -> list[tuple[str, str]]:
     """How far a run is, and how that is known."""
     progress = view.progress
     pairs = []
+    if progress.phase:
+        pairs.append(("phase", progress.phase))
     if progress.epoch is not None:
         pairs.append(("epoch", f"{progress.epoch} of {progress.epochs or DASH}"))
     if progress.step is not None:
