@@ -3,9 +3,12 @@
 import os
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from runners.places.ssh.push import plan_push
 from runners.places.ssh.push_list import PushList, list_to_push
 
 
@@ -64,3 +67,14 @@ def test_what_no_message_can_name_is_left_out_and_said(tmp_path: Path) -> None:
     listed = _list(tmp_path, is_program=False)
     assert set(listed.files) == {"a"}
     assert len(listed.left_out) == 1  # git names no pipes
+
+
+def test_a_configuration_of_one_s_own_goes_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.json").write_text('{"training": {"batch_size": 2}}')
+    host: Any = SimpleNamespace(folder="/there")
+    plan = plan_push("cascade-4gpu-accelerate", ["config=mine.json"], host)
+    assert plan.overrides["config"] == "/there/mine.json"
+    assert "config" not in plan_push("cascade-4gpu-accelerate", [], host).overrides

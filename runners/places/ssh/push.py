@@ -93,8 +93,9 @@ def _is_in(folder: Path, name: str) -> bool:
 
 
 def _paths(spec: RunSpec) -> list[tuple[str, str]]:
-    """Parameters whose values may name something on this disk."""
-    return [
+    """Parameters whose values may name something on this disk, and the configuration file."""
+    named = [] if spec.config is None else [("config", spec.config.path)]
+    return named + [
         (parameter.name, parameter.value)
         for parameter in spec.parameters
         if isinstance(parameter.value, str)
