@@ -184,10 +184,6 @@ def _reason(state: StateDirectory) -> str:
     owner = owner_of(state)
     if owner is not None:
         return f"the driver does not answer (sampler is process {owner.pid} on {owner.host})"
-    if _log_tail(state).rstrip().rpartition("Timeout (")[1]:
+    if b"Timeout (" in read_tail(state.sampler_log, 4096):
         return "the driver did not answer, the sampler ended itself and will be started again"
     return f"the sampler does not run; see {state.sampler_log}"
-
-
-def _log_tail(state: StateDirectory) -> str:
-    return read_tail(state.sampler_log, 4096).decode("utf-8", "replace")

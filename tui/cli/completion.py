@@ -76,7 +76,8 @@ def answer() -> None:
 
     from tui.views.panel_options import add_panel_options
 
-    parser = _parser_of(os.environ.get("COMP_LINE", ""))
+    line, point = os.environ.get("COMP_LINE", ""), int(os.environ.get("COMP_POINT", "0"))
+    parser = _parser_of(line)
     add_panel_options(parser)
     for each in _parsers(parser):
         for action in each._actions:
@@ -84,10 +85,9 @@ def answer() -> None:
             # By the placeholder of the help: every command that takes a RUN completes alike.
             if offer is not None:
                 action.completer = _quietly(offer)  # type: ignore[attr-defined]
-    if _is_behind_dashes(os.environ.get("COMP_LINE", ""), int(os.environ.get("COMP_POINT", "0"))):
-        parser = argparse.ArgumentParser(
-            add_help=False
-        )  # somebody else's command: files are all that can be said
+    if " -- " in line[:point]:
+        # Somebody else's command: files are all that can be said.
+        parser = argparse.ArgumentParser(add_help=False)
         files = import_module("argcomplete").FilesCompleter()
         parser.add_argument("arguments", nargs="*").completer = files  # type: ignore[attr-defined]
     # What has no completer of its own is somebody's own word: a name, a number.
@@ -118,10 +118,6 @@ def _parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParse
         if isinstance(action, argparse._SubParsersAction):
             for choice in action.choices.values():
                 yield from _parsers(choice)
-
-
-def _is_behind_dashes(line: str, point: int) -> bool:
-    return " -- " in line[:point]
 
 
 def _nothing(**_: object) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from runners.places.ssh.frames import CommandFrame
 from runners.places.ssh.protocol import new_request_name
 from runners.places.ssh.pushed import pushed_overrides
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
+from runners.places.ssh.remote_request import command_message
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble, quoted
 from runners.state.layout import StateDirectory
 from runners.state.requests import REQUEST
@@ -80,17 +81,8 @@ def _patiently(ssh: Ssh, command: list[str], name: str) -> int:
         try:
             with AgentConnection(ssh) as connection:
                 connection.begin()
-                environment = {**_shown_as(), **({REQUEST: request} if request else {})}
-                connection.send(
-                    {
-                        "do": "command",
-                        "id": 1,
-                        "arguments": command,
-                        "folder": ssh.host.folder,
-                        "keep": name not in READING,
-                        "environment": environment,
-                    }
-                )
+                keep, folder = name not in READING, ssh.host.folder
+                connection.send(command_message(1, command, folder, request, keep, _shown_as()))
                 sent = True
                 return _take_answers(connection, printed)
         except (LineLost, RemoteTrouble) as error:
@@ -186,11 +178,8 @@ def output_over(
     """The same over a connection that is there already; `request` names a launch."""
     parts: dict[int, bytes] = {1: b"", 2: b""}
     number = next(_numbers)
-    request_fields = {"do": "command", "id": number, "arguments": list(command), "keep": keep}
-    if request:
-        request_fields["environment"] = {REQUEST: request}
     try:
-        connection.send({**request_fields, "folder": ssh.host.folder})
+        connection.send(command_message(number, command, ssh.host.folder, request, keep))
         for message in connection.answers(number):
             piece = connection.understood(message.fields, CommandFrame)
             parts[piece.stream] += message.payload

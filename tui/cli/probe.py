@@ -10,7 +10,6 @@ import msgspec
 
 from runners.lifecycle.launch.probe_results import ProbeResult, ProbeStep
 from runners.model.errors import ExitCode, WrongInput
-from runners.model.run import Run
 from runners.model.spec import RunSpec
 from runners.model.units import parse_duration
 from runners.probe.largest_batch import ProbeWatcher, probe, rate_for, request_for
@@ -33,7 +32,7 @@ def run_probe(arguments: argparse.Namespace) -> int:
         raise WrongInput(f"--within: {error}") from None
     request = request_for(state, spec, arguments.batch, arguments.first, arguments.most, length)
     request = request._replace(keep_runs=arguments.keep_runs)
-    watcher = ProbeWatcher(lambda run: _print_started(run), _print_step)
+    watcher = ProbeWatcher(lambda run: echo(f"{run.name}: {run.id}"), _print_step)
     try:
         with _interrupted_by(signal.SIGTERM, signal.SIGHUP):
             result = probe(state, spec, request, watcher)
@@ -64,10 +63,6 @@ def _interrupted_by(*numbers: signal.Signals) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _print_started(run: Run) -> None:
-    echo(f"{run.name}: {run.id}")
 
 
 def _print_step(step: ProbeStep) -> None:

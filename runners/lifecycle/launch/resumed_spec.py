@@ -19,7 +19,9 @@ def resumed(
     The flag of a bare command is looked for in its script, which runs in `folder`, and kept. Raises
     WrongInput where it is not known how the program resumes.
     """
-    rule = spec.resume or _from_restart(spec)
+    rule = spec.resume
+    if rule is None and spec.restart.arguments:
+        rule = ResumeRule("", spec.restart.arguments)
     if rule is None:
         rule = resume_rule(spec, folder or Path.cwd())
         if rule is None:
@@ -60,7 +62,3 @@ def _not_known(spec: RunSpec, checkpoint: Path) -> WrongInput:
         f"{checkpoint} is there, but not how the command goes on from it",
         """say so when it is launched: --set 'resume={arguments: [--FLAG, "${checkpoint}"]}'""",
     )
-
-
-def _from_restart(spec: RunSpec) -> ResumeRule | None:
-    return ResumeRule("", spec.restart.arguments) if spec.restart.arguments else None

@@ -80,7 +80,8 @@ def _wait(program: Program, kept: Iterable[int], may_begin: int, failed: int) ->
     os.setsid()
     os.chdir(program.directory)
     _raise_open_files()
-    log, draft = _open_output(program.output), _open_draft(program.exit_file)
+    log = os.open(program.output, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    draft = _open_draft(program.exit_file)
     # Inheritable, and above the one digit that a shell can name.
     held = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 10) for descriptor in kept]
     os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
@@ -149,10 +150,6 @@ def _open_draft(exit_file: str) -> int:
         return os.open(draft_of(exit_file), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     except OSError:  # a full disk: the supervisor learns the status as the waiter's own
         return os.open(os.devnull, os.O_WRONLY)
-
-
-def _open_output(path: str) -> int:
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
 
 def _close_all_but(*kept: int) -> None:

@@ -23,9 +23,8 @@ from runners.places.ssh.connection import (
 from runners.places.ssh.deadlines import AnswerDeadlines
 from runners.places.ssh.frames import Hello
 from runners.places.ssh.protocol import LinkMessage
-from runners.places.ssh.remote_request import RemoteRequest
+from runners.places.ssh.remote_request import RemoteRequest, command_message
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
-from runners.state.requests import REQUEST
 
 _BACK_OFF_S = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 _HOPELESS_S = 60.0
@@ -285,15 +284,7 @@ class Link:
         for number, order in numbered:
             self._asked[number] = order
             order.is_sent = True
-            asked = {
-                "do": "command",
-                "arguments": order.arguments,
-                "folder": order.folder,
-                "keep": True,
-            }
-            if order.name:
-                asked["environment"] = {REQUEST: order.name}
-            connection.send({**asked, "id": number})
+            connection.send(command_message(number, order.arguments, order.folder, order.name))
 
     def _take(self, connection: AgentConnection, frame: LinkMessage) -> None:
         number = frame.fields.get("id")

@@ -1,13 +1,39 @@
 """A command that is run on another machine: what it is given, and what it answered."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from runners.places.ssh.connection import RefusedThere, refuse
 from runners.places.ssh.frames import CommandFrame, decoded
 from runners.places.ssh.protocol import LinkMessage, new_request_name
+from runners.state.requests import REQUEST
 
 _MOST_OUTPUT = 32 << 20
 """Bytes that a command may print for somebody who waits for all of it."""
+
+
+def command_message(
+    number: int,
+    arguments: Sequence[str],
+    folder: str,
+    request: str = "",
+    keep: bool = True,
+    environment: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """What has a command run there; answers bear its `number`.
+
+    `request` names a launch, which is then done once however often it is asked for; what is not
+    to `keep` on when the line breaks ends with it.
+    """
+    named = {REQUEST: request} if request else {}
+    return {
+        "do": "command",
+        "id": number,
+        "arguments": list(arguments),
+        "folder": folder,
+        "keep": keep,
+        "environment": {**(environment or {}), **named},
+    }
 
 
 class RemoteRequest:

@@ -37,14 +37,10 @@ def terminal_graphics(app: App[Any]) -> Graphics:
 
 def _find_out(app: App[Any]) -> Graphics:
     word = os.environ.get("FRESNEL_PICTURES", "").lower()
-    if word == Graphics.BLOCKS or app.no_color or not _has_library():
+    if word == Graphics.BLOCKS or app.no_color or find_spec("textual_image") is None:
         return Graphics.BLOCKS
     found = _ask(app)
     return Graphics(word) if word in [graphics.value for graphics in Graphics] else found
-
-
-def _has_library() -> bool:
-    return find_spec("textual_image") is not None
 
 
 def _ask(app: App[Any]) -> Graphics:

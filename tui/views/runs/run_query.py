@@ -92,7 +92,7 @@ def parse_query(text: str, now: float, typing: bool = False) -> RunQuery:
         try:
             test = _test(word[1:] if turned else word, now)
         except WrongInput as error:
-            if not typing or not _is_begun(word):
+            if not typing or word[-1] not in ":<>=!-,":
                 problem = problem or error.message
             continue
         tests.append(_opposite(test) if turned else test)
@@ -109,10 +109,6 @@ def checked_query(text: str, now: float) -> RunQuery:
             f"words, {':, '.join(KEYS)}: or metric<0.1, best:metric>0.9, age<2h, cost>5",
         )
     return query
-
-
-def _is_begun(word: str) -> bool:
-    return word[-1] in ":<>=!-,"
 
 
 def _opposite(test: Test) -> Test:

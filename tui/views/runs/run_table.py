@@ -185,7 +185,7 @@ def group_row(group: FoldedGroup) -> RunRow:
     rows = group.rows
     # Of those that ended all together, where they ran: they did not run on the CPU.
     holding = [row for row in rows if row.is_live and row.gpus] or rows
-    first = min(rows, key=lambda row: _order_of(row))
+    first = min(rows, key=lambda row: (not row.is_live, row.created))
     counts = Counter(str(row.state) for row in rows)
     done = [float(not row.is_live) if row.fraction is None else row.fraction for row in rows]
     known = [row.best_value for row in rows if row.judge == first.judge]
@@ -217,7 +217,3 @@ def group_row(group: FoldedGroup) -> RunRow:
         cost=sum(costs) if costs else None,
         starred=False,
     )
-
-
-def _order_of(row: RunRow) -> tuple[bool, float]:
-    return not row.is_live, row.created

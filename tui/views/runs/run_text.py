@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from runners.cost.run_costs import ProjectionBasis, RunCost
 from runners.host.clock import local_time
-from runners.model.gpus import GpuUse, Xid
+from runners.model.gpus import GpuUse
 from runners.model.launchers import traits_of
 from runners.model.metric_rule import BestMetric
 from runners.model.plan import LaunchPlan
@@ -56,7 +56,8 @@ def describe_use(use: GpuUse) -> str:
     known = (("simulated", use.simulated), ("shared", use.shared))
     remarks = [word for word, holds in known if holds]
     text += f" ({', '.join(remarks)})" if remarks else ""
-    return "; ".join([text, *(f"⚠ {_error(xid)}" for xid in use.xids)])
+    errors = (f"⚠ {xid_text(xid)} at {local_time(xid.time, '%H:%M:%S')}" for xid in use.xids)
+    return "; ".join([text, *errors])
 
 
 def energy_pairs(usage: Sequence[GpuUse]) -> list[tuple[str, str]]:
@@ -69,10 +70,6 @@ def energy_pairs(usage: Sequence[GpuUse]) -> list[tuple[str, str]]:
     how = "by the GPUs' own counters" if counted else "by power readings"
     missing = f", {gpus_text(len(usage) - len(known))} unknown" if len(known) < len(usage) else ""
     return [("energy", f"{energy(total)} {how}{missing}")]
-
-
-def _error(xid: Xid) -> str:
-    return f"{xid_text(xid)} at {local_time(xid.time, '%H:%M:%S')}"
 
 
 def readable_metric(name: str) -> str:
