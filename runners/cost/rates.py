@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Iterable
 from datetime import date
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import Decimal
 from fractions import Fraction
 
 from runners.model.plan import AssignedGpu
@@ -58,11 +58,6 @@ def money(rate: Decimal, seconds: float) -> Decimal:
     """Dollars for `seconds` at `rate` per hour, unrounded."""
     # By way of `repr`: Decimal(0.1) would bring in the binary digits of the float.
     return rate * Decimal(repr(seconds)) / HOUR_S
-
-
-def cents(amount: Decimal) -> Decimal:
-    """`amount` rounded to the cent, halves up."""
-    return amount.quantize(Decimal("0.01"), ROUND_HALF_UP)
 
 
 def price_age(price: Price, today: date | None = None) -> str:

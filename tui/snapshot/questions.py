@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 
@@ -51,10 +51,6 @@ class LaunchQuestion(str, Enum):
     RESUME = "resume"
     PLAN = "plan"
     VERIFY = "verify"
-
-
-Ask = Callable[[Question, Sequence[str]], object]
-"""Asks one question, waits, and returns its answer; FresnelError when there is none."""
 
 
 def answer(

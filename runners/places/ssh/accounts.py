@@ -49,7 +49,6 @@ class AccountAnswer(msgspec.Struct, frozen=True):
     session: _Line = ""
     live: Annotated[list[_Line], Meta(max_length=10_000)] = []
     ledger: str = ""
-    ledger_start: Annotated[int, Meta(ge=0, le=1 << 60)] = 0
     ledger_end: Annotated[int, Meta(ge=0, le=1 << 60)] = 0
     gone: Moment | None = None
     """When its provider takes it away."""
@@ -75,7 +74,6 @@ def account_of_here(ledger_from: int) -> bytes:
             "" if session is None else msgspec.json.encode(SessionLine(session)).decode(),
             [msgspec.json.encode(line).decode() for line in lines if line.host == host_name()],
             content[start:end].decode("utf-8", "replace"),
-            start,
             end,
             None if preemption is None else preemption.gone,
         )

@@ -10,11 +10,10 @@ Stamp = tuple[int, int]
 
 
 class Copied(NamedTuple):
-    """What a copy came to: files and bytes that went over the line, and bytes there are in all."""
+    """What a copy came to: files and bytes that went over the line."""
 
     files: int = 0
     bytes: int = 0
-    all_bytes: int = 0
 
 
 class Copier(ABC):

@@ -20,7 +20,7 @@ class NodeRun(msgspec.Struct, frozen=True):
 
 class NodeGroup(msgspec.Struct, frozen=True):
     """One launch over several machines, started at `created` (unix seconds). `cause` says which
-    node failed first and why; `ended` is 0 until all have, `endings` then how each did.
+    node failed first and why; `ended` is 0 until all have.
     """
 
     name: str
@@ -31,7 +31,6 @@ class NodeGroup(msgspec.Struct, frozen=True):
     nodes: tuple[NodeRun, ...]
     cause: str = ""
     ended: float = 0.0
-    endings: tuple[str, ...] = ()
 
 
 _decoder = msgspec.json.Decoder(NodeGroup)

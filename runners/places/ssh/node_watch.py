@@ -206,8 +206,7 @@ def watch_nodes(state: StateDirectory, group: NodeGroup) -> NodeGroup:
     finally:
         for node in nodes:
             node.link.stop(patience_s=1.0)
-    endings = tuple(node.ending.state if node.ending else "not reached" for node in nodes)
-    return _keep(state, msgspec.structs.replace(group, endings=endings, ended=time.time()))
+    return _keep(state, msgspec.structs.replace(group, ended=time.time()))
 
 
 def _end_all(state: StateDirectory, group: NodeGroup, nodes: Sequence[_Watched]) -> NodeGroup:

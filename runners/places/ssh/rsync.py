@@ -27,7 +27,6 @@ _PERCENT = re.compile(rb"(\d+)% +(\S+/s) +(\d+:\d+:\d+)")
 _MOST_TEXT = 1 << 16
 _NUMBER = r"([\d,.]+)"
 _SENT_FILES = re.compile(rf"Number of (?:regular )?files transferred: {_NUMBER}")
-_ALL_BYTES = re.compile(rf"Total file size: {_NUMBER}")
 _SENT_BYTES = re.compile(rf"Total transferred file size: {_NUMBER}")
 
 
@@ -164,4 +163,4 @@ def _copied(text: str) -> Copied:
         found = pattern.search(text)
         return int(re.sub(r"\D", "", found[1])) if found else 0
 
-    return Copied(number(_SENT_FILES), number(_SENT_BYTES), number(_ALL_BYTES))
+    return Copied(number(_SENT_FILES), number(_SENT_BYTES))

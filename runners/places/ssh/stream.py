@@ -57,7 +57,7 @@ class StreamCopier(Copier):
                         f"{self._ssh.host.name}: what it sent cannot be parsed: {error}"
                     ) from None
                 tool.finish()
-        return Copied(len(wanted), count, sum(size for size, _ in offered.values()))
+        return Copied(len(wanted), count)
 
 
 def pack(folder: Path, names: Iterable[str], stream: IO[bytes]) -> None:

@@ -45,7 +45,6 @@ class Actions:
     """The actions of a command, such as `session start`, each with flags of its own."""
 
     def __init__(self, parser: CommandParser, default: str) -> None:
-        self._parser = parser
         self._parsers = parser.add_subparsers(
             metavar="ACTION", dest="what", title="actions", required=not default
         )

@@ -101,14 +101,14 @@ def _elapsed(row: RunRow, context: TableContext, width: int) -> str:
     return duration(coarse(row.seconds) if row.is_live else row.seconds)
 
 
-def _age(row: RunRow, context: TableContext, width: int) -> str:
-    return age_text(age(row.created, context.now))
-
-
 def _cost(row: RunRow, context: TableContext, width: int) -> str:
     if row.cost is None:
         return ""
     return "<$0.01" if 0 < row.cost < 0.01 else f"${row.cost:,.2f}"
+
+
+def _state(row: RunRow, context: TableContext, width: int) -> str:
+    return state_word(row, context.now)
 
 
 def state_word(row: RunRow, now: float) -> str:
@@ -122,34 +122,23 @@ def state_word(row: RunRow, now: float) -> str:
 COLUMNS = {
     column.key: column
     for column in (
-        Column(
-            "state",
-            "state",
-            lambda row, context, width: state_word(row, context.now),
-            8,
-            9,
-            right=False,
-        ),
-        Column("name", "name", lambda row, context, width: row.name, 8, 40, right=False),
-        Column("host", "host", lambda row, context, width: row.machine or "here", 6, right=False),
+        Column("state", "state", _state, 8, 9, right=False),
+        Column("name", "name", lambda row, *_: row.name, 8, 40, right=False),
+        Column("host", "host", lambda row, *_: row.machine or "here", 6, 12, right=False),
         Column("gpus", "GPUs", _gpus, 5, right=False),
         Column("progress", "prog", _progress, 4, 13),
         Column("epoch", "epoch", _epoch, 9, right=False),
         Column("last", "last", _last, 7, 9),
         Column("best", "best", _best, 7, 9),
         Column("validation", "validation", _validation, 10, 16),
-        Column("trend", "trend", lambda row, context, width: row.spark, 8, right=False),
+        Column("trend", "trend", lambda row, *_: row.spark, 8, right=False),
         Column("rate", "rate", _rate, 13),
-        Column(
-            "age", "age", lambda row, context, width: age_text(age(row.created, context.now)), 4
-        ),
+        Column("age", "age", lambda row, context, _: age_text(age(row.created, context.now)), 4),
         Column("cost", "cost", _cost, 7, 9),
-        Column("tags", "tags", lambda row, context, width: ",".join(row.tags), 10, right=False),
+        Column("tags", "tags", lambda row, *_: ",".join(row.tags), 10, right=False),
         Column("eta", "ETA", _eta, 6),
         Column("elapsed", "elapsed", _elapsed, 7),
-        Column(
-            "reason", "reason", lambda row, context, width: brief_remark(row), 20, 400, right=False
-        ),
+        Column("reason", "reason", lambda row, *_: brief_remark(row), 20, 400, right=False),
     )
 }
 _FIRST = ("state", "name", "host", "progress", "last", "eta")
@@ -158,6 +147,8 @@ _THEN = (
     *("age", "best", "elapsed", "validation", "gpus", "cost", "reason", "trend", "tags", "rate"),
     "epoch",
 )
+_ROOMIER = ["progress", "name", "host", "cost", "last", "best", "validation", "state", "reason"]
+"""Columns that get more room where there is some left, one after the other."""
 _NAMES_BEFORE = {"elapsed": 15, "trend": 28}
 """Before these columns and those after them, names get so much room as they need."""
 _REMARK_FROM = ("reason", "eta", "best", "progress")
@@ -193,22 +184,12 @@ def fit_columns(
         chosen[key] = column.width
         left -= column.width + (1 if chosen else 0)
     left += 1  # none after the last
-    for key, most in (
-        ("name", min(20, longest_name)),
-        ("progress", 13),
-        ("name", min(40, longest_name)),
-        ("host", 12),
-        ("cost", 9),
-        ("last", 9),
-        ("best", 9),
-        ("validation", 16),
-        ("state", 9),
-        ("reason", 400),
-    ):
+    for key, most in (("name", 20), *((key, COLUMNS[key].room) for key in _ROOMIER)):
         if key in chosen and left > 0:
             if key == "progress" and chosen[key] + left < most:
                 continue
-            more = max(0, min(left, most - chosen[key]))
+            useful = min(most, longest_name) if key == "name" else most
+            more = max(0, min(left, useful - chosen[key]))
             chosen[key] += more
             left -= more
     cells, at = [], 0

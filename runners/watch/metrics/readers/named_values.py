@@ -11,7 +11,6 @@ MEASURES = (
     r"perplexity|ppl|mse|mae|rmse|reward|mfu|bpb|nll|elbo|fid"
     r"|(?:validation|val|test|final|mean|average)[_ ]score"
 )
-_OPENING = r"(?:tensor\(|\[\s*|\(\s*)?"
 _VALUE = re.compile(
     rf"(?P<sep>[:=]\s*|\s)(?=[-+.\d\[tnNiI])(?:(?P<part>\d+)/(?P<whole>\d+)\s*\(\s*[\d.]+\s*%\s*\)"
     rf"|(?:tensor\()?(?P<value>{WHOLE})"

@@ -22,12 +22,11 @@ class ChartGrid(Widget):
     BINDINGS: ClassVar[list[BindingType]] = CHART_KEYS
 
     class Clicked(Message):
-        """A chart was clicked: its place on the page, and how far along its width (0 to 1)."""
+        """A chart was clicked: its place on the page."""
 
-        def __init__(self, at: int, along: float) -> None:
+        def __init__(self, at: int) -> None:
             super().__init__()
             self.at = at
-            self.along = along
 
     class Resized(Message):
         """There is other room than before."""
@@ -98,7 +97,7 @@ class ChartGrid(Widget):
                 chart.x <= offset.x < chart.x + chart.width
                 and chart.y <= offset.y < chart.y + chart.height
             ):
-                self.post_message(self.Clicked(at, (offset.x - chart.x) / max(1, chart.width)))
+                self.post_message(self.Clicked(at))
 
 
 def changed_cells(old: Row, new: Row) -> tuple[int, int]:
