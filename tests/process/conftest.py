@@ -10,7 +10,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import IO, Any
 
@@ -211,3 +213,35 @@ def end_everything(state: StateDirectory) -> None:
         os.kill(owner.pid, signal.SIGTERM)
     assert not left, f"processes left over: {left}"
     assert not live_run_ids(state), "a run never ended"
+
+
+class Receiver(HTTPServer):
+    """A webhook on the loopback that keeps what it is sent."""
+
+    def __init__(self, answer: int = 200) -> None:
+        self.got: list[dict[str, object]] = []
+        self.answer = answer
+        super().__init__(("127.0.0.1", 0), _Keeper)
+
+
+class _Keeper(BaseHTTPRequestHandler):
+    server: Receiver
+
+    def do_POST(self) -> None:
+        self.server.got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(self.server.answer)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    server = Receiver()
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()

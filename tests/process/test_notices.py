@@ -3,57 +3,28 @@
 import json
 import os
 import signal
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-
-import pytest
 
 from runners.lifecycle.launch.adopt import adopt_orphans
 from runners.model.endings import EndingCause, ending_text
-from tests.process.conftest import CommandLine, events, record
+from runners.state.layout import RunDirectory
+from tests.process.conftest import CommandLine, Receiver, events, record
 from tests.support import eventually
 
 OVERRUN = "will cost $9.00 at its current pace"
-
-
-class Receiver(HTTPServer):
-    """A webhook on the loopback that keeps what it is sent."""
-
-    def __init__(self, answer: int = 200) -> None:
-        self.got: list[dict[str, object]] = []
-        self.answer = answer
-        super().__init__(("127.0.0.1", 0), _Keeper)
-
-
-class _Keeper(BaseHTTPRequestHandler):
-    server: Receiver
-
-    def do_POST(self) -> None:
-        self.server.got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-        self.send_response(self.server.answer)
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    server = Receiver()
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
 
 
 def settings(tmp_path: Path, text: str) -> None:
     folder = tmp_path / "config" / "fresnel-tui"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "settings.yaml").write_text(text)
+
+
+def watched_run(cli: CommandLine, tmp_path: Path, receiver: Receiver) -> RunDirectory:
+    """A run that goes on, of whose alerts and stop the webhook is told."""
+    url = f"http://127.0.0.1:{receiver.server_port}"
+    settings(tmp_path, f"notices: {{on: [alert, stopped], webhook: '{url}'}}\n")
+    return cli.command("sleep", "300")
 
 
 def test_a_failed_run_reaches_the_webhook_and_the_command(
@@ -99,11 +70,7 @@ def test_only_what_is_asked_for_is_told_and_an_alert_is(
 def test_an_overrun_that_a_panel_or_guard_found_is_told_once(
     cli: CommandLine, tmp_path: Path, receiver: Receiver
 ) -> None:
-    settings(
-        tmp_path,
-        f"notices: {{on: [alert, stopped], webhook: 'http://127.0.0.1:{receiver.server_port}'}}\n",
-    )
-    run = cli.command("sleep", "300")
+    run = watched_run(cli, tmp_path, receiver)
     run.overrun.write_text(json.dumps({"text": OVERRUN}))
     for _ in range(2):
         os.kill(record(run)["supervisor_pid"], signal.SIGUSR1)
@@ -117,11 +84,7 @@ def test_an_overrun_that_a_panel_or_guard_found_is_told_once(
 def test_an_overrun_found_while_nobody_supervised_is_told_once_by_who_adopts_the_run(
     cli: CommandLine, tmp_path: Path, receiver: Receiver
 ) -> None:
-    settings(
-        tmp_path,
-        f"notices: {{on: [alert, stopped], webhook: 'http://127.0.0.1:{receiver.server_port}'}}\n",
-    )
-    run = cli.command("sleep", "300")
+    run = watched_run(cli, tmp_path, receiver)
     for number in (1, 2):
         cli.kill_supervisor(run)
         if number == 1:

@@ -1,19 +1,15 @@
 """Planted secrets in what leaves the machine by itself, and in what others see of our processes."""
 
 import json
-import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-import pytest
 import yaml
 
 from runners.lifecycle.supervisor.kept_environment import forget_all, kept_environment
 from runners.state.layout import RunDirectory, config_dir
-from tests.process.conftest import CommandLine, events, record
-from tests.process.test_notices import Receiver
+from tests.process.conftest import CommandLine, Receiver, events, record
 from tests.process.test_reboot import reboot
 from tests.secret_kinds import Secret, secrets_of
 from tests.support import eventually
@@ -28,17 +24,6 @@ SAYS_ALL = (
 HOOK = Secret("hook", "SEKRETHOOK", "SEKRETHOOK")
 _AT_ONCE = 6
 """So many secrets a run says at its end: a report has its last lines."""
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    server = Receiver()
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
 
 
 def _texts(run: RunDirectory) -> dict[str, str]:
