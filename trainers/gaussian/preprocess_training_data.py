@@ -240,7 +240,7 @@ def preprocess(settings: argparse.Namespace) -> int:
         try:
             made += process(image, folder, settings, features, depth)
         except PictureError as problem:
-            unreadable.append(str(problem))
+            unreadable.append(f"{image.name} ({problem})")
     print(
         f"made         {made} images, {len(images) - made - len(unreadable)} were there already",
         flush=True,
@@ -248,7 +248,7 @@ def preprocess(settings: argparse.Namespace) -> int:
     print(f"features     {folder}", flush=True)
     if unreadable:
         print(
-            f"error: {len(unreadable)} images left out: {'; '.join(unreadable[:5])}",
+            f"error: {len(unreadable)} images cannot be read: {'; '.join(unreadable[:5])}",
             file=sys.stderr,
         )
         return 1
