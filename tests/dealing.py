@@ -15,6 +15,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
+CLUSTER = "tests/slurm/"
 TOGETHER = (
     *("tests/trainers/", "tests/guides/", "tests/unit/", "tests/architecture/", "tests/pairs/"),
     "tests/ui/test_stories.py",
@@ -29,7 +30,9 @@ SHORT_S = 2.0
 
 
 def unit_of(nodeid: str) -> str:
-    """What is dealt as one: a whole file, or a single test."""
+    """What is dealt as one: a whole file, or a single test; all that shares the one cluster."""
+    if nodeid.startswith(CLUSTER):
+        return CLUSTER
     return nodeid.partition("::")[0] if nodeid.startswith(TOGETHER) else nodeid
 
 

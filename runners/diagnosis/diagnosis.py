@@ -152,6 +152,9 @@ def _own_doing(evidence: Evidence, looked: tuple[str, ...]) -> Diagnosis | None:
             kind = "stopped_at_stall"
         case EndingCause.LIMIT:
             kind = "stopped_at_limit"
+        case EndingCause.SLURM:
+            kind, rests = "ended_by_slurm", "what Slurm says of its job"
+            remedy = "Resume from its last checkpoint: `fresnel-tui launch --resume`."
         case EndingCause.REBOOTED:
             kind, rests = "host_rebooted", "the boot's own id"
             remedy = "Resume from its last checkpoint; `fresnel-tui service` brings runs back."

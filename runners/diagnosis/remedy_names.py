@@ -37,6 +37,7 @@ _BY_CLASS = {
     "host_out_of_memory": ("fewer-workers",),
     "host_rebooted": ("resume",),
     "stopped_at_limit": ("resume",),
+    "ended_by_slurm": ("resume",),
     "killed_unknown": ("resume",),
     "terminated_unknown": ("resume",),
     "interrupted_unknown": ("resume",),

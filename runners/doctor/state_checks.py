@@ -2,12 +2,12 @@
 
 import fcntl
 import os
-import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from runners.doctor.checks import Check
+from runners.host.mounts import NETWORK, filesystem_of
 from runners.host.ownership import permission_problem
 from runners.host.procfs import (
     all_marks,
@@ -22,7 +22,6 @@ from runners.state.codec import read_record
 from runners.state.layout import StateDirectory
 from runners.state.runs import pause_text, read_run
 
-_NETWORK = re.compile(r"nfs|cifs|smb|lustre|beegfs|gpfs|ceph|fuse\.sshfs|afs|glusterfs|9p")
 _LITTLE_ROOM = 1 << 30
 _NO_ROOM = 50 << 20
 
@@ -80,7 +79,7 @@ def check_room(root: Path) -> Check:
 def check_filesystem(root: Path) -> Check:
     """Whether locks may have to cross a network."""
     kind = filesystem_of(root)
-    if _NETWORK.match(kind):
+    if NETWORK.match(kind):
         advice = "a local folder in $FRESNEL_STATE_DIR is faster, and its locks are more reliable"
         return Check("file system", "WARN", f"{kind}: a network file system", advice)
     return Check("file system", "PASS", kind or "unknown")
@@ -179,19 +178,3 @@ def check_future(state: StateDirectory) -> Iterator[Check]:
         text = f"the state folder was written {latest - time.time():,.0f} s from now"
         advice = "the clock was set back; ages and costs are off until it catches up"
         yield Check("clock and files", "WARN", text, advice)
-
-
-def filesystem_of(path: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str:
-    """The kind of file system that `path` is on; empty when the system does not say."""
-    try:
-        lines = mounts.read_text(errors="replace").splitlines()
-    except OSError:
-        return ""
-    place, best, kind = str(path.resolve()), "", ""
-    for line in lines:
-        before, _, after = line.partition(" - ")
-        mount = before.split(" ")[4].replace("\\040", " ")
-        inside = place == mount or place.startswith(mount.rstrip("/") + "/")
-        if inside and len(mount) >= len(best):
-            best, kind = mount, after.split(" ")[0]
-    return kind

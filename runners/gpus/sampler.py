@@ -20,11 +20,13 @@ from runners.gpus.backends.backend import Backend
 from runners.gpus.backends.detect import open_backend
 from runners.gpus.driver_setting import parse, setting
 from runners.gpus.host_metrics import HostMeter
+from runners.gpus.job_gpus import forget_jobs, gpus_of_job, problem_of_job
 from runners.gpus.sampler_lock import record_owner
 from runners.gpus.usage_recorder import UsageRecorder
 from runners.host.files import replace
 from runners.host.identity import boot_time, host_name
 from runners.host.locks import acquire, is_held
+from runners.host.slurm_job import slurm_job
 from runners.model.errors import ExitCode, WrongInput
 from runners.model.gpus import GpuReading, GpuSnapshot, Xid
 from runners.state.decoding import read
@@ -63,6 +65,7 @@ def main(argv: list[str] | None = None) -> int:
     if lock is None:
         return ExitCode.DONE
     record_owner(lock, setting())
+    forget_jobs(state)
     deadline = _seconds("FRESNEL_SAMPLER_DEADLINE_S", DEADLINE_S)
     faulthandler.dump_traceback_later(deadline * OPENING_TAKES, exit=True)
     Sampler(state, lock, open_backend(choice, state), deadline).run()
@@ -88,6 +91,7 @@ class Sampler:
         self._xids = _last_xids(state)
         self._wanted = self._well_since = time.monotonic()
         self._wanted_mark: int | None = None
+        self._job = slurm_job()
 
     def run(self) -> None:
         """Read and write until nobody reads, the driver stays broken, or the folder is gone."""
@@ -114,6 +118,10 @@ class Sampler:
     def _read(self) -> GpuReading:
         now = time.time()
         gpus = tuple(self._with_xid(gpu) for gpu in self._backend.snapshots(now))
+        problem = self._backend.problem
+        if self._job is not None:
+            gpus = gpus_of_job(gpus, self._job)
+            problem = problem or problem_of_job(gpus, self._job)
         if self._backend.problem is None:
             self._well_since = time.monotonic()
         return GpuReading(
@@ -122,9 +130,10 @@ class Sampler:
             backend=self._backend.name,
             gpus=gpus,
             cpu=self._host.read(),
-            problem=self._backend.problem,
+            problem=problem,
             driver=self._backend.driver,
             setting=setting(),
+            job=self._job.id if self._job else "",
         )
 
     def _with_xid(self, gpu: GpuSnapshot) -> GpuSnapshot:

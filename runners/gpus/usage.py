@@ -30,7 +30,7 @@ def interval_file(run: Path) -> Path:
 
 def recent_files(state: StateDirectory) -> tuple[Path, Path]:
     """The host's history: the file that grows, and the full one before it."""
-    return state.host / "gpus.recent.jsonl", state.host / "gpus.recent.1.jsonl"
+    return state.readings / "gpus.recent.jsonl", state.readings / "gpus.recent.1.jsonl"
 
 
 def read_usage(run: Path) -> tuple[GpuUse, ...]:

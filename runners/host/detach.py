@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from runners.host.procfs import process_state
+from runners.host.slurm_job import slurm_job
 from runners.host.systemd import (
     ScopeProbe,
     kills_user_processes,
@@ -126,6 +127,10 @@ def start_service(
 
 
 def _choose(remembered: Path) -> ScopeProbe:
+    job = slurm_job()
+    if job is not None:
+        # In a scope it would outlive the job, on GPUs that are another's by then.
+        return ScopeProbe(False, f"part of Slurm job {job.id}, and ends with it")
     probe = probe_scope(remembered)
     if not probe.works or lingers() or kills_user_processes():
         return probe

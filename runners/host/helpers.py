@@ -59,6 +59,9 @@ HELPERS = {
     "explain": HelperProcess(
         "runners.diagnosis.known_cause", "tells a supervisor why a program failed, in a few words"
     ),
+    "job-end": HelperProcess(
+        "runners.slurm.job_end", "tells a supervisor how Slurm says that its job ended"
+    ),
     "stacks": HelperProcess(
         "runners.diagnosis.stacks", "saves where every rank of a run hangs, before it is killed"
     ),

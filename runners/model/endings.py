@@ -9,6 +9,7 @@ from typing import TypedDict
 
 from runners.host.clock import local_time
 from runners.model.closed import TextEnum, assert_never
+from runners.model.job_ends import JobEnd
 
 
 class EndingCause(TextEnum):
@@ -38,6 +39,8 @@ class EndingCause(TextEnum):
     REBOOTED = "rebooted"
     UNSEEN = "unseen"
     """Its program ended by itself or by others; nobody saw its exit status."""
+    SLURM = "slurm"
+    """Slurm ended the job that it was part of."""
     UNKNOWN = "unknown"
     """It vanished, and left no trace."""
 
@@ -84,6 +87,9 @@ class Ending(_Cause, total=False):
     """When the host did, in unix seconds."""
     holding: list[tuple[int | None, int]]
     """What still holds its GPUs: the GPU's index, None where only the pid is known; the pid."""
+    job: str
+    """The Slurm job, and how that ended."""
+    job_end: JobEnd
     announced: int
     """The exit code that its program announced in its last event, where nobody saw it exit."""
     line: str
@@ -152,6 +158,9 @@ def _cause_text(ending: Ending, code: int | None) -> str:
             moment = ending.get("rebooted")
             when = local_time(moment, " %Y-%m-%d %H:%M") if moment else ""
             return f"host rebooted{when}" + (f"; not queued again: {detail}" if detail else "")
+        case EndingCause.SLURM:
+            end = ending.get("job_end", JobEnd.UNKNOWN)
+            return " ".join(filter(None, ("Slurm job", ending.get("job"), end.text, detail)))
         case EndingCause.UNSEEN:
             return f"ended, exit code unknown; its last line: {ending.get('line', '')}"
         case EndingCause.UNKNOWN:

@@ -126,7 +126,8 @@ Then nothing is known of the GPUs, not even whether there are any.
 class GpuReading(msgspec.Struct, frozen=True):
     """Everything one sample found: when (unix seconds), by which backend, and what went wrong.
 
-    `setting` is the `$FRESNEL_GPUS` the sampler was started under; None means any.
+    `setting` is the `$FRESNEL_GPUS` the sampler was started under; None means any. `job` is the
+    Slurm job whose GPUs these are, empty outside of one.
     """
 
     time: float
@@ -137,6 +138,7 @@ class GpuReading(msgspec.Struct, frozen=True):
     problem: str | None = None
     driver: str | None = None
     setting: str | None = None
+    job: str = ""
 
 
 # As an array: a day of history has 86,400 lines, and field names would be most of it.

@@ -52,12 +52,13 @@ class Estimate(msgspec.Struct, frozen=True):
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Who asked, when (unix seconds), on which host and boot."""
+    """Who asked, when (unix seconds), on which host and boot, and inside which Slurm job."""
 
     user: str
     host: str
     boot_id: str
     created: float
+    job: str = ""
 
 
 class Provenance(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from runners.model.cluster import PlaceKeys, SlurmKeys
 from runners.model.course import (
     DEFAULT_STOP,
     After,
@@ -79,6 +80,7 @@ __all__ = [
     "NodePlace",
     "Parameter",
     "ParameterValue",
+    "PlaceKeys",
     "PresetEstimate",
     "Price",
     "RestartRule",
@@ -89,6 +91,7 @@ __all__ = [
     "Scalar",
     "Scaling",
     "ScalingRule",
+    "SlurmKeys",
     "StallRule",
     "StopRule",
     "StopTarget",
@@ -304,6 +307,10 @@ class RunSpec(msgspec.Struct, frozen=True):
     nodes: Annotated[
         NodeHosts | None, key("Run it on several rented machines together: {hosts: [a, b]}.")
     ] = None
+    place: Annotated[
+        PlaceKeys,
+        key("Where it runs: {slurm: {partition: gpu, time: 4h}}. Default: on this machine."),
+    ] = PlaceKeys()
     node: NodePlace | None = None
     """This machine's place among those that run it together."""
     usual_devices: int = 0

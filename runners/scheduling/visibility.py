@@ -1,7 +1,9 @@
 """Which environment variable shows a program its GPUs, and only those."""
 
+import os
 from collections.abc import Sequence
 
+from runners.host.slurm_job import slurm_job
 from runners.model.gpus import GpuReading, GpuSnapshot
 from runners.model.vendors import UNKNOWN, VENDORS, traits_of_vendor
 
@@ -34,7 +36,15 @@ def given_gpus(gpus: Sequence[GpuSnapshot]) -> dict[str, str]:
 
 
 def visibility(gpus: Sequence[GpuSnapshot], reading: GpuReading | None) -> dict[str, str]:
-    """The variables that show `gpus` to a program; without any, the machine's GPUs are hidden."""
+    """The variables that show `gpus` to a program; without any, the machine's GPUs are hidden.
+
+    A program that gets all GPUs of a Slurm job sees them as Slurm shows them.
+    """
+    job = slurm_job()
+    if job is not None and gpus and len(gpus) == len(job.gpus):
+        shown = {name: os.environ[name] for name in ALL_VARIABLES if name in os.environ}
+        if all(len(value.split(",")) == len(gpus) for value in shown.values()) and shown:
+            return {**gpus[0].traits.beside, **shown}
     if not gpus:
         present = reading.gpus if reading is not None else ()
         traits = present[0].traits if present else UNKNOWN

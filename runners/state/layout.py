@@ -9,11 +9,16 @@ from runners.host.files import read_number
 from runners.host.helpers import ROOT
 from runners.host.identity import host_name
 from runners.host.ownership import keep_private, permission_problem
+from runners.host.slurm_job import slurm_job
 
 SHIPPED_PRESETS = ROOT / "presets"
 TRAINERS = ROOT / "trainers"
 TERMINAL_STATUS = "tty.json"
 """Who waits at a run's own terminal, in its folder; written by `lifecycle/supervisor/pty.py`."""
+JOB_READINGS = "job-"
+"""What the name of the folder for readings of one Slurm job begins with."""
+ENVIRONMENT = "environment"
+"""Where a run that waits for Slurm keeps its environment, readable by its user only."""
 _KNOWN = 256
 """Of so many runs at most the paths are kept."""
 
@@ -55,10 +60,13 @@ class StateDirectory:
         self.allocation_lock = self.root / "allocation.lock"
         # Hosts with a shared home have one state folder; each has its own GPUs and sampler.
         self.host = self.root / "hosts" / host_name()
-        self.gpu_reading = self.host / "gpus.json"
-        self.sampler_lock = self.host / "sampler.lock"
-        self.sampler_wanted = self.host / "sampler.wanted"
-        self.sampler_log = self.host / "sampler.log"
+        # A job of a cluster sees its own GPUs only: its sampler is its own, and ends with it.
+        job = slurm_job()
+        self.readings = self.host / f"{JOB_READINGS}{job.id}" if job else self.host
+        self.gpu_reading = self.readings / "gpus.json"
+        self.sampler_lock = self.readings / "sampler.lock"
+        self.sampler_wanted = self.readings / "sampler.wanted"
+        self.sampler_log = self.readings / "sampler.log"
         self.watcher_lock = self.host / "watcher.lock"
         self.preemption = self.host / "preemption.json"
         self.preemption_lock = self.host / "preemption.lock"
@@ -80,6 +88,9 @@ class StateDirectory:
         self.sweeps = self.root / "sweeps"
         self.trash = self.root / "trash"
         self.labels_lock = self.root / "labels.lock"
+        # Scripts and output of the jobs of a cluster, and what its scheduler said of them last.
+        self.slurm = self.root / "slurm"
+        self.jobs = self.slurm / "jobs.json"
         self._known: dict[str, RunDirectory] = {}
 
     def create(self) -> "StateDirectory":
@@ -100,7 +111,10 @@ class StateDirectory:
             from runners.model.errors import DeniedError
 
             raise DeniedError(reason, "name a folder of your own in $FRESNEL_STATE_DIR")
-        for folder in (self.runs, self.live, self.held, self.host.parent, self.host):
+        for folder in (
+            *(self.runs, self.live, self.held),
+            *(self.host.parent, self.host, self.readings),
+        ):
             folder.mkdir(mode=0o700, exist_ok=True)
         return self
 
@@ -178,6 +192,8 @@ class RunDirectory:
     overrun = _File("overrun.json")
     stop_reserve = _File("stop.reserve")
     health = _File("health.json")
+    job = _File("job.json")
+    environment = _File(ENVIRONMENT)
 
     def __init__(self, home: StateDirectory, run_id: str) -> None:
         self.home = home

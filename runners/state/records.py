@@ -6,9 +6,11 @@ raises: a damaged field, or one of a newer version, is replaced by a safe value.
 """
 
 import signal
+from contextlib import suppress
 from typing import Any, Literal, TypedDict
 
 from runners.model.endings import Ending, EndingCause
+from runners.model.job_ends import JobEnd
 from runners.model.states import State
 
 Moments = tuple[float, str, "int | None"]
@@ -16,8 +18,8 @@ Moments = tuple[float, str, "int | None"]
 QUEUED, GRANTED, FINAL = "queued", "granted", "final"
 """The phases of a plan: waiting for GPUs, given them, filled in for them."""
 
-_ENDING_TEXTS: "tuple[Literal['by', 'detail', 'rule', 'usd', 'summary', 'error'], ...]" = (
-    *("by", "detail", "rule", "usd", "summary", "error"),
+_ENDING_TEXTS: "tuple[Literal['by', 'detail', 'rule', 'usd', 'summary', 'error', 'job'], ...]" = (
+    *("by", "detail", "rule", "usd", "summary", "error", "job"),
 )
 
 # For a plan whose ladder cannot be read: such a run must still be possible to stop.
@@ -244,6 +246,8 @@ def ending_fields(value: object) -> Ending | None:
         ending["seconds"] = seconds
     if rebooted is not None:
         ending["rebooted"] = rebooted
+    with suppress(ValueError):
+        ending["job_end"] = JobEnd(fields.get("job_end"))
     for name in _ENDING_TEXTS:
         text = _text(fields.get(name))
         if text:

@@ -11,6 +11,7 @@ from runners.host.clock import local_time
 from runners.host.identity import boot_id, host_name, user_name
 from runners.host.locks import is_held
 from runners.host.procfs import mark_of, process_state, switches_of
+from runners.host.slurm_job import slurm_job
 from runners.model.endings import Ending, EndingCause, ending_text, signal_of
 from runners.model.errors import NotFound, WrongInput
 from runners.model.labels import NO_LABELS, Labels
@@ -26,6 +27,7 @@ from runners.state.codec import (
     read_record,
     read_waits,
 )
+from runners.state.job_status import is_job, status_of_job
 from runners.state.labels_file import read_labels
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.leases import holds_gpus, live_run_ids, will_go_on
@@ -98,6 +100,9 @@ def derive_state(
         if record.ending is None:  # damaged, or with a cause that only a newer version knows
             return Status(record.state)
         return _ended(record.state, record.ending, record.exit_code)
+    if is_job(plan):
+        now, reason = status_of_job(directory, record)
+        return Status(now, None, reason)
     home = home_of(plan, record)
     recorded = record.state if record else State.STARTING
     # Locks of another host cannot be seen from here, so its record is all there is.
@@ -113,6 +118,9 @@ def derive_state(
         return _ended(State.LOST, {"cause": EndingCause.REBOOTED})
     if holds_gpus(directory):
         reason = run_permission_problem(directory)
+        job, inside = plan.origin.job if plan else "", slurm_job()
+        if not reason and job and (inside is None or inside.id != job):
+            reason = f"that is done inside its Slurm job {job} only"
         adoption = f"is not adopted: {reason}" if reason else "will be adopted"
         reason = f"its supervisor is gone; the program goes on and {adoption}"
         return Status(State.ORPHANED, None, reason)
@@ -196,7 +204,12 @@ def _survives_reboot(plan: LaunchPlan | None, record: RunRecord | None) -> bool:
 
 
 def home_of(plan: LaunchPlan | None, record: RunRecord | None) -> str:
-    """The host that a run belongs to: its pids and locks mean nothing on another."""
+    """The host that a run belongs to: its pids and locks mean nothing on another.
+
+    One that is a Slurm job belongs to wherever its folder is: Slurm reaches it.
+    """
+    if is_job(plan):
+        return host_name()
     if record and record.host:
         return record.host
     return plan.origin.host if plan else host_name()

@@ -215,6 +215,7 @@ CASES = (
     Case(EndingCause.STALL, stalled, "stopped", {"seconds": 2.0}, "stopped_at_stall"),
     Case(EndingCause.HOPELESS, hopeless, "stopped", {}, "stopped"),
     Case(EndingCause.PROBE, asked_by_machine(EndingCause.PROBE), "stopped", {}, "stopped"),
+    Case(EndingCause.SLURM, asked_by_machine(EndingCause.SLURM), "stopped", {}, "ended_by_slurm"),
     Case(EndingCause.PEER, asked_by_machine(EndingCause.PEER), "stopped", {}, "stopped"),
     Case(
         EndingCause.PREEMPTED,

@@ -56,6 +56,7 @@ def reading_json(reading: GpuReading, leases: dict[str, list[Lease]]) -> dict[st
         "backend": reading.backend,
         "driver": reading.driver,
         "problem": reading.problem,
+        "job": reading.job or None,
         "stale": is_stale(reading),
         "cpu": msgspec.to_builtins(reading.cpu),
         "gpus": [gpu_json(gpu, leases.get(gpu.uuid, [])) for gpu in reading.gpus],
@@ -119,6 +120,8 @@ def print_reading(reading: GpuReading, leases: dict[str, list[Lease]], host: boo
             f"{reading.host}: {_host_text(reading)}; GPUs by {reading.backend}, driver "
             f"{reading.driver or DASH}"
         )
+    if reading.job:
+        print(f"the GPUs of Slurm job {reading.job}, in which this is")
     if reading.gpus:
         print_table(
             _HEADINGS, [gpu_row(gpu, reading, leases.get(gpu.uuid, [])) for gpu in reading.gpus]

@@ -10,9 +10,11 @@ import msgspec
 from runners.guard.rule import read_guard
 from runners.guard.sweep_watch import watch_for_hopeless
 from runners.housekeeping import tend
+from runners.lifecycle.control.job_stop import ending_with_job
 from runners.lifecycle.control.start import NotSupervised, start_together
 from runners.lifecycle.control.wait import wait_until_ended
 from runners.lifecycle.launch.planner import PlannedRun, plan_runs
+from runners.lifecycle.launch.submit import submissions, test_only
 from runners.lifecycle.launch.sweep import judging_metric
 from runners.model.errors import ExitCode
 from runners.model.plan import LaunchPlan
@@ -42,7 +44,8 @@ def run_launch(arguments: argparse.Namespace) -> int:
         return _follow(state, runs, arguments.json)
     if arguments.wait:
         try:
-            runs = [wait_until_ended(state, run.id) for run in runs]
+            with ending_with_job(state, runs):
+                runs = [wait_until_ended(state, run.id) for run in runs]
         except KeyboardInterrupt:
             return _interrupted(runs)
     if arguments.json:
@@ -135,7 +138,8 @@ def _follow(state: StateDirectory, runs: list[Run], as_json: bool) -> int:
                 follower.copy()
 
         try:
-            ended = [wait_until_ended(state, run.id, copy) for run in runs]
+            with ending_with_job(state, runs):
+                ended = [wait_until_ended(state, run.id, copy) for run in runs]
         except KeyboardInterrupt:
             return _interrupted(runs)
         copy()
@@ -162,15 +166,21 @@ def run_plan(arguments: argparse.Namespace) -> int:
         from tui.cli.shown_secrets import refuse_elsewhere  # few plans are shown so
 
         refuse_elsewhere(arguments)
-    planned = plan_runs(StateDirectory(), specs_from(arguments))
+    state = StateDirectory()
+    planned = plan_runs(state, specs_from(arguments))
+    jobs = submissions(state, ((run.plan.run, run.plan.spec) for run in planned))
     if arguments.json:
-        values = [_plan_json(run) for run in planned]
+        scripts = {run_id: job.script for job in jobs for run_id in job.runs}
+        values = [_plan_json(run, scripts.get(run.plan.run)) for run in planned]
         print_json_of_runs(values, not planned[0].plan.spec.group)
     else:
         for i, run in enumerate(planned):
             if i:
                 print()
             print_pairs(describe_plan(_shown_plan(run, arguments.show_secrets), run.decision))
+        for job in jobs:
+            print(f"\n{job.script}", end="")
+            echo(f"sbatch --test-only: {test_only(job)}")
     hints = (run.decision.hint for run in planned if not isinstance(run.decision, Granted))
     for hint in dict.fromkeys(filter(None, hints)):
         echo(hint)
@@ -186,9 +196,10 @@ def _shown_plan(run: PlannedRun, with_secrets: bool) -> LaunchPlan:
     return with_real_secrets(run.plan, run.planned.secrets, run.planned.environment)
 
 
-def _plan_json(run: PlannedRun) -> dict[str, Any]:
+def _plan_json(run: PlannedRun, script: str | None) -> dict[str, Any]:
     value: dict[str, Any] = msgspec.to_builtins(run.plan)
     value["preset"], value["name"] = run.plan.spec.preset, run.plan.spec.name
+    value["slurm_script"] = script
     value["denied"] = run.decision.reason if isinstance(run.decision, Denied) else None
     value["waits"] = run.decision.reason if isinstance(run.decision, Waiting) else None
     return value

@@ -1,11 +1,12 @@
 """The command line of `launch` and `plan` as RunSpecs."""
 
 import argparse
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from runners.gpus.client import read_gpus
+from runners.model.cluster import PlaceKeys, SlurmKeys
 from runners.model.course import parse_after
 from runners.model.errors import WrongInput
 from runners.model.launchers import place_on_nodes
@@ -13,6 +14,10 @@ from runners.model.parameters import with_values
 from runners.model.program import chosen_gpus
 from runners.model.scaling import devices_of, rescaled
 from runners.model.spec import GpuRequest, NodePlace, RunSpec, ScalingRule
+from runners.model.spelling import split_text
+from runners.presets.parameter_input import parse_scalar
+from runners.presets.reading.diagnostics import KeyMistake
+from runners.presets.reading.typed import decode
 from runners.state.layout import StateDirectory
 from tui.cli.output import echo
 from tui.cli.spec_sources import CommandSource, PresetSource, RunSource, SpecSource
@@ -95,9 +100,28 @@ def _apply_flags(spec: RunSpec, arguments: argparse.Namespace) -> RunSpec:
         except ValueError as error:
             raise WrongInput(f"--after {error}") from None
         spec = msgspec.structs.replace(spec, after=after)
+    spec = _on_slurm(spec, arguments)
     if arguments.price is not None:
         spec = msgspec.structs.replace(spec, price=arguments.price, price_basis="flag")
     return spec
+
+
+def _on_slurm(spec: RunSpec, arguments: argparse.Namespace) -> RunSpec:
+    """The spec as a job of Slurm, where one of its flags is given."""
+    given: dict[str, Any] = {
+        name: split_text(value) if name == "extra" else parse_scalar(value)
+        for name in SlurmKeys.__struct_fields__
+        if (value := getattr(arguments, f"slurm_{name}", None)) is not None
+    }
+    if not (given or getattr(arguments, "slurm", False)):
+        return spec
+    try:
+        keys: SlurmKeys = decode(given, SlurmKeys, ("place", "slurm"))
+    except KeyMistake as mistake:
+        name = str(mistake.key[-1]).replace("_", "-")
+        raise WrongInput(f"--{name}: {mistake.message}") from None
+    keys = keys.over(spec.place.slurm or SlurmKeys())
+    return msgspec.structs.replace(spec, place=PlaceKeys(slurm=keys))
 
 
 def _on_nodes(spec: RunSpec, arguments: argparse.Namespace) -> RunSpec:

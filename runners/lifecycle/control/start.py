@@ -16,7 +16,8 @@ from runners.lifecycle.launch.git_snapshot import start_recording
 from runners.lifecycle.launch.planner import PlannedRun, Planner
 from runners.lifecycle.launch.preconditions import refuse_taken_away, refuse_untrusted
 from runners.lifecycle.launch.run_files import write_files
-from runners.lifecycle.launch.unfinished import all_or_none
+from runners.lifecycle.launch.submit import submissions, submit
+from runners.lifecycle.launch.unfinished import all_or_none, undo
 from runners.lifecycle.supervisor.kept_environment import keep_environment
 from runners.lifecycle.supervisor.spawn import spawn_supervisor
 from runners.model.errors import DeniedError, FresnelError
@@ -24,6 +25,7 @@ from runners.model.masked_plan import travelling
 from runners.model.run import Run
 from runners.model.spec import RunSpec
 from runners.scheduling.queue_order import Granted
+from runners.slurm.options import keys_of
 from runners.state.layout import StateDirectory
 from runners.state.requests import note_run
 from runners.state.runs import read_run
@@ -69,18 +71,34 @@ def start_together(
         with all_or_none(state, [run.plan.run for run in launch.runs]):
             descriptors = [_write(state, run, request) for run in launch.runs]
     wake(state, launch.waiting, launch.decisions)
+    _submit(state, launch.runs)
     # Git takes its time while the supervisors start; its answer is not needed to run.
     recording = start_recording(
         {state.run(run.plan.run): Path(run.plan.working_directory) for run in launch.runs}
     )
     problems = [
-        _supervise(state, run, locks) for run, locks in zip(launch.runs, descriptors, strict=True)
+        _supervise(state, run, locks)
+        for run, locks in zip(launch.runs, descriptors, strict=True)
+        if not keys_of(run.plan.spec)
     ]
     recording.join()
     runs = [read_run(state, run.plan.run) for run in launch.runs]
     if any(problems):
         raise NotSupervised(runs, "; ".join(problem for problem in problems if problem))
     return runs
+
+
+def _submit(state: StateDirectory, runs: Sequence[PlannedRun]) -> None:
+    """Hand runs to Slurm; what it refuses, and what would follow, is as if never written."""
+    environments = {run.plan.run: _environment(run) for run in runs}
+    waiting = list(submissions(state, ((run.plan.run, run.plan.spec) for run in runs)))
+    while waiting:
+        try:
+            submit(state, waiting[0], environments)
+        except BaseException:
+            undo(state, [run for submission in waiting for run in submission.runs])
+            raise
+        waiting.pop(0)
 
 
 def _supervise(state: StateDirectory, planned: PlannedRun, locks: Sequence[int]) -> str:
@@ -120,8 +138,9 @@ def _write(state: StateDirectory, planned: PlannedRun, request: str) -> list[int
     with all others of its launch.
     """
     run = state.run(planned.plan.run)
+    is_local = not keys_of(planned.plan.spec)
     run.path.mkdir(mode=0o700)
-    descriptors = [acquire(run.supervisor_lock), acquire(run.run_lock)]
+    descriptors = [acquire(run.supervisor_lock), acquire(run.run_lock)] if is_local else []
     replace(run.spec, msgspec.json.encode(planned.plan.spec))
     write_files(run, planned.planned.files)
     note_run(state, request, run.id)
@@ -131,5 +150,6 @@ def _write(state: StateDirectory, planned: PlannedRun, request: str) -> list[int
         record_why(run, planned.decision)
     run.output.touch(mode=0o600)
     reserve(run)
-    keep_environment(run, _environment(planned))
+    if is_local:
+        keep_environment(run, _environment(planned))
     return [descriptor for descriptor in descriptors if descriptor is not None]

@@ -9,6 +9,7 @@ from runners.host.files import overwrite, replace
 from runners.host.identity import user_name
 from runners.host.locks import is_held
 from runners.host.procfs import process_state
+from runners.lifecycle.control.signal_job import cancel_job, signal_job
 from runners.lifecycle.launch.adopt import adopt
 from runners.lifecycle.launch.preconditions import refuse_other_host, refuse_untrusted_run
 from runners.lifecycle.supervisor.spawn import hand_over_stop, poke_supervisor
@@ -16,9 +17,12 @@ from runners.model.endings import Ending
 from runners.model.errors import FresnelError
 from runners.model.run import Run, StopIntent
 from runners.state.codec import read_intent, read_record
+from runners.state.job_status import is_job
 from runners.state.layout import RunDirectory, StateDirectory
 
 _HEARD_WITHIN_S = 5.0
+_ANSWERS_WITHIN_S = 10.0
+"""So much longer for one that Slurm passes on to another machine."""
 _POLL_EVERY_S = 0.02
 RESERVED = 1024
 """Bytes reserved for the intent at the launch: it must be possible to write it on a full disk."""
@@ -53,7 +57,9 @@ def request_stop(
         intent.force = intent.force or force
     # First the disk, then the signal: a poke that is lost only delays the stop.
     problem = _write(directory, intent)
-    if is_held(directory.supervisor_lock):
+    if is_job(run.plan):
+        signal_job(directory)
+    elif is_held(directory.supervisor_lock):
         if problem is None:
             poke_supervisor(directory)
         elif not hand_over_stop(directory, force):
@@ -97,17 +103,21 @@ def why_unheard(state: StateDirectory, run: Run, within_s: float = _HEARD_WITHIN
     Acted on is one whose last rung is recorded, or whose program is gone.
     """
     directory, until = state.run(run.id), time.monotonic() + within_s
+    if is_job(run.plan):
+        until += _ANSWERS_WITHIN_S
     leader = directory.leader_pid()
     while True:
         record = read_record(directory)
         stop = None if record is None else record.stop
         if record is None or not record.state.is_live or (stop and stop.step >= stop.steps):
             return ""
-        if leader is not None and process_state(leader) in ("", "Z", "X"):
+        if not is_job(run.plan) and leader is not None and process_state(leader) in ("", "Z", "X"):
             return ""
         if time.monotonic() > until:
             break
         time.sleep(_POLL_EVERY_S)
+    if is_job(run.plan):
+        return cancel_job(run, directory)
     if not is_held(directory.supervisor_lock):
         return f"it has no supervisor, and none could be started; see {directory.supervisor_log}"
     pid = record.supervisor_pid

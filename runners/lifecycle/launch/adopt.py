@@ -5,11 +5,13 @@ from contextlib import suppress
 
 from runners.host.identity import host_name
 from runners.host.locks import is_held
+from runners.host.slurm_job import slurm_job
 from runners.lifecycle.launch.preconditions import refuse_untrusted_run
 from runners.lifecycle.supervisor.spawn import spawn_supervisor
 from runners.model.errors import FresnelError
+from runners.state.job_status import is_job
 from runners.state.layout import StateDirectory
-from runners.state.leases import live_run_ids
+from runners.state.leases import holds_gpus, live_run_ids
 from runners.state.runs import home_of, read_run
 from runners.state.trust import run_permission_problem
 
@@ -26,7 +28,12 @@ def adopt_orphans(state: StateDirectory) -> list[str]:
 
             settle_unfinished(state)
     adopted = []
-    for run_id in live_run_ids(state):
+    live = live_run_ids(state)
+    if state.slurm.is_dir():
+        from runners.lifecycle.launch.settle import settle_jobs  # clusters only
+
+        settle_jobs(state, live)
+    for run_id in live:
         if not is_held(state.run(run_id).supervisor_lock) and _is_ours(state, run_id):
             with suppress(FresnelError):
                 adopt(state, run_id)
@@ -52,4 +59,8 @@ def _is_ours(state: StateDirectory, run_id: str) -> bool:
     run = read_run(state, run_id)
     directory = state.run(run_id)
     trusted = not directory.path.is_dir() or not run_permission_problem(directory)
-    return trusted and home_of(run.plan, run.record) == host_name()
+    if not trusted or home_of(run.plan, run.record) != host_name() or is_job(run.plan):
+        return False
+    job, here = run.plan.origin.job if run.plan else "", slurm_job()
+    # Outside of its job, a supervisor would neither end with it nor see its GPUs.
+    return not job or (here is not None and here.id == job) or not holds_gpus(directory)

@@ -16,6 +16,7 @@ from runners.gpus.client import read_gpus
 from runners.host.files import append_event, replace
 from runners.host.identity import host_name
 from runners.host.locks import is_held, locked
+from runners.host.slurm_job import slurm_job
 from runners.lifecycle.launch.adopt import adopt_orphans
 from runners.lifecycle.supervisor.spawn import poke_supervisor
 from runners.model.errors import NotFound
@@ -41,10 +42,15 @@ from runners.state.runs import find_run, read_run
 def waiting(state: StateDirectory) -> list[Candidate]:
     """The queued runs of this host whose supervisor lives, in the queue's order."""
     found = []
+    inside = slurm_job()
+    job = inside.id if inside else ""
     for run_id in live_run_ids(state):
         directory = state.run(run_id)
         plan = read_plan(directory)
         if plan is None or plan.phase != "queued" or plan.origin.host != host_name():
+            continue
+        # A job's GPUs are for its own runs, and these get no others.
+        if plan.origin.job != job:
             continue
         # Without a supervisor nobody would start it: GPUs granted to it would be idle.
         if not directory.stop.exists() and is_held(directory.supervisor_lock):

@@ -17,6 +17,7 @@ from runners.gpus.client import read_gpus
 from runners.lifecycle.launch.dispatch import candidate_of, judge, resolve_after, waiting
 from runners.lifecycle.launch.planning import Planned, make_plan
 from runners.lifecycle.launch.probe_results import probe_notes
+from runners.lifecycle.launch.submit import SLURM_DECIDES, with_defaults, with_time_limit
 from runners.lifecycle.launch.unmasking import refuse_masked
 from runners.model.closed import assert_never
 from runners.model.errors import DeniedError, FresnelError, WrongInput
@@ -28,6 +29,7 @@ from runners.presets.reading.diagnostics import located
 from runners.scheduling.allocation import Allocation, Denied, awaited_gpus
 from runners.scheduling.memory_warning import oom_warnings
 from runners.scheduling.queue_order import Candidate, Granted, QueueDecision, Waiting
+from runners.slurm.options import keys_of
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.runs import list_run_ids
 from runners.watch.metrics.checkpoint_place import epochs_done
@@ -91,11 +93,12 @@ class Planner:
 
     def __init__(self, state: StateDirectory, specs: Sequence[RunSpec]) -> None:
         self._state = state
-        self._specs = [resolve_after(state, spec) for spec in specs]
+        self._specs = [with_defaults(resolve_after(state, spec)) for spec in specs]
         for spec in self._specs:
             _check_texts(spec)
             refuse_masked(spec)
-        wants_gpus = any(spec.gpus.wants_gpus for spec in specs)
+        # A cluster chooses the GPUs itself, on machines that are not this one.
+        wants_gpus = any(spec.gpus.wants_gpus and not keys_of(spec) for spec in specs)
         self._reading = read_gpus(state) if wants_gpus else None
 
     def plan(self) -> PlannedLaunch:
@@ -106,7 +109,9 @@ class Planner:
         # Without GPUs nobody is in the way.
         before = waiting(self._state) if self._reading is not None else []
         candidates = self._candidates()
-        decisions = judge(self._state, [*before, *candidates], self._reading)
+        own = [one for one, spec in zip(candidates, self._specs, strict=True) if not keys_of(spec)]
+        decisions = judge(self._state, [*before, *own], self._reading)
+        decisions |= {one.run: Waiting(SLURM_DECIDES) for one in candidates if one not in own}
         runs = tuple(
             self._plan_one(spec, candidate.run, decisions[candidate.run])
             for spec, candidate in zip(self._specs, candidates, strict=True)
@@ -152,10 +157,14 @@ def plan_run(
     """
     allocation = _allocation(run.home, spec, decision, reading)
     planned = make_plan(spec, run, allocation, reading, price)
+    expected = _forecast(run.home, spec, allocation, price)
+    placed, note = with_time_limit(planned.plan.spec, expected.seconds if expected else None)
     plan = msgspec.structs.replace(
         planned.plan,
+        spec=placed,
         phase=_phase(spec, decision),
-        forecast=_forecast(run.home, spec, allocation, price),
+        forecast=expected,
+        notes=(*planned.plan.notes, *filter(None, (note,))),
     )
     return PlannedRun(spec, planned._replace(plan=plan), decision, reading)
 

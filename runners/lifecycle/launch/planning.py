@@ -11,6 +11,7 @@ import msgspec
 
 from runners.cost.rates import device_count, hourly_rate
 from runners.host.identity import boot_id, host_name, user_name
+from runners.host.slurm_job import slurm_job
 from runners.lifecycle.launch.command_line import spell_argv
 from runners.lifecycle.launch.config_copy import PlannedConfig, config_beside, plan_config
 from runners.lifecycle.launch.interpreter import interpreter_in
@@ -71,6 +72,7 @@ def make_plan(
     Raises WrongInput when a path, program or variable that it names does not exist.
     """
     _require_node(spec)
+    job = slurm_job()
     inputs = launch_inputs(spec, run.id, run.path, allocation, reading)
     texts = fill_texts(inputs)
     variables, folder, config, argv = _command(inputs, texts)
@@ -91,7 +93,7 @@ def make_plan(
         processes=inputs.processes,
         port=texts.port,
         price=price,
-        origin=Origin(user_name(), host_name(), boot_id(), time.time()),
+        origin=Origin(user_name(), host_name(), boot_id(), time.time(), job.id if job else ""),
         checkpoints=fill_patterns(
             spec.checkpoints or _DEFAULT_CHECKPOINTS,
             spec,
@@ -182,6 +184,10 @@ def _notes(inputs: LaunchInputs, missing: MissingPackages | None) -> tuple[str, 
         notes += batch_notes(spec, inputs.processes * (node.count if node else 1))
     notes += unused_notes(spec, len(gpus))
     notes += memory_notes(spec, inputs.processes * (node.count if node else 1), gpus)
+    job = slurm_job()
+    if job is not None:
+        given = f"has GPU {','.join(job.gpus)} here" if job.gpus else "has no GPU here"
+        notes.insert(0, f"inside Slurm job {job.id}, which {given}: the run ends with the job")
     lacks = () if missing is None else (f"{missing.text}; to install: {missing.install}",)
     return (*lacks, *dict.fromkeys(notes))
 

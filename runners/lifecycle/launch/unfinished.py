@@ -27,7 +27,7 @@ def all_or_none(state: StateDirectory, ids: Sequence[str]) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        _undo(state, ids)
+        undo(state, ids)
         note.unlink()
         raise
     _mark(state, ids)
@@ -46,7 +46,7 @@ def settle_unfinished(state: StateDirectory) -> None:
             if any(state.run(run_id).was_launched() for run_id in ids):
                 _mark(state, ids)
             else:
-                _undo(state, ids)
+                undo(state, ids)
             note.unlink(missing_ok=True)
 
 
@@ -57,7 +57,7 @@ def _mark(state: StateDirectory, ids: Sequence[str]) -> None:
             state.live_marker(run_id).touch(mode=0o600)
 
 
-def _undo(state: StateDirectory, ids: Sequence[str]) -> None:
+def undo(state: StateDirectory, ids: Sequence[str]) -> None:
     import shutil  # a launch that was killed is rare, and every command imports this
 
     for run_id in ids:

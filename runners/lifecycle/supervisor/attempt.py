@@ -14,6 +14,7 @@ from runners.host.files import append_event, size_of
 from runners.host.keep_alive import KeepAlive
 from runners.host.procfs import is_zombie, parent_of, read_processes, start_ticks
 from runners.host.signals import open_pidfd, signal_process
+from runners.host.slurm_job import slurm_job
 from runners.host.subreaper import become_subreaper
 from runners.lifecycle.supervisor.output_limit import OutputLimit
 from runners.lifecycle.supervisor.pollers import (
@@ -47,6 +48,8 @@ _BEGINS_WITHIN_S = 5.0
 """Later only where the waiter itself was suspended."""
 _STRAGGLERS_LEAVE_S = 2.0
 _STRAGGLERS_TERM_S = 10.0
+_SIGNALLED_WITHIN_S = 1.0
+_BY_SIGTERM = (128 + signal.SIGTERM, -signal.SIGTERM)
 _SAMPLER_ANEW_S = 20.0
 _GUARD_ANEW_S = 2.0
 _WATCHER_ANEW_S = 20.0
@@ -75,6 +78,7 @@ class Attempt:
         self.children = Children()
         self.processes = RunProcesses(run, record.get("followed", []), record.get("cgroup", ""))
         self.stop = StopEscalation(run, plan, self.processes, write)
+        self.job_watch: Poller | None = None
         self.output = OutputLimit(run.output, plan["output_limit"], self.alert)
         self.waiter: int | None = None
         self.waiter_was: int | None = None
@@ -182,6 +186,13 @@ class Attempt:
             from runners.lifecycle.supervisor.checkpoint_retention import CheckpointKeeper
 
             pollers.append(CheckpointKeeper(self.run, self.plan, began.wall, self.alert))
+        job = slurm_job()
+        if job is not None and job.node:
+            from runners.lifecycle.supervisor.job_watch import JobWatch
+
+            self.job_watch = JobWatch(job, self.wakeups, self.stop)
+            # Before the stop itself is polled: what it asks for then begins at once.
+            pollers.insert(0, self.job_watch)
         if self.plan["gpus"]:
             start = partial(helpers.spawn, "start-sampler", home.root)
             pollers.append(KeepAlive(home.sampler_lock, start, _SAMPLER_ANEW_S))
@@ -262,6 +273,18 @@ class Attempt:
                 for pid, ticks in left.items():
                     signal_process(pid, ticks, number)
             time.sleep(_CLEANUP_POLL_S)
+
+    def heed_job(self) -> None:
+        """Let the stop be one by Slurm where its signal ended the program before it came to us."""
+        if self.job_watch is None:
+            return
+        until = time.monotonic() + _SIGNALLED_WITHIN_S
+        while self.exit_code() in _BY_SIGTERM and not self.wakeups.job_signal:
+            if time.monotonic() > until:
+                return
+            self.wakeups.sleep(_CLEANUP_POLL_S)
+        self.wakeups.sleep(0.0)
+        self.job_watch.poll(time.monotonic())
 
     def exit_code(self) -> int | None:
         """The program's exit status: by the waiter's file, else by the kernel for our child."""

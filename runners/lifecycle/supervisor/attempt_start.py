@@ -7,7 +7,8 @@ from runners.host.clock import moment_now
 from runners.host.files import append_event, read_json
 from runners.host.locks import acquire
 from runners.host.procfs import HELPER_MARK, start_ticks
-from runners.lifecycle.supervisor.attempt import Attempt
+from runners.host.slurm_job import slurm_job
+from runners.lifecycle.supervisor.attempt import Attempt, set_aside
 from runners.lifecycle.supervisor.checkpoint_choice import CheckpointChoice
 from runners.lifecycle.supervisor.exit_report import judge_unstarted
 from runners.lifecycle.supervisor.kept_environment import forget_environment, keep_environment
@@ -33,7 +34,8 @@ class AttemptStarter:
         self.keeper = keeper
         self.kept = kept
         self.plan: PlanFields = plan_fields(read_json(directory.plan))
-        self.wakeups = WakeupLoop()
+        self.job = slurm_job()
+        self.wakeups = WakeupLoop(in_job=self.job is not None)
         self.checkpoints = CheckpointChoice(directory)
         self.environment: dict[str, str] | None = {
             name: value for name, value in os.environ.items() if name != HELPER_MARK
@@ -46,6 +48,16 @@ class AttemptStarter:
         """An attempt of the run that is not started yet, nor found."""
         keeper = self.keeper
         return Attempt(self.directory, self.plan, self.wakeups, keeper.write, keeper.record)
+
+    def begin(self) -> Attempt | None:
+        """Start the first attempt, or the next one where Slurm starts the run's job anew."""
+        record = self.keeper.record
+        number = record.get("attempt", 1)
+        if record.get("started"):
+            self.checkpoints.judge_attempt()
+            set_aside(self.directory, number)
+            number += 1
+        return self.wait_and_start(number)
 
     def wait_and_start(self, number: int) -> Attempt | None:
         """Start attempt `number` once the queue grants it; None when it ended before that."""

@@ -6,6 +6,7 @@ with secrets that the program reads, until the run has ended.
 """
 
 import os
+from collections.abc import Mapping
 
 from runners.host.files import read_plain
 from runners.host.ownership import permission_problem
@@ -14,8 +15,18 @@ from runners.state.layout import RunDirectory
 
 def keep_environment(run: RunDirectory, environment: dict[str, str]) -> bool:
     """Keep `environment`; False where there is no memory file system to keep it in."""
-    entries = [os.fsencode(f"{name}={value}") for name, value in environment.items()]
-    return _write(_place(run, make=True), b"\0".join(entries))
+    return _write(_place(run, make=True), pack_environment(environment))
+
+
+def pack_environment(environment: Mapping[str, str]) -> bytes:
+    """Variables as a file has them."""
+    return b"\0".join(os.fsencode(f"{name}={value}") for name, value in environment.items())
+
+
+def unpack_environment(content: bytes) -> dict[str, str]:
+    """The variables in a file's content."""
+    entries = os.fsdecode(content).split("\0")
+    return dict(entry.split("=", 1) for entry in entries if "=" in entry)
 
 
 def keep_file(run: RunDirectory, name: str, content: bytes) -> str:
@@ -43,10 +54,9 @@ def kept_environment(run: RunDirectory) -> dict[str, str] | None:
     """The environment that was kept, or None."""
     path = _place(run)
     try:
-        entries = os.fsdecode(read_plain(path)).split("\0") if path else []
+        return unpack_environment(read_plain(path)) or None if path else None
     except OSError:
         return None
-    return dict(entry.split("=", 1) for entry in entries if "=" in entry) or None
 
 
 def forget_environment(run: RunDirectory) -> None:
@@ -62,6 +72,7 @@ def forget_environment(run: RunDirectory) -> None:
 def forget_all(run: RunDirectory) -> None:
     """Remove everything that was kept of the run, its files included."""
     forget_environment(run)
+    run.environment.unlink(missing_ok=True)
     folder, _, mine = _place(run).rpartition("/")
     try:
         leftovers = [name for name in os.listdir(folder) if name.startswith(f"{mine}.")]

@@ -1,9 +1,9 @@
 """The supervisor: a small detached process that owns one run, from queue to recorded ending.
 
-Run as `python -I -S supervisor.py STATE_FOLDER RUN [SUPERVISOR_LOCK_FD RUN_LOCK_FD]`. With the
-two descriptors it launches the run's plan, or waits with it in the queue; without them it
-adopts a run whose supervisor died. Standard library only, without any import that would make it
-bigger: dozens of these live for days.
+Run as `python -I -S supervisor.py STATE_FOLDER RUN [SUPERVISOR_LOCK_FD RUN_LOCK_FD | --job]`. With
+the two descriptors it launches the run's plan, or waits with it in the queue; without them it
+adopts a run whose supervisor died; with `--job` it is the body of the run's Slurm job. Standard
+library only, without any import that would make it bigger: dozens of these live for days.
 """
 
 import os
@@ -24,6 +24,7 @@ from runners.host.procfs import environment_of, mark_of
 from runners.lifecycle.supervisor.attempt import Attempt, leader_since, set_aside
 from runners.lifecycle.supervisor.attempt_start import AttemptStarter
 from runners.lifecycle.supervisor.exit_report import judge_ending, still_held
+from runners.lifecycle.supervisor.job_ending import is_of_another_job, settled_ending
 from runners.lifecycle.supervisor.kept_environment import (
     kept_environment,
 )
@@ -66,7 +67,13 @@ class Supervisor:
 
     def run(self, adopting: bool) -> None:
         """Bring the run to its recorded ending."""
-        attempt = self.find_attempt() if adopting else self.starter.wait_and_start(1)
+        inside = self.starter.job
+        if adopting and is_of_another_job(self.directory, self.starter.plan, inside):
+            self.keeper.unobserved = True
+            ending = settled_ending(self.directory, self.starter.plan, self.record)
+            self.keeper.end(self.starter.plan, *ending)
+            return
+        attempt = self.find_attempt() if adopting else self.starter.begin()
         while attempt is not None:
             attempt.watch(self.keeper.began())
             attempt = self.finish(attempt)
@@ -173,6 +180,7 @@ class Supervisor:
 
         Returns None at the end.
         """
+        attempt.heed_job()
         left = list(attempt.clear_stragglers())
         # After the last writer is gone, or its next line would be lost.
         attempt.output.compact()
@@ -253,9 +261,26 @@ def supervise(run: RunDirectory, descriptors: list[int]) -> None:
         helpers.become("dispatch", run.home.root)
 
 
+def supervise_job(root: str, run_id: str) -> int:
+    """Own the run as the body of its Slurm job, to the job's exit code: 0 where the run is done."""
+    from runners.lifecycle.supervisor.job_body import begin_job  # clusters only
+
+    begun = begin_job(root, run_id)
+    if begun is None:
+        return 1
+    supervisor = Supervisor(*begun)
+    # This job's GPUs are for this run alone: it need not wait until somebody looks.
+    helpers.run("dispatch", root)
+    supervisor.run(adopting=False)
+    return 0 if supervisor.record.get("state") is State.DONE else 1
+
+
 def main() -> None:
     """Detach from whoever started us, then supervise."""
-    root, run_id, descriptors = sys.argv[1], sys.argv[2], [int(word) for word in sys.argv[3:]]
+    root, run_id, more = sys.argv[1], sys.argv[2], sys.argv[3:]
+    if more == ["--job"]:
+        sys.exit(supervise_job(root, run_id))
+    descriptors = [int(word) for word in more]
     run = StateDirectory(Path(root)).run(run_id)
     reason = run_permission_problem(run)
     if reason:

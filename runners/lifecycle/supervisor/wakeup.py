@@ -6,6 +6,8 @@ import signal
 
 STOP_REQUEST, STOP_FORCE = signal.SIGRTMIN + 1, signal.SIGRTMIN + 2
 """A stop handed over by signal, when the disk does not take the intent; real-time signals queue."""
+JOB_ENDS, LIMIT_NEAR = signal.SIGTERM, signal.SIGUSR2
+"""What Slurm sends a job that it ends, and what jobs of ours ask for before their time limit."""
 
 
 class WakeupLoop:
@@ -14,12 +16,16 @@ class WakeupLoop:
     Stop requests that came as signals are counted.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, in_job: bool = False) -> None:
+        """`in_job`: Slurm's signals begin a stop, which outside of a job end this process."""
         # Python's wakeup descriptor: a signal between the last look and the sleep is not lost,
         # because its byte is already in the pipe.
         self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._requests: list[bool] = []
-        for number in (signal.SIGUSR1, signal.SIGCHLD, STOP_REQUEST, STOP_FORCE):
+        self.job_signal = 0
+        """The first of Slurm's signals that came, 0 before any."""
+        numbers = [signal.SIGUSR1, signal.SIGCHLD, STOP_REQUEST, STOP_FORCE]
+        for number in [*numbers, JOB_ENDS, LIMIT_NEAR] if in_job else numbers:
             signal.signal(number, lambda *_: None)
         signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
 
@@ -39,13 +45,15 @@ class WakeupLoop:
                 self._requests += [
                     number == STOP_FORCE for number in block if number in (STOP_REQUEST, STOP_FORCE)
                 ]
+                found = (number for number in block if number in (JOB_ENDS, LIMIT_NEAR))
+                self.job_signal = self.job_signal or next(found, 0)
         except BlockingIOError:
             pass
 
     @property
     def is_requested(self) -> bool:
         """True while a stop that was asked for by signal has not been taken."""
-        return bool(self._requests)
+        return bool(self._requests or self.job_signal)
 
     def take_requests(self) -> list[bool]:
         """The stops asked for by signal since the last call: True for each that is to be forced."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from runners.model.cluster import SlurmKeys
 from runners.model.errors import WrongInput
 from runners.state.layout import settings_file
 
@@ -87,6 +88,9 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     notices: Annotated[
         NoticeKeys, Meta(description="Bell, desktop notice, command and webhook.")
     ] = NoticeKeys()
+    slurm: Annotated[
+        SlurmKeys, Meta(description="What jobs ask of this machine's Slurm unless they say so.")
+    ] = SlurmKeys()
 
 
 def read_settings() -> Settings:

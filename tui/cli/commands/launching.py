@@ -28,6 +28,7 @@ def launch(parser: CommandParser) -> None:
         "by its loss or METRIC",
     )
     flag(parser, "--no-verify", "skip the checks that the preset asks for")
+    _slurm(parser)
     until = parser.add_mutually_exclusive_group()
     flag(until, "--wait", "return when the run has ended")
     flag(
@@ -54,6 +55,7 @@ def plan(parser: CommandParser) -> None:
     _what(parser)
     _how(parser)
     _sweep(parser)
+    _slurm(parser)
     flag(parser, "--show-secrets", "with its secrets, on a terminal of this machine only")
     parser.set_defaults(action="launch:run_plan")
     examples(
@@ -207,6 +209,25 @@ def _how(parser: CommandParser) -> None:
     )
     flag(parser, "--tty", "give it a terminal of its own, which `fresnel-tui attach RUN` joins")
     _where(parser)
+
+
+def _slurm(parser: CommandParser) -> None:
+    """The keys of `place.slurm` as flags of the same names; each of them means Slurm too."""
+    from runners.presets.declared_keys import declared_keys
+
+    group = parser.add_argument_group(
+        "Slurm", "As a job of this machine's Slurm; its node and GPUs are chosen there."
+    )
+    flag(group, "--slurm", "submit it, with what the preset and settings.yaml say")
+    for declared in declared_keys("place.slurm"):
+        name = declared.name.rpartition(".")[2]
+        option, kept = f"--{name.replace('_', '-')}", f"slurm_{name}"
+        if declared.choices:
+            group.add_argument(
+                option, dest=kept, action="store_const", const="true", help=declared.description
+            )
+        else:
+            argument(group, option, name.upper(), declared.description, dest=kept)
 
 
 def _where(parser: CommandParser) -> None:

@@ -186,7 +186,8 @@ def _times(run: Run, view: RunView) -> Pairs:
         pairs.append(("attempt", str(run.record.attempt)))
     if run.plan is not None:
         origin = run.plan.origin
-        pairs.append(("by", f"{origin.user} on {origin.host}"))
+        job = f", Slurm job {origin.job}" if origin.job else ""
+        pairs.append(("by", f"{origin.user} on {origin.host}{job}"))
         if run.plan.limit_s is not None:
             pairs.append(("limit", _limit_text(run, run.plan)))
     return pairs

@@ -42,6 +42,7 @@ def to_json(view: RunView) -> dict[str, Any]:
         **_metrics_json(view),
         "stop": msgspec.to_builtins(run.record.stop) if run.record and run.record.stop else None,
         "host": run.record.host if run.record else None,
+        "job": (run.plan.origin.job if run.plan else "") or None,
         "directory": run.directory,
     }
 

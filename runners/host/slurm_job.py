@@ -1,0 +1,56 @@
+"""The Slurm job that this process is part of, as Slurm's variables say. Standard library only.
+
+Sources: the sections on output environment variables of the manuals of sbatch and srun.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from runners.host.procfs import start_ticks
+
+_GIVEN = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
+"""The numbers that the node has for them; nobody changes these, unlike what follows."""
+_SHOWN = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+_UUIDS = ("GPU-", "MIG-")
+
+
+class SlurmJob(NamedTuple):
+    """A job: its number, this node of it, and the GPUs it was given here, by number or UUID.
+
+    `node` is empty where this process is on none of its nodes, as in the shell that `salloc` opens
+    on a login node.
+    """
+
+    id: str
+    node: str
+    gpus: tuple[str, ...] = ()
+
+
+def slurm_job(environment: Mapping[str, str] = os.environ) -> SlurmJob | None:
+    """The job that `environment` was made for, or None outside of any."""
+    number, node = environment.get("SLURM_JOB_ID", ""), environment.get("SLURMD_NODENAME", "")
+    if not number.isdecimal():
+        return None
+    if not node:
+        return SlurmJob(number, "")
+    shown = next((value for name in _SHOWN if (value := environment.get(name))), "")
+    # MIG instances have no numbers of their own.
+    if shown.startswith(_UUIDS):
+        return SlurmJob(number, node, _words(shown))
+    given = next((value for name in _GIVEN if (value := environment.get(name))), shown)
+    return SlurmJob(number, node, _words(given))
+
+
+def job_task(environment: Mapping[str, str] = os.environ) -> tuple[int, int] | None:
+    """Pid and start (clock ticks) of the task that this process belongs to, None when it is gone.
+
+    The step of a job, and with it what its processes may use, ends with its tasks.
+    """
+    pid = environment.get("SLURM_TASK_PID", "")
+    ticks = start_ticks(int(pid)) if pid.isdecimal() else None
+    return None if ticks is None else (int(pid), ticks)
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())

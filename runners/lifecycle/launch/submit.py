@@ -1,0 +1,174 @@
+"""Runs handed to Slurm: one submission for all that are alike, whose body is their supervisor.
+
+The program's environment, which may have secrets, goes into a file that only its user reads, never
+into that of the job: Slurm keeps a job's environment, and shows it to its administrators.
+"""
+
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from tempfile import NamedTemporaryFile
+from typing import NamedTuple
+
+import msgspec
+
+from runners.host.files import replace
+from runners.host.helpers import command
+from runners.lifecycle.supervisor.kept_environment import pack_environment
+from runners.model.errors import DeniedError
+from runners.model.spec import RunSpec
+from runners.presets.reading.user_settings import read_settings
+from runners.slurm.client import SlurmRefused, SlurmSilent, ask, ask_both
+from runners.slurm.options import RUNS_AT_ONCE, keys_of, options_of, refuse_unfit, script_of
+from runners.state.jobs import JobNote, write_job
+from runners.state.layout import StateDirectory
+
+_SUBMITTED_WITHIN_S = 30.0
+_PASSED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TERM")
+_OF_SLURM = ("SBATCH_", "SLURM_CONF", "SLURM_CLUSTERS")
+_DEFAULT_LIMIT = 1.3
+"""A time limit that is not given is this much of the estimate."""
+
+
+SLURM_DECIDES = "Slurm decides when it starts"
+
+
+def with_defaults(spec: RunSpec) -> RunSpec:
+    """`spec` with what the user's settings say of the cluster, where it says nothing."""
+    keys = keys_of(spec)
+    if keys is None:
+        return spec
+    place = msgspec.structs.replace(spec.place, slurm=keys.over(read_settings().slurm))
+    return msgspec.structs.replace(spec, place=place)
+
+
+class Submission(NamedTuple):
+    """Runs that are one job, or one array of jobs: their ids, and the script."""
+
+    name: str
+    runs: tuple[str, ...]
+    script: str
+
+
+def with_time_limit(spec: RunSpec, estimate_s: float | None) -> tuple[RunSpec, str]:
+    """`spec` with a time limit for its job where it has none, and what to say of that."""
+    keys = keys_of(spec)
+    if keys is None or keys.time is not None or not estimate_s:
+        return spec, ""
+    keys = msgspec.structs.replace(keys, time=estimate_s * _DEFAULT_LIMIT)
+    place = msgspec.structs.replace(spec.place, slurm=keys)
+    text = f"time limit of the job: {_DEFAULT_LIMIT:g} × its estimate; place.slurm.time sets it"
+    return msgspec.structs.replace(spec, place=place), text
+
+
+def submissions(
+    state: StateDirectory, runs: Iterable[tuple[str, RunSpec]]
+) -> tuple[Submission, ...]:
+    """What is submitted for `runs`, by id: those with the same options are one array of jobs."""
+    alike: dict[tuple[str, ...], list[tuple[str, RunSpec]]] = {}
+    for run_id, spec in runs:
+        if keys_of(spec) is None:
+            continue
+        refuse_unfit(spec)
+        alike.setdefault(tuple(options_of(spec, "", "")), []).append((run_id, spec))
+    found = []
+    for members in alike.values():
+        for first in range(0, len(members), RUNS_AT_ONCE):
+            found.append(_submission(state, members[first : first + RUNS_AT_ONCE]))
+    return tuple(found)
+
+
+def _submission(state: StateDirectory, members: Sequence[tuple[str, RunSpec]]) -> Submission:
+    ids, spec = tuple(run_id for run_id, _ in members), members[0][1]
+    name = ids[0] if len(ids) == 1 else f"{spec.group or spec.name}-{ids[0].rpartition('-')[2]}"
+    output = state.slurm / ("%A_%a.log" if len(ids) > 1 else "%j.log")
+    options = options_of(spec, name, str(output), len(ids))
+    return Submission(name, ids, script_of(options, command("supervisor", state.root), ids))
+
+
+def submit(
+    state: StateDirectory,
+    submission: Submission,
+    environments: Mapping[str, Mapping[str, str]],
+) -> None:
+    """Submit what was written to disk already. Raises DeniedError when Slurm refuses.
+
+    When Slurm does not answer, it may have taken the job all the same: the runs stay, and are found
+    by the job's name.
+    """
+    state.slurm.mkdir(mode=0o700, exist_ok=True)
+    script = state.slurm / f"{submission.name}.sh"
+    script.write_text(submission.script)
+    script.chmod(0o700)
+    is_array = len(submission.runs) > 1
+    notes = [
+        JobNote(submission.name, time.time(), task=i if is_array else None)
+        for i in range(len(submission.runs))
+    ]
+    for run_id, note in zip(submission.runs, notes, strict=True):
+        run = state.run(run_id)
+        replace(run.environment, pack_environment(environments[run_id]))
+        write_job(run, note)
+    try:
+        answer = ask(
+            "sbatch",
+            "--parsable",
+            f"--chdir={state.root}",
+            str(script),
+            within_s=_SUBMITTED_WITHIN_S,
+            environment=submitting_environment(),
+        )
+    except SlurmRefused as refusal:
+        raise DeniedError(f"Slurm refuses it: {refusal.message}", _hint(refusal.message)) from None
+    except SlurmSilent:
+        return
+    number = answer.strip().partition(";")[0]
+    if not number.isdecimal():
+        return
+    for run_id, note in zip(submission.runs, notes, strict=True):
+        job = number if note.task is None else f"{number}_{note.task}"
+        write_job(state.run(run_id), msgspec.structs.replace(note, id=job))
+
+
+def submitting_environment() -> dict[str, str]:
+    """The variables that sbatch itself gets, and passes on to the job."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in _PASSED or name.startswith(("LC_", *_OF_SLURM))
+    }
+
+
+def test_only(submission: Submission) -> str:
+    """What Slurm says of a submission that is not made: when it would start, or why not."""
+    # A plan writes nothing into the state folder.
+    with NamedTemporaryFile("w", suffix=".sh") as script:
+        script.write(submission.script)
+        script.flush()
+        try:
+            _, said = ask_both(
+                ["sbatch", "--test-only", script.name], environment=submitting_environment()
+            )
+        except (SlurmRefused, SlurmSilent) as problem:
+            return problem.message
+    return said.rpartition("sbatch: ")[2].strip() or "Slurm would take it"
+
+
+def _hint(refusal: str) -> str:
+    """What to do about a refusal of sbatch; its texts are those of Slurm's slurm_errno.c."""
+    for part, hint in _HINTS.items():
+        if part in refusal.lower():
+            return hint
+    return "`fresnel-tui plan … --slurm` shows the script and what Slurm says of it"
+
+
+_HINTS = {
+    "invalid partition": "`sinfo -s` lists the partitions: --partition NAME",
+    "invalid account": "`sacctmgr show assoc user=$USER` lists yours: --account NAME",
+    "invalid qos": "`sacctmgr show assoc user=$USER format=qos` lists yours: --qos NAME",
+    "time limit": "`sinfo -o '%P %l'` shows the longest of each partition: --time-limit TIME",
+    "requested node configuration": "`sinfo -o '%P %G %c %m'` shows what its nodes have",
+    "generic resource": "`sinfo -o '%P %G'` shows which GPUs there are: place.slurm.gres",
+    "constraint": "`sinfo -o '%P %f'` shows the features of its nodes",
+    "feature": "`sinfo -o '%P %f'` shows the features of its nodes",
+}

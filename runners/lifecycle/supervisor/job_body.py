@@ -1,0 +1,90 @@
+"""A supervisor as the body of a Slurm job: what it does before it is one like any other."""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from runners.host.files import read_json, read_plain, write_json
+from runners.host.identity import boot_id, host_name
+from runners.host.locks import acquire
+from runners.lifecycle.supervisor.kept_environment import unpack_environment
+from runners.state.layout import ENVIRONMENT, RunDirectory, StateDirectory
+from runners.state.records import QUEUED, plan_fields, record_fields
+from runners.state.trust import run_permission_problem
+
+_LET_GO_WITHIN_S = 5.0
+"""Of a job that was put back into the queue, the body before may still be ending."""
+_OF_JOB = ("SLURM_", "SLURMD_", "SBATCH_")
+_OF_NODE = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "TMPDIR")
+"""What Slurm says on the node, whatever stood there where it was submitted."""
+_OF_MACHINE = ("HOSTNAME", "XDG_RUNTIME_DIR", "SSH_CONNECTION", "SSH_CLIENT", "SSH_TTY")
+
+
+def take_environment(root: str, run_id: str) -> None:
+    """Make the environment of the launch this process's own, besides what is the job's."""
+    try:
+        given = unpack_environment(read_plain(os.path.join(root, "runs", run_id, ENVIRONMENT)))
+    except OSError:
+        return  # the job's own is all there is
+    for name, value in given.items():
+        if not name.startswith(_OF_JOB) and name not in (*_OF_NODE, *_OF_MACHINE):
+            os.environ[name] = value
+
+
+def begin_job(root: str, run_id: str) -> tuple[RunDirectory, list[int]] | None:
+    """Make this process the owner of a run on this node: its folder, and the locks that it holds.
+
+    None for a run that has ended, or has another owner. Raises OSError when its plan is gone or
+    cannot be written.
+    """
+    take_environment(root, run_id)
+    run = StateDirectory(Path(root)).run(run_id)
+    reason = run_permission_problem(run)
+    if reason:
+        sys.exit(f"refused: {reason}")
+    for folder in (run.home.host.parent, run.home.host, run.home.readings):
+        folder.mkdir(mode=0o700, exist_ok=True)
+    locks = (acquire(run.supervisor_lock, _LET_GO_WITHIN_S), acquire(run.run_lock))
+    kept = [lock for lock in locks if lock is not None]
+    record = record_fields(read_json(run.state))
+    if len(kept) < 2 or (record and not record["state"].is_live):
+        return None
+    _move_here(run)
+    for lock in kept:
+        os.set_inheritable(lock, False)
+    for number in (signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+    return run, kept
+
+
+def _move_here(run: RunDirectory) -> None:
+    """Write down that the run is in this job on this node; its plan is yet to be made for it."""
+    plan = read_json(run.plan)
+    if plan is None:
+        raise OSError(f"{run.plan} is missing or damaged")
+    job = os.environ.get("SLURM_JOB_ID", "")
+    _note_job(run, job)
+    origin = plan.get("origin")
+    here = {"host": host_name(), "boot_id": boot_id(), "job": job}
+    origin = {**(origin if isinstance(origin, dict) else {}), **here}
+    changed = {**plan, "phase": QUEUED, "gpus": [], "origin": origin}
+    write_json(run.plan, changed)
+    # Why it waited for Slurm is no reason any more.
+    run.waits.unlink(missing_ok=True)
+    # A later attempt, perhaps on another node, needs it again.
+    if not plan_fields(changed)["restart"]["times"]:
+        run.environment.unlink(missing_ok=True)
+
+
+def _note_job(run: RunDirectory, job: str) -> None:
+    """Write down which job this is, where whoever submitted it did not get the answer."""
+    note = read_json(run.job) or {}
+    if note.get("id"):
+        return
+    array, task = (os.environ.get(f"SLURM_ARRAY_{name}_ID", "") for name in ("JOB", "TASK"))
+    found = f"{array}_{task}" if array and task else job
+    submitted = note.get("submitted") or time.time()
+    name = os.environ.get("SLURM_JOB_NAME", "")
+    write_json(run.job, {"name": name, "submitted": submitted, **note, "id": found})

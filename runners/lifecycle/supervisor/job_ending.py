@@ -1,0 +1,51 @@
+"""How a run ended that was part of a Slurm job, by what it left and what Slurm says of the job."""
+
+from runners.host.exit_status import read_exit_status
+from runners.host.files import read_json
+from runners.host.slurm_job import SlurmJob
+from runners.lifecycle.supervisor.exit_report import judge_ending, judge_unstarted
+from runners.model.endings import Ending, EndingCause
+from runners.model.job_ends import JobEnd
+from runners.model.states import State
+from runners.state.layout import RunDirectory
+from runners.state.records import PlanFields, RecordFields, intent_fields
+from runners.state.vanished import vanished_ending
+
+
+def is_of_another_job(run: RunDirectory, plan: PlanFields, inside: SlurmJob | None) -> bool:
+    """Whether a run may be started only by a Slurm job that this process is no part of."""
+    job = plan["origin"].get("job")
+    return run.job.exists() or (bool(job) and (inside is None or inside.id != job))
+
+
+def settled_ending(
+    run: RunDirectory, plan: PlanFields, record: RecordFields
+) -> tuple[State, Ending, int | None]:
+    """How a run ended whose job is over, and took its supervisor with it: state, cause, code."""
+    status = read_exit_status(run.exit)
+    if status is not None:
+        stop = read_json(run.stop)
+        intent = intent_fields(stop) if stop is not None else None
+        return *judge_ending(run, intent, status.code), status.code
+    if record.get("started"):
+        state, ending = vanished_ending(run)
+        if ending["cause"] not in (EndingCause.UNSEEN, EndingCause.UNKNOWN):
+            return state, ending, None
+        found = _job_ending(run, plan)
+        if found["job_end"] is JobEnd.UNKNOWN:
+            return state, ending, None  # Slurm has forgotten it, or does not answer
+        return found["job_end"].run_state, found, None
+    if run.stop.exists():
+        return *judge_unstarted(run, has_started=False), None
+    found = _job_ending(run, plan)
+    if found["job_end"] is JobEnd.CANCELLED:
+        return State.CANCELLED, found, None
+    return found["job_end"].run_state, found, None
+
+
+def _job_ending(run: RunDirectory, plan: PlanFields) -> Ending:
+    from runners.lifecycle.supervisor.job_watch import ask_slurm, job_ending  # clusters only
+
+    noted = (read_json(run.job) or {}).get("id")
+    job = str(plan["origin"].get("job") or noted or "")
+    return job_ending(job, ask_slurm(job) if job else {})

@@ -1,0 +1,93 @@
+"""A run inside a Slurm job ends with it: it stops when Slurm says so, and is done in time."""
+
+import json
+import time
+from contextlib import suppress
+from typing import Any
+
+from runners.host import helpers
+from runners.host.procfs import start_ticks
+from runners.host.slurm_job import SlurmJob, job_task
+from runners.lifecycle.supervisor.pollers import NEVER
+from runners.lifecycle.supervisor.stop_escalation import StopEscalation
+from runners.lifecycle.supervisor.wakeup import LIMIT_NEAR, WakeupLoop
+from runners.model.endings import Ending, EndingCause
+from runners.model.job_ends import JobEnd
+from runners.state.records import IntentFields
+
+_LOOKS_EVERY_S = 1.0
+_ASKED_WITHIN_S = 8.0
+_KILL_WAIT_S = 30.0
+_PART = 0.75
+"""So much of Slurm's patience is the program's; the rest is for recording how it ended."""
+
+
+class JobWatch:
+    """Begins the stop of an attempt when the job is ended, or its task is gone."""
+
+    def __init__(self, job: SlurmJob, wakeups: WakeupLoop, stop: StopEscalation) -> None:
+        self._job = job
+        self._wakeups = wakeups
+        self._stop = stop
+        self._task = job_task()
+        self._is_over = False
+
+    def poll(self, now: float) -> float:
+        """Look for a signal of Slurm's, and for the task."""
+        if self._is_over:
+            return NEVER
+        number = self._wakeups.job_signal
+        gone = self._task is not None and start_ticks(self._task[0]) != self._task[1]
+        if not (number or gone):
+            return _LOOKS_EVERY_S if self._task is not None else NEVER
+        self._is_over = True
+        answer = ask_slurm(self._job.id)
+        if self._stop.read() is None:
+            self._stop.request(job_intent(self._job.id, answer, number, gone))
+        # Slurm kills all that is left when its patience is over; of a job that is gone already,
+        # the GPUs may be another's.
+        if gone:
+            self._stop.ladder.clip(now, 0.0)
+        elif number != LIMIT_NEAR:
+            self._stop.ladder.clip(now, _PART * _seconds(answer))
+        return 0.0
+
+
+def ask_slurm(job: str) -> dict[str, Any]:
+    """What Slurm says of the end of a job; empty when nothing comes in time."""
+    with suppress(OSError, ValueError):
+        _, output = helpers.run("job-end", job, within_s=_ASKED_WITHIN_S)
+        answer = json.loads(output)
+        return answer if isinstance(answer, dict) else {}
+    return {}
+
+
+def job_intent(
+    job: str, answer: dict[str, Any], number: int = 0, force: bool = False
+) -> IntentFields:
+    """The request to stop a run because its job ends."""
+    return {
+        "time": time.time(),
+        "by": "Slurm",
+        "requests": 1,
+        "force": force,
+        "ending": job_ending(job, answer, number),
+    }
+
+
+def job_ending(job: str, answer: dict[str, Any], number: int = 0) -> Ending:
+    """What is recorded of a run whose job ended so."""
+    end = JobEnd.UNKNOWN
+    with suppress(ValueError):
+        end = JobEnd(answer.get("end", JobEnd.UNKNOWN))
+    ending = Ending(
+        cause=EndingCause.SLURM, job=job, job_end=JobEnd.TIME_LIMIT if number == LIMIT_NEAR else end
+    )
+    if answer.get("by"):
+        ending["detail"] = f"by {answer['by']}"
+    return ending
+
+
+def _seconds(answer: dict[str, Any]) -> float:
+    value = answer.get("kill_wait_s")
+    return float(value) if isinstance(value, (int, float)) else _KILL_WAIT_S

@@ -1,0 +1,80 @@
+"""Why a Slurm job waits, in words, and what can be done about it.
+
+Source of the reasons: squeue's manual, "JOB REASON CODES", and Slurm's slurm_protocol_defs.c. What
+is not in the table is shown as Slurm writes it: nothing is guessed.
+"""
+
+from typing import NamedTuple
+
+
+class Pending(NamedTuple):
+    """A reason in words; `advice` is what may be done, and `for_ever` whether waiting is futile."""
+
+    text: str
+    advice: str = ""
+    for_ever: bool = False
+
+
+_REASONS = {
+    "None": Pending("not looked at yet"),
+    "Priority": Pending("jobs with a higher priority come first", "a shorter time limit may help"),
+    "Resources": Pending("next in line: its nodes or GPUs are in use"),
+    "Dependency": Pending("waits for the job that it depends on"),
+    "DependencyNeverSatisfied": Pending(
+        "the job that it depends on did not succeed: it never starts", "stop it", True
+    ),
+    "JobHeldUser": Pending("held by you", "`scontrol release JOB` lets it start", True),
+    "JobHeldAdmin": Pending("held by an administrator", "ask them", True),
+    "JobHoldMaxRequeue": Pending(
+        "held: put back into the queue too often", "`scontrol release JOB`", True
+    ),
+    "launch_failed_requeued_held": Pending(
+        "held: its node could not start it", "`scontrol release JOB` tries again", True
+    ),
+    "BeginTime": Pending("waits for the time at which it may begin"),
+    "ReqNodeNotAvail": Pending("a node that it needs is down, drained or reserved"),
+    "Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved_for_jobs_in_higher_priority_partitions": (
+        Pending("its nodes are down, drained, or kept for partitions that go first")
+    ),
+    "PartitionDown": Pending("its partition takes no jobs", "another one: `sinfo -s`"),
+    "PartitionInactive": Pending("its partition is inactive", "another one: `sinfo -s`"),
+    "PartitionNodeLimit": Pending("more nodes than its partition allows", "ask for fewer", True),
+    "PartitionTimeLimit": Pending(
+        "a longer time limit than its partition allows", "a shorter one: --time", True
+    ),
+    "Reservation": Pending("waits for a reservation"),
+    "JobArrayTaskLimit": Pending("as many of its sweep run as may at once"),
+    "BadConstraints": Pending("no node has what it asks for", "another constraint", True),
+    "AccountNotAllowed": Pending("its account may not use this partition", "--account", True),
+    "QOSNotAllowed": Pending("its QOS may not be used here", "another one: --qos", True),
+    "InvalidAccount": Pending("its account does not exist", "another one: --account", True),
+    "InvalidQOS": Pending("its QOS does not exist", "another one: --qos", True),
+    "Licenses": Pending("waits for a licence"),
+    "NodeDown": Pending("a node that it needs is down"),
+    "Prolog": Pending("its node is being prepared"),
+    "Cleaning": Pending("being cleaned up after it was put back into the queue"),
+    "FedJobLock": Pending("waits for the other clusters of its federation"),
+}
+_LIMITS = {"QOSGrp": "its QOS", "QOSMax": "you in its QOS", "AssocGrp": "its account"}
+_LIMITS |= {"AssocMax": "you in its account", "MaxJobsPer": "you", "QOSUsage": "its QOS"}
+_OWN_LIMIT = "it starts when others of these end; another --qos or --account may allow more"
+
+
+def pending(reason: str) -> Pending:
+    """What Slurm's reason means; a list of nodes behind it is left away."""
+    word = reason.strip().strip("()").partition("(")[0].strip().replace(" ", "_")
+    found = _REASONS.get(word) or _REASONS.get(word.partition(",")[0])
+    if found is not None:
+        return found
+    limited = next((who for start, who in _LIMITS.items() if word.startswith(start)), "")
+    if limited:
+        return Pending(f"limit of {limited} reached ({word})", _OWN_LIMIT)
+    if word.startswith("QOSMin"):
+        return Pending(f"asks for less than its QOS requires ({word})", "ask for more", True)
+    return Pending(f"Slurm says {word}" if word else "Slurm gives no reason")
+
+
+def pending_text(reason: str) -> str:
+    """The reason, and what may be done, as one text."""
+    found = pending(reason)
+    return "; ".join(filter(None, (found.text, found.advice)))

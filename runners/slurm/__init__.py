@@ -1,0 +1,1 @@
+"""What Slurm's commands are asked, and what they answer."""

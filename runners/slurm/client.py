@@ -1,0 +1,86 @@
+"""Slurm's commands, each with a deadline: a controller that is busy or gone must not stop anybody.
+
+Times are asked for as unix seconds (`SLURM_TIME_FORMAT`).
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+
+from runners.model.errors import FresnelError
+
+WITHIN_S = 8.0
+_MOST_BYTES = 256 << 20
+_SILENT = (
+    "Unable to contact slurm controller",
+    "Socket timed out",
+    "Connection refused",
+    "Zero Bytes were transmitted",
+    "Unexpected message received",
+    "Communication connection failure",
+    "authentication plugin",
+    "Munge",
+    "munge",
+)
+"""What its commands say when it is the controller, or the way to it, that does not answer."""
+
+
+class SlurmSilent(FresnelError):
+    """Slurm does not answer: nothing follows from that for any job."""
+
+
+class SlurmRefused(FresnelError):
+    """Slurm answers, and refuses."""
+
+
+def is_installed() -> bool:
+    """Whether this machine has Slurm's commands."""
+    return shutil.which("sbatch") is not None
+
+
+def ask(
+    *words: str, within_s: float = WITHIN_S, environment: Mapping[str, str] | None = None
+) -> str:
+    """What the command `words` prints. Raises SlurmSilent or SlurmRefused, which say why."""
+    output, error = ask_both(words, within_s, environment)
+    del error
+    return output
+
+
+def ask_both(
+    words: Sequence[str], within_s: float = WITHIN_S, environment: Mapping[str, str] | None = None
+) -> tuple[str, str]:
+    """What the command `words` prints to its output and beside it; raises as `ask` does."""
+    variables = {**(os.environ if environment is None else environment)}
+    variables |= {"SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8"}
+    try:
+        done = subprocess.run(
+            words,
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=within_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise SlurmSilent(f"{words[0]} does not answer within {within_s:g} s") from None
+    except OSError as error:
+        raise SlurmSilent(f"{words[0]} cannot be started: {error.strerror}") from None
+    problem = done.stderr[:4096].decode("utf-8", "replace").strip()
+    if done.returncode:
+        text = _first_line(problem) or f"{words[0]} failed with exit code {done.returncode}"
+        is_silent = done.returncode < 0 or any(part in problem for part in _SILENT)
+        raise (SlurmSilent if is_silent else SlurmRefused)(text)
+    if len(done.stdout) > _MOST_BYTES:
+        raise SlurmSilent(f"{words[0]} answers with more than {_MOST_BYTES >> 20} MB")
+    return done.stdout.decode("utf-8", "replace"), problem
+
+
+def _first_line(text: str) -> str:
+    """The first line that says something, without the name of the command before it."""
+    for line in text.splitlines():
+        said = line.partition(": error: ")[2] or line.partition("error: ")[2] or line
+        if said.strip():
+            return said.strip()[:300]
+    return ""

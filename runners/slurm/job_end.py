@@ -1,0 +1,81 @@
+"""Tells a supervisor, as JSON, how Slurm says that its job ended, and how long it may take.
+
+Run as a helper: the supervisor itself stays too small for it.
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+from runners.host.files import read_tail
+from runners.model.job_ends import JobEnd, job_end_of
+from runners.slurm.client import SlurmRefused, SlurmSilent, ask
+
+_WITHIN_S = 3.0
+_TAIL_BYTES = 16 << 10
+# Source: Slurm's slurmd/slurmstepd/req.c.
+_SAID = re.compile(
+    r"\*\*\* JOB (\d+) ON \S+ CANCELLED AT \S+(?: DUE TO ([A-Z ]+?))?(?:,.*)? \*\*\*"
+)
+_REASONS = {
+    "": JobEnd.CANCELLED,
+    "TIME LIMIT": JobEnd.TIME_LIMIT,
+    "PREEMPTION": JobEnd.PREEMPTED,
+    "NODE FAILURE": JobEnd.NODE_FAILED,
+    "JOB REQUEUE": JobEnd.REQUEUED,
+}
+_KILL_WAIT_S = 30.0
+"""Slurm's default of KillWait."""
+
+
+def end_of_job(job: str) -> tuple[JobEnd | None, str]:
+    """How a job ended, and who cancelled it where that is known: accounting first.
+
+    None while it has not ended, and where Slurm does not answer or has forgotten it.
+    """
+    try:
+        fields = ask(*_SACCT, "--jobs", job, within_s=_WITHIN_S).splitlines()
+        state = fields[-1].partition("|")[0] if fields else ""
+        if (end := job_end_of(state)) is not None:
+            return end, state.partition(" by ")[2].strip()
+    except (SlurmRefused, SlurmSilent):
+        pass  # accounting is off, or does not answer
+    try:
+        shown = ask("scontrol", "show", "job", "--oneliner", job, within_s=_WITHIN_S)
+    except (SlurmRefused, SlurmSilent):
+        return None, ""
+    found = re.search(r"\bJobState=(\S+)", shown)
+    end = job_end_of(found[1]) if found else None
+    output = re.search(r"\bStdErr=(.+?)(?: [A-Z]\w*=|$)", shown, re.MULTILINE)
+    if end is None and output is not None:
+        # While its processes are ended, a job is COMPLETING and no more.
+        end = end_in_output(read_tail(Path(output[1]), _TAIL_BYTES).decode("utf-8", "replace"), job)
+    return end, ""
+
+
+def end_in_output(text: str, job: str) -> JobEnd | None:
+    """Why slurmstepd says, in the output of a job's script, that it ends the job; None: not."""
+    found = [match for match in _SAID.finditer(text) if match[1] == job]
+    if not found:
+        return None
+    return _REASONS.get((found[-1][2] or "").strip(), JobEnd.UNKNOWN)
+
+
+_SACCT = ("sacct", "--noheader", "--parsable2", "--allocations", "--format=State,JobID")
+
+
+def kill_wait_s() -> float:
+    """How long Slurm waits between SIGTERM and SIGKILL, in seconds; its default where unknown."""
+    try:
+        shown = ask("scontrol", "show", "config", within_s=_WITHIN_S)
+    except (SlurmRefused, SlurmSilent):
+        return _KILL_WAIT_S
+    found = re.search(r"^KillWait\s*=\s*(\d+)", shown, re.MULTILINE)
+    return float(found[1]) if found else _KILL_WAIT_S
+
+
+def main() -> None:
+    """Print the answer about the job on the command line."""
+    end, by = end_of_job(sys.argv[-1])
+    json.dump({"end": end, "by": by, "kill_wait_s": kill_wait_s()}, sys.stdout)

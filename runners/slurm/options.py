@@ -1,0 +1,100 @@
+"""The script that a run, or a sweep of runs, is submitted as: options of sbatch, and its body."""
+
+import shlex
+from collections.abc import Sequence
+
+from runners.model.cluster import SlurmKeys
+from runners.model.errors import WrongInput
+from runners.model.spec import GpuRequest, RunSpec
+
+RUNS_AT_ONCE = 1000
+"""So many tasks an array may have where Slurm says nothing else (MaxArraySize is 1001)."""
+_MARGIN_S = 30
+
+
+def keys_of(spec: RunSpec) -> SlurmKeys | None:
+    """What Slurm is asked for a run; None for one that is not its own."""
+    return spec.place.slurm
+
+
+def refuse_unfit(spec: RunSpec) -> None:
+    """Raise WrongInput for what cannot be asked of Slurm."""
+    request = spec.gpus
+    if request.ids:
+        raise WrongInput(
+            f"GPU {','.join(request.ids)} asked for by name: Slurm chooses them",
+            "say how many: --gpus N",
+        )
+    if request.all or request.share_memory is not None:
+        what = "all GPUs of a machine" if request.all else "a share of a GPU"
+        raise WrongInput(f"{what} asked for, which Slurm has no word for", "--gpus N, or gres")
+    if spec.nodes is not None or spec.node is not None:
+        raise WrongInput("several machines together are not started by Slurm yet", "one node")
+    if spec.search is not None:
+        raise WrongInput("a sampler chooses values here, one run after the other", "--samples N")
+
+
+def options_of(spec: RunSpec, name: str, output: str, tasks: int = 1) -> list[str]:
+    """The options of sbatch for runs such as `spec`, as words; `output` has the job's own text."""
+    keys = keys_of(spec) or SlurmKeys()
+    found = [
+        f"--job-name={name}",
+        f"--output={output}",
+        "--open-mode=append",
+        f"--signal=B:USR2@{ladder_s(spec)}",
+        "--requeue" if spec.restart.times else "--no-requeue",
+    ]
+    if tasks > 1:
+        limit = keys.array_limit or spec.parallel
+        found.append(f"--array=0-{tasks - 1}" + (f"%{limit}" if limit else ""))
+    gres = keys.gres or _gres(spec.gpus)
+    named = {
+        "gres": gres,
+        "partition": keys.partition,
+        "account": keys.account,
+        "qos": keys.qos,
+        "time": "" if keys.time is None else duration_text(keys.time),
+        "constraint": keys.constraint,
+        "mem": keys.mem,
+        "cpus-per-gpu": keys.cpus_per_gpu if gres else None,
+    }
+    found += [f"--{option}={value}" for option, value in named.items() if value]
+    found += ["--nodes=1", "--ntasks=1"]
+    return found + (["--exclusive"] if keys.exclusive else []) + list(keys.extra)
+
+
+def _gres(request: GpuRequest) -> str:
+    if not request.wants_gpus:
+        return ""
+    model = f":{request.model}" if request.model else ""
+    return f"gpu{model}:{request.number}"
+
+
+def ladder_s(spec: RunSpec) -> int:
+    """How long before its time limit a job is warned, in seconds: its stop ladder, and a margin."""
+    waits = sum(rung.wait_s for rung in spec.stop.ladder)
+    return min(int(waits) + _MARGIN_S, 65535)
+
+
+def duration_text(seconds: float) -> str:
+    """A length of time as Slurm takes it: `1-02:30:00`."""
+    whole = max(60, int(seconds))
+    days, rest = divmod(whole, 86_400)
+    clock = f"{rest // 3600:02}:{rest % 3600 // 60:02}:{rest % 60:02}"
+    return f"{days}-{clock}" if days else clock
+
+
+def script_of(options: Sequence[str], command: Sequence[str], runs: Sequence[str]) -> str:
+    """The whole script: the task of an array, counted from 0, takes its own of `runs`.
+
+    The shell becomes the supervisor: it is that which Slurm signals, and waits for.
+    """
+    lines = ["#!/bin/sh", *(f"#SBATCH {_quoted(option)}" for option in options)]
+    lines += ["set -- " + shlex.join(runs), 'shift "${SLURM_ARRAY_TASK_ID:-0}"']
+    return "\n".join([*lines, f'exec {shlex.join(command)} "$1" --job', ""])
+
+
+def _quoted(option: str) -> str:
+    name, equals, value = option.partition("=")
+    # sbatch takes quotation marks here, and no other character as special inside them.
+    return f'{name}="{value}"' if equals and (" " in value or "#" in value) else option

@@ -1,0 +1,102 @@
+"""All of one's own jobs by one `squeue`, at most every half minute, whoever needs them.
+
+The answer is kept in the state folder, under a lock: front ends beside each other ask once. Text
+with named fields is what every version since 20.11 prints alike; JSON changed its shape four times.
+"""
+
+import os
+import re
+import time
+
+from runners.host.identity import user_name
+from runners.host.locks import acquire
+from runners.slurm.client import SlurmRefused, SlurmSilent, ask
+from runners.state.jobs import JobRow, JobTable, read_table, write_table
+from runners.state.layout import StateDirectory
+
+EVERY_S = 30.0
+_LONGEST_S = 300.0
+_MOST_ROWS = 100_000
+_LONGEST_TEXT = 1000
+_FORMAT = "%A\x1f%F\x1f%K\x1f%j\x1f%T\x1f%r\x1f%P\x1f%N\x1f%e\x1f%l\x1f%Q"
+_COLUMNS = 11
+
+
+def refresh(state: StateDirectory, every_s: float = EVERY_S, within_s: float = 5.0) -> JobTable:
+    """What Slurm says of one's own jobs, asked again when that is older than `every_s`.
+
+    After failures it is asked less often, up to every five minutes.
+    """
+    table, _ = read_table(state)
+    pause = min(every_s * 2**table.failures, max(_LONGEST_S, every_s))
+    if 0 <= time.time() - table.asked < pause:
+        return table
+    state.slurm.mkdir(mode=0o700, exist_ok=True)
+    lock = acquire(state.slurm / "asking.lock", 0.0)
+    if lock is None:
+        return table  # somebody else is asking
+    try:
+        found = _asked(table, within_s)
+        write_table(state, found)
+        return found
+    except OSError:
+        return table
+    finally:
+        os.close(lock)
+
+
+def _asked(before: JobTable, within_s: float) -> JobTable:
+    now = time.time()
+    try:
+        output = ask(
+            *("squeue", "--noheader", "--states=all", f"--user={user_name()}"),
+            f"--format={_FORMAT}",
+            within_s=within_s,
+        )
+    except (SlurmSilent, SlurmRefused) as problem:
+        failures = min(before.failures + 1, 10)
+        return JobTable(now, before.answered, problem.message, failures, before.jobs)
+    return JobTable(now, now, jobs=read_rows(output))
+
+
+def read_rows(output: str) -> tuple[JobRow, ...]:
+    """The jobs in squeue's answer; a line that is not whole is left out."""
+    found = []
+    for line in output.splitlines()[:_MOST_ROWS]:
+        fields = [field.strip() for field in line.split("\x1f")]
+        if len(fields) == _COLUMNS and fields[0].isdecimal():
+            found.append(_row(fields))
+    return tuple(found)
+
+
+def _row(fields: list[str]) -> JobRow:
+    number, array, tasks, name, state, reason, partition, nodes, ends, limit, priority = (
+        field[:_LONGEST_TEXT] for field in fields
+    )
+    is_array = tasks[:1].isdecimal()
+    return JobRow(
+        number=number,
+        name=name,
+        state=state.upper(),
+        reason=reason,
+        array=array if is_array else "",
+        tasks=tasks if is_array else "",
+        partition=partition,
+        nodes=nodes,
+        ends=_number(ends),
+        limit_s=seconds_of(limit),
+        priority=_number(priority),
+    )
+
+
+def _number(text: str) -> float | None:
+    return float(text) if re.fullmatch(r"\d{1,12}(\.\d{1,12})?", text) else None
+
+
+def seconds_of(text: str) -> float | None:
+    """`1-02:03:04`, `02:03:04` or `3:04` in seconds; None for `UNLIMITED` and the like."""
+    found = re.fullmatch(r"(?:(\d{1,5})-)?(?:(\d{1,3}):)?(\d{1,3}):(\d{1,2})", text)
+    if found is None:
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)

@@ -1,0 +1,90 @@
+"""The status of a run that is a Slurm job: by what its supervisor records, then by what Slurm says.
+
+Its node's locks and processes mean nothing here, and its own record comes before any answer of the
+scheduler: that is asked for what waits, and for what ended without a record.
+"""
+
+import time
+
+from runners.host.clock import local_time
+from runners.host.mounts import is_network_folder
+from runners.model.job_ends import job_end_of
+from runners.model.pending import pending_text
+from runners.model.plan import LaunchPlan
+from runners.model.run import RunRecord
+from runners.model.states import State
+from runners.state.jobs import JobNote, JobRow, called, read_job, read_table
+from runners.state.layout import RunDirectory
+
+SEEN_WITHIN_S = 60.0
+"""So long a job that was just submitted, or has just ended, may be missing from what Slurm says."""
+
+
+def is_job(plan: LaunchPlan | None) -> bool:
+    """Whether a run is a Slurm job of its own."""
+    return plan is not None and plan.spec.place.slurm is not None
+
+
+def row_of(directory: RunDirectory, note: JobNote | None) -> JobRow | None:
+    """What Slurm said last of a run's job; None when it does not name it."""
+    if note is None:
+        return None
+    rows = read_table(directory.home)[1]
+    return rows.get(note.id or called(note.name, note.task))
+
+
+def job_number(directory: RunDirectory) -> str:
+    """The number of a run's job, as `12` or `12_3`; empty where nobody knows it."""
+    note = read_job(directory)
+    if note is None or note.id:
+        return note.id if note else ""
+    row = row_of(directory, note)
+    if row is None:
+        return ""
+    return row.number if note.task is None else f"{row.array}_{note.task}"
+
+
+def is_over(directory: RunDirectory) -> bool:
+    """Whether Slurm says that the job of a live run has ended, or knows it no longer.
+
+    Only after an answer: a controller that is silent says nothing.
+    """
+    note, row = read_job(directory), row_of(directory, read_job(directory))
+    table = read_table(directory.home)[0]
+    if row is not None:
+        # What its supervisor recorded on its node may take a while to be seen here.
+        is_seen = table.answered > (row.ends or 0.0) + (
+            SEEN_WITHIN_S if _is_remote(directory) else 0
+        )
+        return job_end_of(row.state) is not None and is_seen
+    if note is None or table.problem:
+        return False
+    return table.answered > note.submitted + SEEN_WITHIN_S
+
+
+def _is_remote(directory: RunDirectory) -> bool:
+    return is_network_folder(directory.home.root)
+
+
+def status_of_job(directory: RunDirectory, record: RunRecord | None) -> tuple[State, str]:
+    """The state of a live run that is a job, and why it is so."""
+    note = read_job(directory)
+    row, table = row_of(directory, note), read_table(directory.home)[0]
+    name = f"Slurm job {note.id}" if note is not None and note.id else "its Slurm job"
+    silent = ""
+    if table.problem:
+        since = local_time(table.answered, "%H:%M") if table.answered else ""
+        silent = f"Slurm does not answer{f' since {since}' if since else ''} ({table.problem})"
+    if record is not None and record.state is not State.QUEUED:
+        gone = "has ended; its ending is about to be recorded" if is_over(directory) else ""
+        return record.state, record.reason or (gone and f"{name} {gone}") or silent
+    if silent:
+        return State.QUEUED, f"{name}: {silent}"
+    if row is None:
+        fresh = note is not None and time.time() < note.submitted + SEEN_WITHIN_S
+        return State.QUEUED, f"{name} was submitted" if fresh else f"{name}: not in Slurm's queue"
+    if row.state == "PENDING":
+        return State.QUEUED, f"{name} waits: {pending_text(row.reason).replace('JOB', row.number)}"
+    if row.state in ("RUNNING", "CONFIGURING", "COMPLETING"):
+        return State.STARTING, f"{name} has begun on {row.nodes or 'its node'}"
+    return State.QUEUED, f"{name}: {row.state}"

@@ -1,0 +1,128 @@
+"""What is known of the Slurm jobs of runs: which job a run is, and what Slurm said last of all.
+
+`job.json` of a run is written by who submits it, and by the job itself; `slurm/jobs.json` of the
+state folder by whoever asked Slurm last.
+"""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from runners.host.files import replace
+from runners.state.decoding import read
+from runners.state.layout import RunDirectory, StateDirectory
+
+_Text = Annotated[str, Meta(max_length=4096)]
+_Second = Annotated[float, Meta(ge=0, le=1e11)]
+
+
+class JobNote(msgspec.Struct, frozen=True):
+    """The job of a run: `12`, or `12_3` of an array; empty where the answer to sbatch was lost.
+
+    `name` is what the job is called, under which it can be found then; `task` its number in the
+    array, None outside of one.
+    """
+
+    name: _Text
+    submitted: _Second
+    id: Annotated[str, Meta(pattern=r"^(\d{1,12}(_\d{1,9})?)?$")] = ""
+    task: int | None = None
+
+
+class JobRow(msgspec.Struct, frozen=True):
+    """A job as squeue shows it: state and reason in Slurm's words, times in unix seconds.
+
+    `number` is its own, also where it is a task of an array; a pending array is one row, whose
+    tasks are `tasks` (`0-9%2`).
+    """
+
+    number: _Text
+    name: _Text
+    state: _Text
+    reason: _Text = ""
+    array: _Text = ""
+    tasks: _Text = ""
+    partition: _Text = ""
+    nodes: _Text = ""
+    ends: _Second | None = None
+    limit_s: _Second | None = None
+    priority: float | None = None
+
+
+class JobTable(msgspec.Struct, frozen=True):
+    """All of one's own jobs: when Slurm was asked and when it last answered (unix seconds).
+
+    `problem` says why it did not answer when it was last asked, `failures` how often in a row.
+    """
+
+    asked: _Second = 0.0
+    answered: _Second = 0.0
+    problem: _Text = ""
+    failures: int = 0
+    jobs: tuple[JobRow, ...] = ()
+
+
+_note = msgspec.json.Decoder(JobNote)
+_table = msgspec.json.Decoder(JobTable)
+_read_before: dict[str, tuple[tuple[int, int], JobTable, dict[str, JobRow]]] = {}
+
+
+def read_job(run: RunDirectory) -> JobNote | None:
+    """Which job a run is, or None."""
+    return read(run.job, _note)
+
+
+def write_job(run: RunDirectory, note: JobNote) -> None:
+    """Write down which job a run is. Raises OSError."""
+    replace(run.job, msgspec.json.encode(note))
+
+
+def read_table(state: StateDirectory) -> tuple[JobTable, dict[str, JobRow]]:
+    """What Slurm said last, and its jobs by number and by `ARRAY_TASK`."""
+    try:
+        found = state.jobs.stat()
+    except OSError:
+        return JobTable(), {}
+    version = found.st_mtime_ns, found.st_size
+    before = _read_before.get(str(state.jobs))
+    if before is not None and before[0] == version:
+        return before[1], before[2]
+    table = read(state.jobs, _table) or JobTable()
+    rows = {name: row for row in table.jobs for name in names_of(row)}
+    _read_before[str(state.jobs)] = version, table, rows
+    return table, rows
+
+
+def write_table(state: StateDirectory, table: JobTable) -> None:
+    """Replace what Slurm said last. Raises OSError."""
+    state.slurm.mkdir(mode=0o700, exist_ok=True)
+    replace(state.jobs, msgspec.json.encode(table), sync=False)
+
+
+def names_of(row: JobRow) -> list[str]:
+    """By what a row is found: its number, its place in an array, and the tasks that still wait."""
+    if not row.array:
+        return [row.number, called(row.name)]
+    names = [row.number] if row.tasks.isdecimal() else []
+    for task in expand_tasks(row.tasks):
+        names += [f"{row.array}_{task}", called(row.name, task)]
+    return names
+
+
+def called(name: str, task: int | None = None) -> str:
+    """The key of a job by what it is called, for one whose number was never learnt."""
+    return f"name:{name}" if task is None else f"name:{name}_{task}"
+
+
+def expand_tasks(text: str, most: int = 100_000) -> list[int]:
+    """The numbers of `0-3,7%2`, or `1-9:2`; at most `most`, and none of what is no such list."""
+    found: list[int] = []
+    for part in text.strip("[]").partition("%")[0].split(","):
+        ends, _, step = part.partition(":")
+        first, _, last = ends.partition("-")
+        if not first.isdecimal() or (last and not last.isdecimal()):
+            continue
+        span = range(int(first), int(last or first) + 1, max(1, int(step or 1)) if step else 1)
+        found += list(span[: max(0, most - len(found))])
+    return found

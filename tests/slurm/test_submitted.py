@@ -1,0 +1,129 @@
+"""`launch --slurm`: a run is a job whose body is its supervisor."""
+
+import json
+import shlex
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from runners.host.procfs import marked_processes
+from runners.slurm.queue import refresh
+from tests.process.conftest import record
+from tests.slurm.cluster import Cluster
+from tests.support import eventually
+
+_SECRET = "hf_1234567890abcdefghijklmnop"
+
+
+def test_a_preset_runs_as_a_job(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits, starts on the GPUs that Slurm gives, and is listed and recorded like any run."""
+    cluster.lab.submit("sleep 600", "--gres=gpu:3")
+    monkeypatch.setenv("HF_TOKEN", _SECRET)
+    line = cluster.line
+    program = "echo gpus $CUDA_VISIBLE_DEVICES; echo token $HF_TOKEN; echo job $SLURM_JOB_ID"
+    run = line.launch("--slurm", "--gpus", "2", "--time", "5m", "--", "sh", "-c", program)
+    ended = line.ended(run)
+    assert (ended["state"], ended["exit_code"]) == ("done", 0)
+    job = json.loads(run.job.read_text())["id"]
+    assert ended["job"] == job
+    said = dict(text.split(" ", 1) for text in run.output.read_text().splitlines())
+    assert said == {"gpus": "3,4", "token": _SECRET, "job": job}
+    assert [gpu["index"] for gpu in json.loads(run.plan.read_text())["gpus"]] == [3, 4]
+    # In no environment that Slurm keeps, and nowhere once it has been read.
+    spool = cluster.lab.folder / "save"
+    kept = [path for path in (*spool.rglob("*"), *run.path.rglob("*")) if path.is_file()]
+    assert not [
+        path for path in kept if _SECRET.encode() in path.read_bytes() and path != run.output
+    ]
+    assert not run.environment.exists()
+    assert eventually(lambda: cluster.lab.job(job)["JobState"] == "COMPLETED")
+
+
+def test_a_waiting_job_says_why(cluster: Cluster) -> None:
+    """Its state is queued, with Slurm's reason in words; its environment is its user's only."""
+    cluster.lab.submit("sleep 600", "--gres=gpu:8")
+    run = cluster.line.launch("--slurm", "--gpus", "1", "--", "sleep", "600")
+    assert stat.S_IMODE(run.environment.stat().st_mode) == 0o600
+    job = json.loads(run.job.read_text())["id"]
+    eventually(lambda: cluster.lab.job(job)["Reason"] in ("Resources", "Priority"))
+    refresh(cluster.line.state, every_s=0.0)
+    shown = cluster.line.json("status", run.id)
+    assert shown["state"] == "queued"
+    assert job in shown["reason"]
+    cluster.line.run("stop", run.id)
+    ended = cluster.line.ended(run)
+    assert ended["state"] == "cancelled"
+    assert cluster.lab.job(job)["JobState"] == "CANCELLED"
+
+
+def test_a_plan_shows_the_script_and_what_slurm_says(cluster: Cluster) -> None:
+    """And submits nothing."""
+    words = ("--slurm", "--gpus", "2", "--partition", "short", "--time", "90s")
+    plan = cluster.line.json("plan", *words, "--", "true")
+    lines = plan["slurm_script"].splitlines()
+    assert lines[0] == "#!/bin/sh"
+    options = {text.removeprefix("#SBATCH ") for text in lines if text.startswith("#SBATCH")}
+    assert {"--gres=gpu:2", "--partition=short", "--time=00:01:30", "--no-requeue"} <= options
+    shown = cluster.line.run("plan", *words, "--", "true")
+    assert cluster.lab.node in shown.stderr
+    wrong = cluster.line.run("plan", "--slurm", "--partition", "none", "--", "true")
+    assert "partition" in wrong.stderr
+    assert not cluster.lab.call("squeue", "-h")
+    assert not cluster.line.state.runs.exists()
+
+
+def test_what_slurm_refuses_leaves_nothing(cluster: Cluster) -> None:
+    """Exit code 4, and no run."""
+    cluster.line.run("launch", "--slurm", "--partition", "none", "--", "true", exits=4)
+    assert not list(cluster.line.state.runs.iterdir())
+    cluster.line.run("launch", "--slurm", "--gpu-ids", "0", "--", "true", exits=2)
+
+
+def test_a_sweep_is_one_array(cluster: Cluster) -> None:
+    """One submission for all of it, each task its own run."""
+    line = cluster.line
+    launched = line.run(
+        *("launch", "--slurm", "--gpus", "1", "--array-limit", "2", "--set", "lr=1,2,3"),
+        *("--", "sh", "-c", "echo lr={lr} $SLURM_ARRAY_JOB_ID"),
+    )
+    runs = [line.state.run(run_id) for run_id in launched.stdout.split()]
+    assert len(runs) == 3
+    assert [line.ended(run)["state"] for run in runs] == ["done"] * 3
+    said = [run.output.read_text().split() for run in runs]
+    assert [words[0] for words in said] == ["lr=1", "lr=2", "lr=3"]
+    assert len({words[1] for words in said}) == 1
+
+
+def test_scancel_of_a_submitted_run(cluster: Cluster) -> None:
+    """Its supervisor is what Slurm signals: the ladder is taken, and the program saves."""
+    file = Path(cluster.line.folder / "program.py")
+    file.write_text(
+        "import signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "print('ready', flush=True)\n"
+        "try: time.sleep(600)\n"
+        "except KeyboardInterrupt: print('saved', flush=True)\n"
+    )
+    run = cluster.line.launch("--slurm", "--gpus", "1", "--", sys.executable, str(file))
+    eventually(lambda: run.output.exists() and "ready" in run.output.read_text())
+    job = json.loads(run.job.read_text())["id"]
+    cluster.lab.call("scancel", job)
+    ended = cluster.line.ended(run)
+    assert ended["ending"]["cause"] == "slurm"
+    assert ended["ending"]["job_end"] == "cancelled"
+    assert "saved" in run.output.read_text()
+    assert not marked_processes(run.id)
+    assert record(run)["state"] == "stopped"
+
+
+def test_a_stop_is_the_ladder(cluster: Cluster) -> None:
+    """`stop` reaches the supervisor through Slurm, wherever it runs."""
+    program = shlex.split("sh -c 'trap \"echo saved; exit 0\" INT; echo ready; sleep 600 & wait'")
+    run = cluster.line.launch("--slurm", "--gpus", "1", "--", *program)
+    eventually(lambda: run.output.exists() and "ready" in run.output.read_text())
+    cluster.line.run("stop", run.id)
+    ended = cluster.line.ended(run)
+    assert (ended["state"], ended["ending"]["cause"]) == ("stopped", "stopped")
+    assert "saved" in run.output.read_text()

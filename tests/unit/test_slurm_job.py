@@ -1,0 +1,105 @@
+"""What a process learns of its Slurm job: its GPUs by number or UUID, and how the job ended."""
+
+import pytest
+
+from runners.gpus.job_gpus import gpus_of_job, problem_of_job
+from runners.host.slurm_job import SlurmJob, slurm_job
+from runners.model.gpus import GpuSnapshot
+from runners.model.job_ends import JobEnd, job_end_of
+from runners.slurm.job_end import end_in_output
+
+_INSIDE = {"SLURM_JOB_ID": "12", "SLURMD_NODENAME": "n1"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "job"),
+    [
+        ({}, None),
+        ({"SLURM_JOB_ID": "x", "SLURMD_NODENAME": "n1"}, None),
+        ({"SLURM_JOB_ID": "12", "SLURM_JOB_GPUS": "0"}, SlurmJob("12", "")),
+        (_INSIDE, SlurmJob("12", "n1")),
+        (
+            _INSIDE | {"SLURM_JOB_GPUS": "2,3", "CUDA_VISIBLE_DEVICES": "0,1"},
+            SlurmJob("12", "n1", ("2", "3")),
+        ),
+        (
+            _INSIDE | {"SLURM_JOB_GPUS": "2,3", "SLURM_STEP_GPUS": "3"},
+            SlurmJob("12", "n1", ("3",)),
+        ),
+        (_INSIDE | {"ROCR_VISIBLE_DEVICES": "1"}, SlurmJob("12", "n1", ("1",))),
+        (
+            _INSIDE | {"SLURM_JOB_GPUS": "0", "CUDA_VISIBLE_DEVICES": "MIG-b,MIG-c"},
+            SlurmJob("12", "n1", ("MIG-b", "MIG-c")),
+        ),
+    ],
+)
+def test_a_job_by_its_variables(environment: dict[str, str], job: SlurmJob | None) -> None:
+    """Slurm's own numbers come before what a program is shown, which others may have changed."""
+    assert slurm_job(environment) == job
+
+
+def _gpus(number: int) -> list[GpuSnapshot]:
+    return [GpuSnapshot(i, f"GPU-{i}", "H100", "nvidia") for i in range(number)]
+
+
+@pytest.mark.parametrize(
+    ("given", "shown", "found"),
+    [
+        (("2", "3"), 8, [2, 3]),
+        (("2", "3"), 2, [0, 1]),
+        (("GPU-1",), 8, [1]),
+        ((), 8, []),
+        (("9",), 8, []),
+    ],
+)
+def test_the_gpus_of_a_job(given: tuple[str, ...], shown: int, found: list[int]) -> None:
+    """By number, by UUID; where the driver shows as many as were given, it is those."""
+    job = SlurmJob("12", "n1", given)
+    gpus = gpus_of_job(_gpus(shown), job)
+    assert [gpu.index for gpu in gpus] == found
+    assert (problem_of_job(gpus, job) is None) == bool(found)
+
+
+def test_an_instance_comes_with_its_card() -> None:
+    """MIG instances go by UUID, and their card is shown beside them."""
+    card = GpuSnapshot(0, "GPU-a", "A100", "nvidia")
+    parts = [GpuSnapshot(0, f"MIG-{name}", "A100", "nvidia", mig_parent="GPU-a") for name in "bcd"]
+    gpus = gpus_of_job([card, *parts, *_gpus(3)], SlurmJob("12", "n1", ("MIG-c",)))
+    assert [gpu.uuid for gpu in gpus] == ["GPU-a", "MIG-c"]
+
+
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        ("", None),
+        ("*** JOB 11 ON n1 CANCELLED AT 2026-11-23T01:49:27 ***", None),
+        ("x\n*** JOB 12 ON n1 CANCELLED AT 2026-11-23T01:49:27 ***\n", JobEnd.CANCELLED),
+        ("*** JOB 12 ON n1 CANCELLED AT 2026 DUE TO TIME LIMIT ***", JobEnd.TIME_LIMIT),
+        ("*** JOB 12 ON n1 CANCELLED AT 2026 DUE TO PREEMPTION ***", JobEnd.PREEMPTED),
+        (
+            "*** JOB 12 ON n1 CANCELLED AT 2026 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR "
+            "DETAILS ***",
+            JobEnd.NODE_FAILED,
+        ),
+        ("*** JOB 12 ON n1 CANCELLED AT 2026 DUE TO SOMETHING NEW ***", JobEnd.UNKNOWN),
+    ],
+)
+def test_what_slurm_says_in_the_output(text: str, end: JobEnd | None) -> None:
+    """Of this job only, and a reason that is not known is none."""
+    assert end_in_output(text, "12") is end
+
+
+@pytest.mark.parametrize(
+    ("word", "end"),
+    [
+        ("CANCELLED by 1000", JobEnd.CANCELLED),
+        ("TIMEOUT", JobEnd.TIME_LIMIT),
+        ("OUT_OF_ME+", None),
+        ("CANCELLED+", JobEnd.CANCELLED),
+        ("RUNNING", None),
+        ("", None),
+    ],
+)
+def test_the_words_of_slurm(word: str, end: JobEnd | None) -> None:
+    """sacct's, too; a word that it cut off is not guessed."""
+    assert job_end_of(word) is end
