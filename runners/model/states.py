@@ -122,7 +122,16 @@ _TRAITS = {
     State.STOPPING: _Traits(
         "◼",
         "yellow",
-        frozenset({State.STOPPED, State.DONE, State.FAILED, State.UNSEEN, State.LOST}),
+        frozenset(
+            {
+                State.QUEUED,  # its Slurm job is put back into the queue
+                State.STOPPED,
+                State.DONE,
+                State.FAILED,
+                State.UNSEEN,
+                State.LOST,
+            }
+        ),
     ),
     State.DONE: _Traits("✔", "bright_black", _ENDED),
     State.FAILED: _Traits("✘", "red bold", _ENDED, has_failed=True),

@@ -1,14 +1,15 @@
 """How a run ended that was part of a Slurm job, by what it left and what Slurm says of the job."""
 
 from runners.host.exit_status import read_exit_status
-from runners.host.files import read_json
+from runners.host.files import append_event, read_json
 from runners.host.slurm_job import SlurmJob
 from runners.lifecycle.supervisor.exit_report import judge_ending, judge_unstarted
-from runners.model.endings import Ending, EndingCause
+from runners.lifecycle.supervisor.record_keeper import RecordKeeper
+from runners.model.endings import Ending, EndingCause, ending_text
 from runners.model.job_ends import JobEnd
 from runners.model.states import State
 from runners.state.layout import RunDirectory
-from runners.state.records import PlanFields, RecordFields, intent_fields
+from runners.state.records import PlanFields, RecordFields, RestartFields, intent_fields
 from runners.state.vanished import vanished_ending
 
 
@@ -41,6 +42,21 @@ def settled_ending(
     if found["job_end"] is JobEnd.CANCELLED:
         return State.CANCELLED, found, None
     return found["job_end"].run_state, found, None
+
+
+def starts_anew(ending: Ending, number: int, rule: RestartFields) -> bool:
+    """Whether Slurm starts the job of attempt `number` anew, and the run may have another."""
+    again = ending.get("job_end") in (JobEnd.PREEMPTED, JobEnd.REQUEUED, JobEnd.NODE_FAILED)
+    return again and number <= rule["times"]
+
+
+def put_back(run: RunDirectory, keeper: RecordKeeper, ending: Ending) -> None:
+    """Record that a run waits once more; where its job does not come back, it ends with that."""
+    # It was asked for by the job that ends, not by a person.
+    run.stop.unlink(missing_ok=True)
+    text = ending_text(ending)
+    append_event(run.supervisor_events, "restart", ending=ending, exit_code=None, seconds=0.0)
+    keeper.write({"state": State.QUEUED, "reason": text, "stop": None})
 
 
 def _job_ending(run: RunDirectory, plan: PlanFields) -> Ending:

@@ -24,7 +24,12 @@ from runners.host.procfs import environment_of, mark_of
 from runners.lifecycle.supervisor.attempt import Attempt, leader_since, set_aside
 from runners.lifecycle.supervisor.attempt_start import AttemptStarter
 from runners.lifecycle.supervisor.exit_report import judge_ending, still_held
-from runners.lifecycle.supervisor.job_ending import is_of_another_job, settled_ending
+from runners.lifecycle.supervisor.job_ending import (
+    is_of_another_job,
+    put_back,
+    settled_ending,
+    starts_anew,
+)
 from runners.lifecycle.supervisor.kept_environment import (
     kept_environment,
 )
@@ -196,6 +201,9 @@ class Supervisor:
         if state is State.LOST and self.unbegun < _UNBEGUN and attempt.never_began():
             self.unbegun += 1
             return self.starter.start(number)
+        if not held and starts_anew(ending, number, self.starter.plan["restart"]):
+            put_back(self.directory, self.keeper, ending)
+            return None
         # Not while something still holds a GPU: the next attempt would run out of memory.
         if state is State.FAILED and not held:
             rule, is_further = self.starter.plan["restart"], self.starter.checkpoints.is_further

@@ -88,6 +88,10 @@ def describe_details(
     """
     plan = view.run.plan
     sections = [("", _ending(view, live, leases or {})), ("Times", _times(view.run, view))]
+    if plan is not None and plan.spec.place.slurm is not None:
+        from tui.views.runs.job_text import job_pairs  # clusters only
+
+        sections.append(("Slurm", job_pairs(view.run, state)))
     if plan is not None:
         sections.append(("Command", _command(plan)))
     sections += [

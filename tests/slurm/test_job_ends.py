@@ -1,0 +1,77 @@
+"""How jobs end that nobody here stopped: preempted and begun anew, at their limit, cancelled."""
+
+import json
+
+from runners.slurm.queue import refresh
+from runners.state.layout import RunDirectory
+from tests.process.conftest import events, record
+from tests.slurm.cluster import Cluster
+from tests.support import eventually
+
+
+def _ready(run: RunDirectory, text: str = "ready") -> str:
+    eventually(lambda: run.output.exists() and text in run.output.read_text(), what=text)
+    return str(json.loads(run.job.read_text())["id"])
+
+
+def test_a_preempted_run_begins_anew(cluster: Cluster) -> None:
+    """Where its preset says so: the same job, the next attempt, and nothing lost of the first."""
+    program = 'echo ready $SLURM_RESTART_COUNT; [ -n "$SLURM_RESTART_COUNT" ] || sleep 600'
+    run = cluster.line.launch(
+        *("--slurm", "--gpus", "8", "--set", "restart=2", "--", "sh", "-c", program)
+    )
+    job = _ready(run)
+    cluster.lab.submit("sleep 1", "--gres=gpu:8", "--partition=urgent")
+    eventually(lambda: record(run).get("state") == "queued", what="put back into the queue")
+    assert not run.stop.exists()
+    eventually(lambda: cluster.lab.job(job)["JobState"] == "PENDING")
+    # Slurm lets what it puts back wait for two minutes.
+    cluster.lab.call("scontrol", "update", f"JobId={job}", "StartTime=now")
+    ended = cluster.line.ended(run)
+    assert (ended["state"], ended["attempt"], ended["job"]) == ("done", 2, job)
+    assert "ready 1" in run.output.read_text()
+    first = run.path / "output.1.log"
+    assert "ready" in first.read_text()
+    assert events(run, "restart")[0]["ending"]["job_end"] == "preempted"
+
+
+def test_a_run_is_stopped_before_its_time_limit(cluster: Cluster) -> None:
+    """By its ladder, with time to save: the signal comes as long before as the ladder takes."""
+    program = 'trap "echo saved; exit 0" INT; echo ready; sleep 600 & wait'
+    run = cluster.line.launch("--slurm", "--gpus", "1", "--time", "1m", "--", "sh", "-c", program)
+    _ready(run)
+    eventually(lambda: not run.home.live_marker(run.id).exists(), ceiling_s=90.0)
+    ended = cluster.line.ended(run)
+    assert (ended["state"], ended["ending"]["job_end"]) == ("stopped", "time_limit")
+    assert "saved" in run.output.read_text()
+
+
+def test_a_job_cancelled_while_it_waits(cluster: Cluster) -> None:
+    """By somebody else: its run is cancelled, and says by which job."""
+    cluster.lab.submit("sleep 600", "--gres=gpu:8")
+    run = cluster.line.launch("--slurm", "--gpus", "1", "--", "true")
+    job = str(json.loads(run.job.read_text())["id"])
+    cluster.lab.call("scancel", job)
+    refresh(cluster.line.state, every_s=0.0)
+    ended = cluster.line.ended(run)
+    assert (ended["state"], ended["ending"]["job_end"]) == ("cancelled", "cancelled")
+
+
+def test_a_dead_controller_concludes_nothing(cluster: Cluster) -> None:
+    """The run goes on, its end is recorded, and what waits is queued as before."""
+    line, go = cluster.line, cluster.line.folder / "go"
+    loop = f"echo ready; until [ -e {go} ]; do sleep 0.1; done"
+    run = line.launch("--slurm", "--gpus", "1", "--", "sh", "-c", loop)
+    _ready(run)
+    waiting = line.launch("--slurm", "--gpus", "8", "--", "true")
+    cluster.lab.kill_controller()
+    try:
+        assert refresh(line.state, every_s=0.0).problem
+        assert line.json("status", waiting.id)["state"] == "queued"
+        assert line.json("status", run.id)["state"] == "running"
+        go.touch()
+        assert line.ended(run)["state"] == "done"
+    finally:
+        cluster.lab.start_controller()
+        eventually(lambda: not refresh(line.state, every_s=0.0).problem, what="an answer")
+    assert line.ended(waiting)["state"] == "done"

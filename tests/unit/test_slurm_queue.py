@@ -1,0 +1,182 @@
+"""What squeue prints, as rows; why jobs wait, in words; the script that is submitted."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from runners.model.cluster import SlurmKeys
+from runners.model.pending import pending
+from runners.model.spec import GpuRequest, PlaceKeys, RunSpec
+from runners.slurm.options import duration_text, options_of, script_of
+from runners.slurm.queue import read_rows, seconds_of
+from runners.state.job_status import is_over, row_of, status_of_job
+from runners.state.jobs import (
+    JobNote,
+    JobRow,
+    JobTable,
+    expand_tasks,
+    names_of,
+    read_table,
+    write_job,
+    write_table,
+)
+from runners.state.layout import RunDirectory, StateDirectory
+
+_RUN = "20261123-020750-demo-7f3a"
+
+
+def _line(*fields: str) -> str:
+    return "\x1f".join(fields)
+
+
+_RUNNING = _line(
+    *("398276", "398276", "N/A", _RUN, "RUNNING", "None", "gpu", "n1", "1795397281"),
+    *("3:00", "4294901758"),
+)
+_ARRAY = _line(
+    *("40", "40", "2-4,7%2", "sweep", "PENDING", "JobArrayTaskLimit", "gpu", "", "N/A"),
+    *("1-02:00:00", "4294901757"),
+)
+_TASK = _line(
+    *("42", "40", "1", "sweep", "RUNNING", "None", "gpu", "n2", "1795397281", "UNLIMITED", "1")
+)
+
+
+def test_rows_of_squeue() -> None:
+    """A job, an array that waits, and one of its tasks that runs."""
+    job, array, task = read_rows("\n".join((_RUNNING, _ARRAY, _TASK)))
+    assert (job.number, job.state, job.nodes, job.limit_s) == ("398276", "RUNNING", "n1", 180.0)
+    assert names_of(job)[0] == "398276"
+    assert set(names_of(array)) >= {"40_2", "40_3", "40_4", "40_7"}
+    assert set(names_of(task)) >= {"40_1", "42"}
+    assert task.limit_s is None
+
+
+@pytest.mark.parametrize(
+    "line", ["", "nonsense", _RUNNING[:-30], _line(*["x"] * 11), _RUNNING + "\x1fmore"]
+)
+def test_a_line_that_is_not_whole_is_left_out(line: str) -> None:
+    """And those beside it are read."""
+    assert [row.number for row in read_rows(f"{line}\n{_TASK}")] == ["42"]
+
+
+@pytest.mark.parametrize(
+    ("text", "tasks"),
+    [
+        ("0-3%2", [0, 1, 2, 3]),
+        ("[1,5-9:2]", [1, 5, 7, 9]),
+        ("N/A", []),
+        ("", []),
+        ("7-2", []),
+        ("0-999999999", list(range(100_000))),
+    ],
+)
+def test_tasks_of_an_array(text: str, tasks: list[int]) -> None:
+    """Bounded, whatever it says."""
+    assert expand_tasks(text) == tasks
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("1-02:03:04", 93784.0), ("3:04", 184.0), ("UNLIMITED", None), ("INVALID", None), ("", None)],
+)
+def test_lengths_of_time(text: str, seconds: float | None) -> None:
+    """As Slurm prints them."""
+    assert seconds_of(text) == seconds
+
+
+def test_a_length_of_time_for_slurm() -> None:
+    """It takes them back; a minute is its smallest."""
+    assert [duration_text(s) for s in (5, 90, 93784)] == ["00:01:00", "00:01:30", "1-02:03:04"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "for_ever"),
+    [
+        ("Priority", False),
+        ("DependencyNeverSatisfied", True),
+        ("JobHeldUser", True),
+        ("QOSMaxGRESPerUser", False),
+        ("AssocGrpCPUMinutesLimit", False),
+        ("ReqNodeNotAvail, UnavailableNodes:n[1-3]", False),
+        ("Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority "
+         "partitions", False),
+    ],
+)  # fmt: skip
+def test_why_a_job_waits(reason: str, for_ever: bool) -> None:
+    """In words of ours, and whether waiting is futile."""
+    found = pending(reason)
+    assert found.for_ever is for_ever
+    assert "Slurm says" not in found.text
+
+
+def test_a_reason_that_is_not_known_is_shown_as_it_is() -> None:
+    """Nothing is guessed."""
+    assert "SomethingNew" in pending("SomethingNew").text
+
+
+def test_the_script_takes_the_run_of_its_task(tmp_path: Path) -> None:
+    """A shell runs it: the task's number chooses, and none means the first."""
+    text = script_of(["--job-name=a b"], ["echo", "it is"], ["one", "two"])
+    assert '#SBATCH --job-name="a b"\n' in text
+    (tmp_path / "script").write_text(text)
+    for task, run in (("", "one"), ("1", "two")):
+        said = subprocess.run(
+            ["sh", tmp_path / "script"],
+            env={"SLURM_ARRAY_TASK_ID": task} if task else {},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert said.stdout == f"it is {run} --job\n"
+
+
+def test_options_of_a_run() -> None:
+    """Those of the preset, and what goes with each job of ours."""
+    keys = SlurmKeys(partition="gpu", time=3600.0, cpus_per_gpu=8, array_limit=2, exclusive=True)
+    spec = RunSpec("demo", "demo", "command", gpus=GpuRequest(count=2), place=PlaceKeys(slurm=keys))
+    found = options_of(spec, "demo", "/o/%A_%a.log", tasks=3)
+    wanted = ["--array=0-2%2", "--gres=gpu:2", "--partition=gpu", "--time=01:00:00"]
+    assert set(found) >= {*wanted, "--cpus-per-gpu=8", "--exclusive", "--no-requeue"}
+
+
+def test_keys_over_the_settings() -> None:
+    """What a preset says comes first."""
+    keys = SlurmKeys(time=60.0).over(SlurmKeys(partition="gpu", time=90.0))
+    assert (keys.partition, keys.time) == ("gpu", 60.0)
+
+
+def _job(tmp_path: Path, **note: object) -> RunDirectory:
+    run = StateDirectory(tmp_path).run(_RUN)
+    run.path.mkdir(parents=True)
+    write_job(run, JobNote(_RUN, 1000.0, **note))  # type: ignore[arg-type]
+    return run
+
+
+def test_a_silent_controller_concludes_nothing(tmp_path: Path) -> None:
+    """The run is queued as before, and the silence is said."""
+    run = _job(tmp_path, id="12")
+    write_table(run.home, JobTable(5000.0, 2000.0, "squeue does not answer", 2))
+    state, reason = status_of_job(run, None)
+    assert state == "queued"
+    assert "squeue does not answer" in reason
+    assert not is_over(run)
+    write_table(run.home, JobTable(5001.0, 5001.0))
+    assert is_over(run)
+
+
+def test_a_job_whose_number_was_lost_is_found_by_its_name(tmp_path: Path) -> None:
+    """The answer to sbatch never came."""
+    run = _job(tmp_path)
+    write_table(run.home, JobTable(1001.0, 1001.0, jobs=(JobRow("7", _RUN, "PENDING"),)))
+    row = row_of(run, JobNote(_RUN, 1000.0))
+    assert row is not None and row.number == "7"
+
+
+def test_a_damaged_table_is_none(tmp_path: Path) -> None:
+    """And costs nothing but its content."""
+    run = _job(tmp_path, id="12")
+    write_table(run.home, JobTable(1.0, 1.0))
+    run.home.jobs.write_text('{"asked": "NaN", "jobs": [7]}')
+    assert read_table(run.home)[0] == JobTable()

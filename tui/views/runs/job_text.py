@@ -1,0 +1,27 @@
+"""What Slurm said last of the job that a run is, as names and values."""
+
+from runners.host.clock import local_time
+from runners.model.run import Run
+from runners.state.job_status import job_number, row_of
+from runners.state.jobs import read_job
+from runners.state.layout import StateDirectory
+from tui.views.format import duration
+
+
+def job_pairs(run: Run, state: StateDirectory) -> list[tuple[str, str]]:
+    """Number, partition and node, and when its time limit ends it; empty without a job."""
+    directory = state.run(run.id)
+    note = read_job(directory)
+    number = job_number(directory)
+    if note is None or not number:
+        return []
+    pairs = [("Slurm job", number)]
+    row = row_of(directory, note)
+    if row is None or not run.is_live:
+        return pairs
+    pairs += [("partition", row.partition), ("node", row.nodes)]
+    if row.limit_s is not None:
+        ends = row.ends if row.state == "RUNNING" else None
+        when = f", ends {local_time(ends, '%Y-%m-%d %H:%M')} at the latest" if ends else ""
+        pairs.append(("job's time limit", f"{duration(row.limit_s)}{when}"))
+    return [(name, value) for name, value in pairs if value]
