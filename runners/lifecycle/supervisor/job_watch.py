@@ -72,6 +72,7 @@ def job_intent(
         "requests": 1,
         "force": force,
         "ending": job_ending(job, answer, number),
+        "deadline": None,
     }
 
 
