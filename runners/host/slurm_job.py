@@ -37,9 +37,9 @@ def slurm_job(environment: Mapping[str, str] = os.environ) -> SlurmJob | None:
     shown = next((value for name in _SHOWN if (value := environment.get(name))), "")
     # MIG instances have no numbers of their own.
     if shown.startswith(_UUIDS):
-        return SlurmJob(number, node, _words(shown))
+        return SlurmJob(number, node, _split(shown))
     given = next((value for name in _GIVEN if (value := environment.get(name))), shown)
-    return SlurmJob(number, node, _words(given))
+    return SlurmJob(number, node, _split(given))
 
 
 def job_task(environment: Mapping[str, str] = os.environ) -> tuple[int, int] | None:
@@ -52,5 +52,5 @@ def job_task(environment: Mapping[str, str] = os.environ) -> tuple[int, int] | N
     return None if ticks is None else (int(pid), ticks)
 
 
-def _words(text: str) -> tuple[str, ...]:
+def _split(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())

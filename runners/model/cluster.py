@@ -15,11 +15,11 @@ def _one_line(text: str) -> str:
     return text
 
 
-def _options(words: list[Any]) -> list[Any]:
-    for word in words:
+def _options(options: list[Any]) -> list[Any]:
+    for word in options:
         if not re.fullmatch(r"--[a-z][\w-]*(=[^\s\"'\\#]*)?", str(word)):
             raise ValueError(f"expected options of sbatch such as --licenses=a:1, got {word!r}")
-    return words
+    return options
 
 
 _Name = Annotated[Word, spelled(_one_line, str)]

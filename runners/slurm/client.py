@@ -40,23 +40,23 @@ def is_installed() -> bool:
 
 
 def ask(
-    *words: str, within_s: float = WITHIN_S, environment: Mapping[str, str] | None = None
+    *command: str, within_s: float = WITHIN_S, environment: Mapping[str, str] | None = None
 ) -> str:
-    """What the command `words` prints. Raises SlurmSilent or SlurmRefused, which say why."""
-    output, error = ask_both(words, within_s, environment)
+    """What the command `command` prints. Raises SlurmSilent or SlurmRefused, which say why."""
+    output, error = ask_both(command, within_s, environment)
     del error
     return output
 
 
 def ask_both(
-    words: Sequence[str], within_s: float = WITHIN_S, environment: Mapping[str, str] | None = None
+    command: Sequence[str], within_s: float = WITHIN_S, environment: Mapping[str, str] | None = None
 ) -> tuple[str, str]:
-    """What the command `words` prints to its output and beside it; raises as `ask` does."""
+    """What the command `command` prints to its output and beside it; raises as `ask` does."""
     variables = {**(os.environ if environment is None else environment)}
     variables |= {"SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8"}
     try:
         done = subprocess.run(
-            words,
+            command,
             env=variables,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -64,23 +64,23 @@ def ask_both(
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise SlurmSilent(f"{words[0]} does not answer within {within_s:g} s") from None
+        raise SlurmSilent(f"{command[0]} does not answer within {within_s:g} s") from None
     except OSError as error:
-        raise SlurmSilent(f"{words[0]} cannot be started: {error.strerror}") from None
+        raise SlurmSilent(f"{command[0]} cannot be started: {error.strerror}") from None
     problem = done.stderr[:4096].decode("utf-8", "replace").strip()
     if done.returncode:
-        text = _first_line(problem) or f"{words[0]} failed with exit code {done.returncode}"
+        text = _first_line(problem) or f"{command[0]} failed with exit code {done.returncode}"
         is_silent = done.returncode < 0 or any(part in problem for part in _SILENT)
         raise (SlurmSilent if is_silent else SlurmRefused)(text)
     if len(done.stdout) > _MOST_BYTES:
-        raise SlurmSilent(f"{words[0]} answers with more than {_MOST_BYTES >> 20} MB")
+        raise SlurmSilent(f"{command[0]} answers with more than {_MOST_BYTES >> 20} MB")
     return done.stdout.decode("utf-8", "replace"), problem
 
 
 def _first_line(text: str) -> str:
     """The first line that says something, without the name of the command before it."""
     for line in text.splitlines():
-        said = line.partition(": error: ")[2] or line.partition("error: ")[2] or line
-        if said.strip():
-            return said.strip()[:300]
+        answer = line.partition(": error: ")[2] or line.partition("error: ")[2] or line
+        if answer.strip():
+            return answer.strip()[:300]
     return ""

@@ -15,7 +15,7 @@ from runners.slurm.client import SlurmRefused, SlurmSilent, ask
 _WITHIN_S = 3.0
 _TAIL_BYTES = 16 << 10
 # Source: Slurm's slurmd/slurmstepd/req.c.
-_SAID = re.compile(
+_ENDED = re.compile(
     r"\*\*\* JOB (\d+) ON \S+ CANCELLED AT \S+(?: DUE TO ([A-Z ]+?))?(?:,.*)? \*\*\*"
 )
 _REASONS = {
@@ -56,7 +56,7 @@ def end_of_job(job: str) -> tuple[JobEnd | None, str]:
 
 def end_in_output(text: str, job: str) -> JobEnd | None:
     """Why slurmstepd says, in the output of a job's script, that it ends the job; None: not."""
-    found = [match for match in _SAID.finditer(text) if match[1] == job]
+    found = [match for match in _ENDED.finditer(text) if match[1] == job]
     if not found:
         return None
     return _REASONS.get((found[-1][2] or "").strip(), JobEnd.UNKNOWN)

@@ -1,5 +1,6 @@
 """The script that a run, or a sweep of runs, is submitted as: options of sbatch, and its body."""
 
+import math
 import shlex
 from collections.abc import Sequence
 
@@ -77,11 +78,8 @@ def ladder_s(spec: RunSpec) -> int:
 
 
 def duration_text(seconds: float) -> str:
-    """A length of time as Slurm takes it: `1-02:30:00`."""
-    whole = max(60, int(seconds))
-    days, rest = divmod(whole, 86_400)
-    clock = f"{rest // 3600:02}:{rest % 3600 // 60:02}:{rest % 60:02}"
-    return f"{days}-{clock}" if days else clock
+    """A length of time as Slurm takes it: whole minutes, rounded up."""
+    return str(max(1, math.ceil(seconds / 60)))
 
 
 def script_of(options: Sequence[str], command: Sequence[str], runs: Sequence[str]) -> str:

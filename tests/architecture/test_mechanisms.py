@@ -110,7 +110,7 @@ _READ_WITHOUT_THE_DOOR = {
     "tui/cli/topics.py": _PROGRAM,
     "runners/doctor/logout.py": _KERNEL,
     "runners/doctor/machine_checks.py": _KERNEL,
-    "runners/doctor/state_checks.py": _KERNEL,
+    "runners/host/mounts.py": _KERNEL,
     "runners/gpus/backends/amd_metrics.py": _KERNEL,
     "runners/gpus/backends/amd_processes.py": _KERNEL,
     "runners/gpus/backends/amd_topology.py": _KERNEL,

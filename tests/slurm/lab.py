@@ -50,7 +50,7 @@ JobCompLoc={folder}/completed
 GresTypes=gpu
 ReturnToService=2
 SlurmdParameters=config_overrides
-KillWait=5
+KillWait=30
 MinJobAge=300
 NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 CPUs=16 Boards=1 SocketsPerBoard=1 \
 CoresPerSocket=16 ThreadsPerCore=1 RealMemory=1000 Gres=gpu:a100:{gpus} State=UNKNOWN

@@ -65,7 +65,7 @@ def test_a_plan_shows_the_script_and_what_slurm_says(cluster: Cluster) -> None:
     lines = plan["slurm_script"].splitlines()
     assert lines[0] == "#!/bin/sh"
     options = {text.removeprefix("#SBATCH ") for text in lines if text.startswith("#SBATCH")}
-    assert {"--gres=gpu:2", "--partition=short", "--time=00:01:30", "--no-requeue"} <= options
+    assert {"--gres=gpu:2", "--partition=short", "--time=2", "--no-requeue"} <= options
     shown = cluster.line.run("plan", *words, "--", "true")
     assert cluster.lab.node in shown.stderr
     wrong = cluster.line.run("plan", "--slurm", "--partition", "none", "--", "true")

@@ -52,10 +52,10 @@ def _cancel(job: str) -> None:
     _tolerant("scancel", job)
 
 
-def _tolerant(*words: str) -> None:
+def _tolerant(*command: str) -> None:
     """Ask, and take it as done where the job has ended meanwhile."""
     try:
-        ask(*words)
+        ask(*command)
     except SlurmRefused as refusal:
         if not any(part in refusal.message for part in _GONE):
             raise

@@ -109,9 +109,12 @@ class Planner:
         # Without GPUs nobody is in the way.
         before = waiting(self._state) if self._reading is not None else []
         candidates = self._candidates()
-        own = [one for one, spec in zip(candidates, self._specs, strict=True) if not keys_of(spec)]
-        decisions = judge(self._state, [*before, *own], self._reading)
-        decisions |= {one.run: Waiting(SLURM_DECIDES) for one in candidates if one not in own}
+        pairs = list(zip(candidates, self._specs, strict=True))
+        local = [candidate for candidate, spec in pairs if not keys_of(spec)]
+        decisions = judge(self._state, [*before, *local], self._reading)
+        decisions |= {
+            candidate.run: Waiting(SLURM_DECIDES) for candidate, spec in pairs if keys_of(spec)
+        }
         runs = tuple(
             self._plan_one(spec, candidate.run, decisions[candidate.run])
             for spec, candidate in zip(self._specs, candidates, strict=True)

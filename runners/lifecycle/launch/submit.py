@@ -146,12 +146,12 @@ def test_only(submission: Submission) -> str:
         script.write(submission.script)
         script.flush()
         try:
-            _, said = ask_both(
+            _, answer = ask_both(
                 ["sbatch", "--test-only", script.name], environment=submitting_environment()
             )
         except (SlurmRefused, SlurmSilent) as problem:
             return problem.message
-    return said.rpartition("sbatch: ")[2].strip() or "Slurm would take it"
+    return answer.rpartition("sbatch: ")[2].strip() or "Slurm would take it"
 
 
 def _hint(refusal: str) -> str:

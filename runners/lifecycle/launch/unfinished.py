@@ -58,6 +58,7 @@ def _mark(state: StateDirectory, ids: Sequence[str]) -> None:
 
 
 def undo(state: StateDirectory, ids: Sequence[str]) -> None:
+    """Remove what was written of runs that are not to be."""
     import shutil  # a launch that was killed is rare, and every command imports this
 
     for run_id in ids:

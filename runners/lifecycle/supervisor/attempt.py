@@ -284,7 +284,8 @@ class Attempt:
                 return
             self.wakeups.sleep(_CLEANUP_POLL_S)
         self.wakeups.sleep(0.0)
-        self.job_watch.poll(time.monotonic())
+        while self.job_watch.poll(time.monotonic()) == 0.0:
+            pass
 
     def exit_code(self) -> int | None:
         """The program's exit status: by the waiter's file, else by the kernel for our child."""

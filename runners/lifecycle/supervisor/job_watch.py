@@ -30,7 +30,7 @@ class JobWatch:
         self._wakeups = wakeups
         self._stop = stop
         self._task = job_task()
-        self._is_over = False
+        self._has_begun = self._is_over = False
 
     def poll(self, now: float) -> float:
         """Look for a signal of Slurm's, and for the task."""
@@ -40,16 +40,24 @@ class JobWatch:
         gone = self._task is not None and start_ticks(self._task[0]) != self._task[1]
         if not (number or gone):
             return _LOOKS_EVERY_S if self._task is not None else NEVER
+        if not self._has_begun:
+            # The ladder first: Slurm's patience is short, and its answers may take a while.
+            self._has_begun = True
+            if self._stop.read() is None:
+                self._stop.request(job_intent(self._job.id, {}, number, gone))
+            return 0.0
         self._is_over = True
         answer = ask_slurm(self._job.id)
-        if self._stop.read() is None:
-            self._stop.request(job_intent(self._job.id, answer, number, gone))
+        intent = self._stop.read()
+        is_ours = intent is not None and intent["ending"]["cause"] is EndingCause.SLURM
+        if intent is not None and is_ours and (number == LIMIT_NEAR or answer.get("end")):
+            self._stop.request({**intent, "ending": job_ending(self._job.id, answer, number)})
         # Slurm kills all that is left when its patience is over; of a job that is gone already,
         # the GPUs may be another's.
         if gone:
-            self._stop.ladder.clip(now, 0.0)
+            self._stop.ladder.clip(time.monotonic(), 0.0)
         elif number != LIMIT_NEAR:
-            self._stop.ladder.clip(now, _PART * _seconds(answer))
+            self._stop.ladder.clip(time.monotonic(), _PART * _seconds(answer))
         return 0.0
 
 
