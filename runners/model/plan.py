@@ -142,3 +142,8 @@ class LaunchPlan(msgspec.Struct, frozen=True):
     def waits_for_gpus(self) -> bool:
         """True of a queued run that asked for GPUs."""
         return self.is_queued and self.spec.gpus.wants_gpus
+
+
+def is_job(plan: LaunchPlan | None) -> bool:
+    """Whether a run is a job of a cluster."""
+    return plan is not None and plan.spec.place.slurm is not None

@@ -10,7 +10,6 @@ from runners.host.clock import local_time
 from runners.host.mounts import is_network_folder
 from runners.model.job_ends import job_end_of
 from runners.model.pending import pending_text
-from runners.model.plan import LaunchPlan
 from runners.model.run import RunRecord
 from runners.model.states import State
 from runners.state.jobs import JobNote, JobRow, called, read_job, read_table
@@ -18,11 +17,6 @@ from runners.state.layout import RunDirectory
 
 SEEN_WITHIN_S = 60.0
 """So long a job that was just submitted, or has just ended, may be missing from what Slurm says."""
-
-
-def is_job(plan: LaunchPlan | None) -> bool:
-    """Whether a run is a Slurm job of its own."""
-    return plan is not None and plan.spec.place.slurm is not None
 
 
 def row_of(directory: RunDirectory, note: JobNote | None) -> JobRow | None:

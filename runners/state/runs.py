@@ -15,7 +15,7 @@ from runners.host.slurm_job import slurm_job
 from runners.model.endings import Ending, EndingCause, ending_text, signal_of
 from runners.model.errors import NotFound, WrongInput
 from runners.model.labels import NO_LABELS, Labels
-from runners.model.plan import LaunchPlan
+from runners.model.plan import LaunchPlan, is_job
 from runners.model.run import Pause, Run, RunRecord
 from runners.model.states import State
 from runners.state.boundary import ReadBoundary
@@ -27,7 +27,6 @@ from runners.state.codec import (
     read_record,
     read_waits,
 )
-from runners.state.job_status import is_job, status_of_job
 from runners.state.labels_file import read_labels
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.leases import holds_gpus, live_run_ids, will_go_on
@@ -101,6 +100,8 @@ def derive_state(
             return Status(record.state)
         return _ended(record.state, record.ending, record.exit_code)
     if is_job(plan):
+        from runners.state.job_status import status_of_job  # clusters only
+
         now, reason = status_of_job(directory, record)
         return Status(now, None, reason)
     home = home_of(plan, record)

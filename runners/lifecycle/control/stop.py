@@ -15,9 +15,9 @@ from runners.lifecycle.launch.preconditions import refuse_other_host, refuse_unt
 from runners.lifecycle.supervisor.spawn import hand_over_stop, poke_supervisor
 from runners.model.endings import Ending
 from runners.model.errors import FresnelError
+from runners.model.plan import is_job
 from runners.model.run import Run, StopIntent
 from runners.state.codec import read_intent, read_record
-from runners.state.job_status import is_job
 from runners.state.layout import RunDirectory, StateDirectory
 
 _HEARD_WITHIN_S = 5.0

@@ -9,7 +9,7 @@ from runners.host.slurm_job import slurm_job
 from runners.lifecycle.launch.preconditions import refuse_untrusted_run
 from runners.lifecycle.supervisor.spawn import spawn_supervisor
 from runners.model.errors import FresnelError
-from runners.state.job_status import is_job
+from runners.model.plan import is_job
 from runners.state.layout import StateDirectory
 from runners.state.leases import holds_gpus, live_run_ids
 from runners.state.runs import home_of, read_run
