@@ -28,6 +28,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return make_scheduler(config, log)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """How workers are started."""
+    from tests.workers import fork_workers
+
+    fork_workers(config)
+
+
 FAILED = pytest.StashKey[bool]()
 """Of a test: whether it has failed; what it shared with others may be in any state then."""
 

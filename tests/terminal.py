@@ -1,22 +1,24 @@
 """A real terminal for tests: a program on a pty, its screen kept by pyte, keys sent as bytes."""
 
+import fcntl
 import os
+import pty
 import re
-import signal
+import select
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import pexpect
-
 from tests.screens import QuickScreen, QuickStream
-from tests.support import eventually
-from tests.warm import COMMANDS
+from tests.warm import COMMANDS, PANELS, take_terminal
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 CEILING_S = 30.0
+BETWEEN_KEYS_S = 0.05
 
 KEYS = {
     "Enter": "\r",
@@ -43,21 +45,27 @@ class Terminal:
     ) -> None:
         self.screen = QuickScreen(columns, rows)
         self.stream = QuickStream(self.screen)
-        self.child = pexpect.spawn(
-            arguments[0],
-            list(arguments[1:]),
+        self.window, own = pty.openpty()
+        _set_size(own, rows, columns)
+        self.child = PANELS.start(
+            arguments,
             env=terminal_environment(environment),
-            dimensions=(rows, columns),
-            timeout=CEILING_S,
+            **dict.fromkeys(("stdin", "stdout", "stderr"), own),
+            start_new_session=True,
+            preexec_fn=take_terminal,
         )
+        os.close(own)
         self.written = 0
         self.raw = bytearray()
 
     def read(self, patience_s: float = 0.05) -> None:
         """Take in what the program has written."""
+        if not select.select([self.window], [], [], patience_s)[0]:
+            return
         try:
-            block = self.child.read_nonblocking(1 << 16, patience_s)
-        except (pexpect.TIMEOUT, pexpect.EOF):
+            block = os.read(self.window, 1 << 16)
+        except OSError:  # nothing has this terminal open any more
+            time.sleep(patience_s)
             return
         self.written += len(block)
         self.raw += block
@@ -88,26 +96,32 @@ class Terminal:
     def press(self, *keys: str) -> None:
         """Send keys by name, or characters as they are."""
         for key in keys:
-            self.child.send(KEYS.get(key, key))
+            # Nobody types quicker; Escape and a letter at once would be Alt and the letter.
+            deadline = time.monotonic() + BETWEEN_KEYS_S
+            while (left := deadline - time.monotonic()) > 0:
+                self.read(left)
+            os.write(self.window, KEYS.get(key, key).encode())
             self.read(0.02)
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Another size of the window."""
+        _set_size(self.window, rows, columns)
 
     def wait_end(self, ceiling_s: float = CEILING_S) -> int:
         """Wait for the program's end; its exit code (128+signal when killed)."""
         deadline = time.monotonic() + ceiling_s
-        while self.child.isalive():
+        while (code := self.child.poll()) is None:
             self.read()
             assert time.monotonic() < deadline, f"still alive:\n{self.text}"
-        self.child.close()
-        if self.child.exitstatus is not None:
-            return int(self.child.exitstatus)
-        return 128 + int(self.child.signalstatus or 0)
+        return code if code >= 0 else 128 - code
 
     def close(self) -> None:
-        """End the program, whatever it does; pexpect gives a busy machine a tenth of a second."""
-        if self.child.isalive():
-            self.child.kill(signal.SIGKILL)
-            eventually(lambda: not self.child.isalive(), what="the program gone")
-        self.child.close(force=True)
+        """End the program, whatever it does."""
+        self.child.kill()
+        self.child.wait(CEILING_S)
+        if self.window != -1:
+            os.close(self.window)
+            self.window = -1
 
 
 def terminal_environment(more: Mapping[str, str]) -> dict[str, str]:
@@ -138,6 +152,10 @@ def headless(*words: str, **environment: str) -> "subprocess.CompletedProcess[st
         text=True,
         timeout=2 * CEILING_S,
     )
+
+
+def _set_size(window: int, rows: int, columns: int) -> None:
+    fcntl.ioctl(window, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
 
 def _without_private_modes(block: bytes) -> bytes:

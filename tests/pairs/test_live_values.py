@@ -20,11 +20,12 @@ KIB = 1024
 AT_ONCE = 192 * KIB
 SIZES = sorted(
     {
-        *range(0, 1_000_000, 10_000),
+        *range(0, 2 * AT_ONCE, 10_000),
+        *range(2 * AT_ONCE, 1_000_000, 100_000),
         *(edge + by for edge in (128 * KIB, AT_ONCE) for by in (-200, -1, 0, 1, 5_000)),
     }
 )
-"""Bytes of output, with the edges of what one look reads."""
+"""Bytes of output, close together where one look does not read much more than all of it."""
 
 
 def _loss(step: int) -> float:

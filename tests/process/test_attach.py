@@ -5,7 +5,6 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -127,7 +126,7 @@ def test_the_program_sees_the_size_of_the_terminal_that_types(
     run = asking(cli)
     terminal = attach(run, columns=100, rows=30)
     terminal.wait_for(sized((100, 30)))
-    terminal.child.setwinsize(50, 132)
+    terminal.resize(50, 132)
     eventually(lambda: sized((132, 50)) in run.output.read_text(), what="the new size")
 
 
@@ -140,7 +139,7 @@ def test_over_a_connection_that_is_cut_nothing_ends_and_one_types_again(
         first.wait_for(sized((80, 24)))
         first.press("y", "Enter")
         first.wait_for(answered("y"))
-        first.child.kill(signal.SIGKILL)
+        first.child.kill()
         first.close()
         second = Terminal(sshd.command(*COMMAND, "attach", run.id), 100, 30)
         second.wait_for(sized((100, 30)))

@@ -1,5 +1,6 @@
 """The queue: waiting supervisors, granted in order, and what one is told while it waits."""
 
+import fcntl
 import json
 from pathlib import Path
 
@@ -219,11 +220,12 @@ def test_fifty_at_once_for_eight_gpus_all_run_in_order_never_two_on_one(
     monkeypatch.setenv("FRESNEL_GPUS", "sim:8xMI300X")
     cli.run("gpus")
     begun, ended = 'echo "$HIP_VISIBLE_DEVICES $(date +%s%N)"', "date +%s%N"
-    script = f"{begun}; until [ -e go ]; do sleep 0.05; done; sleep 0.2; {ended}"
-    children = [cli.begin("launch", "--gpus", "1", "--", "sh", "-c", script) for _ in range(50)]
-    outputs = [child.communicate()[0].decode().strip() for child in children]
-    assert [child.returncode for child in children] == [0] * 50
-    (cli.folder / "go").touch()
+    script = f"{begun}; flock -s gate true; sleep 0.2; {ended}"
+    with (cli.folder / "gate").open("w") as gate:
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        children = [cli.begin("launch", "--gpus", "1", "--", "sh", "-c", script) for _ in range(50)]
+        outputs = [child.communicate()[0].decode().strip() for child in children]
+        assert [child.returncode for child in children] == [0] * 50
     runs = [cli.state.run(run_id) for run_id in outputs]
     assert len({run.id for run in runs}) == 50
     assert {cli.ended(run)["state"] for run in runs} == {"done"}
