@@ -1,4 +1,4 @@
-"""A collective that hangs: four real ranks, one of which does not come. Needs torch."""
+"""A collective that hangs: three real ranks, one of which does not come. Needs torch."""
 
 import importlib.util
 import re
@@ -43,7 +43,7 @@ PRESET = """\
 launcher: torchrun
 interpreter: ${python}
 script: worker.py
-processes: 4
+processes: 3
 gpus: 0
 environment: {OMP_NUM_THREADS: 1}
 on_stall: {after: 3s}
@@ -53,8 +53,8 @@ stop: {ladder: [SIGTERM 5s]}
 
 def test_the_rank_that_the_others_wait_for_is_named_and_its_stack_saved(cli: CommandLine) -> None:
     (cli.folder / "worker.py").write_text(WORKER)
-    (cli.folder / "four.yaml").write_text(PRESET)
-    run = cli.launch("./four.yaml")
+    (cli.folder / "three.yaml").write_text(PRESET)
+    run = cli.launch("./three.yaml")
     told = eventually(
         lambda: (cli.status(run)["health"] or {}).get("absent"), 90, what="a rank that is named"
     )
