@@ -11,7 +11,8 @@ from place import Bench
 
 GOAL_MS = 50
 NOTE = (
-    "The log's middle is a hole in the file: it is never read. NVIDIA's resiliency extension is not "
+    "The log's middle is a hole in the file: it is never read. NVIDIA's resiliency extension is "
+    "not "
     "beside it: 0.4.1, the newest on PyPI on 21 November 2026, has no log analyser."
 )
 GIGABYTE = 1 << 30

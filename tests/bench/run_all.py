@@ -108,7 +108,10 @@ def _document(tables: list[Table], quick: bool, load: float, seconds: float) -> 
     head = [
         "# Bench",
         "",
-        "Written by `make bench` (`tests/bench/run_all.py`), but for the last section: do not edit.",
+        (
+            "Written by `make bench` (`tests/bench/run_all.py`), but for the last section: do "
+            "not edit."
+        ),
         "",
         f"* machine: {machine()}",
         f"* date: {time.strftime('%-d %B %Y')}, commit {revision()}, took {seconds / 60:.0f} min, "

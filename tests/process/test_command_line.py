@@ -106,7 +106,8 @@ def test_logs_as_json(cli: CommandLine, tmp_path: Path) -> None:
 
 def test_every_mistake_of_set_is_told(cli: CommandLine) -> None:
     Path(cli.folder, "mine.yaml").write_text(
-        "launcher: command\ncommand: [echo]\ngpus: 0\nparameters: {lr: 0.1, epochs: {value: 1, minimum: 1}}\n"
+        "launcher: command\ncommand: [echo]\ngpus: 0\nparameters: {lr: 0.1, epochs: {value: "
+        "1, minimum: 1}}\n"
     )
     said = cli.run("plan", "./mine.yaml", "--set", "lr=abc", "--set", "epochs=0", exits=2).stderr
     assert "--set lr=abc" in said and "--set epochs=0" in said

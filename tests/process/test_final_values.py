@@ -59,7 +59,8 @@ def test_an_attempt_that_dies_at_once_on_a_checkpoint_is_followed_by_one_on_anot
     # The first attempt does two steps and leaves two checkpoints; the newer one is of no use.
     program.write_text(
         'echo "$*" >> said\n'
-        'if [ ! -e a.pt ]; then echo "step 1 loss: 1"; echo good > a.pt; touch -d "1 second ago" a.pt\n'
+        'if [ ! -e a.pt ]; then echo "step 1 loss: 1"; echo good > a.pt; touch -d "1 second ago" '
+        "a.pt\n"
         "echo bad > b.pt; exit 1; fi\n"
         'case "$*" in *a.pt) echo "step 2 loss: 0.5"; exit 0;; *) exit 1;; esac\n'
     )

@@ -38,7 +38,10 @@ FAILS_AT_LAUNCH = (
 )
 HANGS_AT_LAUNCH = 'case "$*" in *--unit=*) sleep 600;; esac' + WORKS
 HANGS = "sleep 600\n"
-SERVICE = 'case "$*" in *--property=Restart=*) while [ "$1" != -- ]; do shift; done; shift; "$@" & exit;; esac'
+SERVICE = (
+    'case "$*" in *--property=Restart=*) while [ "$1" != -- ]; do shift; done; shift; "$@" & '
+    "exit;; esac"
+)
 
 Fake = Callable[[str, str], Path]
 

@@ -21,7 +21,8 @@ DUMP = (
     "out = pathlib.Path(next(word for word in given if word.endswith('.out.json')))\n"
     "files = [pathlib.Path(w).read_text() for w in given if w.endswith('config.yaml')]\n"
     "seen = json.loads(out.read_text()) if out.exists() else []\n"
-    "out.write_text(json.dumps([*seen, {'argv': given, 'env': dict(os.environ), 'files': files}]))\n"
+    "out.write_text(json.dumps([*seen, {'argv': given, 'env': dict(os.environ), 'files': "
+    "files}]))\n"
     "sys.exit(1 if '--fails-first' in given and not seen else 0)\n"
 )
 

@@ -148,7 +148,8 @@ def test_a_group_is_checked_run_by_run(cli: CommandLine) -> None:
     preset = Path(write(cli))
     group = cli.folder / "both.yaml"
     group.write_text(
-        "runs:\n  - {preset: p.yaml, name: one}\n  - {preset: p.yaml, name: two, set: {data: gone}}\n"
+        "runs:\n  - {preset: p.yaml, name: one}\n  - {preset: p.yaml, name: two, set: "
+        "{data: gone}}\n"
     )
     assert preset.exists()
     found = cli.json("verify", str(group), exits=1)

@@ -80,7 +80,8 @@ def test_both_generations_of_lists_and_the_four_columns_read_alike(
     assert found[0].implant.samefile(expected[0].implant)
     four = skulls / "four.csv"
     four.write_text(
-        "defective,implant,defect_type,name\ndefective_skull/random_1/000.nrrd,implant/random_1/000.nrrd,random_1,000\n"
+        "defective,implant,defect_type,name\n"
+        "defective_skull/random_1/000.nrrd,implant/random_1/000.nrrd,random_1,000\n"
     )
     assert read_listing(four) == [s for s in expected if s.name == "000_random_1"]
 

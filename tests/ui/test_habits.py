@@ -83,7 +83,8 @@ def test_what_was_done_becomes_a_script_that_does_it(show: Show, tmp_path: Path)
     folder = tmp_path / "config" / "fresnel-tui" / "presets"
     folder.mkdir(parents=True)
     (folder / "aa-mine.yaml").write_text(
-        "launcher: command\ncommand: [sleep, '300']\ngpus: 0\nparameters: {x: {value: 1, help: a word, "
+        "launcher: command\ncommand: [sleep, '300']\ngpus: 0\nparameters: {x: {value: 1, help: a "
+        "word, "
         "flag: ''}}\n"
     )
     panel = show()

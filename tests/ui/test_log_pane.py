@@ -327,9 +327,8 @@ async def test_hostile_lines_do_not_reach_the_terminal(tmp_path: Path) -> None:
     path = tmp_path / "output.log"
     path.write_bytes(
         b"\x1b]52;c;cm0gLXJmIH4=\x07copy\n\x1b]0;title\x07title\n\x1b[?1049h\x1b[2Jscreen\n"
-        b"\x1b]8;;http://example.org\x1b\\link\x1b]8;;\x1b\\\nnul\x00\n\xff\xfe\n\x1b[31mred[bold]\x1b]\n"
-        + "bidi\u202e\n".encode()
-        + b"a\r  50%\r 100%\n"
+        b"\x1b]8;;http://example.org\x1b\\link\x1b]8;;\x1b\\\nnul\x00\n\xff\xfe\n"
+        b"\x1b[31mred[bold]\x1b]\n" + "bidi\u202e\n".encode() + b"a\r  50%\r 100%\n"
     )
     async with opened(path) as (app, _):
         assert app.screen_rows()[:9] == [
@@ -364,7 +363,10 @@ async def test_a_log_that_comes_fast_ends_as_it_is(tmp_path: Path, chunk: int) -
 
 def test_in_a_real_terminal(tmp_path: Path) -> None:
     path = tmp_path / "output.log"
-    hostile = b"\x1b]52;c;cm0gLXJmIH4=\x07\x1b]2;owned\x07\x1b[?1049l\x1b[31mred\x1b[0m\x1b[2J\x1bP+q436f\x1b\\ end\n"
+    hostile = (
+        b"\x1b]52;c;cm0gLXJmIH4=\x07\x1b]2;owned\x07\x1b[?1049l\x1b[31mred\x1b[0m\x1b[2J\x1bP+q436f\x1b\\ "
+        b"end\n"
+    )
     path.write_bytes(b"first\n" * 50 + hostile)
     program = (
         "import sys; from pathlib import Path; from textual.app import App; from "

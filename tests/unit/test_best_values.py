@@ -35,7 +35,10 @@ def tqdm(*epochs: tuple[float, ...]) -> str:
     text = ""
     for number, means in enumerate(epochs, 1):
         for done, loss in enumerate(means, 1):
-            bar = f"Epoch {number}: {25 * done}%|██| {done}/4 [00:01<00:03, 1.00it/s, avg_loss={loss}]"
+            bar = (
+                f"Epoch {number}: {25 * done}%|██| {done}/4 [00:01<00:03, 1.00it/s, "
+                f"avg_loss={loss}]"
+            )
             text += bar + ("\n" if done == 4 else "\r")
     return text
 

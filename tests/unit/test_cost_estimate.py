@@ -192,9 +192,9 @@ def test_an_overrun_is_more_than_half_as_much_again() -> None:
     assert judge_overrun(Decimal("5.40"), expected) is None, "exactly 1.5 times"
     found = judge_overrun(Decimal("7.20"), expected)
     assert found is not None
-    assert (
-        found.text
-        == "will cost $7.20 at its current pace: 2.0 times its estimate of $3.60 (the preset's estimate)"
+    assert found.text == (
+        "will cost $7.20 at its current pace: 2.0 times its estimate of $3.60 (the preset's "
+        "estimate)"
     )
     assert judge_overrun(Decimal(9), None) is None
     assert judge_overrun(Decimal(9), Estimate(None, "0", "free")) is None

@@ -36,14 +36,34 @@ def blocks(name: str) -> list[list[str]]:
 
 HEALTHY, FALSE_FRIENDS = blocks("healthy.txt"), blocks("false_friends.txt")
 CASCADE = [
-    "[rank{0}]: torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2094, remote process exited or there was a network error, NCCL version 2.21.5",
-    "[rank{0}]:[E321 02:07:09.9 ProcessGroupNCCL.cpp:621] [Rank {0}] Some NCCL operations have failed or timed out. Due to the asynchronous nature of CUDA kernels, subsequent GPU operations might run on corrupted/incomplete data.",
-    "[rank{0}]:[E321 02:07:10.1 ProcessGroupNCCL.cpp:627] [Rank {0}] To avoid data inconsistency, we are taking the entire process down.",
-    "W1120 10:00:00 140 torch/distributed/elastic/multiprocessing/api.py:897] Sending process 12{0} closing signal SIGTERM",
+    (
+        "[rank{0}]: torch.distributed.DistBackendError: NCCL error in: "
+        "ProcessGroupNCCL.cpp:2094, remote process exited or there was a network error, NCCL "
+        "version 2.21.5"
+    ),
+    (
+        "[rank{0}]:[E321 02:07:09.9 ProcessGroupNCCL.cpp:621] [Rank {0}] Some NCCL operations "
+        "have failed or timed out. Due to the asynchronous nature of CUDA kernels, subsequent "
+        "GPU operations might run on corrupted/incomplete data."
+    ),
+    (
+        "[rank{0}]:[E321 02:07:10.1 ProcessGroupNCCL.cpp:627] [Rank {0}] To avoid data "
+        "inconsistency, we are taking the entire process down."
+    ),
+    (
+        "W1120 10:00:00 140 torch/distributed/elastic/multiprocessing/api.py:897] Sending "
+        "process 12{0} closing signal SIGTERM"
+    ),
     "[rank{0}]: Traceback (most recent call last):",
     '[rank{0}]:   File "train.py", line 12{0}, in train_step',
-    "[rank{0}]: torch.distributed.elastic.multiprocessing.api.SignalException: Process 312{0} got signal: 15",
-    "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.",
+    (
+        "[rank{0}]: torch.distributed.elastic.multiprocessing.api.SignalException: Process "
+        "312{0} got signal: 15"
+    ),
+    (
+        "CUDA kernel errors might be asynchronously reported at some other API call, so the "
+        "stacktrace below might be incorrect."
+    ),
     "For debugging consider passing CUDA_LAUNCH_BLOCKING=1",
     "[rank{0}]: KeyboardInterrupt",
     "[rank{0}]: Exception ignored in: <function DataLoader.__del__ at 0x7f>",
@@ -135,7 +155,10 @@ def test_a_kill_is_not_explained_by_what_other_ranks_say_of_it() -> None:
 
 
 def test_a_rank_s_signal_told_by_torchrun_counts_as_its_end() -> None:
-    report = "Root Cause (first observed failure):\n[0]:\n  rank      : 3 (local_rank: 3)\n  exitcode  : -11 (pid: 77)\n"
+    report = (
+        "Root Cause (first observed failure):\n[0]:\n  rank      : 3 (local_rank: 3)\n  "
+        "exitcode  : -11 (pid: 77)\n"
+    )
     found = verdict(report)
     assert isinstance(found, Diagnosis) and (found.kind, found.rank) == ("crashed", 3)
 
@@ -149,10 +172,14 @@ def test_a_rank_s_signal_told_by_torchrun_counts_as_its_end() -> None:
 )
 def test_torchrun_s_report_tells_whose_error_it_was(error: str, kind: str) -> None:
     report = (
-        f"{error}\nFailures:\n[1]:\n  rank      : 0 (local_rank: 0)\n  exitcode  : -15 (pid: 1)  (SIGTERM)\n"
-        "  traceback : Traceback (most recent call last):\n  RuntimeError: [gloo/pair.cc:553] Connection closed by peer [::1]:4\n"
-        "Root Cause (first observed failure):\n[0]:\n  rank      : 1 (local_rank: 1)\n  exitcode  : 1 (pid: 2) \n"
-        f'  traceback : Traceback (most recent call last):\n    File "w.py", line 10, in main\n  {error}\n  \n====\n'
+        f"{error}\nFailures:\n[1]:\n  rank      : 0 (local_rank: 0)\n  exitcode  : -15 (pid: 1)  "
+        "(SIGTERM)\n"
+        "  traceback : Traceback (most recent call last):\n  RuntimeError: [gloo/pair.cc:553] "
+        "Connection closed by peer [::1]:4\n"
+        "Root Cause (first observed failure):\n[0]:\n  rank      : 1 (local_rank: 1)\n  exitcode  "
+        ": 1 (pid: 2) \n"
+        '  traceback : Traceback (most recent call last):\n    File "w.py", line 10, in main\n  '
+        f"{error}\n  \n====\n"
     )
     found = verdict(report)
     assert (found.kind, found.rank) == (kind, 1)
@@ -162,7 +189,10 @@ def test_the_rank_that_failed_first_is_believed() -> None:
     lines = [
         "[rank1]: ModuleNotFoundError: No module named 'a'",
         "[rank3]: OSError: [Errno 28] No space left on device: '/out/x'",
-        "Root Cause (first observed failure):\n  rank      : 3 (local_rank: 3)\n  exitcode  : 1 (pid: 77)",
+        (
+            "Root Cause (first observed failure):\n  rank      : 3 (local_rank: 3)\n  exitcode  "
+            ": 1 (pid: 77)"
+        ),
     ]
     found = verdict("\n".join(lines))
     assert isinstance(found, Diagnosis) and (found.kind, found.rank) == ("disk_full", 3)
@@ -185,7 +215,11 @@ def test_a_hardware_xid_comes_before_text_and_a_program_s_own_does_not() -> None
 
 
 def test_the_rank_that_did_not_come_is_named() -> None:
-    line = "[rank{0}]:[E ProcessGroupNCCL.cpp:607] [Rank {0}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={1}, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600060 milliseconds before timing out."
+    line = (
+        "[rank{0}]:[E ProcessGroupNCCL.cpp:607] [Rank {0}] Watchdog caught collective operation "
+        "timeout: WorkNCCL(SeqNum={1}, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600060 "
+        "milliseconds before timing out."
+    )
     found = verdict("\n".join(line.format(rank, 40 if rank == 2 else 41) for rank in range(4)), -6)
     assert isinstance(found, Diagnosis) and (found.kind, found.rank) == ("collective_timeout", 2)
     assert "Rank 2 is furthest behind" in found.cause
@@ -195,23 +229,35 @@ def test_the_rank_that_did_not_come_is_named() -> None:
 
 
 def test_the_rank_that_gloo_and_a_monitored_barrier_waited_for_is_named() -> None:
-    gloo = "[rank{0}]: RuntimeError: [gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 4000ms for recv operation to complete\n"
+    gloo = (
+        "[rank{0}]: RuntimeError: [gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting "
+        "4000ms for recv operation to complete\n"
+    )
     found = verdict("".join(gloo.format(rank) for rank in (1, 0, 3)), 1, processes=4)
     assert isinstance(found, Diagnosis) and (found.kind, found.rank) == ("collective_timeout", 2)
     assert found.rank == 2
     assert cause_text(found, "step 7").startswith("the others waited for it: a collective")
-    reached = "[rank{0}]: RuntimeError: Rank {0} successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0. Please check rank 0 logs for faulty rank.\n"
+    reached = (
+        "[rank{0}]: RuntimeError: Rank {0} successfully reached monitoredBarrier, but received "
+        "errors while waiting for send/recv from rank 0. Please check rank 0 logs for faulty "
+        "rank.\n"
+    )
     named = "[rank0]: RuntimeError: [Rank 0]: Ranks 3 failed to pass monitoredBarrier in 3000 ms\n"
     found = verdict(reached.format(1) + named + reached.format(2), 1, processes=4)
     assert isinstance(found, Diagnosis) and (found.kind, found.rank) == ("collective_timeout", 3)
-    behind = "[rank{0}]:[E ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) Rank {0}] Exception (either an error or timeout) detected by watchdog at work: 9, last enqueued NCCL work: {1}, last completed NCCL work: 8.\n"
+    behind = (
+        "[rank{0}]:[E ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) Rank {0}] "
+        "Exception (either an error or timeout) detected by watchdog at work: 9, last enqueued "
+        "NCCL work: {1}, last completed NCCL work: 8.\n"
+    )
     found = verdict("".join(behind.format(rank, 9 if rank else 7) for rank in range(4)), -6)
     assert isinstance(found, Diagnosis) and found.rank == 0
 
 
 def test_a_warning_explains_the_error_that_follows_from_it() -> None:
     text = (
-        "x.py:1: UserWarning: CUDA initialization: Unexpected error from cudaGetDeviceCount(). Error 803: system has unsupported display driver\n"
+        "x.py:1: UserWarning: CUDA initialization: Unexpected error from cudaGetDeviceCount(). "
+        "Error 803: system has unsupported display driver\n"
         "RuntimeError: No CUDA GPUs are available\n"
     )
     assert verdict(text).kind == "driver_mismatch"

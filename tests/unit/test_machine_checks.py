@@ -114,7 +114,11 @@ def test_disks_are_named_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_network(tmp_path: Path) -> None:
-    route = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\nlo\t0000007F\t0\t1\t0\t0\t0\t0\nens3\t00000000\t0\t3\t0\t0\t100\t0\nwlan0\t00000000\t0\t3\t0\t0\t600\t0\n"
+    route = (
+        "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\n"
+        "lo\t0000007F\t0\t1\t0\t0\t0\t0\nens3\t00000000\t0\t3\t0\t0\t100\t0\n"
+        "wlan0\t00000000\t0\t3\t0\t0\t600\t0\n"
+    )
     write(tmp_path, proc__net__route=route)
     assert default_interface(tmp_path) == "ens3" and default_interface(tmp_path / "x") == ""
     assert told(machine_checks.check_network(HostFacts(routed="ens3"), "no-such-name")) == [

@@ -22,7 +22,10 @@ def rule(tmp_path: Path, text: str) -> MetricRule:
         ("metrics: tqdm", MetricRule(("tqdm",))),
         ("metrics: [keras, pairs]", MetricRule(("keras", "pairs"))),
         ("metrics: none", MetricRule(("none",))),
-        ("metrics: {readers: pcdiff, offset: {epoch: 1}, higher_is_better: [score], tensorboard: runs}",
+        ((
+            "metrics: {readers: pcdiff, offset: {epoch: 1}, higher_is_better: [score], "
+            "tensorboard: runs}"
+        ),
          MetricRule(("pcdiff",), offset={"epoch": 1}, higher=("score",), tensorboard=("runs",))),
         ("metrics: {patterns: ['L=(?P<loss>.*)', {line: 'i(?P<step>.)', offset: {step: 1}}], "
 "rename: {a: b}}",

@@ -216,7 +216,8 @@ def test_cascade_s_stages_follow_each_other() -> None:
 
 def test_cascade_regression_prints_one_minus_ssim() -> None:
     reader, samples = read(
-        "Epoch 3/10\nLearning rate: 0.000100\nEpoch 3 [10/25] Loss: 0.4312 | L1: 0.2101 | SSIM: 0.4422 | 6.31 samples/s\n  PSNR: "
+        "Epoch 3/10\nLearning rate: 0.000100\nEpoch 3 [10/25] Loss: 0.4312 | L1: 0.2101 | SSIM: "
+        "0.4422 | 6.31 samples/s\n  PSNR: "
         "13.77 dB\n"
         "  ✓ New best model saved! PSNR: 13.77 dB\n",
         "cascade",
@@ -336,13 +337,16 @@ def test_a_bar_per_epoch_with_the_step_of_the_whole_run(
         ("120/120 - 20s - 170ms/step - accuracy: 0.82 - loss: 0.37", {"accuracy": 0.82, "loss": 0.37}),
         ("      Iter       Train Loss      OOB Improve   Remaining Time \n"
          "         1           1.3274           0.0484            5.91s", {"train_loss": 1.3274, "oob_improve": 0.0484}),
-        ("E    #       LOSS TEXTCAT  CATS_SCORE  SCORE \n---  ------  ------------  ----------  ------\n"
+        ("E    #       LOSS TEXTCAT  CATS_SCORE  SCORE \n---  ------  ------------  ----------  "
+         "------\n"
          "  0     200          4.25       50.10    0.50", {"loss_textcat": 4.25, "cats_score": 50.1, "score": 0.5}),
-        ("  epoch    train_loss    valid_acc    valid_loss     dur\n-------  ------------  -----------  ------------  ------\n"
+        ("  epoch    train_loss    valid_acc    valid_loss     dur\n-------  ------------  "
+         "-----------  ------------  ------\n"
          "      1        \x1b[36m0.6905\x1b[0m       \x1b[32m0.5450\x1b[0m        0.6812  0.0437",
          {"train_loss": 0.6905, "valid_acc": 0.545, "valid_loss": 0.6812}),
         ("Epoch [1/5]: [2/120]   2%|▏         , loss=0.687 [00:00<00:08]", {"loss": 0.687}),
-        ("[I 2026-11-22 22:18:44,256] Trial 0 finished with value: 0.81 and parameters: {'n': 56, 'lr': 0.1}. "
+        ("[I 2026-11-22 22:18:44,256] Trial 0 finished with value: 0.81 and parameters: {'n': 56, "
+         "'lr': 0.1}. "
          "Best is trial 0 with value: 0.81.", {"value": 0.81, "best_value": 0.81}),
     ],
 )  # fmt: skip

@@ -19,7 +19,10 @@ from runners.watch.metrics.progress import ProgressTracker
 from runners.watch.metrics.sample import Sample
 
 GIB = 1 << 30
-BASE = "launcher: command\ncommand: echo\nparameters:\n  epochs: 40\n  resume: {value: null, type: str}\n"
+BASE = (
+    "launcher: command\ncommand: echo\nparameters:\n  epochs: 40\n  resume: {value: null, type: "
+    "str}\n"
+)
 
 
 def load(folder: Path, text: str, *overrides: str) -> RunSpec:
@@ -38,8 +41,14 @@ def test_a_run_resumes_by_the_parameter_its_preset_names(tmp_path: Path) -> None
 
 
 def test_patterns_follow_a_parameter(tmp_path: Path) -> None:
-    keys = "checkpoints: ['${parameters.out}/*.pt', '${run_dir}/c/*']\nmetrics: {tensorboard: '${parameters.out}/logs'}\n"
-    text = "launcher: command\ncommand: [echo, '${parameters.out}']\nparameters:\n  out: {value: %s, type: str}\n"
+    keys = (
+        "checkpoints: ['${parameters.out}/*.pt', '${run_dir}/c/*']\nmetrics: {tensorboard: "
+        "'${parameters.out}/logs'}\n"
+    )
+    text = (
+        "launcher: command\ncommand: [echo, '${parameters.out}']\nparameters:\n  out: {value: "
+        "%s, type: str}\n"
+    )
 
     def plan_of(value: str, *overrides: str) -> LaunchPlan:
         spec = load(tmp_path, text % value + keys, *overrides)
