@@ -288,8 +288,15 @@ def test_a_mig_instance_stays_nvidia_s() -> None:
 
 
 def test_a_stop_s_countdown_comes_over() -> None:
-    row = msgspec.convert([*["20261122-100000-r-0000", 0, "r", "p", "", "stopping", "", "", "", 1.0], *[None] * 4, [],
-                           *[None] * 8], RunRow)  # fmt: skip
+    row = msgspec.convert(
+        [
+            *["20261122-100000-r-0000", 0, "r", "p", "", "stopping", "", "", "", 1.0],
+            *[None] * 4,
+            [],
+            *[None] * 8,
+        ],
+        RunRow,
+    )
     row.stop_until = 130.0
     (found,) = rows_of([json.loads(json.dumps(msgspec.to_builtins(row_to_tree(row))))])
     assert remote_row("box", found, 30.0).stop_until == 100.0

@@ -17,8 +17,10 @@ from tests.command_text import OTHERS_MAY_WRITE
 from tests.process.conftest import CommandLine
 
 ALWAYS = {
-    "Python", "terminal", "GPUs", "sampler", "logout", "systemd scope", "shared memory", "open files", "clock",
-    "state folder", "disk", "file system", "locks", "left over", "processes", "memory", "network", "helpers", "packages",
+    "Python", "terminal", "GPUs", "sampler", "logout", "systemd scope", "shared memory",
+    "open files", "clock",
+    "state folder", "disk", "file system", "locks", "left over", "processes", "memory", "network",
+    "helpers", "packages",
 }  # fmt: skip
 
 

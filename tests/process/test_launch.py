@@ -26,11 +26,13 @@ from tests.screen_text import NO_RUNS, run_row
 from tests.support import SLEEPS_IN, eventually
 
 RUN_KEYS = {
-    "id", "preset", "state", "reason", "gpus", "created", "started", "ended", "exit_code", "cost_usd", "checkpoint",
+    "id", "preset", "state", "reason", "gpus", "created", "started", "ended", "exit_code",
+    "cost_usd", "checkpoint",
     "metrics", "directory",
 }  # fmt: skip
 GPU_KEYS = {
-    "index", "uuid", "name", "utilization", "memory_used", "memory_total", "temperature_c", "power_w", "run",
+    "index", "uuid", "name", "utilization", "memory_used", "memory_total", "temperature_c",
+    "power_w", "run",
     "processes", "simulated",
 }  # fmt: skip
 

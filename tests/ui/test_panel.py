@@ -190,8 +190,19 @@ def test_the_picker_toggles_gpus_and_batch_and_rate_follow_in_sight(
 
 
 def test_a_run_is_launched_again_as_it_was_or_varied(show: Show) -> None:
-    first = headless("launch", "aa-counter", "--gpus", "0", "--set", "unused=41", "--name", "old", "--wait", "--set",
-                     "command=echo first")  # fmt: skip
+    first = headless(
+        "launch",
+        "aa-counter",
+        "--gpus",
+        "0",
+        "--set",
+        "unused=41",
+        "--name",
+        "old",
+        "--wait",
+        "--set",
+        "command=echo first",
+    )
     assert first.returncode == 0, first.stderr
     panel = show(columns=120, rows=40)
     panel.wait_for(run_row(State.DONE, "old"))

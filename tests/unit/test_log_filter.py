@@ -15,8 +15,10 @@ from runners.watch.logs.reader import BLOCK
 from runners.watch.logs.search import AllOf, Pattern, RegexPattern, TextPattern
 
 PIECES = [
-    b"loss 0.1\n", b"\n", b"other\n", b"lo", b"ss", b"\x1b[31mlo\x1b[0mss\n", b"50%\rloss\n", b"loss\rgone....\n",
-    b"x" * 70_000, b"loss" + b"y" * BLOCK, (b"step 12 of many" + b"." * 110 + b"\n") * 4_000, (b"loss at step 12" + b"." * 110 + b"\n") * 9_000, b"z" * BLOCK,
+    b"loss 0.1\n", b"\n", b"other\n", b"lo", b"ss", b"\x1b[31mlo\x1b[0mss\n", b"50%\rloss\n",
+    b"loss\rgone....\n",
+    b"x" * 70_000, b"loss" + b"y" * BLOCK, (b"step 12 of many" + b"." * 110 + b"\n") * 4_000,
+    (b"loss at step 12" + b"." * 110 + b"\n") * 9_000, b"z" * BLOCK,
 ]  # fmt: skip
 
 

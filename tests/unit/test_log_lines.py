@@ -140,8 +140,10 @@ hostile_bytes = st.lists(
         st.binary(max_size=8),
         st.text(max_size=8).map(lambda text: text.encode("utf-8", "replace")),
         st.sampled_from(
-            [b"\x1b", b"\x1b[", b"\x1b]", b"\x1bP", b"\x07", b"\x9b", b"\xc2\x9b", b"\r", b"\b", b"\t", b"m", b"K",
-             b"2K", b"38;5;", b";", b"\x1b[31m", b"\x1b[?1049h", b"\x1b]52;c;QQ==\x07", "\u202e".encode(), b"\0"]
+            [b"\x1b", b"\x1b[", b"\x1b]", b"\x1bP", b"\x07", b"\x9b", b"\xc2\x9b", b"\r", b"\b",
+                b"\t", b"m", b"K",
+             b"2K", b"38;5;", b";", b"\x1b[31m", b"\x1b[?1049h", b"\x1b]52;c;QQ==\x07",
+             "\u202e".encode(), b"\0"]
         ),
     ),
     max_size=40,

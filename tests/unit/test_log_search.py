@@ -231,7 +231,8 @@ def test_colours_themselves_are_not_found(tmp_path: Path) -> None:
 
 
 DENSE = [
-    "loss", "loss: 0", "^step", "5$", "[^x]5", r"step\s\d+5\s", r"\D5", r"[\s,]loss", "loss|step 3", "s[^s]*s",
+    "loss", "loss: 0", "^step", "5$", "[^x]5", r"step\s\d+5\s", r"\D5", r"[\s,]loss",
+    "loss|step 3", "s[^s]*s",
     r"\bloss\b", "(?i)LOSS", "5\\n", "[\\t-z]5", "(?:step|x) .*5", "", "$", "x{2,3}",
 ]  # fmt: skip
 

@@ -29,7 +29,8 @@ def rule(tmp_path: Path, text: str) -> MetricRule:
          MetricRule(("pcdiff",), offset={"epoch": 1}, higher=("score",), tensorboard=("runs",))),
         ("metrics: {patterns: ['L=(?P<loss>.*)', {line: 'i(?P<step>.)', offset: {step: 1}}], "
 "rename: {a: b}}",
-         MetricRule(patterns=(MetricPattern("L=(?P<loss>.*)"), MetricPattern("i(?P<step>.)", {"step": 1})),
+         MetricRule(patterns=(MetricPattern("L=(?P<loss>.*)"),
+             MetricPattern("i(?P<step>.)", {"step": 1})),
                     rename={"a": "b"})),
     ],
 )  # fmt: skip

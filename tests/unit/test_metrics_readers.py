@@ -256,7 +256,8 @@ TQDM = "Epoch 0:  48%|████▊     | 12/25 [00:58<01:03,  4.9s/it, loss=0
         (["Epoch [3/10]:  40%|████      | 10/25 [00:58<01:03, 2.50it/s]"], [(60, 250, 3)]),
         ([" 20%|██        | 100/500 [00:10<00:40, 9.50it/s]"], [(100, 500, None)]),
         (["train:  20%|██  | 1.00k/5.00k [00:10<00:40, 9.50it/s, loss=nan]"], [(1000, 5000, None)]),
-        (["50%|█ | 1/2 [00:01<?, ?it/s]", "100%|█| 2/2 [00:01<?, ?it/s]", "50%|█ | 1/2 [00:01<?, ?it/s]"],
+        (["50%|█ | 1/2 [00:01<?, ?it/s]", "100%|█| 2/2 [00:01<?, ?it/s]",
+            "50%|█ | 1/2 [00:01<?, ?it/s]"],
          [(1, 2, None), (2, 2, None), (3, None, 2)]),
         (["Epochs:  30%|███       | 3/10 [00:10<00:40, 9.5s/it]", "20%|██  | 1/5 "
 "[00:10<00:40, 9.5it/s]"],
@@ -334,12 +335,15 @@ def test_a_bar_per_epoch_with_the_step_of_the_whole_run(
         ("Accuracy of the network on the 10000 test images: 70 %", {"test_accuracy": 70}),
         ("Accuracy of the model on the validation set: 0.91", {"validation_accuracy": 0.91}),
         ("Iteration 3, loss = 0.25\nValidation score: 0.885000", {"validation_score": 0.885}),
-        ("120/120 - 20s - 170ms/step - accuracy: 0.82 - loss: 0.37", {"accuracy": 0.82, "loss": 0.37}),
+        ("120/120 - 20s - 170ms/step - accuracy: 0.82 - loss: 0.37",
+            {"accuracy": 0.82, "loss": 0.37}),
         ("      Iter       Train Loss      OOB Improve   Remaining Time \n"
-         "         1           1.3274           0.0484            5.91s", {"train_loss": 1.3274, "oob_improve": 0.0484}),
+         "         1           1.3274           0.0484            5.91s",
+         {"train_loss": 1.3274, "oob_improve": 0.0484}),
         ("E    #       LOSS TEXTCAT  CATS_SCORE  SCORE \n---  ------  ------------  ----------  "
          "------\n"
-         "  0     200          4.25       50.10    0.50", {"loss_textcat": 4.25, "cats_score": 50.1, "score": 0.5}),
+         "  0     200          4.25       50.10    0.50",
+         {"loss_textcat": 4.25, "cats_score": 50.1, "score": 0.5}),
         ("  epoch    train_loss    valid_acc    valid_loss     dur\n-------  ------------  "
          "-----------  ------------  ------\n"
          "      1        \x1b[36m0.6905\x1b[0m       \x1b[32m0.5450\x1b[0m        0.6812  0.0437",

@@ -54,7 +54,8 @@ def test_every_word_is_filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         planned.plan.argv.index(next(w for w in planned.plan.argv if w.endswith("echo"))) + 1 :
     ]
     assert words == (
-        str(tmp_path / "runs" / RUN), RUN, "2", "5,2", "2", sys.executable, str(TRAINERS), str(tmp_path / "presets"),
+        str(tmp_path / "runs" / RUN), RUN, "2", "5,2", "2", sys.executable, str(TRAINERS),
+        str(tmp_path / "presets"),
         str(tmp_path), "anna", "${WHO}", "--port", str(planned.plan.port),
     )  # fmt: skip
     assert planned.plan.port and 1024 <= planned.plan.port < 65536

@@ -22,14 +22,21 @@ _VALIDATOR = jsonschema.Draft202012Validator(json_schema())
 # What a schema of types and keys cannot say: it sees values one by one, and not the grammar inside
 # texts.
 BEYOND_A_SCHEMA = {
-    "key twice", "private key of a parameter", "name of a variable", "name of a parameter", "value against its type",
-    "value below the minimum", "value above the maximum", "value that is no choice", "minimum above maximum",
-    "command without a command", "command and script", "script and command", "neither script nor module",
-    "both script and module", "shell with a list", "quote that never ends", "launcher arguments for python",
-    "processes for python", "negative GPU count", "GPU words", "GPU named twice", "endless range of GPUs",
-    "GPU count and ids", "rung of no signal", "rung without a wait", "rung with a wrong wait", "rung after SIGKILL",
+    "key twice", "private key of a parameter", "name of a variable", "name of a parameter",
+    "value against its type",
+    "value below the minimum", "value above the maximum", "value that is no choice",
+    "minimum above maximum",
+    "command without a command", "command and script", "script and command",
+    "neither script nor module",
+    "both script and module", "shell with a list", "quote that never ends",
+    "launcher arguments for python",
+    "processes for python", "negative GPU count", "GPU words", "GPU named twice",
+    "endless range of GPUs",
+    "GPU count and ids", "rung of no signal", "rung without a wait", "rung with a wrong wait",
+    "rung after SIGKILL",
     "scaling by a parameter that is none", "scaling by a text", "scaling rule without its base",
-    "estimated time", "estimated cost", "unknown word", "unknown word of a parameter", "word that is no name",
+    "estimated time", "estimated cost", "unknown word", "unknown word of a parameter",
+    "word that is no name",
 }  # fmt: skip
 
 

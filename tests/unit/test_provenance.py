@@ -213,7 +213,8 @@ def test_a_repository_s_own_configuration_runs_nothing(checkout: Path, tmp_path:
     git(checkout, "commit", "-q", "-m", "attributes")
     for key in (
         "core.fsmonitor", "core.pager", "diff.external", "diff.evil.command", "diff.evil.textconv",
-        "filter.evil.clean", "filter.evil.smudge", "filter.evil.process", "core.editor", "core.sshCommand",
+        "filter.evil.clean", "filter.evil.smudge", "filter.evil.process", "core.editor",
+        "core.sshCommand",
     ):  # fmt: skip
         git(checkout, "config", key, str(trap))
     git(checkout, "config", "filter.evil.required", "true")

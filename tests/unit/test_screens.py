@@ -10,10 +10,12 @@ from tests.screens import QuickScreen, QuickStream
 
 PIECES = st.one_of(
     st.sampled_from(
-        ["\r\n", "\n", "\t", "\b", "漢字", "e\u0301", "│ ▶ running", "x" * 25, "\x1b[", "\x1b[3", "8;5m",
+        ["\r\n", "\n", "\t", "\b", "漢字", "e\u0301", "│ ▶ running", "x" * 25, "\x1b[", "\x1b[3",
+            "8;5m",
          "\x1b[K", "\x1b[2J", "\x1b[1;4m", "\x1b[m", "\x1b[38;2;1;2;3m", "\x1b[48;5;7m", "\x1b[H",
          "\x1b[3;5H", "\x1b[99;99H", "\x1b[2P", "\x1b[3@", "\x1b[L", "\x1b[M", "\x1b[4h", "\x1b[4l",
-         "\x1b[?7l", "\x1b[?7h", "\x1b(0", "\x1b(B", "\x1b]0;title\x07", "\x1b]0;a\x1b[3mb\x07", "\x0e", "\x0f"]
+         "\x1b[?7l", "\x1b[?7h", "\x1b(0", "\x1b(B", "\x1b]0;title\x07", "\x1b]0;a\x1b[3mb\x07",
+         "\x0e", "\x0f"]
     ),
     st.text("ab é", max_size=30),
 )  # fmt: skip
