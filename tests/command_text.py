@@ -1,4 +1,4 @@
-"""What tests ask for in the answers of commands, each text once: rewording is an edit here, or none.
+"""What tests ask for in the answers of commands, each text once: rewording is one edit here.
 
 Where an answer has a state, a code or a field, that is asked for instead. Functions take what
 differs: names and numbers. What is on a screen stands in `tests/screen_text.py`.

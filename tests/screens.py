@@ -83,7 +83,7 @@ class QuickScreen(pyte.Screen):
 
 
 class QuickStream(pyte.ByteStream):
-    """A stream that takes whole colours and places to its screen, without reading each character."""
+    """A stream that takes whole colours and places to its screen, not each character."""
 
     def feed(self, data: bytes) -> None:
         """Play what a program has written."""

@@ -1,4 +1,4 @@
-"""SIGKILL at random moments to guards and their keepers, in every stage: each guard acts once, in time.
+"""SIGKILL at random moments to guards and keepers, in every stage: each acts once, in time.
 
     python tests/bench/guard_kills.py                    1,000 kills, four guards at a time
     python tests/bench/guard_kills.py --kills 20 --seed 7

@@ -33,7 +33,8 @@ with open(folder + "/events.jsonl", "a") as out:
     tell = lambda **event: out.write(json.dumps({"time": time.time(), **event}) + "\\n")
     tell(type="start", epochs=5, steps=100)
     for step in range(0, 100, 5):
-        tell(type="metrics", epoch=step // 20 + 1, step=step, values={"loss": 1 / (step + 1), "lr": 1e-4})
+        values = {"loss": 1 / (step + 1), "lr": 1e-4}
+        tell(type="metrics", epoch=step // 20 + 1, step=step, values=values)
         print(f"epoch {step // 20 + 1} step {step} loss {1 / (step + 1):.4f}")
     tell(type="summary", values={"loss": 0.01, "held_out_psnr": 24.9, "held_out_ssim": 0.8})
 """

@@ -1,4 +1,4 @@
-"""The state folder that the fuzz tests damage: a run that lives elsewhere, and one that ended here."""
+"""The state folder that fuzz tests damage: a run that lives elsewhere, one that ended here."""
 
 import os
 from collections.abc import Iterator

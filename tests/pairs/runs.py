@@ -84,7 +84,7 @@ METRICS = ("loss", "psnr", "acc", "val/loss")
 
 
 class DrawnGpu(NamedTuple):
-    """A GPU of the host: a whole card, or with `parent` a MIG instance of the card at that place."""
+    """A GPU of the host: a whole card, or with `parent` a MIG instance of that card."""
 
     vendor: Vendor
     parent: int | None

@@ -1,4 +1,4 @@
-"""A run, a GPU and the money of another machine are what that machine itself shows, field by field."""
+"""Runs, GPUs and money of another machine are what that machine itself shows, field by field."""
 
 import json
 from decimal import Decimal

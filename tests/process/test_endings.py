@@ -138,7 +138,7 @@ def not_started(cli: CommandLine) -> RunDirectory:
 
 
 def put_back(cli: CommandLine, run: RunDirectory, **changes: object) -> RunDirectory:
-    """As a machine that went down leaves a run that had not ended; all of its processes are gone."""
+    """As a machine that went down leaves a run that had not ended: without its processes."""
     cli.ended(run)
     eventually(lambda: not is_held(run.supervisor_lock), what="the supervisor gone")
     written = record(run) | {"ended": None, "exit_code": None, "ending": None} | changes

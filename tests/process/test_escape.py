@@ -1,4 +1,4 @@
-"""No process of a run is lost sight of: without its mark, without its parents, without its supervisor."""
+"""No process of a run is lost sight of: without its mark, parents or supervisor."""
 
 import json
 import os

@@ -20,7 +20,7 @@ from tests.support import eventually
 
 @pytest.fixture
 def full(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No file can be made or grow in this process, as on a full disk; what exists may be written."""
+    """No file can be made or grow in this process, as on a full disk; others may be written."""
 
     def refuse(path: Path, content: bytes, sync: bool = True) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))

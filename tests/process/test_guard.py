@@ -92,7 +92,7 @@ class Guarded:
         )
 
     def pid(self) -> int:
-        """The process that is the guard; one that has only just begun has not written its pid yet."""
+        """The process that is the guard; one that has just begun has not written its pid."""
         return eventually(self._pid, what="a guard that has written its pid")
 
     def _pid(self) -> int:

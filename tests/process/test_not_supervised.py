@@ -1,4 +1,4 @@
-"""A supervisor killed in its first moment: the launch takes another, and always says what there is."""
+"""A supervisor killed in its first moment: the launch takes another and says what there is."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A paused run: who did it is recorded, it frees nothing, is not called stalled, and can be stopped."""
+"""A paused run: who did it is recorded, it frees nothing, is no stall, and can be stopped."""
 
 import os
 import signal

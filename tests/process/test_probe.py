@@ -1,4 +1,4 @@
-"""`probe` on a stand-in that runs out of GPU memory above a batch: what it finds, keeps and leaves."""
+"""`probe` on a stand-in that runs out of memory above a batch: what it finds, keeps, leaves."""
 
 import json
 import signal

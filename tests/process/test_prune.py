@@ -1,4 +1,4 @@
-"""`prune`: what goes, what stays and why, and what a crash in the middle leaves to the next call."""
+"""`prune`: what goes, what stays and why, and what a crash leaves to the next call."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""After a reboot (its identity is faked in what is on disk): what waited waits, what may goes on."""
+"""After a reboot (faked in what is on disk): what waited waits, what may goes on."""
 
 import json
 import os

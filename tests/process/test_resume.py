@@ -1,4 +1,4 @@
-"""`launch --resume`: from a run's newest checkpoint, or from a file; what it goes on from is said."""
+"""`launch --resume`: from a run's newest checkpoint or a file; what it goes on from is said."""
 
 import json
 import sys

@@ -105,8 +105,8 @@ def test_each_rank_above_0_has_its_log_and_the_first_to_fail_is_named(cli: Comma
 
 
 def test_the_row_says_the_first_rank_s_exception(cli: CommandLine) -> None:
-    failing = FAILING.replace('RuntimeError("CUDA error: an illegal memory access was encountered")',
-                              'ValueError("bad sample 4711")')  # fmt: skip
+    error = 'RuntimeError("CUDA error: an illegal memory access was encountered")'
+    failing = FAILING.replace(error, 'ValueError("bad sample 4711")')
     (cli.folder / "worker.py").write_text(failing)
     (cli.folder / "pair.yaml").write_text(PRESET)
     ending = cli.ended(cli.launch("./pair.yaml"))["ending"]

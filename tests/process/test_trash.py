@@ -1,4 +1,4 @@
-"""`delete` and `undelete`: what goes comes back whole, nothing live goes, and money stays counted."""
+"""`delete` and `undelete`: what goes comes back whole, nothing live goes, money stays counted."""
 
 import os
 from pathlib import Path

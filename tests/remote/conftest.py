@@ -1,4 +1,4 @@
-"""A rented machine per test, added to the panel's own state folder, and ended with everything on it."""
+"""A rented machine per test, added to the panel's state folder, and ended with all on it."""
 
 import os
 import signal

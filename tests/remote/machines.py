@@ -145,7 +145,7 @@ _SLOW_BUFFER = 64 << 10
 
 
 class RentedMachine:
-    """An sshd with one user (whoever runs the tests), a home of its own, and a shell that may talk."""
+    """An sshd with one user (whoever runs the tests), its own home, a shell that may talk."""
 
     user: LabUser | None = None
     """Who logs in there, if not who runs the tests."""

@@ -33,7 +33,7 @@ if str(ROOT) not in sys.path:
 
 
 def environment(run_directory: Path | None, **more: str) -> dict[str, str]:
-    """The environment a trainer is started in, with `$FRESNEL_RUN_DIR` only where a folder is given."""
+    """A trainer's environment, with `$FRESNEL_RUN_DIR` only where a folder is given."""
     kept = {name: value for name, value in os.environ.items() if name != "FRESNEL_RUN_DIR"}
     return kept | ({"FRESNEL_RUN_DIR": str(run_directory)} if run_directory else {}) | more
 

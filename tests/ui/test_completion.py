@@ -57,7 +57,7 @@ def run(*words: str) -> str:
 
 
 def offers(line: str, **environment: str) -> list[str]:
-    """What is offered at the end of the line, in the words that the shell's script would ask with."""
+    """What is offered at the end of the line, asked for as the shell's script asks."""
     answer = Path("answer")
     asked = {
         "COMP_LINE": line,

@@ -16,7 +16,7 @@ from tui.panel.screens.help import HelpScreen
 from tui.panel.screens.launch import LaunchScreen
 
 TURNS = (0, 1, 2, 4, 7, 11, 20, 40)
-"""How often the panel's loop turns between the form and Escape: from nothing to its first fields."""
+"""Turns of the panel's loop between the form and Escape: from nothing to its first fields."""
 
 
 def works_on(app: PanelApp, group: str) -> bool:

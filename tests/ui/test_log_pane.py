@@ -364,7 +364,8 @@ async def test_a_log_that_comes_fast_ends_as_it_is(tmp_path: Path, chunk: int) -
 def test_in_a_real_terminal(tmp_path: Path) -> None:
     path = tmp_path / "output.log"
     hostile = (
-        b"\x1b]52;c;cm0gLXJmIH4=\x07\x1b]2;owned\x07\x1b[?1049l\x1b[31mred\x1b[0m\x1b[2J\x1bP+q436f\x1b\\ "
+        b"\x1b]52;c;cm0gLXJmIH4=\x07\x1b]2;owned\x07\x1b[?1049l\x1b[31mred\x1b[0m\x1b[2J"
+        b"\x1bP+q436f\x1b\\ "
         b"end\n"
     )
     path.write_bytes(b"first\n" * 50 + hostile)

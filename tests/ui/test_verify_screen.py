@@ -40,7 +40,8 @@ def test_f7_checks_and_f2_launches_all_the_same(panel: Terminal, tmp_path: Path)
     panel.press("F7")
     panel.wait_for(checks_of("aa-checked"))
     panel.wait_for(
-        rf"(?s)1 failure, .*{check_row('FAIL', 'files')}: images: 0 found, 2 expected.*copy them there"
+        rf"(?s)1 failure, .*{check_row('FAIL', 'files')}: images: 0 found, 2 expected"
+        r".*copy them there"
     )
     panel.press("Escape")
     panel.wait_gone(checks_of("aa-checked"))

@@ -1,4 +1,4 @@
-"""A limit of cost follows the price of the session; what waits holds no guard off without a word."""
+"""A limit of cost follows the session's price; what waits holds no guard off silently."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The line at the top: whole where there is room, its most important parts where there is little."""
+"""The line at the top: whole where there is room, else its most important parts."""
 
 from decimal import Decimal
 

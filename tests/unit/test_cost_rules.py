@@ -1,4 +1,4 @@
-"""Rules of money that hold in general: parts of cards, billed units, clocks corrected after a crash,
+"""Rules of money that hold in general: parts of cards, billed units, corrected clocks,
 models that are no other's.
 """
 

@@ -33,7 +33,7 @@ GIB = 1 << 30
 
 
 class Stage:
-    """A state folder, runs that hold GPUs in it, and a clock that stands still until it is moved."""
+    """A state folder, runs that hold GPUs in it, and a clock that is moved by hand."""
 
     def __init__(self, folder: Path) -> None:
         self.state = StateDirectory(folder / "state").create()

@@ -1,4 +1,4 @@
-"""What died is started again: never beside a living one, never too often, only where it is wanted."""
+"""What died is started again: never beside a living one, not too often, only where wanted."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""Silence is measured by the boot's clock: a clock that is set makes no run silent, and none fresh."""
+"""Silence is measured by the boot's clock: setting a clock makes no run silent or fresh."""
 
 import os
 import time

@@ -118,8 +118,8 @@ ROUNDS = {f"{d}-{n}": rf"{d}-{n}:{N}" for d in ("train", "valid") for n in ("log
 KERAS = {n: rf"- {n}: {N}" for n in ("accuracy", "loss", "val_accuracy", "val_loss")}
 GB = {"train_loss": rf"(?m)^ +\d+ +{N}", "oob_improve": rf"(?m)^ +\d+ +[\d.]+ +{N}"}
 # Those that begin with `r-`, and those in `timed`, were run: torch 2.13, transformers, accelerate,
-# diffusers, lightning, keras 3, fastai, ignite, MONAI, stable-baselines3, optuna, CatBoost, XGBoost,
-# LightGBM, scikit-learn and gensim of November 2026; some were ended before they were done. Redraws
+# diffusers, lightning, keras 3, fastai, ignite, MONAI, stable-baselines3, optuna, CatBoost,
+# XGBoost, LightGBM, scikit-learn and gensim of November 2026; some were ended before they were done. Redraws
 # of bars are thinned out.
 RUN = [
     Case("r-cat", {"test": rf"test: {N}", "best": rf"best: {N}"}, (None, None, 399, None)),
@@ -134,7 +134,8 @@ RUN = [
     Case("r-monai", {"train_loss": rf"train_loss: {N}"}, (1, 5, 46, 320)),
     Case("r-nano", {"train_loss": rf"train loss {N}", "val_loss": rf"val loss {N}",
         "loss": rf"(?m)^iter \d+: loss {N}", "mfu": rf"mfu {N}"}, (None, None, 20, None)),
-    Case("r-opt", {"value": rf"finished with value: {N}", "best_value": r"Best is .* with value: (\d\.\d+)"},
+    Case("r-opt", {"value": rf"finished with value: {N}",
+        "best_value": r"Best is .* with value: (\d\.\d+)"},
         (None, None, 3, None)),
     Case("r-plain0", {"train_loss": rf"train loss: {N}", "val_loss": rf"val loss: {N}"},
         (20, 20, None, None)),
@@ -145,7 +146,8 @@ RUN = [
     Case("r-skmlp", {"loss": rf"loss = {N}", "validation_score": rf"Validation score: {N}"},
         (None, None, 20, None)),
     Case("r-wlm", WLM, (4, None, 220, None)),
-    Case("timed/acc", {"loss": rf"\bloss={N}", "lr": rf"\blr={N}", "train_loss": rf"train_loss: {N}",
+    Case("timed/acc", {"loss": rf"\bloss={N}", "lr": rf"\blr={N}",
+        "train_loss": rf"train_loss: {N}",
         "eval_accuracy": rf"eval accuracy: {N}"}, (5, None, 500, 500)),
     Case("timed/fai", FASTAI, (4, 4, 248, 248)),
     Case("timed/ign", IGNITE, (4, 4, 240, 240)),
@@ -156,7 +158,8 @@ RUN = [
     Case("timed/epochs", {"loss": rf"loss={N}", "val_mse": rf"val_mse = {N}"},
         (25, 25, None, None)),
     Case("timed/lgb2", BOOSTED, (None, None, 100, None)),
-    Case("timed/monai", {"train_loss": rf"train_loss: {N}", "val_mean_dice": rf"Metrics -- val_mean_dice: {N}",
+    Case("timed/monai", {"train_loss": rf"train_loss: {N}",
+        "val_mean_dice": rf"Metrics -- val_mean_dice: {N}",
         "val_mean_dice_best_value": rf"best value: {N}",
         "got_new_best_metric_of_val_mean_dice": rf"best metric of val_mean_dice: {N}"},
         (4, 4, 128, 128)),
@@ -169,7 +172,8 @@ RUN = [
     Case("timed/sko", {"train_loss": rf"(?m)^ +\d+ +{N}", "valid_acc": rf"(?m)^ +\d+ +[\d.]+ +{N}",
         "valid_loss": rf"(?m)^ +\d+ +[\d.]+ +[\d.]+ +{N}"}, (10, None, None, None)),
     Case("timed/wlm", WLM, (4, None, 163, None)),
-    Case("timed/opt", {"value": rf"finished with value: {N}", "best_value": r"Best is .* with value: (\d\.\d+)"},
+    Case("timed/opt", {"value": rf"finished with value: {N}",
+        "best_value": r"Best is .* with value: (\d\.\d+)"},
         (None, None, 20, None)),
     Case("timed/plain0", {"train_loss": rf"train loss: {N}", "val_loss": rf"val loss: {N}"},
         (15, 15, None, None)),
@@ -197,7 +201,8 @@ RUN = [
 # Those that begin with `d-` could not be run: they are written by the format their sources
 # document (detectron2's CommonMetricPrinter, torchtitan's MetricsProcessor, verl's console logger,
 # TRL's GRPOTrainer and SFTTrainer, accelerate's nlp_example, spaCy's console logger, skorch's
-# PrintLog, Ultralytics' trainer, PyTorch's classifier tutorial, mmengine's LoggerHook, DeepSpeed's timer, pytorch-tabnet's History, hyperopt's
+# PrintLog, Ultralytics' trainer, PyTorch's classifier tutorial, mmengine's LoggerHook,
+# DeepSpeed's timer, pytorch-tabnet's History, hyperopt's
 # tqdm, CleanRL's and PyTorch's reinforce loops).
 DOCUMENTED = [
     Case("d-accelerate", {"accuracy": rf"'accuracy': {N}", "f1": rf"'f1': {N}"}, (3, None, 60, 60)),
@@ -208,17 +213,20 @@ DOCUMENTED = [
     Case("d-grpo", GRPO, (1, None, 4, 10)),
     Case("d-hyperopt", {"best_loss": rf"best loss: {N}"}, (None, None, 20, 20)),
     Case("d-mmengine", MMENGINE, (2, None, 40, None)),
-    Case("d-reinforce", {"last_reward": rf"Last reward: {N}", "average_reward": rf"Average reward: {N}"},
+    Case("d-reinforce", {"last_reward": rf"Last reward: {N}",
+        "average_reward": rf"Average reward: {N}"},
         (None, None, 40, None)),
     Case("d-sft", {n: rf"'{n}': {N}" for n in ("loss", "grad_norm", "learning_rate", "entropy",
         "num_tokens", "mean_token_accuracy")}, (1, None, 4, 4)),
     Case("d-skorch", {"train_loss": rf"(?m)^ +\d +{N}", "valid_acc": rf"(?m)^ +\d +[\d.]+ +{N}",
         "valid_loss": rf"(?m)^ +\d +[\d.]+ +[\d.]+ +{N}"}, (3, None, None, None)),
-    Case("d-spacy", {"loss_textcat": rf"(?m)^ +\d +\d+ +{N}", "cats_score": rf"(?m)^ +\d +\d+ +[\d.]+ +{N}",
+    Case("d-spacy", {"loss_textcat": rf"(?m)^ +\d +\d+ +{N}",
+        "cats_score": rf"(?m)^ +\d +\d+ +[\d.]+ +{N}",
         "score": rf"(?m)^ +\d +\d+ +[\d.]+ +[\d.]+ +{N}"}, (4, None, 400, None)),
     Case("d-tutorial", {"loss": rf"loss: {N}", "test_accuracy": r"images: (\d+) %"},
         (None, None, None, None)),
-    Case("d-yolo", {f"{n}_loss": r"\dG +" + r"[\d.]+ +" * i + N for i, n in enumerate(("box", "cls", "dfl"))}
+    Case("d-yolo", {f"{n}_loss": r"\dG +" + r"[\d.]+ +" * i + N for i, n in enumerate(("box",
+        "cls", "dfl"))}
         | {f"val/{n}": r" all +16 +16 +" + r"[\d.]+ +" * i + N
            for i, n in enumerate(("precision", "recall", "map50", "map50-95"))}, (2, 3, 8, 12)),
     Case("d-tabnet", {"loss": rf"loss: {N}",
@@ -232,7 +240,8 @@ CASES = [
     *RUN,
     *DOCUMENTED,
     Case("casc-direct", BLOCKS, (4, 4, 84, 84)),
-    Case("casc-coord", {"loss": rf"\bloss={N}", "l1": rf"\bl1={N}|\| L1: {N}", "grad": rf"(?:grad=|Grad: ){N}",
+    Case("casc-coord", {"loss": rf"\bloss={N}", "l1": rf"\bl1={N}|\| L1: {N}",
+        "grad": rf"(?:grad=|Grad: ){N}",
         "train_loss": rf"Train Loss: {N}", "val_loss": rf"  Val Loss: {N}",
         "val_psnr": rf"PSNR: {N}",
         "val_ssim": rf"SSIM: {N}", "learning_rate": rf"LR: {N}",
@@ -249,12 +258,14 @@ CASES = [
     Case("e-pct", {"accuracy": rf"\({N}%", "val_loss": rf"val loss {N}"}, (3, None, None, None)),
     Case("e-trunc", {"loss": rf"loss: {N}", "lr": rf"lr={N}"}, (5, 5, None, None)),
     Case("f-cls0", {"loss": rf"Loss: {N}", "val_acc": rf"val_acc: {N}"}, (3, 3, 290, 300)),
-    Case("f-lr_dict", {"train/loss": rf'train/loss": {N}', "lr": rf'"lr": {N}', "val/acc": rf'"acc": {N}'},
+    Case("f-lr_dict", {"train/loss": rf'train/loss": {N}', "lr": rf'"lr": {N}',
+        "val/acc": rf'"acc": {N}'},
         (2, None, 96, None)),
     Case("f-megatron", MEGATRON, (None, None, 200, 5000)),
     Case("f-nested", {"loss": rf"loss={N}"}, (4, 4, 100, 100)),
     Case("f-torchtune", {"loss": rf"Loss: {N}:"}, (2, None, 80, None)),
-    Case("f-tqdm_epoch1", {"loss": rf"\bloss={N}", **{n: rf"{n}={N}" for n in ("train_loss", "val_loss", "val_acc")}},
+    Case("f-tqdm_epoch1", {"loss": rf"\bloss={N}", **{n: rf"{n}={N}" for n in ("train_loss",
+        "val_loss", "val_acc")}},
         (4, None, 100, None)),
     Case("fastai", {"smooth_loss": rf"<[\d:]*\.\.\. {N}\]", "train_loss": rf"(?m)^\d +{N}",
         "valid_loss": rf"(?m)^\d +[\d.]+ +{N}", "accuracy": rf"(?m)^\d +[\d.]+ +[\d.]+ +{N}",
@@ -270,7 +281,8 @@ CASES = [
         (4, 4, 160, 160)),
     Case("pl-tqdm", {"train_loss": rf"train_loss={N}", "val_loss": rf"val_loss={N}"},
         (4, None, 160, None)),
-    Case("pl-term", {"train_loss": rf"[1-9]\d*/40 .*train_loss: {N}", "val_loss": rf"val_loss: (?!5\.466){N}"},
+    Case("pl-term", {"train_loss": rf"[1-9]\d*/40 .*train_loss: {N}",
+        "val_loss": rf"val_loss: (?!5\.466){N}"},
         (3, 4, 87, 160)),
     Case("sb3", B3, (None, None, 2048, None)),
     Case("wandb", {"loss": rf"loss {N}", "val/acc": rf"val/acc {N}"}, (None, None, None, None)),

@@ -1,4 +1,4 @@
-"""wandb's own files, as wandb writes them offline: every value, torn anywhere, damaged or foreign."""
+"""wandb's own files, as it writes them offline: every value, torn anywhere, damaged, foreign."""
 
 import os
 import struct

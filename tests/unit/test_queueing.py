@@ -1,4 +1,4 @@
-"""The order of the queue: who starts, who waits and why; nobody is delayed by whoever came later."""
+"""The order of the queue: who starts, who waits and why; nobody is delayed by a later run."""
 
 import pytest
 

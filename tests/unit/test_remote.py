@@ -1,4 +1,4 @@
-"""Rented machines without a machine: words of ssh, messages in pieces, differences, output files."""
+"""Rented machines without a machine: words of ssh, messages in pieces, changes, output files."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What one side writes the other reads: the supervisor's dictionaries and the front ends' structs."""
+"""What one side writes the other reads: the supervisor's dictionaries, the front ends' structs."""
 
 import json
 from typing import Any, get_type_hints

@@ -1,4 +1,4 @@
-"""Private names of Textual and textual-serve: where they are used, and that they are still there."""
+"""Private names of Textual and textual-serve: where they are used, and that they exist."""
 
 import ast
 from importlib.metadata import version

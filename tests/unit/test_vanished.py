@@ -1,4 +1,4 @@
-"""How a run is recorded whose exit status nobody has: by what its own program left, never a guess."""
+"""How a run without exit status is recorded: by what its program left, never a guess."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What is collected for the checks before a launch: ports, files, checkpoints, keys, imports, disk."""
+"""Facts for the checks before a launch: ports, files, checkpoints, keys, imports, disk."""
 
 import os
 import socket
