@@ -119,8 +119,8 @@ KERAS = {n: rf"- {n}: {N}" for n in ("accuracy", "loss", "val_accuracy", "val_lo
 GB = {"train_loss": rf"(?m)^ +\d+ +{N}", "oob_improve": rf"(?m)^ +\d+ +[\d.]+ +{N}"}
 # Those that begin with `r-`, and those in `timed`, were run: torch 2.13, transformers, accelerate,
 # diffusers, lightning, keras 3, fastai, ignite, MONAI, stable-baselines3, optuna, CatBoost,
-# XGBoost, LightGBM, scikit-learn and gensim of November 2026; some were ended before they were done. Redraws
-# of bars are thinned out.
+# XGBoost, LightGBM, scikit-learn and gensim of November 2026; some were ended before they were
+# done. Redraws of bars are thinned out.
 RUN = [
     Case("r-cat", {"test": rf"test: {N}", "best": rf"best: {N}"}, (None, None, 399, None)),
     Case("r-diff", {"loss": rf"loss={N}", "lr": rf"lr={N}"}, (2, 4, 24, 80)),

@@ -1,4 +1,4 @@
-"""Memory and time of a run by its batch and devices: the guides' tables, and this machine's runs."""
+"""Memory and time of a run by its batch and devices: the guides' tables, this machine's runs."""
 
 from pathlib import Path
 
