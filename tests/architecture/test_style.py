@@ -1,7 +1,6 @@
 """Rules of the house that a tool can hold: names, docstrings, nothing of one person's machine."""
 
 import ast
-import re
 import subprocess
 from pathlib import Path
 
@@ -54,44 +53,20 @@ def test_there_are_sources_to_look_at() -> None:
     assert len(SOURCES) > 80 and len(files()) > len(SOURCES)
 
 
-LONGEST_LINE = 100
-TRIPLE = re.compile(rb"[rbfRBF]*(\"\"\"|''')")
-PRAGMA = re.compile(r"  # (type: ignore|noqa|fmt: skip).*")
-
-
 def test_no_line_is_longer_than_a_reader_s_window() -> None:
     # ruff's E501 lets pass what has no space in it, such as a regular expression, and pragmas.
     found = [
         f"{name_of(path)}:{number}"
         for path in modules("tui", "runners", "trainers")
         for number, line in enumerate(text_of(path).split("\n"), 1)
-        if len(line) > LONGEST_LINE
+        if len(line) > 100
     ]
     assert not found
 
 
-def test_no_line_of_the_tests_is_longer_either() -> None:
-    """Texts of several lines are as other programs print or read them."""
-    found = [
-        f"{name_of(path)}:{number}"
-        for path in modules("tests")
-        for number, line in enumerate(text_of(path).split("\n"), 1)
-        if len(PRAGMA.sub("", line)) > LONGEST_LINE and number not in lines_of_texts(path)
-    ]
-    assert not found
-
-
-def lines_of_texts(path: Path) -> set[int]:
-    """The numbers of the lines between triple quotes."""
-    lines = text_of(path).encode().split(b"\n")
-    return {
-        number
-        for node in ast.walk(tree_of(path))
-        if isinstance(node, (ast.Constant, ast.JoinedStr))
-        and TRIPLE.match(lines[node.lineno - 1][node.col_offset :])
-        for number in range(node.lineno, (node.end_lineno or node.lineno) + 1)
-        if node.lineno != node.end_lineno
-    }
+def test_no_source_file_is_longer_than_four_hundred_lines() -> None:
+    lengths = {name_of(p): text_of(p).count("\n") for p in modules("tui", "runners", "trainers")}
+    assert not {name: lines for name, lines in lengths.items() if lines > 400}
 
 
 def test_a_public_class_name_exists_once() -> None:
