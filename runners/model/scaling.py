@@ -61,7 +61,15 @@ def batch_of(spec: RunSpec, devices: int, rule: ScalingRule | None = None) -> Ba
 
 def usual_batch(spec: RunSpec, devices: int) -> Batch | None:
     """The batch by the preset's own values on `devices` devices."""
-    defaults = {parameter.name: parameter.default for parameter in spec.parameters}
+    if spec.scaling is None:
+        return None
+    # The other defaults, null where nobody set them, do not matter here.
+    names = (spec.scaling.batch, spec.scaling.learning_rate)
+    defaults = {
+        parameter.name: parameter.default
+        for parameter in spec.parameters
+        if parameter.name in names
+    }
     return batch_of(with_values(spec, defaults), devices)
 
 

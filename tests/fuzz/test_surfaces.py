@@ -115,7 +115,7 @@ def alone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FRESNEL_STATE_DIR", str(world.state.root))
     monkeypatch.setenv("FRESNEL_GPUS", "none")
     monkeypatch.setattr("runners.housekeeping.ensure_guard", lambda state: None)
-    monkeypatch.setattr("runners.housekeeping.ensure_sweep_watches", lambda state: None)
+    monkeypatch.setattr("runners.guard.sweep_watch.ensure_sweep_watches", lambda state: None)
     monkeypatch.setattr("runners.housekeeping.adopt_orphans", lambda state: [])
     monkeypatch.setattr("runners.housekeeping.expired", lambda state: [])
     monkeypatch.setattr("tui.snapshot.feed.ensure_sampler", lambda state: None)

@@ -90,7 +90,7 @@ def both(
     named = {f"box{at}": one for at, one in enumerate(names)}
     places = [place_of(name, one, now, state) for name, one in named.items()]
     machines = read_machines(state, [*named])
-    here: Any = SimpleNamespace(sessions=[])
+    here: Any = SimpleNamespace(sessions=[], problem="")
     counted = [machine.name for machine in machines if not machine.same_as]
     return remote_meters(state, places), add_up(here, machines), counted
 

@@ -40,7 +40,7 @@ def test_peak_and_use_are_known_though_nobody_looked(
     assert interval_file(run.path).exists()
     text = cli.run("status", run.id).stdout
     assert re.search(
-        r"GPU 1: peak VRAM \S+ of 79\.6G, mean use \d+%, \d+\.\d Wh \(simulated\)", text
+        r"GPU 1: peak VRAM \S+ of 79\.6G, mean use \d+%, \d+(\.\d+)? Wh \(simulated\)", text
     )
 
     monster = msgspec.structs.replace(usage.gpus[0], peak_memory=200 << 30)

@@ -60,7 +60,7 @@ def test_the_rank_that_the_others_wait_for_is_named_and_its_stack_saved(cli: Com
     )
     assert list(told) == [2]
     (alert,) = cli.status(run)["alerts"]
-    assert f"{absent(2, 'all_reduce', 3)}: worker.py" in alert["text"]
+    assert f"{absent(2, 'all_reduce', 2)}: worker.py" in alert["text"]
     dump = newest_stacks(run.path)
     assert dump is not None and dump.absent == (2,)
     stack = next(stack_text(dump, one) for one in dump.ranks if one.rank == 2)

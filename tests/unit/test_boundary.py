@@ -48,8 +48,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     made = make_world(tmp_path / "state")
     monkeypatch.setenv("FRESNEL_STATE_DIR", str(made.state.root))
     monkeypatch.setenv("FRESNEL_GPUS", "none")
-    for name in ("ensure_guard", "ensure_sweep_watches"):
-        monkeypatch.setattr(f"runners.housekeeping.{name}", lambda state: None)
+    for name in ("housekeeping.ensure_guard", "guard.sweep_watch.ensure_sweep_watches"):
+        monkeypatch.setattr(f"runners.{name}", lambda state: None)
     monkeypatch.setattr("tui.snapshot.feed.ensure_sampler", lambda state: None)
     for place in ("gpus", "monitor"):
         monkeypatch.setattr(f"tui.cli.{place}.read_gpus", _reading)

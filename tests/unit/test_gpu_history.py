@@ -139,9 +139,9 @@ def test_energy_is_the_counter_s_where_there_is_one_and_power_s_where_it_jumps(
     # The first reading, the counter's fall and five readings without it: 7 s at 360 W.
     assert use.energy_wh == pytest.approx((3 * 720 + 7 * 360) / 3600)
     assert (use.counted_s, use.energy_s) == (3, 10)
-    assert energy_pairs([use]) == [("energy", "0.0013 kWh by power readings")]
+    assert energy_pairs([use]) == [("energy", "1.3 Wh by power readings")]
     counted = msgspec.structs.replace(use, counted_s=10.0)
-    assert energy_pairs([counted, counted])[0][1] == "0.0026 kWh by the GPUs' own counters"
+    assert energy_pairs([counted, counted])[0][1] == "2.6 Wh by the GPUs' own counters"
     assert energy_pairs([counted, msgspec.structs.replace(use, energy_wh=None)])[0][1].endswith(
         ", 1 GPU unknown"
     )

@@ -108,7 +108,8 @@ def test_why_a_job_waits(reason: str, for_ever: bool) -> None:
     """In words of ours, and whether waiting is futile."""
     found = pending(reason)
     assert found.for_ever is for_ever
-    assert reason not in found.text
+    assert found.text not in (reason, f"Slurm says {reason}")
+    assert not found.text.startswith(reason)
 
 
 def test_a_reason_that_is_not_known_is_shown_as_it_is() -> None:
