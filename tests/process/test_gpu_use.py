@@ -40,13 +40,13 @@ def test_peak_and_use_are_known_though_nobody_looked(
     assert interval_file(run.path).exists()
     text = cli.run("status", run.id).stdout
     assert re.search(
-        r"GPU 1: peak VRAM \S+ of 79\.6G, mean use \d+%, \d+(\.\d+)? Wh \(simulated\)", text
+        r"GPU 1: peak VRAM \S+ of 79\.6G, mean use \d+%, (<0\.1|\d+(\.\d+)?) Wh \(simulated\)", text
     )
 
     monster = msgspec.structs.replace(usage.gpus[0], peak_memory=200 << 30)
     usage_file(run.path).write_bytes(msgspec.json.encode(RunUsage(run.id, usage.time, (monster,))))
     words = ("--gpu-ids", "1", "--name", "demo", "--", "sleep", "300")
-    warning = f"this run peaked at 200.0 GiB last time (run {run.id})"
+    warning = f"this run peaked at 200.0 GiB last time (run {run.id}, simulated)"
     assert warning in cli.run("plan", *words).stdout
     assert warning in cli.run("launch", *words).stderr
     assert warning not in cli.run("plan", "--gpus", "0", *words[2:]).stdout

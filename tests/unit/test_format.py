@@ -101,4 +101,4 @@ def test_gpu_indices_lose_none(numbers: set[int]) -> None:
 
 
 def test_the_energy_of_a_short_run_is_no_power_of_ten() -> None:
-    assert [energy(wh) for wh in (0.0682, 640.0, 12_900.0)] == ["0.0682 Wh", "640 Wh", "12.9 kWh"]
+    assert [energy(wh) for wh in (0.0682, 640.0, 12_900.0)] == ["<0.1 Wh", "640 Wh", "12.9 kWh"]

@@ -63,7 +63,9 @@ def _scaled(count: int | float | None, step: int, units: tuple[str, ...]) -> str
 
 
 def energy(watt_hours: float) -> str:
-    """`0.0682 Wh` of a short run, `640 Wh`, `12.9 kWh`: three digits that mean something."""
+    """`<0.1 Wh` of a short run, `640 Wh`, `12.9 kWh`: three digits that mean something."""
+    if watt_hours < 0.1:
+        return "<0.1 Wh"
     kilo = watt_hours >= 1000
     return f"{watt_hours / 1000:.3g} kWh" if kilo else f"{watt_hours:.3g} Wh"
 
