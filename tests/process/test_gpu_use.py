@@ -106,7 +106,7 @@ def test_a_run_that_waited_is_warned_of_the_gpu_it_gets(
     holder = cli.launch("--gpus", "1", "--name", "holder", "--", "sleep", "300")
     waiting = cli.json("launch", *words)
     assert waiting["state"] == "queued"
-    note = f"this run peaked at 200.0 GiB last time (run {past.id}): it may run out of memory"
+    note = f"this run peaked at 200.0 GiB last time (run {past.id}, simulated): it may run out of memory"
     assert note not in cli.run("status", waiting["id"]).stdout
     cli.run("stop", holder.id, "--force", "--wait")
     eventually(
