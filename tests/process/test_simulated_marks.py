@@ -55,7 +55,7 @@ def world(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     cli.run("session", "start", "--rate", "2", "--since", "now", "--anyway")
     over = cli.launch("one", "--name", "over", "--wait")
     live = cli.launch("--gpus", "1", "--name", "live", "--", "sleep", "600")
-    assert cli.json("status", over.id)["usage"]
+    eventually(lambda: cli.json("status", over.id)["usage"], what="what the run made of its GPU")
     eventually(lambda: cli.json("status", live.id)["state"] == "running")
     return cli
 
