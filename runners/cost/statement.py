@@ -16,7 +16,6 @@ from runners.cost.accounting import (
     local_days,
 )
 from runners.cost.ledger import Ledger, RunEntry, enter_lines, line_of, unlisted_lines
-from runners.cost.preemption import settle_preemption
 from runners.cost.rates import HOUR_NS, SECOND_NS, device_count, exact_rate
 from runners.cost.sessions import Session
 from runners.cost.timeline import Timeline
@@ -247,7 +246,6 @@ def open_statement(
     state: StateDirectory, live: Iterable[Run], now: Moment | None = None
 ) -> Statement:
     """The statement of this host: its ledger, `live` runs, and lost lines, entered again."""
-    settle_preemption(state)
     ledger = Ledger(state)
     ledger.poll()
     lost = [] if ledger.problem else unlisted_lines(state, ledger)

@@ -5,6 +5,9 @@ import signal
 
 from runners.host.procfs import start_ticks
 
+STOP_REQUEST, STOP_FORCE = signal.SIGRTMIN + 1, signal.SIGRTMIN + 2
+"""A stop handed over by signal, when the disk does not take the intent; real-time signals queue."""
+
 
 def open_pidfd(pid: int) -> int | None:
     """A descriptor that becomes readable when `pid` ends; None where the kernel has none."""

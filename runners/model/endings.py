@@ -1,15 +1,17 @@
 """How a run ended: the cause with its parts, recorded by whoever ends it, and its words.
 
 Standard library only: the supervisor imports it. Nothing reads the words back.
+
+Source of the states of Slurm jobs: squeue's manual, "JOB STATE CODES".
 """
 
 import signal
 from collections.abc import Sequence
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
 from runners.host.clock import local_time
 from runners.model.closed import TextEnum, assert_never
-from runners.model.job_ends import JobEnd
+from runners.model.states import State
 
 
 class EndingCause(TextEnum):
@@ -43,6 +45,68 @@ class EndingCause(TextEnum):
     """Slurm ended the job that it was part of."""
     UNKNOWN = "unknown"
     """It vanished, and left no trace."""
+
+
+class JobEnd(TextEnum):
+    """Why Slurm ended a job, or what ended with it."""
+
+    COMPLETED = "completed"
+    """Its script came to its end; Slurm ends what is left of it then."""
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    TIME_LIMIT = "time_limit"
+    PREEMPTED = "preempted"
+    OUT_OF_MEMORY = "out_of_memory"
+    NODE_FAILED = "node_failed"
+    BOOT_FAILED = "boot_failed"
+    DEADLINE = "deadline"
+    REQUEUED = "requeued"
+    REVOKED = "revoked"
+    UNKNOWN = "unknown"
+    """Slurm ended it and does not say why, or has forgotten it."""
+
+    @property
+    def text(self) -> str:
+        """What became of the job; follows `Slurm job 12`."""
+        return _JOB_TRAITS[self].text
+
+    @property
+    def run_state(self) -> State:
+        """How a run ends that nobody saw ending in such a job."""
+        return _JOB_TRAITS[self].run_state
+
+
+class _JobTraits(NamedTuple):
+    slurm: str
+    """What Slurm calls it."""
+    text: str
+    run_state: State
+
+
+_JOB_TRAITS = {
+    JobEnd.COMPLETED: _JobTraits("COMPLETED", "ended before the run", State.STOPPED),
+    JobEnd.FAILED: _JobTraits("FAILED", "failed", State.FAILED),
+    JobEnd.CANCELLED: _JobTraits("CANCELLED", "was cancelled", State.STOPPED),
+    JobEnd.TIME_LIMIT: _JobTraits("TIMEOUT", "reached its time limit", State.STOPPED),
+    JobEnd.PREEMPTED: _JobTraits("PREEMPTED", "was preempted by another job", State.STOPPED),
+    JobEnd.OUT_OF_MEMORY: _JobTraits("OUT_OF_MEMORY", "used more memory than it has", State.FAILED),
+    JobEnd.NODE_FAILED: _JobTraits("NODE_FAIL", "lost its node", State.FAILED),
+    JobEnd.BOOT_FAILED: _JobTraits("BOOT_FAIL", "could not start: its node failed", State.FAILED),
+    JobEnd.DEADLINE: _JobTraits("DEADLINE", "reached its deadline", State.STOPPED),
+    JobEnd.REQUEUED: _JobTraits("REQUEUED", "was put back into the queue", State.STOPPED),
+    JobEnd.REVOKED: _JobTraits("REVOKED", "was moved to another cluster", State.STOPPED),
+    JobEnd.UNKNOWN: _JobTraits("", "was ended by Slurm", State.STOPPED),
+}
+_BY_SLURM = {traits.slurm: end for end, traits in _JOB_TRAITS.items() if traits.slurm}
+
+
+def job_end_of(state: str) -> JobEnd | None:
+    """The end that Slurm's word for a job's state means; None while the job has not ended.
+
+    `CANCELLED by 1000` and `TIMEOUT+` are understood too.
+    """
+    word = state.strip().partition(" ")[0].rstrip("+").upper()
+    return _BY_SLURM.get(word)
 
 
 class _Cause(TypedDict):

@@ -4,6 +4,7 @@ Source of the reasons: squeue's manual, "JOB REASON CODES", and Slurm's slurm_pr
 is not in the table is shown as Slurm writes it: nothing is guessed.
 """
 
+import re
 from typing import NamedTuple
 
 
@@ -55,8 +56,19 @@ _REASONS = {
     "Cleaning": Pending("being cleaned up after it was put back into the queue"),
     "FedJobLock": Pending("waits for the other clusters of its federation"),
 }
-_LIMITS = {"QOSGrp": "its QOS", "QOSMax": "you in its QOS", "AssocGrp": "its account"}
-_LIMITS |= {"AssocMax": "you in its account", "MaxJobsPer": "you", "QOSUsage": "its QOS"}
+_LIMIT = re.compile(
+    r"(?P<whose>QOS|Assoc)?(?:Grp|Max)(?P<what>[A-Za-z]+?)(?P<time>(?:Run)?Minutes)?"
+    r"(?:Limit)?(?:Per(?P<each>User|Account|Job|Node))?(?:Limit)?"
+)
+"""How the names of limits are made: `QOSMaxGRESPerUser`, `AssocGrpCPURunMinutesLimit`."""
+_WHOSE = {"QOS": "its QOS", "Assoc": "its account"}
+_WHAT = {
+    "cpu": "CPUs", "gres": "GPUs and other devices", "node": "nodes", "nodes": "nodes",
+    "mem": "memory", "memory": "memory", "job": "jobs", "jobs": "jobs",
+    "submit": "jobs in the queue", "submitjob": "jobs in the queue",
+    "submitjobs": "jobs in the queue", "wall": "time", "wallduration": "time",
+    "billing": "billing units", "bb": "burst buffer", "energy": "energy", "license": "licences",
+}  # fmt: skip
 _OWN_LIMIT = "it starts when others of these end; another --qos or --account may allow more"
 
 
@@ -66,12 +78,23 @@ def pending(reason: str) -> Pending:
     found = _REASONS.get(word) or _REASONS.get(word.partition(",")[0])
     if found is not None:
         return found
-    limited = next((who for start, who in _LIMITS.items() if word.startswith(start)), "")
-    if limited:
-        return Pending(f"limit of {limited} reached ({word})", _OWN_LIMIT)
+    if limit := _limit(word):
+        return Pending(limit, _OWN_LIMIT)
     if word.startswith("QOSMin"):
-        return Pending(f"asks for less than its QOS requires ({word})", "ask for more", True)
+        return Pending("asks for less than its QOS requires", "ask for more", True)
     return Pending(f"Slurm says {word}" if word else "Slurm gives no reason")
+
+
+def _limit(word: str) -> str:
+    """The limit that Slurm names, in words; empty for a word that is none."""
+    found = _LIMIT.fullmatch(word)
+    what = _WHAT.get(found["what"].lower()) if found else None
+    if found is None or what is None:
+        return ""
+    times = {"Minutes": f"minutes of {what}", "RunMinutes": f"minutes of {what} at once"}
+    each = f" per {found['each'].lower()}" if found["each"] else ""
+    whose = _WHOSE.get(found["whose"] or "", "the cluster")
+    return f"the limit of {whose} for {times.get(found['time'] or '', what)}{each} is reached"
 
 
 def pending_text(reason: str) -> str:

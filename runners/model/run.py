@@ -4,11 +4,28 @@ import msgspec
 
 from runners.host.clock import Moment, elapsed
 from runners.model.endings import Ending, EndingCause
-from runners.model.labels import NO_LABELS, Labels
+from runners.model.metric_rule import BestMetric
 from runners.model.plan import LaunchPlan
 from runners.model.states import State
 
 _LONGEST_S = 1e9
+
+
+class Labels(msgspec.Struct, frozen=True):
+    """What people add to a run, as in labels.json.
+
+    `name` replaces the one of the launch unless it is empty.
+    """
+
+    name: str = ""
+    tags: tuple[str, ...] = ()
+    note: str = ""
+    starred: bool = False
+    best: BestMetric | None = None
+    """What the run is judged by, in place of what its preset says."""
+
+
+NO_LABELS = Labels()
 
 
 class StopProgress(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from runners.host.files import read_tail
-from runners.model.job_ends import JobEnd, job_end_of
+from runners.model.endings import JobEnd, job_end_of
 from runners.slurm.client import SlurmRefused, SlurmSilent, ask
 
 _WITHIN_S = 3.0

@@ -8,7 +8,7 @@ import time
 
 from runners.host.clock import local_time
 from runners.host.mounts import is_network_folder
-from runners.model.job_ends import job_end_of
+from runners.model.endings import job_end_of
 from runners.model.pending import pending_text
 from runners.model.run import RunRecord
 from runners.model.states import State

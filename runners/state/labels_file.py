@@ -10,8 +10,7 @@ import msgspec
 
 from runners.host.files import replace
 from runners.host.locks import locked
-from runners.model.labels import NO_LABELS, Labels
-from runners.model.run import Run
+from runners.model.run import NO_LABELS, Labels, Run
 from runners.state.decoding import read
 from runners.state.layout import RunDirectory, StateDirectory
 

@@ -9,8 +9,7 @@ import signal
 from contextlib import suppress
 from typing import Any, Literal, TypedDict
 
-from runners.model.endings import Ending, EndingCause
-from runners.model.job_ends import JobEnd
+from runners.model.endings import Ending, EndingCause, JobEnd
 from runners.model.states import State
 
 Moments = tuple[float, str, "int | None"]

@@ -14,9 +14,8 @@ from runners.host.procfs import mark_of, process_state, switches_of
 from runners.host.slurm_job import slurm_job
 from runners.model.endings import Ending, EndingCause, ending_text, signal_of
 from runners.model.errors import NotFound, WrongInput
-from runners.model.labels import NO_LABELS, Labels
 from runners.model.plan import LaunchPlan, is_job
-from runners.model.run import Pause, Run, RunRecord
+from runners.model.run import NO_LABELS, Labels, Pause, Run, RunRecord
 from runners.model.states import State
 from runners.state.boundary import ReadBoundary
 from runners.state.codec import (

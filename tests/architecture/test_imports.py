@@ -80,7 +80,7 @@ def test_list_loads_what_it_shows_and_little_else(
     rooms = ("runners.presets", "runners.verify", "runners.lifecycle.launch.planning")
     assert not [name for name in found if name.startswith(rooms)]
     ours = [name for name in found if name.partition(".")[0] in ("runners", "tui")]
-    assert len(ours) <= 131, sorted(ours)
+    assert len(ours) <= 128, sorted(ours)
 
 
 def test_an_agent_loads_no_screen_and_nothing_of_the_panel() -> None:
@@ -113,7 +113,7 @@ def test_the_first_paint_loads_what_it_shows_and_little_else() -> None:
     later = [*(f"runners.{room}" for room in rooms), "runners.model.masking", "tui.panel.screens"]
     assert not [name for name in found if name.startswith(tuple(later))]
     ours = [name for name in found if name.partition(".")[0] in ("runners", "tui")]
-    assert len(ours) <= 203, sorted(ours)
+    assert len(ours) <= 200, sorted(ours)
 
 
 def test_the_panel_loads_no_tensor() -> None:
@@ -135,7 +135,6 @@ def test_the_supervisor_is_small() -> None:
         "runners.state.vanished",
         "runners.model.closed",
         "runners.model.endings",
-        "runners.model.job_ends",
         "runners.model.kept_secrets",
         "runners.model.states",
     )

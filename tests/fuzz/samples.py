@@ -28,9 +28,8 @@ from runners.model.gpus import (
     UsageInterval,
 )
 from runners.model.health import Condition, Health
-from runners.model.labels import Labels
 from runners.model.plan import AssignedGpu, Estimate, Origin
-from runners.model.run import QueueStatus, RunRecord, StopIntent
+from runners.model.run import Labels, QueueStatus, RunRecord, StopIntent
 from runners.model.spec import Price
 from runners.model.states import State
 from runners.state.layout import RunDirectory

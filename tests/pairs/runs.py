@@ -34,9 +34,8 @@ from runners.host.locks import is_held
 from runners.model.endings import Ending, EndingCause
 from runners.model.gpus import GpuReading, GpuSnapshot, GpuUse, HostSnapshot, RunUsage
 from runners.model.health import Condition, Health
-from runners.model.labels import Labels
 from runners.model.plan import AssignedGpu, Estimate, Origin
-from runners.model.run import QueueStatus, Run, RunRecord, StopProgress
+from runners.model.run import Labels, QueueStatus, Run, RunRecord, StopProgress
 from runners.model.spec import Price
 from runners.model.states import State
 from runners.model.vendors import Vendor

@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -153,7 +154,12 @@ class SlurmLab:
         self._start("slurmctld", "-D", "-f", str(self.conf))
 
     def kill_controller(self) -> None:
-        """End the controller as a crash would."""
+        """End the controller as a crash would, once it has saved the jobs it knows.
+
+        It does that some seconds late: the jobs of its last moments are lost, here as anywhere.
+        """
+        saved, now = self.folder / "save" / "job_state", time.time()
+        eventually(lambda: saved.exists() and saved.stat().st_mtime > now, what="saved jobs")
         self._end("slurmctld", signal.SIGKILL)
 
     def _end(self, name: str, number: signal.Signals) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from runners.host.procfs import marked_processes
 from runners.slurm.queue import refresh
+from runners.state.leases import live_run_ids
 from tests.process.conftest import record
 from tests.slurm.cluster import Cluster
 from tests.support import eventually
@@ -76,9 +77,11 @@ def test_a_plan_shows_the_script_and_what_slurm_says(cluster: Cluster) -> None:
 
 def test_what_slurm_refuses_leaves_nothing(cluster: Cluster) -> None:
     """Exit code 4, and no run."""
+    state = cluster.line.state
     cluster.line.run("launch", "--slurm", "--partition", "none", "--", "true", exits=4)
-    assert not list(cluster.line.state.runs.iterdir())
+    assert not list(state.runs.iterdir()) and not live_run_ids(state)
     cluster.line.run("launch", "--slurm", "--gpu-ids", "0", "--", "true", exits=2)
+    assert not list(state.runs.iterdir()) and not live_run_ids(state)
 
 
 def test_a_sweep_is_one_array(cluster: Cluster) -> None:

@@ -50,7 +50,7 @@ from tests.screen_text import (
     ticked,
 )
 from tests.support import eventually
-from tests.terminal import REPOSITORY, Terminal, headless, panel_command
+from tests.terminal import KEYS, REPOSITORY, Terminal, headless, panel_command
 from tests.ui.conftest import Show
 
 COUNTER = """\
@@ -142,6 +142,24 @@ def test_form_edits_parameters_and_gpus_and_shows_what_is_wrong(show: Show) -> N
     (run,) = runs()
     assert run["gpus"] == [2, 3]
     assert run["simulated"] is True
+
+
+def test_keys_act_in_the_order_in_which_they_were_typed(show: Show) -> None:
+    """Sent at once, as a slow line does: what is deleted, where the next goes, what is launched."""
+    panel = show(FRESNEL_GPUS="sim:8xH100", columns=120, rows=40)
+    panel.wait_for(NO_RUNS)
+    panel.press("n")
+    panel.wait_for(field("unused", 3))
+    panel.press("Enter")
+    panel.wait_for(help_of("unused", "a number"))
+    panel.wait_for(assigned(0, 0))
+    keys = ["0", "Backspace", "Backspace", "7", "Tab", "Home", "\x0b", "2-3", "F2"]
+    panel.press("".join(KEYS.get(key, key) for key in keys))
+    panel.wait_for(run_row(State.RUNNING, r"aa-counter\s+2-3"))
+    (run,) = runs()
+    command = run["command"]
+    assert isinstance(command, list)
+    assert (run["gpus"], command[-2:]) == ([2, 3], ["--unused", "7"])
 
 
 SCALED = """\

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from runners.cost.run_costs import RunCost
-from runners.model.labels import Labels
+from runners.model.run import Labels
 from runners.model.states import State
 from runners.watch.metrics.final import FinalMetric
 from runners.watch.metrics.final_maker import make_final

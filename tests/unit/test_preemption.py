@@ -224,6 +224,7 @@ def test_a_machine_that_came_back_is_not_billed_for_the_time_it_was_away(
 ) -> None:
     began = in_an_earlier_boot(state)
     notice_of(state, "another boot", began)
+    assert settle_preemption(state)
     statement = open_statement(state, [])
     (session,) = statement.sessions
     assert float(statement.account(session).total) == pytest.approx(180.0)

@@ -5,9 +5,9 @@ import pytest
 
 from runners.gpus.job_gpus import gpus_of_job, problem_of_job
 from runners.host.slurm_job import SlurmJob, slurm_job
+from runners.model.endings import JobEnd, job_end_of
 from runners.model.errors import WrongInput
 from runners.model.gpus import GpuSnapshot
-from runners.model.job_ends import JobEnd, job_end_of
 from runners.model.spec import After
 from runners.presets.load import command_spec
 from runners.slurm.job_end import end_in_output

@@ -108,8 +108,23 @@ def test_why_a_job_waits(reason: str, for_ever: bool) -> None:
     """In words of ours, and whether waiting is futile."""
     found = pending(reason)
     assert found.for_ever is for_ever
-    assert found.text not in (reason, f"Slurm says {reason}")
-    assert not found.text.startswith(reason)
+    assert reason not in found.text
+    assert "Slurm says" not in found.text
+
+
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        ("QOSMaxGRESPerUser", "of its QOS for GPUs and other devices per user"),
+        ("QOSMaxJobsPerUserLimit", "of its QOS for jobs per user"),
+        ("AssocGrpCPURunMinutesLimit", "of its account for minutes of CPUs at once"),
+        ("AssocMaxWallDurationPerJobLimit", "of its account for time per job"),
+        ("MaxMemPerAccount", "of the cluster for memory per account"),
+    ],
+)
+def test_a_limit_is_named(reason: str, text: str) -> None:
+    """Whose it is, of what, and per what."""
+    assert pending(reason).text == f"the limit {text} is reached"
 
 
 def test_a_reason_that_is_not_known_is_shown_as_it_is() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from runners.cost.accounting import add_fractions, round_to_sum, to_decimal
 from runners.cost.sessions import is_damaged
 from runners.cost.statement import Spending
+from runners.housekeeping import tend
 from runners.model.errors import ExitCode, WrongInput
 from runners.places.ssh.accounts import refresh_accounts
 from runners.state.layout import StateDirectory
@@ -37,6 +38,7 @@ def run_cost(arguments: argparse.Namespace) -> int:
             "fresnel-tui session budget --budget 100 sets a budget",
         )
     state = StateDirectory()
+    tend(state)
     refresh_accounts(state)
     report = read_report(state)
     if arguments.json:

@@ -12,6 +12,7 @@ from runners.cost.ledger import line_of
 from runners.cost.machines import read_machines
 from runners.cost.run_costs import Costs, costs_in
 from runners.cost.statement import Statement, open_statement
+from runners.housekeeping import tend
 from runners.model.errors import ExitCode
 from runners.places.ssh.accounts import refresh_accounts, rented_names
 from runners.state.layout import StateDirectory
@@ -30,6 +31,7 @@ COLUMNS = (
 def run_export(arguments: argparse.Namespace) -> int:
     """Print every session and run, pruned ones included, in the order in which they began."""
     state = StateDirectory()
+    tend(state)
     live = [run for run in list_runs(state, 0) if run.is_live]
     refresh_accounts(state)
     books = open_statement(state, live)

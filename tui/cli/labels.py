@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 
 from runners.lifecycle.control import labels as control
 from runners.model.errors import ExitCode, WrongInput
-from runners.model.labels import Labels
-from runners.model.run import Run
+from runners.model.run import Labels, Run
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run, find_runs, read_run
 from runners.watch.metrics.judging import best_metric

@@ -25,6 +25,7 @@ from runners.gpus.cards import card_models, list_cards
 from runners.gpus.client import read_gpus
 from runners.guard.rule import read_guard
 from runners.host.clock import moment_now
+from runners.housekeeping import tend
 from runners.model.errors import ExitCode, WrongInput
 from runners.model.gpus import GpuReading
 from runners.state.layout import StateDirectory
@@ -37,6 +38,7 @@ from tui.views.money.money_text import meter_json, session_pairs
 def run_session(arguments: argparse.Namespace) -> int:
     """Start, show, change or end the session."""
     state = StateDirectory().create()
+    tend(state)  # the session of a machine that was taken away is over before another begins
     if arguments.what == "start":
         session: Session | None = _start(state, arguments)
     elif arguments.what == "end":

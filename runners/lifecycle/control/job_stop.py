@@ -7,9 +7,8 @@ from typing import Any
 
 from runners.host.slurm_job import slurm_job
 from runners.lifecycle.control.stop import request_stop
-from runners.model.endings import Ending, EndingCause
+from runners.model.endings import Ending, EndingCause, JobEnd
 from runners.model.errors import FresnelError
-from runners.model.job_ends import JobEnd
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run

@@ -9,9 +9,8 @@ import msgspec
 
 from runners.lifecycle.launch.preconditions import refuse_untrusted
 from runners.model.errors import FresnelError, NotFound, WrongInput
-from runners.model.labels import Labels
 from runners.model.metric_rule import BestMetric
-from runners.model.run import Run
+from runners.model.run import Labels, Run
 from runners.state.labels_file import change_labels
 from runners.state.layout import StateDirectory
 

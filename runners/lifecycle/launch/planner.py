@@ -29,7 +29,7 @@ from runners.presets.reading.diagnostics import located
 from runners.scheduling.allocation import Allocation, Denied, awaited_gpus
 from runners.scheduling.memory_warning import oom_warnings
 from runners.scheduling.queue_order import Candidate, Granted, QueueDecision, Waiting
-from runners.slurm.options import keys_of
+from runners.slurm.options import keys_of, refuse_unfit
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.runs import list_run_ids
 from runners.watch.metrics.checkpoint_place import epochs_done
@@ -97,6 +97,8 @@ class Planner:
         for spec in self._specs:
             _check_texts(spec)
             refuse_masked(spec)
+            if keys_of(spec):
+                refuse_unfit(spec)
         # A cluster chooses the GPUs itself, on machines that are not this one.
         wants_gpus = any(spec.gpus.wants_gpus and not keys_of(spec) for spec in specs)
         self._reading = read_gpus(state) if wants_gpus else None

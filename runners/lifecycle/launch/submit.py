@@ -19,7 +19,7 @@ from runners.model.errors import DeniedError
 from runners.model.spec import RunSpec
 from runners.presets.reading.user_settings import read_settings
 from runners.slurm.client import SlurmRefused, SlurmSilent, ask, ask_both
-from runners.slurm.options import RUNS_AT_ONCE, keys_of, options_of, refuse_unfit, script_of
+from runners.slurm.options import RUNS_AT_ONCE, keys_of, options_of, script_of
 from runners.state.jobs import JobNote, write_job
 from runners.state.layout import StateDirectory
 
@@ -69,7 +69,6 @@ def submissions(
     for run_id, spec in runs:
         if keys_of(spec) is None:
             continue
-        refuse_unfit(spec)
         alike.setdefault(tuple(options_of(spec, "", "")), []).append((run_id, spec))
     found = []
     for members in alike.values():

@@ -63,6 +63,7 @@ def undo(state: StateDirectory, ids: Sequence[str]) -> None:
 
     for run_id in ids:
         directory = state.run(run_id)
+        state.live_marker(run_id).unlink(missing_ok=True)
         forget_all(directory)
         with suppress(FileNotFoundError):
             shutil.rmtree(directory.path)

@@ -144,11 +144,12 @@ class Attempt:
         """Wait for the program's end and poll the pollers; `began` is the run's start."""
         pidfd = open_pidfd(self.waiter) if self.waiter else None
         pollers = self._pollers(began)
-        # One that is to be queued again after a boot is left to it, as it is.
-        shutdown = (
-            None if self.plan["restart"]["boot"] else ShutdownNotice(self.run, self.stop.request)
-        )
-        pollers[:0] = [] if shutdown is None else [shutdown]
+        shutdown = None
+        # A run that is to be queued again after a boot is left to it, as it is; in a Slurm job the
+        # same signal is Slurm's.
+        if self.job_watch is None and not self.plan["restart"]["boot"]:
+            shutdown = ShutdownNotice(self.run, self.stop.request)
+            pollers.insert(0, shutdown)
         while not self.ended():
             self._take_requests()
             waits = [poller.poll(time.monotonic()) for poller in pollers]

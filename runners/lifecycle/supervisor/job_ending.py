@@ -5,8 +5,7 @@ from runners.host.files import append_event, read_json
 from runners.host.slurm_job import SlurmJob
 from runners.lifecycle.supervisor.exit_report import judge_ending, judge_unstarted
 from runners.lifecycle.supervisor.record_keeper import RecordKeeper
-from runners.model.endings import Ending, EndingCause, ending_text
-from runners.model.job_ends import JobEnd
+from runners.model.endings import Ending, EndingCause, JobEnd, ending_text
 from runners.model.states import State
 from runners.state.layout import RunDirectory
 from runners.state.records import PlanFields, RecordFields, RestartFields, intent_fields

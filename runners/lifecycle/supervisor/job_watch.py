@@ -11,8 +11,7 @@ from runners.host.slurm_job import SlurmJob, job_task
 from runners.lifecycle.supervisor.pollers import NEVER
 from runners.lifecycle.supervisor.stop_escalation import StopEscalation
 from runners.lifecycle.supervisor.wakeup import LIMIT_NEAR, WakeupLoop
-from runners.model.endings import Ending, EndingCause
-from runners.model.job_ends import JobEnd
+from runners.model.endings import Ending, EndingCause, JobEnd
 from runners.state.records import IntentFields
 
 _LOOKS_EVERY_S = 1.0

@@ -8,8 +8,7 @@ from runners.host.files import append_event, open_private, read_json
 from runners.host.helpers import HELPERS, command, marked
 from runners.host.locks import is_held
 from runners.host.procfs import catches, command_of, process_state, start_ticks
-from runners.host.signals import signal_process
-from runners.lifecycle.supervisor.wakeup import STOP_FORCE, STOP_REQUEST
+from runners.host.signals import STOP_FORCE, STOP_REQUEST, signal_process
 from runners.model.errors import FresnelError
 from runners.state.layout import RunDirectory
 from runners.state.records import record_fields

@@ -4,8 +4,8 @@ import os
 import select
 import signal
 
-STOP_REQUEST, STOP_FORCE = signal.SIGRTMIN + 1, signal.SIGRTMIN + 2
-"""A stop handed over by signal, when the disk does not take the intent; real-time signals queue."""
+from runners.host.signals import STOP_FORCE, STOP_REQUEST
+
 JOB_ENDS, LIMIT_NEAR = signal.SIGTERM, signal.SIGUSR2
 """What Slurm sends a job that it ends, and what jobs of ours ask for before their time limit."""
 

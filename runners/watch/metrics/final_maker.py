@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from runners.host.files import replace as replace_file
 from runners.host.files import size_of
-from runners.model.labels import NO_LABELS
-from runners.model.run import Run
+from runners.model.run import NO_LABELS, Run
 from runners.state.layout import RunDirectory
 from runners.state.runs import read_run
 from runners.watch.metrics.event_stream import EventStream

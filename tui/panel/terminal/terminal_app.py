@@ -11,17 +11,17 @@ from typing import Any
 
 from rich.console import RenderableType
 from textual._compositor import ChopsUpdate
-from textual.app import App
 from textual.driver import Driver
 from textual.screen import Screen
 
 from tui.panel.terminal.driver import TerminalDriver
 from tui.panel.terminal.job_control import has_job_control
+from tui.panel.terminal.key_order import InOrder
 from tui.panel.terminal.repainting import ChangedCells
 from tui.panel.theme.no_color import Colourless
 
 
-class TerminalApp(App[None]):
+class TerminalApp(InOrder):
     """An application that gives the terminal, and the mouse, back when asked to."""
 
     has_mouse = True

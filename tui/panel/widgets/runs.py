@@ -10,12 +10,12 @@ from textual.actions import SkipAction
 from textual.binding import BindingType
 
 from runners.places.run_row import RunRow
+from tui.panel.widgets.pane_keys import RUN_KEYS
 from tui.panel.widgets.row_list import RowList
 from tui.panel.widgets.run_arranging import RunArranging
 from tui.panel.widgets.run_choice import CHANGES, sorted_by
 from tui.panel.widgets.run_cursor import CursorTarget
 from tui.panel.widgets.run_filter import FilterTyping
-from tui.panel.widgets.run_keys import RUN_KEYS
 from tui.panel.widgets.run_lines import RunLines
 from tui.panel.widgets.run_messages import CostsWanted, OlderRunsWanted, RunOpened, RunSelected
 from tui.snapshot.feed import PanelSnapshot

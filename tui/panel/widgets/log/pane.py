@@ -24,21 +24,20 @@ from runners.watch.logs.extract import Text
 from runners.watch.logs.file import Change
 from tui.panel.terminal.osc import CAP
 from tui.panel.terminal.repainting import KeptRows, TitledBorder
-from tui.panel.widgets.log.explanation import explanation_line
 from tui.panel.widgets.log.messages import (
     InputWanted,
     LinesCopied,
     LogNotice,
     SearchChanged,
 )
-from tui.panel.widgets.log.pane_keys import LOG_KEYS
 from tui.panel.widgets.log.rank_switch import RankSwitch
-from tui.panel.widgets.log.rows import StripCache, StripStyle
+from tui.panel.widgets.log.rows import StripCache, StripStyle, explanation_line
 from tui.panel.widgets.log.seeking import LogSeeker
 from tui.panel.widgets.log.threads import LogThreads, Written
 from tui.panel.widgets.log.title import BAR, count_text, describe, describe_filter, place_bar
 from tui.panel.widgets.log.watch import FRAME, frame_of, watch_file
 from tui.panel.widgets.log.window_reader import LogPlace, LogReader
+from tui.panel.widgets.pane_keys import LOG_KEYS
 from tui.panel.widgets.style_once import StyleOnce
 
 _CSS = """
