@@ -18,7 +18,7 @@ import msgspec
 
 from runners.cost.overrun import warn_of_overrun
 from runners.guard.claims import END, WARN, marker_of, read_claim
-from runners.guard.keeper import ensure_preemption_watch, guard_lock, watch_keeper
+from runners.guard.keeper import ensure_preemption_watch, enter, guard_lock, watch_keeper
 from runners.guard.next_step import Action, next_step
 from runners.guard.observe import GuardObserver
 from runners.guard.outbox import WebhookOutbox
@@ -34,10 +34,8 @@ from runners.guard.rule import (
 )
 from runners.host import helpers
 from runners.host.clock import Moment, moment_now, seconds_between
-from runners.host.detach import leave_terminal
 from runners.host.files import append_event
 from runners.host.locks import claim
-from runners.host.ownership import permission_problem
 from runners.lifecycle.control.stop import request_stop
 from runners.lifecycle.launch.adopt import adopt_orphans
 from runners.model.closed import assert_never
@@ -47,11 +45,9 @@ from runners.model.quantities import duration_text
 from runners.model.run import Run
 from runners.notify import notification
 from runners.state.layout import StateDirectory
-from runners.state.trust import state_permission_problem
 
 LONGEST_PAUSE_S = 5.0
 _SELDOM_S = 30.0
-_LOG_LIMIT = 1 << 20
 _STUCK_AFTER_S = 120.0
 
 
@@ -64,6 +60,7 @@ class Guard:
         self.children: list[subprocess.Popen[bytes]] = []
         self.trouble: tuple[str, ...] = ()
         self._unwritten: GuardState | None = None
+        self._error = ""
         self._announced: set[str] = set()
         self._posts = WebhookOutbox()
         self._seldom = float("-inf")
@@ -78,9 +75,9 @@ class Guard:
                     return
                 pause = next_look_s(rule)
                 pause = next_look_s(rule, self.step(rule), moment_now())
-            except (ValueError, OSError, FresnelError) as error:
-                # Any error is survived: a guard that dies of a damaged file guards nothing.
-                self.notify_error(str(error).splitlines()[0])
+                self._error = ""
+            except Exception as error:  # the boundary: a guard that died of it would guard nothing
+                self.notify_error(error)
             time.sleep(pause)
 
     def step(self, rule: GuardRule) -> GuardState:
@@ -103,10 +100,20 @@ class Guard:
         self._now_and_then()
         return after
 
-    def notify_error(self, problem: str) -> None:
+    def notify_error(self, error: Exception) -> None:
         """Report what cannot be read, in the log and the progress file; nothing is acted on."""
-        with suppress(OSError):  # its log may be on a full disk
-            print(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {problem}", file=sys.stderr, flush=True)
+        expected = isinstance(error, (ValueError, OSError, FresnelError))
+        text = str(error) if expected else f"the guard failed to look: {error!r}"
+        problem = (text or repr(error)).splitlines()[0]
+        if problem != self._error:
+            self._error = problem
+            with suppress(OSError):  # its log may be on a full disk
+                when = time.strftime("%Y-%m-%d %H:%M:%S")
+                print(f"{when} {problem}", file=sys.stderr, flush=True)
+                if not expected:
+                    traceback.print_exception(error)
+        if not expected:
+            self.observer = GuardObserver(self.state)  # whatever is wrong with what it kept
         with suppress(ValueError, OSError):
             progress = read_guard_state(self.state)
             if progress is not None and progress.problems != (problem,):
@@ -302,9 +309,12 @@ def next_look_s(
     return min(pause, left) if left > 0.0 else pause
 
 
-def watch(state: StateDirectory) -> bool:
-    """Be the guard until it is lifted; return False at once when another process is."""
-    lock = claim(guard_lock(state))
+def watch(state: StateDirectory, lock: int | None = None) -> bool:
+    """Be the guard until it is lifted; return False at once when another process is.
+
+    `lock` is the descriptor of the guard's lock where this process has it already.
+    """
+    lock = claim(guard_lock(state)) if lock is None else lock
     if lock is None:
         return False
     watch_keeper(state)
@@ -316,13 +326,10 @@ def watch(state: StateDirectory) -> bool:
 def main() -> None:
     """Detach, then be the guard of the state folder named on the command line."""
     state = StateDirectory(Path(sys.argv[-1]))
-    reason = state_permission_problem(state) or permission_problem(state.guard)
-    if reason:
-        sys.exit(f"refused: {reason}")  # who can write there decides what runs as this user
+    enter(state)
     if os.fork():
         os._exit(0)
     os.setsid()
-    leave_terminal(state.guard / "guard.log", _LOG_LIMIT)
     try:
         watch(state)
     except Exception:

@@ -1,15 +1,15 @@
-"""Starting the guard that is set, when none runs: by front ends, by runs' supervisors, its keeper.
+"""Starting the guard that is set, when none runs, and its keeper (`standby.py`).
 
-The keeper is a second process that starts the guard again when it dies, as the guard does for it.
-Each waits for the other's lock, so that a death wakes the other at once. Where this user's systemd
-can be relied on, the keeper is a service of it: then both may be killed at the same moment.
+Front ends and runs' supervisors start a guard; a guard starts its keeper, which takes its place
+when it dies. Each waits for the other's lock, so that a death wakes the other at once. Where this
+user's systemd can be relied on, the keeper is a service of it: then both may be killed at the same
+moment.
 """
 
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -20,18 +20,18 @@ import msgspec
 from runners.host import helpers
 from runners.host.files import append_event, open_private, read_plain, replace
 from runners.host.keep_alive import KeepAlive
-from runners.host.locks import await_release, claim, is_held
+from runners.host.locks import await_release, is_held
 from runners.model.errors import FresnelError
 from runners.state.decoding import read
 from runners.state.layout import StateDirectory, settings_file
 from runners.state.leases import live_run_ids
 
+_LOG_LIMIT = 1 << 20
 _FIRST_ANEW_S = 2.0
 _PREEMPTION_ANEW_S = 20.0
-# Half a second at first: who is killed three times in a row, as by a lack of memory, is back within
-# four seconds, and one that dies of itself is started every four.
-_ANEW_S = 0.5
-_LONGEST_S = 4.0
+_ANEW_S = 2.0
+_LONGEST_S = 16.0
+"""Between two starts of keepers that die young, or are not up yet: a busy machine is slow."""
 _YOUNG_S = 0.5
 _NOT_YET_S = 0.1
 _UNUSUAL_S = 1.0
@@ -49,7 +49,7 @@ class GuardKeeper(msgspec.Struct, frozen=True):
         if self.how == "systemd":
             return f"systemd ({self.unit})"
         why = f"; {self.reason}" if self.reason else ""
-        return f"a second process, and it by the guard{why}"
+        return f"a second process, which takes its place{why}"
 
 
 _keeper = msgspec.json.Decoder(GuardKeeper)
@@ -67,7 +67,7 @@ def keeper_lock(state: StateDirectory) -> Path:
 
 def ensure_guard(state: StateDirectory) -> bool:
     """Start the guard if it is set and does not run; True when one was started. Raises OSError."""
-    if not (state.guard / "guard.json").exists() or is_held(guard_lock(state)):
+    if not is_set(state) or is_held(guard_lock(state)):
         return False
     keep_alive = KeepAlive(guard_lock(state), partial(_start_guard, state), _FIRST_ANEW_S)
     now = time.monotonic()
@@ -98,26 +98,25 @@ def read_keeper(state: StateDirectory) -> GuardKeeper | None:
 
 def watch_keeper(state: StateDirectory) -> None:
     """Have a thread of this guard start the keeper, now and whenever it dies."""
-    arguments = (keeper_lock(state), partial(start_keeper, state), _is_set(state))
     # A daemon thread: it waits in the kernel, and must not keep a lifted guard from ending.
-    threading.Thread(target=_keep, args=arguments, daemon=True).start()
+    threading.Thread(target=_keep_keeper, args=(state,), daemon=True).start()
 
 
-def _keep(lock: Path, start: Callable[[], object], wanted: Callable[[], bool]) -> None:
-    """Start what holds `lock` whenever nobody does, while it is wanted."""
-    keep_alive = KeepAlive(lock, start, _ANEW_S, _LONGEST_S, _YOUNG_S)
-    while wanted():
+def _keep_keeper(state: StateDirectory) -> None:
+    lock, start = keeper_lock(state), partial(start_keeper, state)
+    keep_alive = KeepAlive(lock, start, _ANEW_S, _LONGEST_S, _YOUNG_S, partial(is_set, state))
+    while is_set(state):
         try:
             await_release(lock)
-            if wanted():
-                keep_alive.poll(time.monotonic())
+            keep_alive.poll(time.monotonic())
             time.sleep(_NOT_YET_S)
         except OSError:
             time.sleep(_UNUSUAL_S)  # no lock or file to be had: tried again, as long as it is set
 
 
-def _is_set(state: StateDirectory) -> Callable[[], bool]:
-    return (state.guard / "guard.json").exists
+def is_set(state: StateDirectory) -> bool:
+    """True while a guard is set."""
+    return (state.guard / "guard.json").exists()
 
 
 def start_keeper(state: StateDirectory) -> None:
@@ -135,6 +134,19 @@ def start_keeper(state: StateDirectory) -> None:
     )
     with suppress(OSError):  # a full disk: it keeps all the same
         replace(state.guard / "keeper.json", msgspec.json.encode(keeper), sync=False)
+
+
+def enter(state: StateDirectory) -> None:
+    """Leave the terminal for the guard's log; exits where others could write what is run here."""
+    from runners.host.detach import leave_terminal
+    from runners.host.ownership import permission_problem
+    from runners.state.trust import state_permission_problem
+
+    reason = state_permission_problem(state) or permission_problem(state.guard)
+    if reason:
+        sys.exit(f"refused: {reason}")  # who can write there decides what runs as this user
+    leave_terminal(state.guard / "guard.log", _LOG_LIMIT)
+    os.chdir("/")
 
 
 def ensure_preemption_watch(state: StateDirectory) -> bool:
@@ -169,16 +181,3 @@ def _is_allowed() -> bool:
         return bool(metadata_base())
     except FresnelError:
         return False  # the settings' mistake is said where they are read for their own sake
-
-
-def main() -> None:
-    """Be the keeper of the guard of the state folder named on the command line."""
-    from runners.host.detach import leave_terminal
-
-    state = StateDirectory(Path(sys.argv[-1]))
-    lock = claim(keeper_lock(state))
-    if lock is None:
-        return
-    leave_terminal(state.guard / "keeper.log")
-    os.chdir("/")
-    _keep(guard_lock(state), partial(helpers.spawn, "guard", state.root), _is_set(state))

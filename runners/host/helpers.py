@@ -45,7 +45,7 @@ HELPERS = {
         "runners.lifecycle.launch.replan", "rewrites a queued run's plan for the GPUs it got"
     ),
     "guard": HelperProcess("runners.guard.daemon", "acts on budgets, ages and idleness"),
-    "keeper": HelperProcess("runners.guard.keeper", "starts the guard again when it dies"),
+    "keeper": HelperProcess("runners.guard.standby", "takes the guard's place when it dies"),
     "preemption": HelperProcess(
         "runners.guard.preemption_watch", "asks the provider whether it takes the machine away"
     ),

@@ -39,7 +39,8 @@ class KeepAlive:
         """Seconds from `now` (monotonic) until another may be started; 0 when it may be now."""
         # Two clocks: our own attempts count by the monotonic one, those of other processes can only
         # be seen by the lock file's wall time.
-        return max(0.0, self._last + self._pause_s - now, self._every_s - self._age_s())
+        age = seconds_since_begun(self._lock)
+        return max(0.0, self._last + self._pause_s - now, self._every_s - age)
 
     def poll(self, now: float) -> float:
         """Start another when none lives and its time has come; seconds until the next look."""
@@ -67,11 +68,12 @@ class KeepAlive:
         self._last = now
         self._start()
 
-    def _age_s(self) -> float:
-        """Seconds since the last one began; infinite when that is not known."""
-        try:
-            age = time.time() - os.stat(self._lock).st_mtime
-        except OSError:
-            return float("inf")
-        # A time in the future comes from a file server's clock, which says nothing about the age.
-        return age if age >= 0 else float("inf")
+
+def seconds_since_begun(lock: Path) -> float:
+    """Seconds since the last holder of `lock` began; infinite when that is not known."""
+    try:
+        age = time.time() - os.stat(lock).st_mtime
+    except OSError:
+        return float("inf")
+    # A time in the future comes from a file server's clock, which says nothing about the age.
+    return age if age >= 0 else float("inf")

@@ -4,7 +4,7 @@
     python tests/bench/guard_kills.py --kills 20 --seed 7
 
 Half of the guards wait for no run on a machine where nothing else lives: nobody but the keeper could
-start them again. The others stop a run that takes a while to save. A kill hits guard or keeper, once
+take their place. The others stop a run that takes a while to save. A kill hits guard or keeper, once
 both live: killed at the same moment, only a systemd or the next command brings them back.
 """
 
@@ -46,9 +46,10 @@ _SAVES += "time.sleep(600)"
 
 
 class Trial(NamedTuple):
-    """One guard: where it was killed, how late it acted (s), and what is wrong."""
+    """One guard: where it was killed, how late it acted and how long none lived (s), what is wrong."""
 
     kills: Counter[str]
+    away_s: list[float]
     late_s: float
     wrong: list[str]
 
@@ -68,8 +69,10 @@ class Report(NamedTuple):
         """The figures, as they are printed."""
         kills = sum((trial.kills for trial in self.trials), Counter[str]())
         late = sorted(trial.late_s for trial in self.trials)
+        away = sorted(seconds for trial in self.trials for seconds in trial.away_s) or [0.0]
         kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(kills.items()))
         yield f"{sum(kills.values())} kills in {self.seconds:.0f} s: {kinds}"
+        yield f"no guard for {away[len(away) // 2]:.2f} s (median), {away[-1]:.2f} s (most)"
         yield (
             f"{len(late)} guards, late by {late[len(late) // 2]:.1f} s (median), {late[-1]:.1f} s "
             f"(most); wrong: {len(self.wrong)}"
@@ -106,51 +109,62 @@ def _try_one(folder: Path, seed: int) -> Trial:
     set_rule(state, rule)
     due = time.time() + _WATCHED_S + _COUNTDOWN_S
     ensure_guard(state)
-    kills = _kill_until_ended(state, chance)
+    kills, away = _kill_until_ended(state, chance)
     wrong = [f"{folder.name}: {problem}" for problem in _find_wrong(state, folder)]
     acted = [float(line) for line in _lines(ended)]
     late = max(acted, default=float("inf")) - due
     if late > IN_TIME_S:
         wrong.append(f"{folder.name}: acted {late:.1f} s late")
     lift(state)
-    return Trial(kills, late, wrong)
+    return Trial(kills, away, late, wrong)
 
 
-def _kill_until_ended(state: StateDirectory, chance: random.Random) -> Counter[str]:
-    kills = Counter[str]()
+def _kill_until_ended(
+    state: StateDirectory, chance: random.Random
+) -> tuple[Counter[str], list[float]]:
+    kills, away = Counter[str](), list[float]()
     deadline = time.monotonic() + _GIVEN_UP_AFTER_S
     while time.monotonic() < deadline:
         pause = time.monotonic() + chance.uniform(0.1, 4.0)
         while time.monotonic() < pause or not _both_live(state):
             if _stage(state) is Stage.ENDED or time.monotonic() > deadline:
-                return kills
+                return kills, away
             time.sleep(0.01)
-        name, lock = chance.choice(
-            [
-                ("guard", guard_lock(state)),
-                ("guard", guard_lock(state)),
-                ("keeper", keeper_lock(state)),
-            ]
-        )
-        stage = _stage(state)
-        if _kill(lock):
-            kills[f"{name} {stage}"] += 1
-    return kills
+        name = chance.choice(["guard", "guard", "keeper"])
+        lock = guard_lock(state) if name == "guard" else keeper_lock(state)
+        stage, killed = _stage(state), _kill(lock)
+        if not killed:
+            continue
+        kills[f"{name} {stage}"] += 1
+        if name == "guard":
+            away.append(_wait_for_another(lock, killed, deadline))
+    return kills, away
+
+
+def _wait_for_another(lock: Path, killed: int, deadline: float) -> float:
+    """Seconds until another process than `killed` holds the lock."""
+    began = time.monotonic()
+    while time.monotonic() < deadline and (
+        not is_held(lock) or lock.read_text() in ("", f"{killed}\n")
+    ):
+        time.sleep(0.002)
+    return time.monotonic() - began
 
 
 def _both_live(state: StateDirectory) -> bool:
     return is_held(guard_lock(state)) and is_held(keeper_lock(state))
 
 
-def _kill(lock: Path) -> bool:
+def _kill(lock: Path) -> int:
+    """The pid that was killed; 0 where there was none."""
     try:
         pid = int(lock.read_text())
         if b"runners.guard." not in Path(f"/proc/{pid}/cmdline").read_bytes():
-            return False
+            return 0
         os.kill(pid, signal.SIGKILL)
     except (OSError, ValueError):
-        return False  # it has taken its lock and not written its pid yet
-    return True
+        return 0  # it has taken its lock and not written its pid yet
+    return pid
 
 
 def _stage(state: StateDirectory) -> Stage:

@@ -100,8 +100,7 @@ class Guarded:
             pid = int(guard_lock(self.state).read_text())
             return (
                 pid
-                if self.runs()
-                and b"runners.guard.daemon" in Path(f"/proc/{pid}/cmdline").read_bytes()
+                if self.runs() and b"runners.guard." in Path(f"/proc/{pid}/cmdline").read_bytes()
                 else 0
             )
         except (OSError, ValueError):
@@ -268,6 +267,15 @@ def test_a_killed_guard_acts_although_no_run_lives_and_no_command_is_given(guard
     assert guard.pid() != first
     guard.reaches(Stage.ENDED)
     assert lines(guard.ended) == ["end"] and len(lines(guard.warned)) == 1
+
+
+def test_the_keeper_itself_takes_the_place_of_a_guard_that_is_killed(guard: Guarded) -> None:
+    guard.set("--max-age", "100d")
+    lock = keeper_lock(guard.state)
+    keeper = eventually(lambda: is_held(lock) and int(lock.read_text() or 0), what="a keeper")
+    guard.kill()
+    assert guard.pid() == keeper, "nothing had to be started"
+    eventually(lambda: is_held(lock) and int(lock.read_text() or 0) not in (0, keeper))
 
 
 def test_guard_and_keeper_start_each_other_and_leave_with_the_rule(guard: Guarded) -> None:

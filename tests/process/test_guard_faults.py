@@ -16,7 +16,9 @@ import msgspec
 import pytest
 
 from runners.guard.claims import END, marker_of, read_claim
+from runners.guard.daemon import Guard
 from runners.guard.keeper import guard_lock
+from runners.guard.observe import GuardObserver
 from runners.guard.reserved import SLOT, read_slots, write_reserved
 from runners.guard.rule import (
     Stage,
@@ -30,6 +32,7 @@ from runners.guard.rule import (
 )
 from runners.host.locks import is_held
 from runners.host.webhook import post_json
+from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from tests.command_text import GUARD_ACTS_ALL_THE_SAME, NOT_GUARDED, WEBHOOK_IS_DEAF, command_failed
 from tests.process.conftest import CommandLine, record
@@ -175,6 +178,32 @@ def test_what_runs_after_it_has_acted_is_said_to_be_unguarded(guarded: CommandLi
     done = guarded.run("launch", "--gpus", "0", "--", "sleep", "600")
     assert NOT_GUARDED in done.stderr and "fresnel-tui guard set" in done.stderr
     assert read_guard(guarded.state).is_urgent
+
+
+def test_an_error_that_nobody_foresaw_ends_no_guard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = StateDirectory(tmp_path / "state").create()
+    set_rule(state, new_rule(no_run_s=0.2, countdown_s=0.0))
+    usual, failed = GuardObserver.live_runs, list[int]()
+
+    def live_runs(observer: GuardObserver) -> list[Run]:
+        if len(failed) < 2:
+            failed.append(1)
+            raise ZeroDivisionError("odd")
+        view = read_guard(state)
+        if view.progress is not None and view.progress.stage is Stage.ENDED:
+            lift(state)
+        return usual(observer)
+
+    monkeypatch.setattr(GuardObserver, "live_runs", live_runs)
+    guard = Guard(state)
+    seen = list[tuple[str, ...]]()
+    monkeypatch.setattr(time, "sleep", lambda _: seen.append(read_guard(state).problems))
+    while read_rule(state) is not None:
+        guard.run()
+    assert any("odd" in problem for problem in seen[0])
+    assert "finish" in (state.guard / "guard.jsonl").read_text()
 
 
 # ── results, hosts, queues ────────────────────────────────────────────────────────────────────────

@@ -70,7 +70,7 @@ def test_no_process_to_be_had_is_no_error_and_is_tried_again(lock: Path) -> None
     assert len(tries) == 2
 
 
-def test_a_guard_that_is_killed_time_and_again_is_back_within_four_seconds(
+def test_a_keeper_that_is_slow_to_start_is_not_started_without_end(
     lock: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[float] = []
@@ -81,8 +81,8 @@ def test_a_guard_that_is_killed_time_and_again_is_back_within_four_seconds(
         mine.poll(now)
         now += 0.1
     pauses = [after - before for before, after in pairwise(begun)]
-    assert begun[3] - begun[0] <= 4.0, "three deaths in a row, each at once"
-    assert pauses[-1] >= 3.9, "who dies of itself is not started without end"
+    assert begun[2] - begun[0] <= 6.1
+    assert pauses[-1] >= 15.9
 
 
 def test_a_countdown_is_looked_at_when_it_is_over() -> None:
