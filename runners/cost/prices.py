@@ -15,6 +15,7 @@ import msgspec
 from runners.model.errors import WrongInput
 from runners.model.spec import Price
 from runners.model.units import parse_duration
+from runners.presets.reading.diagnostics import nearest
 from runners.presets.reading.yaml_lines import read_yaml
 from runners.state.layout import SHIPPED_PRESETS, config_dir
 
@@ -235,12 +236,8 @@ def choose_price(
     entries = {entry.name: entry for entry in (list_prices() if known is None else known)}
     found = entries.get(text)
     if found is None:
-        import difflib  # only mistakes need it
-
-        close = difflib.get_close_matches(text, entries, 1)
-        hint = f"; did you mean `{close[0]}`?" if close else ""
         raise WrongInput(
-            f"no price `{text}`{hint}",
+            f"no price `{text}`{nearest(text, entries)}",
             f"a price is US dollars per hour, or one of: {', '.join(entries)}",
         )
     return Price(

@@ -17,6 +17,7 @@ from runners.model.gpus import RunUsage, Xid
 from runners.model.run import Run
 from runners.model.states import State
 from runners.state.decoding import read
+from runners.state.rank_processes import processes_of
 
 HEAD_BYTES = 128 << 10
 TAIL_BYTES = 1 << 20
@@ -86,7 +87,7 @@ def gather_evidence(run: Run) -> Evidence:
         errors=tuple(sorted(_error_files(folder, begun), key=lambda error: error.time)),
         logs=(*_rank_logs(folder, begun), *read_log(folder / "output.log")),
         pids=frozenset(pids),
-        processes=run.plan.processes if run.plan else 0,
+        processes=processes_of(run) or 0,
     )
 
 

@@ -16,6 +16,7 @@ from runners.host.files import read_json
 from runners.host.tail import Follower
 from runners.model.gpus import UsageInterval
 from runners.model.health import RankSign
+from runners.model.python_command import processes_started
 from runners.model.run import Run
 from runners.state.decoding import decode_lines
 from runners.state.layout import TERMINAL_STATUS, RunDirectory
@@ -68,6 +69,7 @@ class RunObserver:
     def _begin_attempt(self, run: Run) -> None:
         self._attempt = run.record.attempt if run.record else 1
         self._losses, self._headline, self._noted = LossHistory(), "", 0
+        self._most_ranks = 0
         self._paces = PaceHistory()
         self._alive_at: float | None = None
         self._gap: float | None = None
@@ -125,7 +127,7 @@ class RunObserver:
             baseline=self._baseline(),
             gpus=self._gpu_signs(run, to_wall),
             ranks=self._rank_signs(ranks, doing, shares, now),
-            expected_ranks=run.plan.processes if run.plan and _has_ranks(ranks) else 1,
+            expected_ranks=self._expected_ranks(run, ranks),
             loaders=sum(len(rank.loaders) for rank in ranks),
             loader_percent=loading,
             cpu_percent=used,
@@ -134,6 +136,13 @@ class RunObserver:
             waits_for_input=(read_json(self._path / TERMINAL_STATUS) or {}).get("waiting") is True,
             paused=paused,
         )  # fmt: skip
+
+    def _expected_ranks(self, run: Run, ranks: tuple[RankProcess, ...]) -> int:
+        """How many ranks there should be: as many as are started, or were seen at once."""
+        seen = sum(rank.rank is not None for rank in ranks)
+        self._most_ranks = max(self._most_ranks, seen)
+        started = processes_started(run.plan) if run.plan and seen else None
+        return max(started or 1, self._most_ranks if seen else 1)
 
     def _note_pause(self, boot: float) -> None:
         """A pause is no silence of its own, and no step of its pace."""
@@ -246,10 +255,6 @@ class RunObserver:
                 )
             )
         return tuple(found)
-
-
-def _has_ranks(ranks: tuple[RankProcess, ...]) -> bool:
-    return any(rank.rank is not None for rank in ranks)
 
 
 def _mean(values: list[float | None]) -> float | None:

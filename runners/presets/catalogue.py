@@ -11,7 +11,7 @@ from runners.model.errors import FresnelError, UnknownPreset, WrongInput
 from runners.model.spec import RunSpec
 from runners.presets.groups import load_group
 from runners.presets.load import open_preset, spec_of
-from runners.presets.reading.diagnostics import Diagnostics
+from runners.presets.reading.diagnostics import Diagnostics, nearest
 from runners.state.layout import preset_folders
 
 NOT_PRESETS = frozenset({"prices"})
@@ -58,11 +58,8 @@ def find_preset(name: str) -> Path:
             if name not in NOT_PRESETS and path.is_file():
                 return path
     names = [entry.name for entry in list_presets()]
-    import difflib  # only mistakes need it
-
-    close = difflib.get_close_matches(name, names, 1)
     raise UnknownPreset(
-        f"no preset `{name}`" + (f"; did you mean `{close[0]}`?" if close else ""),
+        f"no preset `{name}`{nearest(name, names)}",
         f"presets: {', '.join(names) or 'none'}; looked in {', '.join(map(str, preset_folders()))}",
     )
 

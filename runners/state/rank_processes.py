@@ -18,6 +18,8 @@ from runners.host.procfs import (
     parent_of,
     start_ticks,
 )
+from runners.model.python_command import processes_started
+from runners.model.run import Run
 from runners.state.layout import RunDirectory
 
 _RANK_NAMES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
@@ -129,6 +131,16 @@ class RankFinder:
             RankProcess(pid, ticks[pid], ranks[pid], _loaders(pid, parents)) for pid in sorted(tops)
         ]
         return tuple(sorted(found, key=lambda process: (process.rank is None, process.rank or 0)))
+
+
+def processes_of(run: Run) -> int | None:
+    """How many processes of `run` compute on this machine; None where that is not known.
+
+    Of one that lives its ranks are counted; else it is what its launcher or its command starts.
+    """
+    ranks = RankFinder(RunDirectory.at(run.directory)).find() if run.is_live else ()
+    counted = sum(process.rank is not None for process in ranks)
+    return counted or (processes_started(run.plan) if run.plan is not None else None)
 
 
 def rank_of(environment: Mapping[str, str]) -> DeclaredRank | None:

@@ -2,7 +2,7 @@
 
 import os
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -302,17 +302,11 @@ def find_run(state: StateDirectory, name: str) -> Run:
         former = former or (run_id if name == launched else "")
     if former:
         return read_run(state, former)
+    from runners.model.suggestions import did_you_mean  # only mistakes need it
+
     newest = ids[-1] if ids else "none yet"
     hint = f"`fresnel-tui list` shows them; newest: {newest}"
-    raise NotFound(f"no run `{name}`", _nearest(name, known) + hint)
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    """`did you mean `alpha`? `: the run whose name is nearly this one, where there is one."""
-    from difflib import get_close_matches  # only mistakes need it
-
-    near = get_close_matches(name, known, 1)
-    return f"did you mean `{near[0]}`? " if near else ""
+    raise NotFound(f"no run `{name}`", f"{did_you_mean(name, known, 1)} {hint}".lstrip())
 
 
 class NamedRuns(list[Run]):

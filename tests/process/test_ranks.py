@@ -5,6 +5,9 @@ import sys
 import time
 from pathlib import Path
 
+from runners.health.observer import RunObserver
+from runners.state.rank_processes import processes_of
+from runners.state.runs import read_run
 from tests.command_text import NO_RANKS
 from tests.process.conftest import CommandLine
 from tests.support import SLEEPS_IN, eventually
@@ -52,10 +55,13 @@ def test_ranks_are_listed_and_read_one_by_one(cli: CommandLine) -> None:
     assert [one["step"] for one in found.values()] == [7, 3, 7]
     assert [one["remark"] for one in found.values()] == ["", "silent", ""]
     assert all(SLEEPS_IN in one["state"] for one in found.values())
+    live, observer = read_run(cli.state, run.id), RunObserver(read_run(cli.state, run.id), run)
+    assert (processes_of(live), observer.observe(live, time.time()).expected_ranks) == (3, 3)
     os.kill(found[2]["pid"], 9)
     eventually(
         lambda: cli.json("logs", run.id, "--ranks")[2]["remark"] == "has ended, while others run"
     )
+    assert (processes_of(live), observer.observe(live, time.time()).expected_ranks) == (2, 3)
     assert "silent" in cli.run("logs", run.id, "--ranks").stdout
     problem = cli.run("logs", run.id, "--rank", "7", exits=3).stderr
     assert "rank 7" in problem and "0, 1, 2" in problem

@@ -10,6 +10,7 @@ from runners.host.files import replace
 from runners.host.identity import host_name
 from runners.model.states import State
 from runners.state.layout import StateDirectory
+from tests.command_text import NO_METRIC
 from tests.screen_text import (
     FINDING,
     HEADINGS,
@@ -105,6 +106,10 @@ def test_every_run_is_reached_found_and_sorted_on_the_smallest_screen(show: Show
     panel.wait_for("▏")
     panel.press("Escape")
     panel.wait_gone(FINDING)
+    panel.press("/old los<1")
+    panel.wait_for(f"{NO_METRIC} `los`")
+    panel.press("Escape")
+    panel.wait_gone(NO_METRIC)
 
     panel.press("<", "<")
     panel.wait_for(r"loss▲")

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import pyte
 import pytest
 
 from tests.screen_text import NO_RUNS, RUNS_HELP
+from tests.served import Page, Served, until
 from tests.support import CEILING_S, REPOSITORY, eventually
 
 if sys.version_info >= (3, 11):
@@ -29,7 +29,6 @@ else:
     from async_timeout import timeout
 
 aiohttp = pytest.importorskip("aiohttp")
-pytest.importorskip("textual_serve")
 
 BROWSER = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
@@ -40,42 +39,6 @@ shell: true
 command: "env; echo all said; sleep 600"
 gpus: 0
 """
-
-
-class Served:
-    """A server, and what it printed."""
-
-    def __init__(self, *words: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "tui", "serve", "--port", "0", "--json", *words],
-            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert self.process.stdout is not None
-        said = json.loads(self.process.stdout.readline())
-        self.port, self.token, self.url = said["port"], said["token"], said["url"]
-        self.base = self.url.partition("?")[0].rstrip("/")
-        self.place = "/" + self.base.rpartition("/")[2]
-        self.origin = f"http://127.0.0.1:{self.port}"
-
-    def panels(self) -> list[psutil.Process]:
-        return psutil.Process(self.process.pid).children()
-
-    @asynccontextmanager
-    async def visitor(self) -> AsyncIterator[Any]:
-        """A client that has opened the printed address, and so has the cookie."""
-        async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as client:
-            async with client.get(f"{self.base}/?token={self.token}") as answer:
-                assert answer.status == 200
-            yield client
-
-    def socket(self, client: Any, **headers: str) -> Any:
-        """The websocket as our own page opens it."""
-        return client.ws_connect(
-            f"{self.base}/ws?width=100&height=30", headers={"Origin": self.origin, **headers}
-        )
 
 
 @pytest.fixture
@@ -105,31 +68,6 @@ def run(*words: str) -> "subprocess.CompletedProcess[str]":
         timeout=60,
         check=False,
     )
-
-
-class Page:
-    """The terminal that a page draws, from the frames of its websocket."""
-
-    def __init__(self) -> None:
-        self.screen = pyte.Screen(100, 30)
-        self.stream = pyte.ByteStream(self.screen)
-
-    def feed(self, frame: bytes) -> None:
-        self.stream.feed(re.sub(rb"\x1b\[[<>=?][0-9;]*[$a-zA-Z]+", b"", frame))
-
-    @property
-    def text(self) -> str:
-        return "\n".join(self.screen.display)
-
-
-async def until(socket: Any, page: Page, pattern: str) -> None:
-    """Draw what comes until the pattern is on the screen."""
-    async with timeout(CEILING_S):
-        while not re.search(pattern, page.text):
-            message = await socket.receive()
-            assert message.type in (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT), page.text
-            if message.type is aiohttp.WSMsgType.BINARY:
-                page.feed(message.data)
 
 
 async def test_the_address_that_was_printed_shows_the_panel_and_keys_reach_it(

@@ -1,21 +1,32 @@
 """How many processes a run starts: as its launcher or its command says, never its GPUs' number."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from runners.lifecycle.launch.command_line import _STDBUF
-from tests.support import make_plan
-from tui.views.runs.run_text import processes_started
+from runners.diagnosis.evidence import gather_evidence
+from runners.diagnosis.remedy.case import Case
+from runners.model.python_command import STDBUF, processes_started
+from runners.model.run import Run
+from runners.model.states import State
+from runners.state.layout import StateDirectory
+from runners.state.rank_processes import processes_of
+from tests.support import make_plan, make_run
 
 FOUR_GPUS = 4
+
+
+def ended(tmp_path: Path, launcher: Any, argv: tuple[str, ...]) -> Run:
+    plan = make_plan(launcher=launcher, argv=argv, processes=FOUR_GPUS)
+    return make_run(State.FAILED, plan=plan, ended=2000.0, directory=str(tmp_path))
 
 
 @pytest.mark.parametrize(
     ("launcher", "argv", "expected"),
     [
         ("command", ("python3", "pl_train.py", "default"), 1),
-        ("command", (*_STDBUF, "python3", "train.py"), 1),
+        ("command", (*STDBUF, "python3", "train.py"), 1),
         ("command", ("torchrun", "--nproc_per_node=7", "train.py"), 7),
         ("command", ("bash", "train.sh"), None),
         ("torchrun", ("torchrun", "--nproc-per-node=4", "train.py"), FOUR_GPUS),
@@ -23,7 +34,11 @@ FOUR_GPUS = 4
     ],
 )
 def test_processes_are_those_that_are_started(
-    launcher: Any, argv: tuple[str, ...], expected: int | None
+    tmp_path: Path, launcher: Any, argv: tuple[str, ...], expected: int | None
 ) -> None:
-    plan = make_plan(launcher=launcher, argv=argv, processes=FOUR_GPUS)
-    assert processes_started(plan) == expected
+    run = ended(tmp_path, launcher, argv)
+    assert run.plan is not None
+    assert processes_started(run.plan) == processes_of(run) == expected
+    assert gather_evidence(run).processes == (expected or 0)
+    # What only the command knows may be one for each GPU: a batch must be dealt out to all.
+    assert Case(StateDirectory(tmp_path), run, run.plan.spec).devices == (expected or FOUR_GPUS)

@@ -35,9 +35,11 @@ def case(
     **spec: Any,
 ) -> Case:
     given = tuple(AssignedGpu(i, f"GPU-{i}", gpu, i, vendor=vendor) for i in range(gpus))
+    launcher = "torchrun" if gpus > 1 else "python"
     told: dict[str, Any] = {"gpus": given, "processes": max(1, gpus), "argv": ("python3", "t.py")}
+    told["launcher"] = launcher
     run = make_run(State.FAILED, plan=make_plan(**(told | (plan or {}))), ended=2000.0)
-    fields: dict[str, Any] = {"launcher": "python", "parameters": parameters} | spec
+    fields: dict[str, Any] = {"launcher": launcher, "parameters": parameters} | spec
     return Case(StateDirectory(Path("/nowhere")), run, RunSpec("demo", "demo", **fields))
 
 
@@ -226,7 +228,7 @@ def test_gpu_numbers(tmp_path: Path) -> None:
 
 
 def test_torchrun() -> None:
-    assert FUNCTIONS["torchrun"](case(gpus=2)).spec.launcher == "torchrun"
+    assert FUNCTIONS["torchrun"](case(gpus=2, launcher="python")).spec.launcher == "torchrun"
     assert "command" in declined("torchrun", case(launcher="command"))
 
 

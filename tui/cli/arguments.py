@@ -7,10 +7,11 @@ from pathlib import Path
 
 from runners import __version__
 from runners.model.errors import WrongInput
+from runners.model.suggestions import did_you_mean
 from runners.state.layout import preset_folders
 from tui.cli.command_table import ALIASES, COMMANDS
 from tui.cli.host_option import HELP, REMOTE_COMMANDS
-from tui.cli.parsing import CommandParser, UsageError, did_you_mean
+from tui.cli.parsing import CommandParser, UsageError
 from tui.views.panel_options import add_panel_options, spread_overrides
 
 _EXIT_CODES = """\

@@ -3,11 +3,11 @@
 import argparse
 import os
 import re
-from collections.abc import Iterable
 from functools import cache
 from typing import NoReturn
 
 from runners.model.errors import WrongInput
+from runners.model.suggestions import did_you_mean
 
 
 class UsageError(WrongInput):
@@ -64,11 +64,3 @@ def _line_width() -> int:
     except (ValueError, OSError):
         columns = 0
     return (columns or 80) - 2
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A question that names what is nearest to `word`; empty when nothing is near."""
-    from difflib import get_close_matches  # only mistakes need it
-
-    near = get_close_matches(word, list(known), 2, 0.6)
-    return f"did you mean {' or '.join(f'`{name}`' for name in near)}?" if near else ""

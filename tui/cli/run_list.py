@@ -2,7 +2,6 @@
 
 import argparse
 import time
-from collections.abc import Sequence
 
 from runners.cost.cost_reader import costs_of
 from runners.cost.run_costs import Costs
@@ -100,25 +99,12 @@ def _note_cost(row: RunRow, run: Run, costs: Costs) -> None:
     row.cost = None if cost is None else float(cost)
 
 
-def _name_unknown_metrics(asked: Sequence[str], rows: Sequence[RunRow]) -> None:
-    """Say which metrics of a filter no run has: whatever they are compared with, none matches."""
-    unknown = [name for name in asked if all(row.metric(name)[:2] == (None, None) for row in rows)]
-    if not unknown:
-        return
-    from tui.cli.parsing import did_you_mean
-
-    known = {name for row in rows for name in row.metrics}
-    for name in unknown:
-        hint = did_you_mean(name, known)
-        echo(f"no run has a metric `{name}`" + (f": {hint}" if hint else ""))
-
-
 def _chosen(
     state: StateDirectory, ids: list[str], arguments: argparse.Namespace
 ) -> tuple[list[RunRow], Costs, int]:
     """The runs that were asked for, in the order that was, and how many more there are."""
     from tui.views.runs.ended_index import EndedIndex
-    from tui.views.runs.run_query import checked_query
+    from tui.views.runs.run_query import checked_query, unknown_metrics
     from tui.views.runs.run_sort import parse_sort, sort_rows
 
     terms = [*arguments.find, *(_term(arguments, name) for name in _TEXTS)]
@@ -136,7 +122,8 @@ def _chosen(
 
         index.take_costs(ended_costs(state))
     everyone = [*(_row(run, costs) for run in runs), *index.ended.rows]
-    _name_unknown_metrics(query.metrics, everyone)
+    for problem in unknown_metrics(query, everyone):
+        echo(problem)
     rows = [row for row in everyone if query(row)]
     rows.sort(key=running_first)
     rows = sort_rows(rows, keys, arguments.metric)

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from runners.model.errors import ExitCode, NotFound
+from runners.model.suggestions import did_you_mean
 from tui.cli.command_table import ALIASES
 from tui.cli.output import print_json
-from tui.cli.parsing import did_you_mean
 
 _FILE = Path(__file__).with_name("schema.json")
 

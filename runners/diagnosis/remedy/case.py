@@ -14,6 +14,7 @@ from runners.model.run import Run
 from runners.model.spec import Parameter, ParameterValue, RunSpec
 from runners.presets.config_file import ConfigText, config_beside, read_config
 from runners.state.layout import TRAINERS, StateDirectory
+from runners.state.rank_processes import processes_of
 
 
 class Unfit(WrongInput):
@@ -47,8 +48,8 @@ class Case(NamedTuple):
 
     @property
     def devices(self) -> int:
-        """How many processes compute."""
-        return self.plan.processes
+        """How many processes compute, or may where only the command knows."""
+        return processes_of(self.run) or self.plan.processes
 
     def changed(self, **fields: object) -> "Case":
         """The same with other fields of the spec."""

@@ -8,8 +8,7 @@ from runners.host.helpers import command
 from runners.lifecycle.launch.placeholder_values import FilledTexts, LaunchInputs
 from runners.model.errors import WrongInput
 from runners.model.launchers import CommandParts
-
-_STDBUF = ("stdbuf", "-oL", "-eL")
+from runners.model.python_command import STDBUF
 
 
 def spell_argv(
@@ -55,18 +54,9 @@ def wrapped(argv: list[str], terminal: bool, runs_python: bool) -> list[str]:
 def unbuffer(argv: list[str]) -> list[str]:
     """`argv` behind stdbuf, where that exists and helps."""
     name = Path(argv[0]).name
-    if name.startswith(("python", "stdbuf")) or shutil.which(_STDBUF[0]) is None:
+    if name.startswith(("python", "stdbuf")) or shutil.which(STDBUF[0]) is None:
         return argv
-    return [*_STDBUF, *argv]
-
-
-def unwrapped(argv: Sequence[str]) -> list[str]:
-    """The program that matters: `argv` without what `wrapped` has put before it."""
-    program = list(argv)
-    for wrapper in (command("pty"), list(_STDBUF)):
-        if program[: len(wrapper)] == wrapper:
-            program = program[len(wrapper) :]
-    return program
+    return [*STDBUF, *argv]
 
 
 def _script(name: str, folder: Path) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from runners.host.files import open_binary, read_plain
-from runners.lifecycle.launch.command_line import unwrapped
+from runners.model.python_command import unwrapped
 
 _VERSION = re.compile(r"(\d+\.\d+(?:\.\d+)?)")
 _FULL_VERSION = re.compile(r"(\d+\.\d+\.\d+)")

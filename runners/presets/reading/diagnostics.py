@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runners.model.errors import WrongInput
+from runners.model.suggestions import did_you_mean
 from runners.presets.reading.yaml_lines import Lines, read_yaml
 
 KeyPath = tuple[str | int, ...]
@@ -80,7 +81,5 @@ def located(path: str) -> Iterator[None]:
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """`; did you mean …?` when one of `known` is close to `word`, else nothing."""
-    import difflib  # only mistakes need it
-
-    close = difflib.get_close_matches(word, list(known), 1, cutoff=0.6)
-    return f"; did you mean `{close[0]}`?" if close else ""
+    hint = did_you_mean(word, known, 1)
+    return f"; {hint}" if hint else ""

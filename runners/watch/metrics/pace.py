@@ -58,6 +58,8 @@ class StepPace:
         if points and points[-1][0] == time:
             points.pop()
         points.append((time, done, epoch))
+        if len(points) == _FEWEST + 2 and _leaps(points):
+            del points[0]
         if len(points) > _MOST:
             del points[1:-1:2]
 
@@ -88,11 +90,7 @@ class StepPace:
         return max(expected - max(0.0, now - last), each * least)
 
     def _intervals(self) -> list[StepSpan]:
-        points = self.points
-        found = [
-            StepSpan(done, done - before, time - began, epoch)
-            for (began, before, _), (time, done, epoch) in pairwise(points)
-        ]
+        points, found = self.points, _spans(self.points)
         later = [span for span in found if span.epoch != points[0][2]]
         if len(later) >= _FEWEST:
             first = [span for span in found if span.epoch == points[0][2]]
@@ -161,6 +159,19 @@ class EpochCount:
         self.over = over
         if time is not None:
             self.changed.append((time, over))
+
+
+def _leaps(points: Sequence[Point]) -> bool:
+    """Whether a count began with what an earlier run has done: a resumed bar goes there at once."""
+    found = _spans(points)
+    return _pace(found[0]) * _WARM_FACTOR < _median(found[1:])
+
+
+def _spans(points: Sequence[Point]) -> list[StepSpan]:
+    return [
+        StepSpan(done, done - before, time - began, epoch)
+        for (began, before, _), (time, done, epoch) in pairwise(points)
+    ]
 
 
 def _is_enough(intervals: Sequence[StepSpan]) -> bool:

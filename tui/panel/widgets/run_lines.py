@@ -24,6 +24,7 @@ from tui.views.runs.run_columns import (
     headings_agree,
     short_names,
 )
+from tui.views.runs.run_query import unknown_metrics
 from tui.views.runs.run_sort import SORTABLE
 from tui.views.runs.run_table import (
     Arrangement,
@@ -71,6 +72,7 @@ class RunLines(Sequence[Text]):
         self._joined: tuple[object, EndedRows] = (None, EndedRows())
         self.cells: tuple[Cell, ...] = ()
         self._costs_wanted = False
+        self._unknown_ended: tuple[tuple[str, ...], int, bool] = ((), 0, True)
         self._names: dict[tuple[str, int], str] = {}
         self._shown: frozenset[str] = frozenset()
         self._table_context = TableContext(0.0)
@@ -287,13 +289,27 @@ class RunLines(Sequence[Text]):
             return "Runs"
         return f"Runs · find: {text}▏" if typing else f"Runs · find: {text}"
 
+    def _unknown_metrics(self) -> str:
+        """Which metrics of the filter no run has; empty where all are known, or not all is read."""
+        query, ended = self.choice.query, self.ended
+        if not query.metrics or not self.is_whole:
+            return ""
+        rows = tuple(self.live.values())
+        # What ended is many, and is asked once for a filter.
+        if self._unknown_ended[:2] != (query.metrics, ended.version):
+            is_known = not unknown_metrics(query, ended.rows)
+            self._unknown_ended = query.metrics, ended.version, is_known
+        if self._unknown_ended[2] or not unknown_metrics(query, rows):
+            return ""
+        return "; ".join(unknown_metrics(query, (*rows, *ended.rows)))
+
     def subtitle(self) -> str:
         """How many runs that are; or what of the filter is not understood."""
         snapshot, query = self.snapshot, self.choice.query
         if snapshot is None:
             return ""
-        if query.problem:
-            return query.problem
+        if problem := query.problem or self._unknown_metrics():
+            return problem
         live = sum(row.is_live for row in self.live.values())
         older = self.remote.older
         parts = [f"{live} live", f"{self.in_all + older:,} in all"]

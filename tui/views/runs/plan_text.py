@@ -7,8 +7,8 @@ from decimal import Decimal
 from runners.cost.rates import device_count, hourly_rate, price_age
 from runners.model.closed import assert_never
 from runners.model.course import Rung, StopRule
-from runners.model.launchers import traits_of
 from runners.model.plan import AssignedGpu, LaunchPlan
+from runners.model.python_command import processes_started
 from runners.model.quantities import gpus_text
 from runners.model.spec import Price
 from runners.scheduling.allocation import Denied
@@ -109,9 +109,8 @@ def _gpu_pairs(plan: LaunchPlan, decision: QueueDecision) -> list[tuple[str, str
 
 def _processes_text(plan: LaunchPlan) -> str:
     """How many processes are started, by what, and on how many GPUs."""
-    launcher = plan.spec.launcher
-    number = plan.processes if traits_of(launcher).starts_processes else 1
-    return f"{number} (started by {launcher}) on {gpus_text(len(plan.gpus))}"
+    number = processes_started(plan) or "as many as its command starts"
+    return f"{number} (started by {plan.spec.launcher}) on {gpus_text(len(plan.gpus))}"
 
 
 def _place(gpu: AssignedGpu) -> str:

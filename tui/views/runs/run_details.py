@@ -17,6 +17,7 @@ from runners.model.states import State
 from runners.state.decoding import read
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.leases import Lease
+from runners.state.rank_processes import processes_of
 from runners.watch.metrics.checkpoints import checkpoint_files
 from runners.watch.metrics.judging import best_metric, validation_metric
 from tui.views.format import DASH, duration, indices, size
@@ -36,7 +37,6 @@ from tui.views.runs.run_text import (
     format_metric,
     judged_text,
     no_gpus,
-    processes_started,
     progress_pairs,
     readable_metric,
 )
@@ -93,7 +93,7 @@ def describe_details(
 
         sections.append(("Slurm", job_pairs(view.run, state)))
     if plan is not None:
-        sections.append(("Command", _command(plan)))
+        sections.append(("Command", _command(view.run, plan)))
     sections += [
         ("Progress", progress_pairs(view) + _metrics(view)),
         ("GPUs and cost", _machine(view)),
@@ -207,13 +207,13 @@ def _limit_text(run: Run, plan: LaunchPlan) -> str:
     return duration(seconds or 0.0) + (f" (cost limit of ${usd})" if usd else "")
 
 
-def _command(plan: LaunchPlan) -> Pairs:
+def _command(run: Run, plan: LaunchPlan) -> Pairs:
     pairs = [("command", command_of(plan)), ("directory", plan.working_directory)]
     pairs.append(("preset", plan.spec.preset))
     if plan.spec.group:
         pairs.append(("group", plan.spec.group))
-    if (started := processes_started(plan)) is not None and started > 1:
-        pairs.append(("processes", str(started)))
+    if (processes := processes_of(run) or 0) > 1:
+        pairs.append(("processes", str(processes)))
     if plan.spec.priority:
         pairs.append(("priority", str(plan.spec.priority)))
     if plan.spec.after is not None:

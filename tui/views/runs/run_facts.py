@@ -13,11 +13,12 @@ from runners.host.files import read_plain
 from runners.lifecycle.launch.git_snapshot import read_source
 from runners.model.run import Run
 from runners.state.layout import RunDirectory, StateDirectory
+from runners.state.rank_processes import processes_of
 from runners.watch.metrics.event_reader import EventReader
 from runners.watch.metrics.final import FinalMetric, FinalReport, read_final
 from runners.watch.metrics.final_maker import keep_final, make_final
 from tui.views.runs.run_settings import argv_settings, as_text
-from tui.views.runs.run_text import no_gpus, processes_started
+from tui.views.runs.run_text import no_gpus
 
 _VISIBILITY = re.compile(
     r"(CUDA|ROCR|HIP|ZE)_\w*VISIBLE_DEVICES|CUDA_DEVICE_ORDER|FRESNEL_\w+|MASTER_PORT|.*PORT"
@@ -166,7 +167,7 @@ def _machine(run: Run) -> dict[str, str]:
     found = {
         "host": plan.origin.host,
         "GPUs": gpus,
-        "processes": str(processes_started(plan) or ""),
+        "processes": str(processes_of(run) or ""),
         "driver": plan.provenance.driver or "",
         "system": plan.provenance.system,
     }

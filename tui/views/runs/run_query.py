@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -109,6 +109,25 @@ def checked_query(text: str, now: float) -> RunQuery:
             f"words, {':, '.join(KEYS)}: or metric<0.1, best:metric>0.9, age<2h, cost>5",
         )
     return query
+
+
+def unknown_metrics(query: RunQuery, rows: Sequence[RunRow]) -> list[str]:
+    """A sentence for each metric of a query that no run has: whatever it is compared with.
+
+    Nearly always the first rows have it: few are read.
+    """
+    unknown = [
+        name
+        for name in dict.fromkeys(query.metrics)
+        if all(row.metric(name)[:2] == (None, None) for row in rows)
+    ]
+    if not unknown:
+        return []
+    from runners.model.suggestions import did_you_mean  # only mistakes need it
+
+    known = {name for row in rows for name in row.metrics}
+    hints = ((name, did_you_mean(name, known)) for name in unknown)
+    return [f"no run has a metric `{name}`" + (f": {hint}" if hint else "") for name, hint in hints]
 
 
 def _opposite(test: Test) -> Test:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from runners.cost.run_costs import ProjectionBasis, RunCost
 from runners.host.clock import local_time
 from runners.model.gpus import GpuUse
-from runners.model.launchers import traits_of
 from runners.model.metric_rule import BestMetric
 from runners.model.plan import LaunchPlan
 from runners.model.quantities import gpus_text
@@ -23,18 +22,6 @@ _UNITS = {"psnr": " dB"}
 def command_of(plan: LaunchPlan) -> str:
     """The command of a run as a line for a shell."""
     return shlex.join(plan.argv)
-
-
-def processes_started(plan: LaunchPlan) -> int | None:
-    """The processes that are started on this machine; None where the command decides itself."""
-    if traits_of(plan.spec.launcher).starts_processes:
-        return plan.processes
-    # Only where a run is described: not for the first paint.
-    from runners.lifecycle.launch.command_line import unwrapped
-    from runners.model.python_command import python_command
-
-    command = python_command(unwrapped(plan.argv))
-    return command.processes if command is not None else None
 
 
 def asks_text(view: RunView) -> str:

@@ -75,7 +75,8 @@ class HuggingFaceReader(Reader):
         if step is not None or self._steps is None:
             return earlier or sample
         if bar is not None or _SUMMARY.search(line):
-            return self._beside(earlier, sample._replace(step=self._step))
+            step = self._place(epoch, is_end="train_runtime" in values)
+            return self._beside(earlier, sample._replace(step=step))
         self._waiting = sample
         return earlier or CLAIMED
 
@@ -90,4 +91,15 @@ class HuggingFaceReader(Reader):
         waiting, self._waiting = self._waiting, None
         if waiting is None:
             return None
-        return waiting._replace(step=self._step if waiting.step is None else waiting.step)
+        step = self._place(waiting.epoch) if waiting.step is None else waiting.step
+        return waiting._replace(step=step)
+
+    def _place(self, epoch: float | None, is_end: bool = False) -> float | None:
+        """The bar's step; of a resumed training it stays at 0 until a step is done.
+
+        One that ends without a step had none left: its checkpoint was that of the last one
+        (transformers, `Trainer._inner_training_loop` and `ProgressCallback`).
+        """
+        if self._step or not epoch:
+            return self._step
+        return self._steps if is_end else None
