@@ -5,10 +5,8 @@ asked (`metadata: true`), while runs live or a session is open. Every live run i
 its ladder, shortened to the time that is left; what is not fetched is named.
 """
 
-import os
 import sys
 import time
-import traceback
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,10 +23,9 @@ from runners.cost.preemption import (
 from runners.cost.sessions import read_session
 from runners.host import helpers
 from runners.host.clock import Moment, moment_now, seconds_between
-from runners.host.detach import leave_terminal
+from runners.host.detach import run_alone
 from runners.host.files import append_event
 from runners.host.identity import host_name
-from runners.host.locks import claim
 from runners.lifecycle.control.fetched import removed_unfetched, unfetched_runs
 from runners.lifecycle.control.stop import request_stop
 from runners.model.endings import Ending, EndingCause
@@ -189,13 +186,6 @@ def main() -> None:
     reason = state_permission_problem(state)
     if reason:
         sys.exit(f"refused: {reason}")
-    lock = claim(state.preemption_lock)
-    if lock is None:
-        return
-    leave_terminal(state.host / "preemption.log")
-    os.chdir("/")
-    try:
-        PreemptionWatch(state).run()
-    except Exception:
-        traceback.print_exc()
-        raise
+    run_alone(
+        state.preemption_lock, state.host / "preemption.log", lambda: PreemptionWatch(state).run()
+    )

@@ -6,10 +6,8 @@ and grave is an alert and a notice. It stops a run only where the run's own pres
 (`on_stall: {stop: true}`).
 """
 
-import os
 import sys
 import time
-import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -24,10 +22,9 @@ from runners.health.observer import RunObserver
 from runners.health.signs import RunSigns
 from runners.health.store import read_health
 from runners.host import helpers
-from runners.host.detach import leave_terminal
+from runners.host.detach import run_alone
 from runners.host.files import append_event, replace
 from runners.host.identity import host_name
-from runners.host.locks import claim
 from runners.host.procfs import all_marks
 from runners.lifecycle.control.stop import request_stop
 from runners.model.endings import Ending, EndingCause
@@ -213,13 +210,4 @@ def main() -> None:
     reason = state_permission_problem(state)
     if reason:
         sys.exit(f"refused: {reason}")
-    lock = claim(state.watcher_lock)
-    if lock is None:
-        return
-    leave_terminal(state.host / "watcher.log")
-    os.chdir("/")
-    try:
-        Watcher(state).run()
-    except Exception:
-        traceback.print_exc()
-        raise
+    run_alone(state.watcher_lock, state.host / "watcher.log", lambda: Watcher(state).run())

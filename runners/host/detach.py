@@ -11,10 +11,12 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+import traceback
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from runners.host.locks import claim
 from runners.host.procfs import process_state
 from runners.host.slurm_job import slurm_job
 from runners.host.systemd import (
@@ -197,3 +199,19 @@ def leave_terminal(log: Path, most: int = 0) -> None:
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     for target, source in ((0, null), (1, output), (2, output)):
         os.dup2(source, target)
+
+
+def run_alone(lock: Path, log: Path, work: Callable[[], object]) -> None:
+    """Do `work` as the holder of `lock`, beyond any terminal; leave at once where another does it.
+
+    What is printed goes to `log`, with the traceback of an exception, which is raised.
+    """
+    if claim(lock) is None:
+        return
+    leave_terminal(log)
+    os.chdir("/")
+    try:
+        work()
+    except Exception:
+        traceback.print_exc()
+        raise

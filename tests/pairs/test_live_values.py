@@ -1,7 +1,7 @@
 """A growing log, followed and looked at once: both say the same of it, whatever its size."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ SIZES = sorted(
     }
 )
 """Bytes of output, close together where one look does not read much more than all of it."""
+STORM = range(0, 1_000_000, 100_000)
 
 
 def _loss(step: int) -> float:
@@ -66,26 +67,15 @@ def grow(output: Path, lines: Iterator[str], size: int) -> None:
             file.write(next(lines).encode())
 
 
+@pytest.mark.parametrize("sizes", [SIZES, STORM], ids=["steadily", "in a storm"])
 @pytest.mark.parametrize("form", FORMS)
-def test_at_every_size_a_command_says_what_an_open_panel_says(tmp_path: Path, form: str) -> None:
-    run = make_run(State.RUNNING, directory=str(tmp_path))
-    watcher, panel, lines = LiveReport(run), LiveReport(run), FORMS[form]()
-    for size in SIZES:
-        grow(tmp_path / "output.log", lines, size)
-        watcher.poll(run, follow=True)
-        watcher.save()
-        shown = said(run, panel)
-        assert said(run) == shown, f"at {size:,} bytes"
-    assert shown["best"]["loss"]["value"] == 0.01
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_what_a_panel_leaves_out_of_a_storm_it_has_from_the_watcher_at_once(
-    tmp_path: Path, form: str
+def test_at_every_size_a_command_says_what_an_open_panel_says(
+    tmp_path: Path, form: str, sizes: Sequence[int]
 ) -> None:
+    """What a panel leaves out of a storm it has from the watcher."""
     run = make_run(State.RUNNING, directory=str(tmp_path))
     watcher, panel, lines = LiveReport(run), LiveReport(run), FORMS[form]()
-    for size in range(0, 1_000_000, 100_000):
+    for size in sizes:
         grow(tmp_path / "output.log", lines, size)
         watcher.poll(run, follow=True)
         watcher.save()

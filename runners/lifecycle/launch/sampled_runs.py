@@ -74,7 +74,7 @@ def read_search(state: StateDirectory, group: str) -> SearchRecord | None:
 def report_endings(state: StateDirectory) -> None:
     """Tell the samplers of all searches how the runs came out that have ended since."""
     for path in state.sweeps.glob("*/trials.json"):
-        record = read(path, _record)
+        record = read_search(state, path.parent.name)
         if record is None:
             continue
         open_runs = (run_id for run_id, trial in record.trials.items() if not trial.reported)

@@ -5,9 +5,7 @@ neither a panel nor a terminal, and takes every line up again that breaks. What 
 in the launch's file.
 """
 
-import os
 import re
-import signal
 import sys
 import threading
 import time
@@ -19,7 +17,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from runners.host import helpers
-from runners.host.locks import claim, is_held
+from runners.host.detach import run_alone
+from runners.host.locks import is_held
 from runners.model.errors import NotFound
 from runners.places.ssh.connection import RefusedThere, refuse
 from runners.places.ssh.frames import EndAnswer, EndingAnswer, decoded
@@ -290,17 +289,11 @@ def start_watchers(state: StateDirectory) -> None:
 def main() -> None:
     """Detach, then watch the launch `argv[2]` of the state folder `argv[1]`, if none does."""
     state, name = StateDirectory(Path(sys.argv[1])), sys.argv[2]
-    lock = claim(group_lock(state, name))
-    if lock is None:
-        return
-    for number in (signal.SIGHUP, signal.SIGINT):
-        signal.signal(number, signal.SIG_IGN)
-    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-    log = os.open(group_lock(state, name).with_suffix(".log"), flags, 0o600)
-    for target, source in ((0, null), (1, log), (2, log)):
-        os.dup2(source, target)
-    os.chdir("/")
+    lock = group_lock(state, name)
+    run_alone(lock, lock.with_suffix(".log"), lambda: _watch_if_open(state, name))
+
+
+def _watch_if_open(state: StateDirectory, name: str) -> None:
     with suppress(NotFound):
         group = find_group(state, name)
         if not group.ended:

@@ -54,7 +54,7 @@ class RemoteSide:
             self._paint()
             return self._gpus(snapshot)
         # In a thread: the modules of links take longer to load than the first screen to paint.
-        if not self._is_loading and self._snapshots >= _FIRST_READING and any_place(self._state):
+        if not self._is_loading and self.has_looked and any_place(self._state):
             self._is_loading = True
             self._screen.run_worker(self._load, thread=True, group="hosts")
         return snapshot
