@@ -94,6 +94,29 @@ def test_an_ended_run_of_which_much_is_unread_has_its_last_values_and_no_best_ye
     assert row.best is None
 
 
+def test_a_watcher_far_behind_leaves_out_nothing_and_the_end_goes_on_from_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a program that prints faster than anybody reads, the best value is known in the end."""
+    monkeypatch.setattr(output_source, "_FOLLOW_S", -1.0)
+    live, output = make_run(State.RUNNING, directory=str(tmp_path)), tmp_path / "output.log"
+    watcher = LiveReport(live)
+    grown(tmp_path, 900, 1000)
+    watcher.poll(live, follow=True)
+    # A hole, which nobody has to read, in the place of many lines.
+    with output.open("r+b") as log:
+        log.truncate(100 << 20)
+    with output.open("ab") as log:
+        log.write(b"\n")
+    grown(tmp_path, 1000, 1100)
+    watcher.poll(live, follow=True)
+    watcher.save()
+    monkeypatch.setattr(final_maker, "_LONG", 1)
+    monkeypatch.setattr(final_maker, "_read_whole", lambda *_: pytest.fail("read all again"))
+    found = keep_final(make_run(State.DONE, directory=str(tmp_path), ended=2000.0))
+    assert (found.metrics["loss"].last, found.metrics["loss"].best) == (0.109, 0.01)
+
+
 def test_a_watcher_that_is_behind_looks_again_soon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,10 +52,10 @@ def make_final(run: Run) -> FinalReport:
 
 def _made(run: Run, gently: bool = False) -> FinalReport:
     """The report as the run's preset judges it: what its user says may change."""
-    return _followed(run) or _read_whole(run, gently)
+    return _followed(run, gently) or _read_whole(run, gently)
 
 
-def _followed(run: Run) -> FinalReport | None:
+def _followed(run: Run, gently: bool) -> FinalReport | None:
     """The report on a long log by what its watcher read, and the rest; None where that misses any.
 
     Of a short one all is read: that tells where files and output say the same.
@@ -64,12 +64,15 @@ def _followed(run: Run) -> FinalReport | None:
     size = size_of(folder / "output.log") + size_of(folder / "events.jsonl")
     if run.is_live or size < _LONG or read_followed(run.directory) is None:
         return None
-    report, left = LiveReport(run), size + 1
-    while report.is_whole(run) and report.unread < left:
-        left = report.unread or 0
+    report, left, unread = LiveReport(run), size + 1, size
+    while unread and unread < left and report.is_whole(run):
+        before = time.thread_time()
         report.poll(run, thorough=True, follow=True, ended=True)
+        left, unread = unread, report.unread
+        if gently and unread:
+            time.sleep(time.thread_time() - before)
     report.finish()
-    if report.unread or not report.is_whole(run):
+    if unread or not report.is_whole(run):
         return None
     launched = replace(run, labels=NO_LABELS)
     return replace(reported(launched, report), is_whole=True, checkpoints=report.printed.poll().all)

@@ -20,8 +20,11 @@ _LIVE_LINES = 512
 _LAST = 64
 _FOLLOW_S = 1.0
 """Of processor time, for who reads all that is new, at one look."""
-_LEFT_BYTES = 64 << 20
-"""What a watcher that came so far leaves for its next look; of more it takes the end."""
+_LEFT_BYTES = 1 << 30
+"""What a watcher that came so far leaves for its next look; of more it takes the end.
+
+It reads some megabytes in a second: what comes faster is read on after the run's end, from there.
+"""
 _ATTEMPT = re.compile(r"output\.(\d+)\.log")
 
 
@@ -85,12 +88,12 @@ class OutputSource:
         What takes long is left for the next look, unless there is none: then its end is read.
         """
         until = time.thread_time() + _FOLLOW_S
-        self.more = True
+        yield from self._poll(1 << 20, jump=False, hurries=False)
         while self.more:
             late = time.thread_time() > until
             if late and leave and self._follower.left <= _LEFT_BYTES:
                 return  # the rest is read at the next look
-            yield from self._poll(1 << 20, jump=late, hurries=False)
+            yield from self._poll(LIVE_BYTES if late else 1 << 20, jump=late, hurries=False)
 
     def poll(self, limit: int = LIVE_BYTES) -> Iterator[OutputItem]:
         """What is new, as far as `limit` bytes go; `more` says whether there is more."""
