@@ -20,6 +20,8 @@ _LIVE_LINES = 512
 _LAST = 64
 _FOLLOW_S = 1.0
 """Of processor time, for who reads all that is new, at one look."""
+_SOON_BYTES = 2 << 20
+"""What is read in about `_FOLLOW_S`."""
 _LEFT_BYTES = 1 << 30
 """What a watcher that came so far leaves for its next look; of more it takes the end.
 
@@ -88,7 +90,9 @@ class OutputSource:
         What takes long is left for the next look, unless there is none: then its end is read.
         """
         until = time.thread_time() + _FOLLOW_S
-        yield from self._poll(1 << 20, jump=False, hurries=False)
+        # Who has no next look does not begin what cannot be read in time.
+        at_once = leave or self._follower.left <= _SOON_BYTES
+        yield from self._poll(1 << 20 if at_once else LIVE_BYTES, jump=not at_once, hurries=False)
         while self.more:
             late = time.thread_time() > until
             if late and leave and self._follower.left <= _LEFT_BYTES:

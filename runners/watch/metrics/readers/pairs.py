@@ -7,6 +7,7 @@ from typing import ClassVar
 from runners.watch.metrics.numbers import number, seconds
 from runners.watch.metrics.readers.line_position import StatedPlace, find_place, phase_of
 from runners.watch.metrics.readers.line_reader import Reader
+from runners.watch.metrics.readers.line_shapes import LineShapes
 from runners.watch.metrics.readers.named_values import is_measure, named_values
 from runners.watch.metrics.sample import Sample
 
@@ -64,6 +65,13 @@ _OF_BEST = re.compile(
 _TEST_SUMMARY = re.compile(r"^ \*\s+")
 
 
+def _values_and_place(text: str) -> tuple[dict[str, float], StatedPlace]:
+    return named_values(text), find_place(text)
+
+
+_SHAPES = LineShapes(_values_and_place)
+
+
 class PairsReader(Reader):
     """Lines with numbers and a place (epoch, step, batch of so many) or a measure such as loss.
 
@@ -115,8 +123,7 @@ class PairsReader(Reader):
             text = text.replace("'", "")
         if ("pochs" in text or "steps" in text) and (stated := _STATED.search(text)):
             return _totals(stated["epochs"], stated["steps"] or stated["all"])
-        values = named_values(text)
-        place = find_place(text)
+        values, place = _SHAPES.read(text)
         is_placed = place.is_known
         if "best" in low and (best := _OF_BEST.search(text)):
             place = find_place(text[: best.start()])._replace(phase=place.phase)
