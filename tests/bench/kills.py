@@ -50,6 +50,7 @@ from runners.state.runs import list_run_ids, read_run  # noqa: E402
 from tests.bench.kills_workload import Launch, Workload, is_of  # noqa: E402
 
 _SETTLED_WITHIN_S = 240.0
+_LAUNCHES_WITHIN_S = 10.0
 
 
 class Report(NamedTuple):
@@ -81,6 +82,7 @@ class Killer:
         self.kills: Counter[str] = Counter()
         self.supervisors: set[str] = set()
         self.waiters: set[str] = set()
+        self._launches_until = 0.0
 
     def victims(self) -> dict[str, list[tuple[int, int, str]]]:
         """Pid, start in clock ticks and run of every process that may be killed, by its kind."""
@@ -111,12 +113,18 @@ class Killer:
         """Kill one process of a kind that is chosen first, so that rare ones come too."""
         self._live = set(live_run_ids(self.work.state))
         found = self.victims()
+        if time.monotonic() < self._launches_until:
+            found.pop("launcher", None)
         if not found:
             return False
         kind = self.chance.choice(sorted(found))
         pid, ticks, run = self.chance.choice(found[kind])
         if kind == "launcher":
             self.work.killed.add(pid)
+            # On a busy machine no launch would come to its end before the next kill.
+            self._launches_until = time.monotonic() + _LAUNCHES_WITHIN_S
+        else:
+            self._launches_until = 0.0
         if kind == "supervisor":
             self.supervisors.add(run)
         if kind == "waiter":

@@ -35,7 +35,9 @@ def test_what_a_supervisor_records_is_allowed(before: State, after: State) -> No
     check_transition(before, after)
 
 
-@pytest.mark.parametrize(("before", "after"), itertools.product(sorted(TERMINAL), sorted(State)))
+@pytest.mark.parametrize(
+    ("before", "after"), list(itertools.product(sorted(TERMINAL), sorted(State)))
+)
 def test_an_ending_is_an_ending(before: State, after: State) -> None:
     assert not before.is_live
     if before is after:
