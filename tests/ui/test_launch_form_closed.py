@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
+from textual.widgets import Input
 
 from runners.state.layout import StateDirectory
 from tests.ui.waiting import CEILING, until
@@ -95,3 +96,22 @@ async def test_what_a_thread_brings_while_the_form_is_closed_ends_nothing(
             gate.set()
             await until(pilot, lambda: closed(app) and not works_on(app, group))
         await lives(app, pilot)
+
+
+async def test_enter_typed_before_the_presets_were_read_goes_on_to_the_form(
+    app: PanelApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, read = threading.Event(), launch_planner.read_choices
+
+    def held(*given: Any) -> Any:
+        gate.wait(CEILING)
+        return read(*given)
+
+    monkeypatch.setattr(launch_planner, "read_choices", held)
+    async with app.run_test(size=(168, 40)) as pilot:
+        await until(pilot, lambda: app.snapshot is not None)
+        await pilot.press("n")
+        await until(pilot, lambda: form(app) is not None)
+        await pilot.press(*"bb-sl", "enter")
+        gate.set()
+        await until(pilot, lambda: isinstance(app.focused, Input) and app.focused.value == "1")

@@ -49,6 +49,8 @@ class PresetList(Vertical):
         self._choices: Sequence[LaunchChoice] = ()
         self._shown: list[LaunchChoice] = []
         self._in_vain = False
+        self._is_entered = False
+        """Enter came before there was anything to choose: it counts when there is."""
 
     def compose(self) -> ComposeResult:
         """The line, the names."""
@@ -92,18 +94,25 @@ class PresetList(Vertical):
     @on(Input.Changed)
     def _narrow(self, event: Input.Changed) -> None:
         event.stop()
+        self._is_entered = False
         self._lay_out()
 
     @on(Input.Submitted)
     def _enter(self, event: Input.Submitted) -> None:
         event.stop()
-        self.post_message(self.ChoiceEntered(event.value.strip() if self._in_vain else ""))
+        self._is_entered = not self._choices
+        if not self._is_entered:
+            self.post_message(self.ChoiceEntered(event.value.strip() if self._in_vain else ""))
 
     @on(OptionList.OptionHighlighted)
     def _moved(self, event: OptionList.OptionHighlighted) -> None:
         event.stop()
         if self.choice is not None:
             self.post_message(self.ChoiceMoved(self.choice))
+        if self._is_entered and self._choices:
+            self._is_entered = False
+            value = self.query_one(Input).value.strip()
+            self.post_message(self.ChoiceEntered(value if self._in_vain else ""))
 
     @on(OptionList.OptionSelected)
     def _clicked(self, event: OptionList.OptionSelected) -> None:
