@@ -4,10 +4,10 @@ from pathlib import Path
 
 import msgspec
 
-from runners.host.files import replace
+from runners.host.files import read_plain, replace
 from runners.host.identity import boot_id
 from runners.host.locks import is_held
-from runners.state.decoding import read
+from runners.state.decoding import decode
 from runners.state.layout import StateDirectory
 
 _LENGTH = 512
@@ -15,13 +15,17 @@ END, WARN = "end", "warn"
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """A command's newest try (0: none), whether it runs, and its exit code (None: not seen)."""
+    """A command's newest try (0: none), whether it runs, and its exit code (None: not seen).
+
+    Of a marker that is `damaged`, or gone, nobody can say whether the command began.
+    """
 
     attempt: int = 0
     pid: int = 0
     boot: str = ""
     exit: int | None = None
     alive: bool = False
+    damaged: bool = False
 
     @property
     def in_this_boot(self) -> bool:
@@ -44,7 +48,12 @@ def reserve_markers(state: StateDirectory, rule: str) -> None:
     for name in (END, WARN):
         # At its full length, so that rewriting it later takes no space.
         if not (folder / name).exists():
-            replace(folder / name, b" " * _LENGTH)
+            clear_marker(folder / name)
+
+
+def clear_marker(marker: Path) -> None:
+    """Have a marker say that its command has not begun. Raises OSError."""
+    replace(marker, b" " * _LENGTH)
 
 
 def read_claim(marker: Path) -> Claim:
@@ -59,4 +68,10 @@ def read_claim(marker: Path) -> Claim:
 
 
 def _claim(marker: Path) -> Claim:
-    return read(marker, _decoder) or Claim()
+    try:
+        content = read_plain(marker)
+    except OSError:
+        return Claim(damaged=True)
+    if content.isspace():
+        return Claim()
+    return decode(content, _decoder) or Claim(damaged=True)

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from runners.cost.overrun import warn_of_overrun
-from runners.guard.claims import END, WARN, marker_of, read_claim
+from runners.guard.claims import END, WARN, clear_marker, marker_of, read_claim
 from runners.guard.keeper import ensure_preemption_watch, enter, guard_lock, watch_keeper
 from runners.guard.next_step import Action, next_step
 from runners.guard.observe import GuardObserver
@@ -84,6 +84,10 @@ class Guard:
         """Look once, decide, write the decision down, carry it out; how far it has gone then."""
         before, now = self._progress(rule), moment_now()
         sight = self.observer.observe(rule, before, now, (*self.trouble, *self._troubles(rule)))
+        if sight.ending.damaged and (before is None or before.stage is not Stage.ENDING):
+            # It is known not to have begun: said now, so that it is known later on too.
+            with suppress(OSError):
+                clear_marker(self._folder(rule) / END)
         after, action = next_step(rule, before, sight)
         # Before acting: a guard killed in between repeats the step, and claims hold it back.
         if after != before or self._unwritten is not None:

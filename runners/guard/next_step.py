@@ -44,6 +44,7 @@ class Observation(msgspec.Struct, frozen=True):
     live: tuple[str, ...] = ()
     unfetched: tuple[str, ...] = ()
     ending: Claim = Claim()
+    blind: bool = False
 
 
 def next_step(
@@ -53,7 +54,7 @@ def next_step(
     # Another rule was set: how far the one before had gone does not count.
     if before is None or before.rule != rule.id:
         before = GuardState(rule.id, since=sight.now)
-    before = msgspec.structs.replace(before, problems=sight.problems)
+    before = msgspec.structs.replace(before, problems=sight.problems, blind=sight.blind)
     if _machine_was_off(before, sight):
         return _begin_again(rule, before, sight)
     return _STEPS[before.stage](rule, before, sight)
@@ -132,6 +133,9 @@ def _finish(rule: GuardRule, before: GuardState, sight: Observation) -> _Step:
     ending = sight.ending
     if before.failed is not None:
         return _try_again(rule, before, sight)
+    if ending.damaged and not ending.alive:
+        # It may have begun: in this boot never a second time. After a reboot all begins again.
+        return _unseen(before, "its marker is damaged, so nobody knows whether the end command ran")
     if ending.attempt < before.attempt:
         # The guard was killed before it could start it; at most one is ever started.
         return before, Action.END
@@ -145,13 +149,17 @@ def _finish(rule: GuardRule, before: GuardState, sight: Observation) -> _Step:
         return _move(before, Stage.ENDED, sight, note=note), Action.FINISH
     if ending.exit is None:
         # It may have done its work: a second run could do harm.
-        note = "nobody saw how the end command ended, exit code unknown: check the machine yourself"
-        if before.note == note:
-            return before, Action.NONE
-        return msgspec.structs.replace(before, note=note), Action.FAILED
+        return _unseen(before, "nobody saw how the end command ended, exit code unknown")
     wait = duration_text(retry_pause(before.attempt))
     note = f"the end command failed: exit code {ending.exit}; try {before.attempt + 1} in {wait}"
     return msgspec.structs.replace(before, failed=sight.now, note=note), Action.FAILED
+
+
+def _unseen(before: GuardState, what: str) -> _Step:
+    note = f"{what}: check the machine yourself; `fresnel-tui guard set` sets the guard again"
+    if before.note == note:
+        return before, Action.NONE
+    return msgspec.structs.replace(before, note=note), Action.FAILED
 
 
 def _try_again(rule: GuardRule, before: GuardState, sight: Observation) -> _Step:

@@ -22,7 +22,7 @@ from runners.guard.idleness import (
 )
 from runners.guard.next_step import Observation
 from runners.guard.rule import GuardRule, GuardState, Stage
-from runners.guard.triggers import Measurements, find_problems, triggered
+from runners.guard.triggers import Measurements, find_problems, is_blind, triggered
 from runners.host.clock import Moment, seconds_between
 from runners.host.files import open_binary
 from runners.host.identity import host_name
@@ -71,6 +71,7 @@ class GuardObserver:
             tuple(run.id for run in runs),
             tuple(unfetched),
             read_claim(marker_of(self.state, rule.id, END)),
+            is_blind(rule, facts),
         )
 
     def live_runs(self) -> list[Run]:

@@ -80,6 +80,8 @@ class GuardState(msgspec.Struct, frozen=True):
     attempt: int = 0
     failed: Moment | None = None
     """The end command's newest try, and when it failed."""
+    blind: bool = False
+    """Nothing that the rule watches is known."""
 
 
 def read_rule(state: StateDirectory) -> GuardRule | None:
@@ -188,6 +190,20 @@ class GuardView(msgspec.Struct, frozen=True):
     keeper: GuardKeeper | None = None
     preemption: Preemption | None = None
     """That the machine is taken away, where its provider says so."""
+    inert: bool = False
+    """It would not act whatever happens: its files are damaged, or it has acted and runs live."""
+
+    @property
+    def does_nothing(self) -> bool:
+        """True for a guard that is set and guards nothing: damaged, dead, blind, or done."""
+        if self.inert:
+            return True
+        if self.rule is None or self.progress is None:
+            return self.rule is not None and not self.running
+        if self.progress.stage is Stage.ENDED:
+            return False  # it has done what it was for, and no run lives
+        blind = self.progress.blind and self.progress.stage is Stage.WATCHING
+        return blind or not self.running
 
     @property
     def is_urgent(self) -> bool:
@@ -231,6 +247,7 @@ def read_guard(state: StateDirectory) -> GuardView:
         progress = read_guard_state(state)
     except ValueError as error:
         problems.append(f"the guard does nothing: {error}; `fresnel-tui guard set` starts over")
+    inert = bool(problems)
     if progress is not None and (rule is None or progress.rule != rule.id):
         progress = None
     # Of another rule: the guard has not looked at the new one yet.
@@ -240,6 +257,7 @@ def read_guard(state: StateDirectory) -> GuardView:
     if progress is not None and progress.stage is Stage.ENDING and progress.note:
         problems.append(progress.note)
     if progress is not None and progress.stage is Stage.ENDED and live_run_ids(state):
+        inert = True
         problems.append(
             "the guard has acted and watches nothing more: what runs now is not guarded; "
             "`fresnel-tui guard set` sets it again"
@@ -248,7 +266,7 @@ def read_guard(state: StateDirectory) -> GuardView:
     if rule is not None and running and keeper is None and not _has_just_begun(state):
         problems.append("nothing would start the guard again if it were killed: no keeper runs")
     shown = tuple(dict.fromkeys(problems))
-    return GuardView(rule, progress, running, shown, keeper, read_preemption(state))
+    return GuardView(rule, progress, running, shown, keeper, read_preemption(state), inert)
 
 
 def _has_just_begun(state: StateDirectory) -> bool:

@@ -76,6 +76,18 @@ def budget_limit(rule: GuardRule, budget: Decimal | None) -> Decimal | None:
     return None if budget is None else budget * Decimal(rule.budget_stop[:-1]) / 100
 
 
+def is_blind(rule: GuardRule, facts: Measurements) -> bool:
+    """True when nothing that the rule watches is known: the guard then never acts."""
+    budget = facts.spent is None or budget_limit(rule, facts.budget) is None
+    unknown = (
+        (rule.budget_stop, budget),
+        (rule.max_age_s, facts.age_s is None),
+        (rule.no_run_s, facts.quiet_s is None),
+        (rule.idle_s, bool(facts.unmeasured)),
+    )
+    return all(is_unknown for limit, is_unknown in unknown if limit is not None)
+
+
 def find_problems(rule: GuardRule, facts: Measurements) -> tuple[str, ...]:
     """What the rule needs to know and does not."""
     found = list(facts.problems)

@@ -152,7 +152,9 @@ def _wait_for_another(lock: Path, killed: int, deadline: float) -> float:
 
 
 def _both_live(state: StateDirectory) -> bool:
-    return is_held(guard_lock(state)) and is_held(keeper_lock(state))
+    locks = (guard_lock(state), keeper_lock(state))
+    # Two processes: a keeper that has just become the guard holds both locks for a moment.
+    return all(map(is_held, locks)) and len({lock.read_text() for lock in locks} - {""}) == 2
 
 
 def _kill(lock: Path) -> int:

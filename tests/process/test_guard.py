@@ -121,7 +121,7 @@ class Guarded:
 
     def status(self) -> Any:
         """The guard as `guard --json` shows it; None while none is set."""
-        return self.cli.json("guard")
+        return self.cli.json("guard", exits=None)
 
     def problems(self) -> list[str]:
         """What it cannot find out or do."""
@@ -129,7 +129,7 @@ class Guarded:
 
     def says(self) -> str:
         """What `guard status` says, on both streams."""
-        done = self.cli.run("guard")
+        done = self.cli.run("guard", exits=None)
         return done.stdout + done.stderr
 
 
@@ -282,11 +282,17 @@ def test_guard_and_keeper_start_each_other_and_leave_with_the_rule(guard: Guarde
     guard.set("--max-age", "100d")
     locks = [keeper_lock(guard.state), guard_lock(guard.state)]
     for lock in [*locks, *locks]:
-        pid = eventually(lambda lock=lock: is_held(lock) and int(lock.read_text() or 0))
-        os.kill(pid, signal.SIGKILL)
-        eventually(lambda lock=lock, pid=pid: is_held(lock) and lock.read_text() != f"{pid}\n")
+        pids = eventually(lambda: _two_of(locks), what="a guard and a keeper")
+        os.kill(pids[locks.index(lock)], signal.SIGKILL)
+        eventually(lambda pids=pids: _two_of(locks) not in ([], pids), what="another pair")
     guard.cli.run("guard", "off")
     eventually(lambda: not any(map(is_held, locks)), what="neither left over")
+
+
+def _two_of(locks: list[Path]) -> list[int]:
+    """Who holds both locks; empty while it is not two processes, as in the moment of a change."""
+    pids = [int(lock.read_text() or 0) if is_held(lock) else 0 for lock in locks]
+    return pids if len({0, *pids}) == 3 else []
 
 
 def test_a_killed_guard_is_adopted_by_the_next_command_and_goes_on_with_its_countdown(
@@ -420,13 +426,41 @@ def test_a_guard_whose_own_files_are_damaged_does_nothing(guard: Guarded, name: 
     run = guard.train()
     guard.set("--max-age", "1h")
     guard.reaches(Stage.WATCHING)
+    guard.cli.run("guard", exits=0)
     (guard.state.guard / name).write_text("{")
     eventually(lambda: cannot_be_read(name) in (guard.state.guard / "guard.log").read_text())
     does_nothing = GUARD_DOES_NOTHING + cannot_be_read(guard.state.guard / name)
     assert any(text.startswith(does_nothing) for text in guard.problems())
+    assert guard.cli.json("guard", exits=1)["does_nothing"]
     assert guard.runs() and record(run)["state"] == "running"
     guard.set("--max-age", "1s", countdown="0")
     guard.reaches(Stage.ENDED)
+
+
+def test_a_guard_that_cannot_live_is_said_to_do_nothing(guard: Guarded) -> None:
+    guard.set("--max-age", "100d")
+    locks = [keeper_lock(guard.state), guard_lock(guard.state)]
+    pids = eventually(lambda: _two_of(locks), what="a guard and a keeper")
+    guard.state.guard.chmod(0o777)  # others could write what it runs
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    eventually(lambda: not guard.runs(), what="neither alive")
+    done = guard.cli.run("guard", exits=1)
+    assert GUARD_DOES_NOTHING in done.stderr and "guard.log" in done.stderr
+    assert guard.cli.json("guard", exits=1)["does_nothing"]
+    guard.state.guard.chmod(0o700)
+    eventually(lambda: guard.cli.run("guard", exits=None).returncode == 0, what="a guard again")
+
+
+def test_a_guard_that_knows_nothing_of_what_it_watches_is_said_to_do_nothing(
+    guard: Guarded,
+) -> None:
+    guard.set("--budget-stop", "95")
+    eventually(lambda: guard.status()["does_nothing"], what="no session, and so no budget")
+    assert GUARD_DOES_NOTHING in guard.cli.run("guard", exits=1).stderr
+    open_session(guard.cli)
+    eventually(lambda: not guard.status()["does_nothing"], what="a budget")
+    assert guard.cli.run("guard", exits=0)
 
 
 def test_a_queue_behind_a_stranger_holds_no_guard_off_without_a_word(

@@ -21,6 +21,7 @@ from runners.guard.keeper import guard_lock
 from runners.guard.observe import GuardObserver
 from runners.guard.reserved import SLOT, read_slots, write_reserved
 from runners.guard.rule import (
+    GuardState,
     Stage,
     lift,
     new_rule,
@@ -30,6 +31,7 @@ from runners.guard.rule import (
     set_rule,
     write_guard_state,
 )
+from runners.host.clock import Moment, moment_now
 from runners.host.locks import is_held
 from runners.host.webhook import post_json
 from runners.model.run import Run
@@ -54,7 +56,7 @@ def stage(state: StateDirectory) -> Stage | None:
 
 
 def says(cli: CommandLine) -> str:
-    done = cli.run("guard")
+    done = cli.run("guard", exits=None)
     return done.stdout + done.stderr
 
 
@@ -175,9 +177,42 @@ def test_while_the_end_command_runs_it_is_too_late_and_that_is_said(guarded: Com
 def test_what_runs_after_it_has_acted_is_said_to_be_unguarded(guarded: CommandLine) -> None:
     guarded.run("guard", "set", "--no-run", "0.2s", "--countdown", "0")
     eventually(lambda: stage(guarded.state) is Stage.ENDED)
+    assert not guarded.json("guard", exits=0)["does_nothing"], "it has done what it was set for"
     done = guarded.run("launch", "--gpus", "0", "--", "sleep", "600")
     assert NOT_GUARDED in done.stderr and "fresnel-tui guard set" in done.stderr
     assert read_guard(guarded.state).is_urgent
+    assert guarded.json("guard", exits=1)["does_nothing"]
+
+
+@pytest.mark.parametrize("content", [b"\0" * 512, b'{"attempt":1,"pid', b"", None])
+def test_a_damaged_marker_starts_no_end_command_a_second_time(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    state, ended = StateDirectory(tmp_path / "state").create(), tmp_path / "ended"
+    rule = new_rule(max_age_s=1e9, countdown_s=0.0, end_command=f"echo end >> {ended}")
+    set_rule(state, rule)
+    marker = marker_of(state, rule.id, END)
+    assert not read_claim(marker).damaged, "blank: it has not begun"
+    if content is None:
+        marker.unlink()
+    else:
+        marker.write_bytes(content)
+    begun = GuardState(rule.id, Stage.ENDING, moment_now(), "age", cycle=1, attempt=1)
+    write_guard_state(state, begun)
+    guard = Guard(state)
+    guard.step(rule)
+    for child in guard.children:
+        child.wait()
+    assert not ended.exists()
+    assert any("damaged" in problem for problem in read_guard(state).problems)
+    # After a power cut, which is how a marker is torn: from the warning on, and then the end.
+    earlier = Moment(moment_now().wall - 60, "the boot before", 10**15)
+    write_guard_state(state, msgspec.structs.replace(begun, since=earlier))
+    rule = msgspec.structs.replace(rule, max_age_s=0.1)
+    warned = guard.step(rule)
+    assert (warned.stage, warned.cycle) == (Stage.WARNED, 2)
+    eventually(lambda: guard.step(rule).stage is Stage.ENDED, what="its end")
+    assert ended.read_text() == "end\n"
 
 
 def test_an_error_that_nobody_foresaw_ends_no_guard(

@@ -5,7 +5,7 @@ import time
 
 from runners.cost.sessions import is_damaged, read_session
 from runners.guard.daemon import watch
-from runners.guard.keeper import ensure_guard, guard_lock, keeper_lock
+from runners.guard.keeper import ensure_guard, guard_lock, is_set, keeper_lock
 from runners.guard.request import GuardRequest, length_of, rule_from
 from runners.guard.rule import lift, postpone, read_guard, set_rule
 from runners.host.clock import moment_now
@@ -27,6 +27,7 @@ from tui.views.money.guard_text import (
     consequences,
     guard_json,
     guard_text,
+    nothing_text,
     postponed_text,
     too_late_text,
 )
@@ -53,16 +54,22 @@ def run_guard(arguments: argparse.Namespace) -> int:
         return ExitCode.DONE
     elif arguments.what == "run":
         return _be_guard(state)
-    if ensure_guard(state):
-        _await_start(state)
-    return _show(state, arguments.json)
+    _await_start(state, ensure_guard(state))
+    code = _show(state, arguments.json)
+    if arguments.what == "set" and is_held(guard_lock(state)):
+        return ExitCode.DONE  # what it watches is not looked at yet
+    return code
 
 
-def _await_start(state: StateDirectory) -> None:
-    """Until guard and keeper that were just started live, so that what is shown then is true."""
+def _await_start(state: StateDirectory, was_started: bool) -> None:
+    """Until the guard that is set lives, and the keeper of one that was just started.
+
+    What is shown then is true; between a death and the next guard is a moment.
+    """
     deadline = time.monotonic() + _STARTS_WITHIN_S
-    for lock in (guard_lock(state), keeper_lock(state)):
-        while not is_held(lock) and time.monotonic() < deadline:
+    locks = [guard_lock(state), keeper_lock(state)] if was_started else [guard_lock(state)]
+    for lock in locks:
+        while is_set(state) and not is_held(lock) and time.monotonic() < deadline:
             time.sleep(0.02)
 
 
@@ -106,16 +113,19 @@ def _be_guard(state: StateDirectory) -> int:
 
 def _show(state: StateDirectory, as_json: bool) -> int:
     view, now = read_guard(state), moment_now()
+    code = ExitCode.RUN_FAILED if view.does_nothing else ExitCode.DONE
     if as_json:
         print_json(guard_json(view))
-        return ExitCode.DONE
-    for problem in view.problems:
+        return code
+    why = nothing_text(view, state.guard / "guard.log")
+    for problem in (*([why] if why else []), *view.problems):
         echo(f"⚠ {problem}")
     if view.rule is None:
         if view.preemption is not None:
             echo(f"⚠ {view.preemption.describe(now)}")
-        echo("no guard is set: `fresnel-tui guard set --max-age 8h` sets one")
-        return ExitCode.DONE
+        if not view.problems:
+            echo("no guard is set: `fresnel-tui guard set --max-age 8h` sets one")
+        return code
     rule = view.rule
     pairs = [
         ("guard", guard_text(view, now)),
@@ -135,7 +145,7 @@ def _show(state: StateDirectory, as_json: bool) -> int:
     if is_damaged(state):
         echo(f"⚠ {state.session} cannot be read")
     print_pairs(pairs)
-    return ExitCode.DONE
+    return code
 
 
 def run_fetched(arguments: argparse.Namespace) -> int:

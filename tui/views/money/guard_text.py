@@ -1,5 +1,6 @@
 """The guard in words and in JSON, the same for every front end."""
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -41,6 +42,15 @@ def _doing(view: GuardView, rule: GuardRule, now: Moment) -> str:
     if view.running:
         return f"watches {watched_text(rule)}"
     return f"set ({watched_text(rule)}), starts with the next command"
+
+
+def nothing_text(view: GuardView, log: Path) -> str:
+    """Why a guard that is set guards nothing, where no problem of it says so; else empty."""
+    if not view.does_nothing or view.inert:
+        return ""
+    if not view.running:
+        return f"the guard does nothing: no process of it lives; {log} says why"
+    return "the guard does nothing: nothing that it watches is known"
 
 
 def postponed_text(view: GuardView, now: Moment) -> str:
@@ -95,6 +105,7 @@ def guard_json(view: GuardView) -> dict[str, Any] | None:
         "note": None if state is None else state.note or None,
         "stops_in_s": view.left_s(now),
         "running": view.running,
+        "does_nothing": view.does_nothing,
         "keeper": None if view.keeper is None else msgspec.to_builtins(view.keeper),
         "problems": list(view.problems),
         "preemption": None if view.preemption is None else _preemption_json(view.preemption),
