@@ -137,11 +137,14 @@ PANELS = WarmServer(
 """What the panel imports, for the terminals of `tests/terminal.py`."""
 TORCH = WarmServer(
     *("torch", "torch.distributed.launcher.api", "torch.utils.data", "numpy", "scipy.spatial"),
-    *("PIL.Image", "matplotlib.pyplot", "skimage.metrics", "diffusers", "nibabel", "numba"),
+    *("PIL.Image", "skimage.metrics", "diffusers", "nibabel", "numba"),
+    "-matplotlib.backends.backend_agg",
     OMP_NUM_THREADS="1",
     OPENBLAS_NUM_THREADS="1",
 )
-"""What a trainer imports that is not ours."""
+"""What a trainer imports that is not ours; without what draws curves, which takes a second at each
+training's end: they are looked at where a trainer is started by `subprocess`.
+"""
 
 
 class _Forked(subprocess.Popen[Any]):

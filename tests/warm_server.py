@@ -197,8 +197,13 @@ def _fork_ranks() -> None:
 
 
 def _import(names: Iterable[str]) -> None:
-    """Import modules, or with `.*` behind its name all that a package holds."""
+    """Import modules, or with `.*` behind its name all that a package holds; one with `-` before its
+    name is from now on none that is installed.
+    """
     for name in names:
+        if name.startswith("-"):
+            sys.modules[name[1:]] = None
+            continue
         package = name.removesuffix(".*")
         try:
             found = import_module(package)

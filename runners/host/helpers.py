@@ -5,9 +5,10 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from runners.host.procfs import HELPER_MARK
 from runners.host.subreaper import fork_beside, no_subreaper
@@ -15,7 +16,10 @@ from runners.host.subreaper import fork_beside, no_subreaper
 ROOT = Path(__file__).resolve().parents[2]
 """The folder that holds `runners` and `tui`."""
 
-_FULL = "import sys; sys.path[0] = sys.argv.pop(1); from {0} import main; sys.exit(main())"
+_FULL = (
+    "import sys; sys.path[0] = sys.argv.pop(1); "
+    "from runners.host.helpers import main_of; sys.exit(main_of('{0}')())"
+)
 
 
 class HelperProcess(NamedTuple):
@@ -88,6 +92,33 @@ def command(name: str, *arguments: str | os.PathLike[str]) -> list[str]:
         return [sys.executable, "-I", "-S", str(file), *texts]
     # -E, and the folder that `-c` puts first is replaced: -P needs Python 3.11.
     return [sys.executable, "-E", "-c", _FULL.format(helper.module), str(ROOT), *texts]
+
+
+@contextmanager
+def without_backports() -> Iterator[None]:
+    """Within it nobody imports `typing_extensions`, nor `inspect` below that.
+
+    msgspec asks for it, which costs a fifth of a helper's start; since Python 3.11 `typing` has all
+    that msgspec takes from there.
+    """
+    name = "typing_extensions"
+    if sys.version_info < (3, 11) or name in sys.modules:
+        yield
+        return
+    sys.modules[name] = None
+    try:
+        yield
+    finally:
+        del sys.modules[name]
+
+
+def main_of(module: str) -> Callable[[], Any]:
+    """The `main` of a helper's module, imported quickly."""
+    from importlib import import_module  # no supervisor needs it
+
+    with without_backports():
+        main: Callable[[], Any] = import_module(module).main
+    return main
 
 
 def marked(environment: Mapping[str, str], name: str) -> dict[str, str]:

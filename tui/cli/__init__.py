@@ -37,7 +37,10 @@ def run_command(argv: Sequence[str]) -> int:
         if name:
             arguments.host = name
             arguments.action = "host_run:run_remotely"
-        _load_msgspec()
+        from runners.host.helpers import without_backports  # `--help` needs none
+
+        with without_backports():
+            import_module("msgspec")
         if mine and mine[0] in _WARNED:
             _warn_of_settings()
         file, _, function = arguments.action.partition(":")
@@ -68,17 +71,6 @@ def run_command(argv: Sequence[str]) -> int:
         # A full disk, a folder that may not be written: a traceback would say no more.
         where = error.filename or state_dir()
         return _fail(ExitCode.RUN_FAILED, f"{where}: {error.strerror or error}", "", as_json)
-
-
-def _load_msgspec() -> None:
-    """Import it without `typing_extensions`, and `inspect` below that: a tenth of a short command.
-
-    Since Python 3.11 `typing` has all that it takes from there.
-    """
-    if sys.version_info >= (3, 11) and "typing_extensions" not in sys.modules:
-        sys.modules["typing_extensions"] = None  # type: ignore[assignment]
-        import_module("msgspec")
-        del sys.modules["typing_extensions"]
 
 
 def _warn_of_settings() -> None:
