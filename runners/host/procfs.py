@@ -100,12 +100,17 @@ def _inherits(pid: int, descriptor: str, must_write: bool) -> bool:
 
 def cgroup_of(pid: int) -> str:
     """The control group (version 2) of `pid`, as a path below the tree's root; empty when none."""
+    return next((path for controllers, path in groups_of(pid) if not controllers), "")
+
+
+def groups_of(pid: int) -> list[tuple[str, str]]:
+    """The control groups of `pid`: controllers, which version 2 leaves empty, and path."""
     try:
         with open(f"/proc/{pid}/cgroup", encoding="utf-8", errors="replace") as file:
-            lines = file.read().splitlines()
+            parts = [line.split(":", 2) for line in file.read().splitlines()]
     except OSError:
-        return ""
-    return next((line[3:] for line in lines if line.startswith("0::")), "")
+        return []
+    return [(part[1], part[2]) for part in parts if len(part) == 3]
 
 
 def members_of(group: str, root: str = "/sys/fs/cgroup") -> set[int]:
@@ -123,10 +128,13 @@ def members_of(group: str, root: str = "/sys/fs/cgroup") -> set[int]:
 
 def memory_kills(group: str, root: str = "/sys/fs/cgroup") -> int | None:
     """Processes of a control group that the kernel killed for want of memory; None: not known."""
-    if not group:
-        return None
+    return counted_kills(f"{root}/{group.lstrip('/')}/memory.events") if group else None
+
+
+def counted_kills(path: str) -> int | None:
+    """The field `oom_kill` of a control group's file (either version has one); None: not known."""
     try:
-        with open(f"{root}/{group.lstrip('/')}/memory.events", encoding="ascii") as file:
+        with open(path, encoding="ascii") as file:
             return int(next(line.split()[1] for line in file if line.startswith("oom_kill ")))
     except (OSError, StopIteration, ValueError):
         return None

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from runners.host.procfs import start_ticks
+from runners.host.procfs import counted_kills, groups_of, memory_kills, start_ticks
 
 _GIVEN = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
 """The numbers that the node has for them; nobody changes these, unlike what follows."""
@@ -50,6 +50,21 @@ def job_task(environment: Mapping[str, str] = os.environ) -> tuple[int, int] | N
     pid = environment.get("SLURM_TASK_PID", "")
     ticks = start_ticks(int(pid)) if pid.isdecimal() else None
     return None if ticks is None else (int(pid), ticks)
+
+
+def job_memory_kills(job: str, root: str = "/sys/fs/cgroup") -> int | None:
+    """Processes that the kernel killed because this process's step of `job` had no memory left.
+
+    None where Slurm limits no memory, or it is not known.
+    """
+    for controllers, path in groups_of(os.getpid()):
+        if f"/job_{job}/" not in f"{path}/":
+            continue
+        if "memory" in controllers.split(","):
+            return counted_kills(f"{root}/memory{path}/memory.oom_control")
+        if not controllers and (kills := memory_kills(path, root)) is not None:
+            return kills
+    return None
 
 
 def _split(text: str) -> tuple[str, ...]:

@@ -25,9 +25,15 @@ _SILENT = (
 )
 """What its commands say when it is the controller, or the way to it, that does not answer."""
 
+_UNREACHED = ("(connect failure)", "Munge encode failed")
+
 
 class SlurmSilent(FresnelError):
     """Slurm does not answer: nothing follows from that for any job."""
+
+
+class SlurmUnreached(SlurmSilent):
+    """What was asked has certainly not reached Slurm."""
 
 
 class SlurmRefused(FresnelError):
@@ -66,10 +72,12 @@ def ask_both(
     except subprocess.TimeoutExpired:
         raise SlurmSilent(f"{command[0]} does not answer within {within_s:g} s") from None
     except OSError as error:
-        raise SlurmSilent(f"{command[0]} cannot be started: {error.strerror}") from None
+        raise SlurmUnreached(f"{command[0]} cannot be started: {error.strerror}") from None
     problem = done.stderr[:4096].decode("utf-8", "replace").strip()
     if done.returncode:
         text = _first_line(problem) or f"{command[0]} failed with exit code {done.returncode}"
+        if any(part in problem for part in _UNREACHED):
+            raise SlurmUnreached(text)
         is_silent = done.returncode < 0 or any(part in problem for part in _SILENT)
         raise (SlurmSilent if is_silent else SlurmRefused)(text)
     if len(done.stdout) > _MOST_BYTES:

@@ -7,14 +7,19 @@ with named fields is what every version since 20.11 prints alike; JSON changed i
 import os
 import re
 import time
+from collections.abc import Iterator
+
+import msgspec
 
 from runners.host.identity import user_name
 from runners.host.locks import acquire
+from runners.model.endings import job_end_of
 from runners.slurm.client import SlurmRefused, SlurmSilent, ask
 from runners.state.jobs import JobRow, JobTable, read_table, write_table
 from runners.state.layout import StateDirectory
 
 EVERY_S = 30.0
+MISSING_S = 60.0
 _LONGEST_S = 300.0
 _MOST_ROWS = 100_000
 _LONGEST_TEXT = 1000
@@ -56,7 +61,21 @@ def _asked(before: JobTable, within_s: float) -> JobTable:
     except (SlurmSilent, SlurmRefused) as problem:
         failures = min(before.failures + 1, 10)
         return JobTable(now, before.answered, problem.message, failures, before.jobs)
-    return JobTable(now, now, jobs=read_rows(output))
+    found = read_rows(output)
+    return JobTable(now, now, jobs=(*_missing(before, found, now), *found))
+
+
+def _missing(before: JobTable, found: tuple[JobRow, ...], now: float) -> Iterator[JobRow]:
+    """Jobs that had not ended when they were last named, a minute ago at most.
+
+    One answer without them is no proof that they are gone.
+    """
+    named = {row.number for row in found}
+    for row in before.jobs:
+        if row.number not in named and job_end_of(row.state) is None:
+            seen = row.missing_since or before.answered
+            if now < seen + MISSING_S:
+                yield msgspec.structs.replace(row, missing_since=seen)
 
 
 def read_rows(output: str) -> tuple[JobRow, ...]:

@@ -7,6 +7,7 @@ scheduler: that is asked for what waits, and for what ended without a record.
 import time
 
 from runners.host.clock import local_time
+from runners.host.files import modified_at
 from runners.host.mounts import is_network_folder
 from runners.model.endings import job_end_of
 from runners.model.pending import pending_text
@@ -47,17 +48,27 @@ def is_over(directory: RunDirectory) -> bool:
     table = read_table(directory.home)[0]
     if row is not None:
         # What its supervisor recorded on its node may take a while to be seen here.
-        is_seen = table.answered > (row.ends or 0.0) + (
-            SEEN_WITHIN_S if _is_remote(directory) else 0
-        )
+        is_seen = table.answered > (row.ends or 0.0) + _delay(directory)
         return job_end_of(row.state) is not None and is_seen
     if note is None or table.problem:
         return False
     return table.answered > note.submitted + SEEN_WITHIN_S
 
 
-def _is_remote(directory: RunDirectory) -> bool:
-    return is_network_folder(directory.home.root)
+def is_put_back(directory: RunDirectory) -> bool:
+    """Whether Slurm has put the job of a run that had begun back into its queue.
+
+    Where its supervisor could not record that: its node was lost.
+    """
+    row, table = row_of(directory, read_job(directory)), read_table(directory.home)[0]
+    if row is None or row.state != "PENDING" or row.missing_since is not None:
+        return False
+    return table.answered > modified_at(directory.state) + _delay(directory)
+
+
+def _delay(directory: RunDirectory) -> float:
+    """How much later than on its node what a supervisor records may be seen here, in seconds."""
+    return SEEN_WITHIN_S if is_network_folder(directory.home.root) else 0.0
 
 
 def status_of_job(directory: RunDirectory, record: RunRecord | None) -> tuple[State, str]:
@@ -69,13 +80,18 @@ def status_of_job(directory: RunDirectory, record: RunRecord | None) -> tuple[St
     if table.problem:
         since = local_time(table.answered, "%H:%M") if table.answered else ""
         silent = f"Slurm does not answer{f' since {since}' if since else ''} ({table.problem})"
-    if record is not None and record.state is not State.QUEUED:
+    began = record is not None and record.state is not State.QUEUED
+    if began and is_put_back(directory):
+        name += " was put back into the queue, and"
+    elif record is not None and began:
         gone = "has ended; its ending is about to be recorded" if is_over(directory) else ""
         return record.state, record.reason or (gone and f"{name} {gone}") or silent
     if silent:
         return State.QUEUED, f"{name}: {silent}"
     if row is None:
         fresh = note is not None and time.time() < note.submitted + SEEN_WITHIN_S
+        if note is not None and not note.id:
+            return State.QUEUED, f"{name} was handed to Slurm, whose answer did not come"
         return State.QUEUED, f"{name} was submitted" if fresh else f"{name}: not in Slurm's queue"
     if row.state == "PENDING":
         return State.QUEUED, f"{name} waits: {pending_text(row.reason).replace('JOB', row.number)}"

@@ -48,6 +48,8 @@ class JobRow(msgspec.Struct, frozen=True):
     ends: _Second | None = None
     limit_s: _Second | None = None
     priority: float | None = None
+    missing_since: _Second | None = None
+    """When Slurm last named it, where it does not any more."""
 
 
 class JobTable(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from runners.model.states import State
 from runners.slurm.client import SlurmRefused, ask
 from runners.slurm.queue import refresh
 from runners.state.codec import read_record
-from runners.state.job_status import job_number
+from runners.state.job_status import is_put_back, job_number
 from runners.state.layout import RunDirectory
 
 _GONE = ("Invalid job id", "already completing or completed")
@@ -29,7 +29,7 @@ def signal_job(directory: RunDirectory) -> None:
     if not job:
         raise FresnelError(f"{directory.id}: Slurm does not know a job of it", "try again later")
     record = read_record(directory)
-    if record is None or record.state is State.QUEUED:
+    if record is None or record.state is State.QUEUED or is_put_back(directory):
         _cancel(job)
         # Nothing of it runs: what is left is to record that.
         with suppress(FresnelError, OSError):

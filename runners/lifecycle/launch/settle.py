@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 
+from runners.host.locks import is_held
 from runners.host.slurm_job import slurm_job
 from runners.lifecycle.supervisor.spawn import spawn_supervisor
 from runners.model.errors import FresnelError
@@ -25,7 +26,8 @@ def settle_jobs(state: StateDirectory, live: Sequence[str]) -> list[str]:
     settled = []
     for run_id in jobs:
         run = state.run(run_id)
-        if is_over(run) and not run_permission_problem(run):
+        # Of a node that Slurm has lost sight of, the supervisor may live: it records the ending.
+        if is_over(run) and not is_held(run.supervisor_lock) and not run_permission_problem(run):
             with suppress(FresnelError, OSError):
                 spawn_supervisor(run, os.environ, [])
                 settled.append(run_id)

@@ -18,7 +18,13 @@ from runners.lifecycle.supervisor.kept_environment import pack_environment
 from runners.model.errors import DeniedError
 from runners.model.spec import RunSpec
 from runners.presets.reading.user_settings import read_settings
-from runners.slurm.client import SlurmRefused, SlurmSilent, ask, ask_both
+from runners.slurm.client import (
+    SlurmRefused,
+    SlurmSilent,
+    SlurmUnreached,
+    ask,
+    ask_both,
+)
 from runners.slurm.options import RUNS_AT_ONCE, keys_of, options_of, script_of
 from runners.state.jobs import JobNote, write_job
 from runners.state.layout import StateDirectory
@@ -90,10 +96,10 @@ def submit(
     submission: Submission,
     environments: Mapping[str, Mapping[str, str]],
 ) -> None:
-    """Submit what was written to disk already. Raises DeniedError when Slurm refuses.
+    """Submit what was written to disk already.
 
-    When Slurm does not answer, it may have taken the job all the same: the runs stay, and are found
-    by the job's name.
+    Raises DeniedError when Slurm refuses it, or cannot be reached. When it was reached and does not
+    answer, it may have taken the job all the same: the runs stay, and are found by the job's name.
     """
     state.slurm.mkdir(mode=0o700, exist_ok=True)
     script = state.slurm / f"{submission.name}.sh"
@@ -119,6 +125,9 @@ def submit(
         )
     except SlurmRefused as refusal:
         raise DeniedError(f"Slurm refuses it: {refusal.message}", _hint(refusal.message)) from None
+    except SlurmUnreached as problem:
+        hint = "`sinfo` shows whether it answers; then launch it again"
+        raise DeniedError(f"Slurm is not reached: {problem.message}", hint) from None
     except SlurmSilent:
         return
     number = answer.strip().partition(";")[0]

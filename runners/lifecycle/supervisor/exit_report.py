@@ -9,7 +9,8 @@ from pathlib import Path
 from runners.host import helpers
 from runners.host.files import read_json, read_tail
 from runners.host.procfs import memory_kills
-from runners.model.endings import Ending, EndingCause, signal_of
+from runners.host.slurm_job import job_memory_kills, slurm_job
+from runners.model.endings import Ending, EndingCause, JobEnd, signal_of
 from runners.model.states import State
 from runners.state.layout import RunDirectory
 from runners.state.records import IntentFields, PlanFields, intent_fields
@@ -56,11 +57,22 @@ def judge_ending(
     ending = Ending(cause=EndingCause.FAILED)
     if name:
         ending = Ending(cause=EndingCause.SIGNALLED, signal=name)
-    # While this process lives, so does its control group.
-    if name == "SIGKILL" and (kills := memory_kills(cgroup)):
-        ending["memory_kills"] = kills
+    _add_memory_kills(ending, cgroup)
     _add_cause(run, code, ending)
     return State.FAILED, ending
+
+
+def _add_memory_kills(ending: Ending, cgroup: str) -> None:
+    """Add that the kernel killed for want of memory: the run's scope knows, or its Slurm job."""
+    # While this process lives, so does its control group.
+    job, is_killed = slurm_job(), ending.get("signal") == "SIGKILL"
+    if job is not None and (kills := job_memory_kills(job.id)):
+        ending["memory_kills"] = kills
+        if is_killed:
+            ending["cause"] = EndingCause.SLURM
+            ending["job"], ending["job_end"] = job.id, JobEnd.OUT_OF_MEMORY
+    elif is_killed and (kills := memory_kills(cgroup)):
+        ending["memory_kills"] = kills
 
 
 def judge_unstarted(run: RunDirectory, has_started: bool) -> tuple[State, Ending]:

@@ -14,8 +14,10 @@ from runners.state.layout import ENVIRONMENT, RunDirectory, StateDirectory
 from runners.state.records import QUEUED, plan_fields, record_fields
 from runners.state.trust import run_permission_problem
 
-_LET_GO_WITHIN_S = 5.0
-"""Of a job that was put back into the queue, the body before may still be ending."""
+_LET_GO_WITHIN_S = (5.0, 150.0)
+"""Of a job that was begun anew (the second), the body before may still be ending on a node that
+Slurm has lost sight of; it is longer than that ends what it finds there when it sees it again.
+"""
 _OF_JOB = ("SLURM_", "SLURMD_", "SBATCH_")
 _OF_NODE = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "TMPDIR")
 """What Slurm says on the node, whatever stood there where it was submitted."""
@@ -46,7 +48,8 @@ def begin_job(root: str, run_id: str) -> tuple[RunDirectory, list[int]] | None:
         sys.exit(f"refused: {reason}")
     for folder in (run.home.host.parent, run.home.host, run.home.readings):
         folder.mkdir(mode=0o700, exist_ok=True)
-    locks = (acquire(run.supervisor_lock, _LET_GO_WITHIN_S), acquire(run.run_lock))
+    patience = _LET_GO_WITHIN_S[os.environ.get("SLURM_RESTART_COUNT", "0") != "0"]
+    locks = (acquire(run.supervisor_lock, patience), acquire(run.run_lock, patience))
     kept = [lock for lock in locks if lock is not None]
     record = record_fields(read_json(run.state))
     if len(kept) < 2 or (record and not record["state"].is_live):

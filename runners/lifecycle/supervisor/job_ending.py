@@ -38,9 +38,25 @@ def settled_ending(
     if run.stop.exists():
         return *judge_unstarted(run, has_started=False), None
     found = _job_ending(run, plan)
+    if found["job_end"] is JobEnd.UNKNOWN:
+        known = f"knows no job {found['job']}" if found["job"] else "has taken no job of it"
+        return State.FAILED, {"cause": EndingCause.NOT_STARTED, "detail": f"Slurm {known}"}, None
     if found["job_end"] is JobEnd.CANCELLED:
         return State.CANCELLED, found, None
     return found["job_end"].run_state, found, None
+
+
+def finished_before(
+    run: RunDirectory, record: RecordFields
+) -> tuple[State, Ending, int | None] | None:
+    """The ending of a run whose program had succeeded when Slurm began its job anew; else None.
+
+    Its node was lost before that could be recorded.
+    """
+    status = read_exit_status(run.exit) if record.get("started") else None
+    if status is None or status.code:
+        return None
+    return *judge_ending(run, None, status.code), status.code
 
 
 def starts_anew(ending: Ending, number: int, rule: RestartFields) -> bool:

@@ -25,6 +25,7 @@ from runners.lifecycle.supervisor.attempt import Attempt, leader_since, set_asid
 from runners.lifecycle.supervisor.attempt_start import AttemptStarter
 from runners.lifecycle.supervisor.exit_report import judge_ending, still_held
 from runners.lifecycle.supervisor.job_ending import (
+    finished_before,
     is_of_another_job,
     put_back,
     settled_ending,
@@ -277,6 +278,9 @@ def supervise_job(root: str, run_id: str) -> int:
     if begun is None:
         return 1
     supervisor = Supervisor(*begun)
+    if ending := finished_before(supervisor.directory, supervisor.record):
+        supervisor.end(*ending)
+        return 0
     # This job's GPUs are for this run alone: it need not wait until somebody looks.
     helpers.run("dispatch", root)
     supervisor.run(adopting=False)
