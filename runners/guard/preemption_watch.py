@@ -31,6 +31,7 @@ from runners.lifecycle.control.stop import request_stop
 from runners.model.endings import Ending, EndingCause
 from runners.model.errors import FresnelError
 from runners.model.masking import mask_text
+from runners.model.run import Run
 from runners.state.layout import StateDirectory, settings_file
 from runners.state.leases import live_run_ids
 from runners.state.runs import home_of, read_run
@@ -135,7 +136,7 @@ class PreemptionWatch:
                 continue
             try:
                 run = read_run(self.state, run_id)
-                if home_of(run.plan, run.record) != host_name():
+                if home_of(run.plan, run.record) != host_name() or _waits_for_machine(run):
                     continue
                 request_stop(self.state, run, ending=ending, deadline=deadline)
                 self._hurried[run_id] = deadline
@@ -156,6 +157,12 @@ class PreemptionWatch:
         if settings_file().is_file():
             with suppress(OSError):
                 helpers.spawn("notify", self.state.root, "", "preempted", mask_text(text))
+
+
+def _waits_for_machine(run: Run) -> bool:
+    """True for one that goes on after a boot, and has nothing that could be stopped before it."""
+    survives = run.plan is not None and run.plan.spec.restart.boot
+    return survives and run.state.is_unstarted
 
 
 def _allowed_base() -> str:

@@ -18,10 +18,12 @@ from runners.guard.rule import read_guard
 from runners.host.locks import is_held
 from runners.model.endings import EndingCause
 from runners.model.states import State
-from runners.state.layout import StateDirectory
+from runners.state.layout import RunDirectory, StateDirectory
 from tests.clouds import Cloud, serving
+from tests.command_text import QUEUED_AGAIN
 from tests.process.conftest import CommandLine, events, record
 from tests.process.test_notices import settings
+from tests.process.test_reboot import reboot
 from tests.support import eventually
 
 SAVES = """
@@ -135,6 +137,99 @@ def test_a_killed_process_does_not_lose_the_notice(cloud: Cloud, cli: CommandLin
     found = eventually(lambda: read_preemption(cli.state), what="the notice")
     assert found.ends is not None
     assert cli.ended(run)["ending"]["cause"] == EndingCause.PREEMPTED
+
+
+COUNTS = (
+    'n=$(cat "$2" 2>/dev/null || echo 0); trap "exit 0" INT TERM; '
+    "while [ $n -lt 30 ]; do n=$((n+1)); echo count $n; "
+    "echo $n > $FRESNEL_RUN_DIR/.draft; mv $FRESNEL_RUN_DIR/.draft $FRESNEL_RUN_DIR/c_$n.txt; "
+    "while [ -e $1 ] && [ $n -ge 10 ]; do sleep 0.05; done; done"
+)
+SURVIVES = "restart={times: 0, boot: true, arguments: ['${checkpoint}']}"
+
+
+def counting(cli: CommandLine) -> RunDirectory:
+    """A run that survives a boot, at its tenth count of thirty, held there by a file."""
+    hold = cli.folder / "hold"
+    hold.touch()
+    options = ("--set", SURVIVES, "--set", "checkpoints=${run_dir}/c_*.txt")
+    run = cli.command("sh", "-c", COUNTS, "counts", str(hold), options=options, ready="count 10\n")
+    cli.run("list")
+    eventually(lambda: is_held(cli.state.preemption_lock), what="somebody who asks")
+    return run
+
+
+def counted(run: RunDirectory) -> list[str]:
+    before = (run.path / "output.1.log").read_text().split("\n")
+    return [text for text in (*before, *run.output.read_text().split("\n")) if "count" in text]
+
+
+def test_a_run_that_survives_a_boot_goes_on_once_when_the_machine_is_back(
+    cloud: Cloud, cli: CommandLine
+) -> None:
+    cloud.is_aws()
+    run = counting(cli)
+    cloud.is_aws({"action": "stop", "time": in_s(25)})
+    eventually(lambda: record(run).get("next_attempt") == 2, what="its program stopped")
+    eventually(lambda: not run.stop.exists(), what="a run that is not to be stopped")
+    # Whoever asks the provider is killed: the next does not take the run that waits for running.
+    os.kill(int(cli.state.preemption_lock.read_text()), signal.SIGKILL)
+    os.utime(cli.state.preemption_lock, (time.time() - 100,) * 2)
+    eventually(lambda: cli.run("list") and is_held(cli.state.preemption_lock))
+    found = read_preemption(cli.state)
+    assert found is not None
+    os.kill(int(cli.state.preemption_lock.read_text()), signal.SIGKILL)
+    cloud.is_aws()
+    reboot(cli, run, cli.state.preemption)
+    (cli.folder / "hold").unlink()
+    for _ in range(3):
+        cli.run("service", "boot")
+        cli.run("list")
+    ended = cli.ended(run)
+    assert (ended["state"], ended["attempt"]) == ("done", 2), ended
+    assert counted(run) == [f"count {n}" for n in range(1, 31)], "no count lost, none repeated"
+    (line,) = [text for text in cli.state.ledger.read_text().splitlines() if run.id in text]
+    assert json.loads(line)["state"] == "done"
+
+
+def test_a_run_that_the_machine_took_before_it_had_stopped_goes_on_too(
+    cloud: Cloud, cli: CommandLine
+) -> None:
+    cloud.is_aws()
+    options = ("--set", "restart={times: 0, boot: true}")
+    run = cli.command(*PYTHON, HARD, options=options, ready="ready")
+    cli.run("list")
+    eventually(lambda: is_held(cli.state.preemption_lock), what="somebody who asks")
+    cloud.is_aws({"action": "stop", "time": in_s(60)})
+    eventually(run.stop.exists, what="the stop")
+    os.kill(int(cli.state.preemption_lock.read_text()), signal.SIGKILL)
+    cloud.is_aws()
+    reboot(cli, run, cli.state.preemption)
+    assert QUEUED_AGAIN in str(cli.status(run)["reason"])
+    cli.run("service", "boot")
+    eventually(lambda: record(run)["attempt"] == 2 and record(run)["state"] == "running")
+    assert not run.stop.exists()
+
+
+def test_a_notice_that_is_withdrawn_lets_the_run_go_on_here(cloud: Cloud, cli: CommandLine) -> None:
+    cloud.is_aws()
+    run = counting(cli)
+    cloud.is_aws({"action": "stop", "time": in_s(25)})
+    eventually(lambda: record(run).get("next_attempt") == 2, what="its program stopped")
+    (cli.folder / "hold").unlink()
+    cloud.is_aws()
+    ended = cli.ended(run)
+    assert (ended["state"], ended["attempt"]) == ("done", 2), ended
+    assert counted(run) == [f"count {n}" for n in range(1, 31)]
+
+
+def test_a_run_that_waits_for_its_machine_can_be_stopped(cloud: Cloud, cli: CommandLine) -> None:
+    cloud.is_aws()
+    run = counting(cli)
+    cloud.is_aws({"action": "stop", "time": in_s(60)})
+    eventually(lambda: record(run).get("next_attempt") == 2, what="its program stopped")
+    cli.run("stop", run.id, "--wait", exits=None)
+    assert cli.ended(run)["ending"]["cause"] == EndingCause.STOPPED
 
 
 # ── the power button ──────────────────────────────────────────────────────────────────────────────

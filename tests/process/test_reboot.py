@@ -23,14 +23,14 @@ COUNTER = (
 SURVIVES = "restart={times: 0, boot: true, arguments: [--resume, '${checkpoint}']}"
 
 
-def reboot(cli: CommandLine, run: RunDirectory) -> None:
-    """Everything of the run dies, and what is on disk is of another boot."""
+def reboot(cli: CommandLine, run: RunDirectory, *more: Path) -> None:
+    """Everything of the run dies, and what is on disk, `more` too, is of another boot."""
     cli.kill_supervisor(run)
     for pid in {*marked_processes(run.id), record(run).get("waiter_pid")} - {None}:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     eventually(lambda: not is_held(run.run_lock), what="the run's lock free")
-    for path in (run.state, run.plan):
+    for path in (run.state, run.plan, *more):
         path.write_text(path.read_text().replace(_boot(), "another-boot"))
     run.exit.unlink(missing_ok=True)
 

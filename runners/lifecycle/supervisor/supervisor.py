@@ -35,6 +35,7 @@ from runners.lifecycle.supervisor.kept_environment import (
     kept_environment,
 )
 from runners.lifecycle.supervisor.ledger_entry import append_run
+from runners.lifecycle.supervisor.put_off import TEXT, await_machine, is_put_off
 from runners.lifecycle.supervisor.queue_wait import (
     is_awaited,
     requeue,
@@ -122,11 +123,14 @@ class Supervisor:
         """Wait on, or queue again what its preset says survives a reboot; else it is lost."""
         ending: Ending = {"cause": EndingCause.REBOOTED, "rebooted": boot_time()}
         waited = self.never_began()
+        put_off = is_put_off(self.directory, self.starter.plan)
         again = self.starter.plan["restart"]["boot"] and not self.directory.stop.exists()
-        if not (waited or again):
+        if not (waited or again or put_off):
             self.end(State.LOST, ending)
             return None
         self.keeper.unobserved = False
+        if put_off:
+            self.directory.stop.unlink(missing_ok=True)
         number = self.record.get("attempt", 1) + (0 if waited else 1)
         # What was in memory is gone: the environment of the launch, and the secrets in it.
         text = f"{ending_text(ending)}: queued again, in the environment of whoever adopted it"
@@ -138,6 +142,7 @@ class Supervisor:
             return None
         if not waited:
             set_aside(self.directory, number - 1)
+        self.keeper.write({"reason": "", "stop": None, "next_attempt": None, "next_at": None})
         self.starter.take_run_lock()
         return self.starter.wait_and_start(number)
 
@@ -205,6 +210,8 @@ class Supervisor:
         if not held and starts_anew(ending, number, self.starter.plan["restart"]):
             put_back(self.directory, self.keeper, ending)
             return None
+        if not held and is_put_off(self.directory, self.starter.plan):
+            return self.put_off(number + 1, ending, code)
         # Not while something still holds a GPU: the next attempt would run out of memory.
         if state is State.FAILED and not held:
             rule, is_further = self.starter.plan["restart"], self.starter.checkpoints.is_further
@@ -220,12 +227,23 @@ class Supervisor:
         self.keeper.write({"reason": reason, "exit_code": code, **coming.fields()})
         return self.start_again(coming)
 
+    def put_off(self, number: int, ending: Ending, code: int | None) -> Attempt | None:
+        """Go on when the machine is back, here where it stays after all; None when a stop came."""
+        coming = Restart(number, number, 0.0, 0.0)
+        self.note("restart", ending=ending, exit_code=code, seconds=0.0)
+        reason = f"{ending_text(ending, code)}; {TEXT}"
+        self.keeper.write({"reason": reason, "exit_code": code, "stop": None, **coming.fields()})
+        return self.start_again(coming)
+
     def start_again(self, coming: Restart) -> Attempt | None:
         """Start the coming attempt when it is due, from the newest complete checkpoint.
 
         What a supervisor that was killed had already done of this is not done twice.
         """
+        if is_put_off(self.directory, self.starter.plan):
+            self.directory.stop.unlink(missing_ok=True)
         coming.wait(self.starter.wakeups, self.is_stop_asked)
+        await_machine(self.directory, self.starter.wakeups, self.is_stop_asked)
         if self.is_stop_asked():
             self.starter.end_unstarted()
             return None
