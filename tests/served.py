@@ -23,6 +23,8 @@ else:
 aiohttp = pytest.importorskip("aiohttp")
 pytest.importorskip("textual_serve")
 
+COLUMNS, ROWS = 100, 30
+
 
 class Served:
     """A server, and what it printed."""
@@ -53,18 +55,17 @@ class Served:
                 assert answer.status == 200
             yield client
 
-    def socket(self, client: Any, **headers: str) -> Any:
-        """The websocket as our own page opens it."""
-        return client.ws_connect(
-            f"{self.base}/ws?width=100&height=30", headers={"Origin": self.origin, **headers}
-        )
+    def socket(self, client: Any, size: tuple[int, int] = (COLUMNS, ROWS), **headers: str) -> Any:
+        """The websocket as our own page of this size opens it."""
+        place = f"{self.base}/ws?width={size[0]}&height={size[1]}"
+        return client.ws_connect(place, headers={"Origin": self.origin, **headers})
 
 
 class Page:
     """The terminal that a page draws, from the frames of its websocket."""
 
-    def __init__(self) -> None:
-        self.screen = pyte.Screen(100, 30)
+    def __init__(self, columns: int = COLUMNS, rows: int = ROWS) -> None:
+        self.screen = pyte.Screen(columns, rows)
         self.stream = pyte.ByteStream(self.screen)
 
     def feed(self, frame: bytes) -> None:

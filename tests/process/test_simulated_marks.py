@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from tests.process.conftest import CommandLine
+from tests.screen_text import FOOTER, GPUS_PANE
+from tests.served import Page, Served, until
 from tests.support import eventually
 
 MADE_UP = re.compile(r"H100|VRAM|mean use|device\d+/|GiB on each GPU")
@@ -44,6 +46,14 @@ report over -o over.html
 fetched
 wait over
 """
+
+PAGES = (
+    ("", GPUS_PANE),
+    ("n", "Plan: exactly what runs"),
+    ("1\r", "simulated: no such GPU exists"),
+)
+"""Keys, and what then stands on the screen of the panel in a browser."""
+SIZE = 160, 50
 
 
 @pytest.fixture
@@ -94,3 +104,27 @@ def test_every_command_marks_what_is_made_up_in_text_and_json(world: CommandLine
     assert seen > 15, "these commands do speak of GPUs"
     page = (world.folder / "over.html").read_text()
     assert MADE_UP.search(page) and MARK in page
+
+
+@pytest.mark.timeout(300)
+async def test_every_page_in_a_browser_marks_what_is_made_up(world: CommandLine) -> None:
+    served, page = Served(), Page(*SIZE)
+    bare, seen = [], 0
+    try:
+        async with served.visitor() as client, served.socket(client, SIZE) as socket:
+            for keys, pattern in PAGES:
+                for key in keys:
+                    await socket.send_json(["stdin", key])
+                await until(socket, page, pattern)
+                is_of_gpus = MADE_UP.search(page.text) is not None
+                seen += is_of_gpus
+                if is_of_gpus and MARK not in page.text:
+                    bare.append(page.text)
+                if keys:
+                    await socket.send_json(["stdin", "\x1b"])
+                await until(socket, page, FOOTER)
+    finally:
+        served.process.kill()
+        served.process.communicate()
+    assert bare == []
+    assert seen, "these pages do speak of GPUs"

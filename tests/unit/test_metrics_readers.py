@@ -399,6 +399,18 @@ def test_hugging_face_s_dictionaries_stand_where_its_bar_is(quote: str) -> None:
     assert [s.steps for s in samples if s.steps] and {s.steps for s in samples} == {500}
 
 
+def test_the_pace_of_a_resumed_bar_is_not_its_leap_to_the_checkpoint() -> None:
+    tracker, total = ProgressTracker(), 5_000
+    reader = OutputReader(MetricRule())
+    for seconds, done in [(0, 0), *((n, 4_000 + n) for n in range(1, 301))]:
+        line = f" {100 * done // total}%|██  | {done}/{total} [00:{seconds % 60:02}<?, ?it/s]"
+        for sample in reader.read(line.encode()):
+            tracker.note(sample._replace(time=float(seconds), pace=None, eta=None))
+        left, eta = total - done, tracker.progress(float(seconds)).eta_s
+        assert eta is None or left / 2 < eta < 2 * left, (seconds, eta)
+    assert eta is not None and tracker.progress(300.0).fraction == 4_300 / total
+
+
 def test_lightning_counts_epochs_from_zero() -> None:
     _, samples = read(
         "Sanity Checking DataLoader 0: 100%|██████████| 2/2 [00:00<00:00, 10.0it/s]\n"

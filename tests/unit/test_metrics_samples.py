@@ -117,6 +117,14 @@ BOOSTED = {
 ROUNDS = {f"{d}-{n}": rf"{d}-{n}:{N}" for d in ("train", "valid") for n in ("logloss", "auc")}
 KERAS = {n: rf"- {n}: {N}" for n in ("accuracy", "loss", "val_accuracy", "val_loss")}
 GB = {"train_loss": rf"(?m)^ +\d+ +{N}", "oob_improve": rf"(?m)^ +\d+ +[\d.]+ +{N}"}
+TIMM = {
+    "loss": rf"(?m)^Train.*Loss: {N}", "loss_avg": rf"(?m)^Train.*Loss: [\d.]+ \({N}\)",
+    "time": rf"(?m)^Train.*Time: {N}", "lr": rf"LR: {N}", "data": rf"Data: {N}",
+    "data_avg": rf"Data: [\d.]+ \({N}\)", "best_metric": rf"Best metric: {N}",
+    **{f"test/{name.lower()}{avg}": rf"(?m)^Test.* {name}: +{first}{N}"
+       for name in ("Time", "Loss", "Acc@1", "Acc@5") for avg, first in
+       (("", ""), ("_avg", r"[\d.]+ \( *"))},
+}  # fmt: skip
 # Those that begin with `r-`, and those in `timed`, were run: torch 2.13, transformers, accelerate,
 # diffusers, lightning, keras 3, fastai, ignite, MONAI, stable-baselines3, optuna, CatBoost,
 # XGBoost, LightGBM, scikit-learn and gensim of November 2026; some were ended before they were
@@ -129,6 +137,10 @@ RUN = [
     Case("r-gen", {}, (None, None, None, None)),
     Case("r-hf", {n: e for n, e in HF.items() if not n.startswith("train_")}
         | {"eval_accuracy": rf"'eval_accuracy': '?{N}"}, (4, None, 109, 125)),
+    # Resumed from steps 100 and 150 of 150: the bar leaps, and stays at 0.
+    Case("r-hf100", {n: e for n, e in HF.items() if not n.startswith("eval_")},
+        (3, None, 150, 150)),
+    Case("r-hf150", {n: e for n, e in HF.items() if re.match("train_", n)}, (3, None, 150, 150)),
     Case("r-ign", IGNITE, (3, 5, 207, 500)),
     Case("r-kb2", KERAS, (6, 6, 480, 480)),
     Case("r-monai", {"train_loss": rf"train_loss: {N}"}, (1, 5, 46, 320)),
@@ -145,6 +157,10 @@ RUN = [
     Case("r-skgb2", GB, (None, None, 40, None)),
     Case("r-skmlp", {"loss": rf"loss = {N}", "validation_score": rf"Validation score: {N}"},
         (None, None, 20, None)),
+    Case("r-tune", {"loss": rf"(?:Loss: |loss:){N}", "lr": rf"lr:{N}", "grad_norm": rf"norm:{N}",
+        "tokens_per_second_per_gpu": rf"gpu:{N}"}, (3, None, 60, None)),
+    # timm's model, loader, meters and saver in a loop with the print forms of its train.py.
+    Case("r-timm", TIMM, (3, None, 59, None)),
     Case("r-wlm", WLM, (4, None, 220, None)),
     Case("timed/acc", {"loss": rf"\bloss={N}", "lr": rf"\blr={N}",
         "train_loss": rf"train_loss: {N}",
@@ -181,6 +197,10 @@ RUN = [
         (None, None, 20, None)),
     Case("timed/lgb", BOOSTED, (None, None, 150, None)),
     Case("timed/xgb", ROUNDS, (None, None, 99, None)),
+    Case("r-tune", {"loss": rf"(?:Loss: |loss:){N}", "lr": rf"lr:{N}", "grad_norm": rf"norm:{N}",
+        "tokens_per_second_per_gpu": rf"gpu:{N}"}, (3, None, 60, None)),
+    # timm's model, loader, meters and saver in a loop with the print forms of its train.py.
+    Case("r-timm", TIMM, (3, None, 59, None)),
     Case("r-w2v", {}, (None, None, None, None)),
     Case("r-yolo", {f"{n}_loss": r"\dG +" + r"[\d.]+ +" * i + N for i, n in enumerate(("box", "cls", "dfl"))}
         | {f"val/{n}": r" all +32 +32 +" + r"[\d.]+ +" * i + N

@@ -96,7 +96,18 @@ def test_pauses_that_recur_are_part_of_the_time_left_and_none_of_the_pace() -> N
         now += 1.0 + (20.0 if step % 50 == 1 and step > 1 else 0.0)
         course.note(Sample({"loss": 1.0}, step, 500, time=now))
     assert course.pace() == 1.0
-    assert course.progress(now).eta_s == pytest.approx(250 + 6 * 20), "the last after the last step"
+    least, most = 250 + 5 * 20, 250 + 6 * 20
+    between = pytest.approx(math.sqrt(least * most))
+    assert course.progress(now).eta_s == between, "whether one follows the last step is not known"
+
+
+def test_a_step_that_is_longer_than_all_that_is_left_is_no_reason_to_hold_its_eta() -> None:
+    """A line for every 2,048 timesteps: between two lines the time left falls all the same."""
+    course = ProgressTracker()
+    for rollout in range(1, 5):
+        course.note(Sample({"loss": 1.0}, 2048 * rollout, 10_240, time=100.0 * rollout))
+    found = [course.progress(400.0 + passed).eta_s for passed in (0, 50, 90)]
+    assert found == pytest.approx([100, 50, 10])
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ _RECENT = 8
 _LATE = 3
 """Of a step that does not come, so many may have been done."""
 _ALIKE = 1.25
+_APART = 4.0
 _SILENT = 3.0
 """So many times as long as ever before without a step: it does something that is not known."""
 
@@ -58,7 +59,7 @@ class StepPace:
         if points and points[-1][0] == time:
             points.pop()
         points.append((time, done, epoch))
-        if len(points) == _FEWEST + 2 and _leaps(points):
+        if len(points) == _FEWEST + 1 and _leaps(points):
             del points[0]
         if len(points) > _MOST:
             del points[1:-1:2]
@@ -84,10 +85,16 @@ class StepPace:
         left = max(0.0, total - done)
         limit = _steady_limit(found)
         each = _mean(found, limit, done / _RECENT)
-        expected = each * left + _pauses_ahead(found, limit, each, total, self.points[0][1])
-        # It falls until the next step, which may be late, and is still to come.
-        least = max(left - _LATE * found[-1].steps, left / 2)
-        return max(expected - max(0.0, now - last), each * least)
+        least_pauses, most_pauses = _pauses_ahead(found, limit, each, total, self.points[0][1])
+        low, high = each * left + least_pauses, each * left + most_pauses
+        if high > _APART * low:
+            return None
+        # In between by ratio: as far from the one as from the other, twice at most.
+        expected = math.sqrt(low * high)
+        # It falls until the next step, which may be as late as steps differ, and is still to come.
+        late = _spread(found) * min(left, found[-1].steps)
+        least = max(each * (left - _LATE * found[-1].steps), min(late, each * left / 2))
+        return max(expected - max(0.0, now - last), least)
 
     def _intervals(self) -> list[StepSpan]:
         points, found = self.points, _spans(self.points)
@@ -163,8 +170,9 @@ class EpochCount:
 
 def _leaps(points: Sequence[Point]) -> bool:
     """Whether a count began with what an earlier run has done: a resumed bar goes there at once."""
-    found = _spans(points)
-    return _pace(found[0]) * _WARM_FACTOR < _median(found[1:])
+    first, *later = _spans(points)
+    is_most = first.steps > sum(span.steps for span in later)
+    return is_most and _pace(first) * _WARM_FACTOR < _median(later)
 
 
 def _spans(points: Sequence[Point]) -> list[StepSpan]:
@@ -197,6 +205,12 @@ def _median(intervals: Sequence[StepSpan]) -> float:
     return _pace(ordered[-1])
 
 
+def _spread(intervals: Sequence[StepSpan]) -> float:
+    """Half of what the slowest and the fastest interval differ by, in seconds per step."""
+    paces = [_pace(span) for span in intervals]
+    return (max(paces) - min(paces)) / 2
+
+
 def _steady_limit(intervals: Sequence[StepSpan]) -> float:
     """Seconds per step beyond which an interval is more than steps."""
     return _PAUSE_FACTOR * _median(intervals)
@@ -218,11 +232,14 @@ def _mean(intervals: Sequence[StepSpan], limit: float, half: float) -> float:
 
 def _pauses_ahead(
     intervals: Sequence[StepSpan], limit: float, each: float, total: float, first: float
-) -> float:
-    """Seconds of pauses to come: as many as recur by the same number of steps, else by share."""
+) -> tuple[float, float]:
+    """Seconds of pauses to come: as many as recur by the same number of steps, else by share.
+
+    The least and the most: whether one follows the last step is not known.
+    """
     pauses = [span for span in intervals if not _is_steady(span, limit)]
     if not pauses:
-        return 0.0
+        return 0.0, 0.0
     extra = [span.seconds - each * span.steps for span in pauses]
     if len(extra) > 1 and extra[0] * (len(extra) - 1) > _WARM_FACTOR * sum(extra[1:]):
         del extra[0]  # the first evaluation compiles and imports what the later ones have
@@ -231,7 +248,9 @@ def _pauses_ahead(
     gaps = [b - a for a, b in pairwise(at)] or [at[0] - min(first, at[0])]
     if min(gaps) <= 0 or max(gaps) > _REGULAR * min(gaps):
         begun = intervals[0].done - intervals[0].steps
-        return lasts * (total - at[-1]) / (at[-1] - begun)
+        share = lasts * (total - at[-1]) / (at[-1] - begun)
+        return share, share
     gap = sum(gaps) / len(gaps)
+    ahead = (total - at[-1]) / gap
     # A little before its turn: the last is often after the last step.
-    return lasts / len(extra) * math.floor((total - at[-1]) / gap + 0.3)
+    return lasts / len(extra) * math.floor(ahead), lasts / len(extra) * math.floor(ahead + 0.3)

@@ -31,6 +31,7 @@ class HuggingFaceReader(Reader):
         self._step: float | None = None
         self._steps: float | None = None
         self._known = False
+        self._resumed = False
         self._waiting: Sample | None = None
 
     def read(self, line: str) -> Sample | None:
@@ -49,6 +50,8 @@ class HuggingFaceReader(Reader):
         if self._steps is not None and bar.total < self._steps:
             # An evaluation has its own bar, and a shorter one.
             return CLAIMED if self._known else None
+        if self._resumed and not bar.done:
+            return CLAIMED
         self._step, self._steps = bar.done, bar.total
         if not self._known:
             return None  # any program's bar may have no text, before it is given its name
@@ -102,4 +105,5 @@ class HuggingFaceReader(Reader):
         """
         if self._step or not epoch:
             return self._step
+        self._resumed = True
         return self._steps if is_end else None
