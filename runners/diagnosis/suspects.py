@@ -55,7 +55,7 @@ _ROOT_CAUSE = re.compile(
 _CHILD_EXIT = re.compile(rb"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")
 _ERROR_LINE = re.compile(
     rb"^(?:\[[^\]\n]*\]:? ?)*(?:[A-Za-z_]\w*\.)*"
-    rb"([A-Z]\w*(?:Error|Exception|Exit|Fault|Failure))(?:: [^\n]*)?$",
+    rb"((?:[A-Z]\w*)?Exception|[A-Z]\w*(?:Error|Exit|Fault|Failure))(?:: [^\n]*)?$",
     re.MULTILINE,
 )
 _CASCADE_ERRORS = re.compile(

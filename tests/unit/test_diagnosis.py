@@ -316,3 +316,19 @@ def test_a_real_failure_is_diagnosed_rightly_or_not_known(failure: dict[str, str
     found = verdict(failure["text"], int(failure["exit"]))
     expected = "" if failure["id"] in _NOT_KNOWN else failure["expect"]
     assert (found.kind if isinstance(found, Diagnosis) else "") == expected
+
+
+_SILENT = {"kill9", "term", "exit1"}
+"""Nothing of these is printed: under a cascade, the cascade is all that there is."""
+
+
+@pytest.mark.parametrize("before", [0, 90, 200])
+@pytest.mark.parametrize("failure", REAL, ids=lambda failure: failure["id"])
+def test_a_real_failure_is_never_taken_for_the_cascade_above_or_below_it(
+    failure: dict[str, str], before: int
+) -> None:
+    found = verdict(buried(failure["text"], before, tagged=True), 1)
+    expected = "" if failure["id"] in _NOT_KNOWN else failure["expect"]
+    if failure["id"] in _SILENT:
+        expected = "peer_rank_died_or_network"
+    assert (found.kind if isinstance(found, Diagnosis) else "") == expected
