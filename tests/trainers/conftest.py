@@ -38,6 +38,13 @@ def environment(run_directory: Path | None, **more: str) -> dict[str, str]:
     return kept | ({"FRESNEL_RUN_DIR": str(run_directory)} if run_directory else {}) | more
 
 
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> None:
+    """Networks as small as those of tests take three times the processor's time on two threads."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+
+
 @pytest.fixture(scope="session")
 def run_trainer() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs the trainer by its path on a few small images and waits for it; with `cold` in an
