@@ -217,7 +217,7 @@ def _decide_one(
 ) -> QueueDecision:
     # Before drain and GPUs: a run whose predecessor failed is to learn that at once.
     if candidate.after is not None:
-        waiting = _decide_after(candidate.after, endings)
+        waiting = judge_after(candidate.after, endings)
         if waiting is not None:
             return waiting
     if drained:
@@ -230,7 +230,8 @@ def _decide_one(
     return answer
 
 
-def _decide_after(after: After, endings: Mapping[str, State | None]) -> Waiting | Denied | None:
+def judge_after(after: After, endings: Mapping[str, State | None]) -> Waiting | Denied | None:
+    """Why what waits for a run does not start, by how that ended; None when it may."""
     ending = endings.get(after.run)
     if ending is None:
         return Waiting(f"waits for the end of {after.run} ({after.on})")
@@ -241,4 +242,4 @@ def _decide_after(after: After, endings: Mapping[str, State | None]) -> Waiting 
 
 
 def _waits_for_a_run(candidate: Candidate, endings: Mapping[str, State | None]) -> bool:
-    return candidate.after is not None and _decide_after(candidate.after, endings) is not None
+    return candidate.after is not None and judge_after(candidate.after, endings) is not None

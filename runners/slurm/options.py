@@ -31,9 +31,6 @@ def refuse_unfit(spec: RunSpec) -> None:
         raise WrongInput(f"{what} asked for, which Slurm has no word for", "--gpus N, or gres")
     if spec.nodes is not None or spec.node is not None:
         raise WrongInput("several machines together are not started by Slurm yet", "one node")
-    if spec.after is not None:
-        # Its job would hold GPUs while it waits.
-        raise WrongInput("a job that waits for another run is not submitted yet", "without --after")
     if spec.search is not None:
         raise WrongInput("a sampler chooses values here, one run after the other", "--samples N")
 

@@ -1,17 +1,12 @@
 """What a process learns of its Slurm job: its GPUs by number or UUID, and how the job ended."""
 
-import msgspec
 import pytest
 
 from runners.gpus.job_gpus import gpus_of_job, problem_of_job
 from runners.host.slurm_job import SlurmJob, slurm_job
 from runners.model.endings import JobEnd, job_end_of
-from runners.model.errors import WrongInput
 from runners.model.gpus import GpuSnapshot
-from runners.model.spec import After
-from runners.presets.load import command_spec
 from runners.slurm.job_end import end_in_output
-from runners.slurm.options import refuse_unfit
 
 _INSIDE = {"SLURM_JOB_ID": "12", "SLURMD_NODENAME": "n1"}
 
@@ -108,11 +103,3 @@ def test_what_slurm_says_in_the_output(text: str, end: JobEnd | None) -> None:
 def test_the_words_of_slurm(word: str, end: JobEnd | None) -> None:
     """sacct's, too; a word that it cut off is not guessed."""
     assert job_end_of(word) is end
-
-
-def test_a_job_that_would_wait_with_its_gpus_is_not_submitted() -> None:
-    """What waits for another run would do so inside its allocation."""
-    spec = command_spec(["true"])
-    refuse_unfit(spec)
-    with pytest.raises(WrongInput):
-        refuse_unfit(msgspec.structs.replace(spec, after=After("20261122-110111-first-41ae")))

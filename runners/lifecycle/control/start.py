@@ -91,14 +91,14 @@ def start_together(
 def _submit(state: StateDirectory, runs: Sequence[PlannedRun]) -> None:
     """Hand runs to Slurm; what it refuses, and what would follow, is as if never written."""
     environments = {run.plan.run: _environment(run) for run in runs}
-    waiting = list(submissions(state, ((run.plan.run, run.plan.spec) for run in runs)))
-    while waiting:
-        try:
-            submit(state, waiting[0], environments)
-        except BaseException:
-            undo(state, [run for submission in waiting for run in submission.runs])
-            raise
-        waiting.pop(0)
+    left = [run.plan.run for run in runs if keys_of(run.plan.spec)]
+    try:
+        for job in submissions(state, ((run.plan.run, run.plan.spec) for run in runs)):
+            submit(state, job, environments)
+            left = [run_id for run_id in left if run_id not in job.runs]
+    except BaseException:
+        undo(state, left)
+        raise
 
 
 def _supervise(state: StateDirectory, planned: PlannedRun, locks: Sequence[int]) -> str:

@@ -65,7 +65,8 @@ def candidate_of(run_id: str, spec: RunSpec, created: float) -> Candidate:
         spec.gpus,
         spec.priority,
         created,
-        spec.after,
+        # For a job Slurm has waited, and knows how the other ended, perhaps before it is recorded.
+        None if spec.place.slurm else spec.after,
         spec.group,
         spec.preset,
         spec.parallel,

@@ -15,6 +15,7 @@ from runners.cost.rates import device_count
 from runners.cost.sessions import read_session
 from runners.gpus.client import read_gpus
 from runners.lifecycle.launch.dispatch import candidate_of, judge, resolve_after, waiting
+from runners.lifecycle.launch.job_dependency import dependency_options
 from runners.lifecycle.launch.planning import Planned, make_plan
 from runners.lifecycle.launch.probe_results import probe_notes
 from runners.lifecycle.launch.submit import SLURM_DECIDES, with_defaults, with_time_limit
@@ -99,6 +100,7 @@ class Planner:
             refuse_masked(spec)
             if keys_of(spec):
                 refuse_unfit(spec)
+                dependency_options(state, spec)  # or it is refused
         # A cluster chooses the GPUs itself, on machines that are not this one.
         wants_gpus = any(spec.gpus.wants_gpus and not keys_of(spec) for spec in specs)
         self._reading = read_gpus(state) if wants_gpus else None

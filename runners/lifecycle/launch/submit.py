@@ -14,6 +14,7 @@ import msgspec
 
 from runners.host.files import replace
 from runners.host.helpers import command
+from runners.lifecycle.launch.job_dependency import dependency_options
 from runners.lifecycle.supervisor.kept_environment import pack_environment
 from runners.model.errors import DeniedError
 from runners.model.spec import RunSpec
@@ -70,12 +71,16 @@ def with_time_limit(spec: RunSpec, estimate_s: float | None) -> tuple[RunSpec, s
 def submissions(
     state: StateDirectory, runs: Iterable[tuple[str, RunSpec]]
 ) -> tuple[Submission, ...]:
-    """What is submitted for `runs`, by id: those with the same options are one array of jobs."""
+    """What is submitted for `runs`, by id: those with the same options are one array of jobs.
+
+    Raises DeniedError where one waits for what Slurm cannot wait for.
+    """
     alike: dict[tuple[str, ...], list[tuple[str, RunSpec]]] = {}
     for run_id, spec in runs:
         if keys_of(spec) is None:
             continue
-        alike.setdefault(tuple(options_of(spec, "", "")), []).append((run_id, spec))
+        options = (*options_of(spec, "", ""), *dependency_options(state, spec))
+        alike.setdefault(options, []).append((run_id, spec))
     found = []
     for members in alike.values():
         for first in range(0, len(members), RUNS_AT_ONCE):
@@ -88,6 +93,7 @@ def _submission(state: StateDirectory, members: Sequence[tuple[str, RunSpec]]) -
     name = ids[0] if len(ids) == 1 else f"{spec.group or spec.name}-{ids[0].rpartition('-')[2]}"
     output = state.slurm / ("%A_%a.log" if len(ids) > 1 else "%j.log")
     options = options_of(spec, name, str(output), len(ids))
+    options += dependency_options(state, spec)
     return Submission(name, ids, script_of(options, command("supervisor", state.root), ids))
 
 
