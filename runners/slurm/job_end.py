@@ -54,6 +54,15 @@ def end_of_job(job: str) -> tuple[JobEnd | None, str]:
     return end, ""
 
 
+def is_in_queue(job: str) -> bool:
+    """Whether Slurm says that a job waits or runs; False where it does not answer."""
+    try:
+        shown = ask("squeue", "--noheader", "--format=%T", f"--jobs={job}", within_s=_WITHIN_S)
+    except (SlurmRefused, SlurmSilent):
+        return False
+    return shown.strip() in ("PENDING", "CONFIGURING", "RUNNING", "SUSPENDED")
+
+
 def end_in_output(text: str, job: str) -> JobEnd | None:
     """Why slurmstepd says, in the output of a job's script, that it ends the job; None: not."""
     found = [match for match in _ENDED.finditer(text) if match[1] == job]
@@ -77,5 +86,6 @@ def kill_wait_s() -> float:
 
 def main() -> None:
     """Print the answer about the job on the command line."""
-    end, by = end_of_job(sys.argv[-1])
-    json.dump({"end": end, "by": by, "kill_wait_s": kill_wait_s()}, sys.stdout)
+    end, by = end_of_job(job := sys.argv[-1])
+    lives = end is None and is_in_queue(job)
+    json.dump({"end": end, "by": by, "lives": lives, "kill_wait_s": kill_wait_s()}, sys.stdout)

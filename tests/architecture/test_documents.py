@@ -150,7 +150,7 @@ def test_every_flag_and_target_that_is_spoken_of_exists() -> None:
     for name in COMMANDS:
         known |= flags_of(command_parser(name))
     foreign = {"--bs", "--model", "--master_port", "--nproc_per_node"}
-    foreign |= {"--licenses", "--signal", "--test-only"}  # of sbatch
+    foreign |= {"--dependency", "--licenses", "--signal", "--test-only"}  # of sbatch
     foreign |= {"--lr", "--seed", "--epochs", "--pause"}  # of the tutorial's program
     assert set(re.findall(r"--[a-z][\w-]+", USER_TEXT)) <= known | foreign
     targets = set(re.findall(r"^([\w-]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))

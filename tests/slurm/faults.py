@@ -49,7 +49,9 @@ _MEANS = {
     JobEnd.REQUEUED: {"requeue", "preempt"},
     JobEnd.PREEMPTED: {"preempt"},
     JobEnd.NODE_FAILED: {"crash_node", "lose_node", "kill_slurmd"},
-    JobEnd.FAILED: {"kill_body"},
+    # Processes of a node that crashes are killed one after the other here: Slurm sees some fail.
+    JobEnd.FAILED: {"kill_body", "crash_node", "kill_slurmd"},
+    JobEnd.COMPLETED: {"kill_body"},
 }
 """By which faults a job may end so."""
 

@@ -134,6 +134,7 @@ class SlurmLab:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                cwd=self.folder,
                 start_new_session=True,
             )
 

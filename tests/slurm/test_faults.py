@@ -1,15 +1,17 @@
 """What breaks in a cluster: its node, its memory, its daemons. Each is named as what it is."""
 
-import json
 import os
 import signal
 import sys
+import time
 
 import pytest
 
 from runners.host.locks import is_held
 from runners.host.procfs import marked_processes
+from runners.lifecycle.supervisor.spawn import spawn_supervisor
 from runners.slurm.queue import refresh
+from runners.state.jobs import JobRow, JobTable, read_job, write_table
 from runners.state.layout import RunDirectory
 from runners.state.leases import live_run_ids
 from tests.process.conftest import leader, record
@@ -84,20 +86,20 @@ def test_a_stop_of_a_run_whose_node_is_lost(cluster: Cluster) -> None:
         cluster.lab.heal()
 
 
-def test_a_program_that_had_succeeded_is_not_begun_anew(cluster: Cluster) -> None:
-    """Its node was lost between its exit and the record of that."""
-    run = _begun(cluster, "--set", "restart=1")
-    supervisor = record(run)["supervisor_pid"]
-    job = str(json.loads(run.job.read_text())["id"])
-    os.kill(supervisor, signal.SIGSTOP)
-    (cluster.line.folder / "go").touch()
-    eventually(lambda: run.exit.exists(), what="the program's exit")
-    cluster.lab.call("scontrol", "requeue", job)
-    os.kill(supervisor, signal.SIGKILL)
-    eventually(lambda: cluster.lab.job(job)["JobState"] == "PENDING")
-    cluster.lab.heal()
-    ended = cluster.line.ended(run)
-    assert (ended["state"], ended["attempt"]) == ("done", 1)
+def test_a_job_that_was_put_back_since_the_last_look_goes_on(cluster: Cluster) -> None:
+    """What Slurm said then is not recorded as the run's end."""
+    cluster.lab.submit("sleep 600", "--gres=gpu:8")
+    run = cluster.line.launch("--slurm", "--gpus", "1", "--", "true")
+    note = read_job(run)
+    assert note is not None
+    now = time.time()
+    ended = JobRow(note.id, note.name, "NODE_FAIL")
+    write_table(run.home, JobTable(now, now, jobs=(ended,)))
+    spawn_supervisor(run, os.environ, [])
+    eventually(lambda: not is_held(run.supervisor_lock), what="its supervisor gone")
+    assert not record(run) or record(run)["state"] == "queued"
+    refresh(run.home, every_s=0.0)
+    assert cluster.line.json("status", run.id)["state"] == "queued"
 
 
 def test_a_launch_that_cannot_reach_slurm_leaves_nothing(cluster: Cluster) -> None:

@@ -12,6 +12,10 @@ from runners.state.records import PlanFields, RecordFields, RestartFields, inten
 from runners.state.vanished import vanished_ending
 
 
+class JobLives(Exception):
+    """Slurm says now that the job has not ended: it was put back into the queue since."""
+
+
 def is_of_another_job(run: RunDirectory, plan: PlanFields, inside: SlurmJob | None) -> bool:
     """Whether a run may be started only by a Slurm job that this process is no part of."""
     job = plan["origin"].get("job")
@@ -21,7 +25,10 @@ def is_of_another_job(run: RunDirectory, plan: PlanFields, inside: SlurmJob | No
 def settled_ending(
     run: RunDirectory, plan: PlanFields, record: RecordFields
 ) -> tuple[State, Ending, int | None]:
-    """How a run ended whose job is over, and took its supervisor with it: state, cause, code."""
+    """How a run ended whose job is over, and took its supervisor with it: state, cause, code.
+
+    Raises JobLives where the job is not over after all.
+    """
     status = read_exit_status(run.exit)
     if status is not None:
         stop = read_json(run.stop)
@@ -46,19 +53,6 @@ def settled_ending(
     return found["job_end"].run_state, found, None
 
 
-def finished_before(
-    run: RunDirectory, record: RecordFields
-) -> tuple[State, Ending, int | None] | None:
-    """The ending of a run whose program had succeeded when Slurm began its job anew; else None.
-
-    Its node was lost before that could be recorded.
-    """
-    status = read_exit_status(run.exit) if record.get("started") else None
-    if status is None or status.code:
-        return None
-    return *judge_ending(run, None, status.code), status.code
-
-
 def starts_anew(ending: Ending, number: int, rule: RestartFields) -> bool:
     """Whether Slurm starts the job of attempt `number` anew, and the run may have another."""
     again = ending.get("job_end") in (JobEnd.PREEMPTED, JobEnd.REQUEUED, JobEnd.NODE_FAILED)
@@ -79,4 +73,7 @@ def _job_ending(run: RunDirectory, plan: PlanFields) -> Ending:
 
     noted = (read_json(run.job) or {}).get("id")
     job = str(plan["origin"].get("job") or noted or "")
-    return job_ending(job, ask_slurm(job) if job else {})
+    answer = ask_slurm(job) if job else {}
+    if answer.get("lives"):
+        raise JobLives(job)
+    return job_ending(job, answer)

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 # Run by its path, isolated: the folder that contains `runners` is four levels up.
@@ -25,7 +26,7 @@ from runners.lifecycle.supervisor.attempt import Attempt, leader_since, set_asid
 from runners.lifecycle.supervisor.attempt_start import AttemptStarter
 from runners.lifecycle.supervisor.exit_report import judge_ending, still_held
 from runners.lifecycle.supervisor.job_ending import (
-    finished_before,
+    JobLives,
     is_of_another_job,
     put_back,
     settled_ending,
@@ -77,8 +78,9 @@ class Supervisor:
         inside = self.starter.job
         if adopting and is_of_another_job(self.directory, self.starter.plan, inside):
             self.keeper.unobserved = True
-            ending = settled_ending(self.directory, self.starter.plan, self.record)
-            self.keeper.end(self.starter.plan, *ending)
+            with suppress(JobLives):
+                ending = settled_ending(self.directory, self.starter.plan, self.record)
+                self.keeper.end(self.starter.plan, *ending)
             return
         attempt = self.find_attempt() if adopting else self.starter.begin()
         while attempt is not None:
@@ -296,9 +298,6 @@ def supervise_job(root: str, run_id: str) -> int:
     if begun is None:
         return 1
     supervisor = Supervisor(*begun)
-    if ending := finished_before(supervisor.directory, supervisor.record):
-        supervisor.end(*ending)
-        return 0
     # This job's GPUs are for this run alone: it need not wait until somebody looks.
     helpers.run("dispatch", root)
     supervisor.run(adopting=False)
