@@ -123,6 +123,7 @@ class Ledger:
     def poll(self) -> bool:
         """Read what was appended; True when anything was. What cannot be read is a `problem`."""
         self.problem = ""
+        reenter_marked(self._state)
         try:
             return self._poll()
         except FileNotFoundError:
@@ -214,6 +215,17 @@ def enter_lines(state: StateDirectory, lines: Iterable[RunEntry]) -> None:
     with suppress(OSError):
         for line in lines:
             append_line(state.ledger, msgspec.json.encode(line))
+
+
+def reenter_marked(state: StateDirectory) -> None:
+    """Enter the runs whose supervisor could not; those that a full disk refuses stay marked."""
+    with suppress(OSError):
+        for run_id in os.listdir(state.unlisted):  # noqa: PTH208 (every second)
+            line = line_of(read_run(state, run_id))
+            if line is not None:
+                # On a line of its own, also where a full disk took a part of another.
+                append_line(state.ledger, b"\n" + msgspec.json.encode(line))
+            state.unlisted_marker(run_id).unlink(missing_ok=True)
 
 
 def unlisted_lines(state: StateDirectory, ledger: Ledger) -> list[RunEntry]:

@@ -157,7 +157,8 @@ def append_line(path: Path, line: bytes) -> None:
     descriptor = os.open(path, _APPEND, 0o600)
     try:
         # One write: with O_APPEND, lines of several processes then do not mix.
-        os.write(descriptor, line + b"\n")
+        if os.write(descriptor, line + b"\n") <= len(line):
+            raise OSError(errno.ENOSPC, "no room for a whole line", str(path))
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -56,6 +56,7 @@ class StateDirectory:
         self.runs = self.root / "runs"
         self.live = self.root / "live"
         self.held = self.root / "held"
+        self.unlisted = self.root / "unlisted"
         # Held from choosing GPUs to writing the plan: two launches never choose the same.
         self.allocation_lock = self.root / "allocation.lock"
         # Hosts with a shared home have one state folder; each has its own GPUs and sampler.
@@ -112,7 +113,7 @@ class StateDirectory:
 
             raise DeniedError(reason, "name a folder of your own in $FRESNEL_STATE_DIR")
         for folder in (
-            *(self.runs, self.live, self.held),
+            *(self.runs, self.live, self.held, self.unlisted),
             *(self.host.parent, self.host, self.readings),
         ):
             folder.mkdir(mode=0o700, exist_ok=True)
@@ -150,6 +151,10 @@ class StateDirectory:
     def held_marker(self, run_id: str) -> Path:
         """The empty file that exists while processes of an ended run would not end."""
         return self.held / run_id
+
+    def unlisted_marker(self, run_id: str) -> Path:
+        """The empty file that exists while the ledger lacks an ended run, as after a full disk."""
+        return self.unlisted / run_id
 
 
 class _File:

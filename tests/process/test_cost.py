@@ -120,6 +120,25 @@ def test_a_run_that_the_ledger_lacks_is_entered_before_it_is_pruned(cli: Command
     assert kept.path.exists(), "its money would be forgotten"
 
 
+def test_a_line_that_the_disk_refused_is_entered_by_whoever_reads_the_ledger(
+    cli: CommandLine,
+) -> None:
+    cli.run("session", "start", "--rate", "3600", "--since", "now")
+    hold = cli.folder / "hold"
+    hold.touch()
+    run = cli.command("sh", "-c", f"echo up; while [ -e {hold} ]; do sleep 0.05; done", ready="up")
+    kept = cli.state.ledger.rename(cli.state.ledger.with_suffix(".kept"))
+    cli.state.ledger.mkdir()  # nothing can be appended
+    hold.unlink()
+    cli.ended(run)
+    cli.state.ledger.rmdir()
+    kept.rename(cli.state.ledger)
+    ledger = Ledger(cli.state, since=time.time() + 1e6)
+    ledger.poll()
+    assert run.id in ledger.runs, "also where only the newest are read, however many came after it"
+    assert not list(cli.state.unlisted.iterdir()), "once"
+
+
 def test_a_run_that_ended_while_nobody_watched_pays_until_its_last_sign_of_life(
     cli: CommandLine,
 ) -> None:

@@ -13,13 +13,16 @@ def append_run(run: RunDirectory, plan: PlanFields, record: RecordFields) -> Non
     """Append a run that has ended; one that never started cost nothing.
 
     A line written twice counts once. A full disk loses the line: the run's own record still says
-    the same, and pruning enters it again.
+    the same, and whoever reads the ledger next enters it again.
     """
     fields = ledger_fields(run.id, plan, record)
     if fields is not None:
         line = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
-        with suppress(OSError):
+        try:
             append_line(run.home.ledger, line.encode())
+        except OSError:
+            with suppress(OSError):  # an empty file mostly finds room
+                run.home.unlisted_marker(run.id).touch(0o600)
 
 
 def ledger_fields(run_id: str, plan: PlanFields, record: RecordFields) -> LedgerFields | None:
