@@ -262,7 +262,7 @@ def test_one_busy_gpu_keeps_the_guard_still(
 
 def test_a_killed_guard_acts_although_no_run_lives_and_no_command_is_given(guard: Guarded) -> None:
     guard.set("--no-run", "3s", countdown="1s")
-    assert guard.status()["keeper"]["how"] == "pair"
+    assert eventually(lambda: guard.status()["keeper"], what="a keeper")["how"] == "pair"
     first = guard.kill()
     assert guard.pid() != first
     guard.reaches(Stage.ENDED)
