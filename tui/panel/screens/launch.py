@@ -11,6 +11,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
+from textual.timer import Timer
 from textual.widgets import Button, Static
 
 from runners.model.errors import FresnelError, WrongInput
@@ -39,6 +40,8 @@ _RULE_TEXT = {
 }
 _HEADERS = ("GPUs", "mapping", "note", "estimate", "price")
 """What decides whether it can run stands first."""
+_TYPED_WITHIN_S = 0.1
+"""Between two keys of somebody who types on: a plan waits for the last of them."""
 _NAMES = 13
 """Cells for the names of a plan's values, and the space behind them."""
 
@@ -63,6 +66,7 @@ class LaunchScreen(FormDialog):
         self.choice: LaunchChoice | None = None
         self._plan_number = 0
         """How often a plan was asked for: only the newest is shown."""
+        self._replanning: Timer | None = None
         self._old = {} if old is None else {planner.name: old}
         self._typed: dict[tuple[str, str], str] = {}
 
@@ -201,7 +205,11 @@ class LaunchScreen(FormDialog):
 
     @on(LaunchForm.FormChanged)
     def _changed(self) -> None:
-        self._replan()
+        # Planning costs more than a key: what is typed quickly, or pasted, is planned once.
+        self._plan_number += 1
+        if self._replanning is not None:
+            self._replanning.stop()
+        self._replanning = self.set_timer(_TYPED_WITHIN_S, self._replan)
 
     def action_next_rule(self) -> None:
         """How the learning rate follows the batch: the next rule."""
