@@ -29,14 +29,16 @@ _KILL_WAIT_S = 30.0
 """Slurm's default of KillWait."""
 
 
-def end_of_job(job: str) -> tuple[JobEnd | None, str]:
+def end_of_job(job: str, name: str = "") -> tuple[JobEnd | None, str]:
     """How a job ended, and who cancelled it where that is known: accounting first.
 
-    None while it has not ended, and where Slurm does not answer or has forgotten it.
+    None while it has not ended, and where Slurm does not answer or has forgotten it. One of another
+    `name` is another job: a controller that crashed gives its last numbers again.
     """
     try:
-        fields = ask(*_SACCT, "--jobs", job, within_s=_WITHIN_S).splitlines()
-        state = fields[-1].partition("|")[0] if fields else ""
+        lines = ask(*_SACCT, "--jobs", job, within_s=_WITHIN_S).splitlines()
+        states = [line.split("|", 2) for line in lines]
+        state = next((one[0] for one in reversed(states) if name in ("", one[-1])), "")
         if (end := job_end_of(state)) is not None:
             return end, state.partition(" by ")[2].strip()
     except (SlurmRefused, SlurmSilent):
@@ -44,6 +46,8 @@ def end_of_job(job: str) -> tuple[JobEnd | None, str]:
     try:
         shown = ask("scontrol", "show", "job", "--oneliner", job, within_s=_WITHIN_S)
     except (SlurmRefused, SlurmSilent):
+        return None, ""
+    if name and not re.search(rf"\bJobName={re.escape(name)} \w+=", shown):
         return None, ""
     found = re.search(r"\bJobState=(\S+)", shown)
     end = job_end_of(found[1]) if found else None
@@ -54,13 +58,15 @@ def end_of_job(job: str) -> tuple[JobEnd | None, str]:
     return end, ""
 
 
-def is_in_queue(job: str) -> bool:
+def is_in_queue(job: str, name: str = "") -> bool:
     """Whether Slurm says that a job waits or runs; False where it does not answer."""
     try:
-        shown = ask("squeue", "--noheader", "--format=%T", f"--jobs={job}", within_s=_WITHIN_S)
+        shown = ask("squeue", "--noheader", "--format=%T %j", f"--jobs={job}", within_s=_WITHIN_S)
     except (SlurmRefused, SlurmSilent):
         return False
-    return shown.strip() in ("PENDING", "CONFIGURING", "RUNNING", "SUSPENDED")
+    state, _, called = shown.strip().partition(" ")
+    alive = state in ("PENDING", "CONFIGURING", "RUNNING", "SUSPENDED")
+    return alive and name in ("", called.strip())
 
 
 def end_in_output(text: str, job: str) -> JobEnd | None:
@@ -71,7 +77,7 @@ def end_in_output(text: str, job: str) -> JobEnd | None:
     return _REASONS.get((found[-1][2] or "").strip(), JobEnd.UNKNOWN)
 
 
-_SACCT = ("sacct", "--noheader", "--parsable2", "--allocations", "--format=State,JobID")
+_SACCT = ("sacct", "--noheader", "--parsable2", "--allocations", "--format=State,JobID,JobName%200")
 
 
 def kill_wait_s() -> float:
@@ -85,7 +91,8 @@ def kill_wait_s() -> float:
 
 
 def main() -> None:
-    """Print the answer about the job on the command line."""
-    end, by = end_of_job(job := sys.argv[-1])
-    lives = end is None and is_in_queue(job)
+    """Print the answer about the job on the command line: its number, and its name or nothing."""
+    job, name = sys.argv[1], sys.argv[2]
+    end, by = end_of_job(job, name)
+    lives = end is None and is_in_queue(job, name)
     json.dump({"end": end, "by": by, "lives": lives, "kill_wait_s": kill_wait_s()}, sys.stdout)

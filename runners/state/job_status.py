@@ -25,7 +25,9 @@ def row_of(directory: RunDirectory, note: JobNote | None) -> JobRow | None:
     if note is None:
         return None
     rows = read_table(directory.home)[1]
-    return rows.get(note.id or called(note.name, note.task))
+    row = rows.get(note.id or called(note.name, note.task))
+    # A controller that crashed gives numbers again to jobs that it does not remember.
+    return row if row is not None and row.name == note.name else None
 
 
 def job_number(directory: RunDirectory) -> str:

@@ -5,6 +5,7 @@ CUDA_VISIBLE_DEVICES empty. Processes of jobs are tracked, and their memory limi
 do it, by control groups, where version 1 of those is mounted; else they are tracked by their parents.
 """
 
+import ctypes
 import os
 import secrets
 import shutil
@@ -24,6 +25,7 @@ PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"
 _NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol")
 _GROUPS = Path("/sys/fs/cgroup")
 _ANSWERS_WITHIN_S = 2.0
+_libc = ctypes.CDLL(None)
 _LOST = ("down", "drain", "fail")
 CONFIGURATION = """\
 ClusterName=lab
@@ -136,6 +138,7 @@ class SlurmLab:
                 stderr=log,
                 cwd=self.folder,
                 start_new_session=True,
+                preexec_fn=_end_with_tests,
             )
 
     def start_munge(self) -> None:
@@ -307,6 +310,11 @@ def _proc(pid: int, file: str) -> bytes:
         return Path(f"/proc/{pid}/{file}").read_bytes()
     except OSError:
         return b""
+
+
+def _end_with_tests() -> None:
+    """The daemon is killed when the tests are: PR_SET_PDEATHSIG, as in <linux/prctl.h>."""
+    _libc.prctl(1, int(signal.SIGKILL))
 
 
 def _free_port() -> int:

@@ -191,6 +191,15 @@ def test_a_job_whose_number_was_lost_is_found_by_its_name(tmp_path: Path) -> Non
     assert row is not None and row.number == "7"
 
 
+def test_a_number_that_was_given_again_is_another_job(tmp_path: Path) -> None:
+    """A controller that crashed does not remember the last ones: what became of those is ours."""
+    run = _job(tmp_path, id="12")
+    write_table(run.home, JobTable(1001.0, 1001.0, jobs=(JobRow("12", "else", "CANCELLED"),)))
+    assert row_of(run, JobNote(_RUN, 1000.0, id="12")) is None
+    assert not is_over(run)
+    assert status_of_job(run, None)[0] == "queued"
+
+
 def test_a_damaged_table_is_none(tmp_path: Path) -> None:
     """And costs nothing but its content."""
     run = _job(tmp_path, id="12")

@@ -71,9 +71,10 @@ def put_back(run: RunDirectory, keeper: RecordKeeper, ending: Ending) -> None:
 def _job_ending(run: RunDirectory, plan: PlanFields) -> Ending:
     from runners.lifecycle.supervisor.job_watch import ask_slurm, job_ending  # clusters only
 
-    noted = (read_json(run.job) or {}).get("id")
-    job = str(plan["origin"].get("job") or noted or "")
-    answer = ask_slurm(job) if job else {}
+    note = read_json(run.job) or {}
+    job = str(plan["origin"].get("job") or note.get("id") or "")
+    # A job that this run was launched inside of has a name that is not ours.
+    answer = ask_slurm(job, str(note.get("name") or "")) if job else {}
     if answer.get("lives"):
         raise JobLives(job)
     return job_ending(job, answer)

@@ -60,10 +60,10 @@ class JobWatch:
         return 0.0
 
 
-def ask_slurm(job: str) -> dict[str, Any]:
-    """What Slurm says of the end of a job; empty when nothing comes in time."""
+def ask_slurm(job: str, name: str = "") -> dict[str, Any]:
+    """What Slurm says of the end of the job of that name, if any; empty when nothing comes."""
     with suppress(OSError, ValueError):
-        _, output = helpers.run("job-end", job, within_s=_ASKED_WITHIN_S)
+        _, output = helpers.run("job-end", job, name, within_s=_ASKED_WITHIN_S)
         answer = json.loads(output)
         return answer if isinstance(answer, dict) else {}
     return {}
