@@ -37,8 +37,8 @@ def end_of_job(job: str, name: str = "") -> tuple[JobEnd | None, str]:
     """
     try:
         lines = ask(*_SACCT, "--jobs", job, within_s=_WITHIN_S).splitlines()
-        states = [line.split("|", 2) for line in lines]
-        state = next((one[0] for one in reversed(states) if name in ("", one[-1])), "")
+        rows = [line.split("|", 2) for line in lines]
+        state = next((row[0] for row in reversed(rows) if name in ("", row[-1])), "")
         if (end := job_end_of(state)) is not None:
             return end, state.partition(" by ")[2].strip()
     except (SlurmRefused, SlurmSilent):

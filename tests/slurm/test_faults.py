@@ -16,7 +16,6 @@ from runners.state.layout import RunDirectory
 from runners.state.leases import live_run_ids
 from tests.process.conftest import leader, record
 from tests.slurm.cluster import Cluster
-from tests.slurm.faults import Trial
 from tests.support import eventually
 
 _LOOP = "echo ready $SLURM_RESTART_COUNT; until [ -e go ]; do sleep 0.1; done"
@@ -144,9 +143,3 @@ def test_a_controller_that_hangs_concludes_nothing(cluster: Cluster) -> None:
     eventually(lambda: not refresh(cluster.line.state, every_s=0.0).problem, what="an answer")
     os.kill(leader(run), signal.SIGKILL)
     assert cluster.line.ended(run)["ending"]["signal"] == "SIGKILL"
-
-
-def test_random_faults(cluster: Cluster) -> None:
-    """Ten: none of their runs is lost, told wrong, or started twice."""
-    report = Trial(cluster, seed=28).run(runs=5, faults=10)
-    assert report.problems == []

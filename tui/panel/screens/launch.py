@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -11,7 +12,6 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
-from textual.timer import Timer
 from textual.widgets import Button, Static
 
 from runners.model.errors import FresnelError, WrongInput
@@ -66,7 +66,6 @@ class LaunchScreen(FormDialog):
         self.choice: LaunchChoice | None = None
         self._plan_number = 0
         """How often a plan was asked for: only the newest is shown."""
-        self._replanning: Timer | None = None
         self._old = {} if old is None else {planner.name: old}
         self._typed: dict[tuple[str, str], str] = {}
 
@@ -207,9 +206,7 @@ class LaunchScreen(FormDialog):
     def _changed(self) -> None:
         # Planning costs more than a key: what is typed quickly, or pasted, is planned once.
         self._plan_number += 1
-        if self._replanning is not None:
-            self._replanning.stop()
-        self._replanning = self.set_timer(_TYPED_WITHIN_S, self._replan)
+        self.set_timer(_TYPED_WITHIN_S, partial(self._replan, self._plan_number))
 
     def action_next_rule(self) -> None:
         """How the learning rate follows the batch: the next rule."""
@@ -317,8 +314,8 @@ class LaunchScreen(FormDialog):
 
         self.app.push_screen(VerifyScreen(request, self.planner), answered)
 
-    def _replan(self) -> None:
-        if not self.is_open:
+    def _replan(self, wanted: int | None = None) -> None:
+        if not self.is_open or wanted not in (None, self._plan_number):
             return
         self._plan_number += 1
         number = self._plan_number
