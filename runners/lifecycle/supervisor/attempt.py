@@ -48,7 +48,8 @@ _BEGINS_WITHIN_S = 5.0
 """Later only where the waiter itself was suspended."""
 _STRAGGLERS_LEAVE_S = 2.0
 _STRAGGLERS_TERM_S = 10.0
-_SIGNALLED_WITHIN_S = 1.0
+_SIGNALLED_WITHIN_S, _SAVED_WITHIN_S = 1.0, 0.3
+"""Slurm signals all processes of a job: so much later than the program, its supervisor."""
 _BY_SIGTERM = (128 + signal.SIGTERM, -signal.SIGTERM)
 _SAMPLER_ANEW_S = 20.0
 _GUARD_ANEW_S = 2.0
@@ -279,10 +280,10 @@ class Attempt:
         """Let the stop be one by Slurm where its signal ended the program before it came to us."""
         if self.job_watch is None:
             return
-        until = time.monotonic() + _SIGNALLED_WITHIN_S
-        while self.exit_code() in _BY_SIGTERM and not self.wakeups.job_signal:
-            if time.monotonic() > until:
-                return
+        # One that saves when it comes, and ends with 0, is no success either.
+        is_plain = self.exit_code() in _BY_SIGTERM
+        until = time.monotonic() + (_SIGNALLED_WITHIN_S if is_plain else _SAVED_WITHIN_S)
+        while not self.wakeups.job_signal and time.monotonic() < until:
             self.wakeups.sleep(_CLEANUP_POLL_S)
         self.wakeups.sleep(0.0)
         while self.job_watch.poll(time.monotonic()) == 0.0:

@@ -9,7 +9,9 @@ from pathlib import Path
 from runners.host.files import read_json, read_plain, write_json
 from runners.host.identity import boot_id, host_name
 from runners.host.locks import acquire
+from runners.lifecycle.supervisor.job_ending import forget_stop
 from runners.lifecycle.supervisor.kept_environment import unpack_environment
+from runners.model.states import State
 from runners.state.layout import ENVIRONMENT, RunDirectory, StateDirectory
 from runners.state.records import QUEUED, plan_fields, record_fields
 from runners.state.trust import run_permission_problem
@@ -54,6 +56,8 @@ def begin_job(root: str, run_id: str) -> tuple[RunDirectory, list[int]] | None:
     record = record_fields(read_json(run.state))
     if len(kept) < 2 or (record and not record["state"].is_live):
         return None
+    if record and record["state"] is State.QUEUED:
+        forget_stop(run)  # its body was killed when it had put the run back
     _move_here(run)
     for lock in kept:
         os.set_inheritable(lock, False)

@@ -29,12 +29,14 @@ def settled_ending(
 
     Raises JobLives where the job is not over after all.
     """
-    status = read_exit_status(run.exit)
+    # Of a run that waits once more, what is left there is of an attempt before.
+    waits = record.get("state") is State.QUEUED
+    status = None if waits else read_exit_status(run.exit)
     if status is not None:
         stop = read_json(run.stop)
         intent = intent_fields(stop) if stop is not None else None
         return *judge_ending(run, intent, status.code), status.code
-    if record.get("started"):
+    if record.get("started") and not waits:
         state, ending = vanished_ending(run)
         if ending["cause"] not in (EndingCause.UNSEEN, EndingCause.UNKNOWN):
             return state, ending, None
@@ -61,11 +63,17 @@ def starts_anew(ending: Ending, number: int, rule: RestartFields) -> bool:
 
 def put_back(run: RunDirectory, keeper: RecordKeeper, ending: Ending) -> None:
     """Record that a run waits once more; where its job does not come back, it ends with that."""
-    # It was asked for by the job that ends, not by a person.
-    run.stop.unlink(missing_ok=True)
     text = ending_text(ending)
     append_event(run.supervisor_events, "restart", ending=ending, exit_code=None, seconds=0.0)
     keeper.write({"state": State.QUEUED, "reason": text, "stop": None})
+    forget_stop(run)
+
+
+def forget_stop(run: RunDirectory) -> None:
+    """Withdraw a stop that was asked for by the job that ends or has ended, not by a person."""
+    stop = read_json(run.stop)
+    if stop is not None and intent_fields(stop)["ending"]["cause"] is EndingCause.SLURM:
+        run.stop.unlink(missing_ok=True)
 
 
 def _job_ending(run: RunDirectory, plan: PlanFields) -> Ending:
