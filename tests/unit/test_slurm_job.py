@@ -1,12 +1,18 @@
 """What a process learns of its Slurm job: its GPUs by number or UUID, and how the job ended."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from runners.gpus.job_gpus import gpus_of_job, problem_of_job
 from runners.host.slurm_job import SlurmJob, slurm_job
-from runners.model.endings import JobEnd, job_end_of
+from runners.lifecycle.supervisor.job_ending import forget_stop, settled_ending
+from runners.model.endings import EndingCause, JobEnd, job_end_of
 from runners.model.gpus import GpuSnapshot
 from runners.slurm.job_end import end_in_output
+from runners.state.layout import StateDirectory
+from runners.state.records import plan_fields, record_fields
 
 _INSIDE = {"SLURM_JOB_ID": "12", "SLURMD_NODENAME": "n1"}
 
@@ -103,3 +109,26 @@ def test_what_slurm_says_in_the_output(text: str, end: JobEnd | None) -> None:
 def test_the_words_of_slurm(word: str, end: JobEnd | None) -> None:
     """sacct's, too; a word that it cut off is not guessed."""
     assert job_end_of(word) is end
+
+
+@pytest.mark.parametrize("code", ["0", "130"])
+def test_a_run_that_waits_anew_is_not_judged_by_the_attempt_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    """Its job was put back and is gone now; how its first attempt ended is still there."""
+    monkeypatch.setenv("PATH", str(tmp_path))  # no Slurm to ask
+    run = StateDirectory(tmp_path / "state").create().run("20261123-020750-demo-7f3a")
+    run.path.mkdir(parents=True)
+    run.exit.write_text(code)
+    record = record_fields({"state": "queued", "attempt": 1, "started": 1000.0})
+    _, ending, seen = settled_ending(run, plan_fields({}), record)
+    assert (ending["cause"], seen) == (EndingCause.NOT_STARTED, None)
+
+
+def test_a_stop_of_slurm_s_is_forgotten_with_its_job_and_a_person_s_is_not(tmp_path: Path) -> None:
+    run = StateDirectory(tmp_path).create().run("20261123-020750-demo-7f3a")
+    run.path.mkdir(parents=True)
+    for cause, is_left in (("slurm", False), ("stopped", True)):
+        run.stop.write_text(json.dumps({"time": 1.0, "by": "x", "ending": {"cause": cause}}))
+        forget_stop(run)
+        assert run.stop.exists() is is_left
