@@ -242,6 +242,7 @@ class SlurmLab:
         It does that some seconds late: the jobs of its last moments are lost, here as anywhere.
         """
         saved, now = self.folder / "save" / "job_state", time.time()
+        self.submit("true", "--hold")  # it saves when something has changed
         eventually(lambda: saved.exists() and saved.stat().st_mtime > now, what="saved jobs")
         self.kill("slurmctld")
 
