@@ -108,7 +108,6 @@ def test_every_command_marks_what_is_made_up_in_text_and_json(world: CommandLine
 
 @pytest.mark.timeout(300)
 async def test_every_page_in_a_browser_marks_what_is_made_up(world: CommandLine) -> None:
-    pytest.importorskip("textual_serve", reason="the panel in a browser is an extra")
     served, page = Served(), Page(*SIZE)
     bare, seen = [], 0
     try:
