@@ -13,6 +13,7 @@ import psutil
 import pyte
 import pytest
 
+from tests.process.conftest import COMMAND
 from tests.support import CEILING_S, REPOSITORY
 
 if sys.version_info >= (3, 11):
@@ -31,7 +32,7 @@ class Served:
 
     def __init__(self, *words: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "tui", "serve", "--port", "0", "--json", *words],
+            [*COMMAND, "serve", "--port", "0", "--json", *words],
             env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
