@@ -19,12 +19,22 @@ if TYPE_CHECKING:
 def tend(state: StateDirectory) -> list[str]:
     """Adopt runs, start the guard that is set, empty the trash of what is old; the adopted ids.
 
+    Lines that the ledger lost, of runs whose own record is there, are entered again.
+
     The session of a machine that was taken away and has come back is ended with it.
 
     Raises OSError where no process can be started, DeniedError for a state folder others may write.
     """
     ensure_guard(state)
     ensure_preemption_watch(state)
+    if state.has_unlisted():
+        from runners.cost.ledger import reenter_marked  # after a full disk only
+
+        reenter_marked(state)
+    if not state.is_ledger_checked():
+        from runners.cost.ledger import check_ledger  # once a boot
+
+        check_ledger(state)
     if state.preemption.exists():
         from runners.cost.preemption import settle_preemption  # seldom there
 

@@ -69,7 +69,8 @@ LEFT_ALONE = "is left alone"
 NEXT_RUNG_IN = "the next in"
 WALL_TIME = "wall time"
 NONE_MATCHES = "no run matches"
-NO_METRIC = "no run has a metric"
+NO_METRIC = "no run has a metric or setting"
+NO_SETTING = "no run has a setting"
 NO_RANKS = "has no ranks"
 NO_STACKS = "has no saved stacks"
 OUT_OF_MEMORY = "out of GPU memory"
@@ -269,6 +270,11 @@ def unguarded(what: str) -> str:
 def command_failed(which: str, code: int) -> str:
     """A command of the guard that failed."""
     return f"the {which} command failed: exit code {code}"
+
+
+def price_note(rate: str) -> str:
+    """What --price means where no session is open; `rate` is in dollars per hour."""
+    return f"no session: it would cost ${rate}/h by flag"
 
 
 def price_for(price: str, gpus: str, here: str) -> str:

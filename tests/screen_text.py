@@ -23,6 +23,7 @@ ENDED_OR_RUNNING = f"{State.RUNNING.sign} {State.RUNNING}|{State.DONE.sign} {Sta
 FOOTER = "n Launch"
 LAST_KEY = "palette"
 HEADINGS = r"state +name +prog +loss +ETA"
+SORT = "Sort runs by"
 FINDING = "find:"
 LEFT_TO_UNDO = "find:|marked"
 READ_ONLY_MARK = "read-only"

@@ -32,6 +32,10 @@ KEYS = {
     "F7": "\x1b[18~",
     "PageDown": "\x1b[6~",
     "Ctrl+P": "\x10",
+    "Ctrl+Up": "\x1b[1;5A",
+    "Ctrl+Down": "\x1b[1;5B",
+    "Ctrl+Right": "\x1b[1;5C",
+    "Ctrl+Left": "\x1b[1;5D",
     "Ctrl+Q": "\x11",
     "Backspace": "\x7f",
 }

@@ -14,7 +14,7 @@ from runners.cost.accounting import MACHINE, Usage
 from runners.cost.sessions import Session, SessionLine, load_session
 from runners.cost.timeline import Timeline
 from runners.host.clock import Moment
-from runners.host.files import append_line, open_plain, read_tail
+from runners.host.files import append_line, open_plain, read_tail, replace
 from runners.host.identity import host_name
 from runners.model.plan import AssignedGpu
 from runners.model.run import Run
@@ -123,7 +123,6 @@ class Ledger:
     def poll(self) -> bool:
         """Read what was appended; True when anything was. What cannot be read is a `problem`."""
         self.problem = ""
-        reenter_marked(self._state)
         try:
             return self._poll()
         except FileNotFoundError:
@@ -219,13 +218,27 @@ def enter_lines(state: StateDirectory, lines: Iterable[RunEntry]) -> None:
 
 def reenter_marked(state: StateDirectory) -> None:
     """Enter the runs whose supervisor could not; those that a full disk refuses stay marked."""
+    from runners.model.run_ids import is_run_id  # hardly ever needed
+
     with suppress(OSError):
-        for run_id in os.listdir(state.unlisted):  # noqa: PTH208 (every second)
+        for run_id in os.listdir(state.unlisted):  # noqa: PTH208 (names are enough)
+            if not is_run_id(run_id):
+                continue
             line = line_of(read_run(state, run_id))
             if line is not None:
                 # On a line of its own, also where a full disk took a part of another.
                 append_line(state.ledger, b"\n" + msgspec.json.encode(line))
             state.unlisted_marker(run_id).unlink(missing_ok=True)
+
+
+def check_ledger(state: StateDirectory) -> None:
+    """Enter every ended run that the ledger lacks, and note that nothing is lost so far."""
+    ledger = Ledger(state)
+    ledger.poll()
+    if not ledger.problem:
+        enter_lines(state, unlisted_lines(state, ledger))
+        with suppress(OSError):
+            replace(state.ledger_checked, state.ledger_mark().encode(), sync=False)
 
 
 def unlisted_lines(state: StateDirectory, ledger: Ledger) -> list[RunEntry]:

@@ -207,7 +207,9 @@ def parse_rate(text: str) -> Decimal:
     """Dollars per hour in `1.99` or `$1.99`. Raises ValueError when it is no such amount."""
     stripped = text.strip().removeprefix("$").removesuffix("/h").strip()
     if not re.fullmatch(r"\d+(\.\d+)?", stripped):
-        raise ValueError(f"expected US dollars per hour such as 1.99, got {text!r}")
+        # `1,000` is a thousand to some and one to others: nothing is guessed.
+        plain = ", without `,` and `_`" if re.fullmatch(r"[\d.,_]+", stripped) else ""
+        raise ValueError(f"expected US dollars per hour such as 1.99{plain}, got {text!r}")
     return Decimal(stripped)
 
 
@@ -235,6 +237,11 @@ def choose_price(
         return Price(str(parse_rate(text)), per, basis)
     entries = {entry.name: entry for entry in (list_prices() if known is None else known)}
     found = entries.get(text)
+    if found is None and re.match(r"\$?\s*\d", text) and not nearest(text, entries):
+        try:
+            parse_rate(text)
+        except ValueError as error:
+            raise WrongInput(str(error), "or the name of a price: `fresnel-tui prices`") from None
     if found is None:
         raise WrongInput(
             f"no price `{text}`{nearest(text, entries)}",

@@ -91,7 +91,7 @@ class Session(msgspec.Struct, frozen=True):
         source += f", {self.old_price}" if self.old_price else ""
         made_up = "simulated " if any(uuid.startswith("SIM-") for uuid in self.uuids) else ""
         gpus = f"{max(self.gpus, 1)} {made_up}GPU{'s' if self.gpus > 1 else ''}"
-        return f"session rate ${self.rate}/h for {gpus} ({source}); estimate of GPU time"
+        return f"session rate ${self.rate:,}/h for {gpus} ({source}); estimate of GPU time"
 
 
 _decoder = msgspec.json.Decoder(Session)
@@ -187,28 +187,32 @@ def change_price(
     per: Literal["gpu", "machine"] = "gpu",
     gpus: int | None = None,
     caveat: str = "",
+    earlier: Session | None = None,
 ) -> Session:
-    """Correct the price of the open session, or of the one that ended last, for all of it.
+    """Correct the price of the open session, the one that ended last, or an `earlier` one.
 
-    `price` is a name in prices.yaml or US dollars per hour; of an amount, `per` says for what.
+    It holds for all of the session, and for no other. `price` is a name in prices.yaml or US
+    dollars per hour; of an amount, `per` says for what.
     Raises NotFound when there is no session, WrongInput for something that is not a price.
     """
     from runners.cost.prices import choose_price, stopping_text
 
-    session = load_session(state)
+    current = load_session(state)
+    session = earlier or current
     if session is None:
         raise NotFound("no session is open", "`fresnel-tui session start --price NAME` opens one")
     chosen = choose_price(price, "session", per)
-    return _write(
-        state,
-        msgspec.structs.replace(
-            session,
-            price=chosen,
-            gpus=gpus or session.gpus,
-            stopping=stopping_text(chosen.name),
-            caveat=caveat,
-        ),
+    corrected = msgspec.structs.replace(
+        session,
+        price=chosen,
+        gpus=gpus or session.gpus,
+        stopping=stopping_text(chosen.name),
+        caveat=caveat,
     )
+    if current is not None and (current.id, current.began) == (session.id, session.began):
+        return _write(state, corrected)
+    append_line(state.ledger, msgspec.json.encode(SessionLine(corrected)))
+    return corrected
 
 
 def _open_session(state: StateDirectory) -> Session:

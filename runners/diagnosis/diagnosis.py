@@ -28,6 +28,8 @@ HARDWARE_XIDS = frozenset({46, 48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 
 """Xids that are the machine's, by the action in NVIDIA's catalogue: reset or replace the GPU."""
 
 _LONGEST = 240
+_END = 64 << 10
+"""Bytes of a log in which the words of a program that refuses are looked for."""
 _OPTIONAL = re.compile(r"\[([^][]*)\]")
 _FIELD = re.compile(r"\{(\w+)\}")
 _SIGNAL_KINDS = {
@@ -50,6 +52,9 @@ _UNKNOWN_SIGNALS = {
 }
 _SUDDEN = {"SIGKILL", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE"}
 """Ends that leave no words, so that what stands in the output is the other ranks' surprise."""
+_REFUSAL = re.compile(rb"(?mi)^(?:\[\w*?(?P<rank>\d+)\]: ?)?(?:\S+: )?error: (?P<what>.+)")
+REFUSED_SETTINGS = "settings_refused"
+"""The class of a program that says what is wrong with its settings or data, and exits with 2."""
 _EXITS = {
     126: (
         "not_executable",
@@ -78,6 +83,7 @@ def diagnose(evidence: Evidence, signatures: tuple[Signature, ...]) -> Diagnosis
         _memory_killer(evidence, chosen, looked)
         or _hardware(evidence, looked)
         or _error_file(evidence, signatures, looked)
+        or _refused_settings(chosen, evidence, looked)
         or _from_text(chosen, suspects, evidence, signatures, looked)
         or _from_exit(evidence, looked)
     )
@@ -254,6 +260,36 @@ def _from_text(
         line = _shortened(line)
         return NotKnown("unknown", f"not known; the first error{whose}: {line}", looked, line, rank)
     return None if chosen is None else _from_line(chosen, suspects, evidence, looked)
+
+
+def _refused_settings(
+    chosen: Suspect | None, evidence: Evidence, looked: tuple[str, ...]
+) -> Diagnosis | None:
+    """By the convention of argparse, click and POSIX tools: `error: …` and exit status 2."""
+    first = root_cause(evidence.logs)
+    code = evidence.exit_code if first is None else first[1]
+    if code != 2 or (chosen is not None and chosen.tier <= Tier.VAGUE):
+        return None
+    lines = [found for part in evidence.logs for found in _REFUSAL.finditer(part.data[-_END:])]
+    if not lines:
+        return None
+    line = _shortened(lines[-1][0].decode("utf-8", "replace").strip())
+    what = _shortened(lines[-1]["what"].decode("utf-8", "replace").strip())
+    rank: int | None = None if first is None else first[0]
+    if lines[-1]["rank"]:
+        rank = int(lines[-1]["rank"])
+    return Diagnosis(
+        REFUSED_SETTINGS,
+        "",
+        f"The program refused its settings or data: {what}",
+        "Correct what it names; started again as it is, it says the same.",
+        ("the exit status 2, and the last line that says error",),
+        looked,
+        line,
+        rank,
+        title=f"refused: {what}",
+        is_lasting=True,
+    )
 
 
 def _from_line(

@@ -10,6 +10,7 @@ import time
 
 import msgspec
 
+from runners.diagnosis.diagnosis import REFUSED_SETTINGS
 from runners.diagnosis.explain import explain_run
 from runners.diagnosis.verdict import Diagnosis, cause_text
 from runners.model.run import Run
@@ -18,8 +19,8 @@ from runners.state.layout import RunDirectory
 from runners.state.runs import read_run
 from runners.watch.metrics.live import LiveReport
 
-_WITHOUT_A_LINE = frozenset({"host_out_of_memory", "gpu_hardware"})
-"""Causes that are known without a line of output.
+_WITHOUT_A_LINE = frozenset({"host_out_of_memory", "gpu_hardware", REFUSED_SETTINGS})
+"""Causes that are known without a signature of the output.
 
 Others without one only repeat the exit status in other words.
 """

@@ -36,6 +36,7 @@ from runners.host import helpers
 from runners.host.clock import Moment, moment_now, seconds_between
 from runners.host.files import append_event
 from runners.host.locks import claim
+from runners.host.suspension import SuspensionWatch
 from runners.lifecycle.control.stop import request_stop
 from runners.lifecycle.launch.adopt import adopt_orphans
 from runners.model.closed import assert_never
@@ -64,6 +65,7 @@ class Guard:
         self._announced: set[str] = set()
         self._posts = WebhookOutbox()
         self._seldom = float("-inf")
+        self._suspended = SuspensionWatch(state.suspensions)
 
     def run(self) -> None:
         """Watch until the guard is lifted."""
@@ -82,6 +84,9 @@ class Guard:
 
     def step(self, rule: GuardRule) -> GuardState:
         """Look once, decide, write the decision down, carry it out; how far it has gone then."""
+        with suppress(OSError):  # a full disk: as if it had been awake
+            if lasted := self._suspended.poll():
+                self._log("suspended", seconds=f"{lasted:.0f}")
         before, now = self._progress(rule), moment_now()
         sight = self.observer.observe(rule, before, now, (*self.trouble, *self._troubles(rule)))
         if sight.ending.damaged and (before is None or before.stage is not Stage.ENDING):

@@ -48,8 +48,11 @@ class GuardKeeper(msgspec.Struct, frozen=True):
         """What it is, in words."""
         if self.how == "systemd":
             return f"systemd ({self.unit})"
-        why = f"; {self.reason}" if self.reason else ""
-        return f"a second process, which takes its place{why}"
+        why = f" ({self.reason})" if self.reason else ""
+        return (
+            f"a second process, which takes its place{why}; were both killed at once, by a live "
+            "run, a panel, or the next command (cron: `* * * * * fresnel-tui guard`)"
+        )
 
 
 _keeper = msgspec.json.Decoder(GuardKeeper)

@@ -17,6 +17,8 @@ from runners.model.quantities import duration_text
 
 FIRST_RETRY_S = 30.0
 LONGEST_RETRY_S = 3600.0
+_SUSPENDED_S = 10.0
+"""From then on a countdown in which the machine was suspended begins again."""
 
 
 class Action(str, Enum):
@@ -45,6 +47,8 @@ class Observation(msgspec.Struct, frozen=True):
     unfetched: tuple[str, ...] = ()
     ending: Claim = Claim()
     blind: bool = False
+    suspended_s: float = 0.0
+    """For how long the machine was suspended since the stage began."""
 
 
 def next_step(
@@ -56,7 +60,10 @@ def next_step(
         before = GuardState(rule.id, since=sight.now)
     before = msgspec.structs.replace(before, problems=sight.problems, blind=sight.blind)
     if _machine_was_off(before, sight):
-        return _begin_again(rule, before, sight)
+        return _begin_again(rule, before, sight, "the machine was off: starting over")
+    if before.stage is Stage.WARNED and sight.suspended_s >= _SUSPENDED_S:
+        # Nobody could postpone it meanwhile.
+        return _begin_again(rule, before, sight, "the machine was suspended: starting over")
     return _STEPS[before.stage](rule, before, sight)
 
 
@@ -75,8 +82,8 @@ def _machine_was_off(before: GuardState, sight: Observation) -> bool:
     return before.stage in (Stage.WARNED, Stage.STOPPING, Stage.HOLDING)
 
 
-def _begin_again(rule: GuardRule, before: GuardState, sight: Observation) -> _Step:
-    anew = _move(before, Stage.WATCHING, sight, note="the machine was off: starting over")
+def _begin_again(rule: GuardRule, before: GuardState, sight: Observation, note: str) -> _Step:
+    anew = _move(before, Stage.WATCHING, sight, note=note)
     after, action = _watch(rule, anew, sight)
     return after, action if action is not Action.NONE else Action.CANCEL
 

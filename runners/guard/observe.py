@@ -23,9 +23,10 @@ from runners.guard.idleness import (
 from runners.guard.next_step import Observation
 from runners.guard.rule import GuardRule, GuardState, Stage
 from runners.guard.triggers import Measurements, find_problems, is_blind, triggered
-from runners.host.clock import Moment, seconds_between
+from runners.host.clock import Moment
 from runners.host.files import open_binary
 from runners.host.identity import host_name
+from runners.host.suspension import awake_between, read_suspensions, suspended_between
 from runners.lifecycle.control.fetched import removed_unfetched, unfetched_runs
 from runners.model.gpus import UsageInterval
 from runners.model.run import Run
@@ -72,7 +73,14 @@ class GuardObserver:
             tuple(unfetched),
             read_claim(marker_of(self.state, rule.id, END)),
             is_blind(rule, facts),
+            self._suspended_s(before, now),
         )
+
+    def _suspended_s(self, before: GuardState | None, now: Moment) -> float:
+        """Seconds in suspend since the guard's stage began."""
+        if before is None or before.since is None:
+            return 0.0
+        return suspended_between(before.since, now, read_suspensions(self.state.suspensions))
 
     def live_runs(self) -> list[Run]:
         """This host's runs whose ending is not recorded; one that cannot be read counts as live."""
@@ -120,7 +128,7 @@ class GuardObserver:
         )
 
     def _quiet_s(self, rule: GuardRule, runs: Sequence[Run], now: Moment) -> float | None:
-        """Seconds of this boot since this host's last run ended, or since the guard was set.
+        """Seconds awake in this boot since this host's last run ended, or the guard was set.
 
         None when the ledger cannot be read. A run that can never start does not count as a run.
         """
@@ -135,8 +143,10 @@ class GuardObserver:
         mine = (line for line in reversed(self._ledger.runs.values()) if line.host == host_name())
         endings = (line.finished for line in islice(mine, _RECENT_ENDINGS))
         moments += [moment for moment in endings if moment is not None]
-        # Hours without power are not idle hours: at most this boot's count.
-        return min(uptime_s(now), *(seconds_between(moment, now) for moment in moments))
+        # Hours without power are not idle hours: at most this boot's count, and those in suspend
+        # do not either.
+        suspended = read_suspensions(self.state.suspensions)
+        return min(uptime_s(now), *(awake_between(moment, now, suspended) for moment in moments))
 
     def _waits_in_vain(self, run: Run) -> bool:
         """True for a queued run that cannot start: impossible to grant, or the queue is drained."""

@@ -9,6 +9,7 @@ _HOLDS_S = {
     Condition.DIVERGING: 60.0,
     Condition.SPIKES: 60.0,
     Condition.NOISY: 60.0,
+    Condition.UNFINISHED: 120.0,
     Condition.DATA: 120.0,
     Condition.SLOW: 120.0,
 }

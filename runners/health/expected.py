@@ -32,9 +32,10 @@ def shortfalls(
     memory = expected.memory
     if expected is plan.spec.expect and expected.memory_per_sample is not None:
         # Few presets say it, and every list of runs would load what computes it.
+        from runners.model.python_command import devices_in_all
         from runners.model.workload import expected_memory
 
-        memory = expected_memory(plan.spec, plan.processes)
+        memory = expected_memory(plan.spec, devices_in_all(plan))
     found = [sentence for use in usage for sentence in _of_gpu(expected, memory, use)]
     wanted, rate, unit = expected.samples_per_second_per_gpu, progress.rate, progress.rate_unit
     if wanted is not None and rate is not None and plan.gpus and unit in ("samples", "images"):

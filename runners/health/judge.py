@@ -25,6 +25,8 @@ _BUSY_GPU_PERCENT = 50.0
 _IDLE_CPU_PERCENT = 3.0
 _BUSY_CPU_PERCENT = 20.0
 _AS_USUAL = 0.75
+_CERTAINLY_LATE = 1.25
+"""An ETA is wrong by a tenth in the median: what is late by less may still be in time."""
 
 
 def judge(signs: RunSigns) -> tuple[Finding, ...]:
@@ -37,6 +39,7 @@ def judge(signs: RunSigns) -> tuple[Finding, ...]:
             _diverging(signs),
             _uneven(Condition.SPIKES, signs, signs.spikes),
             _uneven(Condition.NOISY, signs, signs.noisy),
+            _unfinished(signs),
             _waits_for_data(signs),
             _slow(signs),
             _below_expectation(signs),
@@ -172,6 +175,20 @@ def _below(signs: RunSigns) -> Finding | None:
         return None
     text = f"{known.name} {known.value:.4g} is worse than the plain baseline's {known.plain:.4g}"
     return Finding(Condition.BELOW, text, (f"in the last {known.below:,} measurements",))
+
+
+def _unfinished(signs: RunSigns) -> Finding | None:
+    """Ended by a limit long before it is done, at its pace."""
+    outlook = signs.outlook
+    if outlook is None or outlook.eta_s is None:
+        return None
+    left, in_s = outlook.eta_s, max(outlook.deadline.in_s, 0.0)
+    if left <= _CERTAINLY_LATE * in_s:
+        return None
+    text = f"will not finish: {outlook.deadline.limit} ends it in {duration_text(in_s)}"
+    if outlook.fraction is not None:
+        text += f", {100 * outlook.fraction:.0f} % done"
+    return Finding(Condition.UNFINISHED, text, (f"{duration_text(left)} left at its pace",))
 
 
 def _waits_for_data(signs: RunSigns) -> Finding | None:

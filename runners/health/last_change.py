@@ -1,14 +1,18 @@
-"""When a file was written last, by the clock of the boot: one that is set changes no silence."""
+"""When a file was written last, by the clock of the boot: one that is set changes no silence.
 
+Time in suspend is none either: nobody could write.
+"""
+
+import time
 from pathlib import Path
 
-from runners.host.clock import Moment, moment_now, seconds_between
+from runners.host.clock import Moment, seconds_between
 from runners.model.run import Run
 
 
-def boot_seconds() -> float:
-    """Seconds since the boot; time in suspend counts."""
-    return (moment_now().boot_ns or 0) / 1e9
+def awake_seconds() -> float:
+    """Seconds since the boot, those in suspend left out."""
+    return time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
 def lifetime_of(run: Run, now: Moment) -> float | None:
@@ -29,7 +33,7 @@ class LastChange:
         self._at: float | None = None
 
     def seen_at(self, now: float, boot: float, most: float | None) -> float | None:
-        """When it changed, in seconds of the boot; None while it is empty or missing.
+        """When it changed, in awake seconds of the boot; None while it is empty or missing.
 
         `now` is the moment of `boot` by the wall clock (unix s). What its time says counts between
         two looks only, where no clock can be wrong by more; at the first look no more than `most`

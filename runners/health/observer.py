@@ -7,17 +7,19 @@ import msgspec
 
 from runners.gpus.usage import interval_file, read_usage
 from runners.health.expected import shortfalls
-from runners.health.last_change import LastChange, boot_seconds, lifetime_of
+from runners.health.last_change import LastChange, awake_seconds, lifetime_of
 from runners.health.loss_history import LossHistory, plain_baseline
 from runners.health.paces import PaceHistory
-from runners.health.signs import BaselineSign, GpuSign, RunSigns
+from runners.health.signs import BaselineSign, GpuSign, Outlook, RunSigns
 from runners.host.clock import moment_now
 from runners.host.files import read_json
+from runners.host.suspension import suspended_ns
 from runners.host.tail import Follower
 from runners.model.gpus import UsageInterval
 from runners.model.health import RankSign
 from runners.model.python_command import processes_started
 from runners.model.run import Run
+from runners.state.deadline import deadline_of
 from runners.state.decoding import decode_lines
 from runners.state.layout import TERMINAL_STATUS, RunDirectory
 from runners.state.rank_processes import (
@@ -63,6 +65,7 @@ class RunObserver:
         self._cpu: dict[tuple[int, int], float] = {}
         self._used: deque[float] = deque(maxlen=_CPU_SAMPLES)
         self._measured_at: float | None = None
+        self._suspended_ns = suspended_ns()
         self._attempt = 0
         self._begin_attempt(run)
 
@@ -79,14 +82,14 @@ class RunObserver:
     def observe(self, run: Run, now: float, marked: Iterable[int] | None = None) -> RunSigns:
         """What is seen of `run` at `now` (unix s); `marked`: the pids with its mark, if known.
 
-        What lasted is measured by the boot's clock, and told as moments of the wall clock of `now`.
+        What lasted is measured in awake seconds of the boot, and told by the wall clock of `now`.
         """
         if run.record is not None and run.record.attempt != self._attempt:
             self._begin_attempt(run)
         self.report.poll(run, follow=self._follow)
         course = self.report.course
-        boot = boot_seconds()
-        lived = lifetime_of(run, moment_now())
+        boot = awake_seconds()
+        lived = self._lived(run)
         started = boot - (lived or 0.0)
         progress = course.progress(now)
         stepped = bool(course.metrics) or bool(course.step) or (course.epoch or 0) > 1
@@ -113,13 +116,13 @@ class RunObserver:
             event_at=None if event is None else event + to_wall,
             stepped=stepped,
             gap_s=self._gap,
-            pace_s=self._paces.recent,
-            usual_pace_s=self._paces.usual,
+            pace_s=self._paces.recent, usual_pace_s=self._paces.usual,
             counted=progress.counted.removesuffix("s"),
             shortfalls=shortfalls(
                 run.plan, progress, timing.of_stage.seconds_per_epoch,
                 read_usage(self._path) if run.plan and run.plan.gpus else (), boot - started,
             ),
+            outlook=self._outlook(run, now),
             losses_not_finite=self._losses.not_finite, loss_name=self._headline or "loss",
             diverges=self._losses.diverges(), flat=self._losses.is_flat(),
             spikes=self._losses.spikes(), noisy=self._losses.is_noisy(),
@@ -136,6 +139,19 @@ class RunObserver:
             waits_for_input=(read_json(self._path / TERMINAL_STATUS) or {}).get("waiting") is True,
             paused=paused,
         )  # fmt: skip
+
+    def _lived(self, run: Run) -> float | None:
+        """Seconds since a run began, without those in suspend since it is looked at."""
+        lived = lifetime_of(run, moment_now())
+        suspended = (suspended_ns() - self._suspended_ns) / 1e9
+        return None if lived is None else max(0.0, lived - suspended)
+
+    def _outlook(self, run: Run, now: float) -> Outlook | None:
+        deadline = deadline_of(run, now)
+        if deadline is None:
+            return None
+        progress = self.report.course.progress(now, *run.totals)
+        return Outlook(deadline, progress.eta_s, progress.fraction)
 
     def _expected_ranks(self, run: Run, ranks: tuple[RankProcess, ...]) -> int:
         """How many ranks there should be: as many as are started, or were seen at once."""

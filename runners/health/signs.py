@@ -3,6 +3,7 @@
 import msgspec
 
 from runners.model.health import RankSign
+from runners.state.deadline import Deadline
 
 
 class GpuSign(msgspec.Struct, frozen=True):
@@ -25,6 +26,14 @@ class BaselineSign(msgspec.Struct, frozen=True):
     measured: int
 
 
+class Outlook(msgspec.Struct, frozen=True):
+    """When a limit ends a run, how long it would take, and the part of it that is done."""
+
+    deadline: Deadline
+    eta_s: float | None
+    fraction: float | None
+
+
 class RunSigns(msgspec.Struct, frozen=True):
     """A live run at `now` (unix seconds, as every time here); None is what is not known.
 
@@ -43,6 +52,7 @@ class RunSigns(msgspec.Struct, frozen=True):
     usual_pace_s: float | None = None
     counted: str = "step"
     shortfalls: tuple[str, ...] = ()
+    outlook: Outlook | None = None
     losses_not_finite: int = 0
     loss_name: str = "loss"
     diverges: str = ""

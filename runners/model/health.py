@@ -13,6 +13,7 @@ class Condition(TextEnum):
     DIVERGING = "loss diverging"
     SPIKES = "loss spikes"
     NOISY = "loss noisy"
+    UNFINISHED = "will not finish"
     DATA = "waits for data"
     SLOW = "slow"
     EXPECTATION = "not as expected"
@@ -51,6 +52,7 @@ _ADVICE = {
     Condition.DIVERGING: "lower the learning rate by 30-50 %, or by the square root rule",
     Condition.SPIKES: "lower the learning rate by 30-50 %, clip gradients, or warm the rate up",
     Condition.NOISY: "a larger batch on each GPU, or a lower learning rate",
+    Condition.UNFINISHED: "have its limit raised, or resume it from its newest checkpoint",
     Condition.DATA: "more loader processes, faster storage, or data kept in memory",
     Condition.FLAT: "a higher learning rate, or a warm-up to one; check that data and targets fit",
     Condition.BELOW: "train longer, or check data and learning rate",

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from runners.host.helpers import command as helper_command
 from runners.model.launchers import traits_of
 from runners.model.plan import LaunchPlan
+from runners.model.spec import GpuRequest, RunSpec
 
 STDBUF = ("stdbuf", "-oL", "-eL")
 """What is put before a program so that its lines are seen at once."""
@@ -73,9 +74,50 @@ def unwrapped(argv: Sequence[str]) -> list[str]:
 
 def processes_started(plan: LaunchPlan) -> int | None:
     """The processes that are started on this machine; None where the command decides itself."""
-    if traits_of(plan.spec.launcher).starts_processes:
-        return plan.processes
-    command = python_command(unwrapped(plan.argv))
+    return started_by(plan.spec, plan.argv, plan.processes)
+
+
+def computing_processes(plan: LaunchPlan) -> int:
+    """The processes to which a batch is dealt out on this machine: those that are started.
+
+    Where only its command knows that, they may be one for each GPU.
+    """
+    return processes_started(plan) or plan.processes
+
+
+def devices_in_all(plan: LaunchPlan) -> int:
+    """The processes to which a batch is dealt out, over all machines of the run."""
+    return computing_processes(plan) * (plan.spec.node.count if plan.spec.node else 1)
+
+
+def devices_of(spec: RunSpec, request: GpuRequest, present: int) -> int:
+    """To how many processes `spec` deals a batch out by `request`, where there are `present` GPUs.
+
+    Over all machines of the run.
+    """
+    count = present if request.all else len(request.ids) or request.number
+    return processes_for(spec, count) * (spec.node.count if spec.node else 1)
+
+
+def processes_for(spec: RunSpec, gpus: int) -> int:
+    """To how many processes `spec` deals a batch out on so many GPUs of this machine.
+
+    Before there is a plan: by its launcher, or the words of its command as they stand there.
+    """
+    asked = spec.processes or max(1, gpus)
+    argv = (
+        ("python", spec.script or "program")
+        if traits_of(spec.launcher).runs_python
+        else spec.command
+    )
+    return started_by(spec, argv, asked) or asked
+
+
+def started_by(spec: RunSpec, argv: Sequence[str], asked: int) -> int | None:
+    """The processes that `argv` starts, `asked` of a launcher for it; None where it decides."""
+    if traits_of(spec.launcher).starts_processes:
+        return asked
+    command = python_command(unwrapped(argv))
     return command.processes if command is not None else None
 
 

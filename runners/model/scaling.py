@@ -10,7 +10,7 @@ import math
 import msgspec
 
 from runners.model.parameters import with_values
-from runners.model.spec import GpuRequest, RunSpec, ScalingRule
+from runners.model.spec import RunSpec, ScalingRule
 
 WARM_UP_ABOVE = 4.0
 """Growth of the batch from which a warm-up is advised."""
@@ -71,12 +71,6 @@ def usual_batch(spec: RunSpec, devices: int) -> Batch | None:
         if parameter.name in names
     }
     return batch_of(with_values(spec, defaults), devices)
-
-
-def devices_of(spec: RunSpec, request: GpuRequest, present: int) -> int:
-    """How many devices `spec` gets by `request` on a host with `present` GPUs."""
-    count = present if request.all else len(request.ids) or request.number
-    return (spec.processes or max(1, count)) * (spec.node.count if spec.node else 1)
 
 
 def rescaled(

@@ -21,7 +21,12 @@ MetricValues = tuple[float | None, float | None, float | None]
 MOST_METRICS = 64
 """So many of a run's metrics can be sorted and filtered by, the headline first."""
 
+MOST_SETTINGS = 64
+"""So many of a run's settings can be found and sorted by."""
+_LONGEST_SETTING = 200
+
 _decode_metrics = msgspec.msgpack.Decoder(dict[str, MetricValues])
+_decode_settings = msgspec.msgpack.Decoder(dict[str, str])
 
 
 def pack_metrics(
@@ -33,6 +38,15 @@ def pack_metrics(
 
 
 NO_METRICS = pack_metrics({}, None)
+
+
+def pack_settings(settings: Mapping[str, str]) -> bytes:
+    """The settings that a row keeps, of each value so much as anybody compares."""
+    kept = list(settings.items())[:MOST_SETTINGS]
+    return msgspec.msgpack.encode({name: value[:_LONGEST_SETTING] for name, value in kept})
+
+
+NO_SETTINGS = pack_settings({})
 
 
 class RunRow(msgspec.Struct, array_like=True, gc=False):
@@ -94,6 +108,8 @@ class RunRow(msgspec.Struct, array_like=True, gc=False):
     """The metric of held-out data that stands beside the headline."""
     checkpoint: Checkpoint | None = None
     """The newest that was seen; of runs that ended long ago it is not looked for."""
+    packed_settings: bytes = NO_SETTINGS
+    """What it was started with: parameters and flags, by name."""
 
     @property
     def machine(self) -> str:
@@ -121,6 +137,11 @@ class RunRow(msgspec.Struct, array_like=True, gc=False):
     def judge(self) -> str | None:
         """The metric that `best_value` is of."""
         return self.headline if self.judged_by is None else self.judged_by
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What it was started with, by name."""
+        return _decode_settings.decode(self.packed_settings)
 
     @property
     def metrics(self) -> dict[str, MetricValues]:

@@ -18,6 +18,7 @@ from runners.lifecycle.launch.probe_results import (
 from runners.model.errors import WrongInput
 from runners.model.parameters import with_values
 from runners.model.plan import LaunchPlan
+from runners.model.python_command import computing_processes
 from runners.model.run import Run
 from runners.model.scaling import batch_of
 from runners.model.spec import Parameter, RunSpec
@@ -71,7 +72,7 @@ def request_for(
     plan = run.plan
     _refuse_outside(plan)
     is_global = spec.scaling is not None and spec.scaling.per == "global"
-    unit = plan.processes if is_global else 1
+    unit = computing_processes(plan) if is_global else 1
     begin = max(unit, _first(named, first) // unit * unit)
     bounds = [int(bound) for bound in (most, named.maximum) if bound is not None]
     smallest = min(bounds, default=None)
@@ -121,7 +122,7 @@ def probe(
     result = ProbeResult(
         spec.preset,
         names_of(plan.gpus if plan is not None else ()),
-        plan.processes if plan is not None else 1,
+        computing_processes(plan) if plan is not None else 1,
         request.parameter,
         best.batch,
         time.time(),

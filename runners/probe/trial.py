@@ -19,6 +19,7 @@ from runners.lifecycle.launch.probe_results import ProbeStep
 from runners.model.endings import Ending, EndingCause
 from runners.model.errors import FresnelError
 from runners.model.parameters import with_values
+from runners.model.python_command import computing_processes
 from runners.model.run import Run
 from runners.model.scaling import batch_of
 from runners.model.spec import ParameterValue, RestartRule, RunSpec, StopRule
@@ -157,7 +158,7 @@ def try_batch(
         stopped = run.is_live
     finally:
         ended = _end(state, run)
-    devices = run.plan.processes if run.plan is not None else 1
+    devices = computing_processes(run.plan) if run.plan is not None else 1
     simulated = run.plan is not None and any(gpu.simulated for gpu in run.plan.gpus)
     if not stopped and ended.state is State.FAILED:
         _explain(ended, batch)

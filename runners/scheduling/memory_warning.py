@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from runners.gpus.usage import read_usage
 from runners.model.gpus import GpuSnapshot, GpuUse
+from runners.model.python_command import devices_in_all
 from runners.model.quantities import gib_text
 from runners.model.spec import RunSpec
 from runners.model.workload import expected_memory, workload_of
@@ -97,7 +98,7 @@ def peaks_by_batch(
         plan = read_plan(state.run(run_id))
         if plan is None or _values(plan.spec, free) != _values(spec, free):
             continue
-        work = workload_of(plan.spec, max(1, len(plan.gpus)))
+        work = workload_of(plan.spec, devices_in_all(plan))
         peak = _peak(read_usage(state.run(run_id).path), kind)
         if work is not None and peak:
             found.setdefault(work.each, (peak, run_id))

@@ -8,6 +8,7 @@ import os
 import re
 import time
 from collections.abc import Iterator
+from functools import lru_cache
 
 import msgspec
 
@@ -23,6 +24,7 @@ MISSING_S = 60.0
 _LONGEST_S = 300.0
 _MOST_ROWS = 100_000
 _LONGEST_TEXT = 1000
+_LONGEST_NUMBER = 12
 _FORMAT = "%A\x1f%F\x1f%K\x1f%j\x1f%T\x1f%r\x1f%P\x1f%N\x1f%e\x1f%l\x1f%Q"
 _COLUMNS = 11
 
@@ -81,24 +83,43 @@ def _missing(before: JobTable, found: tuple[JobRow, ...], now: float) -> Iterato
 def read_rows(output: str) -> tuple[JobRow, ...]:
     """The jobs in squeue's answer; a line that is not whole is left out."""
     found = []
-    for line in output.splitlines()[:_MOST_ROWS]:
-        fields = [field.strip() for field in line.split("\x1f")]
-        if len(fields) == _COLUMNS and fields[0].isdecimal():
-            found.append(_row(fields))
+    # States, partitions, nodes and reasons repeat: each is kept once, however many jobs there are.
+    known: dict[str, str] = {}
+    for line in _lines(output):
+        fields = line.split("\x1f")
+        if len(fields) != _COLUMNS:
+            continue
+        if " " in line or len(line) > _LONGEST_TEXT:
+            fields = [field.strip()[:_LONGEST_TEXT] for field in fields]
+        if fields[0].isdecimal():
+            found.append(_row(fields, known))
     return tuple(found)
 
 
-def _row(fields: list[str]) -> JobRow:
-    number, array, tasks, name, state, reason, partition, nodes, ends, limit, priority = (
-        field[:_LONGEST_TEXT] for field in fields
-    )
+def _lines(output: str) -> Iterator[str]:
+    """Line by line, without a second copy of the whole: it may be of a hundred thousand jobs."""
+    begin = 0
+    for _ in range(_MOST_ROWS):
+        if begin >= len(output):
+            return
+        end = output.find("\n", begin)
+        end = len(output) if end < 0 else end
+        yield output[begin:end].rstrip("\r")
+        begin = end + 1
+
+
+def _row(fields: list[str], known: dict[str, str]) -> JobRow:
+    number, array, tasks, name, state, reason, partition, nodes, ends, limit, priority = fields
     is_array = tasks[:1].isdecimal()
+    state, reason, partition, nodes = (
+        known.setdefault(text, text) for text in (state.upper(), reason, partition, nodes)
+    )
     return JobRow(
         number=number,
         name=name,
-        state=state.upper(),
+        state=state,
         reason=reason,
-        array=array if is_array else "",
+        array=known.setdefault(array, array) if is_array else "",
         tasks=tasks if is_array else "",
         partition=partition,
         nodes=nodes,
@@ -109,9 +130,12 @@ def _row(fields: list[str]) -> JobRow:
 
 
 def _number(text: str) -> float | None:
+    if text.isdecimal() and len(text) <= _LONGEST_NUMBER and text.isascii():
+        return float(text)
     return float(text) if re.fullmatch(r"\d{1,12}(\.\d{1,12})?", text) else None
 
 
+@lru_cache(256)
 def seconds_of(text: str) -> float | None:
     """`1-02:03:04`, `02:03:04` or `3:04` in seconds; None for `UNLIMITED` and the like."""
     found = re.fullmatch(r"(?:(\d{1,5})-)?(?:(\d{1,3}):)?(\d{1,3}):(\d{1,2})", text)

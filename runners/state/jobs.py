@@ -21,13 +21,14 @@ class JobNote(msgspec.Struct, frozen=True):
     """The job of a run: `12`, or `12_3` of an array; empty where the answer to sbatch was lost.
 
     `name` is what the job is called, under which it can be found then; `task` its number in the
-    array, None outside of one.
+    array, None outside of one; `began` when it began last (unix seconds).
     """
 
     name: _Text
     submitted: _Second
     id: Annotated[str, Meta(pattern=r"^(\d{1,12}(_\d{1,9})?)?$")] = ""
     task: int | None = None
+    began: _Second | None = None
 
 
 class JobRow(msgspec.Struct, frozen=True):
@@ -106,7 +107,10 @@ def names_of(row: JobRow) -> list[str]:
     """By what a row is found: its number, its place in an array, and the tasks that still wait."""
     if not row.array:
         return [row.number, called(row.name)]
-    names = [row.number] if row.tasks.isdecimal() else []
+    if row.tasks.isdecimal() and row.tasks.isascii():
+        task = int(row.tasks)
+        return [row.number, f"{row.array}_{task}", called(row.name, task)]
+    names: list[str] = []
     for task in expand_tasks(row.tasks):
         names += [f"{row.array}_{task}", called(row.name, task)]
     return names

@@ -5,9 +5,9 @@ import sys
 from pathlib import Path
 
 from runners.host.clock import local_time
-from runners.host.files import read_number
+from runners.host.files import read_number, read_plain
 from runners.host.helpers import ROOT
-from runners.host.identity import host_name
+from runners.host.identity import boot_id, host_name
 from runners.host.ownership import keep_private, permission_problem
 from runners.host.slurm_job import slurm_job
 
@@ -71,11 +71,13 @@ class StateDirectory:
         self.watcher_lock = self.host / "watcher.lock"
         self.preemption = self.host / "preemption.json"
         self.preemption_lock = self.host / "preemption.lock"
+        self.suspensions = self.host / "suspended.json"
         self.session = self.host / "session.json"
         self.probes = self.host / "probes.json"
         self.panel = self.root / "panel.json"
         self.charts = self.root / "charts.json"
         self.ledger = self.root / "ledger.jsonl"
+        self.ledger_checked = self.host / "ledger.checked"
         self.guard = self.root / "guards" / host_name()
         self.drain = self.root / "drain.json"
         # Rented machines that were added: what is known of each, and what was seen of its runs.
@@ -155,6 +157,34 @@ class StateDirectory:
     def unlisted_marker(self, run_id: str) -> Path:
         """The empty file that exists while the ledger lacks an ended run, as after a full disk."""
         return self.unlisted / run_id
+
+    def has_unlisted(self) -> bool:
+        """Whether the ledger may lack an ended run."""
+        try:
+            with os.scandir(self.unlisted) as entries:
+                return any(True for _ in entries)
+        except OSError:
+            return False
+
+    def ledger_mark(self) -> str:
+        """This boot, and which file the ledger is and how long. Raises OSError."""
+        stat = self.ledger.stat()
+        return f"{boot_id()} {stat.st_ino} {stat.st_size}"
+
+    def is_ledger_checked(self) -> bool:
+        """Whether the ledger is that which was checked in this boot, or has only grown since.
+
+        Another file, or a shorter one, may lack lines of runs that ended long ago.
+        """
+        try:
+            mark = self.ledger_mark().split()
+        except OSError:
+            return True  # there is none, or none to be read
+        try:
+            *same, size = read_plain(self.ledger_checked).decode().split()
+            return same == mark[:-1] and int(size) <= int(mark[-1])
+        except (OSError, ValueError):
+            return False
 
 
 class _File:

@@ -203,6 +203,15 @@ def _survives_reboot(plan: LaunchPlan | None, record: RunRecord | None) -> bool:
     return waited or plan.spec.restart.boot
 
 
+def job_of(run: Run) -> str:
+    """The number of the Slurm job that a run is, or was launched in; empty where there is none."""
+    if run.plan is None or run.plan.origin.job or not is_job(run.plan):
+        return run.plan.origin.job if run.plan else ""
+    from runners.state.job_status import job_number  # clusters only
+
+    return job_number(RunDirectory.at(run.directory))
+
+
 def home_of(plan: LaunchPlan | None, record: RunRecord | None) -> str:
     """The host that a run belongs to: its pids and locks mean nothing on another.
 

@@ -8,11 +8,12 @@ from runners.lifecycle.launch.interpreter import interpreter_of
 from runners.lifecycle.launch.placeholder_values import launch_inputs, placeholder_values
 from runners.lifecycle.launch.planner import PlannedRun
 from runners.lifecycle.launch.probe_results import probe_of
+from runners.model.python_command import computing_processes, devices_in_all
 from runners.model.spec import CheckGroup
 from runners.scheduling.queue_order import allocation_of, reason_of
 from runners.state.layout import StateDirectory
 from runners.verify.checkpoint_facts import checkpoint_facts, named_checkpoint
-from runners.verify.config_facts import config_facts
+from runners.verify.config_facts import config_facts, with_configuration
 from runners.verify.data_facts import file_facts, path_facts, run_check
 from runners.verify.facts import CheckpointFacts, LaunchFacts, concerns
 from runners.verify.program_facts import ask_interpreter, script_of, start_facts
@@ -51,7 +52,7 @@ def collect(
             run_check(rule, folder, environment, placeholders) for rule in spec.checks.commands
         ]
     before = written_before(state, spec) if wants("disk", "checkpoint") else None
-    probe = probe_of(state, spec, allocation.gpus, plan.processes)
+    probe = probe_of(state, spec, allocation.gpus, computing_processes(plan))
     architectures = {}
     if wants("gpus") and concerns("architecture override", allocation.gpus):
         architectures = dict(enumerate(kernel_architectures()))
@@ -61,6 +62,7 @@ def collect(
     paths = path_facts(
         spec, folder, placeholders, directory, script, {} if config is None else config.values
     )
+    configured = with_configuration(spec, config, placeholders)
     return LaunchFacts(
         spec,
         plan,
@@ -70,11 +72,11 @@ def collect(
         reason_of(run.decision),
         interpreter,
         tuple(paths) if wants("data") else (),
-        tuple(file_facts(spec, folder, placeholders, directory)) if wants("data") else (),
+        tuple(file_facts(spec, folder, configured, directory)) if wants("data") else (),
         tuple(commands or ()),
         _checkpoint(run, folder, before) if wants("checkpoint") else None,
         config,
-        tuple(memory_needs(state, spec, allocation.gpus, probe, _devices(run)))
+        tuple(memory_needs(state, spec, allocation.gpus, probe, devices_in_all(plan)))
         if wants("memory")
         else (),
         batch_facts(spec, plan, probe) if wants("batch") else None,
@@ -85,11 +87,6 @@ def collect(
         architectures,
         start_facts(plan.argv, folder) if wants("program") else None,
     )
-
-
-def _devices(run: PlannedRun) -> int:
-    """On how many devices it computes, over all machines."""
-    return run.plan.processes * (run.spec.node.count if run.spec.node is not None else 1)
 
 
 def _checkpoint(

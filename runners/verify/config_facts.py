@@ -41,6 +41,22 @@ def config_facts(
     return ConfigFacts(str(path), values, unread)
 
 
+def with_configuration(
+    spec: RunSpec, config: ConfigFacts | None, placeholders: Mapping[str, str]
+) -> Mapping[str, str]:
+    """The words for parameters; one that is left to the configuration is what that says."""
+    if config is None:
+        return placeholders
+    found = {
+        f"parameters.{parameter.name}": filled(
+            str(config.values[parameter.stands_for]), placeholders
+        )
+        for parameter in spec.parameters
+        if parameter.value is None and config.values.get(parameter.stands_for) is not None
+    }
+    return {**placeholders, **{name: text for name, text in found.items() if "${" not in text}}
+
+
 def config_place(
     spec: RunSpec, folder: Path, placeholders: Mapping[str, str], script: Path | None
 ) -> Path | None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from runners.doctor.checks import Check, Verdict
 from runners.doctor.host_facts import HostFacts
 from runners.model.parameters import leaf_of
+from runners.model.python_command import computing_processes
 from runners.model.quantities import gib_text
 from runners.verify.facts import LaunchFacts
 
@@ -42,7 +43,7 @@ def check_shared_memory(facts: LaunchFacts) -> Iterator[Check]:
     if host is None or host.shm_free is None:
         return
     text = f"/dev/shm has {gib_text(host.shm_free)} free"
-    uses = (workers or 0) > 0 or facts.plan.processes > 1
+    uses = (workers or 0) > 0 or computing_processes(facts.plan) > 1
     if uses and host.shm_free < SMALL_SHM:
         what = "loader workers" if (workers or 0) > 0 else "NCCL"
         advice = "docker run --shm-size=16g or --ipc=host, or workers 0"

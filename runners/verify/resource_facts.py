@@ -15,6 +15,7 @@ from runners.lifecycle.launch.probe_results import ProbeResult
 from runners.model.gpus import GpuSnapshot
 from runners.model.parameters import leaf_of, with_values
 from runners.model.plan import LaunchPlan
+from runners.model.python_command import computing_processes
 from runners.model.scaling import batch_of, usual_batch
 from runners.model.spec import RunSpec
 from runners.model.workload import expected_memory, fitted_memory, workload_of
@@ -127,7 +128,7 @@ def _measured_need(
 
 def batch_facts(spec: RunSpec, plan: LaunchPlan, probe: ProbeResult | None) -> BatchFacts | None:
     """The batch on each device and in all."""
-    devices = plan.processes
+    devices = computing_processes(plan)
     batch = batch_of(spec, devices)
     if batch is None or spec.scaling is None:
         return None

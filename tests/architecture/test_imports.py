@@ -130,6 +130,7 @@ def test_the_supervisor_is_small() -> None:
         "runners.host",
         "runners.lifecycle.supervisor",
         "runners.state.layout",
+        "runners.state.limits",
         "runners.state.records",
         "runners.state.trust",
         "runners.state.vanished",

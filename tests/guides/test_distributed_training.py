@@ -28,6 +28,10 @@ PAGES = {
         *("dist_overview", "elastic/run.html", "saving_loading_models"),
         *("NCCL_DEBUG", "NCCL_IB_DISABLE", "NCCL_SOCKET_IFNAME"),
     ),
+    "trainers/cascade/README.md": (
+        *("train_4gpu.bat", "WSL 2", "train_distributed.py", "train_accelerate.py"),
+        *("physics loss", "< 0.1", "70–80 %", "2.1, 0.5 and 0.2"),
+    ),
     "docs/machines.md": ("devcloud.amd.com", "Droplet", "MI300X", "region", "ssh-keygen"),
 }
 

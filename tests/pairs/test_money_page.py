@@ -1,6 +1,7 @@
 """The money page of a machine over a link has the tables that the machine itself shows."""
 
 import json
+from decimal import Decimal
 
 import msgspec
 from hypothesis import Phase, given, settings
@@ -8,8 +9,22 @@ from hypothesis import Phase, given, settings
 from tests.pairs.conftest import Worlds
 from tests.pairs.runs import DrawnHost, hosts
 from tui.snapshot.questions import Question, answer
-from tui.views.money.cost_report import CostPage, cost_notes, cost_tables, read_page, read_report
+from tui.views.money.cost_report import (
+    CostPage,
+    CostRow,
+    cost_notes,
+    cost_tables,
+    costly_rows,
+    read_page,
+    read_report,
+)
 from tui.views.money.session_offer import SessionOffer
+
+CENT = Decimal("0.01")
+
+
+def cost_of(row: CostRow) -> Decimal:
+    return row.view.money.cost or Decimal(0)
 
 
 @settings(max_examples=15, deadline=None, phases=[Phase.generate], derandomize=True)
@@ -26,6 +41,12 @@ def test_tables_and_notes_are_the_machine_s_own(worlds: Worlds, host: DrawnHost)
             names = [row[0] for row in table.rows]
             assert names == [row[0] for row in own.rows]
             assert {len(row) for row in table.rows} == {len(table.headings)}
+        days = [[row[0] for row in table.rows] for table in tables if table.headings[0] == "day"]
+        assert all(column == sorted(column, reverse=True) for column in days), "today on top"
+        dear = sorted(costly_rows(report), key=cost_of, reverse=True)
+        shown = [row.view.run.name for row in dear if row.view.run.is_live or cost_of(row) >= CENT]
+        runs = [[row[0] for row in table.rows] for table in tables if table.headings[0] == "run"]
+        assert all(column[: len(shown)] == shown for column in runs), "the dearest first"
         assert len(page.notes) == len(cost_notes(report))
 
 

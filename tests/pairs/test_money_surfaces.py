@@ -14,12 +14,21 @@ import pytest
 from runners.cost.accounting import Account
 from runners.cost.meter import read_meter
 from runners.cost.run_costs import costs_in
-from runners.cost.sessions import change_price, read_session, start_session
+from runners.cost.sessions import (
+    SessionLine,
+    change_price,
+    load_session,
+    read_session,
+    start_session,
+)
 from runners.cost.statement import open_statement
 from runners.guard.observe import GuardObserver
 from runners.guard.rule import new_rule
 from runners.host.clock import Moment, moment_now
+from runners.host.files import append_line
+from runners.model.errors import ExitCode
 from runners.model.run import RunRecord
+from runners.model.spec import Price
 from runners.model.states import State
 from runners.state.layout import StateDirectory, config_dir
 from runners.state.runs import read_run
@@ -222,3 +231,39 @@ def test_nobody_owes_less_than_nothing() -> None:
     account = Account(third * 3, {"a": third, "b": third, "c": third}, Fraction(0), {}, 0)
     assert account.idle_rounded == 0
     assert dollars(Decimal("-0.000001")) == "$0.00"
+
+
+def write_session(state: StateDirectory, name: str, began: float, ended: float, rate: str) -> None:
+    """An ended session of this machine, in session.json and in the ledger."""
+    open_session(state, ago(began), ago(ended))
+    known = load_session(state)
+    assert known is not None
+    named = msgspec.structs.replace(known, id=name, price=Price(rate, "gpu", "session"))
+    state.session.write_bytes(msgspec.json.encode(named))
+    append_line(state.ledger, msgspec.json.encode(SessionLine(named)))
+
+
+def test_the_price_of_an_earlier_session_is_corrected_for_its_runs_alone(cli: CommandLine) -> None:
+    state = cli.state.create()
+    early, late = "20261120-101500-a-0001", "20261120-111500-b-0001"
+    write_session(state, "first", 1000, 500, "2")
+    write_session(state, "second", 450, 100, "6")
+    for run, began, ended in ((early, 900, 600), (late, 400, 200)):
+        write_run(state, run, ago(began), ago(ended))
+
+    def spent() -> list[float]:
+        return [cli.json("status", run)["cost_usd"] for run in (early, late)]
+
+    cost = [300 * 2 / 3600, 200 * 6 / 3600]
+    assert spent() == pytest.approx(cost, rel=0.01), "each by the price of its own time"
+    newest = load_session(state)
+    told = cli.json("session", "price", "--rate", "20", "--gpus", "1", "--session", "first")
+    assert told["usd_per_hour"] == 20
+    assert spent() == pytest.approx([10 * cost[0], cost[1]], rel=0.01)
+    found = {row["id"]: row["usd_per_hour"] for row in cli.json("cost")["sessions"]}
+    assert found == {"first": 20, "second": 6}
+    rows = csv.DictReader(io.StringIO(_runs_of(cli)))
+    assert [float(row["usd"]) for row in rows] == pytest.approx(spent(), abs=1e-6)
+    assert load_session(state) == newest, "that one is not touched"
+    refused = cli.run("session", "price", "--rate", "2", "--session", "frist", exits=None)
+    assert refused.returncode == ExitCode.NOT_FOUND and "first" in refused.stderr

@@ -26,6 +26,7 @@ from tests.command_text import (
     cannot_be_read,
 )
 from tests.process.conftest import CommandLine, record
+from tests.process.test_one_cost import ago, open_session, write_run
 from tests.support import eventually
 
 EIGHT = {"FRESNEL_GPUS": "sim:8xMI300X"}
@@ -120,9 +121,7 @@ def test_a_run_that_the_ledger_lacks_is_entered_before_it_is_pruned(cli: Command
     assert kept.path.exists(), "its money would be forgotten"
 
 
-def test_a_line_that_the_disk_refused_is_entered_by_whoever_reads_the_ledger(
-    cli: CommandLine,
-) -> None:
+def test_a_line_that_the_disk_refused_is_entered_by_the_next_command(cli: CommandLine) -> None:
     cli.run("session", "start", "--rate", "3600", "--since", "now")
     hold = cli.folder / "hold"
     hold.touch()
@@ -133,10 +132,44 @@ def test_a_line_that_the_disk_refused_is_entered_by_whoever_reads_the_ledger(
     cli.ended(run)
     cli.state.ledger.rmdir()
     kept.rename(cli.state.ledger)
+    stray = cli.state.unlisted / "not a run"
+    stray.touch()
     ledger = Ledger(cli.state, since=time.time() + 1e6)
     ledger.poll()
+    assert run.id not in ledger.runs, "reading writes nothing"
+    cli.run("list")
+    ledger.poll()
     assert run.id in ledger.runs, "also where only the newest are read, however many came after it"
-    assert not list(cli.state.unlisted.iterdir()), "once"
+    assert list(cli.state.unlisted.iterdir()) == [stray], "once"
+
+
+def test_a_line_that_was_lost_long_ago_is_entered_by_the_next_command(cli: CommandLine) -> None:
+    state = cli.state.create()
+    open_session(state, ago(1000), None)
+    # One run shares its GPU with an early one, of which so many came after that no list is near it.
+    early, late = "20261120-101500-a-0001", "20261120-111500-b-0001"
+    write_run(state, early, ago(900), ago(100))
+    for at in range(80):
+        write_run(state, f"20261120-10{at // 60 + 20}{at % 60:02d}-x-0001", ago(990), ago(980))
+    write_run(state, late, ago(900), ago(100))
+    cli.run("cost")
+    shared = 400 * 2 / 3600  # alone it would be twice that
+    assert cli.json("status", late)["cost_usd"] == pytest.approx(shared, abs=0.01)
+    kept = [line for line in state.ledger.read_bytes().splitlines(True) if b"-a-0001" not in line]
+    for lost in ("cut", "another file", "boot"):
+        if lost == "another file":
+            state.ledger.unlink()
+        state.ledger.write_bytes(b"".join(kept))
+        if lost == "boot":
+            state.ledger_checked.write_text(f"another-boot {state.ledger.stat().st_ino} 0")
+        found = cli.json("status", late)["cost_usd"]
+        assert found == pytest.approx(shared, abs=0.01), lost
+        assert early.encode() in state.ledger.read_bytes()
+        assert state.is_ledger_checked()
+    # Nothing is lost: nothing is read or written for it.
+    before = state.ledger_checked.stat()
+    cli.run("list")
+    assert state.ledger_checked.stat() == before
 
 
 def test_a_run_that_ended_while_nobody_watched_pays_until_its_last_sign_of_life(

@@ -24,7 +24,7 @@ import pytest
 from runners.gpus.usage import interval_file
 from runners.guard.claims import read_claim
 from runners.guard.keeper import guard_lock, keeper_lock
-from runners.guard.rule import Stage, read_guard, read_guard_state
+from runners.guard.rule import Stage, read_guard, read_guard_state, read_rule, write_rule
 from runners.host.locks import is_held
 from runners.lifecycle.supervisor.spawn import poke_supervisor
 from runners.model.gpus import GpuInterval, UsageInterval
@@ -287,6 +287,35 @@ def test_guard_and_keeper_start_each_other_and_leave_with_the_rule(guard: Guarde
         eventually(lambda pids=pids: _two_of(locks) not in ([], pids), what="another pair")
     guard.cli.run("guard", "off")
     eventually(lambda: not any(map(is_held, locks)), what="neither left over")
+
+
+@pytest.mark.parametrize("stage", [Stage.WATCHING, Stage.WARNED, Stage.ENDING])
+def test_guard_and_keeper_killed_at_once_act_once_after_the_next_command(
+    guard: Guarded, stage: Stage
+) -> None:
+    enough = guard.cli.folder / "enough"
+    end = f"until [ -e {enough} ]; do sleep 0.05; done; echo end >> {guard.ended}"
+    watched = "1h" if stage is Stage.WATCHING else "1s"
+    guard.set("--no-run", watched, countdown="1h" if stage is Stage.WARNED else "0", end=end)
+    guard.reaches(stage)
+    locks = [keeper_lock(guard.state), guard_lock(guard.state)]
+    pids = eventually(lambda: _two_of(locks), what="a guard and a keeper")
+    for kind in (signal.SIGSTOP, signal.SIGKILL):  # stopped, neither starts the other
+        for pid in pids:
+            os.kill(pid, kind)
+    eventually(lambda: not any(map(is_held, locks)), what="neither alive")
+    checks = guard.cli.json("doctor", exits=None)
+    (check,) = [check for check in checks if check["name"] == "guard"]
+    assert check["verdict"] == "WARN" and GUARD_DOES_NOTHING in check["message"]
+    eventually(lambda: guard.cli.run("list") and guard.runs(), what="a guard again")
+    assert guard.stage() is stage, "it goes on where it was"
+    # Now it is time: an hour would be long to wait.
+    rule = read_rule(guard.state)
+    assert rule is not None
+    write_rule(guard.state, msgspec.structs.replace(rule, no_run_s=0.1, countdown_s=0.1))
+    enough.touch()
+    guard.reaches(Stage.ENDED)
+    assert lines(guard.ended) == ["end"] and len(lines(guard.warned)) == 1
 
 
 def _two_of(locks: list[Path]) -> list[int]:

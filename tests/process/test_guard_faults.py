@@ -180,6 +180,7 @@ def test_what_runs_after_it_has_acted_is_said_to_be_unguarded(guarded: CommandLi
     assert not guarded.json("guard", exits=0)["does_nothing"], "it has done what it was set for"
     done = guarded.run("launch", "--gpus", "0", "--", "sleep", "600")
     assert NOT_GUARDED in done.stderr and "fresnel-tui guard set" in done.stderr
+    assert NOT_GUARDED in guarded.run("status", done.stdout.strip()).stderr
     assert read_guard(guarded.state).is_urgent
     assert guarded.json("guard", exits=1)["does_nothing"]
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from tests.command_text import NO_METRIC, NONE_MATCHES, did_you_mean
+from tests.command_text import NO_METRIC, NO_SETTING, NONE_MATCHES, did_you_mean
 from tests.process.conftest import CommandLine
 from tests.support import eventually
 
@@ -44,6 +44,27 @@ def test_which_run_was_best_is_one_command(cli: CommandLine) -> None:
     unknown = cli.run("list", "los<0.3").stderr
     assert f"{NO_METRIC} `los`: {did_you_mean('loss')}" in unknown and NONE_MATCHES in unknown
     assert NO_METRIC not in cli.run("list", "loss<0.001", "age<2h", "best:loss>9").stderr
+
+
+def test_runs_are_found_shown_and_sorted_by_their_settings(cli: CommandLine) -> None:
+    for name, words in (
+        ("low", ("python3", "-c", "pass", "--lr", "1e-4", "--opt=adam")),
+        ("high", ("python3", "-c", "pass", "--lr", "0.01", "--opt=sgd")),
+        ("none", ("true",)),
+    ):
+        cli.ended(cli.launch("--gpus", "0", "--name", name, "--", *words))
+    assert names(cli, "lr=0.0001") == names(cli, "set:lr<1e-3") == names(cli, "opt=adam") == ["low"]
+    assert names(cli, "set:lr", "--sort", "set:lr") == ["low", "high"]
+    assert names(cli, "--sort", "set:lr-") == ["high", "low", "none"]
+    table = cli.run("list", "--sort", "name", "--columns", "name,set:lr").stdout
+    assert [line.split() for line in table.splitlines()] == [
+        ["name", "set:lr"],
+        ["high", "0.01"],
+        ["low", "1e-4"],
+        ["none", "—"],
+    ]
+    assert f"{NO_SETTING} `lrr`: {did_you_mean('lr')}" in cli.run("list", "set:lrr<1").stderr
+    assert did_you_mean("state:") in cli.run("list", "stat:done", exits=2).stderr
 
 
 def test_what_cannot_be_asked_is_said(cli: CommandLine) -> None:

@@ -20,7 +20,7 @@ from runners.model.spec import Price
 from runners.model.states import State
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
-from tests.command_text import GPUS_NOT_READ, LEFT_OF, price_for
+from tests.command_text import GPUS_NOT_READ, LEFT_OF, price_for, price_note
 from tests.process.conftest import CommandLine, record
 from tests.stubs import nvml as stub
 from tests.support import CEILING_S, eventually, make_plan
@@ -288,6 +288,26 @@ def test_a_price_that_does_not_fit_waits_for_the_user_s_word(
     corrected = cli.json("cost")
     assert (corrected["usd_per_hour"], corrected["caveat"]) == (1.99, None)
     assert corrected["session_started"] == cli.json("session")["session_started"]
+
+
+def test_a_price_that_is_given_with_a_launch_says_what_it_means(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FRESNEL_GPUS", "sim:8xMI300X")
+    words = ("launch", "--price", "digitalocean-8xh100", "--gpus", "1", "--", "true")
+    without = cli.run(*words).stderr
+    assert price_for("digitalocean-8xh100", "8 × H100 SXM", "8 × AMD Instinct MI300X") in without
+    assert price_note("23.92") in without
+    dear = ("launch", "--price", "1500", "--gpus", "1", "--", "true")
+    assert price_note("1,500.00") in cli.run(*dear).stderr
+    assert price_note("1,500.00") in cli.run("plan", *dear[1:]).stdout
+    cli.run("session", "start", "--rate", "16", "--since", "now")
+    inside = cli.run(*dear).stderr
+    assert "--price" in inside and "1,500" not in inside
+    planned = cli.run("plan", *dear[1:]).stdout
+    assert "$2.00/h by session" in planned and "1,500" not in planned
+    refused = cli.run("launch", "--price", "1,500", "--gpus", "1", "--", "true", exits=2)
+    assert "1.99" in refused.stderr
 
 
 def test_gpus_that_cannot_be_read_wait_for_the_user_s_word(

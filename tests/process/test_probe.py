@@ -9,6 +9,8 @@ import pytest
 
 from runners.lifecycle.launch.probe_results import probe_of
 from runners.model.gpus import GpuSnapshot
+from runners.model.parameters import with_values
+from runners.model.scaling import describe_batch
 from runners.presets.load import load_preset
 from runners.state.leases import live_run_ids
 from runners.state.runs import list_run_ids
@@ -164,3 +166,18 @@ def test_what_simulated_gpus_made_up_is_marked_on_every_surface(
     # Real GPUs of that name are offered nothing that was made up.
     real = (GpuSnapshot(0, "GPU-0", found["gpu"].partition(" (")[0], "nvidia"),)
     assert probe_of(cli.state, load_preset(Path(path)), real, 1) is None
+
+
+def test_a_probe_deals_a_batch_out_to_the_processes_that_are_started(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FRESNEL_GPUS", "sim:4xH100")
+    path = preset(cli, gpus=4)
+    eventually(lambda: cli.json("gpus"), what="a reading of them")
+    found = cli.json("probe", path, "--steps", "3")
+    # One process, not one for each GPU: no batch is rounded to multiples of four.
+    assert (found["devices"], found["batch"], found["learning_rate"]) == (1, 11, 0.55)
+    spec = load_preset(Path(path))
+    notes = cli.json("plan", path, "--set", "bs=11")["notes"]
+    assert describe_batch(with_values(spec, {"bs": 11}), 1) in notes
+    assert "bs=11" in "\n".join(notes), "it is found again for the same GPUs"

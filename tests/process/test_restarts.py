@@ -63,6 +63,27 @@ def test_a_cause_that_stays_is_not_tried_again_unless_the_attempt_came_further(
     assert ended["ending"]["not_restarted"]
 
 
+@pytest.mark.parametrize(
+    ("says", "code", "attempts"),
+    [
+        ("error: train.csv: psr has shape (24, 24, 24)", 2, 1),
+        ("train.py: error: batch of 48 does not divide", 2, 1),
+        ("error: the connection was lost", 1, 3),
+        ("connection lost", 2, 3),
+    ],
+)
+def test_settings_that_a_program_refuses_are_not_tried_again(
+    cli: CommandLine, says: str, code: int, attempts: int
+) -> None:
+    rule = sets("restart={times: 2, backoff: 0.05s}")
+    run = cli.launch("--gpus", "0", *rule, "--", "sh", "-c", f"echo '{says}'; exit {code}")
+    ended = cli.ended(run)
+    assert (ended["state"], ended["attempt"]) == ("failed", attempts)
+    assert bool(ended["ending"].get("not_restarted")) == (attempts == 1)
+    if attempts == 1:
+        assert ended["ending"]["diagnosis"] == "settings_refused"
+
+
 def test_a_stop_that_was_asked_for_is_never_followed_by_a_restart(cli: CommandLine) -> None:
     run = cli.command("sh", "-c", "echo up; sleep 300", options=sets("restart=5"), ready="up")
     cli.run("stop", run.id, "--wait")

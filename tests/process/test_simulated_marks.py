@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.process.conftest import CommandLine
-from tests.screen_text import FOOTER, GPUS_PANE
+from tests.screen_text import FOOTER, GPUS_PANE, MONEY, PLAN
 from tests.served import Page, Served, until
 from tests.support import eventually
 
@@ -49,8 +49,13 @@ wait over
 
 PAGES = (
     ("", GPUS_PANE),
-    ("n", "Plan: exactly what runs"),
+    ("n", PLAN),
     ("1\r", "simulated: no such GPU exists"),
+    ("2i", "stop by"),
+    ("ji", "stop by"),
+    ("m", "device0"),
+    (" k =", "runs compared"),
+    ("$", MONEY),
 )
 """Keys, and what then stands on the screen of the panel in a browser."""
 SIZE = 160, 50
@@ -122,6 +127,7 @@ async def test_every_page_in_a_browser_marks_what_is_made_up(world: CommandLine)
                     bare.append(page.text)
                 if keys:
                     await socket.send_json(["stdin", "\x1b"])
+                    await until(socket, page, rf"(?s)\A(?!.*(?:{pattern}))")
                 await until(socket, page, FOOTER)
     finally:
         served.process.kill()

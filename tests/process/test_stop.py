@@ -10,6 +10,7 @@ import pytest
 
 from runners.host.procfs import marked_processes
 from runners.lifecycle.control.stop import request_stop
+from runners.model.errors import ExitCode
 from runners.model.run import Run
 from runners.model.states import State
 from runners.state.layout import RunDirectory
@@ -54,6 +55,19 @@ def test_a_program_that_heeds_the_first_signal_gets_no_other(cli: CommandLine) -
     assert rungs(run) == ["SIGINT"]
     (taken,) = events(run, "stop")
     assert taken["signalled"] == [leader(run)] and taken["until"] > taken["time"]
+
+
+def test_a_filter_finds_what_is_to_be_stopped_and_asks_first(cli: CommandLine) -> None:
+    good, bad = (cli.command(*PYTHON, TELLTALE, "SIGINT", ready="ready") for _ in range(2))
+    cli.run("tag", bad.id, "bad")
+    refused = cli.run("stop", "tag:bad", exits=ExitCode.DENIED).stderr
+    assert bad.id in refused and good.id not in refused and "--yes" in refused
+    assert read_run(cli.state, bad.id).state is State.RUNNING
+    cli.run("stop", "tag:nobody", exits=ExitCode.NOT_FOUND)
+    (stopped,) = cli.json("stop", "tag:bad", "state:running", "--yes", "--wait")
+    assert (stopped["id"], stopped["state"]) == (bad.id, "stopped")
+    assert read_run(cli.state, good.id).is_live
+    ask(cli, good, force=True)
 
 
 def test_a_program_that_ignores_everything_is_killed_at_the_last_rung(cli: CommandLine) -> None:

@@ -37,6 +37,7 @@ CURVE = {
     "unit": "",
     "simulated": True,
     "also": ("loss",),
+    "stages": [[0.0, "stage 1/3"]],
 }
 POINT = array("d", [1.0, 1.0, 2.0, 0.5]).tobytes().decode("latin-1")
 RUN_TREE = msgspec.to_builtins(msgspec.structs.replace(make_run(), id=RUN))

@@ -52,7 +52,7 @@ def test_a_waiting_job_says_why(cluster: Cluster) -> None:
     refresh(cluster.line.state, every_s=0.0)
     shown = cluster.line.json("status", run.id)
     assert shown["state"] == "queued"
-    assert job in shown["reason"]
+    assert job in shown["reason"] and shown["job"] == job
     cluster.line.run("stop", run.id)
     ended = cluster.line.ended(run)
     assert ended["state"] == "cancelled"
@@ -130,3 +130,17 @@ def test_a_stop_is_the_ladder(cluster: Cluster) -> None:
     ended = cluster.line.ended(run)
     assert (ended["state"], ended["ending"]["cause"]) == ("stopped", "stopped")
     assert "saved" in run.output.read_text()
+
+
+def test_the_gpus_of_the_cluster_and_own_jobs_on_them(cluster: Cluster) -> None:
+    """By partition, as Slurm counts them, whatever this machine has."""
+    job = cluster.lab.submit("sleep 600", "--gres=gpu:3")
+    eventually(lambda: cluster.lab.job(job)["JobState"] == "RUNNING")
+    cluster.lab.submit("sleep 600", "--gres=gpu:8")
+    refresh(cluster.line.state.create(), every_s=0.0)
+    found = {row["partition"]: row for row in cluster.line.json("gpus", "--slurm")["partitions"]}
+    shown = found["gpu"]
+    assert (shown["total"], shown["free"], shown["used"], shown["down"]) == (8, 5, 3, 0)
+    assert (shown["own_running"], shown["own_waiting"], shown["is_default"]) == (1, 1, True)
+    assert (found["closed"]["free"], found["closed"]["down"]) == (0, 5)
+    assert found["short"]["limit_s"] == 120

@@ -4,9 +4,10 @@ import re
 
 from runners.model.states import State
 from runners.presets.catalogue import find_preset
-from tests.screen_text import NO_RUNS, run_row
+from tests.screen_text import COMMANDS, NO_RUNS, run_row
 from tests.terminal import headless
 from tests.ui.conftest import Show
+from tui.panel.widgets.run_arranging import NONE_SELECTED
 
 _OWN = "fresnel-tui launch -- "
 _MADE_UP = r"FRESNEL_GPUS=(\S+)"
@@ -25,6 +26,18 @@ def test_the_first_steps_work_and_are_gone_with_the_first_run(show: Show) -> Non
     panel.wait_for(run_row(State.DONE, "sh"))
     panel.wait_for("written")
     panel.wait_gone(_OWN)
+
+
+def test_keys_for_runs_say_where_there_is_none(show: Show) -> None:
+    panel = show(until=NO_RUNS)
+    for key in ("Enter", ">", "o", "b", "f", "F", "O"):
+        panel.press("c")
+        panel.wait_for(COMMANDS)
+        panel.press("Escape")
+        panel.wait_gone(COMMANDS)
+        panel.wait_gone(NONE_SELECTED)
+        panel.press(key)
+        panel.wait_for(NONE_SELECTED)
 
 
 def test_where_there_are_gpus_none_are_made_up(show: Show) -> None:

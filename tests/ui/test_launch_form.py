@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from runners.model.states import State
+from runners.slurm.client import is_installed
 from tests.command_text import lacks
 from tests.screen_text import (
     ANY_RUNS,
@@ -226,7 +227,8 @@ def test_a_sampler_suggests_values_for_an_own_command(show: Show, tmp_path: Path
     panel.wait_for(r"aa-sleep")
     panel.press("echo loss: {lr}", "Enter")
     panel.wait_for(COMMAND_HELP)
-    move(panel, "Tab", "name", "folder", "checkpoints", "priority", "after", "price", "values")
+    move(panel, "Tab", "name", "folder", "checkpoints", "priority", "after", "price")
+    move(panel, "Tab", *(["slurm"] if is_installed() else []), "values")
     panel.press("lr=1.0..4.0:log")
     panel.wait_for(help_of("lr", SAMPLE_NEEDED))
     move(panel, "Tab", "samples")

@@ -85,6 +85,17 @@ def runs() -> list[dict[str, object]]:
     return json.loads(headless("list", "--json").stdout)
 
 
+def counter_form(show: Show) -> Terminal:
+    """The counter's form, its first field ready for keys."""
+    panel = show(FRESNEL_GPUS="sim:8xH100", columns=120, rows=40)
+    panel.wait_for(NO_RUNS)
+    panel.press("n")
+    panel.wait_for(field("unused", 3))
+    panel.press("Enter")
+    panel.wait_for(help_of("unused", "a number"))
+    return panel
+
+
 def test_launch_watch_stop_quit_and_find_again(show: Show) -> None:
     panel = show(FRESNEL_GPUS="sim:4xMI300X")
     panel.wait_for(NO_RUNS)
@@ -125,12 +136,7 @@ def test_launch_option_selects_the_new_run_and_quitting_leaves_it(show: Show) ->
 
 
 def test_form_edits_parameters_and_gpus_and_shows_what_is_wrong(show: Show) -> None:
-    panel = show(FRESNEL_GPUS="sim:8xH100", columns=120, rows=40)
-    panel.wait_for(NO_RUNS)
-    panel.press("n")
-    panel.wait_for(field("unused", 3))
-    panel.press("Enter")
-    panel.wait_for(help_of("unused", "a number"))
+    panel = counter_form(show)
     panel.press("0")
     panel.wait_for(f"{at_least(1, 0)}|--set unused=")
     panel.press("Backspace", "Backspace", "7", "Tab")
@@ -146,12 +152,7 @@ def test_form_edits_parameters_and_gpus_and_shows_what_is_wrong(show: Show) -> N
 
 def test_keys_act_in_the_order_in_which_they_were_typed(show: Show) -> None:
     """Sent at once, as a slow line does: what is deleted, where the next goes, what is launched."""
-    panel = show(FRESNEL_GPUS="sim:8xH100", columns=120, rows=40)
-    panel.wait_for(NO_RUNS)
-    panel.press("n")
-    panel.wait_for(field("unused", 3))
-    panel.press("Enter")
-    panel.wait_for(help_of("unused", "a number"))
+    panel = counter_form(show)
     panel.wait_for(assigned(0, 0))
     keys = ["0", "Backspace", "Backspace", "7", "Tab", "Home", "\x0b", "2-3", "F2"]
     panel.press("".join(KEYS.get(key, key) for key in keys))

@@ -10,10 +10,11 @@ from runners.host.files import replace
 from runners.host.identity import host_name
 from runners.model.states import State
 from runners.state.layout import StateDirectory
-from tests.command_text import NO_METRIC
+from tests.command_text import NO_METRIC, did_you_mean
 from tests.screen_text import (
     FINDING,
     HEADINGS,
+    SORT,
     deletion,
     field,
     first_row,
@@ -103,7 +104,12 @@ def test_every_run_is_reached_found_and_sorted_on_the_smallest_screen(show: Show
     panel.press("/old loss<1", "Enter", "Home")
     panel.wait_for(found_of(26, 132))
     panel.press("/")
-    panel.wait_for("▏")
+    panel.wait_for(f"{FINDING} ▏")
+    panel.press("Up")
+    panel.wait_for(f"{FINDING} old loss<1▏")
+    panel.wait_for(found_of(26, 132))
+    panel.press("Up", "Down", "Down")
+    panel.wait_for(f"{FINDING} ▏")
     panel.press("Escape")
     panel.wait_gone(FINDING)
     panel.press("/old los<1")
@@ -135,6 +141,76 @@ def test_a_run_that_was_found_stays_chosen_and_in_sight(show: Show) -> None:
     panel.wait_for(r"loss▼")
     panel.wait_for(run_row(State.DONE, "old-077"))
     panel.wait_for(log_of("old-077"))
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (120, 40), (200, 60)])
+def test_a_reason_that_is_cut_stands_whole_below_the_table(
+    show: Show, state: StateDirectory, columns: int, rows: int
+) -> None:
+    reason = "FileNotFoundError: " + "/data/".join(f"part{i}" for i in range(9)) + "/the-end"
+    ending = {"cause": "failed", "summary": reason}
+    ended(state, "cut", 60, time.time(), state="failed", exit_code=1, ending=ending)
+    panel = show(columns=columns, rows=rows)
+    panel.wait_for(log_of("cut"))
+    panel.wait_for("the-end")
+    panel.press("j")
+    panel.wait_for(log_of("broken"))
+    panel.wait_gone("the-end")
+    panel.press("/stat:failed")
+    panel.wait_for(did_you_mean("state:"))
+
+
+def test_an_order_is_chosen_from_a_list_and_a_view_saved_under_a_key(show: Show) -> None:
+    panel = show(columns=80, rows=24)
+    panel.wait_for(in_all(131))
+    panel.press("j", "O")
+    panel.wait_for(SORT)
+    panel.press("End", "Enter")
+    panel.wait_gone(SORT)
+    panel.wait_for(r"by best:loss▲")
+    panel.wait_for(log_of("old-000"))
+    panel.press("O", "Enter")
+    panel.wait_for(r"by best:loss▼")
+    panel.press("/old-12", "Enter")
+    panel.wait_for(found_of(10, 131))
+    panel.press("V", "s", "worst", "Enter")
+    panel.wait_for("1 worst +old-12 +best:loss-")
+    panel.press("Escape", "Escape", "Escape")
+    panel.wait_gone(FINDING)
+    panel.wait_gone("by best:loss")
+    panel.press("q")
+    panel.wait_end()
+    again = show()
+    again.wait_for(in_all(131))
+    again.press("V", "1")
+    again.wait_for(found_of(10, 131))
+    again.wait_for("by best:loss▼ .*old-12")
+
+
+def test_the_split_is_moved_by_keys_and_remembered(show: Show) -> None:
+    panel = show(columns=120, rows=40)
+    panel.wait_for(in_all(131))
+    before = upper_rows(panel.text)
+    panel.press("Ctrl+Down", "Ctrl+Down", "Ctrl+Left")
+    eventually(lambda: panel.read() or upper_rows(panel.text) == before + 4)
+    eventually(lambda: panel.read() or gpu_columns(panel.text) < 120 * 0.4 - 3)
+    gpus = gpu_columns(panel.text)
+    panel.press("q")
+    panel.wait_end()
+    again = show(columns=120, rows=40)
+    again.wait_for(in_all(131))
+    assert upper_rows(again.text) == before + 4
+    assert gpu_columns(again.text) == gpus
+
+
+def gpu_columns(text: str) -> int:
+    """Where the GPUs' border ends."""
+    return text.splitlines()[1].index("╮")
+
+
+def upper_rows(text: str) -> int:
+    """Where the log begins."""
+    return [line.startswith("╭") for line in text.splitlines()].index(True, 2)
 
 
 def test_details_labels_deletion_and_undo(show: Show, state: StateDirectory) -> None:

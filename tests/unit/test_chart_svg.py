@@ -34,6 +34,13 @@ def test_curves_axes_legend_and_seam_are_there() -> None:
     assert "lr 1e-3: resumed" in svg and svg.count("<circle") == 2
 
 
+def test_stages_are_named_where_they_begin() -> None:
+    named = line([0.5] * 91, stages=((0.0, "stage 1/2"), (45.0, "stage 2/2")))
+    words = texts(chart_svg("loss", [named]))
+    assert {"stage 1/2", "stage 2/2"} <= set(words)
+    assert "stage" not in chart_svg("loss", [line([0.5] * 91, stages=((0.0, "stage 1/2"),))])
+
+
 def test_a_constant_metric_has_one_number_and_a_line_in_the_middle() -> None:
     svg = chart_svg("lr", [line([0.0] * 5)], height=200)
     assert [word for word in texts(svg) if word.startswith("-")] == []

@@ -19,7 +19,8 @@ from runners.cost.prices import choose_price, list_prices, parse_rate
 from runners.cost.rates import hourly_rate, money
 from runners.cost.run_costs import ProjectionBasis, RunCost
 from runners.cost.sessions import Session, end_session, read_session, start_session
-from runners.host.clock import Moment
+from runners.guard.rule import GuardRule
+from runners.host.clock import Moment, moment_now
 from runners.host.identity import host_name
 from runners.model.errors import NotFound, WrongInput
 from runners.model.plan import AssignedGpu, Origin
@@ -28,6 +29,7 @@ from runners.model.spec import Price
 from runners.model.states import State
 from runners.state.layout import StateDirectory
 from tests.support import account_of, make_plan, make_run
+from tui.views.money.guard_text import watched_text
 
 HERE = Origin("anna", host_name(), "boot-1", 0.0)
 PER_GPU = Price("1.99", "gpu", "flag")
@@ -53,6 +55,20 @@ def test_a_rate_is_read_as_people_write_it(text: str) -> None:
 def test_what_is_no_rate(text: str) -> None:
     with pytest.raises(ValueError, match=r"US dollars per hour such as 1\.99"):
         parse_rate(text)
+
+
+@pytest.mark.parametrize("text", ["1,000", "$2,50", "1_000", "1.000,00", "3 EUR"])
+def test_an_amount_that_is_not_understood_whole_is_no_name_of_a_price(text: str) -> None:
+    with pytest.raises(WrongInput, match=r"US dollars per hour such as 1\.99") as caught:
+        choose_price(text, "flag")
+    assert ("without `,`" in str(caught.value)) == ("EUR" not in text)
+
+
+def test_large_sums_are_said_with_separators() -> None:
+    rule = GuardRule("a", "anna", moment_now(), budget_stop="541732.94")
+    assert "$541,732.94" in watched_text(rule)
+    session = start_session(StateDirectory(), "12345.5", 8, "now", per="machine")
+    assert "$12,345.5/h" in session.describe()
 
 
 def test_a_price_is_chosen_by_name_or_amount() -> None:
@@ -105,6 +121,14 @@ def test_the_user_s_own_prices_come_first(tmp_path: Path) -> None:
                 ("minimum: soon", "minimum: "),
                 ("currency: EUR", "currency: every price here is in US dollars"),
             )
+        ),
+        *(
+            (
+                "prices:\n  a:\n    provider: p\n    gpu: g\n    source: s\n    date: 2026-11-01\n"
+                f"    usd_per_hour: {amount}\n",
+                "prices.yaml:2: prices.a: expected US dollars per hour such as 1.99",
+            )
+            for amount in ("1,000", "1:30", "1_000.5_", "nan", ".inf", "-2", "[2]")
         ),
         (
             "prices:\n  a: {provider: p, gpu: g, usd_per_hour: 1, source: s, date: 2999-01-01}\n",

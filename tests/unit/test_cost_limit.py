@@ -4,13 +4,17 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from runners.cost.sessions import change_price, end_session, start_session
+from runners.cost.sessions import Session, SessionLine, change_price, end_session, start_session
 from runners.guard.rule import GuardRule
 from runners.guard.triggers import Measurements, find_problems
-from runners.host.clock import moment_now
+from runners.host.clock import Moment, moment_now
+from runners.host.files import append_line
+from runners.host.identity import host_name
 from runners.lifecycle.supervisor.time_limit import TimeLimit
+from runners.model.spec import Price
 from runners.state.layout import StateDirectory
 from runners.state.records import PlanFields, plan_fields
 
@@ -62,6 +66,49 @@ def test_a_limit_stays_where_no_session_says_another_price(tmp_path: Path) -> No
     state.session.write_text("{damaged")
     limit.poll(time.monotonic() + 11)
     assert limit._limit == (7200.0, "6")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "hours"),
+    # $3/h for an hour, then half or four times as much for what is left of the $6; $9/h: nothing.
+    [("2", "1", 1 + 3 / 1.5), ("2", "8", 1 + 3 / 12), ("6", "2", 1.0)],
+)
+def test_what_an_earlier_session_cost_counts_by_its_own_price(
+    tmp_path: Path, before: str, after: str, hours: float
+) -> None:
+    state, now = StateDirectory(tmp_path).create(), moment_now()
+    write_session(state, now, 5.0, 4.0, "500")
+    write_session(state, now, 3.0, 1.0, before)
+    # Half an hour between them: nothing was paid in it.
+    write_session(state, now, 0.5, None, after)
+    run = state.run(RUN)
+    limit = TimeLimit(run, plan_of(), ago(now, 2.0), lambda _: None)
+    assert limit._limit == (pytest.approx(3600 * (hours + 0.5)), "6")
+    began_since = TimeLimit(run, plan_of(), ago(now, 0.1), lambda _: None)
+    assert began_since._limit.seconds == pytest.approx(3600 * 4 / float(after))
+
+
+def ago(now: Moment, hours: float) -> Moment:
+    return Moment(now.wall - hours * 3600, now.boot, (now.boot_ns or 0) - round(hours * 3600e9))
+
+
+def write_session(
+    state: StateDirectory, now: Moment, began: float, ended: float | None, price: str
+) -> None:
+    """A session that began and ended so many hours ago, in session.json and in the ledger."""
+    start, end = ago(now, began), None if ended is None else ago(now, ended)
+    session = Session(
+        start.wall,
+        host_name(),
+        Price(price, "gpu", "session"),
+        8,
+        ended=None if end is None else end.wall,
+        id=f"session-{began}",
+        began=start,
+        finished=end,
+    )
+    state.session.write_bytes(msgspec.json.encode(session))
+    append_line(state.ledger, msgspec.json.encode(SessionLine(session)))
 
 
 def test_only_a_queue_that_keeps_the_guard_from_acting_is_a_problem_of_it() -> None:

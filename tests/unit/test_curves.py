@@ -10,7 +10,9 @@ from runners.host.files import replace
 from runners.model.states import State
 from runners.state.layout import StateDirectory
 from runners.watch.metrics.lineage import ancestors
+from runners.watch.metrics.sample import Sample
 from runners.watch.metrics.series import Series
+from runners.watch.metrics.series_set import SeriesSet
 from tests.support import make_plan, make_run
 from tui.views.metrics.curves import AxisName, Stretch, curve_of, join, places
 
@@ -122,3 +124,23 @@ def test_ancestors_are_found_on_disk_and_a_circle_ends(tmp_path: Path) -> None:
     assert [one.id for one in ancestors(run)] == ["c", "a", "b"]
     orphan = make_plan(parent="gone")
     assert ancestors(make_run(id="e", directory=run.directory, plan=orphan)) == []
+
+
+def test_the_stages_of_a_training_stand_where_they_begin() -> None:
+    series = SeriesSet("events")
+    for step, stage in enumerate(["stage 1/3", "stage 1/3", "stage 2/3", "stage 2/3"], 1):
+        sample = Sample({"loss": 1.0 / step}, step, epoch=step, time=1000.0 + step, phase=stage)
+        series.note(sample)
+    parent = series.series["loss"]
+    assert parent.stages == [(1, "stage 1/3"), (3, "stage 2/3")]
+    child = SeriesSet("events")
+    child.note(Sample({"loss": 0.3}, 4, phase="stage 2/3"))
+    child.note(Sample({"loss": 0.2}, 5, phase="stage 3/3"))
+    parts = [Stretch(parent, 1000.0, 60.0), Stretch(child.series["loss"], 2000.0, 0.0)]
+    curve = join(parts, "step")
+    assert curve is not None and curve.seams == (4,)
+    assert curve.stages == ((1, "stage 1/3"), (3, "stage 2/3"), (5, "stage 3/3"))
+    # Begun again before the second stage, it has it only when it comes there again.
+    series.begin_attempt()
+    series.note(Sample({"loss": 0.4}, 2, phase="stage 1/3"))
+    assert parent.stages == [(1, "stage 1/3")]

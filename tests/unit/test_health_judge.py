@@ -12,10 +12,11 @@ from runners.health.episodes import EpisodeTracker
 from runners.health.judge import judge
 from runners.health.loss_history import LossHistory, plain_baseline
 from runners.health.paces import PaceHistory
-from runners.health.signs import BaselineSign, GpuSign, RunSigns
+from runners.health.signs import BaselineSign, GpuSign, Outlook, RunSigns
 from runners.model.health import Condition, Finding, RankSign
 from runners.model.quantities import duration_text
 from runners.model.spec import MetricRule
+from runners.state.deadline import Deadline
 from runners.watch.metrics.progress import ProgressTracker
 from runners.watch.metrics.reading import OutputReader
 
@@ -324,3 +325,19 @@ def test_a_stall_is_said_at_once_over_at_once_and_said_again_only_later() -> Non
     assert tracker.take((well,), NOW + 4400).health.condition is Condition.PROGRESSING
     known = EpisodeTracker([(Condition.STALL, NOW)])
     assert known.take((stall,), NOW + 60).news == (), "its watcher was started anew"
+
+
+@pytest.mark.parametrize(
+    ("ends_in", "left", "is_late"),
+    [(3600.0, 7200.0, True), (3600.0, 4000.0, False), (3600.0, None, False), (-5.0, 60.0, True)],
+)
+def test_a_run_that_its_limit_ends_long_before_it_is_done(
+    ends_in: float, left: float | None, is_late: bool
+) -> None:
+    deadline = Deadline(ends_in, "the time limit of its Slurm job")
+    found = judge(signs(outlook=Outlook(deadline, left, 0.41)))
+    late = [finding for finding in found if finding.condition is Condition.UNFINISHED]
+    assert bool(late) is is_late
+    if late:
+        assert deadline.limit in late[0].message and late[0].evidence
+        assert late[0].condition.is_trouble and late[0].condition.advice

@@ -6,13 +6,22 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from runners.model.cluster import SlurmKeys
 from runners.model.errors import WrongInput
 from runners.model.spec import After, Parameter, RunSpec
 from runners.presets.catalogue import resolve_runs
 from runners.presets.command_line import spell_command_line, split_command
 from runners.presets.load import command_spec, load_preset
 from runners.presets.save import save_preset
-from tui.panel.widgets.launch.common_fields import detail_arguments, detail_texts, with_details
+from runners.presets.slurm_text import slurm_text
+from tui.cli.arguments import parse
+from tui.cli.specs import specs_from
+from tui.panel.widgets.launch.common_fields import (
+    detail_arguments,
+    detail_texts,
+    fields_of,
+    with_details,
+)
 from tui.panel.widgets.launch.drafts import RunDraft
 
 PRESET = """\
@@ -134,6 +143,29 @@ def test_details_become_spec_and_flags(tmp_path: Path, monkeypatch: pytest.Monke
     )
 
 
+def test_the_program_s_configuration_and_its_keys_are_fields(tmp_path: Path) -> None:
+    (tmp_path / "train.yaml").write_text("train: {batch_size: 4, gpu: 7}\ndata: {workers: 2}\n")
+    (tmp_path / "p.yaml").write_text(
+        "launcher: python\nscript: train.py\ngpus: 0\nconfig: {file: train.yaml}\n"
+        "parameters: {batch: {value: 4, stands_for: train.batch_size}}\n"
+    )
+    (tmp_path / "train.py").write_text("")
+    (spec,) = resolve_runs(str(tmp_path / "p.yaml"))
+    assert {"config", "keys"} <= {field.key for field in fields_of(spec, False)}
+    assert "keys" not in {field.key for field in fields_of(command_spec(["true"]), False)}
+    typed = {"config": "other.yaml", "keys": "train.gpu=0 train.batch_size=2"}
+    changed = with_details(spec, detail_texts(spec) | typed)
+    assert changed.config is not None and changed.config.path == "other.yaml"
+    values = {one.name: (one.value, one.config_key) for one in changed.parameters}
+    assert values == {"batch": (2, ""), "train.gpu": (0, "train.gpu")}
+    words = detail_arguments(spec, detail_texts(spec) | typed)
+    assert words == [
+        *("--set", "config=other.yaml", "--set", "train.gpu=0", "--set", "train.batch_size=2")
+    ]
+    with pytest.raises(WrongInput, match="keys"):
+        with_details(spec, detail_texts(spec) | {"keys": "train.gpu"})
+
+
 @pytest.mark.parametrize(("key", "text"), [("priority", "high"), ("after", "x:never")])
 def test_a_wrong_detail_names_its_field(key: str, text: str) -> None:
     spec = command_spec(["true"])
@@ -193,3 +225,35 @@ def test_a_member_s_gpus_are_changed_by_set(tmp_path: Path, monkeypatch) -> None
     draft = RunDraft.of(specs[0])
     draft.gpus = "5"
     assert draft.arguments() == ["--set", "one.gpus=5"]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        None,
+        SlurmKeys(),
+        SlurmKeys(partition="gpu", time=5400.0, cpus_per_gpu=8, exclusive=True),
+        SlurmKeys(constraint="a100", extra=("--licenses=a:1", "--nice=5")),
+    ],
+)
+def test_a_run_becomes_a_slurm_job_and_none_again(tmp_path: Path, keys: SlurmKeys | None) -> None:
+    """What the form makes of the field is what its command does, headless."""
+    path = tmp_path / "job.yaml"
+    path.write_text("launcher: command\ncommand: ['true']\nplace: {slurm: {mem: 64G}}\n")
+    for spec in (load_preset(path), command_spec(["true"])):
+        texts = detail_texts(spec) | {"slurm": slurm_text(keys)}
+        changed = with_details(spec, texts)
+        assert changed.place.slurm == keys
+        words = [str(path)] if spec.source else []
+        words += detail_arguments(spec, texts) + ([] if spec.source else ["--", "true"])
+        arguments = parse(["plan", *words])
+        assert arguments is not None
+        (planned,) = specs_from(arguments)
+        assert planned.place.slurm == keys
+
+
+@pytest.mark.parametrize("text", ["maybe", "time", "time=soon", "gpus=4", "extra='--a", "yes no"])
+def test_wrong_options_of_slurm_name_the_field(text: str) -> None:
+    spec = command_spec(["true"])
+    with pytest.raises(WrongInput, match=r"^slurm: "):
+        with_details(spec, detail_texts(spec) | {"slurm": text})

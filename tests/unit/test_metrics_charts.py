@@ -52,6 +52,19 @@ def test_a_diagonal_goes_through_its_cells_and_no_others() -> None:
         assert row[3 - y] != " " and all(row[x] == " " for x in range(4) if abs(x - (3 - y)) > 1)
 
 
+def test_the_stages_of_a_training_are_named_where_they_begin() -> None:
+    names = ((0.0, "stage 1/3"), (20.0, "stage 2/3"), (40.0, "stage 3/3"))
+    rows = chart(Curve(rising(60), rising(60), stages=names), width=70)
+    places = [rows[1].index(name) for _, name in names]
+    assert places == sorted(places) and all(rows[1][at - 1] == "┆" for at in places)
+    assert sum("┆" in row for row in rows) >= 8, "a line down to the axis"
+    zoomed = ChartOptions(low=0.5)
+    assert "stage 2/3" not in "".join(
+        chart(Curve(rising(60), rising(60), stages=names), look=zoomed)
+    )
+    assert "┆" not in "".join(chart(Curve(rising(60), rising(60), stages=names[:1])))
+
+
 def test_what_lies_outside_is_not_drawn() -> None:
     canvas = Canvas(4, 2)
     canvas.draw([(-50, -90), (60, 90)], 0)

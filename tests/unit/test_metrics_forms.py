@@ -18,6 +18,9 @@ Train: 0 [  50/1250 (  4%)]  Loss: 6.90 (6.95)  Time: 0.234s,  907.42/s  (0.334s
 Test: [   0/78]  Time: 0.812 (0.812)  Loss:  6.7 ( 6.7)  Acc@1:  1.562 ( 1.562)
 Train: 1 [   0/1250 (  0%)]  Loss: 6.80 (6.80)  Time: 1.2s,  207.42/s  (1.234s,  207.42/s)  LR: 2.000e-05
 """
+TIMM_RESUMED = f"""\
+2026-11-21 13:00:10 INFO: Scheduled epochs: 300. LR stepped per update.
+{TIMM.replace("Train: 0", "Train: 5").partition("Test")[0]}"""
 FAIRSEQ = """\
 2026-11-21 13:00:10 | INFO | train_inner | epoch 001:      2 / 10 loss=5.3, ppl=39.4, num_updates=2, lr=1e-05
 2026-11-21 13:00:12 | INFO | train_inner | {"epoch": 1, "update": 0.4, "loss": "5.1", "num_updates": "4"}
@@ -74,6 +77,8 @@ Epoch 4/4 - train loss: 0.36, val loss: 0.42, val acc: 90%
                 "test/loss": [6.7],
                 "test/loss_avg": [6.7], "test/acc@1": [1.562], "test/acc@1_avg": [1.562]},
                 (2, None, 1250, None)),
+        (TIMM_RESUMED, {"loss": [6.97, 6.9], "loss_avg": [6.97, 6.95], "lr": [1e-5, 1e-5],
+            "time": [1.234, 0.234]}, (6, 300, 6300, 375000)),
         (FAIRSEQ, {"loss": [5.3, 5.1, 4.9], "ppl": [39.4, 30], "lr": [1e-5, 3e-5],
             "val/loss": [5.0],
                    "val/ppl": [32.0], "train_loss": [5.2]}, (2, None, 12, None)),
@@ -93,8 +98,8 @@ Epoch 4/4 - train loss: 0.36, val loss: 0.42, val acc: 90%
             "val_acc": [80, 90]},
          (4, 4, 100, 100)),
     ],
-    ids=["mnist", "timm", "fairseq", "detectron2", "mmengine", "deepspeed", "yolo", "catboost",
-        "absl", "epoch of"],
+    ids=["mnist", "timm", "timm resumed", "fairseq", "detectron2", "mmengine", "deepspeed", "yolo",
+        "catboost", "absl", "epoch of"],
 )  # fmt: skip
 def test_every_value_of_a_print_form_is_read_and_none_other(
     text: str,

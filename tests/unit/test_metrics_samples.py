@@ -160,7 +160,7 @@ RUN = [
     Case("r-tune", {"loss": rf"(?:Loss: |loss:){N}", "lr": rf"lr:{N}", "grad_norm": rf"norm:{N}",
         "tokens_per_second_per_gpu": rf"gpu:{N}"}, (3, None, 60, None)),
     # timm's model, loader, meters and saver in a loop with the print forms of its train.py.
-    Case("r-timm", TIMM, (3, None, 59, None)),
+    Case("r-timm", TIMM, (3, 3, 59, 60)),
     Case("r-wlm", WLM, (4, None, 220, None)),
     Case("timed/acc", {"loss": rf"\bloss={N}", "lr": rf"\blr={N}",
         "train_loss": rf"train_loss: {N}",
@@ -200,7 +200,7 @@ RUN = [
     Case("r-tune", {"loss": rf"(?:Loss: |loss:){N}", "lr": rf"lr:{N}", "grad_norm": rf"norm:{N}",
         "tokens_per_second_per_gpu": rf"gpu:{N}"}, (3, None, 60, None)),
     # timm's model, loader, meters and saver in a loop with the print forms of its train.py.
-    Case("r-timm", TIMM, (3, None, 59, None)),
+    Case("r-timm", TIMM, (3, 3, 59, 60)),
     Case("r-w2v", {}, (None, None, None, None)),
     Case("r-yolo", {f"{n}_loss": r"\dG +" + r"[\d.]+ +" * i + N for i, n in enumerate(("box", "cls", "dfl"))}
         | {f"val/{n}": r" all +32 +32 +" + r"[\d.]+ +" * i + N
@@ -217,6 +217,28 @@ RUN = [
     Case("timed/monai6", {"train_loss": rf"train_loss: {N}", "val_mean_dice": rf"Metrics -- val_mean_dice: {N}",
         "val_mean_dice_best_value": rf"best value: {N}",
         "got_new_best_metric_of_val_mean_dice": rf"best metric of val_mean_dice: {N}"}, (6, 6, 480, 480)),
+    Case("timed/lgb400", BOOSTED, (None, None, 400, None)),
+    Case("timed/xgb400", ROUNDS, (None, None, 399, None)),
+    Case("timed/skmlp40", {"loss": rf"loss = {N}", "validation_score": rf"Validation score: {N}"},
+        (None, None, 40, None)),
+    Case("timed/skgb150", GB, (None, None, 150, None)),
+    Case("timed/cat500", {n: rf"\t{n}: {N}" for n in ("learn", "test", "best")},
+        (None, None, 499, None)),
+    Case("timed/plain35", {n: rf" {n}: {N}" for n in ("train_loss", "val_loss")},
+        (35, 35, None, None)),
+    Case("timed/wlm6", {n: e for n, e in WLM.items() if not n.startswith("test_")}, (6, None, 890, None)),
+    Case("timed/ign15", IGNITE, (15, 15, 2820, 2820)),
+    Case("timed/diff5", {"loss": rf"loss={N}", "lr": rf"lr={N}"}, (5, None, 300, None)),
+    Case("timed/mnist6", {"loss": rf"\tLoss: {N}", "test/average_loss": rf"Average loss: {N}",
+        "test/accuracy": r"Accuracy: (?P<part>\d+)/(?P<whole>\d+)"}, (6, None, 35760, None)),
+    Case("timed/pl8", {"train_loss": rf"train_loss={N}", "val_loss": rf"val_loss={N}"},
+        (8, None, 1200, None)),
+    Case("timed/acc10", {"loss": rf"\bloss={N}", "train_loss": rf"train_loss: {N}",
+        "eval_accuracy": rf"accuracy: {N}"}, (10, None, 1500, 1500)),
+    Case("timed/epochs40", {"loss": rf"loss={N}", "val_acc": rf"val_acc = {N}"},
+        (None, None, 40, 40)),
+    Case("timed/sko25", {"train_loss": rf"(?m)^ +\d+ +{N}", "valid_acc": rf"(?m)^ +\d+ +[\d.]+ +{N}",
+        "valid_loss": rf"(?m)^ +\d+ +[\d.]+ +[\d.]+ +{N}"}, (25, None, None, None)),
 ]  # fmt: skip
 # Those that begin with `d-` could not be run: they are written by the format their sources
 # document (detectron2's CommonMetricPrinter, torchtitan's MetricsProcessor, verl's console logger,

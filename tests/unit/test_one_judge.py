@@ -35,6 +35,8 @@ from tui.views.runs.run_json import to_json
 from tui.views.runs.run_view import RunView, view_run
 
 COUNT = 40
+SEED = 4000
+"""Of runs among which every kind of condition is met."""
 GPU = AssignedGpu(0, "GPU-0", "H100", 0)
 QUIET = (5.0, 60.0, 300.0, 1200.0, 4000.0)
 _TIMES = re.compile(r"\d+[hms]\S*")
@@ -42,7 +44,7 @@ _TIMES = re.compile(r"\d+[hms]\S*")
 
 def write_run(state: StateDirectory, number: int, now: float) -> RunDirectory:
     """A live run as its supervisor, its program and perhaps its watcher have left it."""
-    chance = random.Random(number)
+    chance = random.Random(number + SEED)
     run = state.run(f"20261120-101500-demo-{number:04x}")
     run.path.mkdir(parents=True)
     started = now - chance.choice((30.0, 20_000.0))

@@ -38,6 +38,11 @@ def plan_of(tmp_path: Path, text: str, allocation: Allocation | None = None) -> 
     return plan(load_preset(write(tmp_path / "presets", text)), tmp_path, allocation)
 
 
+def test_what_has_no_command_is_refused_and_no_traceback(tmp_path: Path) -> None:
+    with pytest.raises(WrongInput, match="no command"):
+        plan(RunSpec(preset="odd", name="odd", launcher="command"), tmp_path)
+
+
 def test_every_word_is_filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WHO", "anna")

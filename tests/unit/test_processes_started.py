@@ -7,8 +7,9 @@ import pytest
 
 from runners.diagnosis.evidence import gather_evidence
 from runners.diagnosis.remedy.case import Case
-from runners.model.python_command import STDBUF, processes_started
+from runners.model.python_command import STDBUF, devices_of, processes_started
 from runners.model.run import Run
+from runners.model.spec import GpuRequest, RunSpec
 from runners.model.states import State
 from runners.state.layout import StateDirectory
 from runners.state.rank_processes import processes_of
@@ -42,3 +43,21 @@ def test_processes_are_those_that_are_started(
     assert gather_evidence(run).processes == (expected or 0)
     # What only the command knows may be one for each GPU: a batch must be dealt out to all.
     assert Case(StateDirectory(tmp_path), run, run.plan.spec).devices == (expected or FOUR_GPUS)
+
+
+@pytest.mark.parametrize(
+    ("launcher", "command", "expected"),
+    [
+        ("command", ("python3", "train.py"), 1),
+        ("command", ("torchrun", "--nproc_per_node=2", "train.py"), 2),
+        ("command", ("torchrun", "--nproc_per_node=${gpu_count}", "train.py"), FOUR_GPUS),
+        ("command", ("bash", "train.sh"), FOUR_GPUS),
+        ("torchrun", (), FOUR_GPUS),
+        ("python", (), 1),
+    ],
+)
+def test_batch_and_rate_follow_the_processes_and_not_the_gpus(
+    launcher: Any, command: tuple[str, ...], expected: int
+) -> None:
+    spec = RunSpec("demo", "demo", launcher, command=command)
+    assert devices_of(spec, GpuRequest(count=FOUR_GPUS), 8) == expected

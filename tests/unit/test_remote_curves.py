@@ -30,11 +30,12 @@ def _over(sender: CurveSender, reader: CurveReader, line: Line) -> tuple[dict[st
 def test_curves_arrive_and_grow() -> None:
     sender, reader, run = CurveSender(), CurveReader(), make_run(gpus=2)
     one = _series([3.0, math.nan, 1.0])
+    one.begin_stage("stage 1/3")
     _over(sender, reader, [(run, {"loss": one})])
     before = reader.line[-1][1]["loss"]
     assert reader.line[-1][0] == run
     assert (before.unit, before.source, list(before.times)) == ("nats", "events", list(one.times))
-    assert math.isnan(before.values[1])
+    assert math.isnan(before.values[1]) and before.stages == [(2.0, "stage 1/3")]
     one.add(3.0, 0.5)
     fields, size = _over(sender, reader, [(run, {"loss": one})])
     assert size == 33 and "runs" not in fields

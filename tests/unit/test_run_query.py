@@ -8,7 +8,7 @@ import pytest
 
 from runners.model.errors import WrongInput
 from runners.model.states import State
-from runners.places.run_row import RunRow
+from runners.places.run_row import RunRow, pack_settings
 from tui.views.runs.run_query import checked_query, parse_query
 
 NOW = datetime(2026, 11, 21, 18, 0).timestamp()
@@ -42,6 +42,7 @@ def row(name: str = "vit-small", **fields: object) -> RunRow:
         "best": 0.1,
         "packed": msgspec.msgpack.encode({"loss": (0.2, 0.1, 90), "psnr": (24.0, 27.5, 40)}),
         "tags": ("good", "Paper"),
+        "packed_settings": pack_settings({"lr": "3e-4", "seed": "3", "opt": "adam", "psnr": "1"}),
     }
     return RunRow(**{**known, **fields})
 
@@ -80,6 +81,16 @@ def row(name: str = "vit-small", **fields: object) -> RunRow:
         "progress>=100",
         "gpus=2",
         "exit=0",
+        "seed=3",
+        "seed=3.0",
+        "lr=0.0003",
+        "set:lr<1e-3",
+        "set:lr=3e-4",
+        "set:LR,other",
+        "set:psnr=1",
+        "opt=adam",
+        "opt!=sgd",
+        "-seed=4",
     ],
 )
 def test_it_finds(text: str) -> None:
@@ -104,6 +115,14 @@ def test_it_finds(text: str) -> None:
         "age>1h",
         "cost>0",
         "!vit",
+        "seed=4",
+        "set:loss<9",
+        "set:lr>1e-3",
+        "set:opt<1",
+        "psnr=1",
+        "opt=sgd",
+        "nothing!=1",
+        "set:nothing",
     ],
 )
 def test_it_leaves_out(text: str) -> None:
@@ -113,6 +132,9 @@ def test_it_leaves_out(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
+        ("stat:failed", "did you mean `state:`"),
+        ("Sinc:7d", "did you mean `since:`"),
+        ("set:lr<big", "expected a number"),
         ("state:fialed", "expected queued, starting, running"),
         ("since:soon", "`soon` is no time"),
         ("loss<abc", "`loss`: expected a number, not `abc`"),

@@ -10,6 +10,7 @@ from runners.host.slurm_job import SlurmJob, slurm_job
 from runners.lifecycle.supervisor.job_ending import forget_stop, settled_ending
 from runners.model.endings import EndingCause, JobEnd, job_end_of
 from runners.model.gpus import GpuSnapshot
+from runners.model.states import State
 from runners.slurm.job_end import end_in_output
 from runners.state.layout import StateDirectory
 from runners.state.records import plan_fields, record_fields
@@ -121,8 +122,11 @@ def test_a_run_that_waits_anew_is_not_judged_by_the_attempt_before(
     run.path.mkdir(parents=True)
     run.exit.write_text(code)
     record = record_fields({"state": "queued", "attempt": 1, "started": 1000.0})
-    _, ending, seen = settled_ending(run, plan_fields({}), record)
-    assert (ending["cause"], seen) == (EndingCause.NOT_STARTED, None)
+    state, ending, seen = settled_ending(run, plan_fields({}), record)
+    assert (state, ending["cause"], seen) == (State.STOPPED, EndingCause.SLURM, None), "it has run"
+    never = record_fields({"state": "queued"})
+    state, ending, seen = settled_ending(run, plan_fields({}), never)
+    assert (state, ending["cause"], seen) == (State.FAILED, EndingCause.NOT_STARTED, None)
 
 
 def test_a_stop_of_slurm_s_is_forgotten_with_its_job_and_a_person_s_is_not(tmp_path: Path) -> None:

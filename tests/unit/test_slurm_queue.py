@@ -1,8 +1,10 @@
 """What squeue prints, as rows; why jobs wait, in words; the script that is submitted."""
 
 import subprocess
+import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from runners.model.cluster import SlurmKeys
@@ -10,6 +12,7 @@ from runners.model.pending import pending
 from runners.model.spec import GpuRequest, PlaceKeys, RunSpec
 from runners.slurm.options import duration_text, options_of, script_of
 from runners.slurm.queue import read_rows, seconds_of
+from runners.state.deadline import deadline_of
 from runners.state.job_status import is_over, row_of, status_of_job
 from runners.state.jobs import (
     JobNote,
@@ -22,8 +25,10 @@ from runners.state.jobs import (
     write_table,
 )
 from runners.state.layout import RunDirectory, StateDirectory
+from tests.support import make_plan, make_run
 
 _RUN = "20261123-020750-demo-7f3a"
+_LIMIT = "the time limit of its Slurm job"
 
 
 def _line(*fields: str) -> str:
@@ -206,3 +211,26 @@ def test_a_damaged_table_is_none(tmp_path: Path) -> None:
     write_table(run.home, JobTable(1.0, 1.0))
     run.home.jobs.write_text('{"asked": "NaN", "jobs": [7]}')
     assert read_table(run.home)[0] == JobTable()
+
+
+def test_when_slurm_ends_a_job(tmp_path: Path) -> None:
+    """As it says itself; before it is asked, by what it was asked for and when the job began."""
+    keys = SlurmKeys(time=3600.0)
+    directory = _job(tmp_path, id="12", began=900.0)
+    plan = make_plan(_RUN, directory=str(directory.path), place=PlaceKeys(slurm=keys))
+    run = make_run(plan=plan, directory=str(directory.path))
+    assert deadline_of(run, now=1000.0) == (3500.0, _LIMIT)
+    row = JobRow("12", _RUN, "RUNNING", ends=8200.0, limit_s=7200.0)
+    write_table(directory.home, JobTable(1001.0, 1001.0, jobs=(row,)))
+    assert deadline_of(run, now=1000.0) == (7200.0, _LIMIT), "it was extended"
+    endless = JobRow("12", _RUN, "RUNNING", ends=8200.0)
+    write_table(directory.home, JobTable(1002.0, 1002.0, jobs=(endless,)))
+    assert deadline_of(run, now=1000.0) is None
+    directory.plan.write_text('{"limit_s": 600.0, "limit_usd": "2.50"}')
+    limited = make_run(
+        plan=msgspec.structs.replace(plan, limit_s=600.0),
+        directory=str(directory.path),
+        started=time.time() - 100.0,
+    )
+    found = deadline_of(limited, now=1000.0)
+    assert found is not None and 400.0 < found.in_s <= 500.0 and "$2.50" in found.limit

@@ -9,6 +9,7 @@ import pytest
 from runners.lifecycle.launch.planner import plan_run
 from runners.model.gpus import GpuReading, GpuSnapshot
 from runners.model.plan import LaunchPlan
+from runners.model.quantities import duration_text
 from runners.model.spec import GpuRequest, Price
 from runners.presets.load import load_preset
 from runners.scheduling.allocation import Allocation, Denied
@@ -57,3 +58,13 @@ def test_on_the_cpu_it_costs_what_the_cpu_costs(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, GpuRequest(1), Granted(Allocation()))
     assert plan.forecast is not None and plan.forecast.doubt
     assert plan.environment[COUNT_VARIABLE] == "0"
+
+
+@pytest.mark.parametrize(("limit", "is_late"), [("90m", True), ("3h", False)])
+def test_a_limit_shorter_than_the_estimate_is_said_before_the_launch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, is_late: bool
+) -> None:
+    monkeypatch.setattr(f"{__name__}.PRESET", f"{PRESET}limits: {{time: {limit}}}\n")
+    plan = plan_of(tmp_path, GpuRequest(1), Granted(Allocation(GPUS[:1])))
+    needs = duration_text(plan.forecast.seconds) if plan.forecast else ""
+    assert any(needs in note for note in plan.notes) is is_late

@@ -7,7 +7,7 @@ import pytest
 
 from runners.cost.estimate import forecast
 from runners.model.plan import AssignedGpu
-from runners.model.scaling import devices_of
+from runners.model.python_command import devices_of
 from runners.model.spec import GpuRequest, RunSpec
 from runners.model.workload import (
     Workload,

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from runners import __version__
 from runners.model.errors import WrongInput
-from runners.model.suggestions import did_you_mean
 from runners.state.layout import preset_folders
 from tui.cli.command_table import ALIASES, COMMANDS
 from tui.cli.host_option import HELP, REMOTE_COMMANDS
@@ -167,6 +166,8 @@ def _is_program_like(word: str) -> bool:
 
 
 def _unknown(argv: Sequence[str]) -> WrongInput:
+    from runners.model.suggestions import did_you_mean  # only mistakes need it
+
     word, usage = argv[0], "usage: fresnel-tui COMMAND [options]\n"
     if word.startswith("-"):
         return UsageError(f"no flag {word} before a command", "fresnel-tui --help", usage)

@@ -125,6 +125,18 @@ COMMANDS: dict[str, Command] = {
         "machine:service", "restore runs, queue, guard and session after a boot", _MACHINE
     ),
     "serve": Command("machine:serve", "show the panel in a browser", _MACHINE),
+    "demo": Command(
+        "machine:demo",
+        "look around: simulated GPUs and ten tiny runs, gone when the panel is left",
+        _MACHINE,
+        json=False,
+    ),
+    "reset-terminal": Command(
+        "machine:reset_terminal",
+        "mend a terminal whose panel was killed",
+        _MACHINE,
+        json=False,
+    ),
     "completion": Command(
         "machine:completion", "print the script that completes commands in a shell", _MACHINE
     ),

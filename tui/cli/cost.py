@@ -78,6 +78,7 @@ def report_json(report: CostReport) -> dict[str, Any]:
         else number(to_decimal(add_fractions(account.gpu_hours.values()))),
         "guard": guard_json(report.guard),
         "ledger_problem": report.statement.problem or None,
+        "suspended_s": report.suspended_s,
         **machines_json(report.statement, report.machines),
     }
 

@@ -27,7 +27,7 @@ from runners.model.gpus import GpuReading, Xid
 from runners.state.layout import StateDirectory
 from runners.state.runs import list_run_ids
 from tui.cli.output import print_json
-from tui.views.money.guard_text import guard_text
+from tui.views.money.guard_text import guard_text, nothing_text
 
 _PACKAGES = ("textual", "msgspec", "psutil", "PyYAML", "watchfiles")
 _LOOK_BACK = 200
@@ -95,6 +95,8 @@ def _check_guard(state: StateDirectory) -> list[Check]:
     view = read_guard(state)
     if view.rule is None and not view.problems:
         return []
+    if nothing := nothing_text(view, state.guard / "guard.log"):
+        return [Check("guard", "WARN", nothing, "`fresnel-tui guard` starts it where it can")]
     if not view.problems:
         kept = f"; started again by {view.keeper.describe()}" if view.keeper is not None else ""
         return [Check("guard", "PASS", guard_text(view, moment_now()) + kept)]

@@ -4,6 +4,7 @@ import argparse
 import json
 import time
 from collections.abc import Iterator
+from shutil import which
 from typing import Any
 
 import msgspec
@@ -27,6 +28,10 @@ _HEADINGS = ("GPU", "name", "use", "memory", "temp", "power", "held by", "others
 def run_gpus(arguments: argparse.Namespace) -> int:
     """Show every GPU with its use and its holder, and the host; once, or with every new reading."""
     state = StateDirectory().create()
+    if arguments.slurm:
+        from tui.cli.partitions import run_partitions  # clusters only
+
+        return run_partitions(state, arguments.watch, arguments.json)
     if arguments.watch:
         for reading in _readings(state):
             _watched(state, reading, arguments.json)
@@ -44,7 +49,8 @@ def run_gpus(arguments: argparse.Namespace) -> int:
     if reading.problem:
         echo(f"GPUs: {reading.problem}")
     elif not reading.gpus and not arguments.host:
-        echo(f"no GPU here; {_host_text(reading)}; runs use the CPU")
+        cluster = "; `gpus --slurm` shows its cluster's" if which("sbatch") else ""
+        echo(f"no GPU here; {_host_text(reading)}; runs use the CPU{cluster}")
     return ExitCode.DONE
 
 

@@ -15,7 +15,7 @@ from runners.places.ssh.ssh import Ssh
 from runners.state.layout import StateDirectory
 from tui.cli.host_end import refuse_while_needed
 from tui.cli.host_run import remote_output
-from tui.cli.output import echo, print_json, print_table
+from tui.cli.output import echo, is_confirmed, print_json, print_table
 from tui.views.format import DASH, size
 
 
@@ -71,5 +71,4 @@ def _is_wanted(name: str, yes: bool) -> bool:
         return True
     if not sys.stdin.isatty():
         raise DeniedError("this would be removed", "--yes removes it without asking")
-    echo(f"remove this from {name}? [y/N] ")
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return is_confirmed(f"remove this from {name}?")

@@ -21,7 +21,7 @@ from runners.places.ssh.registry import RemoteHost, RemoteRegistry
 from runners.places.ssh.ssh import Ssh, quoted
 from runners.state.layout import StateDirectory
 from tui.cli.host_run import remote_json
-from tui.cli.output import echo, print_json
+from tui.cli.output import echo, is_confirmed, print_json
 from tui.views.format import dollars
 
 _ANSWERS_WITHIN_S = 5.0
@@ -165,8 +165,7 @@ def _run_end(command: str, host: RemoteHost, yes: bool) -> bool:
         if not sys.stdin.isatty():
             raise DeniedError(f"this would run: {command}", "--yes runs it without asking")
         echo(f"this runs here: {command}")
-        echo(f"end {host.name}? [y/N] ")
-        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        if not is_confirmed(f"end {host.name}?"):
             return False
     surroundings = {"FRESNEL_REMOTE_NAME": host.name, "FRESNEL_REMOTE_ADDRESS": host.address}
     # Its words go to stderr: stdout is for the result alone.

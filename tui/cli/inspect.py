@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 
 from runners.cost.cost_reader import costs_of
+from runners.guard.rule import read_guard
+from runners.host.clock import moment_now
 from runners.housekeeping import tend
 from runners.model.errors import ExitCode
 from runners.model.run import Run
@@ -19,6 +21,7 @@ from runners.state.runs import find_runs, list_runs
 from tui.cli.output import control, echo, print_details, print_json_of_runs
 from tui.cli.shown_secrets import refuse_elsewhere, run_with_real_secrets
 from tui.views.format import dollars
+from tui.views.money.guard_text import guard_text
 from tui.views.runs.code_diff import DiffKind, diff_lines, diff_summary, diff_text
 from tui.views.runs.run_details import describe_details
 from tui.views.runs.run_json import to_json
@@ -53,6 +56,9 @@ def run_status(arguments: argparse.Namespace) -> int:
         costs = [view.money.cost for view in views if view.money.cost is not None]
         if len(views) > 1 and costs:
             echo(f"together {dollars(sum(costs, Decimal(0)))}")
+        guard = read_guard(state)
+        if guard.is_urgent and any(view.run.is_live for view in views):
+            echo(f"guard: {guard_text(guard, moment_now())}")
     return ExitCode.DONE
 
 

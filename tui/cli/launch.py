@@ -26,7 +26,7 @@ from runners.state.layout import StateDirectory
 from runners.state.requests import open_request
 from tui.cli.output import echo, print_json_of_runs, print_pairs, print_summary, run_exit_code
 from tui.cli.specs import specs_from
-from tui.views.runs.plan_text import describe_plan, estimate_text
+from tui.views.runs.plan_text import describe_plan, estimate_text, rate_text
 
 
 def run_launch(arguments: argparse.Namespace) -> int:
@@ -107,6 +107,13 @@ def _start(state: StateDirectory, arguments: argparse.Namespace, request: str) -
             if note not in shown:
                 echo(f"note: {note}")
                 shown.add(note)
+        price = run.plan.price if run.plan is not None else None
+        if run.plan is not None and price is not None and price.basis == "flag":
+            # Told here alone: who gives a price may take it for one that is counted.
+            text = f"price: {rate_text(price, run.plan, run.plan.phase != 'queued')}"
+            if text not in shown:
+                echo(text)
+                shown.add(text)
         if run.plan is not None and run.plan.forecast is not None and run.plan.phase != "queued":
             echo(f"estimate: {estimate_text(run.plan)}")
         if run.state is State.QUEUED and specs[0].parallel is None:

@@ -80,6 +80,7 @@ def to_json(metrics: RunMetrics, chosen: dict[str, Series], last: int | None) ->
                 "unit": series.unit or None,
                 "higher_is_better": metrics.higher(name),
                 "simulated": series.simulated,
+                "stages": [{"name": stage, "step": step} for step, stage in series.stages],
                 "steps": None if by_time(series) else _plain(series.steps, last),
                 "epochs": _plain(series.epochs, last),
                 "times": _plain(series.times, last),

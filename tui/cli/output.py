@@ -16,6 +16,12 @@ def echo(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def is_confirmed(question: str) -> bool:
+    """Ask the person at the terminal; anything but y or yes is no."""
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
 def run_exit_code(run: Run) -> ExitCode:
     """0 when the run did what it was started for, 1 otherwise."""
     return ExitCode.DONE if run.state is State.DONE else ExitCode.RUN_FAILED

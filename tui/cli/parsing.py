@@ -7,7 +7,6 @@ from functools import cache
 from typing import NoReturn
 
 from runners.model.errors import WrongInput
-from runners.model.suggestions import did_you_mean
 
 
 class UsageError(WrongInput):
@@ -43,6 +42,8 @@ class CommandParser(argparse.ArgumentParser):
         }
 
     def _nearest(self, message: str) -> str:
+        from runners.model.suggestions import did_you_mean  # only mistakes need it
+
         unknown = re.match(r"unrecognized arguments: (\S+)", message)
         if unknown:
             word = unknown[1].partition("=")[0]

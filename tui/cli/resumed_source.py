@@ -10,7 +10,7 @@ from runners.lifecycle.control.resume import resume_run
 from runners.lifecycle.launch.resumed_spec import changes_on_resume, resumed
 from runners.lifecycle.launch.variation import varied
 from runners.model.errors import FresnelError, WrongInput
-from runners.model.scaling import devices_of
+from runners.model.python_command import devices_in_all, devices_of
 from runners.model.spec import GpuRequest, RunSpec
 from runners.presets.catalogue import resolve_runs
 from runners.state.layout import StateDirectory
@@ -54,7 +54,7 @@ class ResumedSource:
         if spec is not None:
             return [changed]
         before = relaunch_spec(state, found.parent)
-        old_devices = found.parent.plan.processes if found.parent.plan is not None else 1
+        old_devices = devices_in_all(found.parent.plan) if found.parent.plan is not None else 1
         new_devices = devices_of(changed, self.request or changed.gpus, old_devices)
         notes = changes_on_resume(before, changed, (old_devices, new_devices))
         return [msgspec.structs.replace(changed, warnings=(*changed.warnings, *notes))]

@@ -17,6 +17,7 @@ from runners.state.runs import list_run_ids, list_runs, read_run
 from tui.cli.output import echo, print_json, print_table
 from tui.views.runs.row_reading import row_of_ended, row_of_view
 from tui.views.runs.run_columns import COLUMNS, EXTRA, NO_RUNS, TableContext, table_text
+from tui.views.runs.run_sort import SETTING
 from tui.views.runs.run_view import view_run
 
 _SHOWN_ENDED = 100
@@ -104,7 +105,7 @@ def _chosen(
 ) -> tuple[list[RunRow], Costs, int]:
     """The runs that were asked for, in the order that was, and how many more there are."""
     from tui.views.runs.ended_index import EndedIndex
-    from tui.views.runs.run_query import checked_query, unknown_metrics
+    from tui.views.runs.run_query import checked_query, unknown_names
     from tui.views.runs.run_sort import parse_sort, sort_rows
 
     terms = [*arguments.find, *(_term(arguments, name) for name in _TEXTS)]
@@ -122,7 +123,7 @@ def _chosen(
 
         index.take_costs(ended_costs(state))
     everyone = [*(_row(run, costs) for run in runs), *index.ended.rows]
-    for problem in unknown_metrics(query, everyone):
+    for problem in unknown_names(query, everyone):
         echo(problem)
     rows = [row for row in everyone if query(row)]
     rows.sort(key=running_first)
@@ -150,12 +151,12 @@ def _columns(arguments: argparse.Namespace) -> list[str] | None:
     for word in (word.strip() for word in arguments.columns.split(",")):
         if word.lower() in known:
             found.append(word.lower())
-        elif word.startswith(("last:", "best:")):
+        elif word.startswith(("last:", "best:", SETTING)) and not word.endswith(":"):
             found.append(word)
         else:
             raise WrongInput(
                 f"--columns: no column `{word}`",
-                f"{', '.join(sorted(known))}, last:METRIC or best:METRIC",
+                f"{', '.join(sorted(known))}, last:METRIC, best:METRIC or set:NAME",
             )
     return found
 

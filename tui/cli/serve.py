@@ -4,12 +4,12 @@ import argparse
 import logging
 import secrets
 import socket
-import sys
 from ipaddress import ip_address
 
 from runners.host.identity import host_name
 from runners.model.errors import ExitCode, WrongInput
 from tui.cli.output import echo, print_json
+from tui.cli.this_program import this_program
 
 
 def run_serve(arguments: argparse.Namespace) -> int:
@@ -57,7 +57,7 @@ def run_serve(arguments: argparse.Namespace) -> int:
     if local:
         echo(f"From another machine: {_tunnel(port)}\nand then open the same address there.")
     echo("Ctrl+C ends the panel; runs go on.")
-    command = [*_this_program(), *(["--read-only"] if arguments.read_only else [])]
+    command = [*this_program(), *(["--read-only"] if arguments.read_only else [])]
     _log_discreetly()
     server = PanelServer(command, auth)
     web.run_app(server.application(), sock=listening, print=None, access_log=None)
@@ -103,9 +103,3 @@ def _name_to_open(host: str) -> str:
 
 def _tunnel(port: int) -> str:
     return f"ssh -L {port}:127.0.0.1:{port} {host_name()}"
-
-
-def _this_program() -> list[str]:
-    """How this command was started, without its arguments: the panel is started the same way."""
-    own = len(sys.orig_argv) - len(sys.argv) + 1
-    return [sys.executable, *sys.orig_argv[1:own]]

@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from runners.cost.cloud import Instance, find_instance
+from runners.cost.ledger import Ledger
 from runners.cost.meter import Meter, read_meter
 from runners.cost.opening import prices_of_machine, rate_caveat, recognised_price
 from runners.cost.prices import parse_rate
@@ -26,11 +27,12 @@ from runners.gpus.client import read_gpus
 from runners.guard.rule import read_guard
 from runners.host.clock import moment_now
 from runners.housekeeping import tend
-from runners.model.errors import ExitCode, WrongInput
+from runners.model.errors import ExitCode, NotFound, WrongInput
 from runners.model.gpus import GpuReading
+from runners.presets.reading.diagnostics import nearest
 from runners.state.layout import StateDirectory
 from runners.state.runs import list_runs
-from tui.cli.output import echo, print_json, print_pairs
+from tui.cli.output import echo, is_confirmed, print_json, print_pairs
 from tui.views.format import dollars, duration
 from tui.views.money.money_text import meter_json, session_pairs
 
@@ -50,7 +52,7 @@ def run_session(arguments: argparse.Namespace) -> int:
         if amount is None:
             raise WrongInput("session budget: name the amount", "fresnel-tui session budget 150")
         session = change_budget(state, amount)
-        echo(f"budget of the session: ${session.budget}")
+        echo(f"budget of the session: {dollars(Decimal(session.budget or 0))}")
     else:
         session = read_session(state)
     now = moment_now()
@@ -114,7 +116,7 @@ def _start(state: StateDirectory, arguments: argparse.Namespace) -> Session:
 
 
 def _change_price(state: StateDirectory, arguments: argparse.Namespace) -> Session:
-    """Give the open session, or the one that ended last, another price, from its start on."""
+    """Give the open session, the newest that ended, or a named one another price, for all of it."""
     price, per = _stated_price(arguments)
     if price is None:
         raise WrongInput(
@@ -122,7 +124,18 @@ def _change_price(state: StateDirectory, arguments: argparse.Namespace) -> Sessi
         )
     caveat = _caveat(price, per, read_gpus(state), arguments)
     _await_word(caveat, arguments.anyway)
-    return change_price(state, price, per, _stated_gpus(arguments), caveat)
+    earlier = _find_session(state, arguments.session) if arguments.session else None
+    return change_price(state, price, per, _stated_gpus(arguments), caveat, earlier)
+
+
+def _find_session(state: StateDirectory, name: str) -> Session:
+    ledger = Ledger(state)
+    ledger.poll()
+    sessions = {session.id: session for session in ledger.sessions()}
+    if name not in sessions:
+        known = "`fresnel-tui cost` lists them"
+        raise NotFound(f"no session `{name}`{nearest(name, sessions)}", known)
+    return sessions[name]
 
 
 def _stated_price(arguments: argparse.Namespace) -> tuple[str | None, Literal["gpu", "machine"]]:
@@ -162,8 +175,7 @@ def _await_word(caveat: str, anyway: bool) -> None:
         return
     if sys.stdin.isatty() and sys.stderr.isatty():
         echo(f"⚠ {caveat}")
-        print("use it anyway? [y/N] ", end="", file=sys.stderr, flush=True)
-        if sys.stdin.readline().strip().lower() in ("y", "yes"):
+        if is_confirmed("use it anyway?"):
             return
     raise WrongInput(caveat, "--anyway uses it anyway")
 

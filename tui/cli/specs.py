@@ -1,7 +1,7 @@
 """The command line of `launch` and `plan` as RunSpecs."""
 
 import argparse
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -12,12 +12,10 @@ from runners.model.errors import WrongInput
 from runners.model.launchers import place_on_nodes
 from runners.model.parameters import with_values
 from runners.model.program import chosen_gpus
-from runners.model.scaling import devices_of, rescaled
+from runners.model.python_command import devices_of
+from runners.model.scaling import rescaled
 from runners.model.spec import GpuRequest, NodePlace, RunSpec, ScalingRule
-from runners.model.spelling import split_text
-from runners.presets.parameter_input import parse_scalar
-from runners.presets.reading.diagnostics import KeyMistake
-from runners.presets.reading.typed import decode
+from runners.presets.slurm_text import slurm_keys
 from runners.state.layout import StateDirectory
 from tui.cli.output import echo
 from tui.cli.spec_sources import CommandSource, PresetSource, RunSource, SpecSource
@@ -108,19 +106,14 @@ def _apply_flags(spec: RunSpec, arguments: argparse.Namespace) -> RunSpec:
 
 def _on_slurm(spec: RunSpec, arguments: argparse.Namespace) -> RunSpec:
     """The spec as a job of Slurm, where one of its flags is given."""
-    given: dict[str, Any] = {
-        name: split_text(value) if name == "extra" else parse_scalar(value)
+    given = {
+        name: str(value)
         for name in SlurmKeys.__struct_fields__
         if (value := getattr(arguments, f"slurm_{name}", None)) is not None
     }
     if not (given or getattr(arguments, "slurm", False)):
         return spec
-    try:
-        keys: SlurmKeys = decode(given, SlurmKeys, ("place", "slurm"))
-    except KeyMistake as mistake:
-        name = str(mistake.key[-1]).replace("_", "-")
-        raise WrongInput(f"--{name}: {mistake.message}") from None
-    keys = keys.over(spec.place.slurm or SlurmKeys())
+    keys = slurm_keys(given, "--").over(spec.place.slurm or SlurmKeys())
     return msgspec.structs.replace(spec, place=PlaceKeys(slurm=keys))
 
 

@@ -24,7 +24,7 @@ def run_stop(arguments: argparse.Namespace) -> int:
         raise WrongInput("name the runs to stop, or --all", "`fresnel-tui list` shows them")
     state = StateDirectory()
     tend(state)
-    runs = _live_here(state) if arguments.all else find_runs(state, arguments.runs)
+    runs = _live_here(state) if arguments.all else _named(state, arguments)
     for run in runs:
         if not run.is_live:
             echo(f"{run.id} has ended already: {run.state}")
@@ -58,6 +58,13 @@ def _is_unheard(state: StateDirectory, run: Run) -> bool:
     if reason:
         echo(f"{run.id} is not stopped: {reason}; the request is kept")
     return bool(reason)
+
+
+def _named(state: StateDirectory, arguments: argparse.Namespace) -> NamedRuns:
+    from tui.cli.runs_found import find_live
+
+    verb = "kill" if arguments.force else "stop"
+    return find_live(state, arguments.runs, verb, arguments.yes)
 
 
 def _live_here(state: StateDirectory) -> NamedRuns:

@@ -12,17 +12,24 @@ class CommandLog:
 
     def __init__(self) -> None:
         self.lines: list[tuple[float, str]] = []
+        self.failed: set[int] = set()
+        """Which of the lines, by number, came to nothing."""
 
-    def note(self, arguments: Sequence[str]) -> None:
-        """Something was done that `fresnel-tui WORDS` does as well."""
+    def note(self, arguments: Sequence[str]) -> int:
+        """Something is done that `fresnel-tui WORDS` does as well; the number of its line."""
         from runners.model.masking import mask_arguments  # not for the first paint
 
         self.lines.append((time.time(), shlex.join(["fresnel-tui", *mask_arguments(arguments)])))
+        return len(self.lines) - 1
 
     @property
     def script(self) -> str:
-        """All of them as a shell script."""
-        return "".join(["#!/bin/sh\n", *(f"{line}\n" for _, line in self.lines)])
+        """All of them as a shell script; what failed is a comment in it."""
+        lines = [
+            f"# failed: {line}\n" if number in self.failed else f"{line}\n"
+            for number, (_, line) in enumerate(self.lines)
+        ]
+        return "".join(["#!/bin/sh\n", *lines])
 
 
 def gpu_arguments(request: GpuRequest) -> list[str]:

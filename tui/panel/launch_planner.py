@@ -129,8 +129,8 @@ class PlannerHere:
     def launch(self, request: LaunchRequest) -> None:
         """Start the runs, and select the first."""
         commands = self._parts.commands
-        commands.log.note(request.arguments)
-        commands.start(request.specs, commands.started, request.judged_by)
+        noted = commands.log.note(request.arguments)
+        commands.start(request.specs, commands.started, request.judged_by, noted)
 
     def _in_thread(
         self, group: str, do: Callable[[], Answer], then: Callable[[Answer], None], failed: Failed

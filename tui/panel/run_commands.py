@@ -62,9 +62,8 @@ class RunCommands:
         if place.obstacle:
             notify_error(self._app, place.obstacle)
             return
-        for arguments in commands_of(action):
-            self._note(place, arguments)
-        place.act(action, partial(self._later, self._done, place, action))
+        noted = [self._note(place, arguments) for arguments in commands_of(action)]
+        place.act(action, partial(self._later, self._done, place, action, noted))
 
     def delete(self, place: Place, runs: tuple[str, ...]) -> None:
         """Move ended runs to the trash."""
@@ -89,10 +88,10 @@ class RunCommands:
         if place.obstacle:
             notify_error(self._app, place.obstacle)
             return
-        self._note(place, arguments)
+        noted = self._note(place, arguments)
 
         def done(outcome: Outcome) -> None:
-            self._show_outcome(outcome)
+            self._show_outcome(outcome, [noted])
             self.feed.refresh_now()
             then(outcome)
 
@@ -107,25 +106,28 @@ class RunCommands:
 
         self.command(place, arguments, select)
 
-    def _done(self, place: Place, action: RunAction, outcome: Outcome) -> None:
+    def _done(
+        self, place: Place, action: RunAction, noted: Sequence[int], outcome: Outcome
+    ) -> None:
         from runners.places.actions import ApplyRemedy, DeleteRuns
 
         if isinstance(action, DeleteRuns) and outcome.changed:
             self._deleted.append((place, outcome.changed))
         elif isinstance(action, ApplyRemedy) and outcome.changed:
             self.started(_key(place, outcome.changed[0]))
-        self._show_outcome(outcome)
+        self._show_outcome(outcome, noted)
 
-    def _show_outcome(self, outcome: Outcome) -> None:
+    def _show_outcome(self, outcome: Outcome, noted: Sequence[int]) -> None:
         if outcome.problem:
+            self.log.failed.update(noted)
             notify_error(self._app, safe(outcome.problem)[:_LONGEST_TEXT])
             return
         for text in outcome.messages:
             shown = safe(text)[:_LONGEST_TEXT]
             self._notify(shown, max(_TEXT_S, len(shown) / _READ_PER_S))
 
-    def _note(self, place: Place, arguments: Sequence[str]) -> None:
-        self.log.note([*arguments, *(["--host", place.name] if place.name else [])])
+    def _note(self, place: Place, arguments: Sequence[str]) -> int:
+        return self.log.note([*arguments, *(["--host", place.name] if place.name else [])])
 
     def _answer(self, question: str, arguments: Sequence[str]) -> object:
         """What is asked of runs here; what lives has been followed by the panel."""
@@ -144,11 +146,13 @@ class RunCommands:
         specs: Sequence[RunSpec],
         started: Callable[[str], None],
         judged_by: str | None = None,
+        noted: int | None = None,
     ) -> None:
         """Start runs; `started` is called with the id of the first. Those of a sweep are judged by
-        the metric `judged_by` (empty: the loss) where that is not None.
+        the metric `judged_by` (empty: the loss) where that is not None. `noted` is the line of the
+        command log that says it.
         """
-        self._in_thread(lambda: self._start(specs, started, judged_by))
+        self._in_thread(lambda: self._start(specs, started, judged_by), noted)
 
     def _start(
         self, specs: Sequence[RunSpec], started: Callable[[str], None], judged_by: str | None
@@ -179,13 +183,14 @@ class RunCommands:
             watch_for_hopeless(self._state, group, [run.id for run in runs], judged_by)
         self._notify(f"sweep {group}: {len(runs)} runs; `=` on its line compares them", timeout=6)
 
-    def _in_thread(self, do: Callable[[], object]) -> None:
+    def _in_thread(self, do: Callable[[], object], noted: int | None = None) -> None:
         """Do it in a thread, tell what went wrong, then take the next snapshot at once."""
 
         def run() -> None:
             try:
                 do()
             except (FresnelError, OSError, ValueError) as error:
+                self.log.failed.update(() if noted is None else (noted,))
                 self._app.call_later(notify_error, self._app, str(error))
             self._app.call_later(self.feed.refresh_now)
 

@@ -5,6 +5,7 @@ from difflib import SequenceMatcher
 
 from runners.diagnosis.remedy.case import FileWork
 from runners.model.plan import LaunchPlan
+from runners.model.python_command import devices_in_all
 from runners.model.scaling import batch_notes
 from runners.scheduling.visibility import ALL_VARIABLES, GIVEN_VARIABLES
 
@@ -55,8 +56,7 @@ def _rest(plan: LaunchPlan) -> list[str]:
     if plan.spec.resumed_from:
         rest.append(f"resumes {_neutral(plan.spec.resumed_from, plan)}")
     if plan.gpus:
-        everywhere = plan.processes * (plan.spec.node.count if plan.spec.node else 1)
-        rest += [f"note: {note}" for note in batch_notes(plan.spec, everywhere)]
+        rest += [f"note: {note}" for note in batch_notes(plan.spec, devices_in_all(plan))]
     return rest
 
 

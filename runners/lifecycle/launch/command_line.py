@@ -24,6 +24,8 @@ def spell_argv(
     """
     spec, traits = inputs.spec, inputs.traits
     program, interpreter = [*texts.program], ""
+    if not program:
+        raise WrongInput(f"{spec.name or spec.preset}: there is no command to run", "name one")
     if traits.runs_python:
         interpreter = _interpreter(texts.interpreter, folder, environment)
         if not spec.module:

@@ -24,6 +24,7 @@ from runners.model.closed import assert_never
 from runners.model.errors import DeniedError, FresnelError, WrongInput
 from runners.model.gpus import GpuReading
 from runners.model.plan import Estimate, LaunchPlan
+from runners.model.quantities import duration_text
 from runners.model.run_ids import is_run_id, launch_stamp, new_run_id
 from runners.model.spec import Price, RunSpec
 from runners.presets.reading.diagnostics import located
@@ -165,15 +166,28 @@ def plan_run(
     allocation = _allocation(run.home, spec, decision, reading)
     planned = make_plan(spec, run, allocation, reading, price)
     expected = _forecast(run.home, spec, allocation, price)
-    placed, note = with_time_limit(planned.plan.spec, expected.seconds if expected else None)
+    estimate_s = expected.seconds if expected else None
+    placed, note = with_time_limit(planned.plan.spec, estimate_s)
+    late = _late_note(planned.plan.limit_s, placed, estimate_s)
     plan = msgspec.structs.replace(
         planned.plan,
         spec=placed,
         phase=_phase(spec, decision),
         forecast=expected,
-        notes=(*planned.plan.notes, *filter(None, (note,))),
+        notes=(*planned.plan.notes, *filter(None, (note, late))),
     )
     return PlannedRun(spec, planned._replace(plan=plan), decision, reading)
+
+
+def _late_note(limit_s: float | None, spec: RunSpec, estimate_s: float | None) -> str:
+    """What to say of a run that is ended by a limit before it is done, by its estimate."""
+    keys = spec.place.slurm
+    limits = [limit_s, keys.time if keys is not None else None]
+    known = [limit for limit in limits if limit is not None]
+    if estimate_s is None or not known or estimate_s <= min(known):
+        return ""
+    limit, needs = duration_text(min(known)), duration_text(estimate_s)
+    return f"its limit ends it after {limit}, and it needs {needs} by its estimate"
 
 
 def _phase(spec: RunSpec, decision: QueueDecision) -> Literal["queued", "granted", "final"]:
@@ -221,13 +235,16 @@ def _check_texts(spec: RunSpec) -> None:
 
 
 def _price_of(state: StateDirectory, spec: RunSpec) -> Price | None:
-    """What the run will pay: by its flag, else the session, else its preset. Raises WrongInput."""
+    """What the run will pay: by the session, else what it would by its own. Raises WrongInput."""
     session = read_session(state)
-    # A price given by hand outranks the session's, and that outranks the preset's.
+    # One given by hand too says only what it would cost, and yet has to make sense.
+    by_hand = None
     if spec.price is not None and spec.price_basis == "flag":
-        return choose_price(spec.price, "flag")
+        by_hand = choose_price(spec.price, "flag")
     if session is not None:
         return session.price_per_gpu
+    if by_hand is not None:
+        return by_hand
     if spec.price is None:
         return None
     try:

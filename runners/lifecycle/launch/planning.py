@@ -1,7 +1,7 @@
 """RunSpec + Allocation → LaunchPlan: placeholders filled, paths found, nothing started."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -32,6 +32,7 @@ from runners.model.kept_secrets import MASK
 from runners.model.masked_plan import mask_tree
 from runners.model.masking import mask_value
 from runners.model.plan import LaunchPlan, Origin
+from runners.model.python_command import started_by
 from runners.model.scaling import batch_notes
 from runners.model.spec import Price, RunSpec
 from runners.scheduling.allocation import Allocation
@@ -105,7 +106,11 @@ def make_plan(
             spec.metrics.tensorboard, spec, folder, texts.placeholders, "metrics.tensorboard"
         ),
         restart_arguments=texts.restart_arguments,
-        notes=(*_notes(inputs, missing), *limit.notes, *price_notes(run.home, price, reading)),
+        notes=(
+            *_notes(inputs, argv, missing),
+            *limit.notes,
+            *price_notes(run.home, spec, reading),
+        ),
         config_changes=config.changes,
         total_epochs=spec.total_of("epoch"),
         total_steps=spec.total_of("step"),
@@ -171,7 +176,9 @@ def _masked(plan: LaunchPlan, environment: Mapping[str, str]) -> tuple[LaunchPla
     return msgspec.convert(tree, LaunchPlan), travelling
 
 
-def _notes(inputs: LaunchInputs, missing: MissingPackages | None) -> tuple[str, ...]:
+def _notes(
+    inputs: LaunchInputs, argv: Sequence[str], missing: MissingPackages | None
+) -> tuple[str, ...]:
     """What a person should know before the run starts, each once; what is missing comes first."""
     spec, gpus, node = inputs.spec, inputs.allocation.gpus, inputs.spec.node
     notes = [*spec.warnings, *inputs.allocation.notes]
@@ -180,10 +187,12 @@ def _notes(inputs: LaunchInputs, missing: MissingPackages | None) -> tuple[str, 
             f"node {node.rank} of {node.count}, {inputs.processes * node.count} processes in all; "
             f"they meet at {node.address}:{node.port}"
         )
+    devices = started_by(spec, argv, inputs.processes) or inputs.processes
+    devices *= node.count if node else 1
     if gpus:
-        notes += batch_notes(spec, inputs.processes * (node.count if node else 1))
+        notes += batch_notes(spec, devices)
     notes += unused_notes(spec, len(gpus))
-    notes += memory_notes(spec, inputs.processes * (node.count if node else 1), gpus)
+    notes += memory_notes(spec, devices, gpus)
     job = slurm_job()
     if job is not None:
         given = f"has GPU {','.join(job.gpus)} here" if job.gpus else "has no GPU here"
@@ -212,7 +221,7 @@ def _limit(spec: RunSpec, price: Price | None, gpus: Fraction) -> _Limit:
     rate = hourly_rate(price, gpus)
     notes: tuple[str, ...] = ()
     if price.basis != "session":
-        text = f"no session is open, it limits what the run would cost at ${rate}/h"
+        text = f"no session is open, it limits what the run would cost at ${rate:,}/h"
         if not rate:
             text = "a run on the CPU costs nothing, it is never reached"
         notes = (f"limits.cost: {text}",)

@@ -7,6 +7,7 @@ import msgspec
 from runners.host.files import replace
 from runners.model.gpus import GpuSnapshot
 from runners.model.plan import AssignedGpu
+from runners.model.python_command import processes_for
 from runners.model.quantities import gib_text
 from runners.model.spec import RunSpec
 from runners.state.decoding import read
@@ -112,8 +113,7 @@ def probe_notes(
     state: StateDirectory, spec: RunSpec, gpus: Sequence[GpuSnapshot]
 ) -> tuple[str, ...]:
     """One note: the largest batch that fitted, and whether this one is above it."""
-    processes = spec.processes or len(gpus) or 1
-    found = probe_of(state, spec, gpus, processes)
+    found = probe_of(state, spec, gpus, processes_for(spec, len(gpus)))
     if found is None:
         return ()
     value = next(

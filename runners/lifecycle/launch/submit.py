@@ -75,25 +75,26 @@ def submissions(
 
     Raises DeniedError where one waits for what Slurm cannot wait for.
     """
-    alike: dict[tuple[str, ...], list[tuple[str, RunSpec]]] = {}
+    alike: dict[tuple[tuple[str, ...], tuple[str, ...]], list[tuple[str, RunSpec]]] = {}
     for run_id, spec in runs:
         if keys_of(spec) is None:
             continue
-        options = (*options_of(spec, "", ""), *dependency_options(state, spec))
-        alike.setdefault(options, []).append((run_id, spec))
+        key = tuple(options_of(spec, "", "")), tuple(dependency_options(state, spec))
+        alike.setdefault(key, []).append((run_id, spec))
     found = []
-    for members in alike.values():
+    for (_, after), members in alike.items():
         for first in range(0, len(members), RUNS_AT_ONCE):
-            found.append(_submission(state, members[first : first + RUNS_AT_ONCE]))
+            found.append(_submission(state, members[first : first + RUNS_AT_ONCE], after))
     return tuple(found)
 
 
-def _submission(state: StateDirectory, members: Sequence[tuple[str, RunSpec]]) -> Submission:
+def _submission(
+    state: StateDirectory, members: Sequence[tuple[str, RunSpec]], after: Sequence[str]
+) -> Submission:
     ids, spec = tuple(run_id for run_id, _ in members), members[0][1]
     name = ids[0] if len(ids) == 1 else f"{spec.group or spec.name}-{ids[0].rpartition('-')[2]}"
     output = state.slurm / ("%A_%a.log" if len(ids) > 1 else "%j.log")
-    options = options_of(spec, name, str(output), len(ids))
-    options += dependency_options(state, spec)
+    options = [*options_of(spec, name, str(output), len(ids)), *after]
     return Submission(name, ids, script_of(options, command("supervisor", state.root), ids))
 
 

@@ -21,6 +21,7 @@ from runners.lifecycle.supervisor.pollers import (
     LatePoller,
     OverrunNotice,
     Poller,
+    SuspensionAlert,
     UnmarkedProcesses,
 )
 from runners.lifecycle.supervisor.processes import Found, RunProcesses
@@ -170,6 +171,7 @@ class Attempt:
         pollers: list[Poller] = [
             TimeLimit(self.run, self.plan, began, self._end_by_limit),
             OverrunNotice(self.run),
+            SuspensionAlert(self.run),
             self.stop,
             self.output,
             UnmarkedProcesses(self.processes, self.write),

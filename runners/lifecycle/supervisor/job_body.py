@@ -16,9 +16,10 @@ from runners.state.layout import ENVIRONMENT, RunDirectory, StateDirectory
 from runners.state.records import QUEUED, plan_fields, record_fields
 from runners.state.trust import run_permission_problem
 
-_LET_GO_WITHIN_S = (5.0, 150.0)
-"""Of a job that was begun anew (the second), the body before may still be ending on a node that
-Slurm has lost sight of; it is longer than that ends what it finds there when it sees it again.
+_LET_GO_WITHIN_S = 5.0
+_ANEW_WITHIN_S = 150.0
+"""Of a job that was begun anew: the body before may still be ending on a node that Slurm had lost
+sight of, and that it clears within this time when it sees it again.
 """
 _OF_JOB = ("SLURM_", "SLURMD_", "SBATCH_")
 _OF_NODE = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "TMPDIR")
@@ -50,7 +51,8 @@ def begin_job(root: str, run_id: str) -> tuple[RunDirectory, list[int]] | None:
         sys.exit(f"refused: {reason}")
     for folder in (run.home.host.parent, run.home.host, run.home.readings):
         folder.mkdir(mode=0o700, exist_ok=True)
-    patience = _LET_GO_WITHIN_S[os.environ.get("SLURM_RESTART_COUNT", "0") != "0"]
+    is_anew = os.environ.get("SLURM_RESTART_COUNT", "0") != "0"
+    patience = _ANEW_WITHIN_S if is_anew else _LET_GO_WITHIN_S
     locks = (acquire(run.supervisor_lock, patience), acquire(run.run_lock, patience))
     kept = [lock for lock in locks if lock is not None]
     record = record_fields(read_json(run.state))
@@ -86,9 +88,10 @@ def _move_here(run: RunDirectory) -> None:
 
 
 def _note_job(run: RunDirectory, job: str) -> None:
-    """Write down which job this is, where whoever submitted it did not get the answer."""
-    note = read_json(run.job) or {}
+    """Write down when this job began, and which it is: the answer to its submission may be lost."""
+    note = {**(read_json(run.job) or {}), "began": time.time()}
     if note.get("id"):
+        write_json(run.job, note)
         return
     array, task = (os.environ.get(f"SLURM_ARRAY_{name}_ID", "") for name in ("JOB", "TASK"))
     found = f"{array}_{task}" if array and task else job

@@ -29,6 +29,7 @@ def settled_ending(
 
     Raises JobLives where the job is not over after all.
     """
+    has_begun = bool(record.get("started"))
     # Of a run that waits once more, what is left there is of an attempt before.
     waits = record.get("state") is State.QUEUED
     status = None if waits else read_exit_status(run.exit)
@@ -36,7 +37,7 @@ def settled_ending(
         stop = read_json(run.stop)
         intent = intent_fields(stop) if stop is not None else None
         return *judge_ending(run, intent, status.code), status.code
-    if record.get("started") and not waits:
+    if has_begun and not waits:
         state, ending = vanished_ending(run)
         if ending["cause"] not in (EndingCause.UNSEEN, EndingCause.UNKNOWN):
             return state, ending, None
@@ -45,12 +46,14 @@ def settled_ending(
             return state, ending, None  # Slurm has forgotten it, or does not answer
         return found["job_end"].run_state, found, None
     if run.stop.exists():
-        return *judge_unstarted(run, has_started=False), None
+        return *judge_unstarted(run, has_started=has_begun), None
     found = _job_ending(run, plan)
     if found["job_end"] is JobEnd.UNKNOWN:
+        if has_begun:
+            return State.STOPPED, found, None
         known = f"knows no job {found['job']}" if found["job"] else "has taken no job of it"
         return State.FAILED, {"cause": EndingCause.NOT_STARTED, "detail": f"Slurm {known}"}, None
-    if found["job_end"] is JobEnd.CANCELLED:
+    if found["job_end"] is JobEnd.CANCELLED and not has_begun:
         return State.CANCELLED, found, None
     return found["job_end"].run_state, found, None
 

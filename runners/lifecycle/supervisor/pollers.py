@@ -9,7 +9,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
-from runners.host.files import read_json, replace
+from runners.host.files import append_event, read_json, replace
+from runners.host.suspension import SuspensionWatch
 from runners.lifecycle.supervisor.processes import RunProcesses
 from runners.lifecycle.supervisor.queue_wait import notify
 from runners.state.layout import RunDirectory
@@ -18,6 +19,7 @@ from runners.state.records import IntentFields, RecordFields
 NEVER = float("inf")
 _FIRST_POLL_S, _POLL_EVERY_S = 1.0, 20.0
 _OVERRUN_EVERY_S = 20.0
+_SUSPENDED_EVERY_S = 20.0
 
 
 class Poller(Protocol):
@@ -66,6 +68,24 @@ class OverrunNotice:
                 replace(self._run.overrun, json.dumps({**found, "notified": True}).encode())
             notify(self._run, "alert", str(found.get("text", "will cost more than estimated")))
         return NEVER
+
+
+class SuspensionAlert:
+    """Says in the run's events that the machine was suspended while it ran, and for how long."""
+
+    def __init__(self, run: RunDirectory) -> None:
+        self._run = run
+        self._watch = SuspensionWatch(run.home.suspensions)
+
+    def poll(self, now: float) -> float:
+        """Look, and say it."""
+        with suppress(OSError):  # a full disk: it is not said
+            if lasted := self._watch.poll():
+                from runners.model.quantities import duration_text  # hardly any machine sleeps
+
+                text = f"the machine was suspended for {duration_text(lasted)}"
+                append_event(self._run.supervisor_events, "alert", text=text)
+        return _SUSPENDED_EVERY_S
 
 
 class UnmarkedProcesses:

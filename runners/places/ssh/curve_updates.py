@@ -80,7 +80,14 @@ class CurveSender:
             data += array("d", [column[i] for i in chosen]).tobytes()
         data += array("b", [curve.counts[i] for i in chosen]).tobytes()
         return CurvePart(
-            *key, keep, len(chosen), curve.source, curve.unit, curve.simulated, curve.also
+            *key,
+            keep,
+            len(chosen),
+            curve.source,
+            curve.unit,
+            curve.simulated,
+            curve.also,
+            tuple(curve.stages),
         )
 
 
@@ -158,7 +165,7 @@ def _longer(before: Series | None, part: CurvePart, data: bytes) -> Series:
     counts.frombytes(data[8 * 4 * part.count :])
     columns.frombytes(data[: 8 * 4 * part.count])
     curve = Series(part.name, part.source, part.unit, part.simulated)
-    curve.also = part.also
+    curve.also, curve.stages = part.also, list(part.stages)
     for i, name in enumerate(("steps", "epochs", "times", "values")):
         column: array[float] = getattr(curve, name)
         if before is not None:
@@ -167,5 +174,6 @@ def _longer(before: Series | None, part: CurvePart, data: bytes) -> Series:
     if before is not None:
         curve.counts.extend(before.counts[: part.keep])
     curve.counts.extend(counts)
-    require_points(curve.steps, curve.epochs, curve.times)
+    begins = [step for step, _ in curve.stages]
+    require_points(curve.steps, curve.epochs, curve.times, begins)
     return curve

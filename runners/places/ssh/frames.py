@@ -86,6 +86,7 @@ class CurvePart(msgspec.Struct, frozen=True):
     unit: _Word = ""
     simulated: bool = False
     also: tuple[_Word, ...] = ()
+    stages: Annotated[tuple[tuple[float, _Word], ...], Meta(max_length=64)] = ()
 
 
 class CurvesFrame(AgentFrame, frozen=True, forbid_unknown_fields=True):

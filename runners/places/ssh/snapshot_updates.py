@@ -14,7 +14,14 @@ from runners.model.errors import FresnelError
 from runners.model.fingerprint import fingerprint
 from runners.model.run import Run
 from runners.model.run_ids import is_run_id
-from runners.places.run_row import MOST_METRICS, MetricValues, RunRow, pack_metrics
+from runners.places.run_row import (
+    MOST_METRICS,
+    MOST_SETTINGS,
+    MetricValues,
+    RunRow,
+    pack_metrics,
+    pack_settings,
+)
 from runners.places.snapshot import PlaceSnapshot
 from runners.places.ssh.bounds import require_few, require_gpu, require_sane
 from runners.places.ssh.difference import apply
@@ -28,6 +35,7 @@ _MOST_RUNS = 10_000
 _MOST_GPUS = 1024
 _FIELDS = RunRow.__struct_fields__
 _PACKED, _HEADLINE, _LAST, _BEST = map(_FIELDS.index, ("packed", "headline", "last", "best"))
+_SETTINGS = _FIELDS.index("packed_settings")
 _SentValues = tuple[float | NotFinite | None, float | None, float | None]
 """A metric's values in JSON, which has no number for NaN."""
 _MEASURED = {_PACKED, _LAST, _BEST}
@@ -55,6 +63,7 @@ def row_to_tree(row: RunRow) -> list[Any]:
     tree[_PACKED] = {
         name: [not_finite(last) or last, best, at] for name, (last, best, at) in row.metrics.items()
     }
+    tree[_SETTINGS] = row.settings
     if tree[_PACKED].get(row.headline, ())[:2] == [not_finite(row.last) or row.last, row.best]:
         tree[_LAST] = tree[_BEST] = None
     return tree
@@ -98,14 +107,18 @@ def _row(tree: Any) -> RunRow:
     }
     if len(metrics) > MOST_METRICS:
         raise ValueError(f"{len(metrics):,} metrics")
+    settings = decoded(tree[_SETTINGS], dict[str, str])
+    if len(settings) > MOST_SETTINGS:
+        raise ValueError(f"{len(settings):,} settings")
     values = list(tree)
-    values[_PACKED] = b""
+    values[_PACKED] = values[_SETTINGS] = b""
     row = decoded(values, RunRow)
     if not is_run_id(row.id):
         raise ValueError(f"a run called {row.id[:80]!r}")
     # A loss may well be no number; nothing else is.
     require_sane([value for i, value in enumerate(values) if i not in _MEASURED])
     row.packed = pack_metrics(metrics, row.headline, row.judged_by, row.validation)
+    row.packed_settings = pack_settings(settings)
     if row.last is None and row.best is None and row.headline in metrics:
         row.last, row.best, _ = metrics[row.headline]
     return row

@@ -157,6 +157,8 @@ class RunMetrics:
             }
             if event.type == "summary":
                 values = news_of_summary(values, self._events.last)
-            sample = Sample(values, event.step, epoch=event.epoch, time=event.time)
+            sample = Sample(
+                values, event.step, epoch=event.epoch, time=event.time, phase=event.stage
+            )
             of_epoch = None if event.type == "summary" else event.type == "epoch"
             self._events.note(sample, of_epoch=of_epoch)

@@ -6,6 +6,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 UNKNOWN = math.nan
+_MOST_STAGES = 64
+"""A program that begins a stage with every line must not fill the memory."""
 
 
 class Series:
@@ -23,6 +25,7 @@ class Series:
         "name",
         "simulated",
         "source",
+        "stages",
         "steps",
         "times",
         "unit",
@@ -41,6 +44,8 @@ class Series:
         self.steps, self.epochs, self.times, self.values = (array("d") for _ in range(4))
         self.axis = "step"
         """What `steps` count: steps, or what there is instead: epochs, samples, lines …"""
+        self.stages: list[tuple[float, str]] = []
+        """The steps at which the stages of its training begin, with their names."""
         self.counts = array("b")
         """Of each value whether it may be the best: a mean over a part of an epoch may not."""
 
@@ -82,6 +87,12 @@ class Series:
         for column in (self.steps, self.epochs, self.times, self.values):
             del column[at:]
         del self.counts[at:]
+        self.stages = [stage for stage in self.stages if stage[0] < step]
+
+    def begin_stage(self, name: str) -> None:
+        """The last value is of this stage, and so is what comes until the next one begins."""
+        if len(self.stages) < _MOST_STAGES and (not self.stages or self.stages[-1][1] != name):
+            self.stages.append((self.steps[-1], name))
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ class SeriesSet:
         self._step: float | None = None
         self._fresh = False
         self._axis = "line"
+        self._stage = ""
         self._names = StepNames()
 
     def begin_attempt(self) -> None:
@@ -42,6 +43,7 @@ class SeriesSet:
             self._fresh = False
             for series in self.series.values():
                 series.cut(place)
+        self._stage = self._stage if sample.phase is None else sample.phase
         epoch = UNKNOWN if sample.epoch is None else sample.epoch
         time = UNKNOWN if sample.time is None else sample.time
         for name, value in sample.values.items():
@@ -54,6 +56,8 @@ class SeriesSet:
                 counts = name not in sample.running
                 found.axis = self._axis
                 self._add(found, sample.step, place, value, epoch, time, counts)
+                if self._stage:
+                    found.begin_stage(self._stage)
 
     def last(self, name: str) -> float | None:
         """The newest value of a metric; None where it has none."""

@@ -10,7 +10,7 @@ def stop(parser: CommandParser) -> None:
     flag(parser, "--force", "SIGKILL at once: no checkpoint is written")
     flag(parser, "--wait", "return when they have ended")
     parser.set_defaults(action="stop:run_stop")
-    examples(parser, "stop last", "stop my-sweep --wait", "stop --all")
+    examples(parser, "stop last", "stop my-sweep --wait", "stop gpu:3", "stop --all")
 
 
 def kill(parser: CommandParser) -> None:
@@ -22,8 +22,9 @@ def kill(parser: CommandParser) -> None:
 
 
 def _which(parser: CommandParser) -> None:
-    argument(parser, "runs", "RUN", RUNS, nargs="*")
+    argument(parser, "runs", "RUN", f"{RUNS}; or words of a filter: gpu:3, tag:bad", nargs="*")
     flag(parser, "--all", "every live run of this host")
+    flag(parser, "--yes", "do not ask, where a filter has found the runs")
 
 
 def pause(parser: CommandParser) -> None:

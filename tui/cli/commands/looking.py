@@ -6,8 +6,8 @@ from tui.cli.parsing import CommandParser
 _FIND = """\
 WORD finds runs as the panel's filter does: text in name, id, tags, note or reason; state:failed,
 tag:good, preset:P, name:N, group:G, host:H, user:U, gpu:3, is:live, is:starred, since:7d,
-before:1d; loss<0.1 (last value), best:psnr>30, cost>5, age<2h, elapsed>1h, progress<50. All must
-match; !WORD negates one."""
+before:1d; loss<0.1 (last value), best:psnr>30, cost>5, age<2h, elapsed>1h, progress<50; settings:
+seed=3, set:lr<1e-3. All must match; !WORD negates one."""
 
 _STACKS = """\
 Read by py-spy where it is installed and permitted (`pip install 'fresnel-tui[stacks]'`; as root,
@@ -32,7 +32,7 @@ def list_runs(parser: CommandParser) -> None:
     argument(parser, "--tag", "TAGS", "with one of these tags")
     argument(parser, "--since", "WHEN", "made since 7d, 12h, today, 2026-11-20")
     argument(parser, "--metric", "NAME", "last and best of this metric (default: the run's loss)")
-    argument(parser, "--columns", "COLUMNS", "these, e.g. run,state,best:loss,note")
+    argument(parser, "--columns", "COLUMNS", "these, e.g. run,state,best:loss,set:lr,note")
     parser.set_defaults(action="run_list:run_list")
     examples(
         parser,
@@ -179,8 +179,9 @@ def gpus(parser: CommandParser) -> None:
         nargs="?",
         const=True,
     )
+    flag(parser, "--slurm", "those of this machine's Slurm: free, used and down by partition")
     parser.set_defaults(action="gpus:run_gpus")
-    examples(parser, "gpus", "gpus --watch", "gpus --host --json")
+    examples(parser, "gpus", "gpus --watch", "gpus --host --json", "gpus --slurm")
 
 
 def attach(parser: CommandParser) -> None:

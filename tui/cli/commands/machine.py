@@ -1,4 +1,4 @@
-"""`presets`, `checkpoint`, `doctor`, `service`, `serve`, `completion` and `schema`."""
+"""`presets`, `checkpoint`, `doctor`, `service`, `serve`, `demo`, `completion`, `schema`, others."""
 
 from tui.cli.commands.declaring import RUN, Actions, argument, examples, flag, overrides
 from tui.cli.parsing import CommandParser
@@ -124,3 +124,15 @@ def schema(parser: CommandParser) -> None:
     argument(parser, "command", "COMMAND", "one command's schema (default: all)", nargs="?")
     parser.set_defaults(action="schema:run_schema")
     examples(parser, "schema list", "schema > fresnel-tui.json")
+
+
+def demo(parser: CommandParser) -> None:
+    """`demo`: a small world in the panel."""
+    parser.set_defaults(action="demo:run_demo")
+    examples(parser, "demo")
+
+
+def reset_terminal(parser: CommandParser) -> None:
+    """`reset-terminal`: after a panel that was killed."""
+    parser.set_defaults(action="reset_terminal:run_reset_terminal")
+    examples(parser, "reset-terminal")

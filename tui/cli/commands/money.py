@@ -61,9 +61,15 @@ def session(parser: CommandParser) -> None:
     argument(budget, "amount", "USD", "dollars", nargs="?")
     budget.add_argument("--budget", metavar="USD", help=argparse.SUPPRESS)
     price = actions.add(
-        "price", "correct the price, from the session's start on", ["session price --rate 1.99"]
+        "price",
+        "correct the price, from the session's start on",
+        [
+            "session price --rate 1.99",
+            "session price --rate 2 --session 20261120-081502-gpu-box",
+        ],
     )
     _add_price(price)
+    argument(price, "--session", "ID", "an earlier one, which `cost` names (the newest)")
     actions.add("end", "end it, and show the total", ["session end"])
     examples(
         parser, "session start --price amd-cloud-mi300x --budget 100", "session", "session end"

@@ -10,8 +10,8 @@ _BEGIN = (
     "A real training that comes along: n, then gaussian-tiny. It takes a minute on the CPU.",
 )
 _LOOK_AROUND = (
-    "Look around with GPUs that are made up: quit with q, then "
-    "`FRESNEL_GPUS=sim:8xMI300X fresnel-tui`."
+    "Look around: quit with q, then `fresnel-tui demo` (ten tiny runs on GPUs that are made up), "
+    "or `FRESNEL_GPUS=sim:8xMI300X fresnel-tui` for such GPUs alone."
 )
 _HELP = "Every key: ?. Everything by its name: Ctrl+P. From the start, step by step: "
 _TUTORIAL = "`fresnel-tui help tutorial`."

@@ -32,6 +32,10 @@ KEYS: list[BindingType] = [
     hotkey("2", "focus_pane('runs')", "GPUs, runs, log"),
     hotkey("3,l", "focus_pane('log')", "GPUs, runs, log"),
     hotkey("z", "zoom", "zoom the focused pane; again or Esc: back"),
+    hotkey("ctrl+up", "move_split(-1, 0)", "move the border of the log"),
+    hotkey("ctrl+down", "move_split(1, 0)", "move the border of the log"),
+    hotkey("ctrl+left", "move_split(0, -1)", "move the border between GPUs and runs"),
+    hotkey("ctrl+right", "move_split(0, 1)", "move the border between GPUs and runs"),
     hotkey("m", "page('metrics')", "metrics: curves of one run or several"),
     hotkey("I", "page('pictures')", "pictures that the selected run wrote, by epoch"),
     hotkey(

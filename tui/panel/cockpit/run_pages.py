@@ -46,12 +46,14 @@ class RunPages:
             "pictures": self.pictures,
             "compare": self.compare,
             "fetch": self.fetch,
+            "sort": self.sort,
+            "views": self.views,
         }
 
     def open(self, name: str) -> None:
         """Open a page for the chosen runs."""
         rows = self._pane.chosen
-        if rows:
+        if rows or name == "views":
             self._pages[name](rows)
         else:
             self._notify(_NONE)
@@ -122,6 +124,41 @@ class RunPages:
         area.log_pane.action_go_start()
         if stacks.verdict:
             self._notify(stacks.verdict, 8)
+
+    # ---- the table
+
+    def sort(self, rows: Sequence[RunRow]) -> None:
+        """Choose what the table is sorted by: columns, and the run's own metrics and settings."""
+        from tui.panel.screens.table_choice import SortScreen
+        from tui.panel.widgets.run_choice import sorted_by
+        from tui.views.runs.run_sort import SETTING, SORTABLE
+
+        lines, row = self._pane.lines, rows[0]
+        columns = dict.fromkeys((*lines.sortable, *SORTABLE))
+        metrics = [f"{kind}:{name}" for name in sorted(row.metrics) for kind in ("last", "best")]
+        settings = [SETTING + name for name in sorted(row.settings)]
+        order = lines.choice.sort
+
+        def chosen(column: str | None) -> None:
+            if column is not None:
+                self._pane.choose(sorted_by(lines.choice, column))
+
+        screen = SortScreen([*columns, *metrics, *settings], order[0] if order else None)
+        self._parts.app.push_screen(screen, chosen)
+
+    def views(self, rows: Sequence[RunRow]) -> None:
+        """Show a saved view of the table, or save the present one."""
+        from tui.panel.screens.table_choice import SavedView, ViewsScreen, sort_text
+
+        def present(name: str) -> SavedView:
+            choice = self._pane.lines.choice
+            return SavedView(name, choice.query.text, sort_text(choice.sort), choice.metric)
+
+        def chosen(view: SavedView | None) -> None:
+            if view is not None:
+                self._pane.apply_view(view.filter, view.keys, view.metric)
+
+        self._parts.app.push_screen(ViewsScreen(self._parts.state, present), chosen)
 
     # ---- several runs
 

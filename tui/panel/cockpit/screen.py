@@ -16,6 +16,7 @@ from runners.model.states import State
 from runners.state.layout import StateDirectory
 from tui.panel.cockpit.cockpit_parts import CockpitParts
 from tui.panel.cockpit.keys import KEYS, TOUCHING, palette_commands
+from tui.panel.cockpit.upper_part import ReasonLine, Split
 from tui.panel.hotkeys import key_meaning, key_name
 from tui.panel.run_commands import RunCommands
 from tui.panel.terminal.repainting import PaintedOnce
@@ -24,7 +25,13 @@ from tui.panel.widgets.key_bar import KeyBar
 from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.log.pane import LogPane
 from tui.panel.widgets.meter import MeterBar
-from tui.panel.widgets.run_messages import CostsWanted, OlderRunsWanted, RunOpened, RunSelected
+from tui.panel.widgets.run_messages import (
+    CostsWanted,
+    OlderRunsWanted,
+    RunOpened,
+    RunSelected,
+    TableShown,
+)
 from tui.panel.widgets.runs import RunPane
 from tui.snapshot.feed import PanelSnapshot
 
@@ -58,6 +65,7 @@ class CockpitScreen(PaintedOnce[None]):
         self._wanted: str | None = None
         self._shown: str | None = None
         self._height = 0
+        self._split = Split(state, is_kept=not read_only)
         self._problem = ""
 
     def compose(self) -> ComposeResult:
@@ -66,6 +74,7 @@ class CockpitScreen(PaintedOnce[None]):
         with Horizontal(id="upper"):
             yield GpuPane(id="gpus")
             yield RunPane(id="runs")
+        yield ReasonLine(id="reason")
         yield LogArea(id="area")
         yield KeyBar()
 
@@ -90,14 +99,25 @@ class CockpitScreen(PaintedOnce[None]):
         self._problem = snapshot.problem
         runs = self.query_one(RunPane)
         shown = self.remote.show(snapshot)
-        height = self._upper_height(shown)
-        if height != self._height:
-            self._height = height
-            self.query_one("#upper").styles.height = height
+        self._lay_out(shown)
         self.query_one(GpuPane).show(shown)
         runs.show(snapshot, select=self._wanted)
         self._wanted = None
         self._explain()
+
+    def _lay_out(self, snapshot: PanelSnapshot) -> None:
+        """Give the upper part its rows, and the GPUs their share of it."""
+        height = self._split.height(self._upper_height(snapshot), self.app.size.height)
+        if height != self._height:
+            self._height = height
+            self.query_one("#upper").styles.height = height
+        self._split.widen(self.query_one(GpuPane))
+
+    def action_move_split(self, down: int, right: int) -> None:
+        """Move the border above the log, or the one between GPUs and runs."""
+        self._split.move(down, right, self._height, self.query_one(GpuPane))
+        if self.snapshot is not None:
+            self._lay_out(self.snapshot)
 
     def select_when_present(self, run_id: str) -> None:
         """Select this run as soon as a snapshot has it."""
@@ -112,6 +132,11 @@ class CockpitScreen(PaintedOnce[None]):
         runs = len(snapshot.runs) + self.remote.count
         wanted = max(gpus, min(runs + 1, 9 if height < 40 else 15)) + 2
         return max(6, min(wanted, height // 2))
+
+    @on(RunSelected)
+    @on(TableShown)
+    def _show_reason(self) -> None:
+        self.query_one(ReasonLine).show(self.query_one(RunPane))
 
     @on(RunSelected)
     def _select(self, message: RunSelected) -> None:
@@ -335,8 +360,6 @@ class CockpitScreen(PaintedOnce[None]):
     def on_unmount(self) -> None:
         """The links of other machines end with the panel."""
         self.remote.stop()
-
-    # ---- the log
 
     def action_search(self) -> None:
         """Open the search line."""

@@ -40,8 +40,8 @@ class CommandScreen(Dialog[None]):
             if not self.log_.lines:
                 yield Static("nothing yet: launching and stopping runs will stand here")
             options = [
-                Option(Text.assemble((local_time(when, "%H:%M:%S  "), "dim"), line))
-                for when, line in self.log_.lines
+                Option(_line(when, line, number in self.log_.failed))
+                for number, (when, line) in enumerate(self.log_.lines)
             ]
             yield OptionList(*options, id="commands", compact=True)
 
@@ -73,3 +73,8 @@ class CommandScreen(Dialog[None]):
             self.notify(f"{path}: {error.strerror}", severity="error", markup=False)
         else:
             self.notify(f"wrote {len(self.log_.lines)} commands to {path}", timeout=4, markup=False)
+
+
+def _line(when: float, line: str, has_failed: bool) -> Text:
+    text = Text.assemble((local_time(when, "%H:%M:%S  "), "dim"))
+    return text.append("✗ failed ", style="red").append(line) if has_failed else text.append(line)

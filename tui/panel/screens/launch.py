@@ -67,7 +67,8 @@ class LaunchScreen(FormDialog):
         self._plan_number = 0
         """How often a plan was asked for: only the newest is shown."""
         self._old = {} if old is None else {planner.name: old}
-        self._typed: dict[tuple[str, str], str] = {}
+        self._moves = False
+        """Another machine's presets are being read: what is typed until then goes along."""
 
     def compose(self) -> ComposeResult:
         """What there is on the left; fields, GPUs and plan on the right."""
@@ -118,7 +119,7 @@ class LaunchScreen(FormDialog):
         else:
             self.notify("there is no other machine: H adds one", timeout=4)
             return
-        self.planner, self._typed = planner, self.form.typed()
+        self.planner, self._moves = planner, True
         snapshot = getattr(self.app, "snapshot", None)
         if snapshot is not None:
             self.show(snapshot)
@@ -185,9 +186,8 @@ class LaunchScreen(FormDialog):
             about = Text(entry.problem, style="red")
         self.query_one("#about", Static).update(about)
         self._show_plan_text(Text("…", style="dim"))
-        await self.form.load(message.choice)
-        typed, self._typed = self._typed, {}
-        self.form.type_again(typed)
+        keeps, self._moves = self._moves, False
+        await self.form.load(message.choice, keeps)
         self._replan()
 
     @on(PresetList.ChoiceEntered)

@@ -13,8 +13,8 @@ import msgspec
 from rich.terminal_theme import TerminalTheme
 from textual.theme import Theme
 
-from runners.host.files import read_json, write_json
 from runners.state.layout import StateDirectory
+from tui.panel.panel_memory import recall, remember
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -131,16 +131,13 @@ def apply_theme(app: "App[None]", name: str) -> None:
 
 def remembered_theme(state: StateDirectory) -> str | None:
     """The theme that was chosen in the panel last, or None."""
-    name = (read_json(state.panel) or {}).get("theme")
+    name = recall(state).get("theme")
     return name if isinstance(name, str) else None
 
 
 def remember_theme(state: StateDirectory, name: str) -> None:
-    """Keep the choice for the next panel; a folder that cannot be written forgets it."""
-    try:
-        write_json(state.panel, {"theme": name})
-    except OSError:
-        pass
+    """Keep the choice for the next panel."""
+    remember(state, theme=name)
 
 
 def _terminal_theme(theme: Theme, named: Named) -> TerminalTheme:

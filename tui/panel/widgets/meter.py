@@ -12,7 +12,6 @@ from runners.host.clock import local_time, moment_now
 from tui.panel.theme.palette import bar
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.format import DASH, dollars
-from tui.views.money.guard_text import guard_mark, guard_text
 
 _TITLE = " fresnel-tui"
 _BRIEFEST = 7
@@ -79,8 +78,12 @@ def _parts(snapshot: PanelSnapshot) -> list[Callable[[int], str]]:
     """
     meter, session = snapshot.meter, snapshot.session
     guard, now = snapshot.guard, moment_now()
-    urgent = "" if guard is None or not guard.is_urgent else guard_text(guard, now)
-    mark = "" if guard is None else guard_mark(guard, now)
+    urgent = mark = ""
+    if guard is not None:
+        from tui.views.money.guard_text import guard_mark, guard_text  # few have a guard
+
+        urgent = guard_text(guard, now) if guard.is_urgent else ""
+        mark = guard_mark(guard, now)
     rate = f"{dollars(meter.per_hour)}/h" if meter.per_hour is not None else f"{DASH}/h"
     est = " est." if meter.per_hour is not None else ""
     doubt = " ⚠ price does not fit" if meter.caveat else ""

@@ -6,9 +6,15 @@ from tui.panel.hotkeys import hotkey
 
 RUN_KEYS: list[BindingType] = [
     hotkey("enter,i", "open", "everything about the run; a folded group unfolds"),
-    hotkey("slash", "filter", "find runs: words, state:failed tag:good host:a loss<0.1"),
+    hotkey(
+        "slash",
+        "filter",
+        "find runs: words, state:failed loss<0.1 set:lr<1e-3; ↑: earlier ones",
+    ),
     hotkey("greater_than_sign", "choose('sort', 1)", "sort by the next column, the previous one"),
     hotkey("less_than_sign", "choose('sort', -1)", "sort by the next column, the previous one"),
+    hotkey("O", "screen.page('sort')", "sort by a column, metric or setting, from a list"),
+    hotkey("V", "screen.page('views')", "saved views: filter and order, by a digit"),
     hotkey("o", "choose('turn')", "reverse the sort order"),
     hotkey("b", "choose('metric', 1)", "last and best of another metric"),
     hotkey("B", "choose('metric', -1)", "last and best of another metric"),

@@ -16,6 +16,22 @@ _FEW = 500
 """So many ended runs are arranged at once; more of them in a thread."""
 
 
+def changed(owner: Widget, lines: RunLines, key: str | None, change: str, by: int) -> TableChoice:
+    """What a key makes of the choice, by its name in `run_choice.py`; the cursor is on `key`.
+
+    Without a run there is nothing to arrange, which `owner` says.
+    """
+    from tui.panel.widgets.run_choice import CHANGES  # the first paint does not need it
+
+    if not len(lines):
+        owner.notify(NONE_SELECTED, timeout=4)
+        return lines.choice
+    return CHANGES[change](lines, lines.line_of(key), by)
+
+
+NONE_SELECTED = "no run is selected"
+
+
 class _Request(NamedTuple):
     """What `Arranger.arrange` takes."""
 

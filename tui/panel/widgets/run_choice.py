@@ -14,6 +14,11 @@ def sorted_by_next(lines: RunLines, _: Line | None, by: int) -> TableChoice:
     return choice._replace(sort=() if column is None else (SortKey(column),))
 
 
+def sorted_by_clicked(lines: RunLines, _: Line | None, x: int) -> TableChoice:
+    """Sorted by the column whose heading is at cell `x`, if it is one."""
+    return sorted_by(lines.choice, lines.column_at(x))
+
+
 def sorted_by(choice: TableChoice, column: str) -> TableChoice:
     """Sorted by a column, if it is one; by the same again: the other way round."""
     if not column:
@@ -54,6 +59,7 @@ def all_folded(lines: RunLines, _: Line | None, _by: int) -> TableChoice:
 
 CHANGES = {
     "sort": sorted_by_next,
+    "column": sorted_by_clicked,
     "turn": turned,
     "metric": with_next_metric,
     "fold": folded,

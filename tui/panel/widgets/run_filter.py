@@ -14,6 +14,8 @@ _EDITING: dict[str, Callable[[str], str]] = {
     "escape": lambda _: "",
     "enter": lambda text: text,
 }
+_KEPT = 20
+"""So many earlier filters are one or more ↑ away."""
 _LEADING_AWAY = frozenset({"1", "3", "l", "tab", "shift+tab"})
 
 
@@ -24,6 +26,8 @@ class FilterTyping:
         """`changed` is called after every change of either."""
         self.text = ""
         self.active = False
+        self._before: list[str] = []
+        self._place: int | None = None
         self._leaving = False
         self._changed = changed
 
@@ -32,14 +36,19 @@ class FilterTyping:
         return parse_query(self.text, now, typing=self.active) if self.text else RunQuery("")
 
     def begin(self) -> None:
-        """Take the keys from now on."""
+        """Take the keys from now on; what was typed before is one ↑ away."""
         self.active = True
+        self._place = None
+        self.text = ""
         self._changed()
 
     def end(self, text: str) -> None:
         """Leave the keys to the table; the filter is `text`."""
         self.active = False
         self.text = text.strip()
+        if self.text:
+            others = [text for text in self._before if text != self.text]
+            self._before = [*others[-_KEPT:], self.text]
         self._changed()
 
     def on_key(self, event: events.Key) -> None:
@@ -53,6 +62,8 @@ class FilterTyping:
             self.begin()
         elif event.key in ("enter", "escape"):
             self.end(_EDITING[event.key](self.text))
+        elif event.key in ("up", "down"):
+            self._recall(-1 if event.key == "up" else 1)
         elif event.key in _EDITING:
             self._edit(_EDITING[event.key](self.text))
         elif event.is_printable and event.character:
@@ -74,6 +85,14 @@ class FilterTyping:
         self._leaving = False
         if self.active:
             self.end(self.text)
+
+    def _recall(self, by: int) -> None:
+        """An earlier filter, or a later one; after the newest nothing."""
+        if not self._before:
+            return
+        place = len(self._before) if self._place is None else self._place
+        self._place = min(len(self._before), max(0, place + by))
+        self._edit("".join(self._before[self._place : self._place + 1]))
 
     def _edit(self, text: str) -> None:
         self.text = text

@@ -80,6 +80,15 @@ def draw_row(
     return text
 
 
+def cut_reason(row: RunRow, cells: Sequence[Cell]) -> Text:
+    """A row's whole reason where these columns have no room for it; empty where they do."""
+    text = brief_remark(row)
+    start, end = remark_span(row, cells)
+    own = next((cell.width for cell in cells if cell.column.key == "reason"), 0)
+    room = end - start if end > start else own
+    return Text(text if len(text) > room else "", style=remark_style(row))
+
+
 def remark_style(row: RunRow) -> str:
     """How a reason looks: as its state, yellow where somebody is asked for."""
     return "yellow bold" if row.is_live and row.urgent else row.state.style

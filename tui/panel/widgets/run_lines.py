@@ -24,7 +24,7 @@ from tui.views.runs.run_columns import (
     headings_agree,
     short_names,
 )
-from tui.views.runs.run_query import unknown_metrics
+from tui.views.runs.run_query import unknown_names
 from tui.views.runs.run_sort import SORTABLE
 from tui.views.runs.run_table import (
     Arrangement,
@@ -284,32 +284,41 @@ class RunLines(Sequence[Text]):
 
     def title(self, typing: bool) -> str:
         """What is looked for."""
-        text = self.choice.query.text
+        text, sort = self.choice.query.text, self.choice.sort
+        by = ""
+        # A heading says it where there is one.
+        if sort and sort[0].column not in {cell.column.key for cell in self.cells}:
+            by = f" · by {sort[0].column}{'▼' if sort[0].descending else '▲'}"
         if not typing and not text:
-            return "Runs"
-        return f"Runs · find: {text}▏" if typing else f"Runs · find: {text}"
+            return f"Runs{by}"
+        return f"Runs{by} · find: {text}▏" if typing else f"Runs{by} · find: {text}"
 
-    def _unknown_metrics(self) -> str:
-        """Which metrics of the filter no run has; empty where all are known, or not all is read."""
+    def _unknown_names(self) -> str:
+        """Which names of the filter no run has; empty where all are known, or not all is read."""
         query, ended = self.choice.query, self.ended
-        if not query.metrics or not self.is_whole:
+        if not query.names or not self.is_whole:
             return ""
         rows = tuple(self.live.values())
         # What ended is many, and is asked once for a filter.
-        if self._unknown_ended[:2] != (query.metrics, ended.version):
-            is_known = not unknown_metrics(query, ended.rows)
-            self._unknown_ended = query.metrics, ended.version, is_known
-        if self._unknown_ended[2] or not unknown_metrics(query, rows):
+        if self._unknown_ended[:2] != (query.names, ended.version):
+            is_known = not unknown_names(query, ended.rows)
+            self._unknown_ended = query.names, ended.version, is_known
+        if self._unknown_ended[2] or not unknown_names(query, rows):
             return ""
-        return "; ".join(unknown_metrics(query, (*rows, *ended.rows)))
+        return "; ".join(unknown_names(query, (*rows, *ended.rows)))
+
+    @property
+    def problem(self) -> str:
+        """What of the filter is not understood, or known to no run; empty where all is."""
+        return self.choice.query.problem or self._unknown_names()
 
     def subtitle(self) -> str:
         """How many runs that are; or what of the filter is not understood."""
         snapshot, query = self.snapshot, self.choice.query
         if snapshot is None:
             return ""
-        if problem := query.problem or self._unknown_metrics():
-            return problem
+        if self.problem:
+            return self.problem
         live = sum(row.is_live for row in self.live.values())
         older = self.remote.older
         parts = [f"{live} live", f"{self.in_all + older:,} in all"]

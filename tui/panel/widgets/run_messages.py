@@ -13,6 +13,10 @@ class RunSelected(Message):
         self.row = row
 
 
+class TableShown(Message):
+    """Other lines, another filter or other values are shown."""
+
+
 class RunOpened(Message):
     """Enter was pressed on a run."""
 

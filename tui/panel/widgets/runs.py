@@ -12,13 +12,19 @@ from textual.binding import BindingType
 from runners.places.run_row import RunRow
 from tui.panel.widgets.pane_keys import RUN_KEYS
 from tui.panel.widgets.row_list import RowList
-from tui.panel.widgets.run_arranging import RunArranging
-from tui.panel.widgets.run_choice import CHANGES, sorted_by
+from tui.panel.widgets.run_arranging import RunArranging, changed
 from tui.panel.widgets.run_cursor import CursorTarget
 from tui.panel.widgets.run_filter import FilterTyping
 from tui.panel.widgets.run_lines import RunLines
-from tui.panel.widgets.run_messages import CostsWanted, OlderRunsWanted, RunOpened, RunSelected
+from tui.panel.widgets.run_messages import (
+    CostsWanted,
+    OlderRunsWanted,
+    RunOpened,
+    RunSelected,
+    TableShown,
+)
 from tui.snapshot.feed import PanelSnapshot
+from tui.views.runs.run_sort import SortKey
 from tui.views.runs.run_table import Arrangement, FoldedGroup, TableChoice
 
 _NEAR_THE_END = 3
@@ -35,8 +41,6 @@ class RunPane(RowList):
         self._arranging = RunArranging(self, self._take)
         self._filter = FilterTyping(self._filter_changed)
         self._target = CursorTarget()
-
-    # ---- which run
 
     @property
     def selected_row(self) -> RunRow | None:
@@ -77,10 +81,8 @@ class RunPane(RowList):
         """Everything about the run under the cursor; a folded group unfolds."""
         if isinstance(self.lines.line_of(self.key), FoldedGroup):
             self.action_choose("fold")
-        elif self.key is not None:
+        else:
             self.post_message(RunOpened())
-
-    # ---- what the table shows
 
     def show(self, snapshot: PanelSnapshot, select: str | None = None) -> None:
         """Take in a new snapshot; the cursor stays on its run, or goes to the one to `select`."""
@@ -115,6 +117,7 @@ class RunPane(RowList):
         if lines.asks_for_costs(self.seen):
             self.post_message(CostsWanted())
         self.retitle(lines.title(self._filter.active), lines.subtitle())
+        self.post_message(TableShown())
 
     # ---- filter, order, metric, groups, marks
 
@@ -140,7 +143,7 @@ class RunPane(RowList):
 
     def _filter_changed(self) -> None:
         self._target.follow_filter(self._filter.active, self._filter.text, self.key)
-        self._choose(self.lines.choice._replace(query=self._filter.query(self.lines.time)))
+        self.choose(self.lines.choice._replace(query=self._filter.query(self.lines.time)))
         if not self._filter.active and "host:" in self._filter.text:
             self._load_older()
         # The footer's keys are letters for the filter while it is typed.
@@ -153,20 +156,26 @@ class RunPane(RowList):
         elif self.lines.marked:
             self.forget_marks()
         elif self.lines.choice.sort:
-            self._choose(self.lines.choice._replace(sort=()))
+            self.choose(self.lines.choice._replace(sort=()))
         else:
             # The screen's own meaning of Esc.
             raise SkipAction
 
     def action_choose(self, change: str, by: int = 1) -> None:
-        """Another order, metric or folding, by its name in `CHANGES`."""
-        self._choose(CHANGES[change](self.lines, self.lines.line_of(self.key), by))
+        """Another order, metric or folding, by its name in `run_choice.py`."""
+        self.choose(changed(self, self.lines, self.key, change, by))
+
+    def apply_view(self, query: str, sort: tuple[SortKey, ...], metric: str | None) -> None:
+        """Show what a filter finds, in this order."""
+        self._filter.end(query)
+        self.choose(self.lines.choice._replace(sort=sort, metric=metric))
 
     def header_clicked(self, x: int) -> None:
         """Sort by the column whose heading was clicked."""
-        self._choose(sorted_by(self.lines.choice, self.lines.column_at(x)))
+        self.action_choose("column", x)
 
-    def _choose(self, choice: TableChoice) -> None:
+    def choose(self, choice: TableChoice) -> None:
+        """Show what was chosen: another order, filter, metric or folding."""
         # The run under the cursor too: a key must not act on one that nobody sees any longer.
         here = None if self._filter.active else self.key
         self._target.wanted = self.lines.choose(choice, self.key) or self._target.wanted or here

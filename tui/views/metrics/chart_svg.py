@@ -187,6 +187,16 @@ def _drawn(
         for seam in drawn.curve.seams
         if frame.x.low <= seam <= frame.x.high
     ]
+    if len(drawn.curve.stages) > 1:
+        for x, name in drawn.curve.stages:
+            if frame.x.low <= x <= frame.x.high:
+                across, stage = frame.across(x), _escaped(name)
+                body.append(
+                    f'<path d="M{across:.1f} {frame.top:.1f}V{bottom:.1f}" stroke="{colour}" '
+                    f'opacity="0.4"><title>{label}: {stage}</title></path>'
+                    f'<text x="{across + 4:.1f}" y="{frame.top + 11 + 12 * place:.1f}" '
+                    f'fill="{colour}">{stage}</text>'
+                )
     path = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
     body.append(
         f'<path d="M{path}" fill="none" {_stroke(drawn, place)} stroke-width="1.5" '

@@ -36,6 +36,8 @@ class Curve(NamedTuple):
     best: BestValue | None = None
     seams: tuple[float, ...] = ()
     """Where a run begins that was resumed from the one before it."""
+    stages: tuple[tuple[float, str], ...] = ()
+    """Where the stages of a training begin, with their names."""
 
     def part(self, buckets: int, low: float, high: float) -> list[tuple[float, float]]:
         """The points from `low` to `high`, thinned, and one beyond each end for the line."""
@@ -127,6 +129,7 @@ def join(
     """
     xs, values, steps, counts = array("d"), array("d"), array("d"), array("b")
     seams: list[float] = []
+    stages: list[tuple[float, str]] = []
     moved = spent = 0.0
     for i, part in enumerate(parts):
         if part.series is not None:
@@ -137,8 +140,10 @@ def join(
             # What was done after the checkpoint was done again by the run that resumed from it.
             del xs[at:], values[at:], steps[at:], counts[at:]
             seams = [seam for seam in seams if seam < own[0] + moved]
+            stages = [stage for stage in stages if stage[0] < own[0] + moved]
             if xs:
                 seams.append(own[0] + moved)
+            stages += _stages(part.series, own, moved, stages[-1][1] if stages else "")
             raise_by = spent if part.series.source == "cost" else 0.0
             xs.extend(x + moved for x in own)
             values.extend(value + raise_by for value in part.series.values)
@@ -157,7 +162,20 @@ def join(
     if higher is not None and at_best is not None:
         best = BestValue(values[at_best], math.nan if timed else steps[at_best], higher)
     lost = sum(1 for value in values if not math.isfinite(value))
-    return Curve(xs, smooth(values, weight), lost, best, tuple(seams))
+    return Curve(xs, smooth(values, weight), lost, best, tuple(seams), tuple(stages))
+
+
+def _stages(
+    series: Series, own: Sequence[float], moved: float, before: str
+) -> list[tuple[float, str]]:
+    """The stages of one run at their places, without the one that goes on from the run before."""
+    found = []
+    for step, name in series.stages:
+        at = bisect_left(series.steps, step)
+        if at < len(own) and name != before:
+            found.append((own[at] + moved, name))
+        before = name
+    return found
 
 
 def known_axes(line: Sequence[tuple[Run, Mapping[str, Series]]]) -> tuple[AxisName, ...]:

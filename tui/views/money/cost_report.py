@@ -1,6 +1,7 @@
 """What everything costs, as tables that both front ends show: by run, preset, day and session."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
@@ -18,7 +19,8 @@ from runners.cost.statement import Spending, Statement, open_statement
 from runners.gpus.cards import list_cards
 from runners.gpus.client import latest
 from runners.guard.rule import GuardView, read_guard
-from runners.host.clock import moment_now
+from runners.host.clock import Moment, moment_now
+from runners.host.suspension import note_suspension, read_suspensions, suspended_between
 from runners.model.gpus import GpuReading
 from runners.places.ssh.accounts import rented_names
 from runners.state.layout import StateDirectory
@@ -30,6 +32,7 @@ from tui.views.runs.run_view import RunView, view_run
 
 NOT_COUNTED = "what is there is not counted, and the sums are at least"
 _SHOWN_ENDED = 20
+_CENT = Decimal("0.01")
 
 
 class CostRow(NamedTuple):
@@ -52,6 +55,8 @@ class CostReport(NamedTuple):
     machines: list[MachineCost]
     resized: str = ""
     """That the machine is another one than the session was opened for, in words."""
+    suspended_s: float = 0.0
+    """For how long this machine was suspended in this session, in this boot."""
 
 
 class CostPage(msgspec.Struct, frozen=True):
@@ -90,7 +95,19 @@ def read_report(state: StateDirectory) -> CostReport:
     machines = read_machines(state, rented_names(state), live)
     spending, guard = statement.spending(), read_guard(state)
     resized = _resized_text(costs.session, latest(state))
-    return CostReport(meter, costs, rows, statement, spending, guard, machines, resized)
+    suspended = _suspended_s(state, costs.session, now)
+    return CostReport(meter, costs, rows, statement, spending, guard, machines, resized, suspended)
+
+
+def _suspended_s(state: StateDirectory, session: Session | None, now: Moment) -> float:
+    if session is None:
+        return 0.0
+    with suppress(OSError):  # a full disk: what is written down already
+        note_suspension(state.suspensions)
+    start = session.start
+    if start.boot != now.boot:
+        start = Moment(start.wall, now.boot, 0)  # what earlier boots noted is not kept
+    return suspended_between(start, now, read_suspensions(state.suspensions))
 
 
 def _resized_text(session: Session | None, reading: GpuReading | None) -> str:
@@ -107,14 +124,17 @@ def _resized_text(session: Session | None, reading: GpuReading | None) -> str:
 
 
 def cost_tables(report: CostReport, by_name: bool = False) -> list[CostTable]:
-    """All tables that have rows: runs (by id, or by name), presets, days, sessions."""
-    tables = [
-        _run_table(report, by_name),
-        _preset_table(report.spending),
-        _day_table(report.spending),
-        _session_table(report.statement),
-        _machine_table(report),
-    ]
+    """All tables that have rows: runs (by id, or by name), presets, days, sessions.
+
+    By name they are for a page: days first and today on top, the dearest runs first, those of less
+    than a cent in one row.
+    """
+    days = _day_table(report.spending)
+    runs, presets = _run_table(report, by_name), _preset_table(report.spending)
+    first = (
+        [days._replace(rows=days.rows[::-1]), runs, presets] if by_name else [runs, presets, days]
+    )
+    tables = [*first, _session_table(report.statement), _machine_table(report)]
     return [table for table in tables if table.rows]
 
 
@@ -133,6 +153,11 @@ def cost_notes(report: CostReport) -> list[str]:
     problem = report.statement.problem
     notes = [f"⚠ {problem}: {NOT_COUNTED}"] if problem else []
     notes += [f"⚠ {report.resized}"] if report.resized else []
+    if report.suspended_s:
+        notes.append(
+            f"⚠ this machine was suspended for {duration(report.suspended_s)} in this session: "
+            "counted all the same, as many providers bill that too"
+        )
     for row in costly_rows(report):
         if row.session_projected is not None:
             cost = dollars(row.session_projected)
@@ -144,6 +169,12 @@ def cost_notes(report: CostReport) -> list[str]:
 
 def _run_table(report: CostReport, by_name: bool) -> CostTable:
     account, costly = report.costs.account, costly_rows(report)
+    earlier = "earlier runs"
+    if by_name:
+        every = sorted(costly, key=lambda row: row.view.money.cost or 0, reverse=True)
+        costly = [row for row in every if row.view.run.is_live or _is_worth_a_row(row)]
+        small = len(every) - len(costly)
+        earlier = f"{small} of less than a cent, earlier runs" if small else earlier
     shown = {} if account is None else cells(account.total, {**account.shares, "": account.idle})
     share = "cost" if account is None else "share"
     headings = ("run", "state", "time", "$/h", share, "per epoch", "projected")
@@ -164,10 +195,14 @@ def _run_table(report: CostReport, by_name: bool) -> CostTable:
         amounts = round_to_sum(account.total, {**account.shares, "": account.idle})
         others = sum((amounts[run] for run in account.shares if run not in named), Decimal(0))
         if others:
-            table.append(("earlier runs", "", "", "", dollars(others), "", ""))
+            table.append((earlier, "", "", "", dollars(others), "", ""))
         table.append(("idle: no run held it", "", "", "", shown[""], "", ""))
         table.append(("session", "", "", "", dollars(to_decimal(account.total, 2)), "", ""))
     return CostTable(headings, table)
+
+
+def _is_worth_a_row(row: CostRow) -> bool:
+    return (row.view.money.cost or 0) >= _CENT
 
 
 def _projected(row: CostRow) -> str:

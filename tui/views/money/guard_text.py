@@ -1,5 +1,6 @@
 """The guard in words and in JSON, the same for every front end."""
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -183,4 +184,4 @@ def watched_text(rule: GuardRule) -> str:
 
 
 def _amount(text: str) -> str:
-    return text if text.endswith("%") else f"${text}"
+    return text if text.endswith("%") else f"${Decimal(text):,}"

@@ -48,14 +48,18 @@ def describe_plan(plan: LaunchPlan, decision: QueueDecision) -> list[tuple[str, 
     pairs += [("stop", stop_text(plan.spec.stop)), ("run folder", plan.directory)]
     pairs += [("checkpoints", pattern) for pattern in plan.checkpoints]
     if plan.price is not None:
-        where = ", ".join(filter(None, (price_text(plan.price), price_age(plan.price))))
-        where = f", {where}" if where else ""
-        rate = _rate_text(plan.price, plan, starts)
-        pays = "" if _is_paid(plan) else "no session: it would cost "
-        pairs.append(("price", f"{pays}{rate} by {plan.price.basis}{where} (estimate)"))
+        pairs.append(("price", rate_text(plan.price, plan, starts)))
     if plan.forecast is not None:
         pairs.append(("estimate", estimate_text(plan)))
     return pairs + [("note", note) for note in plan.notes]
+
+
+def rate_text(price: Price, plan: LaunchPlan, starts: bool) -> str:
+    """What an hour costs, or would cost without a session, and by whose word."""
+    where = ", ".join(filter(None, (price_text(price), price_age(price))))
+    where = f", {where}" if where else ""
+    pays = "" if _is_paid(plan) else "no session: it would cost "
+    return f"{pays}{_hourly_text(price, plan, starts)} by {price.basis}{where} (estimate)"
 
 
 def _is_paid(plan: LaunchPlan) -> bool:
@@ -63,7 +67,7 @@ def _is_paid(plan: LaunchPlan) -> bool:
     return plan.price is not None and plan.price.basis == "session"
 
 
-def _rate_text(price: Price, plan: LaunchPlan, starts: bool) -> str:
+def _hourly_text(price: Price, plan: LaunchPlan, starts: bool) -> str:
     """What an hour costs; of a run that waits, whose GPUs are not known, what it is counted by."""
     if starts:
         return f"{dollars(hourly_rate(price, device_count(plan.gpus)))}/h"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from runners.model.health import Condition
 from runners.model.run import Progress, Run
 from runners.model.states import State
-from runners.places.run_row import MetricValues, RunRow, pack_metrics
+from runners.places.run_row import MetricValues, RunRow, pack_metrics, pack_settings
 from runners.state.boundary import note_unreadable
 from runners.watch.metrics.final import FILE as FINAL_FILE
 from runners.watch.metrics.final import FinalMetric, FinalReport, never_finite, read_final
@@ -16,6 +16,7 @@ from runners.watch.metrics.live import LiveReport
 from runners.watch.metrics.so_far import report_so_far
 from tui.views.format import duration, sparkline
 from tui.views.health.health_text import health_remark
+from tui.views.runs.run_settings import started_with
 from tui.views.runs.run_view import RunView
 
 SPARKS = 8
@@ -150,6 +151,7 @@ def _row(
         rate=progress.rate if run.is_live else None,
         rate_unit=progress.rate_unit if run.is_live else "",
         phase=(progress.phase or "") if run.is_live else "",
+        packed_settings=pack_settings(started_with(run)),
     )
 
 

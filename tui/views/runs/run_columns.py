@@ -12,7 +12,7 @@ from runners.places.run_row import RunRow
 from runners.watch.metrics.judging import held_out_name
 from tui.views.format import DASH, duration, first_line, indices, metric
 from tui.views.runs.row_reading import age_text
-from tui.views.runs.run_sort import SortKey
+from tui.views.runs.run_sort import SETTING, SortKey
 
 _RUN_ID = re.compile(r"\b\d{8}-\d{6}-(\S+?)-[0-9a-f]{4}\b")
 NO_RUNS = "no runs yet"
@@ -334,6 +334,8 @@ def table_text(row: RunRow, key: str, context: TableContext) -> str:
     if key.startswith(("last:", "best:")):
         kind, _, name = key.partition(":")
         return metric(row.metric(name)[1 if kind == "best" else 0])
+    if key.startswith(SETTING):
+        return row.settings.get(key.removeprefix(SETTING)) or DASH
     if key == "state":
         return f"{row.state.sign} {row.state}"
     if key == "reason":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 
 import msgspec
@@ -11,13 +12,14 @@ import msgspec
 from runners.cost.rates import price_age
 from runners.host.clock import local_time
 from runners.model.endings import Ending, EndingCause
-from runners.model.plan import LaunchPlan, SourceRecord
+from runners.model.plan import LaunchPlan, SourceRecord, is_job
 from runners.model.run import Run
 from runners.model.states import State
 from runners.state.decoding import read
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.leases import Lease
 from runners.state.rank_processes import processes_of
+from runners.state.runs import job_of
 from runners.watch.metrics.checkpoints import checkpoint_files
 from runners.watch.metrics.judging import best_metric, validation_metric
 from tui.views.format import DASH, duration, indices, size
@@ -190,21 +192,33 @@ def _times(run: Run, view: RunView) -> Pairs:
         pairs.append(("attempt", str(run.record.attempt)))
     if run.plan is not None:
         origin = run.plan.origin
-        job = f", Slurm job {origin.job}" if origin.job else ""
+        number = job_of(run)
+        job = f", Slurm job {number}" if number else ""
         pairs.append(("by", f"{origin.user} on {origin.host}{job}"))
         if run.plan.limit_s is not None:
             pairs.append(("limit", _limit_text(run, run.plan)))
+        if run.is_live and (run.plan.limit_s is not None or is_job(run.plan)):
+            pairs += _deadline_pairs(run)
     return pairs
 
 
 def _limit_text(run: Run, plan: LaunchPlan) -> str:
     seconds, usd = plan.limit_s, plan.limit_usd
     if run.is_live:
-        from runners.lifecycle.supervisor.time_limit import limit_now  # few runs have one
+        from runners.state.limits import limit_now  # few runs have one
 
-        # That of cost follows a price that is corrected.
-        seconds, usd = limit_now(RunDirectory.at(run.directory))
-    return duration(seconds or 0.0) + (f" (cost limit of ${usd})" if usd else "")
+        # That of cost follows a price that is corrected, and a session that another one follows.
+        seconds, usd = limit_now(RunDirectory.at(run.directory), run.begin)
+    return duration(seconds or 0.0) + (f" (cost limit of ${Decimal(usd):,})" if usd else "")
+
+
+def _deadline_pairs(run: Run) -> Pairs:
+    from runners.state.deadline import deadline_of  # few runs have one
+
+    found = deadline_of(run, time.time())
+    if found is None:
+        return []
+    return [("ended in", f"{duration(max(found.in_s, 0.0))}, by {found.limit}")]
 
 
 def _command(run: Run, plan: LaunchPlan) -> Pairs:

@@ -11,6 +11,7 @@ from runners.model.gpus import GpuUse
 from runners.model.health import Health
 from runners.model.plan import LaunchPlan, Provenance
 from runners.model.run import Checkpoint, Pause, Run
+from runners.state.runs import job_of
 from runners.watch.metrics.judging import best_metric, higher, validation_metric
 from runners.watch.metrics.sample import not_finite as odd
 from tui.views.json_values import iso, number
@@ -42,7 +43,7 @@ def to_json(view: RunView) -> dict[str, Any]:
         **_metrics_json(view),
         "stop": msgspec.to_builtins(run.record.stop) if run.record and run.record.stop else None,
         "host": run.record.host if run.record else None,
-        "job": (run.plan.origin.job if run.plan else "") or None,
+        "job": job_of(run) or None,
         "directory": run.directory,
     }
 

@@ -2,7 +2,8 @@
 
 Words are looked for in name, id, preset, group, tags, note and reason; `key:value` in one of these
 (several values with commas: any of them); `metric<0.1` compares a metric's last value, or its best
-with `best:metric<0.1`. All must hold; `-` before one turns it round.
+with `best:metric<0.1`, and where a run has no such metric, its setting: `seed=3`. `set:lr<1e-3`
+compares the setting alone. All must hold; `-` before one turns it round.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import NamedTuple
 from runners.model.errors import WrongInput
 from runners.model.states import State
 from runners.places.run_row import RunRow
+from tui.views.runs.run_settings import as_number, same
+from tui.views.runs.run_sort import SETTING
 
 Test = Callable[[RunRow], bool]
 
@@ -29,6 +32,7 @@ _SIGNS: dict[str, Callable[[float, float], bool]] = {
     "=": lambda a, b: a == b,
     "!=": lambda a, b: a != b,
 }
+_EQUALITY = ("=", "!=")
 _TEXTS: dict[str, Callable[[RunRow], str]] = {
     "name": lambda row: row.name,
     "preset": lambda row: row.preset,
@@ -43,7 +47,7 @@ _IS: dict[str, Test] = {
     "ended": lambda row: not row.is_live,
     "starred": lambda row: row.starred,
 }
-KEYS = ("state", *_TEXTS, "host", "tag", "gpu", "is", "since", "before")
+KEYS = ("state", *_TEXTS, "host", "tag", "gpu", "is", "since", "before", "set")
 """What may stand before a colon."""
 _NUMBERS: dict[str, Callable[[RunRow, float], float | None]] = {
     "cost": lambda row, now: row.cost,
@@ -63,7 +67,14 @@ class RunQuery(NamedTuple):
     tests: tuple[Test, ...] = ()
     problem: str = ""
     metrics: tuple[str, ...] = ()
-    """The metrics that are compared with a number."""
+    """The metrics, or settings of their names, that are compared."""
+    settings: tuple[str, ...] = ()
+    """The settings that are asked for as such."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What some run should have: metrics by their names, settings as `set:NAME`."""
+        return (*self.metrics, *(SETTING + name for name in self.settings))
 
     def __call__(self, row: RunRow) -> bool:
         """Whether a row is wanted."""
@@ -86,7 +97,7 @@ def parse_query(text: str, now: float, typing: bool = False) -> RunQuery:
     except ValueError:
         # A quote that is not closed yet: the table follows each key.
         terms = text.replace('"', " ").replace("'", " ").split()
-    tests, metrics, problem = [], [], ""
+    tests, names, problem = [], [], ""
     for word in terms:
         turned = word.startswith(("-", "!")) and len(word) > 1
         try:
@@ -96,8 +107,10 @@ def parse_query(text: str, now: float, typing: bool = False) -> RunQuery:
                 problem = problem or error.message
             continue
         tests.append(_opposite(test) if turned else test)
-        metrics += _metrics_in(word[1:] if turned else word)
-    return RunQuery(text, tuple(tests), problem, tuple(metrics))
+        names += _names_in(word[1:] if turned else word)
+    settings = tuple(name.removeprefix(SETTING) for name in names if name.startswith(SETTING))
+    metrics = tuple(name for name in names if not name.startswith(SETTING))
+    return RunQuery(text, tuple(tests), problem, metrics, settings)
 
 
 def checked_query(text: str, now: float) -> RunQuery:
@@ -106,28 +119,47 @@ def checked_query(text: str, now: float) -> RunQuery:
     if query.problem:
         raise WrongInput(
             query.problem,
-            f"words, {':, '.join(KEYS)}: or metric<0.1, best:metric>0.9, age<2h, cost>5",
+            f"words, {':, '.join(KEYS)}: or metric<0.1, best:metric>0.9, set:lr<1e-3, age<2h",
         )
     return query
 
 
-def unknown_metrics(query: RunQuery, rows: Sequence[RunRow]) -> list[str]:
-    """A sentence for each metric of a query that no run has: whatever it is compared with.
+def is_term(word: str) -> bool:
+    """Whether a word asks for a field or compares something, rather than being a text alone."""
+    word = word[1:] if word.startswith(("-", "!")) else word
+    key, colon, _ = word.partition(":")
+    return bool(colon and key.lower() in KEYS) or _COMPARISON.fullmatch(word) is not None
+
+
+def unknown_names(query: RunQuery, rows: Sequence[RunRow]) -> list[str]:
+    """A sentence for each metric or setting of a query that no run has, whatever it is compared to.
 
     Nearly always the first rows have it: few are read.
     """
     unknown = [
-        name
-        for name in dict.fromkeys(query.metrics)
-        if all(row.metric(name)[:2] == (None, None) for row in rows)
+        name for name in dict.fromkeys(query.names) if not any(_has(row, name) for row in rows)
     ]
     if not unknown:
         return []
     from runners.model.suggestions import did_you_mean  # only mistakes need it
 
-    known = {name for row in rows for name in row.metrics}
-    hints = ((name, did_you_mean(name, known)) for name in unknown)
-    return [f"no run has a metric `{name}`" + (f": {hint}" if hint else "") for name, hint in hints]
+    metrics = {name for row in rows for name in row.metrics}
+    settings = {name for row in rows for name in row.settings}
+    sentences = []
+    for name in unknown:
+        setting = name.removeprefix(SETTING)
+        is_setting = setting != name
+        hint = did_you_mean(setting, settings if is_setting else metrics | settings)
+        kind = "setting" if is_setting else "metric or setting"
+        sentences.append(f"no run has a {kind} `{setting}`" + (f": {hint}" if hint else ""))
+    return sentences
+
+
+def _has(row: RunRow, name: str) -> bool:
+    setting = name.removeprefix(SETTING)
+    if setting == name and row.metric(name)[:2] != (None, None):
+        return True
+    return setting in row.settings
 
 
 def _opposite(test: Test) -> Test:
@@ -137,19 +169,33 @@ def _opposite(test: Test) -> Test:
 def _test(word: str, now: float) -> Test:
     found = _COMPARISON.fullmatch(word)
     key, colon, value = word.partition(":")
-    if found is not None and (not colon or key in ("best", "last")):
+    if found is not None and (not colon or key in ("best", "last", "set")):
         return _comparison(found["left"], found["sign"], found["right"], now)
-    if not colon or key.lower() not in KEYS:
+    if not colon:
         return _containing(word)
+    if key.lower() not in KEYS:
+        return _containing(_no_misspelt_key(word, key))
     return _field(key.lower(), value, now)
 
 
-def _metrics_in(word: str) -> list[str]:
-    """The metric that a term compares, if it compares one."""
+def _no_misspelt_key(word: str, key: str) -> str:
+    """The word, as a text to look for; WrongInput where its beginning is nearly a key."""
+    from runners.model.suggestions import nearest  # only such words need it
+
+    near = nearest(key.lower(), KEYS, 1) if key.isalpha() else []
+    if near:
+        raise WrongInput(f"no key `{key}:`: did you mean `{near[0]}:`?")
+    return word
+
+
+def _names_in(word: str) -> list[str]:
+    """The metric, or `set:` and the setting, that a term is about, if it is about one."""
     found = _COMPARISON.fullmatch(word)
+    prefix, colon, name = (found["left"] if found is not None else word).partition(":")
+    if prefix == "set" and name:
+        return [SETTING + name]
     if found is None:
         return []
-    prefix, colon, name = found["left"].partition(":")
     if colon:
         return [name] if prefix in ("best", "last") else []
     return [] if prefix in _NUMBERS else [prefix]
@@ -180,6 +226,8 @@ def _field(key: str, value: str, now: float) -> Test:
         return _in_state(wanted)
     if key == "tag":
         return lambda row: any(tag.lower() in wanted for tag in row.tags)
+    if key == "set":
+        return lambda row: any(name in wanted for name in map(str.lower, row.settings))
     if key == "host":
         return lambda row: any(_is_on(row, word) for word in wanted)
     if key == "gpu":
@@ -233,14 +281,43 @@ def _comparison(left: str, sign: str, right: str, now: float) -> Test:
             return found is not None and compare(found, value)
 
         return holds
-    value = _amount(name, right)
+    if colon and prefix == "set":
+        return _setting_test(left.removeprefix(SETTING), sign, right)
+    of_setting = _setting_test(name, sign, right) if not colon else None
+    try:
+        value = _amount(name, right)
+    except WrongInput:
+        if of_setting is None or sign not in _EQUALITY:
+            raise
+        return of_setting  # no metric is a text
     place = 1 if best else 0
 
     def metric_holds(row: RunRow) -> bool:
         found = row.metric(name)[place]
+        if found is None and of_setting is not None:
+            return of_setting(row)
         return found is not None and compare(found, value)
 
     return metric_holds
+
+
+def _setting_test(name: str, sign: str, right: str) -> Test:
+    """Whether a setting is this text or number, or less or more than a number."""
+    if sign in _EQUALITY:
+        is_equal = sign == "="
+
+        def agrees(row: RunRow) -> bool:
+            value = row.settings.get(name)
+            return value is not None and same(value, right) == is_equal
+
+        return agrees
+    compare, limit = _SIGNS[sign], _amount(name, right)
+
+    def holds(row: RunRow) -> bool:
+        value = as_number(row.settings.get(name, ""))
+        return value is not None and compare(value, limit)
+
+    return holds
 
 
 def _amount(name: str, text: str) -> float:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from runners.model.run import Run
 
@@ -15,6 +16,38 @@ def settings_of(run: Run, stated: Mapping[str, object]) -> dict[str, str]:
     if stated:
         return {name: as_text(value) for name, value in sorted(stated.items())}
     return argv_settings(run.plan.argv if run.plan else ())
+
+
+def started_with(run: Run) -> dict[str, str]:
+    """What a run was started with: its preset's parameters, and the flags of its command line."""
+    if run.plan is None:
+        return {}
+    named = {
+        parameter.name: as_text(parameter.value)
+        for parameter in run.plan.spec.parameters
+        if parameter.value is not None
+    }
+    # A parameter's name is what its user knows; its flag may be called otherwise.
+    return {**_flags(tuple(run.plan.argv)), **named}
+
+
+@lru_cache(maxsize=512)
+def _flags(argv: tuple[str, ...]) -> dict[str, str]:
+    """The flags of a command line, also of one that a shell runs."""
+    found = argv_settings(_in_shell(argv))
+    found.pop("command", None)
+    return found
+
+
+def _in_shell(argv: Sequence[str]) -> Sequence[str]:
+    if len(argv) < 3 or argv[1] != "-c" or not argv[0].endswith("sh"):
+        return argv
+    import shlex  # few commands need a shell
+
+    try:
+        return shlex.split(argv[2])
+    except ValueError:
+        return argv
 
 
 def argv_settings(argv: Sequence[str]) -> dict[str, str]:
@@ -57,6 +90,11 @@ def argv_settings(argv: Sequence[str]) -> dict[str, str]:
 def as_text(value: object) -> str:
     """A setting's value in short."""
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def as_number(text: str) -> float | None:
+    """A setting's value as a number; None where it is none."""
+    return float(text) if _is_number(text) else None
 
 
 def same(first: str | None, other: str | None) -> bool:

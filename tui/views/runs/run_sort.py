@@ -9,6 +9,7 @@ from runners.model.errors import WrongInput
 from runners.model.states import State
 from runners.places.run_row import RunRow
 from runners.watch.metrics.sample import higher_is_better
+from tui.views.runs.run_settings import as_number
 
 _RANKS = {state: rank for rank, state in enumerate(State)}
 
@@ -45,7 +46,11 @@ _ORDERS: dict[str, _Order] = {
     "reason": _Order(lambda row: row.remark or None),
 }
 SORTABLE = (*_ORDERS, "last", "best")
-"""Columns that runs can be sorted by; besides, `last:METRIC`, `best:METRIC` and a metric's name."""
+"""Columns that runs can be sorted by; besides, `last:METRIC`, `best:METRIC`, a metric's name and
+`set:NAME`, a setting.
+"""
+SETTING = "set:"
+"""What stands before a setting's name where columns are named."""
 
 
 class SortKey(NamedTuple):
@@ -60,6 +65,8 @@ class SortKey(NamedTuple):
         if self.column in _ORDERS:
             return _order(self, None).most_first != self.turned
         name = self.column.partition(":")[2]
+        if self.column.startswith(SETTING):
+            return self.turned
         return bool(higher_is_better(name)) != self.turned
 
 
@@ -69,12 +76,12 @@ def parse_sort(text: str) -> tuple[SortKey, ...]:
     for word in (word.strip() for word in text.split(",")):
         column = word.removeprefix("-").removesuffix("-")
         column = column.lower() if column.lower() in SORTABLE else column
-        if not column or column in ("last:", "best:"):
+        if not column or column in ("last:", "best:", SETTING):
             raise WrongInput(
                 f"--sort {text}: a column is missing",
-                f"one of {', '.join(SORTABLE)}, best:METRIC or a metric's name",
+                f"one of {', '.join(SORTABLE)}, best:METRIC, set:NAME or a metric's name",
             )
-        if column not in SORTABLE and not column.startswith(("last:", "best:")):
+        if column not in SORTABLE and not column.startswith(("last:", "best:", SETTING)):
             column = f"last:{column}"
         keys.append(SortKey(column, word.startswith("-") or word.endswith("-")))
     return tuple(keys)
@@ -89,6 +96,9 @@ def sort_rows(
     found = list(rows)
     # The last key first: sorting is stable.
     for key in reversed(keys):
+        if key.column.startswith(SETTING):
+            found = _by_setting(found, key)
+            continue
         order = _order(key, metric)
         if key.column in ("last", "best") or ":" in key.column:
             kind, _, name = key.column.partition(":")
@@ -101,6 +111,22 @@ def sort_rows(
         known.sort(key=_first, reverse=order.most_first != key.turned)
         found = [row for _, row in known] + unknown
     return found
+
+
+def _by_setting(rows: Sequence[RunRow], key: SortKey) -> list[RunRow]:
+    """Rows by a setting: numbers by size, before texts; those without it last."""
+    name = key.column.removeprefix(SETTING)
+    known, unknown = [], []
+    for row in rows:
+        value = row.settings.get(name)
+        if value is None:
+            unknown.append(row)
+        else:
+            number = as_number(value)
+            is_text = number is None
+            known.append(((is_text, number or 0.0, value if is_text else ""), row))
+    known.sort(key=_first, reverse=key.turned)
+    return [row for _, row in known] + unknown
 
 
 def _first(pair: tuple[Any, RunRow]) -> Any:

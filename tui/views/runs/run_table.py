@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from runners.places.run_row import RunRow
+from runners.places.run_row import NO_METRICS, NO_SETTINGS, RunRow
 from tui.views.runs.run_query import RunQuery
 from tui.views.runs.run_sort import SortKey, sort_rows
 
@@ -208,7 +208,8 @@ def group_row(group: FoldedGroup) -> RunRow:
         best=pick(best) if best else None,
         judged_by=None,
         validation=None,
-        packed=b"\x80",
+        packed=NO_METRICS,
+        packed_settings=NO_SETTINGS,
         spark="",
         seconds=None,
         eta_s=max(etas) if etas else None,

@@ -37,10 +37,11 @@ _TOTAL = re.compile(
 )
 _STATED = re.compile(
     r"(?:^|[-:])\s*(?:Num|Number of) [Ee]pochs\s*[=:]\s*(?P<epochs>[1-9][\d,]*)\s*$"
+    r"|(?:^|[-:])\s*Scheduled epochs: (?P<scheduled>[1-9][\d,]*)(?:\.(?!\d)|\s*$)"
     r"|(?:^|[-:])\s*Total (?:optimization|training|train) steps\s*[=:]\s*(?P<steps>[1-9][\d,]*)\s*$"
     r"|\btotal steps (?P<all>[1-9]\d*) \(warmup"
 )
-"""Totals as the Hugging Face scripts and torchtitan log them before the first step."""
+"""Totals as the Hugging Face scripts, timm's and torchtitan log them before the first step."""
 _WHOSE = re.compile(
     r"\b(?P<measure>accuracy|error|loss) (?:of|on) (?P<whose>[^:=]{3,80}):(?=\s)", re.IGNORECASE
 )
@@ -122,7 +123,10 @@ class PairsReader(Reader):
             # Accelerate's examples print their metrics as a dictionary behind the epoch.
             text = text.replace("'", "")
         if ("pochs" in text or "steps" in text) and (stated := _STATED.search(text)):
-            return _totals(stated["epochs"], stated["steps"] or stated["all"])
+            # timm's scripts count epochs from 0, also where they go on from a later one.
+            self.from_zero = self.from_zero or stated["scheduled"] is not None
+            epochs = stated["epochs"] or stated["scheduled"]
+            return _totals(epochs, stated["steps"] or stated["all"])
         values, place = _SHAPES.read(text)
         is_placed = place.is_known
         if "best" in low and (best := _OF_BEST.search(text)):

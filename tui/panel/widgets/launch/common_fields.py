@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
+from runners.model.cluster import PlaceKeys, SlurmKeys
 from runners.model.course import parse_after
 from runners.model.errors import WrongInput
-from runners.model.spec import After, RunSpec
+from runners.model.parameters import with_value
+from runners.model.spec import After, Parameter, RunSpec
 from runners.presets.declared_keys import declared_key
+from runners.presets.parameter_input import build_parameter, parse_scalar, parse_value
+from runners.presets.slurm_text import parse_slurm, slurm_text
+from runners.slurm.client import is_installed
 
 WORKING_DIRECTORY = "${working_directory}"
 
@@ -44,10 +50,38 @@ FIELDS = (
         _declared("checkpoints", "several separated by spaces"),
         False,
     ),
+    DetailField("config", "", "the program's configuration file", False),
+    DetailField(
+        "keys",
+        "as the file says",
+        "keys of that file, such as train.gpu=0 train.lr=1e-3; an edited copy goes into the run's "
+        "folder",
+        False,
+    ),
     DetailField("priority", "0", _declared("priority")),
     DetailField("after", "nobody", _declared("after", "ID or name, ID:failure, ID:any")),
     DetailField("price", "the session's", _declared("price")),
+    DetailField("slurm", "no", "as a Slurm job: yes, or options: partition=gpu time=4h mem=64G"),
 )
+
+
+CONFIGURED = ("config", "keys")
+"""Fields of programs that are configured by a file."""
+
+
+def fields_of(spec: RunSpec, group: bool, machine: str = "") -> list[DetailField]:
+    """The fields that say something of `spec`, which may be a group's first.
+
+    That of Slurm where it is known here, or may be on `machine`.
+    """
+    has_slurm = bool(machine) or spec.place.slurm is not None or is_installed()
+    return [
+        field
+        for field in FIELDS
+        if (field.in_groups or not group)
+        and (field.key not in CONFIGURED or spec.config is not None)
+        and (field.key != "slurm" or has_slurm)
+    ]
 
 
 def detail_texts(spec: RunSpec) -> dict[str, str]:
@@ -57,9 +91,12 @@ def detail_texts(spec: RunSpec) -> dict[str, str]:
         "name": "" if spec.group else spec.name,
         "folder": "" if spec.working_directory == WORKING_DIRECTORY else spec.working_directory,
         "checkpoints": " ".join(spec.checkpoints),
+        "config": "" if spec.config is None else spec.config.path,
+        "keys": "",
         "priority": str(spec.priority) if spec.priority else "",
         "after": after.removesuffix(":success"),
         "price": spec.price or "",
+        "slurm": slurm_text(spec.place.slurm),
     }
 
 
@@ -82,7 +119,46 @@ def with_details(spec: RunSpec, texts: Mapping[str, str]) -> RunSpec:
     if "price" in changed:
         values["price"] = changed["price"] or None
         values["price_basis"] = "flag" if changed["price"] else "preset"
+    if changed.get("config") and spec.config is not None:
+        values["config"] = msgspec.structs.replace(spec.config, path=changed["config"])
+    if "keys" in changed:
+        values["parameters"] = _with_keys(spec, changed["keys"])
+    if "slurm" in changed:
+        values["place"] = PlaceKeys(slurm=parse_slurm(changed["slurm"]))
     return msgspec.structs.replace(spec, **values)
+
+
+def _with_keys(spec: RunSpec, text: str) -> tuple[Parameter, ...]:
+    """Its parameters with keys of the configuration as typed.
+
+    A key over which a parameter wins is that parameter, any other one of its own.
+    """
+    found = {parameter.name: parameter for parameter in spec.parameters}
+    by_key = {parameter.stands_for: name for name, parameter in found.items()}
+    for word in _assignments(text):
+        key, _, value = word.partition("=")
+        name = by_key.get(key, key)
+        try:
+            if name in found:
+                given = parse_value(found[name], value)
+                found[name] = with_value(found[name], given)
+            else:
+                made = build_parameter(key, {"value": parse_scalar(value)})
+                found[key] = msgspec.structs.replace(made, config_key=key, flag="")
+        except (ValueError, WrongInput) as error:
+            raise WrongInput(f"keys: {key}: {error}") from None
+    return tuple(found.values())
+
+
+def _assignments(text: str) -> list[str]:
+    try:
+        typed = shlex.split(text)
+    except ValueError as error:
+        raise WrongInput(f"keys: {str(error).lower()}") from None
+    for word in typed:
+        if not word.partition("=")[1]:
+            raise WrongInput(f"keys: {word}: expected KEY=VALUE, as train.gpu=0")
+    return typed
 
 
 def detail_arguments(spec: RunSpec, texts: Mapping[str, str], is_here: bool = True) -> list[str]:
@@ -95,11 +171,25 @@ def detail_arguments(spec: RunSpec, texts: Mapping[str, str], is_here: bool = Tr
     if "folder" in changed:
         folder = absolute_folder(changed["folder"]) if is_here else changed["folder"]
         arguments += ["--set", f"working_directory={folder or WORKING_DIRECTORY}"]
+    if changed.get("config"):
+        arguments += ["--set", f"config={changed['config']}"]
+    for word in _assignments(changed.get("keys", "")):
+        arguments += ["--set", word]
     if "checkpoints" in changed:
         patterns = changed["checkpoints"].split()
         text = patterns[0] if len(patterns) == 1 else json.dumps(patterns)
         arguments += ["--set", f"checkpoints={text}"]
+    if "slurm" in changed:
+        arguments += _slurm_arguments(spec, parse_slurm(changed["slurm"]))
     return arguments
+
+
+def _slurm_arguments(spec: RunSpec, keys: SlurmKeys | None) -> list[str]:
+    if keys == SlurmKeys() and spec.place.slurm is None:
+        return ["--slurm"]
+    # The flags add to what a preset says, and this replaces it.
+    given = None if keys is None else msgspec.to_builtins(keys)
+    return ["--set", f"place.slurm={json.dumps(given)}"]
 
 
 def absolute_folder(text: str) -> str:

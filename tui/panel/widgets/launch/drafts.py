@@ -12,7 +12,8 @@ from runners.lifecycle.launch.sweep import fill_placeholders, takes_several
 from runners.lifecycle.launch.variation import takes_one_value, varied
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.program import parse_gpu_request
-from runners.model.scaling import devices_of, rescaled
+from runners.model.python_command import devices_of
+from runners.model.scaling import rescaled
 from runners.model.spec import GpuRequest, RunSpec, ScalingRule
 from runners.presets.command_line import (
     command_name,

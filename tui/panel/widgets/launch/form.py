@@ -22,10 +22,10 @@ from runners.model.spec import Parameter, RunSpec
 from tui.panel.hotkeys import hotkey
 from tui.panel.widgets.gpu.picker import GpuPicker
 from tui.panel.widgets.launch.common_fields import (
-    FIELDS,
     DetailField,
     detail_arguments,
     detail_texts,
+    fields_of,
     with_details,
 )
 from tui.panel.widgets.launch.drafts import RunDraft
@@ -42,6 +42,7 @@ from tui.views.runs.launch_choices import LaunchChoice
 
 _GPUS = "a count, all, or which: 0-6,7; 0 for the CPU"
 _SHELL = "as in a shell: pipes, variables and `cd … && …` work"
+_WIDE = ("name", "folder", "checkpoints", "config", "keys", "slurm")
 _SHORTEST, _LONGEST = 15, 28
 """Cells for the names of fields."""
 _RULES = ("linear", "sqrt", "none")
@@ -93,19 +94,20 @@ class LaunchForm(VerticalScroll):
         """The one run of the form; None for a group and for nothing."""
         return self.drafts[0] if len(self.drafts) == 1 and not self.drafts[0].member else None
 
-    async def load(self, choice: LaunchChoice) -> None:
-        """Show the fields of another choice."""
+    async def load(self, choice: LaunchChoice, keeps: bool = False) -> None:
+        """Show the fields of another choice; with what was typed so far, where it `keeps` that."""
+        typed: dict[tuple[str, str], str] = {}
         entry = choice.entry
         self.drafts = [RunDraft.of(spec, choice.is_new, choice.goes_on) for spec in entry.specs]
         self._spec = entry.specs[0] if entry.specs else None
         self.unfolded = choice.is_new or bool(self.drafts and self.drafts[0].has_command)
         # One after the other and awaited: fields of two choices would else stand together for a
         # moment.
-        await self._replace("#parameters", list(self._parameter_fields()))
-        await self._replace("#details", self._detail_fields())
+        typed |= await self._replace("#parameters", list(self._parameter_fields()))
+        typed |= await self._replace("#details", self._detail_fields())
         single = self.single
         gpus = [] if single is None else [_DraftField(single, "gpus", "GPUs", single.gpus, _GPUS)]
-        await self._replace("#gpufield", gpus)
+        typed |= await self._replace("#gpufield", gpus)
         self.fold()
         self.picker.show({}, {})
         self.describe_gpus()
@@ -115,12 +117,21 @@ class LaunchForm(VerticalScroll):
             field.query_one(".name").styles.width = min(_LONGEST, max(_SHORTEST, longest + 3))
             field.mark()
         self.scroll_home(animate=False)
+        if keeps:
+            self._type_again(typed)
 
-    async def _replace(self, place: str, fields: Sequence[Widget]) -> None:
+    async def _replace(self, place: str, fields: Sequence[Widget]) -> dict[tuple[str, str], str]:
+        """Put `fields` into the box at `place`; what was typed there up to this moment."""
         box = self.query_one(place, Vertical)
+        typed = {
+            (field.key, field.title): field.value
+            for field in box.query(FormField)
+            if field.value != field.default
+        }
         await box.remove_children()
         if fields:
             await box.mount_all(fields)
+        return typed
 
     def _parameter_fields(self) -> Iterator[Widget]:
         for draft in self.drafts:
@@ -154,10 +165,9 @@ class LaunchForm(VerticalScroll):
                 texts[field.key],
                 self._help_of(field),
                 empty.get(field.key, field.hint),
-                wide=field.key in ("name", "folder", "checkpoints"),
+                wide=field.key in _WIDE,
             )
-            for field in FIELDS
-            if field.in_groups or not group
+            for field in fields_of(self._spec, group, self.machine)
         ]
         if group or self.drafts[0].goes_on:
             return fields
@@ -309,15 +319,7 @@ class LaunchForm(VerticalScroll):
         details = detail_arguments(self._spec, self._texts("d"), is_here=not self.machine)
         return [*details, *sweep_arguments(self._texts("s"))]
 
-    def typed(self) -> dict[tuple[str, str], str]:
-        """What differs from what was offered, by key and title of its field."""
-        return {
-            (field.key, field.title): field.value
-            for field in self.query(FormField)
-            if field.value != field.default
-        }
-
-    def type_again(self, typed: Mapping[tuple[str, str], str]) -> None:
+    def _type_again(self, typed: Mapping[tuple[str, str], str]) -> None:
         """Have this stand in the fields of the same keys and titles."""
         for field in self.query(FormField):
             if (field.key, field.title) in typed:

@@ -102,7 +102,7 @@ class PresetList(Vertical):
         event.stop()
         self._is_entered = not self._choices
         if not self._is_entered:
-            self.post_message(self.ChoiceEntered(event.value.strip() if self._in_vain else ""))
+            self._announce()
 
     @on(OptionList.OptionHighlighted)
     def _moved(self, event: OptionList.OptionHighlighted) -> None:
@@ -111,8 +111,12 @@ class PresetList(Vertical):
             self.post_message(self.ChoiceMoved(self.choice))
         if self._is_entered and self._choices:
             self._is_entered = False
-            value = self.query_one(Input).value.strip()
-            self.post_message(self.ChoiceEntered(value if self._in_vain else ""))
+            self._announce()
+
+    def _announce(self) -> None:
+        """What was chosen: the name under the cursor, or what was typed where none has it."""
+        typed = self.query_one(Input).value.strip()
+        self.post_message(self.ChoiceEntered(typed if self._in_vain else ""))
 
     @on(OptionList.OptionSelected)
     def _clicked(self, event: OptionList.OptionSelected) -> None:

@@ -46,6 +46,13 @@ class Canvas:
             self._letters[row, column] = letter
             self._owners[row][column] = owner
 
+    def mark(self, column: int, letter: str, owner: int) -> None:
+        """A letter in every cell of a column in which nothing is drawn."""
+        if 0 <= column < self.width:
+            for row in range(self.height):
+                if not self._bits[row][column] and (row, column) not in self._letters:
+                    self.write(column, row, letter, owner)
+
     def row(self, row: int) -> list[tuple[str, int]]:
         """A row's text in pieces that belong to one curve each; -1 is nobody's."""
         pieces: list[tuple[str, int]] = []

@@ -21,6 +21,7 @@ _BOLD = Style(bold=True)
 _FOCUSED = Style(bold=True, reverse=True)
 _LETTERS_EVERY = 18
 RESUMED = "↻"
+STAGE = "┆"
 MEAN = "μ"
 """Behind a run's letter: its means over epochs."""
 
@@ -72,6 +73,7 @@ def draw_chart(
     for at in upwards:
         canvas.draw((place(x, y) for x, y in parts[at]), at)
     for at in upwards:
+        _stages(canvas, filled[at].curve, at, low, high, place)
         inside = [(x, y) for x, y in parts[at] if low <= x <= high]
         _seams(canvas, filled[at].curve, at, inside, place)
         _letter(canvas, filled[at], at, inside, place, options.lettered)
@@ -124,6 +126,21 @@ def _seams(canvas, curve, owner, part, place) -> None:  # type: ignore[no-untype
         if after is not None:
             x, y = place(*after)
             canvas.write(int(x) >> 1, _cell_row(canvas, y), RESUMED, owner)
+
+
+def _stages(canvas, curve, owner, low, high, place) -> None:  # type: ignore[no-untyped-def]
+    """A line where a stage of the training begins, its name above where there is room for it."""
+    free = 0
+    # A training of one stage has nothing to tell apart.
+    for x, name in curve.stages if len(curve.stages) > 1 else ():
+        if not low <= x <= high:
+            continue
+        column = int(place(x, 0.0)[0]) >> 1
+        canvas.mark(column, STAGE, owner)
+        if column >= free and owner < canvas.height and name.isprintable():
+            for i, letter in enumerate(name[: canvas.width - column - 1]):
+                canvas.write(column + 1 + i, owner, letter, owner)
+            free = column + len(name) + 2
 
 
 def _cell_row(canvas: Canvas, y: float) -> int:

@@ -6,7 +6,7 @@ import textwrap
 
 from rich.text import Text
 
-from runners.state.rank_processes import processes_of
+from runners.model.python_command import processes_started
 from tui.views.format import DASH, dollars, duration, indices
 from tui.views.runs.run_settings import settings_of
 from tui.views.runs.run_text import no_gpus
@@ -43,7 +43,7 @@ def describe(view: RunView, reported: dict[str, object], notes: list[str]) -> li
                     "host": origin.host,
                     "GPUs": (given or no_gpus(plan)) + simulated,
                     **({"GPU": ", ".join(names)} if names else {}),
-                    "processes": str(processes_of(run) or DASH),
+                    "processes": str(processes_started(plan) or DASH),
                     "folder": plan.working_directory,
                     "commit": (source.commit or DASH)[:12]
                     + (f" on {source.branch}" if source.branch else ""),

@@ -1,0 +1,60 @@
+"""`gpus --slurm`: the GPUs of this machine's cluster, and one's own jobs on them."""
+
+import time
+from collections import Counter
+
+import msgspec
+
+from runners.model.errors import DeniedError, ExitCode, WrongInput
+from runners.slurm.client import SlurmRefused, SlurmSilent
+from runners.slurm.partitions import PartitionGpus, partition_gpus
+from runners.slurm.queue import refresh
+from runners.state.jobs import JobTable
+from runners.state.layout import StateDirectory
+from tui.cli.output import echo, print_json, print_table
+from tui.views.format import DASH, duration
+from tui.views.json_values import iso
+
+_HEADINGS = ("partition", "model", "GPUs", "free", "used", "down", "longest", "own jobs")
+
+
+def run_partitions(state: StateDirectory, watch: bool, as_json: bool) -> int:
+    """Ask Slurm once and print its answer. Raises DeniedError where none comes."""
+    if watch:
+        raise WrongInput("--slurm with --watch: Slurm is not asked every second", "leave one out")
+    try:
+        found = partition_gpus()
+    except (SlurmSilent, SlurmRefused) as problem:
+        hint = "`sinfo` shows whether it answers"
+        raise DeniedError(f"Slurm says nothing of its GPUs: {problem.message}", hint) from None
+    table = refresh(state)
+    if as_json:
+        print_json({"time": iso(time.time()), "partitions": [_value(row, table) for row in found]})
+    elif found:
+        print_table(_HEADINGS, [_cells(row, table) for row in found])
+    else:
+        echo("Slurm names no GPU in any partition")
+    if table.problem and not as_json:
+        echo(f"own jobs are not known now: {table.problem}")
+    return ExitCode.DONE
+
+
+def _own(row: PartitionGpus, table: JobTable) -> tuple[int, int]:
+    """One's own jobs in a partition: how many run, how many wait."""
+    states = Counter(job.state for job in table.jobs if row.partition in job.partition.split(","))
+    return states["RUNNING"] + states["COMPLETING"], states["PENDING"] + states["CONFIGURING"]
+
+
+def _value(row: PartitionGpus, table: JobTable) -> dict[str, object]:
+    running, waiting = _own(row, table)
+    shown = {**msgspec.to_builtins(row), "model": row.model or None}
+    return {**shown, "own_running": running, "own_waiting": waiting}
+
+
+def _cells(row: PartitionGpus, table: JobTable) -> tuple[str, ...]:
+    running, waiting = _own(row, table)
+    name = f"{row.partition} (default)" if row.is_default else row.partition
+    numbers = (str(number) for number in (row.total, row.free, row.used, row.down))
+    longest = DASH if row.limit_s is None else duration(row.limit_s)
+    own = [f"{running} running"] * bool(running) + [f"{waiting} waiting"] * bool(waiting)
+    return name, row.model or DASH, *numbers, longest, ", ".join(own) or DASH

@@ -1,0 +1,81 @@
+"""The upper part of the main screen: how large it is, and the line below it."""
+
+from __future__ import annotations
+
+from rich.text import Text
+from textual.widget import Widget
+
+from runners.state.layout import StateDirectory
+from tui.panel.panel_memory import recall, remember
+from tui.panel.widgets.run_line import cut_reason
+from tui.panel.widgets.runs import RunPane
+
+_LEAST_ROWS = 4
+_LEAST_LOG = 6
+_SHARES = range(15, 86)
+_STEP_PERCENT = 5
+_STEP_ROWS = 2
+
+
+class Split:
+    """Rows above the log and percents of the width for GPUs, as a person has moved them."""
+
+    def __init__(self, state: StateDirectory, is_kept: bool) -> None:
+        """`is_kept`: the next panel begins with what is chosen here."""
+        self._state = state
+        self._is_kept = is_kept
+        before = recall(state).get("split")
+        before = before if isinstance(before, dict) else {}
+        rows, share = before.get("rows"), before.get("gpus")
+        self.rows = rows if isinstance(rows, int) and rows >= _LEAST_ROWS else None
+        self.share = share if isinstance(share, int) and share in _SHARES else None
+
+    def height(self, wanted: int, screen: int) -> int:
+        """Rows of the upper part on a screen of so many; `wanted` unless somebody moved it."""
+        rows = wanted if self.rows is None else self.rows
+        return min(rows, max(_LEAST_ROWS, screen - _LEAST_LOG))
+
+    def widen(self, gpus: Widget) -> None:
+        """Give the GPUs their share of the width, if somebody chose one."""
+        if self.share is not None:
+            gpus.styles.width = f"{self.share}%"
+
+    def move(self, down: int, right: int, rows: int, gpus: Widget) -> None:
+        """Move either border by so many steps from the present `rows` and width of `gpus`."""
+        screen = gpus.app.size
+        if down:
+            most = max(_LEAST_ROWS, screen.height - _LEAST_LOG)
+            self.rows = min(most, max(_LEAST_ROWS, rows + down * _STEP_ROWS))
+        if right:
+            share = round(100 * gpus.outer_size.width / max(1, screen.width))
+            share += right * _STEP_PERCENT
+            self.share = min(_SHARES[-1], max(_SHARES[0], share))
+        if self._is_kept:
+            remember(self._state, split={"rows": self.rows, "gpus": self.share})
+
+
+class ReasonLine(Widget):
+    """The reason of the selected run where its row cuts it, or what is wrong with a filter."""
+
+    DEFAULT_CSS = """
+    ReasonLine { height: auto; max-height: 3; padding: 0 1; display: none; }
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._text = Text()
+
+    def show(self, pane: RunPane) -> None:
+        """Take in what the run table shows now; without anything to say there is no line."""
+        text = Text(pane.lines.problem, style="yellow")
+        row = pane.selected_row
+        if not text and row is not None:
+            text = cut_reason(row, pane.lines.cells)
+        if text != self._text or text.style != self._text.style:
+            self._text = text
+            self.display = bool(text)
+            self.refresh(layout=True)
+
+    def render(self) -> Text:
+        """As many rows as it takes."""
+        return self._text

@@ -1,0 +1,182 @@
+"""What the run table is sorted by, chosen from a list; and saved views of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+import msgspec
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from runners.model.errors import WrongInput
+from runners.state.layout import StateDirectory
+from tui.panel.hotkeys import hotkey
+from tui.panel.panel_memory import recall, remember
+from tui.panel.screens.dialogs import Dialog, LineScreen
+from tui.views.runs.run_sort import SortKey, parse_sort
+
+_MOST_VIEWS = 9
+
+
+class SavedView(msgspec.Struct, frozen=True):
+    """A filter and an order of the run table under a name; `sort` as in `list --sort`."""
+
+    name: str
+    filter: str = ""
+    sort: str = ""
+    metric: str | None = None
+
+    @property
+    def keys(self) -> tuple[SortKey, ...]:
+        """The order; none where it is not understood."""
+        try:
+            return parse_sort(self.sort) if self.sort else ()
+        except WrongInput:
+            return ()
+
+
+def sort_text(keys: Sequence[SortKey]) -> str:
+    """An order as `list --sort` takes it."""
+    return ",".join(f"{key.column}{'-' if key.turned else ''}" for key in keys)
+
+
+def read_views(state: StateDirectory) -> list[SavedView]:
+    """The saved views, in the order of their keys; damaged ones are left out."""
+    found = recall(state).get("views")
+    views = []
+    for each in found if isinstance(found, list) else ():
+        try:
+            views.append(msgspec.convert(each, SavedView))
+        except msgspec.ValidationError:
+            continue
+    return views[:_MOST_VIEWS]
+
+
+class SortScreen(Dialog[str | None]):
+    """Returns the column to sort by; the present one again turns it round."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        hotkey("escape,q,O", "dismiss(None)", "close"),
+        hotkey("j", "move('down')", "the next"),
+        hotkey("k", "move('up')", "the one before"),
+    ]
+
+    def __init__(self, columns: Sequence[str], present: SortKey | None) -> None:
+        super().__init__()
+        self._columns = columns
+        self._present = present
+
+    def compose(self) -> ComposeResult:
+        """A line for each column."""
+        with Vertical(classes="dialog") as dialog:
+            dialog.border_title = "Sort runs by"
+            dialog.border_subtitle = "Enter sort; the same again: reversed · Esc close"
+            yield OptionList(*map(self._option, self._columns), id="columns", compact=True)
+
+    def on_mount(self) -> None:
+        """The present order is under the cursor."""
+        columns = self.query_one(OptionList)
+        column = self._present.column if self._present is not None else ""
+        columns.highlighted = self._columns.index(column) if column in self._columns else 0
+        columns.focus()
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Enter, or a click."""
+        self.dismiss(self._columns[event.option_index])
+
+    def action_move(self, way: str) -> None:
+        """Move as the arrow keys do."""
+        getattr(self.query_one(OptionList), f"action_cursor_{way}")()
+
+    def _option(self, column: str) -> Option:
+        present = self._present
+        if present is None or present.column != column:
+            return Option(Text(f"  {column}"))
+        return Option(Text(f"{'▼' if present.descending else '▲'} {column}", style="bold"))
+
+
+class ViewsScreen(Dialog[SavedView | None]):
+    """Returns the view that was chosen; saves and deletes them here."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        hotkey("escape,q,V", "dismiss(None)", "close"),
+        hotkey("s", "save", "save the present filter and order"),
+        hotkey("x,delete", "delete", "delete the view"),
+        *(hotkey(str(digit), f"choose({digit})", "show the view") for digit in range(1, 10)),
+    ]
+
+    def __init__(self, state: StateDirectory, present: Callable[[str], SavedView]) -> None:
+        """`present` makes a view of what is shown now, by a name."""
+        super().__init__()
+        self._state = state
+        self._present = present
+        self._views = read_views(state)
+
+    def compose(self) -> ComposeResult:
+        """A line for each view."""
+        with Vertical(classes="dialog") as dialog:
+            dialog.border_title = "Views of the run table"
+            dialog.border_subtitle = "Enter or digit show · s save · x delete · Esc close"
+            yield Static("none saved yet: s saves the present filter and order", id="no-views")
+            yield OptionList(id="views", compact=True)
+
+    def on_mount(self) -> None:
+        """Show what is saved."""
+        self._refresh()
+        self.query_one(OptionList).focus()
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Enter, or a click."""
+        self.action_choose(event.option_index + 1)
+
+    def action_choose(self, number: int) -> None:
+        """Show the view of this number, from 1."""
+        if number <= len(self._views):
+            self.dismiss(self._views[number - 1])
+        else:
+            self.notify(f"there is no view {number}", timeout=4)
+
+    def action_save(self) -> None:
+        """Ask for a name, and keep what is shown under it; a view of that name is replaced."""
+
+        def answered(name: str | None) -> None:
+            if name:
+                kept = [view for view in self._views if view.name != name]
+                self._keep([*kept, self._present(name)])
+
+        if len(self._views) == _MOST_VIEWS:
+            self.notify(f"{_MOST_VIEWS} views are kept: x deletes one", timeout=4)
+        else:
+            view = self._present("")
+            shown = " · ".join(filter(None, (view.filter, view.sort))) or "all runs"
+            self.app.push_screen(LineScreen("Save a view", f"a name for: {shown}"), answered)
+
+    def action_delete(self) -> None:
+        """Forget the view under the cursor."""
+        place = self.query_one(OptionList).highlighted
+        if place is None:
+            self.notify("no view to delete", timeout=4)
+        else:
+            self._keep([*self._views[:place], *self._views[place + 1 :]])
+
+    def _keep(self, views: list[SavedView]) -> None:
+        self._views = views
+        remember(self._state, views=msgspec.to_builtins(views))
+        self._refresh()
+
+    def _refresh(self) -> None:
+        options = self.query_one(OptionList)
+        options.clear_options()
+        for number, view in enumerate(self._views, 1):
+            text = Text(f"{number} {view.name}", style="bold")
+            text.append(f"  {view.filter}  {view.sort}", style="not bold dim")
+            options.add_option(Option(text))
+        options.display = bool(self._views)
+        self.query_one("#no-views").display = not self._views
+        if self._views:
+            options.highlighted = 0
