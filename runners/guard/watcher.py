@@ -86,7 +86,7 @@ class WatchedRun:
         elif self._dump is None:
             with suppress(OSError):
                 self._dump = take_stacks(self._directory, "possible stall")
-        health = self._with_ranks(health, signs)
+        health = self._with_signs(health, signs)
         for finding in news:
             self._report(finding, health)
         with suppress(OSError):  # a full disk: the run goes on, and is judged again
@@ -107,9 +107,9 @@ class WatchedRun:
         with suppress(OSError):
             self._observer.report.save()
 
-    def _with_ranks(self, health: Health, signs: RunSigns) -> Health:
-        """With what each rank does, and of a stall what its stacks show."""
-        dump = self._dump
+    def _with_signs(self, health: Health, signs: RunSigns) -> Health:
+        """With its ETA and what each rank does, and of a stall what its stacks show."""
+        health, dump = msgspec.structs.replace(health, eta_s=signs.eta_s), self._dump
         if dump is None:
             return msgspec.structs.replace(health, ranks=signs.ranks)
         shown = dump.verdict or "; ".join(f"{rank.label}: {rank.text}" for rank in dump.ranks[:4])

@@ -18,7 +18,7 @@ from runners.host.tail import Follower
 from runners.model.gpus import UsageInterval
 from runners.model.health import RankSign
 from runners.model.python_command import processes_started
-from runners.model.run import Run
+from runners.model.run import Progress, Run
 from runners.state.deadline import deadline_of
 from runners.state.decoding import decode_lines
 from runners.state.layout import TERMINAL_STATUS, RunDirectory
@@ -91,7 +91,7 @@ class RunObserver:
         boot = awake_seconds()
         lived = self._lived(run)
         started = boot - (lived or 0.0)
-        progress = course.progress(now)
+        progress, planned = course.progress(now), course.progress(now, *run.totals)
         stepped = bool(course.metrics) or bool(course.step) or (course.epoch or 0) > 1
         output, event = (file.seen_at(now, boot, lived) for file in (self._output, self._event))
         begun = self._leader.seen_at(now, boot, lived)
@@ -122,7 +122,7 @@ class RunObserver:
                 run.plan, progress, timing.of_stage.seconds_per_epoch,
                 read_usage(self._path) if run.plan and run.plan.gpus else (), boot - started,
             ),
-            outlook=self._outlook(run, now),
+            outlook=self._outlook(run, now, planned), eta_s=planned.eta_s,
             losses_not_finite=self._losses.not_finite, loss_name=self._headline or "loss",
             diverges=self._losses.diverges(), flat=self._losses.is_flat(),
             spikes=self._losses.spikes(), noisy=self._losses.is_noisy(),
@@ -146,12 +146,9 @@ class RunObserver:
         suspended = (suspended_ns() - self._suspended_ns) / 1e9
         return None if lived is None else max(0.0, lived - suspended)
 
-    def _outlook(self, run: Run, now: float) -> Outlook | None:
+    def _outlook(self, run: Run, now: float, progress: Progress) -> Outlook | None:
         deadline = deadline_of(run, now)
-        if deadline is None:
-            return None
-        progress = self.report.course.progress(now, *run.totals)
-        return Outlook(deadline, progress.eta_s, progress.fraction)
+        return deadline and Outlook(deadline, progress.eta_s, progress.fraction)
 
     def _expected_ranks(self, run: Run, ranks: tuple[RankProcess, ...]) -> int:
         """How many ranks there should be: as many as are started, or were seen at once."""

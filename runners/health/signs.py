@@ -53,6 +53,7 @@ class RunSigns(msgspec.Struct, frozen=True):
     counted: str = "step"
     shortfalls: tuple[str, ...] = ()
     outlook: Outlook | None = None
+    eta_s: float | None = None
     losses_not_finite: int = 0
     loss_name: str = "loss"
     diverges: str = ""

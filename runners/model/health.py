@@ -93,7 +93,7 @@ class Health(msgspec.Struct, frozen=True):
     """health.json: the gravest condition of a live run.
 
     It holds since `since` and was judged at `time` (unix seconds); `also` are others that hold,
-    `stacks` the folder of stacks saved for it.
+    `stacks` the folder of stacks saved for it, `eta_s` the seconds until its last step, if known.
     """
 
     condition: Condition
@@ -106,6 +106,7 @@ class Health(msgspec.Struct, frozen=True):
     ranks: tuple[RankSign, ...] = ()
     absent: tuple[int, ...] = ()
     stacks: str = ""
+    eta_s: float | None = None
 
     @property
     def sentence(self) -> str:

@@ -1,12 +1,16 @@
 """Which checkpoints a supervisor deletes, and when it warns of a full disk."""
 
+import json
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from math import log2
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from pytest import MonkeyPatch
 
 from runners.host.newest_file import NewestFile
 from runners.lifecycle.supervisor import checkpoint_retention
@@ -17,8 +21,10 @@ from runners.lifecycle.supervisor.checkpoint_retention import (
 )
 from runners.state.layout import StateDirectory
 from runners.state.records import plan_fields
+from tests import disk_habits
 
 HOUR = 3600.0
+DAY_S = 24 * HOUR
 
 
 def files(*names: str) -> list[NewestFile]:
@@ -113,7 +119,86 @@ def test_checkpoints_that_do_not_fill_a_disk_raise_no_alarm(
     assert [forecast.warning(n * 600.0, at(n)) for n in range(40)] == [""] * 40
 
 
+def test_a_run_that_is_done_before_the_disk_is_full_raises_no_alarm(ten_gigabytes: None) -> None:
+    def said(left_s: float | None) -> str:
+        forecast = DiskForecast()
+        return [forecast.warning(n * 600.0, numbered(0, n), left_s) for n in range(5)][-1]
+
+    assert said(HOUR) == "" and "1.7 h" in said(2 * HOUR) and "1.7 h" in said(None)
+
+
+def test_what_stopped_growing_has_no_pace(ten_gigabytes: None) -> None:
+    forecast = DiskForecast()
+    said = [forecast.warning(n * 600.0, numbered(0, min(n, 3), 2 * 10**9)) for n in range(40)]
+    assert said == [""] * 40
+
+
 def test_quick_first_checkpoints_are_no_pace(ten_gigabytes: None) -> None:
     forecast = DiskForecast()
     said = [forecast.warning(n * 10.0, numbered(0, n, 10**7)) for n in range(60)]
     assert said == [""] * 60
+
+
+class Watched:
+    """A program's folder on a small disk, and the keeper that looks at it, a minute at a time."""
+
+    def __init__(self, keeper: CheckpointKeeper, folder: Path, monkeypatch: MonkeyPatch) -> None:
+        self._folder, self._now, self._megabytes = folder, 0.0, 0
+        alerts: list[str] = []
+        self._alerts, self._keeper = alerts, keeper
+        monkeypatch.setattr(keeper, "_keep", None)
+        monkeypatch.setattr(keeper, "_started", 0.0)
+        monkeypatch.setattr(keeper, "_alert", alerts.append)
+        monkeypatch.setattr(disk_habits, "MB", 1000)
+        monkeypatch.setattr(checkpoint_retention.os, "statvfs", lambda path: self._disk())
+        clock = SimpleNamespace(monotonic=lambda: self._now)
+        monkeypatch.setattr(checkpoint_retention, "time", clock)
+
+    def _disk(self) -> SimpleNamespace:
+        taken = sum(path.stat().st_size for path in self._folder.rglob("*") if path.is_file())
+        return SimpleNamespace(f_bavail=self._megabytes * 1000 - taken, f_frsize=1)
+
+    def alarm(self, habit: disk_habits.Habit, megabytes: int, minutes: int) -> int | None:
+        """In which minute there was an alarm."""
+        self._megabytes = megabytes
+        for minute in range(minutes):
+            with suppress(SystemExit):
+                habit(self._folder, minute)
+            self._now = 60.0 * minute
+            for path in self._folder.rglob("*"):
+                if path.stat().st_mtime > DAY_S:
+                    os.utime(path, (self._now, self._now))
+            self._now += 15.0
+            self._keeper.check(self._now)
+            if self._alerts:
+                return minute
+        return None
+
+
+@pytest.fixture
+def watched(keeper: CheckpointKeeper, tmp_path: Path, monkeypatch: MonkeyPatch) -> Watched:
+    return Watched(keeper, tmp_path / "c", monkeypatch)
+
+
+@pytest.mark.parametrize("habit", disk_habits.QUIET.values(), ids=disk_habits.QUIET.keys())
+def test_no_way_to_write_that_fills_no_disk_raises_an_alarm(
+    watched: Watched, habit: disk_habits.Habit
+) -> None:
+    assert watched.alarm(habit, 300, 40) is None
+
+
+def test_a_disk_that_fills_is_told_an_hour_before(watched: Watched) -> None:
+    minute = watched.alarm(disk_habits.all_kept, 75 * disk_habits.ALL_KEPT_MB, 75)
+    assert minute is not None and minute <= 75 - 60
+
+
+@pytest.mark.parametrize(("age_s", "said"), [(10.0, None), (1000.0, 12)])
+def test_the_watcher_s_word_of_the_end_counts_while_it_is_fresh(
+    watched: Watched, tmp_path: Path, age_s: float, said: int | None
+) -> None:
+    def judged(folder: Path, minute: int) -> None:
+        health = {"time": 60.0 * minute - age_s, "eta_s": 1800.0}
+        (tmp_path / "state" / "runs" / "mine" / "health.json").write_text(json.dumps(health))
+        disk_habits.all_kept(folder, minute)
+
+    assert watched.alarm(judged, 75 * disk_habits.ALL_KEPT_MB, 18) == said

@@ -7,6 +7,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 
 from runners.host.below import leads_out
 from runners.host.bounded_glob import SearchBudget, acting_budget
@@ -19,7 +20,9 @@ _EVERY_S = 60.0
 _QUIET_S = 60.0  # a younger file may still be written, or be read by an evaluation
 _WARN_WITHIN_S = 24 * 3600.0
 _WATCHED_S = 600.0  # before that a pace is a guess: the first checkpoints come quickly
+_FORESEEN = 6  # times as long as it was watched: what grows for ten minutes may do so for an hour
 _STEPS = 4  # so often they must have grown: programs that keep the last three grow no further
+_OUTLOOK_FRESH_S = 120.0
 _NUMBER = re.compile(r"(\d+)(?!.*\d)")
 
 
@@ -63,10 +66,18 @@ class CheckpointKeeper:
         # With `keep` the number of checkpoints stays the same, so their growth says nothing.
         if not self._warned and self._keep is None:
             settled = [file for file in found if now - file.modified > _QUIET_S]
-            warning = self._forecast.warning(time.monotonic(), settled)
+            warning = self._forecast.warning(time.monotonic(), settled, self._left_s(now))
             if warning:
                 self._warned = True
                 self._alert(warning)
+
+    def _left_s(self, now: float) -> float | None:
+        """Seconds until the run's last step, as far as its watcher can tell."""
+        found = read_json(self._run.health) or {}
+        judged, eta = found.get("time"), found.get("eta_s")
+        if not isinstance(judged, (int, float)) or not isinstance(eta, (int, float)):
+            return None
+        return float(eta) if 0 <= now - judged <= _OUTLOOK_FRESH_S else None
 
     def _needed_by_others(self) -> str:
         """The plans of the other live runs as text: what one of them resumes from stays."""
@@ -118,8 +129,12 @@ class DiskForecast:
         self._growth: list[tuple[float, int]] = []
         """Whenever there was more than ever before: the moment in seconds, and how many bytes."""
 
-    def warning(self, at_s: float, found: Sequence[NewestFile]) -> str:
-        """When the disk of the checkpoints `found` will be full, if within a day; else empty."""
+    def warning(self, at_s: float, found: Sequence[NewestFile], left_s: float | None = None) -> str:
+        """When the disk of the checkpoints `found` will be full; else empty.
+
+        That is said if it is soon, beside how long they were watched, and before the run is done,
+        which takes `left_s` seconds if that is known.
+        """
         total = sum(file.bytes for file in found)
         if total > (self._growth[-1][1] if self._growth else 0):
             self._growth.append((at_s, total))
@@ -132,7 +147,9 @@ class DiskForecast:
         except OSError:
             return ""
         free = disk.f_bavail * disk.f_frsize
-        if free / pace > _WARN_WITHIN_S:
+        watched = at_s - self._growth[0][0]
+        within = min(_WARN_WITHIN_S, _FORESEEN * watched)
+        if free / pace > (within if left_s is None else min(within, left_s)):
             return ""
         return (
             f"the disk of {folder} will be full in about {free / pace / 3600:.1f} h: checkpoints "
@@ -141,8 +158,12 @@ class DiskForecast:
         )
 
     def _pace(self, at_s: float) -> float:
-        """Bytes a second; 0 while it is not known."""
+        """Bytes a second; 0 while it is not known, and once nothing grows any more."""
         if len(self._growth) <= _STEPS or at_s - self._growth[0][0] < _WATCHED_S:
+            return 0.0
+        moments = [moment for moment, _ in self._growth]
+        longest = max(after - before for before, after in pairwise(moments))
+        if at_s - moments[-1] > 2 * longest:
             return 0.0
         total = self._growth[-1][1]
         # What grew in the beginning and does so no longer says nothing of the end.
