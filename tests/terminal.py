@@ -143,7 +143,7 @@ def terminal_environment(more: Mapping[str, str]) -> dict[str, str]:
 
 def panel_command(*arguments: str) -> list[str]:
     """The panel's own command line."""
-    return [sys.executable, "-m", "tui", *arguments]
+    return [sys.executable, "-m", "fresnel_tui", *arguments]
 
 
 def headless(*words: str, **environment: str) -> "subprocess.CompletedProcess[str]":

@@ -8,5 +8,21 @@ cores trained in 19 instead of 34 s (alone 8.6 and 9.7 instead of 7.7 and 9.2), 
 """
 
 import os
+import sys
+from types import TracebackType
 
+
+def _say_what_is_missing(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """A package that is not installed is one line; everything else is as ever."""
+    ours = isinstance(error, ModuleNotFoundError) and (error.name or "").startswith(__name__)
+    if isinstance(error, ModuleNotFoundError) and not ours:
+        install = "pip install 'fresnel-tui[train]' has what the trainers need"
+        print(f"{kind.__name__}: {error}: {install}", file=sys.stderr)
+    else:
+        sys.__excepthook__(kind, error, trace)
+
+
+sys.excepthook = _say_what_is_missing
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

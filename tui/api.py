@@ -1,6 +1,6 @@
 """Runs from Python: launch them, look at them, end them; the same as the commands do.
 
-    from tui.api import launch, runs, sweep
+    from fresnel_tui.api import launch, runs, sweep
 
     run = launch("gaussian-fast", {"epochs": 20}, gpus=1, name="trial")
     run.wait()

@@ -192,7 +192,7 @@ class Workload:
     def command(self, *words: str) -> tuple[int | None, str, int]:
         """Its exit code (None when it was killed or did not end), what it printed, and its pid."""
         child = subprocess.Popen(
-            [sys.executable, "-m", "tui", *words],
+            [sys.executable, "-m", "fresnel_tui", *words],
             cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip

@@ -17,7 +17,7 @@ from measure import REPOSITORY, write
 
 _OURS = ("FRESNEL_", "CUDA_", "HIP_", "ROCR_", "NVML_", "PYTHON", "XDG_", "NO_COLOR", "TEXTUAL")
 _SCRIPT = Path(sys.executable).with_name("fresnel-tui")
-FRESNEL = [str(_SCRIPT)] if _SCRIPT.exists() else [sys.executable, "-m", "tui"]
+FRESNEL = [str(_SCRIPT)] if _SCRIPT.exists() else [sys.executable, "-m", "fresnel_tui"]
 """The command as people type it, where it is installed beside this Python."""
 PYTHON = [sys.executable, "-I", "-S"]
 """A Python that starts in about 10 ms, for children that must tell the time."""

@@ -110,7 +110,7 @@ def _measure(folder: Path) -> None:
 
 def _follow(ssh: Ssh, link: Link, registry: RemoteRegistry, host: RemoteHost, folder: Path) -> None:
     words = ["launch", "--gpus", "0", "--name", "fast", "--host", "far", "--"]
-    here = [sys.executable, "-m", "tui"]
+    here = [sys.executable, "-m", "fresnel_tui"]
     subprocess.run([*here, *words, sys.executable, "-c", _WRITER], check=True, capture_output=True)
     log = MirroredLog(folder / "mirror" / "output.log", "fast", "far")
     link.subscribe(log)

@@ -152,7 +152,7 @@ class Panel:
                 sys.executable,
                 *(("-P",) if sys.version_info >= (3, 11) else ()),
                 "-m",
-                "tui",
+                "fresnel_tui",
                 "--no-ui",
                 *words,
             ],

@@ -26,7 +26,7 @@ OF_DETAILS = {"diagnosis", "error"}
 def asked(world: World, *words: str) -> Any:
     """What a command prints as JSON."""
     done = COMMANDS.run(
-        [sys.executable, "-m", "tui", *words, "--json"],
+        [sys.executable, "-m", "fresnel_tui", *words, "--json"],
         env={**os.environ, "FRESNEL_STATE_DIR": str(world.state.root)},
         capture_output=True,
         text=True,

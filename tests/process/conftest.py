@@ -33,7 +33,7 @@ from tui.views.runs.run_view import view_run
 
 # -P as the installed script has it: the directory it is started in is no place to import from.
 SAFE_PATH = ("-P",) if sys.version_info >= (3, 11) else ()
-COMMAND = (sys.executable, *SAFE_PATH, "-m", "tui")
+COMMAND = (sys.executable, *SAFE_PATH, "-m", "fresnel_tui")
 
 # A Python child that says it is ready and ignores the signals named by its arguments, for ever.
 STUBBORN = (

@@ -21,7 +21,7 @@ from tests.command_text import (
     parameters,
     was_secret,
 )
-from tests.process.conftest import SAFE_PATH, STUBBORN, CommandLine, leader, record
+from tests.process.conftest import COMMAND, STUBBORN, CommandLine, leader, record
 from tests.screen_text import NO_RUNS, run_row
 from tests.support import SLEEPS_IN, eventually
 
@@ -315,9 +315,7 @@ def test_a_run_has_no_input_and_no_terminal(cli: CommandLine) -> None:
 
 
 def test_a_run_launched_inside_a_run_is_a_run_of_its_own(cli: CommandLine) -> None:
-    inner = " ".join(
-        [sys.executable, *SAFE_PATH, "-m", "tui", "launch", "--gpus", "0", "--", "sleep", "300"]
-    )
+    inner = " ".join([*COMMAND, "launch", "--gpus", "0", "--", "sleep", "300"])
     outer = cli.command("sh", "-c", inner)
     assert cli.ended(outer)["state"] == "done"
     run = cli.state.run(outer.output.read_text().split()[-1])

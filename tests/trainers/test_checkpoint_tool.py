@@ -77,7 +77,8 @@ def diffusion(tmp_path: Path) -> Path:
 
 
 def test_command_and_tool_are_programs_of_their_own(diffusion: Path) -> None:
-    command = [sys.executable, "-m", "tui", "checkpoint", "inspect", str(diffusion), "--json"]
+    command = [sys.executable, "-m", "fresnel_tui", "checkpoint", "inspect", "--json"]
+    command.append(str(diffusion))
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
     assert json.loads(done.stdout) == run("inspect", diffusion) and not done.stderr

@@ -31,7 +31,7 @@ NETWORKS = {
 def panel(folder: Path, *words: str) -> Any:
     """What a command of fresnel-tui answers as JSON; it must end well."""
     done = subprocess.run(
-        [sys.executable, "-m", "tui", "--no-ui", *words, "--json"],
+        [sys.executable, "-m", "fresnel_tui", "--no-ui", *words, "--json"],
         cwd=folder,
         env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         capture_output=True,

@@ -36,7 +36,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder to stand in, with the command on the path and a preset in the user's folder."""
     command = tmp_path / "bin" / "fresnel-tui"
     command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m tui "$@"\n')
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m fresnel_tui "$@"\n')
     command.chmod(0o755)
     presets = tmp_path / "config" / "fresnel-tui" / "presets"
     presets.mkdir(parents=True)
@@ -193,7 +193,7 @@ def test_looking_writes_nothing_and_starts_nothing(place: Path) -> None:
 @pytest.mark.parametrize("line", LINES)
 def test_no_screen_is_imported(place: Path, line: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-P", "-m", "tui"],
+        [sys.executable, "-X", "importtime", "-P", "-m", "fresnel_tui"],
         env={
             **os.environ,
             "COMP_LINE": f"fresnel-tui {line}",

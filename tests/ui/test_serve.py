@@ -61,7 +61,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
 
 def run(*words: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-P", "-m", "tui", *words],
+        [sys.executable, "-P", "-m", "fresnel_tui", *words],
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         capture_output=True,
         text=True,

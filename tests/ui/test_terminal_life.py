@@ -87,7 +87,7 @@ def panel_of(pid: int) -> psutil.Process:
     def found() -> psutil.Process | None:
         for process in psutil.Process(pid).children(recursive=True):
             try:
-                if process.cmdline()[:3] == [sys.executable, "-m", "tui"]:
+                if process.cmdline()[:3] == [sys.executable, "-m", "fresnel_tui"]:
                     return process
             except psutil.NoSuchProcess:
                 continue

@@ -5,14 +5,10 @@ from pathlib import Path
 
 from runners.host.helpers import ROOT
 
-_FOLDERS = (ROOT / "docs", Path(__file__).parents[1] / "docs")
-"""In a checkout, and in an installed package."""
-
 
 def topics() -> dict[str, Path]:
     """The pages by name."""
-    folder = next((folder for folder in _FOLDERS if folder.is_dir()), None)
-    return {path.stem: path for path in sorted(folder.glob("*.md"))} if folder else {}
+    return {path.stem: path for path in sorted((ROOT / "docs").glob("*.md"))}
 
 
 def topic_list() -> str:
