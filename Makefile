@@ -3,6 +3,7 @@
 # make test-quick    a minute for whoever changes a room: ROOM=runners/cost, or what differs from main
 # make test-oldest   unit and process tests on Python 3.10, where there is one
 # make install  only the set-up     make bench  the bench tables     make screenshots  the README's pictures     make fuzz  damaged files for every reader
+# make packages wheel and sdist, installed by pip, uv and pipx in every Python from 3.10 on that is here
 # make docs     the reference pages of docs/ from what the program says
 # make kills    SIGKILL a thousand times to every process of ours, and what must hold holds
 
@@ -18,7 +19,7 @@ WORKERS ?= 4
 # What fails beside other tests is run once more, alone: that decides, and both are shown.
 ALONE  = -n 0 --last-failed --last-failed-no-failures none
 
-.PHONY: run install test test-quick test-oldest bench docs fuzz money kills screenshots clean
+.PHONY: run install test test-quick test-oldest bench docs fuzz money kills packages screenshots clean
 
 run: $(STAMP)
 	@if [ -t 0 ] && [ -t 1 ]; then exec $(BIN)/fresnel-tui --launch $(PRESET); \
@@ -99,6 +100,10 @@ KILLS ?= 1000
 kills: $(STAMP)
 	$(BIN)/python tests/bench/kills.py --kills $(KILLS)
 	$(BIN)/python tests/bench/guard_kills.py --kills $(KILLS)
+
+packages: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[packages]'
+	$(BIN)/python -m tests.installations
 
 # commands.md, and the tables of keys, from what the program says.
 docs: $(STAMP)
