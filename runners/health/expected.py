@@ -1,7 +1,7 @@
 """What is measured of a run beside what its preset expects of it."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -46,6 +46,16 @@ def shortfalls(
     if wanted_s is not None and epoch_s is not None and epoch_s > _SLOWER_BY * wanted_s:
         found.append(f"{duration_text(epoch_s)} an epoch, expected {duration_text(wanted_s)}")
     return tuple(found)
+
+
+def final_shortfalls(plan: LaunchPlan | None, metrics: Mapping[str, float]) -> tuple[str, ...]:
+    """A sentence for each metric of a run that is done whose last value is not below its mark."""
+    marks = plan.spec.expect.final_below if plan is not None else {}
+    return tuple(
+        f"{name} {metrics[name]:.4g} in the end, expected below {mark:.4g}"
+        for name, mark in marks.items()
+        if name in metrics and not metrics[name] < mark
+    )
 
 
 def _of_gpu(expected: Expectation, memory: int | None, use: GpuUse) -> Iterator[str]:

@@ -141,6 +141,9 @@ class Expectation(msgspec.Struct, frozen=True, omit_defaults=True):
     memory_per_sample: Annotated[
         Bytes | None, key("VRAM that each further sample on a GPU takes (with `scaling`), e.g. 2G.")
     ] = None
+    final_below: Annotated[
+        dict[str, float], key("Metrics that end below these values, e.g. {val_loss: 0.1}.")
+    ] = {}
 
 
 class Retention(msgspec.Struct, frozen=True):

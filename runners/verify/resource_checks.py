@@ -26,7 +26,10 @@ def check_memory(facts: LaunchFacts) -> Iterator[Check]:
             text += f"GPU {gpu.index}{others} has {free} free"
             yield Check("GPU memory", verdict, text, "a smaller batch, accumulation, or other GPUs")
         if facts.gpus and not tight:
-            yield Check("GPU memory", "PASS", f"{gib_text(need.bytes)} on each GPU {need.basis}")
+            least = min((gpu.memory_total or 0 for gpu in known), default=0)
+            share = f" ({100 * need.bytes / least:.0f} % of it)" if least else ""
+            text = f"{gib_text(need.bytes)} on each GPU{share} {need.basis}"
+            yield Check("GPU memory", "PASS", text)
 
 
 def check_batch(facts: LaunchFacts) -> Iterator[Check]:

@@ -102,7 +102,7 @@ def memory_needs(
         yield MemoryNeed(expected, "expected by the preset", is_formula and beyond)
     for name, stage in spec.expect.stages.items():
         if stage.memory is not None:
-            yield MemoryNeed(stage.memory, f"expected by the preset in stage {name}")
+            yield MemoryNeed(stage.memory, f"expected by the preset in {name}")
 
 
 def _measured_need(

@@ -13,6 +13,7 @@ from runners.presets.catalogue import resolve_runs
 from runners.verify.config_facts import unread_keys
 from tests.support import REPOSITORY
 
+GIB = 1 << 30
 NCCL = """\
 torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1691, unhandled system error (run with NCCL_DEBUG=INFO for details), NCCL version 2.19.3
 ncclSystemError: System call (e.g. socket, malloc) or external library call failed or device error.
@@ -70,6 +71,16 @@ def test_the_guides_nccl_error_is_diagnosed(text: str, tmp_path: Path) -> None:
 def test_the_pages_name_what_the_guides_name(page: str) -> None:
     text = (REPOSITORY / page).read_text()
     assert [name for name in PAGES[page] if name not in text] == []
+
+
+def test_the_guides_marks_for_gpus_are_not_those_of_its_own_tables() -> None:
+    """70-80 % of memory and more than 10 samples a second: the page says what they come to."""
+    (spec,) = resolve_runs("cascade-4gpu-torchrun", [], "")
+    stages = spec.expect.stages.values()
+    shares = [f"{100 * (stage.memory or 0) / (80 * GIB):.0f}" for stage in stages]
+    paces = [f"{1000 / 4 / (stage.epoch_s or 1):.1f}" for stage in stages]
+    page = (REPOSITORY / "trainers/cascade/README.md").read_text()
+    assert "{}, {} and {} %".format(*shares) in page and "{}, {} and {},".format(*paces) in page
 
 
 def test_stage_batches_of_the_shipped_configuration_are_known() -> None:

@@ -9,6 +9,7 @@ import pytest
 from runners.model.gpus import GpuUse, HostSnapshot
 from runners.model.run import Progress
 from runners.model.spec import Expectation
+from runners.model.states import State
 from runners.watch.metrics.event_stream import EventStream
 from tests.support import make_plan, make_run
 from tui.views.machines.gpu_text import host_text
@@ -111,6 +112,22 @@ def test_the_host_stands_beside_gpus_as_far_as_there_is_room(room: int, text: st
     host = HostSnapshot(32.4, 64, 1.0, 50 * GIB, 200 * GIB, 76 * 10**9, 10**12)
     assert host_text(host, room) == text
     assert host_text(HostSnapshot(), room) is None
+
+
+@pytest.mark.parametrize(
+    ("state", "value", "said"),
+    [
+        (State.DONE, 0.23, "physics 0.23 in the end, expected below 0.1"),
+        (State.DONE, float("nan"), "physics nan in the end, expected below 0.1"),
+        (State.DONE, 0.09, ""),
+        (State.RUNNING, 0.23, ""),
+    ],
+)
+def test_a_metric_that_ends_above_its_mark_is_a_line(state: State, value: float, said: str) -> None:
+    expect = Expectation(final_below={"physics": 0.1, "not_told": 1.0})
+    found = view(expect, seconds=60.0, metrics={"physics": value})
+    ended = msgspec.structs.replace(found, run=msgspec.structs.replace(found.run, state=state))
+    assert ended.shortfalls == ((said,) if said else ())
 
 
 def test_a_stage_has_expectations_of_its_own() -> None:

@@ -84,6 +84,10 @@ def each_stage_has_its_own_expectations(guide: GuideCommands) -> None:
     stages = plan(guide, "cascade-4gpu-torchrun")["spec"]["expect"]["stages"]
     assert [stage["memory"] >> 30 for stage in stages.values()] == [15, 40, 70]
     assert [stage["per_epoch"] for stage in stages.values()] == [120, 480, 1500]
+    told = [text for _, text, _ in findings(guide, "cascade-4gpu-torchrun", "--only", "memory")]
+    for stage, need in (("1", "15.0 GiB"), ("2", "40.0 GiB"), ("3", "70.0 GiB")):
+        assert any(need in text and text.endswith(f"stage {stage}") for text in told)
+    assert any("(88 % of it)" in text for text in told), "beside the guide's 70-80"
 
 
 @step

@@ -9,7 +9,7 @@ from runners.cost.cost_reader import costs_of
 from runners.cost.run_costs import Costs, RunCost
 from runners.diagnosis.verdict import Diagnosis, NotKnown
 from runners.gpus.usage import read_usage
-from runners.health.expected import shortfalls
+from runners.health.expected import final_shortfalls, shortfalls
 from runners.health.store import health_of
 from runners.host.bounded_glob import SearchBudget
 from runners.host.clock import Moment, moment_now
@@ -73,7 +73,10 @@ class RunView(msgspec.Struct, frozen=True):
     @property
     def shortfalls(self) -> tuple[str, ...]:
         """A sentence for each measured value that is not as its preset expects."""
-        return shortfalls(self.run.plan, self.progress, self.epoch_s, self.usage, self.seconds)
+        plan = self.run.plan
+        found = shortfalls(plan, self.progress, self.epoch_s, self.usage, self.seconds)
+        is_done = self.run.state is State.DONE
+        return found + final_shortfalls(plan, self.metrics) if is_done else found
 
     @property
     def loss(self) -> float | int | None:
