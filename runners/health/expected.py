@@ -48,13 +48,15 @@ def shortfalls(
     return tuple(found)
 
 
-def final_shortfalls(plan: LaunchPlan | None, metrics: Mapping[str, float]) -> tuple[str, ...]:
+def final_shortfalls(
+    plan: LaunchPlan | None, metrics: Mapping[str, float | int | None]
+) -> tuple[str, ...]:
     """A sentence for each metric of a run that is done whose last value is not below its mark."""
     marks = plan.spec.expect.final_below if plan is not None else {}
     return tuple(
-        f"{name} {metrics[name]:.4g} in the end, expected below {mark:.4g}"
+        f"{name} {value:.4g} in the end, expected below {mark:.4g}"
         for name, mark in marks.items()
-        if name in metrics and not metrics[name] < mark
+        if (value := metrics.get(name)) is not None and not value < mark
     )
 
 
