@@ -3,7 +3,7 @@
     python tests/bench/slurm_faults.py                  200 faults over 200 runs
     python tests/bench/slurm_faults.py --faults 40 --seed 7
 
-Ten runs and ten faults at a time, on a cluster of its own: daemons are killed or hang, the node
+Ten runs and ten faults at a time, on a cluster of two nodes: daemons are killed or hang, a node
 crashes, jobs are cancelled, put back, preempted, bodies and programs killed (tests/slurm/faults.py).
 """
 
@@ -34,7 +34,7 @@ def main() -> int:
         return 2
     begun, faults, endings = time.monotonic(), Counter[str](), Counter[str]()
     problems: list[str] = []
-    with tempfile.TemporaryDirectory() as folder, running_lab(Path(folder) / "lab") as lab:
+    with tempfile.TemporaryDirectory() as folder, running_lab(Path(folder) / "lab", nodes=2) as lab:
         os.environ |= {
             "PATH": PATH,
             "SLURM_CONF": str(lab.conf),

@@ -1,5 +1,5 @@
-"""One cluster for all tests of a worker, each with a state folder of its own; skipped, with the
-reason, where Slurm is not installed.
+"""One cluster for all tests of a worker, and one of two nodes for those that need them; each test
+has a state folder of its own. Skipped, with the reason, where Slurm is not installed.
 """
 
 from collections.abc import Iterator
@@ -16,20 +16,43 @@ SIMULATED = "sim:8xH100"
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmLab]:
-    """The cluster."""
+    """A cluster of one node."""
+    yield from _lab(tmp_path_factory, 1)
+
+
+@pytest.fixture(scope="session")
+def lab_of_two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmLab]:
+    """A cluster of two nodes."""
+    yield from _lab(tmp_path_factory, 2)
+
+
+def _lab(factory: pytest.TempPathFactory, nodes: int) -> Iterator[SlurmLab]:
     if why_not():
         pytest.skip(why_not())
-    with running_lab(tmp_path_factory.mktemp("slurm", numbered=True) / "lab") as cluster:
-        yield cluster
+    with running_lab(factory.mktemp("slurm", numbered=True) / "lab", nodes) as found:
+        yield found
 
 
 @pytest.fixture
 def cluster(lab: SlurmLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    """The cluster's login node, with eight simulated GPUs where Slurm's own are devices only."""
+    """The login node of a cluster of one node."""
+    yield from _cluster(lab, tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def cluster_of_two(
+    lab_of_two: SlurmLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Cluster]:
+    """The login node of a cluster of two nodes."""
+    yield from _cluster(lab_of_two, tmp_path, monkeypatch)
+
+
+def _cluster(lab: SlurmLab, path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """A login node, with eight simulated GPUs where Slurm's own are devices only."""
     monkeypatch.setenv("PATH", PATH)
     monkeypatch.setenv("SLURM_CONF", str(lab.conf))
     monkeypatch.setenv("FRESNEL_GPUS", SIMULATED)
-    folder = tmp_path / "work"
+    folder = path / "work"
     folder.mkdir()
     found = Cluster(lab, CommandLine(folder))
     yield found

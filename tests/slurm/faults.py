@@ -124,6 +124,9 @@ class Trial:
         note = read_job(run)
         return note.id if note is not None else ""
 
+    def _node(self) -> str:
+        return self.random.choice(self.cluster.lab.nodes)
+
     def _do_cancel(self, run: RunDirectory) -> bool:
         self._try("scancel", self._job(run))
         return True
@@ -160,17 +163,17 @@ class Trial:
         return False
 
     def _do_kill_slurmd(self, run: RunDirectory) -> bool:
-        self.cluster.lab.kill("slurmd")
+        self.cluster.lab.kill("slurmd", self._node())
         self._look_while_broken()
         return False
 
     def _do_crash_node(self, run: RunDirectory) -> bool:
-        self.cluster.lab.crash_node()
+        self.cluster.lab.crash_node(self._node())
         self._look_while_broken()
         return False
 
     def _do_lose_node(self, run: RunDirectory) -> bool:
-        self.cluster.lab.lose_node()
+        self.cluster.lab.lose_node(self._node())
         self._look_while_broken()
         return False
 

@@ -1,4 +1,4 @@
-"""A real Slurm on loopback: munged, slurmctld and one slurmd with eight made-up GPUs.
+"""A real Slurm on loopback: munged, slurmctld and a slurmd per node with eight made-up GPUs.
 
 The GPUs are character devices (copies of /dev/null): for regular files Slurm leaves
 CUDA_VISIBLE_DEVICES empty. Processes of jobs are tracked, and their memory limited, as most clusters
@@ -7,14 +7,16 @@ do it, by control groups, where version 1 of those is mounted; else they are tra
 
 import ctypes
 import os
+import re
 import secrets
 import shutil
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from runners.host.procfs import members_of, read_processes
@@ -27,6 +29,7 @@ _GROUPS = Path("/sys/fs/cgroup")
 _ANSWERS_WITHIN_S = 2.0
 _libc = ctypes.CDLL(None)
 _LOST = ("down", "drain", "fail")
+_TAKES = ("idle", "mixed", "allocated", "completing")
 CONFIGURATION = """\
 ClusterName=lab
 SlurmctldHost={host}(127.0.0.1)
@@ -34,13 +37,12 @@ SlurmUser=root
 AuthType=auth/munge
 AuthInfo=socket={folder}/munge.socket
 SlurmctldPort={controller}
-SlurmdPort={node}
 StateSaveLocation={folder}/save
-SlurmdSpoolDir={folder}/spool
+SlurmdSpoolDir={folder}/spool.%n
 SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.pid
+SlurmdPidFile={folder}/slurmd.%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd.log
+SlurmdLogFile={folder}/slurmd.%n.log
 MpiDefault=none
 ProctrackType={tracking}
 TaskPlugin={tasks}
@@ -58,13 +60,18 @@ ReturnToService=2
 SlurmdParameters=config_overrides
 KillWait=30
 MinJobAge=300
-NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 CPUs=16 Boards=1 SocketsPerBoard=1 \
-CoresPerSocket=16 ThreadsPerCore=1 RealMemory=16000 Gres=gpu:a100:{gpus} State=UNKNOWN
-PartitionName=gpu Nodes={name} Default=YES MaxTime=1-00:00:00 DefaultTime=10 State=UP PriorityTier=1
-PartitionName=short Nodes={name} MaxTime=2 State=UP PriorityTier=1
-PartitionName=urgent Nodes={name} MaxTime=60 State=UP PriorityTier=9
-PartitionName=closed Nodes={name} State=DOWN
+PartitionName=gpu Nodes=ALL Default=YES MaxTime=1-00:00:00 DefaultTime=10 State=UP PriorityTier=1
+PartitionName=short Nodes=ALL MaxTime=2 State=UP PriorityTier=1
+PartitionName=urgent Nodes=ALL MaxTime=60 State=UP PriorityTier=9
+PartitionName=closed Nodes=ALL State=DOWN
 """
+_NODE = """\
+NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=16 Boards=1 \
+SocketsPerBoard=1 CoresPerSocket=16 ThreadsPerCore=1 RealMemory=16000 Gres=gpu:a100:{gpus} \
+State=UNKNOWN
+"""
+_MARK = "FRESNEL_LAB_NODE"
+"""Names its node to a slurmd, and to Slurm's own processes that it starts."""
 
 
 def why_not() -> str:
@@ -76,23 +83,25 @@ def why_not() -> str:
 
 
 class SlurmLab:
-    """A cluster of one node; its commands find it by `SLURM_CONF`."""
+    """A cluster of so many nodes; its commands find it by `SLURM_CONF`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, nodes: int = 1) -> None:
         self.folder = folder
         folder.mkdir(mode=0o755, parents=True)
         self.conf = folder / "slurm.conf"
-        self.node = f"node{secrets.token_hex(3)}"
+        name = f"node{secrets.token_hex(3)}"
+        self.nodes = tuple(f"{name}-{number}" for number in range(nodes))
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
-        for name in ("save", "spool"):
-            (folder / name).mkdir()
+        for part in ("save", *(f"spool.{node}" for node in self.nodes)):
+            (folder / part).mkdir()
         self._devices()
         self._configure()
         try:
             self.start_munge()
             self.start_controller()
-            self.start_node()
-            eventually(self._is_idle, what="an idle node")
+            for node in self.nodes:
+                self.start_node(node)
+            eventually(self._are_idle, what="idle nodes")
         except BaseException:
             self.close()
             raise
@@ -109,30 +118,30 @@ class SlurmLab:
     def _configure(self) -> None:
         self.limits_memory = os.access(_GROUPS / "memory" / "tasks", os.W_OK)
         has_groups = os.access(_GROUPS / "freezer" / "tasks", os.W_OK)
-        self.conf.write_text(
-            CONFIGURATION.format(
-                folder=self.folder,
-                host=socket.gethostname(),
-                name=self.node,
-                controller=_free_port(),
-                node=_free_port(),
-                tracking="proctrack/cgroup" if has_groups else "proctrack/linuxproc",
-                tasks="task/cgroup" if has_groups and self.limits_memory else "task/none",
-                gpus=GPUS,
-            )
+        host = socket.gethostname()
+        cluster = CONFIGURATION.format(
+            folder=self.folder,
+            host=host,
+            controller=_free_port(),
+            tracking="proctrack/cgroup" if has_groups else "proctrack/linuxproc",
+            tasks="task/cgroup" if has_groups and self.limits_memory else "task/none",
         )
+        nodes = (
+            _NODE.format(name=node, host=host, port=_free_port(), gpus=GPUS) for node in self.nodes
+        )
+        self.conf.write_text("".join((cluster, *nodes)))
         (self.folder / "cgroup.conf").write_text(
             "CgroupPlugin=cgroup/v1\nCgroupMountpoint=/sys/fs/cgroup\nCgroupAutomount=no\n"
             "ConstrainRAMSpace=yes\n"
         )
 
-    def _start(self, name: str, *arguments: str) -> None:
+    def _start(self, name: str, *arguments: str, node: str = "") -> None:
         program = shutil.which(name, path=PATH)
         assert program is not None
         with (self.folder / f"{name}.out").open("ab") as log:
-            self._daemons[name] = subprocess.Popen(
+            self._daemons[name + node] = subprocess.Popen(
                 [program, *arguments],
-                env=self.environment(),
+                env={**self.environment(), _MARK: node},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -163,65 +172,88 @@ class SlurmLab:
         """Start the controller, or start it again."""
         self._start("slurmctld", "-D", "-f", str(self.conf))
 
-    def start_node(self) -> None:
-        """Start the node's daemon, or start it again."""
-        self._start("slurmd", "-D", "-f", str(self.conf), "-N", self.node)
+    def start_node(self, node: str) -> None:
+        """Start a node's daemon, or start it again."""
+        self._start("slurmd", "-D", "-f", str(self.conf), "-N", node, node=node)
 
-    def kill(self, daemon: str) -> None:
-        """End `munged`, `slurmctld` or `slurmd` as a crash would."""
-        self._end(daemon, signal.SIGKILL)
+    def kill(self, daemon: str, node: str = "") -> None:
+        """End `munged`, `slurmctld`, or the `slurmd` of a node, as a crash would."""
+        self._end(daemon + node, signal.SIGKILL)
 
     def freeze(self, daemon: str, on: bool = True) -> None:
         """Let a daemon hang, or go on."""
         self._daemons[daemon].send_signal(signal.SIGSTOP if on else signal.SIGCONT)
 
-    def crash_node(self) -> None:
-        """End all on the node at once, as a loss of its power would, and let the controller know."""
-        self.kill("slurmd")
-        self._kill_jobs()
-        self.lose_node()
+    def crash_node(self, node: str) -> None:
+        """End all on a node at once, as a loss of its power would, and let the controller know."""
+        self.kill("slurmd", node)
+        self._kill_jobs(node)
+        self.lose_node(node)
 
-    def _kill_jobs(self) -> None:
-        """Kill whatever belongs to a job of this node: Slurm's own processes first, or they tell."""
-        needle = f"SLURM_CONF={self.conf}".encode()
-        own = [pid for pid in read_processes() if needle in _proc(pid, "environ").split(b"\0")]
-        jobs = [pid for pid in own if b"slurmstepd" in _proc(pid, "cmdline")]
-        jobs += [pid for pid in own if b"SLURM_JOB_ID=" in _proc(pid, "environ")]
-        # The waiter of a run has written its name over its environment.
-        jobs += members_of(f"/freezer/slurm_{self.node}", str(_GROUPS))
-        for pid in jobs:
+    def _kill_jobs(self, node: str) -> None:
+        for pid in self._processes(node):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
-    def lose_node(self) -> None:
-        """Let the controller take the node for dead, which ends its jobs."""
-        self.call("scontrol", "update", f"NodeName={self.node}", "State=DOWN", "Reason=lost")
+    def _processes(self, node: str) -> list[int]:
+        """What belongs to jobs of a node: Slurm's own processes first, as they tell of others."""
+        is_here, is_mine = (f"{name}={node}".encode() for name in (_MARK, "SLURMD_NODENAME"))
+        words = {pid: _proc(pid, "environ").split(b"\0") for pid in read_processes()}
+        own = [pid for pid, found in words.items() if is_here in found]
+        jobs = [pid for pid in own if b"slurmstepd" in _proc(pid, "cmdline")]
+        jobs += [pid for pid, found in words.items() if is_mine in found]
+        # The waiter of a run has written its name over its environment.
+        return [*jobs, *members_of(f"/freezer/slurm_{node}", str(_GROUPS))]
+
+    def lose_node(self, node: str) -> None:
+        """Let the controller take a node for dead, which ends its jobs."""
+        self.call("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=lost")
 
     def heal(self) -> None:
-        """Start what was killed, let go on what hangs, let the node take jobs again."""
-        starts = {
-            "munged": self.start_munge,
-            "slurmctld": self.start_controller,
-            "slurmd": self.start_node,
-        }
-        for daemon, start in starts.items():
-            if daemon not in self._daemons:
-                start()
-            else:
-                self.freeze(daemon, False)
+        """Start what was killed, let go on what hangs, let each node take jobs again."""
+        self._go_on("munged", self.start_munge)
+        self._go_on("slurmctld", self.start_controller)
         eventually(self._answers, what="a controller that answers")
-        eventually(self._takes_jobs, what="a node that takes jobs")
+        if self._lost_nodes() and self._ask("squeue", "-h"):
+            eventually(self._has_cleared, 60.0, what="nothing left of jobs of lost nodes")
+        for node in self.nodes:
+            self._go_on(f"slurmd{node}", partial(self.start_node, node))
+        eventually(self._take_jobs, what="nodes that take jobs")
         self.release()
+
+    def _go_on(self, daemon: str, start: Callable[[], None]) -> None:
+        if daemon in self._daemons:
+            self._daemons[daemon].send_signal(signal.SIGCONT)
+        else:
+            start()
 
     def _answers(self) -> bool:
         return self._ask("scontrol", "ping").count("UP") > 0
 
-    def _takes_jobs(self) -> bool:
-        """Whether the node does; it is told to."""
-        state = self._ask("sinfo", "-h", "-o", "%T")
-        if state.startswith(_LOST):
-            self._ask("scontrol", "update", f"NodeName={self.node}", "State=RESUME")
-        return state.rstrip() in ("idle", "mixed", "allocated", "completing")
+    def _has_cleared(self) -> bool:
+        """Whether all has been ended that had begun on lost nodes.
+
+        For ten seconds the controller tries to tell a lost node to end its jobs, by their numbers:
+        one that it begins anew has the same, and would be ended there by the first one's end.
+        """
+        agents = re.findall(r"^Agent .*: +(\d+)$", self._ask("sdiag"), re.MULTILINE)
+        has_told = bool(agents) and not any(map(int, agents))
+        return has_told and not any(self._processes(node) for node in self._lost_nodes())
+
+    def _states(self) -> dict[str, str]:
+        """The nodes' states, by their names."""
+        lines = self._ask("sinfo", "-h", "-N", "-o", "%N %T").splitlines()
+        return dict(line.split() for line in lines)
+
+    def _lost_nodes(self) -> list[str]:
+        return [node for node, state in self._states().items() if state.startswith(_LOST)]
+
+    def _take_jobs(self) -> bool:
+        """Whether all nodes do; they are told to."""
+        for node in self._lost_nodes():
+            self._ask("scontrol", "update", f"NodeName={node}", "State=RESUME")
+        states = self._states().values()
+        return bool(states) and all(state in _TAKES for state in states)
 
     def release(self) -> None:
         """Let what was put back into the queue start at once: Slurm lets it wait for two minutes,
@@ -260,13 +292,19 @@ class SlurmLab:
     def call(self, *words: str) -> str:
         """What one of Slurm's commands prints; it must succeed."""
         done = subprocess.run(
-            words, env=self.environment(), capture_output=True, text=True, timeout=30, check=False
+            words,
+            env=self.environment(),
+            cwd=self.folder,  # where a job writes that names no file
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
         )
         assert done.returncode == 0, (words, done)
         return done.stdout.strip()
 
-    def _is_idle(self) -> bool:
-        return "idle" in self._ask("sinfo", "-h", "-o", "%T")
+    def _are_idle(self) -> bool:
+        return list(self._states().values()) == ["idle"] * len(self.nodes)
 
     def _ask(self, *words: str) -> str:
         """What one of Slurm's commands prints; empty where it does not answer in time."""
@@ -301,9 +339,10 @@ class SlurmLab:
 
     def close(self) -> None:
         """End the cluster and what still runs on it."""
-        for name in ("slurmd", "slurmctld", "munged"):
-            self._end(name, signal.SIGKILL)
-        self._kill_jobs()
+        for daemon in reversed(list(self._daemons)):
+            self._end(daemon, signal.SIGKILL)
+        for node in self.nodes:
+            self._kill_jobs(node)
 
 
 def _proc(pid: int, file: str) -> bytes:
@@ -325,9 +364,9 @@ def _free_port() -> int:
 
 
 @contextmanager
-def running_lab(folder: Path) -> Iterator[SlurmLab]:
-    """A cluster that ends with the block."""
-    lab = SlurmLab(folder)
+def running_lab(folder: Path, nodes: int = 1) -> Iterator[SlurmLab]:
+    """A cluster of so many nodes that ends with the block."""
+    lab = SlurmLab(folder, nodes)
     try:
         yield lab
         lab.clear()

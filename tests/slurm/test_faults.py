@@ -4,6 +4,8 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -16,9 +18,10 @@ from runners.state.layout import RunDirectory
 from runners.state.leases import live_run_ids
 from tests.process.conftest import leader, record
 from tests.slurm.cluster import Cluster
+from tests.slurm.lab import SlurmLab
 from tests.support import eventually
 
-_LOOP = "echo ready $SLURM_RESTART_COUNT; until [ -e go ]; do sleep 0.1; done"
+_LOOP = "echo ready $SLURMD_NODENAME $SLURM_RESTART_COUNT; until [ -e go ]; do sleep 0.1; done"
 _EATS = "import time; print('ready', flush=True); a = b'x' * (400 << 20); time.sleep(600)"
 
 
@@ -27,6 +30,17 @@ def _begun(cluster: Cluster, *options: str, program: tuple[str, ...] = ()) -> Ru
     run = cluster.line.launch("--slurm", "--gpus", "1", *options, "--", *words)
     eventually(lambda: run.output.exists() and "ready" in run.output.read_text(), what="ready")
     return run
+
+
+@contextmanager
+def _lost_node(lab: SlurmLab, run: RunDirectory) -> Iterator[str]:
+    """The node on which a run has begun is lost within the block: its name."""
+    node = run.output.read_text().split()[1]
+    lab.crash_node(node)
+    try:
+        yield node
+    finally:
+        lab.heal()
 
 
 def test_a_job_without_memory_left_is_named(cluster: Cluster) -> None:
@@ -43,57 +57,45 @@ def test_a_job_without_memory_left_is_named(cluster: Cluster) -> None:
 def test_a_node_that_is_lost_is_named(cluster: Cluster) -> None:
     """Nothing is left to record it there: Slurm's word is taken."""
     run = _begun(cluster)
-    cluster.lab.crash_node()
-    try:
+    with _lost_node(cluster.lab, run):
         refresh(cluster.line.state, every_s=0.0)
         ended = cluster.line.ended(run)
         assert (ended["state"], ended["ending"]["job_end"]) == ("failed", "node_failed")
-    finally:
-        cluster.lab.heal()
     eventually(lambda: not marked_processes(run.id), what="no process left")
 
 
-def test_a_run_of_a_lost_node_begins_anew_elsewhere(cluster: Cluster) -> None:
+def test_a_run_of_a_lost_node_begins_anew_elsewhere(cluster_of_two: Cluster) -> None:
     """Where its preset says so: it waits until then, and says so, although its record is of the
-    node.
+    node that stays lost.
     """
+    cluster = cluster_of_two
     run = _begun(cluster, "--set", "restart=1")
-    cluster.lab.crash_node()
-    try:
+    with _lost_node(cluster.lab, run) as lost:
         refresh(cluster.line.state, every_s=0.0)
         shown = cluster.line.json("status", run.id)
         assert (record(run)["state"], shown["state"]) == ("running", "queued")
         assert not is_held(run.supervisor_lock)
-    finally:
-        cluster.lab.heal()
 
-    note = read_job(run)
-    assert note is not None
+        def begins_anew() -> bool:
+            cluster.lab.release()  # Slurm lets what it puts back wait for two minutes
+            return record(run)["attempt"] == 2
 
-    def begins_anew() -> bool:
-        cluster.lab.release()  # Slurm lets what it puts back wait for two minutes
-        if cluster.lab.job(note.id)["JobState"] == "FAILED":
-            # This node is back so soon that Slurm's end of the old job may meet the new one.
-            cluster.lab.call("scontrol", "requeue", note.id)
-        return record(run)["attempt"] == 2
-
-    eventually(begins_anew, what="the second attempt")
-    (cluster.line.folder / "go").touch()
-    ended = cluster.line.ended(run)
-    assert (ended["state"], ended["attempt"]) == ("done", 2)
+        eventually(begins_anew, what="the second attempt")
+        (cluster.line.folder / "go").touch()
+        ended = cluster.line.ended(run)
+        assert (ended["state"], ended["attempt"]) == ("done", 2)
+        (other,) = {*cluster.lab.nodes} - {lost}
+        assert run.output.read_text().split() == ["ready", other, "1"]
 
 
 def test_a_stop_of_a_run_whose_node_is_lost(cluster: Cluster) -> None:
     """Its job waits once more: it is cancelled, and the run stopped, not begun."""
     run = _begun(cluster, "--set", "restart=1")
-    cluster.lab.crash_node()
-    try:
+    with _lost_node(cluster.lab, run):
         # Its last look is older than that: it still takes the job for running.
         cluster.line.run("stop", run.id)
         ended = cluster.line.ended(run)
         assert (ended["state"], ended["attempt"]) == ("stopped", 1)
-    finally:
-        cluster.lab.heal()
 
 
 def test_a_job_that_was_put_back_since_the_last_look_goes_on(cluster: Cluster) -> None:

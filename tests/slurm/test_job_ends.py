@@ -23,7 +23,7 @@ def test_a_preempted_run_begins_anew(cluster: Cluster) -> None:
     job = _ready(run)
     cluster.lab.submit("sleep 1", "--gres=gpu:8", "--partition=urgent")
     eventually(lambda: record(run).get("state") == "queued", what="put back into the queue")
-    assert not run.stop.exists()
+    eventually(lambda: not run.stop.exists(), what="no stop of the attempt to come")
     eventually(lambda: cluster.lab.job(job)["JobState"] == "PENDING")
     # Slurm lets what it puts back wait for two minutes.
     cluster.lab.call("scontrol", "update", f"JobId={job}", "StartTime=now")

@@ -68,7 +68,7 @@ def test_a_plan_shows_the_script_and_what_slurm_says(cluster: Cluster) -> None:
     options = {text.removeprefix("#SBATCH ") for text in lines if text.startswith("#SBATCH")}
     assert {"--gres=gpu:2", "--partition=short", "--time=2", "--no-requeue"} <= options
     shown = cluster.line.run("plan", *words, "--", "true")
-    assert cluster.lab.node in shown.stderr
+    assert cluster.lab.nodes[0] in shown.stderr
     wrong = cluster.line.run("plan", "--slurm", "--partition", "none", "--", "true")
     assert "partition" in wrong.stderr
     assert not cluster.lab.call("squeue", "-h")
