@@ -5,6 +5,7 @@
 # make install  only the set-up     make bench  the bench tables     make screenshots  the README's pictures     make fuzz  damaged files for every reader
 # make packages wheel and sdist, installed by pip, uv and pipx in every Python from 3.10 on that is here
 # make docs     the reference pages of docs/ from what the program says
+# make guides   the users' guides, walked from top to bottom, trainings too, and the table of their rows
 # make kills    SIGKILL a thousand times to every process of ours, and what must hold holds
 
 PYTHON ?= python3
@@ -19,7 +20,7 @@ WORKERS ?= 4
 # What fails beside other tests is run once more, alone: that decides, and both are shown.
 ALONE  = -n 0 --last-failed --last-failed-no-failures none
 
-.PHONY: run install test test-quick test-oldest bench docs fuzz money kills packages screenshots clean
+.PHONY: run install test test-quick test-oldest bench guides docs fuzz money kills packages screenshots clean
 
 run: $(STAMP)
 	@if [ -t 0 ] && [ -t 1 ]; then exec $(BIN)/fresnel-tui --launch $(PRESET); \
@@ -54,7 +55,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 # Hundreds of short processes import the same modules: their bytecode is kept, whatever is set.
-test test-quick test-oldest: export PYTHONDONTWRITEBYTECODE =
+test test-quick test-oldest guides: export PYTHONDONTWRITEBYTECODE =
 
 test: $(STAMP)
 	$(BIN)/ruff check .
@@ -84,6 +85,10 @@ test-oldest:
 
 bench: $(STAMP)
 	$(BIN)/python tests/bench/run_all.py
+
+# Every test that a row of a guide names, one after the other; make test takes the steps that train no network.
+guides: $(STAMP)
+	$(BIN)/python -m tests.guides --walk
 
 # A night's worth of damaged files for every reader; make test takes 2,000.
 FUZZ ?= 100000

@@ -1,17 +1,26 @@
 """The guide of checkpoint and GPU fixes, in the checkout of the training scripts."""
 
+import sys
+
 from tests.guides.conftest import GuideCommands
 from tests.guides.walks.looking import line, objections, output, plan, visible
 from tests.guides.walks.steps import step
 from tests.guides.walks.training_scripts import OUTPUT, REMAPPED
+from tests.warm import TORCH
 
+GUIDES_LINES = """
+import sys, torch
+checkpoint = torch.load(sys.argv[1], weights_only=True)
+print(checkpoint["epoch"], *{value.device for value in checkpoint["model_state"].values()})
+"""
 ECHO = ("--", "sh", "-c", "echo sees $CUDA_VISIBLE_DEVICES")
 
 
 @step
 def the_remapped_checkpoint_is_on_the_cpu(guide: GuideCommands) -> None:
-    found = str(guide.json("checkpoint", "inspect", REMAPPED))
-    assert "cpu" in found and "cuda" not in found
+    words = [sys.executable, "-c", GUIDES_LINES, str(guide.folder / REMAPPED)]
+    found = TORCH.run(words, check=True, capture_output=True, text=True, timeout=100)
+    assert found.stdout.split() == ["1999", "cpu"]
 
 
 @step

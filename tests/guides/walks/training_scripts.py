@@ -134,12 +134,13 @@ def force_kill(guide: GuideCommands) -> None:
 def the_checkpoint_of_eight_gpus_is_remapped(guide: GuideCommands) -> None:
     (guide.folder / OUTPUT).mkdir(parents=True)
     publish(guide)
-    assert "cuda:7" in str(guide.json("checkpoint", "inspect", PUBLISHED))
     words = ("pcdiff", "--set", f"model={PUBLISHED}", "--only", "checkpoint")
     warned = [text for verdict, text, _ in findings(guide, *words, exits=0) if verdict != "PASS"]
     assert any("cuda:7" in text or "device" in text for text in warned)
     guide.run("checkpoint", "remap", PUBLISHED)
-    assert (guide.folder / REMAPPED).is_file()
+    published, remapped = guide.json("checkpoint", "inspect", PUBLISHED, REMAPPED)
+    assert "cuda:7" in str(published)
+    assert "cpu" in str(remapped) and "cuda" not in str(remapped)
 
 
 def publish(guide: GuideCommands) -> None:
