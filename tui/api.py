@@ -29,6 +29,7 @@ from runners.lifecycle.control.start import start_together
 from runners.lifecycle.control.stop import request_stop
 from runners.lifecycle.control.trash import delete
 from runners.lifecycle.control.wait import wait_until_ended
+from runners.lifecycle.launch.unattended import refuse_command
 from runners.lifecycle.launch.variation import varied
 from runners.model.errors import DeniedError, FresnelError, NotFound, WrongInput
 from runners.model.parameters import format_value
@@ -160,6 +161,7 @@ class RunHandle:
 
     def stop(self, force: bool = False) -> None:
         """Ask it to stop, step by step; with `force` by SIGKILL at once."""
+        refuse_command("stop")
         if self.is_live:
             request_stop(self._state, self._run, force)
 
@@ -177,6 +179,7 @@ class RunHandle:
 
     def delete(self) -> None:
         """Move it to the trash (`fresnel-tui undelete`); DeniedError while it is live or needed."""
+        refuse_command("delete")
         kept = delete(self._state, [self._run]).kept
         if self.id in kept:
             raise DeniedError(f"{self.id} stays: {kept[self.id]}")
@@ -212,6 +215,7 @@ def launch(
     """
     if sum(map(bool, (preset, command, again))) != 1:
         raise WrongInput("give one of them: a preset, a command, or a run to launch again")
+    refuse_command("launch")
     state = StateDirectory().create()
     tend(state)
     overrides = _overrides(set or {})
@@ -238,6 +242,7 @@ def sweep(
     price: str | None = None,
 ) -> list[RunHandle]:
     """Launch a preset with every combination of `grid` as a group, at most `parallel` at once."""
+    refuse_command("launch")
     keys = list(grid)
     combinations = list(product(*(list(grid[key]) for key in keys)))
     if not 1 <= len(combinations) <= MOST_RUNS:

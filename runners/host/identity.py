@@ -1,9 +1,16 @@
-"""Which host and boot this is: pids and locks mean nothing on another."""
+"""Which host and boot this is, as pids and locks mean nothing on another; and who asks."""
 
 import os
 import time
 from functools import cache
 from pathlib import Path
+
+from runners.host.procfs import HELPER_MARK
+
+UNATTENDED = "FRESNEL_UNATTENDED"
+"""The variable by which another machine says it of a command that it has run here: 0 or 1."""
+
+_answer: bool | None = None
 
 
 def host_name() -> str:
@@ -33,3 +40,22 @@ def user_name() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         return str(os.getuid())
+
+
+def note_person() -> None:
+    """A person is there, whatever the streams are: at a panel in a browser, or at a line's end."""
+    global _answer
+    _answer = True
+
+
+def is_attended() -> bool:
+    """Whether a person may be there: one of the streams is a terminal.
+
+    Our own helpers do what was asked for before, by whomever.
+    """
+    global _answer
+    given = os.environ.pop(UNATTENDED, "")  # of this process, and of nobody below it
+    if _answer is None:
+        by_streams = HELPER_MARK in os.environ or any(map(os.isatty, (0, 1, 2)))
+        _answer = given == "0" if given else by_streams
+    return _answer

@@ -52,13 +52,17 @@ class Estimate(msgspec.Struct, frozen=True):
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Who asked, when (unix seconds), on which host and boot, and inside which Slurm job."""
+    """Who asked, when (unix seconds), on which host and boot, and inside which Slurm job.
+
+    `attended`: a person may have been there; else it was a program without a terminal.
+    """
 
     user: str
     host: str
     boot_id: str
     created: float
     job: str = ""
+    attended: bool = True
 
 
 class Provenance(msgspec.Struct, frozen=True):

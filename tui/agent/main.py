@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from runners.host.identity import note_person
 from runners.places.ssh.protocol import MARKER
 
 
@@ -16,6 +17,7 @@ def run_agent(arguments: Sequence[str]) -> int:
         from tui.agent.tools import run_tool
 
         return run_tool(arguments)
+    note_person()  # a program says so with what it asks for
     # Whatever prints goes to stderr: the line is the link's alone.
     line = os.dup(1)
     os.dup2(2, 1)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from runners.host.identity import is_attended
 from runners.model.errors import ExitCode, FresnelError, UnknownPreset
 from runners.state.layout import settings_file, state_dir
 from tui.cli.arguments import dashes_hint, parse, split_command
@@ -41,6 +42,7 @@ def run_command(argv: Sequence[str]) -> int:
 
         with without_backports():
             import_module("msgspec")
+        _refuse_unattended(remaining)
         if mine and mine[0] in _WARNED:
             _warn_of_settings()
         file, _, function = arguments.action.partition(":")
@@ -71,6 +73,15 @@ def run_command(argv: Sequence[str]) -> int:
         # A full disk, a folder that may not be written: a traceback would say no more.
         where = error.filename or state_dir()
         return _fail(ExitCode.RUN_FAILED, f"{where}: {error.strerror or error}", "", as_json)
+
+
+def _refuse_unattended(arguments: Sequence[str]) -> None:
+    """Raise where settings keep a command from programs without a terminal."""
+    if is_attended() or not settings_file().exists():
+        return
+    from runners.lifecycle.launch.unattended import refuse_command
+
+    refuse_command(next((word for word in arguments if not word.startswith("-")), ""))
 
 
 def _warn_of_settings() -> None:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from runners.host.identity import note_person
 from runners.model.errors import ExitCode
 
 _FIRST_SWITCH_S = 0.0001
@@ -52,6 +53,7 @@ def open_panel(arguments: Sequence[str]) -> int:
             file=sys.stderr,
         )
         return ExitCode.WRONG_INPUT
+    note_person()
     # What is imported and built until the first screen stands is no garbage: looking for some only
     # delays it.
     gc.disable()

@@ -19,6 +19,7 @@ from runners.lifecycle.launch.job_dependency import dependency_options
 from runners.lifecycle.launch.planning import Planned, make_plan
 from runners.lifecycle.launch.probe_results import probe_notes
 from runners.lifecycle.launch.submit import SLURM_DECIDES, with_defaults, with_time_limit
+from runners.lifecycle.launch.unattended import denied_unattended
 from runners.lifecycle.launch.unmasking import refuse_masked
 from runners.model.closed import assert_never
 from runners.model.errors import DeniedError, FresnelError, WrongInput
@@ -120,6 +121,9 @@ class Planner:
         decisions |= {
             candidate.run: Waiting(SLURM_DECIDES) for candidate, spec in pairs if keys_of(spec)
         }
+        refused = denied_unattended(self._state, self._specs, self._reading)
+        if refused is not None:
+            decisions |= dict.fromkeys((candidate.run for candidate in candidates), refused)
         runs = tuple(
             self._plan_one(spec, candidate.run, decisions[candidate.run])
             for spec, candidate in zip(self._specs, candidates, strict=True)

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from runners.cost.rates import device_count, hourly_rate
-from runners.host.identity import boot_id, host_name, user_name
-from runners.host.slurm_job import slurm_job
+from runners.host.identity import boot_id, host_name, is_attended, user_name
+from runners.host.slurm_job import SlurmJob, slurm_job
 from runners.lifecycle.launch.command_line import spell_argv
 from runners.lifecycle.launch.config_copy import PlannedConfig, config_beside, plan_config
 from runners.lifecycle.launch.interpreter import interpreter_in
@@ -94,7 +94,7 @@ def make_plan(
         processes=inputs.processes,
         port=texts.port,
         price=price,
-        origin=Origin(user_name(), host_name(), boot_id(), time.time(), job.id if job else ""),
+        origin=_origin(job),
         checkpoints=fill_patterns(
             spec.checkpoints or _DEFAULT_CHECKPOINTS,
             spec,
@@ -199,6 +199,12 @@ def _notes(
         notes.insert(0, f"inside Slurm job {job.id}, which {given}: the run ends with the job")
     lacks = () if missing is None else (f"{missing.text}; to install: {missing.install}",)
     return (*lacks, *dict.fromkeys(notes))
+
+
+def _origin(job: SlurmJob | None) -> Origin:
+    """Who asks for the run, here and now."""
+    job_id = job.id if job else ""
+    return Origin(user_name(), host_name(), boot_id(), time.time(), job_id, is_attended())
 
 
 class _Limit(NamedTuple):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from runners.host.identity import UNATTENDED, is_attended
 from runners.places.ssh.connection import RefusedThere, refuse
 from runners.places.ssh.frames import CommandFrame, decoded
 from runners.places.ssh.protocol import LinkMessage, new_request_name
@@ -25,7 +26,9 @@ def command_message(
     `request` names a launch, which is then done once however often it is asked for; what is not
     to `keep` on when the line breaks ends with it.
     """
-    named = {REQUEST: request} if request else {}
+    named = {UNATTENDED: "0" if is_attended() else "1"}
+    if request:
+        named[REQUEST] = request
     return {
         "do": "command",
         "id": number,

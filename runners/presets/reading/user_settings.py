@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from runners.model.cluster import SlurmKeys
 from runners.model.errors import WrongInput
+from runners.model.spelling import Dollars
 from runners.state.layout import settings_file
 
 if TYPE_CHECKING:
@@ -80,6 +81,26 @@ class NoticeKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     ] = ""
 
 
+class UnattendedKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Calls without a terminal: scripts, timers, assistants."""
+
+    gpus: Annotated[
+        Annotated[int, Meta(ge=0)] | None,
+        Meta(description="At most so many GPUs, held or waited for, by all runs of such."),
+    ] = None
+    cost: Annotated[
+        Dollars | None,
+        Meta(
+            description="In a session each run of such needs a limit of cost (limits.cost); those "
+            "of all that live are at most so many US dollars together."
+        ),
+    ] = None
+    commands: Annotated[
+        list[str] | None,
+        Meta(description="Only these commands, e.g. [list, status, logs, launch]."),
+    ] = None
+
+
 class Settings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Everything that settings.yaml can say."""
 
@@ -91,6 +112,9 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     slurm: Annotated[
         SlurmKeys, Meta(description="What jobs ask of this machine's Slurm unless they say so.")
     ] = SlurmKeys()
+    unattended: Annotated[
+        UnattendedKeys, Meta(description="What may be called for without a terminal.")
+    ] = UnattendedKeys()
 
 
 def read_settings() -> Settings:
