@@ -188,14 +188,17 @@ def test_the_trend_is_of_the_best_headline_and_of_finite_values() -> None:
     assert lonely.headline is None and not lonely.trend
 
 
-def test_a_time_left_is_told_by_three_intervals_or_by_two_that_are_alike() -> None:
+@pytest.mark.parametrize(("total", "by_two"), [(21, 18 * 10.0), (22, None)])
+def test_a_time_left_is_told_by_three_intervals_or_by_two_that_are_alike_after_the_first_tenth(
+    total: int, by_two: float | None
+) -> None:
     course, now = ProgressTracker(), 0.0
     told = []
     for pace in (30.0, 10.0, 10.0, 10.0):
         now += pace
-        course.note(Sample({"loss": 1.0}, len(told) + 1, 100, time=now))
+        course.note(Sample({"loss": 1.0}, len(told) + 1, total, time=now))
         told.append(course.progress(now).eta_s)
-    assert told[:3] == [None, None, pytest.approx(97 * 10.0)]
+    assert told == [None, None, by_two and pytest.approx(by_two), pytest.approx((total - 4) * 10)]
     slower = ProgressTracker()
     for step, at in enumerate((0.0, 10.0, 25.0), 1):
         slower.note(Sample({"loss": 1.0}, step, 100, time=at))
@@ -210,3 +213,47 @@ def test_far_longer_without_a_step_than_ever_before_no_time_left_is_known() -> N
     assert course.progress(131.0).eta_s is None
     course.note(Sample({"loss": 1.0}, 11, 100, time=140.0))
     assert course.progress(140.0).eta_s is not None
+
+
+def test_after_a_silence_unlike_any_before_the_next_step_tells_how_long_the_rest_takes() -> None:
+    course = ProgressTracker()
+    for step in range(1, 11):
+        course.note(Sample({"loss": 1.0}, step, 20, time=10.0 * step))
+    found = []
+    for step, at in ((10, 114.0), (10, 116.0), (11, 118.0), (12, 128.0)):
+        course.note(Sample({"loss": 1.0}, step, 20, time=at))
+        found.append(course.progress(at).eta_s is not None)
+    assert found == [True, False, False, True]
+
+
+def test_no_time_left_is_told_of_a_last_step_that_comes_some_time_soon() -> None:
+    course, now = ProgressTracker(), 0.0
+    for step, seconds in enumerate((8.0, 12.0, 9.0, 11.0, 10.0, 10.0), 1):
+        now += seconds
+        course.note(Sample({"loss": 1.0}, step, 7, time=now))
+    found = [course.progress(now + passed).eta_s for passed in (0, 5, 8, 14)]
+    assert found == [pytest.approx(10, rel=0.05), pytest.approx(5, rel=0.1), None, None]
+
+
+@pytest.mark.parametrize("stated", [{"pace": 1.0}, {"eta": 2.0}])
+def test_while_a_program_trains_it_has_never_no_time_left(stated: dict[str, float]) -> None:
+    """No ETA of 0 while it trains: not by its steps, nor by its own word when that has passed."""
+    silent, steady = ProgressTracker(), ProgressTracker()
+    silent.note(Sample({}, 98, 100, time=50.0, **stated))
+    for step in range(95, 99):
+        steady.note(Sample({}, step, 100, time=float(step), **stated))
+    for course in (silent, steady):
+        for passed in range(20):
+            eta = course.progress(course.last_time + passed).eta_s
+            assert eta is None or eta > 0, passed
+        assert eta is None
+        course.note(Sample({}, 100, 100, time=course.last_time + 1))
+        assert course.progress(course.last_time).eta_s is None
+
+
+def test_what_a_program_prints_of_its_pace_is_no_time_left_where_its_steps_tell_none() -> None:
+    course = ProgressTracker()
+    for step, at in enumerate((1.0, 2.0, 3.0, 4.0, 5.0), 1):
+        course.note(Sample({}, step, 20, time=at, pace=1.0, eta=15.0))
+    assert course.progress(5.0).eta_s == pytest.approx(15)
+    assert course.progress(9.0).eta_s is None

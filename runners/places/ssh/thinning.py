@@ -59,7 +59,7 @@ def thin_row(row: RunRow) -> RunRow:
         best=digits(row.best, DIGITS),
         packed=pack_metrics(metrics, row.headline, row.judged_by, row.validation),
         cost=cents(row.cost),
-        eta_s=step(row.eta_s, ETA_S),
+        eta_s=step(row.eta_s, ETA_S) or row.eta_s,
         rate=digits(row.rate, 3),
         stop_until=step(row.stop_until, 1.0),
     )

@@ -45,12 +45,13 @@ class EpochTiming(msgspec.Struct, frozen=True):
         return self.ends[-1][0] if self.ends else 0
 
     def remaining_s(self, now: float) -> float | None:
-        """Seconds until its last epoch should be done; None before two epochs are done."""
+        """Seconds until its last epoch should be done; None before two are, or when it is late."""
         each = self.seconds_per_epoch
         if each is None or not self.epochs:
             return None
         # The time since the last epoch's end is part of the running one.
-        return max(0.0, each * (self.epochs - self.done) - max(0.0, now - self.ends[-1][1]))
+        left = each * (self.epochs - self.done) - max(0.0, now - self.ends[-1][1])
+        return left if left > 0 else None
 
 
 def median(values: Sequence[float]) -> float:

@@ -16,14 +16,15 @@ _PAUSE_FACTOR = 2.5
 _WARM_FACTOR = 1.5
 _REGULAR = 1.6
 _FEWEST = 3
+_FIRST_PART = 10
+"""Two intervals tell from the first tenth on."""
 _RECENT = 8
 """Steps of the last eighth weigh as much as all before: paces drift, and a single step is noisy."""
-_LATE = 3
-"""Of a step that does not come, so many may have been done."""
 _ALIKE = 1.25
 _APART = 4.0
-_SILENT = 3.0
-"""So many times as long as ever before without a step: it does something that is not known."""
+_SILENT, _LONG, _MATTERS = 3.0, 1.5, 0.1
+"""Without a step for so many times as long as ever before: it does something that is not known,
+and so it does after less where that is much of what is left."""
 
 
 class StepSpan(NamedTuple):
@@ -70,31 +71,43 @@ class StepPace:
         found = self._intervals()
         return _mean(found, _steady_limit(found), math.inf) if found else None
 
+    def tells(self, total: float) -> bool:
+        """Whether there are so many intervals that they say how long those until `total` take.
+
+        Fewer than three do where they are alike, and a tenth of all.
+        """
+        found = self._intervals()
+        if len(found) >= _FEWEST:
+            return True
+        if len(found) < 2:
+            return False
+        paces = [_pace(span) for span in found]
+        far = total - self.points[0][1] > _FIRST_PART * sum(span.steps for span in found)
+        return max(paces) <= _ALIKE * min(paces) and not far
+
     def remaining_s(self, total: float, now: float) -> float | None:
         """Seconds until step `total` is done, with the pauses that recur; None where not known.
 
-        Fewer than three intervals tell it only where they are alike, and nothing tells it of a
-        silence that is far longer than any before.
+        Nothing tells it during a silence that is far longer than any before, nor of the next step
+        after it, nor when it may as well be four times as long as it may be short.
         """
+        if not self.tells(total):
+            return None
         found = self._intervals()
-        if not _is_enough(found):
-            return None
         last, done, _ = self.points[-1]
-        if now - last > _SILENT * max(span.seconds for span in found):
-            return None
-        left = max(0.0, total - done)
+        left, waited = max(0.0, total - done), max(0.0, now - last)
         limit = _steady_limit(found)
         each = _mean(found, limit, done / _RECENT)
         least_pauses, most_pauses = _pauses_ahead(found, limit, each, total, self.points[0][1])
         low, high = each * left + least_pauses, each * left + most_pauses
-        if high > _APART * low:
-            return None
         # In between by ratio: as far from the one as from the other, twice at most.
         expected = math.sqrt(low * high)
-        # It falls until the next step, which may be as late as steps differ, and is still to come.
+        if _is_unlike(found, waited, expected):
+            return None
+        # A step may come as late as steps differ, and what has passed is no part of what is left.
         late = _spread(found) * min(left, found[-1].steps)
-        least = max(each * (left - _LATE * found[-1].steps), min(late, each * left / 2))
-        return max(expected - max(0.0, now - last), least)
+        soonest, latest = low - late - waited, high + late - waited
+        return expected - waited if 0.0 < soonest and latest <= _APART * soonest else None
 
     def _intervals(self) -> list[StepSpan]:
         points, found = self.points, _spans(self.points)
@@ -182,12 +195,16 @@ def _spans(points: Sequence[Point]) -> list[StepSpan]:
     ]
 
 
-def _is_enough(intervals: Sequence[StepSpan]) -> bool:
-    """Whether so many intervals say how long the next ones take."""
-    if len(intervals) >= _FEWEST:
+def _is_unlike(intervals: Sequence[StepSpan], waited: float, expected: float) -> bool:
+    """Whether it waits, or has just waited, far longer than ever, and for what is not known."""
+    *before, last = [span.seconds for span in intervals]
+    if waited > _SILENT * max(last, *before):
         return True
-    paces = [_pace(span) for span in intervals]
-    return len(paces) > 1 and max(paces) <= _ALIKE * min(paces)
+    matters = _MATTERS * expected
+    return any(
+        seconds > max(_LONG * longest, matters)
+        for seconds, longest in ((last, max(before)), (waited, max(last, *before)))
+    )
 
 
 def _pace(span: StepSpan) -> float:

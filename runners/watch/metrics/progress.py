@@ -168,13 +168,15 @@ class ProgressTracker:
         by_step = self.step is not None and (steps is not None or not epochs)
         done, total = (self.step, steps) if by_step else (self._counted.at_least, epochs)
         rate, unit = self._rate(self.pace())
+        eta = self._eta(now, by_step, self.step if by_step else self._counted.over, total)
         return Progress(
             self.epoch,
             epochs,
             self.step,
             steps,
             done / total if done is not None and total else None,
-            self._eta(now, by_step, self.step if by_step else self._counted.over, total),
+            # Of less than a second nobody would see that it is not over.
+            eta if eta is not None and eta >= 1.0 else None,
             self.phase,
             rate,
             unit,
@@ -196,16 +198,15 @@ class ProgressTracker:
             if done >= total:
                 return None
             # A pace in steps says nothing about epochs.
-            eta = (self._pace if by_step else self._epoch_pace).remaining_s(total, now)
-            if eta is not None:
-                return eta
+            pace = self._pace if by_step else self._epoch_pace
+            if pace.tells(total):
+                # What it leaves open is not known by what the program prints of its pace either.
+                return pace.remaining_s(total, now)
             if self._stated_pace is not None and (by_step or self.step is None):
-                since = now - self.last_time if self.last_time is not None else 0.0
-                return max(0.0, self._stated_pace * (total - done) - since)
+                return _still_left(self._stated_pace * (total - done), self.last_time, now)
         if self._stated_eta is None or self._is_partly:
             return None
-        since = now - self._stated_at if self._stated_at is not None else 0.0
-        return max(0.0, self._stated_eta - since)
+        return _still_left(self._stated_eta, self._stated_at, now)
 
     def pace(self) -> float | None:
         """Recent seconds per step, without what is no step, by its own times or its own word."""
@@ -264,3 +265,9 @@ class ProgressTracker:
         if len(self.whole_trend) > _TREND_POINTS:
             del self.whole_trend[::2]
             self.stride *= 2
+
+
+def _still_left(seconds: float, said: float | None, now: float) -> float | None:
+    """What is left at `now` of seconds that were left when it was said; None when all passed."""
+    left = seconds if said is None else seconds - (now - said)
+    return left if left > 0 else None

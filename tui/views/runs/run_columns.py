@@ -91,8 +91,14 @@ def _validation(row: RunRow, context: TableContext, width: int) -> str:
     return named if len(named) <= width else number
 
 
+_SOON_S = 5
+"""Less is `<5s`: what trains is not over."""
+
+
 def _eta(row: RunRow, context: TableContext, width: int) -> str:
-    return "" if row.eta_s is None else duration(coarse(row.eta_s))
+    if row.eta_s is None:
+        return ""
+    return duration(coarse(row.eta_s)) if row.eta_s >= _SOON_S else f"<{_SOON_S}s"
 
 
 def _elapsed(row: RunRow, context: TableContext, width: int) -> str:
@@ -265,8 +271,8 @@ def number_in(value: float | None, width: int) -> str:
 
 def coarse(seconds: float) -> float:
     """`seconds` to the precision in which they are worth a repaint."""
-    steps = ((600, 60), (60, 10), (0, 5))
-    return seconds - seconds % next((step for least, step in steps if seconds >= least), 5)
+    steps = ((600, 60), (60, 10), (0, _SOON_S))
+    return seconds - seconds % next((step for least, step in steps if seconds >= least), _SOON_S)
 
 
 _LEAST_APART = 8
