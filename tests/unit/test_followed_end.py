@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from runners.guard.watcher import WatchedRun
+from runners.host import pressure
 from runners.model.run import Run
 from runners.model.states import State
 from runners.state.layout import StateDirectory
@@ -129,3 +130,32 @@ def test_a_watcher_that_is_behind_looks_again_soon(
     grown(folder, 1, 60_000)
     watched.take_end(make_run(State.RUNNING, directory=str(folder)))
     assert watched.next_in_s < watched.pause_s
+
+
+def test_a_long_log_that_nobody_followed_says_what_a_short_one_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grown(tmp_path, 1, LINES + 1)
+    ended = make_run(State.DONE, directory=str(tmp_path), ended=2000.0)
+    whole = keep_final(ended)
+    monkeypatch.setattr(final_maker, "_LONG", 1)
+    monkeypatch.setattr(final_maker, "_read_whole", lambda *_: pytest.fail("as series"))
+    found = keep_final(ended)
+    assert (found.metrics, found.progress) == (whole.metrics, whole.progress)
+    assert found.metrics["loss"].best == 0.01
+
+
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_a_helper_reads_without_rest_where_no_process_waits_for_a_processor(
+    is_busy: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rests: list[float] = []
+    monkeypatch.setattr(final_maker.time, "sleep", rests.append)
+    monkeypatch.setattr(pressure, "_PRESSURE", tmp_path / "pressure")
+    percent = 40 if is_busy else 3
+    (tmp_path / "pressure").write_text(f"some avg10={percent}.00 avg60=80.0\nfull avg10=0.00\n")
+    monkeypatch.setattr(output_source, "_FOLLOW_S", -1.0)
+    monkeypatch.setattr(final_maker, "_LONG", 1)
+    grown(tmp_path, 1, 30_000)
+    keep_final(make_run(State.DONE, directory=str(tmp_path), ended=2000.0), gently=True)
+    assert bool(rests) == is_busy

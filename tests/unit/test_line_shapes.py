@@ -60,6 +60,6 @@ def test_lines_of_a_shape_that_came_before_are_not_parsed_anew() -> None:
     shapes = LineShapes(read)
     for step in range(100, 1000):
         loss = 1 / step
-        values, place = shapes.read(f"step: {step}/1000 | loss: {loss:.4f}")
+        values, place = shapes.read(f"step: {step}/1000 | loss: {loss:.4f} | {10 * loss:.3f}s")
         assert (values["loss"], place.step, place.steps) == (float(f"{loss:.4f}"), step, 1000)
     assert len(parsed) < 10

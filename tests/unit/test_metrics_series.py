@@ -257,3 +257,20 @@ def test_what_a_program_prints_of_its_pace_is_no_time_left_where_its_steps_tell_
         course.note(Sample({}, step, 20, time=at, pace=1.0, eta=15.0))
     assert course.progress(5.0).eta_s == pytest.approx(15)
     assert course.progress(9.0).eta_s is None
+
+
+@pytest.mark.parametrize("printed", [{}, {"pace": 4.0}])
+def test_a_first_epoch_of_several_tells_no_time_left_of_the_others(
+    printed: dict[str, float],
+) -> None:
+    """It decodes, compiles and fills caches: here its steps take eight times as long."""
+    course, only, now = ProgressTracker(), ProgressTracker(), 0.0
+    told = []
+    for step in range(1, 25):
+        now += 8.0 if step <= 10 else 1.0
+        course.note(Sample({"loss": 1.0}, step, 40, 1 + (step - 1) // 10, 4, now, **printed))
+        only.note(Sample({"loss": 1.0}, step, 40, 1, 1, now))
+        told.append(course.progress(now).eta_s)
+        assert step < 4 or step > 10 or only.progress(now).eta_s == pytest.approx((40 - step) * 8)
+    assert told[:12] == [None] * 12
+    assert told[12:] == pytest.approx([40.0 - step for step in range(13, 25)])

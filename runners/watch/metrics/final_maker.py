@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from runners.host.files import replace as replace_file
 from runners.host.files import size_of
+from runners.host.pressure import is_busy
 from runners.model.run import NO_LABELS, Run
 from runners.state.layout import RunDirectory
 from runners.state.runs import read_run
 from runners.watch.metrics.event_stream import EventStream
 from runners.watch.metrics.final import FILE, FinalReport, as_judged, read_final
-from runners.watch.metrics.followed import read_followed
 from runners.watch.metrics.judging import higher_by
 from runners.watch.metrics.live import LiveReport
 from runners.watch.metrics.progress import ProgressTracker
@@ -35,7 +35,7 @@ _OTHERS = ("gpus", "cost")
 def keep_final(run: Run, gently: bool = False) -> FinalReport:
     """Read all of an ended run, and keep the report where its folder takes it.
 
-    `gently` takes half of a core at most.
+    `gently` takes half of a core at most while the machine is busy.
     """
     report = _made(run, gently)
     try:
@@ -56,13 +56,13 @@ def _made(run: Run, gently: bool = False) -> FinalReport:
 
 
 def _followed(run: Run, gently: bool) -> FinalReport | None:
-    """The report on a long log by what its watcher read, and the rest; None where that misses any.
+    """The report on a long log by what its watcher read, if any, and the rest; None of parts.
 
     Of a short one all is read: that tells where files and output say the same.
     """
     folder = Path(run.directory)
     size = size_of(folder / "output.log") + size_of(folder / "events.jsonl")
-    if run.is_live or size < _LONG or read_followed(run.directory) is None:
+    if run.is_live or size < _LONG:
         return None
     report, left, unread = LiveReport(run), size + 1, size
     while unread and unread < left and report.is_whole(run):
@@ -70,7 +70,7 @@ def _followed(run: Run, gently: bool) -> FinalReport | None:
         report.poll(run, thorough=True, follow=True, ended=True)
         left, unread = unread, report.unread
         if gently and unread:
-            time.sleep(time.thread_time() - before)
+            _rest(before)
     report.finish()
     if unread or not report.is_whole(run):
         return None
@@ -79,12 +79,17 @@ def _followed(run: Run, gently: bool) -> FinalReport | None:
 
 
 def _poll(metrics: RunMetrics, gently: bool) -> bool:
-    """Read on; a helper rests as long as it read, for what it reads nobody waits for."""
     before = time.thread_time()
     more = metrics.poll()
     if gently and more:
-        time.sleep(time.thread_time() - before)
+        _rest(before)
     return more
+
+
+def _rest(since: float) -> None:
+    """As long as was computed since then (thread time), where others want to compute too."""
+    if is_busy():
+        time.sleep(time.thread_time() - since)
 
 
 def _read_whole(run: Run, gently: bool) -> FinalReport:

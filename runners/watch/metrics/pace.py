@@ -91,9 +91,9 @@ class StepPace:
         Nothing tells it during a silence that is far longer than any before, nor of the next step
         after it, nor when it may as well be four times as long as it may be short.
         """
-        if not self.tells(total):
-            return None
         found = self._intervals()
+        if not self.tells(total) or 0 < self._later_epochs(found) < _FEWEST:
+            return None
         last, done, _ = self.points[-1]
         left, waited = max(0.0, total - done), max(0.0, now - last)
         limit = _steady_limit(found)
@@ -107,7 +107,10 @@ class StepPace:
         # A step may come as late as steps differ, and what has passed is no part of what is left.
         late = _spread(found) * min(left, found[-1].steps)
         soonest, latest = low - late - waited, high + late - waited
-        return expected - waited if 0.0 < soonest and latest <= _APART * soonest else None
+        return expected - waited if soonest > 0.0 and latest <= _APART * soonest else None
+
+    def _later_epochs(self, intervals: Sequence[StepSpan]) -> int:
+        return sum(span.epoch != self.points[0][2] for span in intervals)
 
     def _intervals(self) -> list[StepSpan]:
         points, found = self.points, _spans(self.points)

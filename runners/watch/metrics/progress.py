@@ -169,6 +169,9 @@ class ProgressTracker:
         done, total = (self.step, steps) if by_step else (self._counted.at_least, epochs)
         rate, unit = self._rate(self.pace())
         eta = self._eta(now, by_step, self.step if by_step else self._counted.over, total)
+        if by_step and self._is_first_epoch and (epochs or 1) > 1:
+            # The first epoch of several decodes, compiles and fills caches: it tells no other's.
+            eta = None
         return Progress(
             self.epoch,
             epochs,
@@ -207,6 +210,14 @@ class ProgressTracker:
         if self._stated_eta is None or self._is_partly:
             return None
         return _still_left(self._stated_eta, self._stated_at, now)
+
+    @property
+    def _is_first_epoch(self) -> bool:
+        """Whether no step of a second epoch was seen; False where no epoch was."""
+        if len(self._begun) < 4:
+            return bool(self._begun)
+        first, _, last, begun = self._begun
+        return last == first + 1 and self.step == begun
 
     def pace(self) -> float | None:
         """Recent seconds per step, without what is no step, by its own times or its own word."""

@@ -145,6 +145,7 @@ def headline(names: Iterable[str]) -> str | None:
     return None if best is None or headline_rank(best) == NO_HEADLINE else best
 
 
+@lru_cache(maxsize=4096)
 def headline_rank(name: str) -> int:
     """How well `name` describes a run in one number: 0 is best, NO_HEADLINE not at all."""
     return _RANKS.get(name, len(_RANKS) if name.endswith("loss") else NO_HEADLINE)

@@ -16,7 +16,7 @@ from runners.watch.metrics.readers.line_position import StatedPlace
 Reading = tuple[dict[str, float], StatedPlace]
 """What a line says: named values, and the place in the run."""
 
-_NUMBER = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)(?!\w)")
+_NUMBER = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)")
 _DIGIT = re.compile(r"\d")
 _ZEROS = str.maketrans("123456789", "000000000")
 _MOST = 500
@@ -32,14 +32,14 @@ class _Shape:
     """Where the numbers of its lines go."""
 
     def __init__(self, names: tuple[str, ...], fixed: tuple[object, ...], of: list[_Source]):
-        self._names, self._fixed, self._of = names, fixed, of
+        self._names, self._fixed = names, fixed
+        self._of = [(at, *source) for at, source in enumerate(of) if source is not None]
 
     def read(self, numbers: list[str]) -> Reading:
         """What a line with these numbers says."""
-        found: list[Any] = [
-            fixed if source is None else source[1] * number(numbers[source[0]])
-            for fixed, source in zip(self._fixed, self._of, strict=True)
-        ]
+        found: list[Any] = list(self._fixed)
+        for at, source, sign in self._of:
+            found[at] = sign * float(numbers[source])
         return dict(zip(self._names, found, strict=False)), StatedPlace(*found[len(self._names) :])
 
 
