@@ -82,8 +82,8 @@ class StepPace:
         if len(found) < 2:
             return False
         paces = [_pace(span) for span in found]
-        far = total - self.points[0][1] > _FIRST_PART * sum(span.steps for span in found)
-        return max(paces) <= _ALIKE * min(paces) and not far
+        is_early = total - self.points[0][1] > _FIRST_PART * sum(span.steps for span in found)
+        return max(paces) <= _ALIKE * min(paces) and not is_early
 
     def remaining_s(self, total: float, now: float) -> float | None:
         """Seconds until step `total` is done, with the pauses that recur; None where not known.

@@ -278,7 +278,7 @@ class ProgressTracker:
             self.stride *= 2
 
 
-def _still_left(seconds: float, said: float | None, now: float) -> float | None:
-    """What is left at `now` of seconds that were left when it was said; None when all passed."""
-    left = seconds if said is None else seconds - (now - said)
+def _still_left(seconds: float, since: float | None, now: float) -> float | None:
+    """What is left at `now` of seconds that were left at `since`; None when all passed."""
+    left = seconds if since is None else seconds - (now - since)
     return left if left > 0 else None
