@@ -8,13 +8,13 @@ from decimal import Decimal
 
 from runners.cost.sessions import read_session
 from runners.host.identity import is_attended
-from runners.model.errors import DeniedError
+from runners.model.errors import DeniedError, WrongInput
 from runners.model.gpus import GpuReading
 from runners.model.plan import LaunchPlan
 from runners.model.spec import RunSpec
-from runners.presets.reading.user_settings import read_settings
+from runners.presets.reading.user_settings import UnattendedKeys, read_settings
 from runners.scheduling.allocation import Denied
-from runners.state.layout import StateDirectory
+from runners.state.layout import StateDirectory, settings_file
 from runners.state.leases import live_run_ids
 from runners.state.runs import read_run
 
@@ -24,11 +24,11 @@ _SETTINGS = "`unattended` in settings.yaml says so; whoever is at a terminal may
 def refuse_command(name: str) -> None:
     """Raise DeniedError where programs may not call the command `name`.
 
-    Raises WrongInput where the settings cannot be read: nobody knows then what they allow.
+    Raises WrongInput where the settings have limits and cannot be read.
     """
     if is_attended():
         return
-    allowed = read_settings().unattended.commands
+    allowed = _limits().commands
     if allowed is not None and name not in allowed:
         raise DeniedError(f"`{name}` is not for programs without a terminal", _SETTINGS)
 
@@ -39,11 +39,11 @@ def denied_unattended(
     """Why a program may not launch `specs` together; None where it may, or a person asks.
 
     Its runs that live count with them: GPUs held or waited for, and limits of cost where the
-    machine is paid for. Raises WrongInput where the settings cannot be read.
+    machine is paid for. Raises WrongInput as `refuse_command` does.
     """
     if is_attended():
         return None
-    most = read_settings().unattended
+    most = _limits()
     if most.gpus is None and most.cost is None:
         return None
     before = list(_launched(state))
@@ -65,6 +65,16 @@ def denied_unattended(
         reason = f"runs launched without a terminal may cost ${together} together"
         return Denied(f"{reason}, by their limits: at most ${most.cost}", _SETTINGS)
     return None
+
+
+def _limits() -> UnattendedKeys:
+    """What the settings say; nothing where they cannot be read and have no word of it."""
+    try:
+        return read_settings().unattended
+    except WrongInput:
+        if "unattended" in settings_file().read_text(errors="replace"):
+            raise
+        return UnattendedKeys()
 
 
 def _launched(state: StateDirectory) -> Iterator[LaunchPlan]:
