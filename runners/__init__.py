@@ -1,3 +1,3 @@
 """The core of fresnel-tui: everything about runs. Knows no screen and no tensor."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
