@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
 from runners.cost.sessions import read_session
+from runners.host.files import read_text
 from runners.host.identity import is_attended
 from runners.model.errors import DeniedError, WrongInput
 from runners.model.gpus import GpuReading
@@ -72,7 +73,7 @@ def _limits() -> UnattendedKeys:
     try:
         return read_settings().unattended
     except WrongInput:
-        if "unattended" in settings_file().read_text(errors="replace"):
+        if "unattended" in read_text(settings_file()):
             raise
         return UnattendedKeys()
 
