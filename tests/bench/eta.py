@@ -111,12 +111,17 @@ def errors_of(output: TimedOutput) -> EtaErrors:
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the table, and apart that of the programs recorded when the rules were made."""
+    for folder in (TIMED, TIMED / "later"):
+        _print_table(folder)
+
+
+def _print_table(folder: Path) -> None:
     print(
         "| program | recorded | looks | without an ETA | median error | ETA / truth |\n"
         "|---|---|---|---|---|---|"
     )
-    found = [(output, errors_of(output)) for output in map(load, sorted(TIMED.glob("*.jsonl")))]
+    found = [(output, errors_of(output)) for output in map(load, sorted(folder.glob("*.jsonl")))]
     for output, errors in sorted(found, key=lambda pair: pair[0].lasted):
         text = "—", "—"
         if errors.errors:
@@ -130,6 +135,7 @@ def main() -> None:
     _print_sum("all", [errors for _, errors in found])
     long = [errors for output, errors in found if output.lasted >= _LONG_S]
     _print_sum(f"recorded for {_LONG_S:.0f} s or longer", long)
+    print()
 
 
 def _print_sum(what: str, found: list[EtaErrors]) -> None:
@@ -139,7 +145,8 @@ def _print_sum(what: str, found: list[EtaErrors]) -> None:
     print(
         f"{what}: {len(found)} recordings, an ETA at {1 - unknown / looks:.0%} of the looks, "
         f"median error {statistics.median(every):.1%}, "
-        f"ETA / truth {min(factors):.2f}–{max(factors):.2f}"
+        f"ETA / truth {min(factors):.2f}–{max(factors):.2f}, "
+        f"beyond twice {sum(not 0.5 <= factor <= 2 for factor in factors):,} of {len(factors):,}"
     )
 
 

@@ -274,3 +274,12 @@ def test_a_first_epoch_of_several_tells_no_time_left_of_the_others(
         assert step < 4 or step > 10 or only.progress(now).eta_s == pytest.approx((40 - step) * 8)
     assert told[:12] == [None] * 12
     assert told[12:] == pytest.approx([40.0 - step for step in range(13, 25)])
+
+
+def test_a_pause_that_did_not_come_when_it_was_due_is_not_awaited_again_and_again() -> None:
+    course, now = ProgressTracker(), 0.0
+    for step in range(1, 101):
+        now += 31.0 if step == 20 else 1.0
+        course.note(Sample({"loss": 1.0}, step, 120, time=now))
+    eta = course.progress(now).eta_s
+    assert eta == pytest.approx(20 + 30 * 20 / 99, rel=0.01), "by its share, not once in 20 steps"

@@ -266,9 +266,11 @@ def _pauses_ahead(
     lasts = sum(extra)
     at = [span.done for span in pauses]
     gaps = [b - a for a, b in pairwise(at)] or [at[0] - min(first, at[0])]
-    if min(gaps) <= 0 or max(gaps) > _REGULAR * min(gaps):
+    done = intervals[-1].done
+    # One that is long due does not recur any more, or by another rule.
+    if min(gaps) <= 0 or max(*gaps, done - at[-1]) > _REGULAR * min(gaps):
         begun = intervals[0].done - intervals[0].steps
-        share = lasts * (total - at[-1]) / (at[-1] - begun)
+        share = lasts * (total - done) / (done - begun)
         return share, share
     gap = sum(gaps) / len(gaps)
     ahead = (total - at[-1]) / gap
