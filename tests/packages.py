@@ -20,7 +20,7 @@ SITE = Path(sysconfig.get_paths()["purelib"])
 
 
 def build(folder: Path, kind: str) -> Path:
-    """Build a `wheel` or an `sdist` of this source into `folder`; the file."""
+    """Build a `wheel`, an `sdist` or an `editable` of this source into `folder`; the file."""
     folder.mkdir(parents=True, exist_ok=True)
     code = f"import sys, hatchling.build as backend; print(backend.build_{kind}(sys.argv[1]))"
     done = subprocess.run(

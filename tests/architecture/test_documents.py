@@ -3,6 +3,7 @@
 import argparse
 import re
 import runpy
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ CONTRIBUTING = (REPOSITORY / "CONTRIBUTING.md").read_text()
 DOCS = {path.stem: path.read_text() for path in sorted((REPOSITORY / "docs").glob("*.md"))}
 PAGES = sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").glob("*.md")])
 INTERNALS = DOCS["internals"]
+PROJECT = (REPOSITORY / "pyproject.toml").read_text()
+DEPENDENCIES = PROJECT[PROJECT.index("dependencies = [") : PROJECT.index("[project.scripts]")]
 USER_TEXT = "\n".join([README, *(text for name, text in DOCS.items() if name != "commands")])
 """What people read who use it; the page of commands is made from the program itself."""
 _TOPS = ("docs", "presets", "runners", "tests", "trainers", "tui")
@@ -54,6 +57,34 @@ def test_every_path_and_link_that_is_named_leads_somewhere(page: Path) -> None:
 def test_the_readme_is_short_and_names_every_page() -> None:
     assert len(README.splitlines()) <= 150
     assert {name for name in DOCS if f"(docs/{name}.md)" not in README} == set()
+
+
+def test_every_dependency_has_its_licence_on_the_page() -> None:
+    """As the package itself states it, where it is installed and states one."""
+    rows = re.findall(r"^\| (?:[^|]*\| )?([^|]+) \| ([^|]+) \|$", DOCS["licences"], re.MULTILINE)
+    licences = {name.strip(): text for names, text in rows for name in names.split(",")}
+    lists = re.findall(r"^\w+ = \[(.*?)\]$", PROJECT, re.MULTILINE | re.DOTALL)
+    words = {word for text in lists for word in re.findall(r'"([\w-]+)(?:[<>=][^"]*)?"', text)}
+    needed = {word for word in words if f'"{word}' in DEPENDENCIES}
+    assert needed and not needed - licences.keys()
+    wrong = {
+        name: text
+        for name in needed
+        if (text := _stated_licence(name))
+        and "by its text" not in licences[name]
+        and licences[name].split("-")[0].split()[0] not in text
+    }
+    assert not wrong
+
+
+def _stated_licence(name: str) -> str:
+    """What a package's metadata say, in all the places where they may; empty when not installed."""
+    try:
+        found = metadata.metadata(name)
+    except metadata.PackageNotFoundError:
+        return ""
+    kinds = [text for text in found.get_all("Classifier") or [] if text.startswith("License ::")]
+    return " ".join([*kinds, found.get("License-Expression") or "", found.get("License") or ""])
 
 
 def test_the_reference_pages_are_what_the_program_says() -> None:

@@ -67,14 +67,21 @@ def tracked() -> set[str]:
 def test_a_wheel_has_all_of_the_program_and_nothing_else(wheel: Path) -> None:
     found = {name for name in names_in(wheel) if ".dist-info/" not in name}
     package = "tui/package/"
+    builds = f"{package}wheel_contents.py"
     documents = {name for name in tracked() if name.startswith("docs/") and name.endswith(".md")}
     ours = {name for name in tracked() if name.startswith(OURS)} | documents
     wanted = {
         name.removeprefix(package) if name.startswith(package) else f"fresnel_tui/{name}"
-        for name in ours
+        for name in ours - {builds}
     }
     assert found - wanted == {"fresnel_tui/pyproject.toml", "fresnel_tui/constraints.txt"}
     assert wanted <= found
+
+
+def test_an_editable_installation_has_only_the_way_to_the_source(tmp_path: Path) -> None:
+    """A copy would be found before it, and would not find the rest."""
+    found = {name for name in names_in(build(tmp_path, "editable")) if ".dist-info/" not in name}
+    assert [name.rpartition(".")[2] for name in found] == ["pth"]
 
 
 def test_a_source_package_has_what_git_has(tmp_path: Path) -> None:
