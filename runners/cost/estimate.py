@@ -18,6 +18,7 @@ from runners.cost.rates import hourly_rate, money
 from runners.host.clock import seconds_between
 from runners.model.parameters import with_values
 from runners.model.plan import Estimate
+from runners.model.python_command import processes_for
 from runners.model.spec import Parameter, Price, RunSpec
 from runners.model.workload import (
     Workload,
@@ -107,7 +108,7 @@ class _Course(NamedTuple):
         wanted = {parameter.name: parameter.value for parameter in spec.parameters}
         epochs = _whole(wanted.get(_length_of(spec)))
         nodes = spec.node.count if spec.node is not None else 1
-        devices = (spec.processes or gpus or spec.usual_devices or 1) * nodes
+        devices = processes_for(spec, gpus or spec.usual_devices) * nodes
         return _Course(
             wanted,
             _length_of(spec),
@@ -240,7 +241,7 @@ def _comparable(rhythm: _Rhythm, spec: RunSpec, course: _Course, gpus: int) -> W
     if not isinstance(batch, (int, float)) or isinstance(batch, bool):
         return None
     try:
-        return workload_of(with_values(spec, {scaling.batch: batch}), max(1, gpus))
+        return workload_of(with_values(spec, {scaling.batch: batch}), processes_for(spec, gpus))
     except ValueError:
         return None
 

@@ -15,6 +15,7 @@ from runners.model.errors import WrongInput
 from runners.model.masking import mask_arguments
 from runners.model.parameters import with_value
 from runners.model.placeholders import check_placeholders
+from runners.model.python_command import processes_for
 from runners.model.spec import GpuRequest, Parameter, ParameterValue, RunSpec
 from runners.presets.config_file import config_parameters, stand_ins
 from runners.presets.cross_checks import check_across
@@ -90,17 +91,21 @@ def spec_of(
         return msgspec.structs.replace(spec, usual_devices=devices)
 
 
+_OF_DEVICES = ("gpus", "processes", "launcher", "script", "command")
+
+
 def _usual_devices(values: dict[str, Any]) -> int:
     """On how many devices a preset computes before anything is changed; 0 where it does not say."""
-    given = [name for name in ("gpus", "processes") if values.get(name) is not None]
+    given = [name for name in _OF_DEVICES if values.get(name) is not None]
     declared = keys_of(RunSpec)
     try:
         keys = {name: decode(values[name], declared[name].type, (name,)) for name in given}
     except (KeyMistake, WrongInput):
         return 0  # said where all keys are decoded
     request: GpuRequest = keys.get("gpus", GpuRequest(count=1))
-    number = keys.get("processes") or len(request.ids) or request.number
-    return 0 if request.all else max(1, number)
+    if request.all or "launcher" not in keys:
+        return 0
+    return processes_for(RunSpec("", "", **keys), len(request.ids) or request.number)
 
 
 def _name_config(values: dict[str, Any], overrides: Sequence[str]) -> list[str]:

@@ -116,3 +116,17 @@ def test_it_is_said_before_the_launch_what_does_not_fit() -> None:
     small = [gpu(0, memory_total=80 * GIB)]
     assert memory_notes(spec_of("pcdiff-1gpu"), 1, small) == ()
     assert memory_notes(spec_of("pcdiff-1gpu", "bs=392"), 1, small)
+
+
+@pytest.mark.parametrize(
+    ("change", "devices", "times"),
+    [((), 8, 1), (("launcher=python",), 8, 8), (("launcher=python",), 1, 8)],
+)
+def test_time_counts_the_processes_that_compute_and_no_gpus_beside_them(
+    change: tuple[str, ...], devices: int, times: float
+) -> None:
+    """One process deals its batch out to nobody, whatever it is given."""
+    spec = spec_of("pcdiff-8gpu", *change)
+    found = forecast(StateDirectory(), spec, gpus(devices), None)
+    assert spec.usual_devices == 8 and found is not None
+    assert found.seconds == pytest.approx(times * (spec.estimate.seconds or 0))
