@@ -159,7 +159,8 @@ def join(
     timed = any(part.series is not None and by_time(part.series) for part in parts)
     at_best = None if higher is None else best_at(values, counts, higher)
     best = None
-    if higher is not None and at_best is not None:
+    # An only value is the best of nothing.
+    if higher is not None and at_best is not None and len(values) > 1:
         best = BestValue(values[at_best], math.nan if timed else steps[at_best], higher)
     lost = sum(1 for value in values if not math.isfinite(value))
     return Curve(xs, smooth(values, weight), lost, best, tuple(seams), tuple(stages))

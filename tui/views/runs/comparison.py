@@ -171,7 +171,8 @@ def _metric_rows(facts: Sequence[RunFacts], pinned: Sequence[str]) -> tuple[Metr
         higher = higher_of_all([fact.run for fact in facts], name)
         values = tuple(fact.metrics.get(name) for fact in facts)
         order = _ordered(values, higher)
-        leads = bool(order) and not (len(order) > 1 and _ties(values[order[0]], values[order[1]]))
+        # The only one that has it is no better than others.
+        leads = len(order) > 1 and not _ties(values[order[0]], values[order[1]])
         rows.append(MetricRow(name, higher, values, order[0] if leads else None))
     return tuple(rows)
 
