@@ -65,8 +65,9 @@ def forecast(
     """
     model = ", ".join(sorted({str(gpu.name) for gpu in gpus})) or "CPU"
     course = _Course.of(spec, len(gpus) or asked, done)
-    found = _history(state, spec, model, len(gpus), course)
-    billed = len(gpus) if devices is None else devices
+    nodes = spec.node.count if spec.node is not None and spec.node.by_slurm else 1
+    found = _history(state, spec, model, len(gpus) * nodes, course)
+    billed = len(gpus) * nodes if devices is None else devices
     rate = None if price is None else hourly_rate(price, billed)
     if not found:
         doubt = ""
@@ -74,7 +75,7 @@ def forecast(
             doubt = "" if asked else "the preset's estimate is for a GPU, and this is the CPU"
             # What it would cost there: here, without GPUs, it costs nothing.
             wanted_gpus = len(spec.gpus.ids) or spec.gpus.number or 1
-            rate = None if price is None else hourly_rate(price, wanted_gpus)
+            rate = None if price is None else hourly_rate(price, wanted_gpus * nodes)
         return _by_word(spec, course, rate, doubt)
     epochs = course.epochs
     # The median: one run on a busy machine, or with a cold cache, does not move it.

@@ -285,7 +285,8 @@ class UsageRecorder:
             if known is None or known[0] != changed:
                 plan = read_outline(self._state.run(run_id))
                 ours = plan is not None and plan.origin.host in ("", host_name())
-                gpus = plan.gpus if plan is not None and ours and not plan.is_queued else []
+                given = plan.gpus if plan is not None and ours and not plan.is_queued else []
+                gpus = [gpu for gpu in given if not gpu.node]
                 self._plans[run_id] = (changed, gpus)
         except OSError:
             self._plans.pop(run_id, None)

@@ -178,7 +178,7 @@ class GuardObserver:
                 continue
             first = ends[0][1] if ends else None
             warm = trains_since(run.begin, first, rule.warm_up_s, now)
-            uuids = [gpu.uuid for gpu in run.plan.gpus]
+            uuids = [gpu.uuid for gpu in run.plan.gpus_here]
             intervals = by_uptime(_read_intervals(directory), now)
             lasts = rule.idle_s or 0.0
             verdicts.append(judge_idleness(intervals, uuids, uptime_s(now), lasts, warm))

@@ -249,7 +249,7 @@ class RunObserver:
         alive_at = edge if self._alive_at is None else self._alive_at + to_wall
         alive = alive_at + _RECENT_S  # of a stall nothing is usual
         found = []
-        for gpu in run.plan.gpus:
+        for gpu in run.plan.gpus_here:
             readings = [
                 (interval.time, reading)
                 for interval in self._gpus

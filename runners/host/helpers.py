@@ -37,6 +37,12 @@ HELPERS = {
     "pty": HelperProcess(
         "runners.lifecycle.supervisor.pty", "gives a program a pseudo-terminal", True
     ),
+    "across-nodes": HelperProcess(
+        "runners.lifecycle.supervisor.across_nodes", "starts a program on all nodes of a job", True
+    ),
+    "node-task": HelperProcess(
+        "runners.lifecycle.supervisor.node_task", "owns a program on one of several nodes", True
+    ),
     "run-once": HelperProcess(
         "runners.guard.run_once", "runs a guard's command at most once", True
     ),

@@ -33,10 +33,13 @@ class SlurmKeys(msgspec.Struct, frozen=True, omit_defaults=True):
     qos: Annotated[_Name, key("The quality of service.")] = ""
     time: Annotated[
         Seconds | None,
-        key("The job's time limit, e.g. 4h. Default: 1.3 × the run's estimate, where it has one."),
+        key("The job's time limit, e.g. 4h. Default: 1.3 × the run's estimate, and its stop."),
     ] = None
     gres: Annotated[_Name, key("Instead of the GPUs that `gpus` asks for, e.g. gpu:a100:2.")] = ""
     constraint: Annotated[_Name, key("Features that the node must have.")] = ""
+    nodes: Annotated[
+        Positive, key("How many nodes run it together, each with the GPUs that `gpus` says.")
+    ] = 1
     exclusive: Annotated[bool, key("The whole node.")] = False
     mem: Annotated[_Name, key("Memory of the node, e.g. 64G.")] = ""
     cpus_per_gpu: Annotated[Positive | None, key("Processors for each GPU.")] = None

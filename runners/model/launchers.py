@@ -63,7 +63,7 @@ def _torchrun(parts: CommandParts) -> list[str]:
     else:
         meeting = [
             f"--nnodes={nodes.count}",
-            f"--node-rank={nodes.rank}",
+            f"--node-rank={nodes.rank_word}",
             f"--master-addr={nodes.address}",
             f"--master-port={nodes.port}",
         ]
@@ -83,7 +83,7 @@ def _accelerate(parts: CommandParts) -> list[str]:
         options = [
             f"--num_processes={processes * nodes.count}",
             f"--num_machines={nodes.count}",
-            f"--machine_rank={nodes.rank}",
+            f"--machine_rank={nodes.rank_word}",
             f"--main_process_ip={nodes.address}",
             f"--main_process_port={nodes.port}",
         ]

@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from runners.model.spec import Price, RunSpec
+from runners.model.spec import NodePlace, Price, RunSpec
 from runners.model.vendors import Vendor
 
 _MOST_PARTS = 1 << 60
@@ -13,7 +13,8 @@ _MOST_PARTS = 1 << 60
 class AssignedGpu(msgspec.Struct, frozen=True):
     """A GPU of this host given to a run; `logical` is the device index that its program sees.
 
-    A MIG instance or a partition is `part` (numerator, denominator) of its `card`.
+    A MIG instance or a partition is `part` (numerator, denominator) of its `card`. One on another
+    node of the run's Slurm job has that `node`'s rank; its number there is not known here.
     """
 
     index: int
@@ -26,6 +27,7 @@ class AssignedGpu(msgspec.Struct, frozen=True):
     mig_parent: str | None = None
     card: str = ""
     part: tuple[int, int] = (1, 1)
+    node: int = 0
 
     def __post_init__(self) -> None:
         """Raise ValueError for a part that is none of a card."""
@@ -138,6 +140,11 @@ class LaunchPlan(msgspec.Struct, frozen=True):
     total_steps: int | None = None
 
     @property
+    def gpus_here(self) -> tuple[AssignedGpu, ...]:
+        """Its GPUs on the host that it was planned on."""
+        return tuple(gpu for gpu in self.gpus if not gpu.node)
+
+    @property
     def is_queued(self) -> bool:
         """True until it has been given what it waits for."""
         return self.phase == "queued"
@@ -146,6 +153,17 @@ class LaunchPlan(msgspec.Struct, frozen=True):
     def waits_for_gpus(self) -> bool:
         """True of a queued run that asked for GPUs."""
         return self.is_queued and self.spec.gpus.wants_gpus
+
+
+def on_all_nodes(gpus: tuple[AssignedGpu, ...], node: NodePlace | None) -> tuple[AssignedGpu, ...]:
+    """`gpus` of this node, and as many of each other one that Slurm starts the run on."""
+    if node is None or not node.by_slurm:
+        return gpus
+    return gpus + tuple(
+        msgspec.structs.replace(gpu, uuid=f"{gpu.uuid}@{rank}", node=rank)
+        for rank in range(1, node.count)
+        for gpu in gpus
+    )
 
 
 def is_job(plan: LaunchPlan | None) -> bool:

@@ -196,10 +196,24 @@ class NodeHosts(msgspec.Struct, frozen=True):
     port: Annotated[int, key("Where they meet.", ge=1, le=65535)] = 29500
 
 
+NODE_RANK = "$SLURM_NODEID"
+FIRST_NODE = "$SLURM_LAUNCH_NODE_IPADDR"
+"""Words of a command that srun's variables fill in on each node (srun's manual)."""
+
+
 class NodePlace(msgspec.Struct, frozen=True):
-    """A machine's place among those that run one program, from 0, and where rank 0 listens."""
+    """A machine's place among those that run one program, from 0, and where rank 0 listens.
+
+    Of one that is `by_slurm` the first machine starts it on all: each takes its rank there.
+    """
 
     count: int
     rank: int
     address: str
     port: int
+    by_slurm: bool = False
+
+    @property
+    def rank_word(self) -> str:
+        """What stands for the rank in a command."""
+        return NODE_RANK if self.by_slurm else str(self.rank)

@@ -4,9 +4,13 @@ import math
 import shlex
 from collections.abc import Sequence
 
+import msgspec
+
 from runners.model.cluster import SlurmKeys
 from runners.model.errors import WrongInput
-from runners.model.spec import GpuRequest, RunSpec
+from runners.model.launchers import place_on_nodes
+from runners.model.program import FIRST_NODE
+from runners.model.spec import GpuRequest, NodePlace, RunSpec
 
 RUNS_AT_ONCE = 1000
 """So many tasks an array may have where Slurm says nothing else (MaxArraySize is 1001)."""
@@ -16,6 +20,22 @@ _MARGIN_S = 30
 def keys_of(spec: RunSpec) -> SlurmKeys | None:
     """What Slurm is asked for a run; None for one that is not its own."""
     return spec.place.slurm
+
+
+def over_nodes(spec: RunSpec, port: int = 29500) -> RunSpec:
+    """`spec` for all nodes that it asks Slurm for; they meet at `port` of the first.
+
+    WrongInput for a launcher that knows only one.
+    """
+    keys = keys_of(spec)
+    if keys is None:
+        return spec
+    alone = msgspec.structs.replace(spec, node=None)
+    if keys.nodes == 1:
+        return alone
+    if spec.terminal:
+        raise WrongInput("a terminal is of one machine", "--nodes 1, or no --tty")
+    return place_on_nodes(alone, NodePlace(keys.nodes, 0, FIRST_NODE, port, by_slurm=True))
 
 
 def refuse_unfit(spec: RunSpec) -> None:
@@ -29,8 +49,10 @@ def refuse_unfit(spec: RunSpec) -> None:
     if request.all or request.share_memory is not None:
         what = "all GPUs of a machine" if request.all else "a share of a GPU"
         raise WrongInput(f"{what} asked for, which Slurm has no word for", "--gpus N, or gres")
-    if spec.nodes is not None or spec.node is not None:
-        raise WrongInput("several machines together are not started by Slurm yet", "one node")
+    if spec.nodes is not None or (spec.node is not None and not spec.node.by_slurm):
+        raise WrongInput(
+            "machines are named for it, and Slurm chooses them", "say how many: --slurm --nodes N"
+        )
     if spec.search is not None:
         raise WrongInput("a sampler chooses values here, one run after the other", "--samples N")
 
@@ -42,7 +64,7 @@ def options_of(spec: RunSpec, name: str, output: str, tasks: int = 1) -> list[st
         f"--job-name={name}",
         f"--output={output}",
         "--open-mode=append",
-        f"--signal=B:USR2@{ladder_s(spec)}",
+        f"--signal=B:USR2@{_warned_s(spec, keys)}",
         "--requeue" if spec.restart.times else "--no-requeue",
     ]
     if tasks > 1:
@@ -60,7 +82,7 @@ def options_of(spec: RunSpec, name: str, output: str, tasks: int = 1) -> list[st
         "cpus-per-gpu": keys.cpus_per_gpu if gres else None,
     }
     found += [f"--{option}={value}" for option, value in named.items() if value]
-    found += ["--nodes=1", "--ntasks=1"]
+    found += [f"--nodes={keys.nodes}", f"--ntasks={keys.nodes}", "--ntasks-per-node=1"]
     return found + (["--exclusive"] if keys.exclusive else []) + list(keys.extra)
 
 
@@ -75,6 +97,13 @@ def ladder_s(spec: RunSpec) -> int:
     """How long before its time limit a job is warned, in seconds: its stop ladder, and a margin."""
     waits = sum(rung.wait_s for rung in spec.stop.ladder)
     return min(int(waits) + _MARGIN_S, 65535)
+
+
+def _warned_s(spec: RunSpec, keys: SlurmKeys) -> int:
+    """How long before its limit a job is warned: of a short one half at most, or it never runs."""
+    if keys.time is None:
+        return ladder_s(spec)
+    return min(ladder_s(spec), 60 * int(duration_text(keys.time)) // 2)
 
 
 def duration_text(seconds: float) -> str:

@@ -23,6 +23,7 @@ class OutlinedGpu(msgspec.Struct):
     name: str = ""
     simulated: bool = False
     share_memory: int | None = None
+    node: int = 0
 
 
 class OutlinedOrigin(msgspec.Struct):

@@ -17,6 +17,7 @@ TERMINAL_STATUS = "tty.json"
 """Who waits at a run's own terminal, in its folder; written by `lifecycle/supervisor/pty.py`."""
 JOB_READINGS = "job-"
 """What the name of the folder for readings of one Slurm job begins with."""
+NODES = "nodes"
 ENVIRONMENT = "environment"
 """Where a run that waits for Slurm keeps its environment, readable by its user only."""
 _KNOWN = 256
@@ -244,6 +245,10 @@ class RunDirectory:
     def was_launched(self) -> bool:
         """Whether its launch got so far that it counts as a run."""
         return self.home.live_marker(self.id).exists() or self.state.exists()
+
+    def of_node(self, rank: int) -> Path:
+        """The folder of what is another node's, of a run on several; the first has the run's."""
+        return self.path / NODES / str(rank) if rank else self.path
 
     def leader_pid(self) -> int | None:
         """The pid of the program itself, as it wrote it when it started."""

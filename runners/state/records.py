@@ -166,7 +166,7 @@ def plan_fields(value: object) -> PlanFields:
         "checkpoints": _texts(plan.get("checkpoints")),
         "price": plan["price"] if isinstance(plan.get("price"), dict) else None,
         "origin": _object(plan.get("origin")),
-        "stop": _stop(_object(spec.get("stop"))),
+        "stop": _stop(_object(spec.get("stop")), _object(spec.get("node")).get("by_slurm") is True),
         "restart": _restart(_object(spec.get("restart"))),
         "restart_arguments": _texts(plan.get("restart_arguments")),
         "limit_s": _number(plan.get("limit_s")),
@@ -254,15 +254,17 @@ def ending_fields(value: object) -> Ending | None:
     return ending
 
 
-def _stop(stop: dict[str, Any]) -> StopFields:
+def _stop(stop: dict[str, Any], over_nodes: bool) -> StopFields:
     rungs: list[RungFields] = []
     for rung in _list(stop.get("ladder")):
         how, wait_s = _object(rung).get("how"), _number(_object(rung).get("wait_s"))
         # An unknown rung is left out; the ladder goes on with the next one.
         if how == "stop-file" or (isinstance(how, str) and how in signal.Signals.__members__):
             rungs.append({"how": str(how), "wait_s": max(0.0, wait_s or 0.0)})
-    # `leader` is the gentlest target: a damaged rule must not signal more than necessary.
-    return {"ladder": rungs or list(_LAST_RESORT), "target": _text(stop.get("target")) or "leader"}
+    # `leader` is the gentlest target: a damaged rule must not signal more than necessary. Over
+    # several nodes it is what passes signals on, to the rule's target on each.
+    target = "" if over_nodes else _text(stop.get("target"))
+    return {"ladder": rungs or list(_LAST_RESORT), "target": target or "leader"}
 
 
 def _keep(value: object) -> "KeepFields | None":

@@ -25,6 +25,10 @@ from tests.slurm.cluster import Cluster
 from tests.support import eventually
 
 _SETTLED_WITHIN_S = 180.0
+_REGISTERS_EVERY_S = 20.0
+"""Nodes here are back within seconds, before a controller counts what they no longer have as lost:
+they say so again.
+"""
 _PROGRAM = """\
 import fcntl, os, signal, sys, time
 journal = open(sys.argv[1], "a", buffering=1)
@@ -52,6 +56,7 @@ _MEANS = {
     # Processes of a node that crashes are killed one after the other here: Slurm sees some fail.
     JobEnd.FAILED: {"kill_body", "crash_node", "kill_slurmd"},
     JobEnd.COMPLETED: {"kill_body"},
+    JobEnd.UNKNOWN: {"cancel", "requeue", "preempt", "lose_node"},
 }
 """By which faults a job may end so."""
 
@@ -193,9 +198,14 @@ class Trial:
     def _settle(self) -> None:
         """Wait until every run has its ending recorded, as if somebody looked now and then."""
         state = self.cluster.line.state
+        registered = time.monotonic()
 
         def is_over() -> bool:
+            nonlocal registered
             self.cluster.lab.heal()
+            if time.monotonic() > registered + _REGISTERS_EVERY_S:
+                self._try("scontrol", "reconfigure")
+                registered = time.monotonic()
             refresh(state, every_s=1.0)
             settle_jobs(state, live_run_ids(state))
             return not live_run_ids(state)

@@ -191,9 +191,19 @@ class SlurmLab:
         self.lose_node(node)
 
     def _kill_jobs(self, node: str) -> None:
-        for pid in self._processes(node):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        def are_gone() -> bool:
+            found = self._processes(node)
+            for pid in found:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            # Slurm may have frozen them when it was killed itself.
+            for file in _GROUPS.glob(f"freezer/slurm_{node}/**/freezer.state"):
+                with suppress(OSError):
+                    file.write_text("THAWED")
+            return not found
+
+        # Again until nothing is left: what is being killed may have forked meanwhile.
+        eventually(are_gone, what="no process of its jobs")
 
     def _processes(self, node: str) -> list[int]:
         """What belongs to jobs of a node: Slurm's own processes first, as they tell of others."""

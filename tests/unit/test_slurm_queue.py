@@ -7,10 +7,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from runners.cost.rates import device_count
+from runners.lifecycle.launch.submit import with_time_limit
 from runners.model.cluster import SlurmKeys
+from runners.model.errors import WrongInput
 from runners.model.pending import pending
+from runners.model.plan import AssignedGpu, on_all_nodes
 from runners.model.spec import GpuRequest, PlaceKeys, RunSpec
-from runners.slurm.options import duration_text, options_of, script_of
+from runners.slurm.options import duration_text, ladder_s, options_of, over_nodes, script_of
 from runners.slurm.queue import read_rows, seconds_of
 from runners.state.deadline import deadline_of
 from runners.state.job_status import is_over, row_of, status_of_job
@@ -160,6 +164,35 @@ def test_options_of_a_run() -> None:
     found = options_of(spec, "demo", "/o/%A_%a.log", tasks=3)
     wanted = ["--array=0-2%2", "--gres=gpu:2", "--partition=gpu", "--time=60"]
     assert set(found) >= {*wanted, "--cpus-per-gpu=8", "--exclusive", "--no-requeue"}
+
+
+def test_a_job_is_warned_as_long_before_its_limit_as_its_stop_takes() -> None:
+    """Of a limit that is hardly longer, at its half: a warning at once would end it unrun."""
+    spec = RunSpec("demo", "demo", "command", place=PlaceKeys(slurm=SlurmKeys()))
+    for limit_s, warned_s in ((None, ladder_s(spec)), (3600.0, ladder_s(spec)), (45.0, 30)):
+        keys = SlurmKeys(time=limit_s)
+        found = options_of(msgspec.structs.replace(spec, place=PlaceKeys(slurm=keys)), "demo", "")
+        assert f"--signal=B:USR2@{warned_s}" in found
+    limited = with_time_limit(spec, 5.0)[0].place.slurm
+    assert limited is not None and limited.time is not None
+    assert limited.time - ladder_s(spec) >= 5.0
+
+
+def test_several_nodes_are_asked_for_and_counted() -> None:
+    """As many GPUs on each, one task on each, and a launcher that can meet the others."""
+    keys = SlurmKeys(nodes=3)
+    spec = RunSpec(
+        "demo", "demo", "torchrun", gpus=GpuRequest(count=2), place=PlaceKeys(slurm=keys)
+    )
+    found = options_of(spec, "demo", "")
+    assert {"--nodes=3", "--ntasks=3", "--ntasks-per-node=1", "--gres=gpu:2"} <= set(found)
+    here = tuple(AssignedGpu(index, f"GPU-{index}", "H100", index) for index in range(2))
+    gpus = on_all_nodes(here, over_nodes(spec).node)
+    assert device_count(gpus) == 6
+    assert len({gpu.uuid for gpu in gpus}) == 6 and gpus[:2] == here
+    for unfit in ({"launcher": "python"}, {"terminal": True}):
+        with pytest.raises(WrongInput):
+            over_nodes(msgspec.structs.replace(spec, **unfit))
 
 
 def test_keys_over_the_settings() -> None:

@@ -13,9 +13,9 @@ from runners.host.files import open_plain
 from runners.host.tail import GrowingFile, data_before_hole, data_end
 from runners.housekeeping import tend
 from runners.lifecycle.control.wait import wait_until_ended
-from runners.model.errors import ExitCode
+from runners.model.errors import ExitCode, NotFound
 from runners.model.run import Run
-from runners.state.layout import StateDirectory
+from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.runs import find_run
 from tui.cli.output import print_json
 
@@ -73,10 +73,10 @@ def run_logs(arguments: argparse.Namespace) -> int:
 
         tend(state)
         return (list_ranks if arguments.ranks else print_rank)(state, run, arguments)
-    path = state.run(run.id).output
+    path = _output_of(state.run(run.id), arguments.node or 0)
     start = 0 if arguments.lines is None else last_lines_offset(path, arguments.lines)
     if arguments.json:
-        return _print_lines(state, run, start, arguments.follow)
+        return _print_lines(state, run, path, start, arguments.follow)
     with OutputFollower(path, start) as follower:
         follower.copy()
         if arguments.follow and run.is_live:
@@ -86,9 +86,16 @@ def run_logs(arguments: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
-def _print_lines(state: StateDirectory, run: Run, start: int, follow: bool) -> int:
+def _output_of(run: RunDirectory, node: int) -> Path:
+    """What the program wrote on a node. NotFound for one that has written nothing."""
+    path = run.of_node(node) / run.output.name
+    if node and not path.exists():
+        raise NotFound(f"nothing of a node {node} in `{run.id}`", "the first node is 0")
+    return path
+
+
+def _print_lines(state: StateDirectory, run: Run, path: Path, start: int, follow: bool) -> int:
     """The output as JSON: one document, or with -f a line of JSON for each line of output."""
-    path = state.run(run.id).output
     with closing(GrowingFile(path, start, hold=True)) as file:
         lines = _Lines(file)
         if not follow:

@@ -83,7 +83,7 @@ def _check_together(arguments: argparse.Namespace, specs: list[RunSpec]) -> None
 
 def _apply_flags(spec: RunSpec, arguments: argparse.Namespace) -> RunSpec:
     request = _gpu_request(arguments)
-    spec = _on_nodes(spec, arguments)
+    spec = _on_nodes(_on_slurm(spec, arguments), arguments)
     if arguments.scale is not None and spec.scaling is not None:
         spec = _rescale(spec, request or spec.gpus, arguments.scale)
     if request is not None:
@@ -98,7 +98,6 @@ def _apply_flags(spec: RunSpec, arguments: argparse.Namespace) -> RunSpec:
         except ValueError as error:
             raise WrongInput(f"--after {error}") from None
         spec = msgspec.structs.replace(spec, after=after)
-    spec = _on_slurm(spec, arguments)
     if arguments.price is not None:
         spec = msgspec.structs.replace(spec, price=arguments.price, price_basis="flag")
     return spec
@@ -122,9 +121,14 @@ def _on_nodes(spec: RunSpec, arguments: argparse.Namespace) -> RunSpec:
     given = (arguments.nodes, arguments.node_rank, arguments.master_addr)
     if all(value is None for value in given):
         return spec
+    keys = spec.place.slurm
+    if keys is not None and given[1:] == (None, None):
+        keys = msgspec.structs.replace(keys, nodes=arguments.nodes)
+        return msgspec.structs.replace(spec, place=PlaceKeys(slurm=keys))
     if any(value is None for value in given) or arguments.nodes < 2:
         raise WrongInput(
-            "several machines: --nodes 2 --node-rank 0 --master-addr ADDRESS, on each its own rank"
+            "several machines: --nodes 2 --node-rank 0 --master-addr ADDRESS, on each its own rank",
+            "or --slurm --nodes 2",
         )
     place = NodePlace(*given, arguments.master_port)
     return place_on_nodes(spec, place)

@@ -10,6 +10,9 @@ from runners.model.errors import WrongInput
 from runners.model.launchers import CommandParts
 from runners.model.python_command import STDBUF
 
+SRUN = ("srun", "--overlap", "--ntasks-per-node=1", "--cpu-bind=none", "--mpi=none", "--export=ALL")
+"""One task on each node, with all that the job has there; what starts ranks binds them itself."""
+
 
 def spell_argv(
     inputs: LaunchInputs,
@@ -42,7 +45,12 @@ def spell_argv(
         bool(inputs.allocation.gpus),
         spec.node,
     )
-    return wrapped(traits.spell(parts), spec.terminal, traits.runs_python)
+    argv = wrapped(traits.spell(parts), spec.terminal, traits.runs_python)
+    if spec.node is None or not spec.node.by_slurm:
+        return argv
+    count = str(spec.node.count)
+    srun = [*SRUN, f"--nodes={count}", f"--ntasks={count}"]
+    return command("across-nodes", count, *srun, *command("node-task", spec.stop.target, *argv))
 
 
 def wrapped(argv: list[str], terminal: bool, runs_python: bool) -> list[str]:

@@ -24,7 +24,7 @@ from runners.lifecycle.launch.unmasking import refuse_masked
 from runners.model.closed import assert_never
 from runners.model.errors import DeniedError, FresnelError, WrongInput
 from runners.model.gpus import GpuReading
-from runners.model.plan import Estimate, LaunchPlan
+from runners.model.plan import Estimate, LaunchPlan, on_all_nodes
 from runners.model.quantities import duration_text
 from runners.model.run_ids import is_run_id, launch_stamp, new_run_id
 from runners.model.spec import Price, RunSpec
@@ -32,7 +32,7 @@ from runners.presets.reading.diagnostics import located
 from runners.scheduling.allocation import Allocation, Denied, awaited_gpus
 from runners.scheduling.memory_warning import oom_warnings
 from runners.scheduling.queue_order import Candidate, Granted, QueueDecision, Waiting
-from runners.slurm.options import keys_of, refuse_unfit
+from runners.slurm.options import keys_of, over_nodes, refuse_unfit
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.runs import list_run_ids
 from runners.watch.metrics.checkpoint_place import epochs_done
@@ -96,7 +96,7 @@ class Planner:
 
     def __init__(self, state: StateDirectory, specs: Sequence[RunSpec]) -> None:
         self._state = state
-        self._specs = [with_defaults(resolve_after(state, spec)) for spec in specs]
+        self._specs = [over_nodes(with_defaults(resolve_after(state, spec))) for spec in specs]
         for spec in self._specs:
             _check_texts(spec)
             refuse_masked(spec)
@@ -207,6 +207,7 @@ def _forecast(
     """What it should take on its GPUs; while it waits, on such as it will be given."""
     gpus = allocation.gpus or allocation.awaited
     given = msgspec.structs.replace(allocation, gpus=gpus).assigned(spec.gpus.share_memory)
+    given = on_all_nodes(given, spec.node)
     done, asked = epochs_done(spec), allocation.asked
     return forecast(state, spec, gpus, price, device_count(given), done, asked)
 

@@ -31,7 +31,7 @@ from runners.model.gpus import GpuReading
 from runners.model.kept_secrets import MASK
 from runners.model.masked_plan import mask_tree
 from runners.model.masking import mask_value
-from runners.model.plan import LaunchPlan, Origin
+from runners.model.plan import LaunchPlan, Origin, on_all_nodes
 from runners.model.python_command import started_by
 from runners.model.scaling import batch_notes
 from runners.model.spec import Price, RunSpec
@@ -80,7 +80,7 @@ def make_plan(
     interpreter = interpreter_in(argv, variables.whole)
     variables = completed(variables, inputs, argv, interpreter)
     missing = missing_packages(spec, interpreter)
-    gpus = allocation.assigned(spec.gpus.share_memory)
+    gpus = on_all_nodes(allocation.assigned(spec.gpus.share_memory), spec.node)
     limit = _limit(spec, price, device_count(gpus))
     plan = LaunchPlan(
         run=run.id,
@@ -183,10 +183,10 @@ def _notes(
     spec, gpus, node = inputs.spec, inputs.allocation.gpus, inputs.spec.node
     notes = [*spec.warnings, *inputs.allocation.notes]
     if node is not None:
-        notes.append(
-            f"node {node.rank} of {node.count}, {inputs.processes * node.count} processes in all; "
-            f"they meet at {node.address}:{node.port}"
-        )
+        which = f"{node.count} nodes" if node.by_slurm else f"node {node.rank} of {node.count}"
+        where = "the first" if node.by_slurm else f"{node.address}:{node.port}"
+        processes = inputs.processes * node.count
+        notes.append(f"{which}, {processes} processes in all; they meet at {where}")
     devices = started_by(spec, argv, inputs.processes) or inputs.processes
     devices *= node.count if node else 1
     if gpus:

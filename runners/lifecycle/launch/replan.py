@@ -16,6 +16,7 @@ from runners.gpus.cards import CardPart
 from runners.gpus.client import read_gpus
 from runners.host.files import replace
 from runners.lifecycle.launch.git_snapshot import changes_between, read_source, record_again
+from runners.lifecycle.launch.placeholder_values import find_free_port
 from runners.lifecycle.launch.planner import plan_run
 from runners.lifecycle.launch.run_files import write_files
 from runners.lifecycle.launch.sampled_runs import suggested
@@ -25,6 +26,7 @@ from runners.model.gpus import GpuSnapshot
 from runners.model.masked_plan import arrived, travelling
 from runners.scheduling.allocation import Allocation
 from runners.scheduling.queue_order import Granted
+from runners.slurm.options import over_nodes
 from runners.state.codec import read_plan
 from runners.state.layout import RunDirectory, StateDirectory
 
@@ -62,7 +64,7 @@ def replan(directory: RunDirectory) -> dict[str, str]:
         tuple(note for note in before.notes if note not in warned_before),
         tuple(CardPart(gpu.card or gpu.uuid, gpu.part) for gpu in before.gpus),
     )
-    spec = with_secrets(spec, arrived(os.environ), os.environ)
+    spec = over_nodes(with_secrets(spec, arrived(os.environ), os.environ), find_free_port())
     refuse_masked(spec, directory.id)
     run = plan_run(directory, spec, Granted(granted), reading, before.price)
     recording.join()

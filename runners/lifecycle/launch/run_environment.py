@@ -95,7 +95,8 @@ def completed(
 
 def _node_environment(nodes: NodePlace | None, environment: Mapping[str, str]) -> dict[str, str]:
     """The interface towards rank 0 for NCCL and gloo, where nobody has chosen one."""
-    if nodes is None or all(name in environment for name in INTERFACES):
+    # The interfaces of Slurm's nodes are not known here, and its administrators' concern.
+    if nodes is None or nodes.by_slurm or all(name in environment for name in INTERFACES):
         return {}
     interface = interface_towards(nodes.address, nodes.port)
     if not interface:

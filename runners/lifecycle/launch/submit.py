@@ -26,7 +26,7 @@ from runners.slurm.client import (
     ask,
     ask_both,
 )
-from runners.slurm.options import RUNS_AT_ONCE, keys_of, options_of, script_of
+from runners.slurm.options import RUNS_AT_ONCE, keys_of, ladder_s, options_of, script_of
 from runners.state.jobs import JobNote, write_job
 from runners.state.layout import StateDirectory
 
@@ -34,7 +34,7 @@ _SUBMITTED_WITHIN_S = 30.0
 _PASSED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TERM")
 _OF_SLURM = ("SBATCH_", "SLURM_CONF", "SLURM_CLUSTERS")
 _DEFAULT_LIMIT = 1.3
-"""A time limit that is not given is this much of the estimate."""
+"""A time limit that is not given is this much of the estimate, and what the stop ladder takes."""
 
 
 SLURM_DECIDES = "Slurm decides when it starts"
@@ -62,9 +62,13 @@ def with_time_limit(spec: RunSpec, estimate_s: float | None) -> tuple[RunSpec, s
     keys = keys_of(spec)
     if keys is None or keys.time is not None or not estimate_s:
         return spec, ""
-    keys = msgspec.structs.replace(keys, time=estimate_s * _DEFAULT_LIMIT)
+    # The ladder begins before the limit: what it takes is no time to train in.
+    keys = msgspec.structs.replace(keys, time=estimate_s * _DEFAULT_LIMIT + ladder_s(spec))
     place = msgspec.structs.replace(spec.place, slurm=keys)
-    text = f"time limit of the job: {_DEFAULT_LIMIT:g} × its estimate; place.slurm.time sets it"
+    text = (
+        f"time limit of the job: {_DEFAULT_LIMIT:g} × its estimate, and its stop ladder; "
+        "place.slurm.time sets it"
+    )
     return msgspec.structs.replace(spec, place=place), text
 
 

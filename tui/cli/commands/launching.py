@@ -221,6 +221,8 @@ def _slurm(parser: CommandParser) -> None:
     flag(group, "--slurm", "submit it, with what the preset and settings.yaml say")
     for declared in declared_keys("place.slurm"):
         name = declared.name.rpartition(".")[2]
+        if name == "nodes":
+            continue  # the flag stands among those of several machines
         option, kept = f"--{name.replace('_', '-')}", f"slurm_{name}"
         if declared.choices:
             group.add_argument(
@@ -231,7 +233,8 @@ def _slurm(parser: CommandParser) -> None:
 
 
 def _where(parser: CommandParser) -> None:
-    argument(parser, "--nodes", "N", "one of N machines, started by hand on each", type=int)
+    each = "one of N machines, started by hand on each; with --slurm, all N of them"
+    argument(parser, "--nodes", "N", each, type=int)
     argument(parser, "--node-rank", "R", "which of them: 0 to N-1", type=int)
     argument(parser, "--master-addr", "ADDRESS", "where they meet: an address of the machine 0")
     argument(parser, "--master-port", "PORT", "and its port (29500)", type=int, default=29500)

@@ -60,6 +60,7 @@ def logs(parser: CommandParser) -> None:
     which = parser.add_mutually_exclusive_group()
     argument(which, "--rank", "N", "only what this rank wrote", type=int)
     flag(which, "--ranks", "list the ranks: when each wrote last, and what")
+    argument(which, "--node", "K", "what node K of its Slurm job wrote (default: 0)", type=int)
     parser.add_argument("-f", "--follow", action="store_true", help="go on until the run has ended")
     parser.add_argument("-n", "--lines", type=int, metavar="N", help="only the last N lines")
     parser.set_defaults(action="logs:run_logs")

@@ -15,6 +15,7 @@ from runners.scheduling.allocation import Denied
 from runners.scheduling.queue_order import Granted, QueueDecision, Waiting
 from runners.scheduling.visibility import ALL_VARIABLES, COUNT_VARIABLE
 from tui.views.format import dollars, duration, indices
+from tui.views.runs.run_text import nodes_text
 
 _TARGETS = {
     "leader": "to the process",
@@ -102,8 +103,8 @@ def _gpu_pairs(plan: LaunchPlan, decision: QueueDecision) -> list[tuple[str, str
     if not plan.gpus:
         return [("GPUs", "none: runs on the CPU")]
     simulated = " (simulated)" if plan.gpus[0].simulated else ""
-    numbers = indices([gpu.index for gpu in plan.gpus])
-    mapping = ", ".join(f"{_place(gpu)} → device {gpu.logical}" for gpu in plan.gpus)
+    numbers = indices([gpu.index for gpu in plan.gpus_here]) + nodes_text(plan)
+    mapping = ", ".join(f"{_place(gpu)} → device {gpu.logical}" for gpu in plan.gpus_here)
     return [
         ("GPUs", f"{numbers} {plan.gpus[0].name}{simulated}"),
         ("mapping", mapping),

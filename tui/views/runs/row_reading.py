@@ -129,7 +129,7 @@ def _row(
         ended=run.ended,
         seconds=None,
         exit_code=run.exit_code,
-        gpus=tuple(gpu.index for gpu in plan.gpus) if plan else (),
+        gpus=tuple(gpu.index for gpu in plan.gpus_here) if plan else (),
         fraction=progress.fraction,
         step=progress.step,
         steps=progress.steps,

@@ -39,6 +39,7 @@ from tui.views.runs.run_text import (
     format_metric,
     judged_text,
     no_gpus,
+    nodes_text,
     progress_pairs,
     readable_metric,
 )
@@ -252,7 +253,7 @@ def _metrics(view: RunView) -> Pairs:
 
 
 def _gpus(plan: LaunchPlan) -> str:
-    gpus = indices([gpu.index for gpu in plan.gpus])
+    gpus = indices([gpu.index for gpu in plan.gpus_here]) + nodes_text(plan)
     simulated = " (simulated)" if any(gpu.simulated for gpu in plan.gpus) else ""
     names = ", ".join(sorted({gpu.name for gpu in plan.gpus}))
     return f"{gpus or no_gpus(plan)} {names}".strip() + simulated
@@ -264,7 +265,7 @@ def _machine(view: RunView) -> Pairs:
     if plan is not None:
         pairs.append(("GPUs", _gpus(plan)))
         if plan.gpus:
-            mapping = (f"GPU {gpu.index} → device {gpu.logical}" for gpu in plan.gpus)
+            mapping = (f"GPU {gpu.index} → device {gpu.logical}" for gpu in plan.gpus_here)
             pairs.append(("as", ", ".join(mapping)))
     pairs += [("GPU use", describe_use(use)) for use in view.usage]
     pairs += energy_pairs(view.usage)

@@ -1,0 +1,98 @@
+"""One run on several nodes: started, told apart, stopped and ended together."""
+
+import json
+from pathlib import Path
+
+from runners.host.procfs import marked_processes
+from runners.state.layout import RunDirectory
+from tests.slurm.cluster import Cluster
+from tests.support import eventually
+
+_PROGRAM = """\
+import os, signal, sys, time
+def end(*_):
+    print("saved", flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGINT, end)
+rank = os.environ["RANK"]
+print("ready", rank, os.environ["SLURMD_NODENAME"], os.environ["WORLD_SIZE"], flush=True)
+if sys.argv[1:] == [rank]:
+    sys.exit("wrong data")
+time.sleep(600)
+"""
+_TORCHRUN = """\
+import os, subprocess, sys
+words = sys.argv[1:]
+given = dict(word.lstrip("-").split("=", 1) for word in words if word.startswith("--"))
+program = next(i for i, word in enumerate(words) if not word.startswith("-"))
+os.environ |= {"RANK": given["node-rank"], "WORLD_SIZE": given["nnodes"]}
+print("meets at", given["master-addr"], flush=True)
+os.execv(sys.executable, [sys.executable, *words[program:]])
+"""
+
+
+def _preset(cluster: Cluster, *arguments: str) -> Path:
+    """A run on two nodes by a torchrun that starts one rank on each."""
+    folder = cluster.line.folder
+    package = folder / "torch" / "distributed"
+    package.mkdir(parents=True)
+    for file in (package / "__init__.py", package.parent / "__init__.py"):
+        file.touch()
+    (package / "run.py").write_text(_TORCHRUN)
+    (folder / "train.py").write_text(_PROGRAM)
+    preset = folder / "both.yaml"
+    preset.write_text(
+        "script: train.py\nlauncher: torchrun\ninterpreter: ${python}\ngpus: 2\nprice: 2\n"
+        f"working_directory: .\narguments: {json.dumps(arguments)}\n"
+        "stop: {ladder: [SIGINT 20s, SIGKILL 5s]}\nplace: {slurm: {time: 5m}}\n"
+    )
+    return preset
+
+
+def _launch(cluster: Cluster, *arguments: str) -> RunDirectory:
+    preset = _preset(cluster, *arguments)
+    return cluster.line.launch(str(preset), "--nodes", "2")
+
+
+def _said(run: RunDirectory, rank: int) -> str:
+    file: Path = run.of_node(rank) / "output.log"
+    return file.read_text() if file.exists() else ""
+
+
+def test_a_run_on_two_nodes_is_one_run(cluster_of_two: Cluster) -> None:
+    """One job, a rank on each node, a log for each, all GPUs counted; a stop reaches both."""
+    line, nodes = cluster_of_two.line, cluster_of_two.lab.nodes
+    run = _launch(cluster_of_two)
+    for rank, node in enumerate(nodes):
+        eventually(lambda r=rank: "ready" in _said(run, r), what=f"rank {rank}")
+        assert f"ready {rank} {node} 2" in _said(run, rank)
+    shown = line.json("status", run.id)
+    assert (shown["state"], len(shown["gpus"])) == ("running", 4)
+    # $2 for each of four.
+    assert shown["would_usd_per_hour"] == 8
+    assert f"ready 1 {nodes[1]} 2" in line.run("logs", run.id, "--node", "1").stdout
+    line.run("stop", run.id)
+    ended = line.ended(run)
+    assert (ended["state"], ended["exit_code"]) == ("stopped", 0)
+    assert all("saved" in _said(run, rank) for rank in (0, 1))
+    eventually(lambda: not marked_processes(run.id), what="no process left")
+
+
+def test_a_node_that_fails_ends_the_others(cluster_of_two: Cluster) -> None:
+    """At once, and the run's output says which, and why."""
+    run = _launch(cluster_of_two, "1")
+    ended = cluster_of_two.line.ended(run)
+    assert (ended["state"], ended["exit_code"] != 0) == ("failed", True)
+    output = run.output.read_text()
+    assert "node 1 failed with exit code 1" in output
+    assert "[node 1] wrong data" in output
+
+
+def test_a_plan_shows_what_starts_on_each_node(cluster_of_two: Cluster) -> None:
+    """And one for a launcher that knows only one machine is refused."""
+    line = cluster_of_two.line
+    plan = line.json("plan", str(_preset(cluster_of_two)), "--nodes", "2")
+    assert "#SBATCH --nodes=2" in plan["slurm_script"].splitlines()
+    assert {"srun", "--nodes=2", "--nnodes=2", "--node-rank=$SLURM_NODEID"} <= {*plan["argv"]}
+    refused = line.run("plan", "--slurm", "--nodes", "2", "--", "true", exits=2)
+    assert "torchrun" in refused.stderr
