@@ -105,6 +105,14 @@ def test_every_sample_of_a_signature_is_diagnosed_as_its_class(one: object) -> N
         assert found.kind == one.kind, sample  # type: ignore[attr-defined]
 
 
+def test_only_what_passes_is_worth_another_try() -> None:
+    stay = {"gpu_out_of_memory", "checkpoint_other_device", "invalid_device_ordinal"}
+    stay |= {"file_missing", "module_missing", "wrong_arguments"}
+    pass_by = {"network_between_ranks", "collective_timeout", "node_failure", "preempted"}
+    lasting = {one.kind for one in SIGNATURES if one.lasting}
+    assert stay <= lasting and not pass_by & lasting
+
+
 @pytest.mark.parametrize("name, text", HEALTHY, ids=[name for name, _ in HEALTHY])
 def test_a_healthy_log_raises_no_alarm_even_when_the_run_ended_badly(name: str, text: str) -> None:
     assert isinstance(verdict(text, 0), NotKnown)
