@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ for needed in ("skimage", "onnx", "onnxscript", "onnxruntime"):
 from PIL import Image  # noqa: E402
 
 from tests.support import eventually  # noqa: E402
+from tests.warm import COMMANDS, TORCH  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -30,7 +30,7 @@ NETWORKS = {
 
 def panel(folder: Path, *words: str) -> Any:
     """What a command of fresnel-tui answers as JSON; it must end well."""
-    done = subprocess.run(
+    done = COMMANDS.run(
         [sys.executable, "-m", "fresnel_tui", "--no-ui", *words, "--json"],
         cwd=folder,
         env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
@@ -67,7 +67,7 @@ def place(tmp_path_factory) -> Path:
     """Ten photographs and networks of the right shapes, made by a script."""
     folder = tmp_path_factory.mktemp("path")
     script = HERE / "gaussian_stand_ins.py"
-    assert subprocess.run([sys.executable, str(script), str(folder)], timeout=60).returncode == 0
+    assert TORCH.run([sys.executable, str(script), str(folder)], timeout=60).returncode == 0
     return folder
 
 
