@@ -84,7 +84,7 @@ class Recorder:
         known = {
             unit: seconds
             for unit, seconds in read_seconds(self._file).items()
-            if unit not in self._taken and Path(unit.partition("::")[0]).is_file()
+            if unit not in self._taken and Path(unit.partition("::")[0]).exists()
         }
         known |= {unit: round(s, 1) for unit, s in self._taken.items() if s >= SHORT_S}
         text = json.dumps(known, indent=0, sort_keys=True, ensure_ascii=False)
