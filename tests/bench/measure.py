@@ -210,6 +210,7 @@ class Screen:
     began: float = 0.0
     written: int = 0
     ended: bool = field(default=False, init=False)
+    size: tuple[int, int] = SIZE
 
     def __enter__(self) -> "Screen":
         """Start it; the clock starts before the fork."""
@@ -217,7 +218,7 @@ class Screen:
         self.pid, self.descriptor = pty.fork()
         if self.pid == 0:
             try:
-                fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", *SIZE, 0, 0))
+                fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", *self.size, 0, 0))
                 os.chdir(self.cwd)
                 os.execve(self.words[0], list(self.words), dict(self.env))
             finally:

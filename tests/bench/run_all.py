@@ -25,6 +25,7 @@ GROUPS = {
     "sampler": "sampler",
     "log": "log_tables",
     "metrics": "metrics",
+    "slow": "slow_line",
     "diagnosis": "diagnosis",
     "trainer": "trainer",
 }

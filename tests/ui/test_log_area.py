@@ -21,6 +21,8 @@ from tui.panel.cockpit.screen import CockpitScreen
 from tui.panel.widgets.key_bar import KeyBar
 from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.log.pane import LogPane
+from tui.panel.widgets.log.watch import CHATTY_FRAME, FRAME, PAUSED_FRAME, SPARING_FRAME, frame_of
+from tui.panel.widgets.log.window_reader import LogReader
 
 HOSTILE = b"\x1b]52;c;cm0gLXJmIH4=\x07"
 
@@ -408,11 +410,26 @@ async def test_two_logs_both_followed(log: Path, tmp_path: Path, width: int, bes
         assert app.focused is app.pane
 
 
-def test_over_ssh_fewer_frames(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SSH_CONNECTION", raising=False)
-    assert LogArea()._frame == 1 / 30
-    monkeypatch.setenv("SSH_CONNECTION", "1.2.3.4 5 6.7.8.9 22")
-    assert LogArea()._frame == 1 / 15
+def test_where_each_byte_counts_a_log_is_painted_by_screenfuls(tmp_path: Path) -> None:
+    log = tmp_path / "output.log"
+    log.write_text("a line of forty characters, and no more\n" * 100)
+    reader = LogReader(log)
+    reader.refresh()
+    reader.view.resize(80, 10)
+    reader.fill(True)
+
+    def grown(lines: int) -> tuple[float, float]:
+        with log.open("a") as out:
+            out.write("a line of forty characters, and no more\n" * lines)
+        reader.refresh()
+        return frame_of(reader, False, 80), frame_of(reader, True, 80)
+
+    assert grown(3) == (FRAME, SPARING_FRAME)
+    assert grown(9) == (FRAME, CHATTY_FRAME)
+    reader.go_start()
+    # Only a count changes: where each byte counts it may wait.
+    usual, sparing = grown(1)
+    assert usual <= PAUSED_FRAME and sparing >= 10 * usual
 
 
 def panel_with_a_log(tmp_path: Path, lines: str, columns: int = 80, **environment: str) -> Terminal:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -11,7 +10,6 @@ from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Span, Text
-from textual._compositor import ChopsUpdate
 from textual.app import App, ComposeResult
 from textual.containers import Horizontal
 from textual.geometry import Region
@@ -19,41 +17,13 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Static
 
-from tui.panel.terminal.repainting import ChangedCells, ChangedWidgets, PaintedOnce, TitledBorder
+from tui.panel.terminal.repainting import ChangedWidgets, PaintedOnce, TitledBorder
 from tui.panel.widgets.key_bar import KeyBar
 from tui.panel.widgets.metrics import settings_pane
 from tui.panel.widgets.row_list import RowList
 from tui.panel.widgets.row_painting import strip_of
 
 CONSOLE = Console(force_terminal=True, color_system="truecolor", width=40)
-
-
-def written(strips: dict[int, Strip], ends: list[int], *spans: tuple[int, int, int]) -> str:
-    return ChangedCells.of(ChopsUpdate([strips], list(spans), [ends])).render_segments(CONSOLE)
-
-
-def plain(text: str) -> list[tuple[str, str]]:
-    return re.findall(r"\x1b\[(\d+;\d+)H((?:\x1b\[[0-9;]*m|[^\x1b])*)", text)
-
-
-def test_only_the_changed_cells_of_a_line_are_sent() -> None:
-    left = Strip([Segment("running ", Style(color="green")), Segment("epoch 12")])
-    right = Strip([Segment("the log beside it")])
-    sent = written({0: left, 16: right}, [16, 33], (0, 14, 16))
-    assert plain(sent) == [("1;15", "12")]
-
-    sent = written({0: left, 16: right}, [16, 33], (0, 14, 19))
-    assert plain(sent) == [("1;15", "12"), ("1;17", "the")]
-
-    sent = written({0: left, 16: right}, [16, 33], (0, 0, 33))
-    cells = "".join(re.sub(r"\x1b\[[0-9;]*m", "", words) for _, words in plain(sent))
-    assert cells == "running epoch 12the log beside it"
-
-
-def test_half_a_wide_character_is_not_sent() -> None:
-    strip = Strip([Segment("ab日本cd")])
-    sent = written({0: strip}, [8], (0, 3, 8))
-    assert plain(sent) == [("1;4", " 本cd")]
 
 
 ROWS = {

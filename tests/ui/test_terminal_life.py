@@ -430,6 +430,33 @@ def test_no_mouse_leaves_it_to_the_terminal(show: Show) -> None:
     assert MOUSE.search(bytes(other.raw))
 
 
+# ── a slow line ──
+
+
+@pytest.mark.parametrize("flag", ["", "--slow"])
+def test_what_a_reader_did_not_take_is_not_kept_for_it(show: Show, flag: str) -> None:
+    flood = "import time\nfor i in range(10**6): print('line', i, flush=True); time.sleep(3e-4)"
+    headless("launch", "--gpus", "0", "--name", "flood", "--", sys.executable, "-c", flood)
+    panel = show(*flag.split(), rows=40)
+    panel.wait_for(r"line \d+")
+    log = log_file()
+    before = log.stat().st_size
+    # Nobody reads the terminal meanwhile.
+    eventually(lambda: log.stat().st_size > before + 20_000, what="the log going on")
+    written, last = panel.written, int(log.read_text().split()[-1])
+    panel.press("?")
+    panel.wait_for(RUNS_HELP)
+    panel.press("Escape")
+    panel.wait_gone(RUNS_HELP)
+    while max(map(int, re.findall(r"line (\d+) *│", panel.text))) <= last:
+        panel.read()
+    assert panel.written - written < 40_000
+
+
+def log_file() -> Path:
+    return next(path for path in StateDirectory().runs.glob("*/output.log"))
+
+
 # ── ssh ───────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -24,7 +24,6 @@ from tui.panel.cockpit.screen import CockpitScreen
 from tui.panel.hotkeys import hotkey
 from tui.panel.notifications import changes_between
 from tui.panel.run_commands import RunCommands
-from tui.panel.terminal import safe_strips
 from tui.panel.terminal.osc import desktop_notice, send
 from tui.panel.terminal.terminal_app import TerminalApp
 from tui.panel.theme.themes import (
@@ -139,6 +138,7 @@ class PanelApp(TerminalApp):
         if not isinstance(settings, Settings):
             return
         self.settings = settings
+        self.painter.wants_slow = settings.panel.slow
         theme = settings.panel.theme
         if theme and theme != self.theme and theme in self.available_themes:
             self.theme = theme
@@ -218,6 +218,7 @@ def run_panel(
     overrides: Sequence[str] = (),
     read_only: bool = False,
     mouse: bool | None = None,
+    slow: bool = False,
 ) -> int:
     """Open the panel until it is left; return the exit code.
     A named preset is launched and selected.
@@ -230,13 +231,13 @@ def run_panel(
     except FresnelError as error:
         print(f"fresnel-tui: {error}", file=sys.stderr)
         return error.exit_code
-    safe_strips.install()
     app = PanelApp(state, specs, settings, read_only)
     if preset:
         app.runs.log.note(
             ["launch", preset, *(word for override in overrides for word in ("--set", override))]
         )
     app.has_mouse = settings.panel.mouse if mouse is None else mouse
+    app.painter.wants_slow = slow or settings.panel.slow
     app.run(mouse=app.has_mouse)
     # With a code the terminal is gone, or something broke: nobody asks what goes on.
     if not app.return_code:

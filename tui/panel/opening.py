@@ -21,6 +21,7 @@ class PanelOptions(NamedTuple):
     overrides: Sequence[str] = ()
     read_only: bool = False
     no_mouse: bool = False
+    slow: bool = False
 
 
 def read_arguments(arguments: Sequence[str]) -> PanelOptions:
@@ -68,5 +69,9 @@ def open_panel(arguments: Sequence[str]) -> int:
         del sys.modules["ssl"]
 
     return run_panel(
-        options.launch, options.overrides, options.read_only, False if options.no_mouse else None
+        options.launch,
+        options.overrides,
+        options.read_only,
+        False if options.no_mouse else None,
+        options.slow,
     )

@@ -38,3 +38,8 @@ def add_panel_options(parser: argparse._ActionsContainer) -> None:
         help="read-only: no launch, no stop, no adoption",
     )
     parser.add_argument("--no-mouse", action="store_true", help="leave the mouse to the terminal")
+    parser.add_argument(
+        "--slow",
+        action="store_true",
+        help="the line is slow: two frames a second at most, keys' effects at once",
+    )

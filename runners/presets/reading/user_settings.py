@@ -43,6 +43,13 @@ class PanelKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         bool,
         Meta(description="Take the mouse; M gives it back to the terminal and takes it again."),
     ] = True
+    slow: Annotated[
+        bool,
+        Meta(
+            description="The line is slow: two frames a second at most, keys' effects at once; "
+            "without it the panel finds out by itself."
+        ),
+    ] = False
 
 
 class NoticeKeys(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

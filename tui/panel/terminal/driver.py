@@ -6,12 +6,16 @@ import signal
 import threading
 import time
 from codecs import getincrementaldecoder
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any
+from typing import IO, Any
 
-from textual import constants
+from textual import constants, events
 from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
+from textual.keys import Keys
+
+from tui.panel.terminal.line import ANSWER, QUESTION, Line
 
 _TICK_S = 0.02
 _READ_BYTES = 4096
@@ -38,6 +42,43 @@ class WakingEvent(threading.Event):
         super().clear()
 
 
+class AnswersApart(XTermParser):
+    """A parser that takes the terminal's answers to what was painted out of the keys."""
+
+    def __init__(self, debug: bool, answered: Callable[[], None]) -> None:
+        super().__init__(debug)
+        self._answered = answered
+
+    def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[events.Key]:
+        if sequence == ANSWER:
+            self._answered()
+            return [events.Key(Keys.Ignore, sequence)]
+        return super()._sequence_to_key_events(sequence, alt)
+
+
+class HeardFile:
+    """A file that tells when the kernel has taken what was written."""
+
+    def __init__(self, file: IO[str], taken: Callable[[int], None]) -> None:
+        self._file, self._taken = file, taken
+        self._written = 0
+
+    def write(self, text: str) -> None:
+        """Write; it blocks as long as the kernel takes no more."""
+        self._file.write(text)
+        self._written += len(text)
+
+    def flush(self) -> None:
+        """Flush, and tell."""
+        self._file.flush()
+        written, self._written = self._written, 0
+        self._taken(written)
+
+    def fileno(self) -> int:
+        """The file's own."""
+        return self._file.fileno()
+
+
 class TerminalDriver(LinuxDriver):
     """Gives the terminal back before anybody of its process group stops.
     It starts afresh on every SIGCONT, and sleeps while no key is pressed.
@@ -46,6 +87,37 @@ class TerminalDriver(LinuxDriver):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.exit_event: WakingEvent = WakingEvent()
+        self.line = Line()
+        self.room_made: Callable[[], None] = _nothing
+        """Called in the loop when the line may take more."""
+        self._file: Any = HeardFile(self._file, self._taken)
+
+    def start_application_mode(self) -> None:
+        """Take the terminal, of which nothing is known."""
+        self.line = Line()
+        super().start_application_mode()  # type: ignore[no-untyped-call]
+        # With nothing else under way, the answer tells the line's own delay.
+        self.line.sent(len(QUESTION), held=False)
+        self.write(QUESTION)
+
+    def write(self, data: str) -> None:
+        """Have it written to the terminal."""
+        self.line.given(len(data))
+        super().write(data)
+
+    def _taken(self, size: int) -> None:
+        self._in_loop(self.line.taken, size)
+
+    def _answered(self) -> None:
+        self._in_loop(self.line.answered, time.monotonic())
+
+    def _in_loop(self, note: Callable[..., None], *arguments: Any) -> None:
+        def noted() -> None:
+            note(*arguments)
+            self.room_made()
+
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(noted)
 
     def run_input_thread(self) -> None:
         """Read keys until the driver ends.
@@ -53,7 +125,7 @@ class TerminalDriver(LinuxDriver):
         Textual's own looks ten times a second whether it is to end, which costs an idle panel a
         tenth of its processor time.
         """
-        parser = XTermParser(self._debug)
+        parser = AnswersApart(self._debug, self._answered)
         decode = getincrementaldecoder("utf-8")("replace").decode
         ready = select.poll()
         ready.register(self.fileno, select.POLLIN)
@@ -105,3 +177,7 @@ class TerminalDriver(LinuxDriver):
             self.suspend_application_mode()
             self._must_signal_resume = True
         super()._sigcont_application()
+
+
+def _nothing() -> None:
+    pass

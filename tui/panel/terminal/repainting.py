@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
-from rich.console import Console
-from rich.control import Control
 from textual._compositor import ChopsUpdate, Compositor
 from textual.content import Content
 from textual.filter import LineFilter
@@ -21,28 +19,6 @@ from textual.widget import Widget
 Result = TypeVar("Result")
 
 _KEPT_ROWS = 500
-
-
-class ChangedCells(ChopsUpdate):
-    """An update that sends the changed cells of a line and not all that stand before them."""
-
-    @classmethod
-    def of(cls, update: ChopsUpdate) -> ChangedCells:
-        """The same update."""
-        return cls(update.chops, update.spans, update.chop_ends)
-
-    def render_segments(self, console: Console) -> str:
-        """The terminal's sequences."""
-        sent: list[str] = []
-        for y, first, last in self.spans:
-            for end, (start, strip) in zip(self.chop_ends[y], self.chops[y].items(), strict=False):
-                begin, until = max(start, first), min(end, last)
-                if strip is None or begin >= until:
-                    continue
-                if (begin, until) != (start, end):
-                    strip = strip.crop(begin - start, until - start)
-                sent += [Control.move_to(begin, y).segment.text, strip.render(console)]
-        return "".join(sent)
 
 
 class ChangedWidgets(Compositor):

@@ -10,14 +10,15 @@ from __future__ import annotations
 from typing import Any
 
 from rich.console import RenderableType
-from textual._compositor import ChopsUpdate
+from textual import events
+from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.driver import Driver
 from textual.screen import Screen
 
 from tui.panel.terminal.driver import TerminalDriver
 from tui.panel.terminal.job_control import has_job_control
 from tui.panel.terminal.key_order import InOrder
-from tui.panel.terminal.repainting import ChangedCells
+from tui.panel.terminal.painter import Painter
 from tui.panel.theme.no_color import Colourless
 
 
@@ -31,6 +32,7 @@ class TerminalApp(InOrder):
         super().__init__()
         if self.no_color:
             self._filters = [Colourless()]  # Textual's own leaves greys, which are colours
+        self.painter = Painter(self)
 
     @property
     def _background_screens(self) -> list[Screen[Any]]:
@@ -38,10 +40,27 @@ class TerminalApp(InOrder):
         # change below it.
         return super()._background_screens if self.screen.is_modal else []
 
+    async def on_event(self, event: events.Event) -> None:
+        """Note what the painting must know of."""
+        if isinstance(event, events.Key) and not event.is_forwarded:
+            self.painter.typed()
+            # What a key opens does not dim the rest of the screen there: that is all of it to send.
+            self.set_class(self.painter.is_slow, "-slow")
+        elif isinstance(event, events.Resize):
+            self.painter.forget()  # terminals lay out anew what they show
+        await super().on_event(event)
+
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
-        if isinstance(renderable, ChopsUpdate):
-            renderable = ChangedCells.of(renderable)
-        super()._display(screen, renderable)
+        driver = self._driver
+        if (
+            not isinstance(renderable, (ChopsUpdate, LayoutUpdate))
+            or driver is None
+            or driver.is_headless
+            or driver.is_inline
+        ):
+            super()._display(screen, renderable)
+        elif self._running and not self._closed and not self._batch_count:
+            self.painter.take(renderable)
 
     def _load_screen_css(self, screen: Screen[Any]) -> None:
         # Textual would parse all that it has parsed already once more, before the screen opens.

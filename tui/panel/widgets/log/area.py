@@ -23,7 +23,6 @@ from tui.panel.widgets.log.messages import (
 )
 from tui.panel.widgets.log.pane import LogPane
 from tui.panel.widgets.log.search_bar import SearchBar
-from tui.panel.widgets.log.watch import CHATTY_FRAME, FRAME
 
 _BESIDE = 120  # columns from which two logs stand side by side
 
@@ -48,8 +47,6 @@ class LogArea(Vertical):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        # Over SSH each frame is bytes on a line that may be slow; what is typed shares it.
-        self._frame = CHATTY_FRAME if os.environ.get("SSH_CONNECTION") else FRAME
         self._folder = Path.cwd()
         self._path: Path | None = None
         self._title = ""
@@ -59,7 +56,7 @@ class LogArea(Vertical):
     def compose(self) -> ComposeResult:
         """The log, and the hidden line to type in."""
         with Container(id="logs"):
-            yield LogPane(frame=self._frame, id="log")
+            yield LogPane(id="log")
         yield SearchBar(id="search")
 
     def on_mount(self) -> None:
@@ -112,7 +109,7 @@ class LogArea(Vertical):
             if focused:
                 self.log_pane.focus()
         elif self._path is not None:
-            pane = LogPane(frame=self._frame, id="pinned")
+            pane = LogPane(id="pinned")
             await self.query_one("#logs").mount(pane, before=self.log_pane)
             pane.show(self._path, f"pinned: {self._title}")
 

@@ -24,6 +24,7 @@ from runners.watch.logs.extract import Text
 from runners.watch.logs.file import Change
 from tui.panel.terminal.osc import CAP
 from tui.panel.terminal.repainting import KeptRows, TitledBorder
+from tui.panel.terminal.terminal_app import TerminalApp
 from tui.panel.widgets.log.messages import (
     InputWanted,
     LinesCopied,
@@ -61,13 +62,9 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
     ALLOW_SELECT = False
     can_focus = True
 
-    def __init__(
-        self, *, frame: float = FRAME, id: str | None = None, classes: str | None = None
-    ) -> None:
-        """`frame`: seconds between paints at least; a slow line wants more of them."""
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self.reader = LogReader()
-        self._frame = frame
         self._threads = LogThreads(self, self._progressed)
         self._seeker = LogSeeker(self, self._threads, lambda: self.reader, self._repaint)
         self._ranks = RankSwitch(self, self._threads, lambda: self.reader, self.show, self._repaint)
@@ -113,7 +110,7 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
     def _watch(self) -> None:
         path = self.reader.document.path
         if path is not None:
-            watching = partial(watch_file, path, self.poll, self._frame)
+            watching = partial(watch_file, path, self.poll, FRAME)
             # Exclusive: the log that was shown before is watched no longer.
             self.run_worker(watching, group="watch", exclusive=True)  # type: ignore[arg-type]
         self._repaint()
@@ -272,9 +269,14 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
 
     def _paint_soon(self) -> None:
         """Paint now, or when a frame has passed since the last time."""
+        sparing = isinstance(self.app, TerminalApp) and self.app.painter.is_sparing
+        wait = self._painted + frame_of(self.reader, sparing, self.size.width) - monotonic()
         if self._pending is not None:
-            return
-        wait = self._painted + frame_of(self.reader, self._frame, self.size.width) - monotonic()
+            # More may have come than when it was put off.
+            if wait > 0.002:
+                return
+            self._pending.stop()
+            self._pending = None
         if wait <= 0.002:
             self.paint()
         else:

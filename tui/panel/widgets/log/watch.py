@@ -13,19 +13,28 @@ CHATTY_FRAME = 1 / 15
 """Seconds between paints once more than a screenful comes per paint: nobody reads those."""
 PAUSED_FRAME = 0.5
 """Seconds between paints while only the count of new lines below a reader changes."""
+SPARING_FRAME = 0.5
+"""Seconds between paints at most where each byte counts, unless a screenful has come before."""
+SPARING_PAUSED_FRAME = 5.0
+"""As `PAUSED_FRAME`, where each byte counts."""
 GLANCE = 0.5
 """Seconds between looks without a notice: another host's writes to a shared folder give none."""
 
 _QUIET_POLLS = 6
 
 
-def frame_of(reader: LogReader, least: float, columns: int) -> float:
-    """Seconds between paints: at least so many, and more the less a paint tells the reader."""
+def frame_of(reader: LogReader, sparing: bool, columns: int) -> float:
+    """Seconds between paints: the more, the less a paint tells the reader.
+    `sparing`: each byte counts.
+    """
     if reader.news_is_below:
-        return PAUSED_FRAME
+        return SPARING_PAUSED_FRAME if sparing else PAUSED_FRAME
     grown = reader.document.size - reader.painted_size
-    chatty = grown > reader.view.height * max(80, columns)
-    return max(least, CHATTY_FRAME if chatty else FRAME)
+    if sparing:
+        # Rows that are painted only to move on cost more than the log itself: a screenful at once.
+        shown = reader.view.bottom - reader.view.top
+        return CHATTY_FRAME if reader.view.is_full and grown >= shown else SPARING_FRAME
+    return CHATTY_FRAME if grown > reader.view.height * max(80, columns) else FRAME
 
 
 async def watch_file(path: Path, check: Callable[[], bool], frame: float) -> None:

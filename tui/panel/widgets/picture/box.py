@@ -10,7 +10,7 @@ from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
@@ -20,6 +20,7 @@ from runners.host.clock import age
 from runners.watch.pictures import RunPicture
 from tui.panel.terminal.graphics import Graphics
 from tui.panel.terminal.osc import send
+from tui.panel.terminal.terminal_app import TerminalApp
 from tui.panel.widgets.picture.painting import Painting, paint
 from tui.views.format import duration, size
 from tui.views.metrics.picture_album import place_text
@@ -92,9 +93,13 @@ class PictureCanvas(Widget):
         if painting is None or not painting.sixels or not self.screen.is_current:
             return
         left, top = self._corner(painting)
-        at = f"\x1b[{self.region.y + top + 1};{self.region.x + left + 1}H"
+        x, y = self.region.x + left, self.region.y + top
+        assert isinstance(self.app, TerminalApp)
         # With the cursor saved and restored: Textual counts on where it left it.
-        send(self.app, f"\x1b7{at}{painting.sixels}\x1b8")
+        self.app.painter.draw_over(
+            Region(x, y, painting.width, len(painting.rows)),
+            f"\x1b7\x1b[{y + 1};{x + 1}H{painting.sixels}\x1b8",
+        )
 
     def _corner(self, painting: Painting) -> tuple[int, int]:
         """The cell from which the picture goes, in the middle of the room."""

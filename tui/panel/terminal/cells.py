@@ -1,0 +1,241 @@
+"""Cells of the terminal: what stands in each, and the least text that changes some of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from rich.cells import cell_len, get_character_cell_size
+from rich.segment import Segment
+from rich.style import Style
+
+from tui.panel.terminal.safe_text import made_safe
+
+_COLOUR: Final = re.compile(
+    r"(?:^|;)(?:([34])8;(?:5;\d+|2;\d+;\d+;\d+)|(?:[39]|([49]|10))\d)(?=;|$)"
+)
+_SHOWS_ON_BLANKS: Final = {"4", "5", "6", "7", "9", "21", "51", "52", "53"}
+"""Attributes of which a blank shows something: underlines, blinking, reverse, strikes, frames."""
+_NEAR: Final = 4
+"""Unchanged cells that are cheaper to send again than to pass over."""
+_LONG_BLANK: Final = 9
+"""Blank cells from which erasing is shorter than writing them."""
+
+
+class Ink(NamedTuple):
+    """How a cell is drawn, as SGR's numbers: attributes, foreground, background."""
+
+    attributes: str
+    foreground: str
+    background: str
+    plain: bool = True
+    """Whether a blank shows nothing but the background."""
+
+
+class ScreenCell(NamedTuple):
+    """One cell: its characters ("" behind a wide one), and how they are drawn."""
+
+    text: str
+    ink: Ink
+
+
+Row = list["ScreenCell | None"]
+"""A row of the screen; None where it is not known what stands there."""
+Run = tuple[int, int]
+"""Cells of a row, from the first to before the second."""
+NO_INK: Final = Ink("", "", "")
+
+
+class InkRun(NamedTuple):
+    """Cells of one row in one ink, or so many blanks."""
+
+    y: int
+    x: int
+    ink: Ink
+    text: str
+    blanks: int = 0
+
+
+@lru_cache(4096)
+def ink_of(codes: str) -> Ink:
+    """SGR's numbers of a style, apart."""
+    attributes, foreground, background = codes, "", ""
+    while found := _COLOUR.search(attributes):
+        colour = found.group().strip(";")
+        if (found[1] or "") == "4" or found[2]:
+            background = colour
+        else:
+            foreground = colour
+        attributes = (attributes[: found.start()] + attributes[found.end() :]).strip(";")
+    plain = not _SHOWS_ON_BLANKS & set(attributes.split(";"))
+    return Ink(attributes, foreground, background, plain)
+
+
+@lru_cache(4096)
+def _blank(ink: Ink) -> ScreenCell:
+    # Of a blank only its background is seen: the same background is the same cell.
+    return ScreenCell(" ", Ink("", "", ink.background) if ink.plain else ink)
+
+
+@lru_cache(1 << 14)
+def _cell(text: str, ink: Ink) -> ScreenCell:
+    return _blank(ink) if text == " " else ScreenCell(text, ink)
+
+
+def cells_of(segments: Iterable[Segment], codes_of: dict[Style | None, str]) -> list[ScreenCell]:
+    """The cells that segments fill; `codes_of` has SGR's numbers of their styles."""
+    cells: list[ScreenCell] = []
+    for segment in segments:
+        if segment.control:
+            continue
+        ink = ink_of(codes_of[segment.style])
+        text = made_safe(segment.text)
+        if text.isascii():
+            cells += [_cell(char, ink) for char in text]
+            continue
+        begin = len(cells)
+        for char in text:
+            width = get_character_cell_size(char)
+            if width == 0 and len(cells) > begin:
+                at = -1 if cells[-1].text else -2
+                cells[at] = _cell(cells[at].text + char, ink)
+            else:
+                cells += [_cell(char, ink), *[ScreenCell("", ink)] * (width - 1)][: max(width, 0)]
+        if len(cells) - begin != cell_len(text):
+            # Characters that make one together: the stretch is kept whole.
+            cells[begin:] = [_cell(text, ink), *[ScreenCell("", ink)] * (cell_len(text) - 1)]
+    return cells
+
+
+def changed_runs(shown: Row, wanted: Row) -> list[Run]:
+    """The cells to send so that a row shows what it is to; what is not known is not sent."""
+    changed = [
+        x
+        for x, (old, new) in enumerate(zip(shown, wanted, strict=True))
+        if old is not new and new is not None and old != new
+    ]
+    if not changed:
+        return []
+    first = changed[0]
+    if any(map(_is_odd, shown)) or any(map(_is_odd, wanted)):
+        # Terminals differ in how wide such characters are, and half of one takes the other half
+        # with it: what stands behind is written again.
+        while first and (_is_second(shown[first]) or _is_second(wanted[first])):
+            first -= 1
+        return [(first, len(wanted))]
+    runs = [(first, first + 1)]
+    for x in changed[1:]:
+        begin, last = runs[-1]
+        if x - last <= _NEAR and None not in wanted[last:x]:
+            runs[-1] = begin, x + 1
+        else:
+            runs.append((x, x + 1))
+    return runs
+
+
+def _is_odd(cell: ScreenCell | None) -> bool:
+    return cell is not None and len(cell.text) != 1
+
+
+def _is_second(cell: ScreenCell | None) -> bool:
+    return cell is not None and not cell.text
+
+
+def pieces_of(y: int, row: Row, run: Run, erases: bool) -> list[InkRun]:
+    """A run as pieces of one ink each; long blanks as such where the terminal erases in colour."""
+    pieces: list[InkRun] = []
+    x, end = run
+    while x < end:
+        cell = row[x]
+        if cell is None:
+            x += 1
+            continue
+        stop = x
+        while stop < end and row[stop] is cell:
+            stop += 1
+        if erases and cell.text == " " and cell.ink.plain and stop - x >= _LONG_BLANK:
+            pieces.append(InkRun(y, x, cell.ink, "", stop - x))
+            x = stop
+            continue
+        begin, ink = x, cell.ink
+        text: list[str] = []
+        while x < end and (cell := row[x]) is not None:
+            joined = _joined(ink, cell.ink, text, cell.text)
+            if joined is None or (erases and _blank_from(row, x, end)):
+                break
+            ink = joined
+            text.append(cell.text)
+            x += 1
+            if not cell.text and (x == end or not _is_second(row[x])):
+                break  # behind a wide character the place is told anew
+        pieces.append(InkRun(y, begin, ink, "".join(text)))
+    return pieces
+
+
+def _blank_from(row: Row, x: int, end: int) -> bool:
+    cell = row[x]
+    return (
+        cell is not None
+        and cell.text == " "
+        and cell.ink.plain
+        and x + _LONG_BLANK <= end
+        and all(other is cell for other in row[x : x + _LONG_BLANK])
+    )
+
+
+def _joined(ink: Ink, other: Ink, text: Sequence[str], char: str) -> Ink | None:
+    """The ink in which both can be written; None: none."""
+    if ink is other or ink == other:
+        return ink
+    if ink.background == other.background and ink.plain and other.plain:
+        if char == " ":
+            return ink
+        if all(before == " " for before in text):
+            return other
+    return None
+
+
+def sgr(before: Ink, after: Ink) -> str:
+    """What changes one ink to another."""
+    numbers = []
+    if before.attributes != after.attributes:
+        if before.attributes:
+            numbers.append("0")
+            before = NO_INK
+        numbers += [after.attributes] if after.attributes else []
+    if before.foreground != after.foreground:
+        numbers.append(after.foreground or "39")
+    if before.background != after.background:
+        numbers.append(after.background or "49")
+    return f"\x1b[{';'.join(numbers)}m" if numbers else ""
+
+
+def written(pieces: Sequence[InkRun]) -> str:
+    """The terminal's sequences for pieces; those of one ink one after the other."""
+    # A place costs eight bytes, a colour of 24 bits nineteen.
+    order: dict[Ink, list[InkRun]] = {}
+    for piece in pieces:
+        order.setdefault(piece.ink, []).append(piece)
+    sent: list[str] = []
+    ink, place = NO_INK, (-1, -1)
+    for group in order.values():
+        for piece in group:
+            if place != (piece.y, piece.x):
+                sent.append(f"\x1b[{piece.y + 1};{piece.x + 1}H")
+            if piece.blanks:
+                wanted = Ink("", ink.foreground, piece.ink.background)
+                change = sgr(ink, wanted)
+                ink = wanted
+                sent += [change, f"\x1b[{piece.blanks}X"]
+                place = piece.y, piece.x
+            else:
+                sent += [sgr(ink, piece.ink), piece.text]
+                ink = piece.ink
+                place = (
+                    (piece.y, piece.x + cell_len(piece.text)) if piece.text.isascii() else (-1, -1)
+                )
+    if ink != NO_INK:
+        sent.append("\x1b[m")
+    return "".join(sent)

@@ -1,0 +1,122 @@
+"""When what is painted is sent: as often and as much as the line takes, keys' effects first."""
+
+from __future__ import annotations
+
+import os
+from time import monotonic
+from typing import Any, Final
+
+from rich.color import ColorSystem
+from rich.control import Control
+from textual._compositor import ChopsUpdate, LayoutUpdate
+from textual.app import App
+from textual.driver import Driver
+from textual.geometry import Region
+from textual.timer import Timer
+
+from tui.panel.terminal.driver import TerminalDriver
+from tui.panel.terminal.line import QUESTION, Line
+from tui.panel.terminal.terminal_screen import TerminalScreen
+
+_WITHOUT_COLOURED_BLANKS: Final = ("screen", "vt", "ansi", "dumb")
+"""Terminals, by $TERM, that erase in their own colour and not in the background's."""
+_EFFECT_S: Final = 1.0
+"""So long after a key only the newest is sent: nobody asks any more for what came before."""
+_SLOW_FRAME_S: Final = 0.5
+_EVERYTHING: Final = 1 << 24
+_SYNC_START: Final = "\x1b[?2026h"
+_SYNC_END: Final = "\x1b[?2026l"
+
+
+class Painter:
+    """Sends an application's screen to its terminal, the rest of it when the line takes more."""
+
+    wants_slow = False
+    """Whether it was said that the line is slow."""
+
+    def __init__(self, app: App[Any]) -> None:
+        self._app = app
+        system = app.console._color_system or ColorSystem.TRUECOLOR
+        coloured = bool(os.environ.get("TMUX"))
+        coloured |= not os.environ.get("TERM", "").startswith(_WITHOUT_COLOURED_BLANKS)
+        self._screen = TerminalScreen(system, coloured)
+        self._line: Line | None = None
+        self._typed_at = self._painted_at = 0.0
+        self._again: Timer | None = None
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether the line is slow: it was seen to be, or it was said."""
+        return self.wants_slow or (self._line is not None and self._line.is_slow)
+
+    @property
+    def is_sparing(self) -> bool:
+        """Whether each byte counts: the line is slow, or may be."""
+        return self.is_slow or bool(os.environ.get("SSH_CONNECTION"))
+
+    def take(self, update: ChopsUpdate | LayoutUpdate) -> None:
+        """Take in what Textual has painted, and send what fits."""
+        self._screen.take(update, self._app.size)
+        self._send_what_fits()
+
+    def forget(self) -> None:
+        """The terminal may show anything."""
+        self._screen.forget()
+
+    def typed(self) -> None:
+        """A key came: its effect is sent before anything else."""
+        self._typed_at = monotonic()
+        if self._line is not None:
+            self._line.typed()
+
+    def draw_over(self, region: Region, text: str) -> None:
+        """Send a picture's own sequence, which draws over these cells of the screen."""
+        driver = self._app._driver
+        if driver is not None:
+            self._send_all(driver)
+            driver.write(text)
+            self._screen.overdraw(region)
+
+    def _send_what_fits(self) -> None:
+        driver, screen = self._app._driver, self._screen
+        if driver is None or self._app._closed:
+            return
+        if not isinstance(driver, TerminalDriver):
+            self._send_all(driver)
+            return
+        if driver.line is not self._line:
+            self._line, driver.room_made = driver.line, self._send_what_fits
+            screen.forget()
+        if self._again is not None:
+            self._again.stop()
+            self._again = None
+        is_effect = monotonic() - self._typed_at < _EFFECT_S
+        wait = 0.0
+        if self.wants_slow and not is_effect and screen.is_between_frames:
+            wait = self._painted_at + _SLOW_FRAME_S - monotonic()
+        while wait <= 0 and not screen.is_shown:
+            if not (room := driver.line.room):
+                wait = driver.line.patience
+                break
+            self._painted_at = monotonic()
+            text = screen.write(min(room, driver.line.piece), newest=is_effect)
+            if text:
+                size = self._send(driver, text + QUESTION)
+                driver.line.sent(size, held=not screen.is_shown)
+        if wait > 0 and not screen.is_shown:
+            self._again = self._app.set_timer(wait, self._send_what_fits)
+
+    def _send_all(self, driver: Driver) -> None:
+        while text := self._screen.write(_EVERYTHING, newest=True):
+            self._send(driver, text)
+
+    def _send(self, driver: Driver, text: str) -> int:
+        """Write a part of a frame, the cursor where it belongs; its bytes."""
+        app = self._app
+        place = app.screen.outer_size.clamp_offset(app.cursor_position)
+        app._previous_cursor_position = place
+        text += Control.move_to(*place).segment.text
+        if app._sync_available:
+            text = f"{_SYNC_START}{text}{_SYNC_END}"
+        driver.write(text)
+        return len(text.encode())

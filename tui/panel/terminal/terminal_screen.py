@@ -1,0 +1,191 @@
+"""What the terminal shows, what it is to show, and the least that makes one of the other.
+
+Whatever was not sent yet can still be replaced: of a screen that changes faster than the line takes
+it, only the newest is sent. Facts: VT510's manual (DECSTBM, IND, RI), xterm's ctlseqs (ECH).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from operator import is_
+
+from rich.color import ColorSystem
+from rich.style import Style
+from textual._compositor import ChopsUpdate, LayoutUpdate
+from textual.geometry import Region, Size
+from textual.strip import Strip
+
+from tui.panel.terminal.cells import (
+    NO_INK,
+    InkRun,
+    Row,
+    ScreenCell,
+    cells_of,
+    changed_runs,
+    pieces_of,
+    written,
+)
+
+_LEAST_SCROLLED = 3
+_PLACE_BYTES = 8
+_OVERDRAWN = ScreenCell("\x00", NO_INK)
+"""A cell of a picture that was drawn over it: whatever is to stand there is something else."""
+
+
+class _Codes(dict[Style | None, str]):
+    def __init__(self, system: ColorSystem) -> None:
+        super().__init__({None: ""})
+        self._system = system
+
+    def __missing__(self, style: Style | None) -> str:
+        codes = self[style] = Strip.render_ansi(style, self._system) if style else ""
+        return codes
+
+
+class TerminalScreen:
+    """Rows of cells: wanted, being sent, and shown."""
+
+    def __init__(self, system: ColorSystem, erases: bool) -> None:
+        """`erases`: erased cells take the background's colour, as xterm's do."""
+        self._codes = _Codes(system)
+        self._erases = erases
+        self._size = Size(0, 0)
+        self._wanted: list[Row] = []
+        self._target: list[Row] = []
+        """The frame that is being sent: a later one waits for it, lest half of each be seen."""
+        self._shown: list[Row] = []
+        self._unsent: list[int] = []
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether nothing is left to be sent."""
+        self._tidy()
+        return not self._unsent and all(map(is_, self._wanted, self._shown))
+
+    @property
+    def is_between_frames(self) -> bool:
+        """Whether the last frame that was begun is shown."""
+        self._tidy()
+        return not self._unsent
+
+    def forget(self) -> None:
+        """The terminal may show anything: all is to be sent."""
+        self._shown = [[None] * self._size.width for _ in self._wanted]
+        self._target, self._unsent = [], []
+
+    def overdraw(self, region: Region) -> None:
+        """Something was drawn over these cells, which goes when they are written again."""
+        for y in region.line_range:
+            if y < len(self._wanted):
+                row = self._shown[y] = self._wanted[y] = self._wanted[y][:]
+                row[region.x : region.right] = [_OVERDRAWN] * len(row[region.x : region.right])
+
+    def take(self, update: ChopsUpdate | LayoutUpdate, size: Size) -> None:
+        """Take in what Textual has painted of a screen of `size`."""
+        if size != self._size:
+            self._size = size
+            self._wanted = [[None] * size.width for _ in range(size.height)]
+            self.forget()
+        if isinstance(update, LayoutUpdate):
+            for y, strips in enumerate(update.strips, update.region.y):
+                self._put(y, update.region.x, strips, update.region.right)
+            return
+        for y, first, last in update.spans:
+            for end, (start, strip) in zip(
+                update.chop_ends[y], update.chops[y].items(), strict=False
+            ):
+                begin, until = max(start, first), min(end, last)
+                if strip is None or begin >= until:
+                    continue
+                if (begin, until) != (start, end):
+                    strip = strip.crop(begin - start, until - start)
+                self._put(y, begin, [strip], until)
+
+    def _put(self, y: int, x: int, strips: Iterable[Strip], until: int) -> None:
+        if not 0 <= y < len(self._wanted):
+            return
+        cells = [cell for strip in strips for cell in cells_of(strip, self._codes)]
+        end = min(x + len(cells), until, self._size.width)
+        # Another list: the frame that is being sent keeps its own.
+        row = self._wanted[y][:]
+        row[x:end] = cells[: max(0, end - x)]
+        if row != self._wanted[y]:
+            self._wanted[y] = row
+
+    def write(self, limit: int, newest: bool) -> str:
+        """About `limit` bytes of what is left to be sent, as text; "" when nothing is.
+
+        `newest`: the frame that is being sent is dropped for the newest one.
+        """
+        text = ""
+        self._tidy()
+        if newest or not self._unsent:
+            self._target = list(self._wanted)
+            text = self._scroll()
+            self._unsent = [y for y, row in enumerate(self._target) if row is not self._shown[y]]
+        pieces: list[InkRun] = []
+        size = len(text)
+        while self._unsent and size < limit:
+            y = self._unsent.pop(0)
+            row = self._target[y]
+            for run in changed_runs(self._shown[y], row):
+                found = pieces_of(y, row, run, self._erases)
+                pieces += found
+                size += sum(len(piece.text) + _PLACE_BYTES for piece in found)
+            self._shown[y] = row
+        return text + written(pieces)
+
+    def _tidy(self) -> None:
+        # A row that was written again as it stood is no other row.
+        self._unsent = [
+            y
+            for y in self._unsent
+            if y < len(self._target) and self._target[y] is not self._shown[y]
+        ]
+
+    # ---- scrolling
+
+    def _scroll(self) -> str:
+        """Move rows that stand elsewhere already, if that leaves less to send."""
+        moved = [y for y, row in enumerate(self._target) if row is not self._shown[y]]
+        texts = {y: _inner(self._shown[y]) for y in moved}
+        places = {text: y for y, text in texts.items() if text.strip()}
+        votes: Counter[int] = Counter()
+        news = {y: _inner(self._target[y]) for y in moved}
+        for y, text in news.items():
+            if (old := places.get(text)) is not None:
+                votes[old - y] += 1
+        if not votes:
+            return ""
+        (by, count), *_ = votes.most_common(1)
+        rows = [y for y, text in news.items() if texts.get(y + by) == text and text.strip()]
+        if by == 0 or count < _LEAST_SCROLLED:
+            return ""
+        top, bottom = min(*rows, *(y + by for y in rows)), max(*rows, *(y + by for y in rows))
+        band = self._shown[top : bottom + 1]
+        blank: list[Row] = [[None] * self._size.width for _ in range(abs(by))]
+        after = [*band[by:], *blank] if by > 0 else [*blank, *band[:by]]
+        wanted = self._target[top : bottom + 1]
+        if _differences(after, wanted) >= _differences(band, wanted):
+            return ""
+        self._shown[top : bottom + 1] = after
+        region = f"\x1b[{top + 1};{bottom + 1}r"
+        # A line feed at the region's last row moves it up, a reverse index at its first one down:
+        # every terminal has both.
+        steps = f"\x1b[{bottom + 1}H" + "\n" * by if by > 0 else f"\x1b[{top + 1}H" + "\x1bM" * -by
+        return f"{region}{steps}\x1b[r"
+
+
+def _inner(row: Row) -> str:
+    """A row's text without its ends, where a frame and a scroll bar stand."""
+    return "".join([cell.text if cell is not None else "\x01" for cell in row[1:-2]])
+
+
+def _differences(shown: list[Row], wanted: list[Row]) -> int:
+    return sum(
+        old is not new and old != new
+        for before, after in zip(shown, wanted, strict=True)
+        if before is not after
+        for old, new in zip(before, after, strict=True)
+    )
