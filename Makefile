@@ -4,6 +4,7 @@
 # make test-oldest   unit and process tests on Python 3.10, where there is one
 # make install  only the set-up     make bench  the bench tables     make screenshots  the README's pictures     make fuzz  damaged files for every reader
 # make packages wheel and sdist, installed by pip, uv and pipx in every Python from 3.10 on that is here
+# make site     docs/ as pages of HTML, in build/site; a link that leads nowhere is an error
 # make docs     the reference pages of docs/ from what the program says
 # make guides   the users' guides, walked from top to bottom, trainings too, and the table of their rows
 # make kills    SIGKILL a thousand times to every process of ours, and what must hold holds
@@ -20,7 +21,7 @@ WORKERS ?= 4
 # What fails beside other tests is run once more, alone: that decides, and both are shown.
 ALONE  = -n 0 --last-failed --last-failed-no-failures none
 
-.PHONY: run install test test-quick test-oldest bench guides docs fuzz money kills packages screenshots clean
+.PHONY: run install test test-quick test-oldest bench guides docs fuzz money kills packages site screenshots clean
 
 run: $(STAMP)
 	@if [ -t 0 ] && [ -t 1 ]; then exec $(BIN)/fresnel-tui --launch $(PRESET); \
@@ -105,6 +106,11 @@ KILLS ?= 1000
 kills: $(STAMP)
 	$(BIN)/python tests/bench/kills.py --kills $(KILLS)
 	$(BIN)/python tests/bench/guard_kills.py --kills $(KILLS)
+
+site: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[site]'
+	$(BIN)/python -m sphinx --fail-on-warning --quiet -c docs/site docs build/site
+	@echo build/site/index.html
 
 packages: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[packages]'

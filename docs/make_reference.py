@@ -13,6 +13,7 @@ from typing import Any
 DOCS = Path(__file__).parent
 sys.path[0] = str(DOCS.parent)
 
+from runners import __version__  # noqa: E402
 from runners.presets.preset_schema import json_schema  # noqa: E402
 from runners.presets.reading.user_settings import Settings  # noqa: E402
 from tui.cli.arguments import command_parser  # noqa: E402
@@ -24,6 +25,35 @@ _HEAD = """# Commands
 Written by `make docs` from what `fresnel-tui COMMAND --help` says. `RUN` is an id, the beginning
 of one, a name (its newest run), or `last`. Every command takes `--json`, except those marked *for
 people*; nearly all take `--host NAME`.
+"""
+
+_MANUAL = f"""\
+.\\" Written by `make docs`.
+.TH FRESNEL\\-TUI 1 "" "fresnel\\-tui {__version__}" "User commands"
+.SH NAME
+fresnel\\-tui \\- launch, watch and stop training runs that survive their terminal
+.SH SYNOPSIS
+.B fresnel\\-tui
+[\\fIpanel options\\fR]
+.br
+.B fresnel\\-tui
+\\fICOMMAND\\fR [\\fIoptions\\fR]
+.SH DESCRIPTION
+Without a command the panel opens. \\fIRUN\\fR is an id, the beginning of one, a name (its newest
+run), or \\fBlast\\fR. Every command takes \\fB\\-\\-json\\fR, except those for people; nearly all
+take
+\\fB\\-\\-host\\fR \\fINAME\\fR. The pages of the documentation are printed by
+\\fBfresnel\\-tui help\\fR \\fITOPIC\\fR."""
+_MANUAL_END = """\
+.SH FILES
+.TP
+.B $XDG_STATE_HOME/fresnel\\-tui
+All runs and all state; \\fB$FRESNEL_STATE_DIR\\fR is another place.
+.TP
+.B $XDG_CONFIG_HOME/fresnel\\-tui/settings.yaml
+The user\\(aqs settings.
+.SH EXIT STATUS
+0 done, 1 the run failed or was stopped, 2 wrong input, 3 not found, 4 denied, 130 interrupted.
 """
 
 
@@ -97,6 +127,35 @@ def commands() -> str:
     return "".join(parts)
 
 
+def manual(page: str) -> str:
+    """The page of commands as one of `man`: its sections, commands, flags and examples."""
+    parts = [_MANUAL]
+    in_code = False
+    for line in page[page.index("\n## ") :].splitlines():
+        cells = [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if line.startswith("```"):
+            in_code = not in_code
+            parts.append(".PP\n.nf\n.RS" if in_code else ".RE\n.fi")
+        elif in_code:
+            parts.append(roff(line))
+        elif line.startswith("## "):
+            parts.append(f".SH {roff(line[3:].upper())}")
+        elif line.startswith("###"):
+            parts.append(f".SS {roff(line.lstrip('# '))}")
+        elif len(cells) == 2 and cells[0].strip("-"):
+            parts.append(f".TP\n.B {roff(cells[0])}\n{roff(cells[1])}")
+        elif line and not cells:
+            parts.append(roff(line))
+    return "\n".join([*parts, _MANUAL_END])
+
+
+def roff(text: str) -> str:
+    """Text that `man` prints as it is; code between backticks in bold."""
+    plain_text = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq")
+    bold = re.sub(r"`([^`]*)`", r"\\fB\1\\fR", re.sub(r"\*(For people\.)\*", r"\1", plain_text))
+    return f"\\&{bold}" if bold.startswith(".") else bold
+
+
 def held_struct(key: dict[str, Any]) -> str:
     """The struct that a key's long form is, by its name in the schema; empty for a plain value."""
     refs = [key.get("$ref", ""), *(part.get("$ref", "") for part in key.get("anyOf", []))]
@@ -142,7 +201,7 @@ def settings_keys() -> str:
 
 def pages() -> dict[Path, str]:
     """Every page with something generated in it, as it should be."""
-    found = {DOCS / "commands.md": commands()}
+    found = {DOCS / "commands.md": commands(), DOCS / "fresnel-tui.1": manual(commands())}
     for page, text in (("presets", preset_keys()), ("settings", settings_keys())):
         path = DOCS / f"{page}.md"
         block = re.compile(_BLOCK.format(name=page, text=".*?"), re.DOTALL)

@@ -1,6 +1,7 @@
 """What is installed from a package: all of it, under one name, in nobody's way."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -66,21 +67,24 @@ def tracked() -> set[str]:
 
 def test_a_wheel_has_all_of_the_program_and_nothing_else(wheel: Path) -> None:
     found = {name for name in names_in(wheel) if ".dist-info/" not in name}
+    manual = {name for name in found if name.endswith(".data/data/share/man/man1/fresnel-tui.1")}
+    assert len(manual) == 1
     package = "tui/package/"
     builds = f"{package}wheel_contents.py"
-    documents = {name for name in tracked() if name.startswith("docs/") and name.endswith(".md")}
+    documents = {name for name in tracked() if re.fullmatch(r"docs/[^/]+\.md", name)}
     ours = {name for name in tracked() if name.startswith(OURS)} | documents
     wanted = {
         name.removeprefix(package) if name.startswith(package) else f"fresnel_tui/{name}"
         for name in ours - {builds}
     }
-    assert found - wanted == {"fresnel_tui/pyproject.toml", "fresnel_tui/constraints.txt"}
+    assert found - wanted - manual == {"fresnel_tui/pyproject.toml", "fresnel_tui/constraints.txt"}
     assert wanted <= found
 
 
 def test_an_editable_installation_has_only_the_way_to_the_source(tmp_path: Path) -> None:
     """A copy would be found before it, and would not find the rest."""
-    found = {name for name in names_in(build(tmp_path, "editable")) if ".dist-info/" not in name}
+    found = names_in(build(tmp_path, "editable"))
+    found = {name for name in found if not re.search(r"\.(dist-info|data)/", name)}
     assert [name.rpartition(".")[2] for name in found] == ["pth"]
 
 
