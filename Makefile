@@ -87,9 +87,9 @@ test-oldest:
 bench: $(STAMP)
 	$(BIN)/python tests/bench/run_all.py
 
-# Every test that a row of a guide names, one after the other; make test takes the steps that train no network.
+# Every test that a row of a guide names; make test takes the steps that train no network.
 guides: $(STAMP)
-	$(BIN)/python -m tests.guides --walk
+	$(BIN)/python -m tests.guides --walk --workers $(WORKERS)
 
 # A night's worth of damaged files for every reader; make test takes 2,000.
 FUZZ ?= 100000

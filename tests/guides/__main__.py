@@ -45,8 +45,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.guides", description=__doc__)
     parser.add_argument("--walk", action="store_true", help="take the steps that train too")
     parser.add_argument("--list", action="store_true", help="run nothing")
+    parser.add_argument("--workers", type=int, default=0, help="how many at once (0: in here)")
+    parser.add_argument("rows", nargs="*", help="rows by the beginning of their number: 0-32, 3-")
     chosen = parser.parse_args()
-    rows, outcomes = read_rows(), Outcomes()
+    rows = [row for row in read_rows() if row.number.startswith(tuple(chosen.rows or [""]))]
+    outcomes = Outcomes()
     every = list(dict.fromkeys(test for row in rows for test in row.tests))
     missing = [test for test in every if not is_there(test)]
     for test in missing:
@@ -56,7 +59,7 @@ def main() -> int:
         return int(bool(missing))
     if chosen.walk:
         os.environ[ALL_STEPS] = "1"
-    pytest.main(["-n", "0", *map(node_of, every)], [outcomes])
+    pytest.main(["-n", str(chosen.workers), *map(node_of, every)], [outcomes])
     print_rows(rows, outcomes.by_test)
     return int("failed" in outcomes.by_test.values())
 
