@@ -14,12 +14,12 @@ from tests.support import SLEEPS_IN, eventually
 # Says one step, is silent until the file `go` is there, then says steps for ever.
 PAUSES = """
 import os, time
-print("step 1 loss 0.5", flush=True)
+print("step 1/90000 loss 0.5", flush=True)
 while not os.path.exists("go"): time.sleep(0.05)
 step = 1
 while True:
     step += 1
-    print(f"step {step} loss {LOSS}", flush=True)
+    print(f"step {step}/90000 loss {LOSS}", flush=True)
     time.sleep(0.1)
 """
 
@@ -71,6 +71,8 @@ def test_a_silent_run_is_told_once_with_evidence_and_goes_on(cli: CommandLine) -
     assert Condition.STALL not in cli.run("list").stdout, "a row says what holds now"
     assert stalls(run) == [alert]
     assert cli.status(run)["state"] == "running"
+    eta = eventually(lambda: json.loads(run.health.read_text())["eta_s"], what="when it is done")
+    assert eta > 0, "the supervisor's forecast of a full disk looks no further"
 
 
 def test_a_preset_may_have_a_stalled_run_stopped(cli: CommandLine) -> None:
