@@ -16,6 +16,7 @@ import msgspec
 
 from runners.diagnosis.stacks import StackDump, take_stacks
 from runners.guard.keeper import ensure_preemption_watch
+from runners.guard.limit_reminder import LimitReminder
 from runners.health.episodes import EpisodeTracker
 from runners.health.judge import judge
 from runners.health.observer import RunObserver
@@ -60,6 +61,7 @@ class WatchedRun:
         known = before is not None and before.attempt == self._attempt
         reported = [(before.condition, before.since)] if before is not None and known else []
         self._episodes = EpisodeTracker(reported)
+        self._reminder = LimitReminder(self._directory)
         self._dump: StackDump | None = None
         self._stopped = False
         rule = run.plan.spec.on_stall if run.plan else None
@@ -89,6 +91,8 @@ class WatchedRun:
         health = self._with_signs(health, signs)
         for finding in news:
             self._report(finding, health)
+        if text := self._reminder.due(signs.outlook, now):
+            self._notify(text)
         with suppress(OSError):  # a full disk: the run goes on, and is judged again
             replace(self._directory.health, msgspec.json.encode(health), sync=False)
         self._save()
@@ -129,6 +133,9 @@ class WatchedRun:
         advice = finding.condition.advice
         text = "; ".join((shown.sentence, *rest[:4], *([advice] if advice else [])))
         append_event(self._directory.supervisor_events, "alert", text=text, condition=name)
+        self._notify(text)
+
+    def _notify(self, text: str) -> None:
         if settings_file().is_file():
             with suppress(OSError):
                 # Everybody on the machine can read a command line.

@@ -10,6 +10,8 @@ from runners.state.jobs import read_job
 from runners.state.layout import RunDirectory
 from runners.state.limits import limit_now
 
+JOB_LIMIT = "the time limit of its Slurm job"
+
 
 class Deadline(NamedTuple):
     """In how many seconds a run is ended, and by which limit."""
@@ -33,7 +35,7 @@ def deadline_of(run: Run, now: float) -> Deadline | None:
     if is_job(run.plan):
         ends = _job_ends(run, directory)
         if ends is not None:
-            found.append(Deadline(ends - now, "the time limit of its Slurm job"))
+            found.append(Deadline(ends - now, JOB_LIMIT))
     return min(found, default=None)
 
 
