@@ -92,6 +92,35 @@ DETECTRON = {
 GRPO = {n: rf"'{n}': {N}" for n in (
     "loss", "grad_norm", "learning_rate", "num_tokens", "completions/mean_length",
     "rewards/reward_len/mean", "rewards/reward_len/std", "reward", "reward_std", "kl")}  # fmt: skip
+GRPO_RUN = (
+    "loss",
+    "grad_norm",
+    "learning_rate",
+    "num_tokens",
+    "completions/mean_length",
+    "completions/min_length",
+    "completions/max_length",
+    "completions/clipped_ratio",
+    "completions/mean_terminated_length",
+    "completions/min_terminated_length",
+    "completions/max_terminated_length",
+    "rewards/reward_len/mean",
+    "rewards/reward_len/std",
+    "reward",
+    "reward_std",
+    "frac_reward_zero_std",
+    "entropy",
+    "clip_ratio/low_mean",
+    "clip_ratio/high_mean",
+    "clip_ratio/region_mean",
+    "clip_ratio/low_min",
+    "clip_ratio/high_max",
+    "step_time",
+    "train_runtime",
+    "train_samples_per_second",
+    "train_steps_per_second",
+    "train_loss",
+)
 MMENGINE = {
     **{n: rf"\(train\).*  {n}: {N}" for n in ("lr", "time", "data_time", "memory", "loss")},
     **{f"val/{n}": rf"\(val\).*  {n}: {N}" for n in ("accuracy/top1", "data_time", "time")},
@@ -197,10 +226,6 @@ RUN = [
         (None, None, 20, None)),
     Case("timed/lgb", BOOSTED, (None, None, 150, None)),
     Case("timed/xgb", ROUNDS, (None, None, 99, None)),
-    Case("r-tune", {"loss": rf"(?:Loss: |loss:){N}", "lr": rf"lr:{N}", "grad_norm": rf"norm:{N}",
-        "tokens_per_second_per_gpu": rf"gpu:{N}"}, (3, None, 60, None)),
-    # timm's model, loader, meters and saver in a loop with the print forms of its train.py.
-    Case("r-timm", TIMM, (3, 3, 59, 60)),
     Case("r-w2v", {}, (None, None, None, None)),
     Case("r-yolo", {f"{n}_loss": r"\dG +" + r"[\d.]+ +" * i + N for i, n in enumerate(("box", "cls", "dfl"))}
         | {f"val/{n}": r" all +32 +32 +" + r"[\d.]+ +" * i + N
@@ -239,6 +264,43 @@ RUN = [
         (None, None, 40, 40)),
     Case("timed/sko25", {"train_loss": rf"(?m)^ +\d+ +{N}", "valid_acc": rf"(?m)^ +\d+ +[\d.]+ +{N}",
         "valid_loss": rf"(?m)^ +\d+ +[\d.]+ +[\d.]+ +{N}"}, (25, None, None, None)),
+    Case("r-spacy", {"loss_textcat": rf"(?m)^ +\d+ +\d+ +{N}",
+        "cats_score": rf"(?m)^ +\d+ +\d+ +[\d.]+ +{N}",
+        "score": rf"(?m)^ +\d+ +\d+ +[\d.]+ +[\d.]+ +{N}"}, (33, None, 600, None)),
+    Case("r-tabnet", {"loss": rf"loss: {N}", "val_0_auc": rf"val_0_auc: {N}"}, (8, None, None, None)),
+    Case("r-tutorial", {"loss": rf"loss: {N}", "test_accuracy": r"images: (\d+) %"},
+        (None, None, None, None)),
+    Case("r-hyperopt", {"best_loss": rf"best loss: {N}"}, (None, None, 40, 40)),
+    Case("r-mmengine", {
+        **{n: rf"\(train\).*  {n}: {N}" for n in ("lr", "time", "data_time", "loss")},
+        **{f"val/{n}": rf"\(val\).*  {n}: {N}" for n in ("accuracy", "data_time", "time")}},
+        (3, None, 150, None)),
+    Case("r-sft", {n: rf"'{n}': '{N}" for n in ("loss", "grad_norm", "learning_rate", "entropy",
+        "mean_token_accuracy", "num_tokens", "train_runtime", "train_samples_per_second",
+        "train_steps_per_second", "train_loss")}, (2, None, 40, 40)),
+    Case("r-grpo", {n: rf"'{n}': '{N}" for n in GRPO_RUN}, (1, None, 8, 8)),
+    Case("r-reinforce", {"last_reward": rf"Last reward: {N}",
+        "average_reward": rf"Average reward: {N}"}, (None, None, 200, None)),
+    Case("timed/later/lgbr", {"valid_0/l2": rf"l2: {N}"}, (None, None, 500, None)),
+    Case("timed/later/lgbv", {f"valid_0/{n}": rf"'s {n}: {N}" for n in ("auc", "binary_logloss")},
+        (None, None, 300, None)),
+    Case("timed/later/xgbm", {f"{n}-mlogloss": rf"{n}-mlogloss:{N}" for n in ("train", "valid")},
+        (None, None, 149, None)),
+    Case("timed/later/catm", {n: rf"\t{n}: {N}" for n in ("learn", "test", "best")},
+        (None, None, 299, None)),
+    Case("timed/later/evalloop", {n: rf"\b{n} {N}" for n in ("loss", "lr", "val_acc")},
+        (None, None, 1600, 1600)),
+    Case("timed/later/slowfirst", {"loss": rf"loss={N}"}, (12, 12, 1200, 1200)),
+    Case("timed/later/slowlines", {"loss": rf"loss {N}"}, (12, 12, 1200, 1200)),
+    Case("timed/later/kerasval", KERAS, (8, 8, 600, 600)),
+    Case("timed/later/skocnn", {"train_loss": rf"(?m)^ +\d+ +{N}",
+        "valid_acc": rf"(?m)^ +\d+ +[\d.]+ +{N}",
+        "valid_loss": rf"(?m)^ +\d+ +[\d.]+ +[\d.]+ +{N}"}, (12, None, None, None)),
+    Case("timed/later/grow", {"train_loss": rf"train_loss={N}"}, (16, 16, None, None)),
+    Case("timed/later/sgb", {"train_loss": rf"(?m)^ +\d+ +{N}",
+        "oob_improve": rf"(?m)^ +\d+ +[\d.]+ +{N}"}, (None, None, 200, None)),
+    Case("timed/later/valepoch", {"loss": rf"Loss {N}", "val_loss": rf"val_loss {N}"},
+        (10, None, 980, None)),
 ]  # fmt: skip
 # Those that begin with `d-` could not be run: they are written by the format their sources
 # document (detectron2's CommonMetricPrinter, torchtitan's MetricsProcessor, verl's console logger,
@@ -387,6 +449,8 @@ def test_every_value_printed_is_read_and_none_other(case: Case, tmp_path: Path) 
 
 
 def test_every_sample_is_in_the_table() -> None:
-    timed = {f"timed/{path.stem}" for path in SAMPLES.glob("timed/*.jsonl")}
+    timed = {
+        str(path.relative_to(SAMPLES).with_suffix("")) for path in SAMPLES.glob("timed/**/*.jsonl")
+    }
     plain = {path.stem for path in SAMPLES.glob("*.txt")}
     assert {case.file for case in CASES} == plain | timed

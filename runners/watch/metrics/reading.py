@@ -185,7 +185,7 @@ class OutputReader:
 
     def _put_right(self, sample: Sample) -> Sample:
         rule = self.rule
-        if sample.values and sample.epoch is None:
+        if sample.values and sample.epoch is None and self._epoch is not None:
             sample = sample._replace(epoch=self._epoch)
         if rule.offset:
             moved = {

@@ -246,7 +246,7 @@ def _put_in_phase(values: dict[str, float], phase: str, text: str) -> dict[str, 
             f"{word}_{name}" if _QUALITY.match(name) else name: value
             for name, value in values.items()
         }
-    return {_phased(name, phase): value for name, value in values.items()}
+    return {_phased(name, phase): value for name, value in values.items()} if phase else values
 
 
 def _phased(name: str, phase: str) -> str:
