@@ -1,0 +1,39 @@
+"""What is said of a run that goes on: by its checkpoint, the new plan, and its parent's pace."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from runners.model.course import Total
+from runners.model.run import Checkpoint
+from runners.model.spec import Parameter, Price
+from runners.model.states import State
+from tests.support import make_run
+from tui.views.runs.resume_text import resumed_text
+
+
+@pytest.mark.parametrize(("epochs", "left", "time"), [(3, 2, "20m"), (9, 8, "1h20m")])
+def test_time_and_money_are_those_of_the_epochs_that_are_left_of_the_new_plan(
+    epochs: int, left: int, time: str, tmp_path: Path
+) -> None:
+    """Failed in its third epoch of 10 minutes, at $6 an hour; its checkpoint is of the first."""
+    events: list[dict[str, object]] = [{"time": 1000.0, "type": "start", "epochs": 3}]
+    events += [{"time": 1000.0 + 600 * i, "type": "epoch", "epoch": i} for i in (1, 2)]
+    path = str(tmp_path / "epoch_1.pt")
+    events.append({"time": 1601.0, "type": "checkpoint", "epoch": 1, "path": path})
+    (tmp_path / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    price = Price("6", "gpu", "flag")
+    parent = make_run(State.FAILED, price, 1, ended=2500.0, directory=str(tmp_path))
+    assert parent.plan is not None
+    spec = msgspec.structs.replace(
+        parent.plan.spec,
+        total=Total(parameter="epochs"),
+        parameters=(Parameter("epochs", epochs, 3, "int", "--epochs"),),
+    )
+    checkpoint = Checkpoint(path, 7, 1600.0)
+    text = resumed_text(parent, checkpoint, spec, now=2500.0)
+    dollars = f"${left:.2f}"
+    assert text.startswith(f"epoch 1 of {epochs}; {left} epochs left, about {time}")
+    assert dollars in text.split(";")[1]
