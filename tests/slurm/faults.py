@@ -233,6 +233,8 @@ class Trial:
             wrong.append("told done, and did not finish")
         if "finished" in lines and lines[-1] == "finished" and state in ("failed", "lost"):
             wrong.append("told failed, and had finished")
+        if state == "lost" and "kill_controller" not in met:
+            wrong.append("told lost, and no controller had forgotten its job")
         wrong += _wrong_cause(found, met)
         return [f"{run.id}: {text}; {found}; faults {sorted(met)}; {lines}" for text in wrong]
 
