@@ -30,7 +30,8 @@ examples:
   fresnel-tui list                                       the runs and their progress
   fresnel-tui COMMAND --help                             more on one command
 """
-_WITH_COMMAND = ("launch", "plan", "verify")
+_LAUNCHING = ("launch", "plan", "verify")
+_WITH_COMMAND = (*_LAUNCHING, "host shell")
 _SCRIPTS = (".py", ".sh", ".pl")
 _STARTERS = ("python", "torchrun", "accelerate", "deepspeed", "mpirun")
 
@@ -65,7 +66,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace | None:
     name = ALIASES.get(mine[0], mine[0])
     if name not in COMMANDS:
         raise _unknown(mine)
-    if command is not None and name not in _WITH_COMMAND:
+    if command is not None and not {name, " ".join(mine[:2])} & set(_WITH_COMMAND):
         raise UsageError(
             f"{name}: `-- COMMAND` goes with {', '.join(_WITH_COMMAND)}",
             "",
@@ -128,7 +129,7 @@ def overall_help() -> str:
 
 def dashes_hint(name: str, argv: Sequence[str], command: Sequence[str] | None) -> str:
     """What to type when `argv` name a program where launch expects a preset; empty when not."""
-    if name not in _WITH_COMMAND or command is not None:
+    if name not in _LAUNCHING or command is not None:
         return ""
     at = _first_positional(command_parser(name), argv)
     if at is None or not _is_program_like(argv[at]):

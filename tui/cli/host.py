@@ -20,6 +20,7 @@ from runners.places.ssh.registry import RemoteHost, RemoteRegistry, check_name, 
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
 from runners.places.ssh.status_text import offset_text
 from runners.state.layout import StateDirectory
+from tui.cli import host_ways
 from tui.cli.output import echo, print_json, print_pairs, print_table
 from tui.views.format import DASH
 
@@ -47,9 +48,14 @@ def run_host(arguments: argparse.Namespace) -> int:
         return clean_host(arguments)
     registry = RemoteRegistry(StateDirectory())
     host = registry.find(arguments.name)
-    return {"remove": _remove, "connect": _connect, "test": _test}[what](
-        arguments, Ssh(registry, host)
-    )
+    return {
+        "remove": _remove,
+        "connect": _connect,
+        "test": _test,
+        "shell": host_ways.open_shell,
+        "forward": host_ways.forward_ports,
+        "ssh-config": host_ways.print_configuration,
+    }[what](arguments, Ssh(registry, host))
 
 
 def _add(arguments: argparse.Namespace) -> int:

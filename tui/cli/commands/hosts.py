@@ -20,6 +20,7 @@ def host(parser: CommandParser) -> None:
     ):
         action = actions.add(name, summary, [f"host {name} amd"])
         argument(action, "name", "HOST", _NAME)
+    _add_ways(actions)
     end = actions.add(
         "end",
         "show what stops the billing, run the end command, forget it; refused while runs live or "
@@ -70,6 +71,28 @@ def _add_add(actions: Actions) -> None:
     flag(parser, "--replace", "pin the new key of a machine that was rebuilt")
     argument(parser, "--end-command", "CMD", "what `host end` runs here to destroy the machine")
     repeated(parser, "--ssh-option", "KEY=VALUE", "an option of ssh_config for this machine")
+
+
+def _add_ways(actions: Actions) -> None:
+    shell = actions.add(
+        "shell",
+        "open a shell there, in the folder where runs start; or run a command",
+        ["host shell amd", "host shell amd -- rocm-smi"],
+    )
+    argument(shell, "name", "HOST", _NAME)
+    forward = actions.add(
+        "forward",
+        "have its ports here, for TensorBoard or Jupyter, until Ctrl+C",
+        ["host forward amd 6006", "host forward amd 18888:8888 6006"],
+    )
+    argument(forward, "name", "HOST", _NAME)
+    argument(forward, "ports", "[HERE:]PORT", "a port there, and here if another", nargs="+")
+    config = actions.add(
+        "ssh-config",
+        "print what ~/.ssh/config needs so that editors reach it, its key pinned",
+        ["host ssh-config amd >> ~/.ssh/config"],
+    )
+    argument(config, "name", "HOST", _NAME)
 
 
 def _add_setup(actions: Actions) -> None:

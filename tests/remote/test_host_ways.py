@@ -1,0 +1,83 @@
+"""`host shell`, `forward`, `ssh-config`: a person's own ways to a machine, over a real sshd."""
+
+import http.client
+import http.server
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.process.conftest import CommandLine
+from tests.remote.machines import RentedMachine
+from tests.support import eventually
+
+
+@pytest.fixture
+def page() -> Iterator[int]:
+    """The port of a server on that machine's loopback, which is this one's too here."""
+
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"curves")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Answer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+    return port
+
+
+def asked(port: int) -> bytes:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("GET", "/")
+        return connection.getresponse().read()
+    except OSError:
+        return b""
+    finally:
+        connection.close()
+
+
+def test_a_command_there_has_its_own_exit_code(line: CommandLine, rented: RentedMachine) -> None:
+    """It runs in the folder where runs start."""
+    (rented.home / "fresnel").mkdir()
+    done = line.run("host", "shell", "rented", "--", "sh", "-c", "pwd; exit 7", exits=7)
+    assert Path(done.stdout.strip()).name == "fresnel"
+
+
+def test_a_port_there_is_had_here_until_it_is_ended(
+    line: CommandLine, rented: RentedMachine, page: int
+) -> None:
+    port = free_port()
+    child = line.begin("host", "forward", "rented", f"{port}:{page}")
+    assert eventually(lambda: asked(port)) == b"curves"
+    child.send_signal(signal.SIGINT)
+    assert child.wait(30) == 0
+    assert asked(port) == b""
+    taken = line.run("host", "forward", "rented", f"{page}:{page}", exits=4)
+    assert str(page) in taken.stderr
+    line.run("host", "forward", "rented", "6006:http", exits=2)
+
+
+def test_an_editor_s_ssh_reaches_it_by_the_block(
+    line: CommandLine, rented: RentedMachine, tmp_path: Path
+) -> None:
+    """The block alone is enough: the key is pinned, and no other is taken."""
+    config = tmp_path / "config"
+    config.write_text(line.run("host", "ssh-config", "rented").stdout)
+    argv = ["ssh", "-F", str(config), "-o", "BatchMode=yes", "fresnel-rented", "echo", "here"]
+    assert subprocess.run(argv, capture_output=True, check=True).stdout == b"here\n"

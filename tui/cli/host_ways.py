@@ -1,0 +1,131 @@
+"""`host shell`, `host forward`, `host ssh-config`: one's own ways to a machine, strict as ours."""
+
+import argparse
+import shlex
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from runners.model.errors import DeniedError, ExitCode, WrongInput
+from runners.places.ssh.output_tail import OutputTail
+from runners.places.ssh.ssh import Ssh
+from tui.cli.output import echo, print_json
+
+_MOST_PORT = 65535
+_LOOKS_EVERY_S = 0.05
+_OPEN_WITHIN_S = 0.2
+_SPELLED = {
+    "hostname": "HostName",
+    "user": "User",
+    "port": "Port",
+    "identityfile": "IdentityFile",
+    "proxyjump": "ProxyJump",
+}
+
+
+def open_shell(arguments: argparse.Namespace, ssh: Ssh) -> int:
+    """A shell there, in the folder where runs start; or a command, whose exit code is ours."""
+    command = arguments.trailing_command
+    folder = f"cd {shlex.quote(ssh.host.folder)} 2>/dev/null; " if ssh.host.folder else ""
+    remote = folder + (f"exec {shlex.join(command)}" if command else 'exec "$SHELL" -l')
+    terminal = sys.stdin.isatty() and (not command or sys.stdout.isatty())
+    argv = ssh.command(ssh.link_sharing, batch=not sys.stdin.isatty(), terminal=terminal)
+    return subprocess.run([*argv, "--", ssh.host.address, remote], check=False).returncode
+
+
+def forward_ports(arguments: argparse.Namespace, ssh: Ssh) -> int:
+    """Ports of that machine's loopback at this one's, until Ctrl+C or the line's end."""
+    pairs = [_ports(text) for text in arguments.ports]
+    for here, _ in pairs:
+        _require_free(here)
+    # Ours clear all forwardings of the user's configuration: what stands first counts.
+    extra = ["ClearAllForwardings=no", "ExitOnForwardFailure=yes", "SessionType=none"]
+    extra += [f"LocalForward=127.0.0.1:{here} 127.0.0.1:{target}" for here, target in pairs]
+    errors = OutputTail()
+    with errors.listening() as sink:
+        argv = [*ssh.command("never", extra=extra), "--", ssh.host.address]
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=sink)
+    try:
+        while process.poll() is None and not all(_is_open(here) for here, _ in pairs):
+            time.sleep(_LOOKS_EVERY_S)
+        if process.poll() is None:
+            for here, target in pairs:
+                echo(f"http://127.0.0.1:{here} is port {target} of {ssh.host.name}; Ctrl+C ends it")
+        process.wait()
+        raise ssh.trouble(errors.text)
+    except KeyboardInterrupt:
+        return ExitCode.DONE
+    finally:
+        process.terminate()
+        process.wait()
+        errors.close()
+
+
+def print_configuration(arguments: argparse.Namespace, ssh: Ssh) -> int:
+    """A block for ~/.ssh/config by which editors and others reach the machine, its key pinned."""
+    alias = f"fresnel-{ssh.host.name}"
+    found = [
+        *_resolved(ssh),
+        ("HostKeyAlias", alias),
+        ("UserKnownHostsFile", f'"{ssh.registry.known_hosts(ssh.host.name)}"'),
+        ("StrictHostKeyChecking", "yes"),
+        ("ForwardAgent", "no"),
+    ]
+    if arguments.json:
+        print_json({"host": ssh.host.name, "alias": alias, "options": found})
+        return ExitCode.DONE
+    print("\n".join([f"Host {alias}", *(f"    {name} {value}" for name, value in found)]))
+    if sys.stdout.isatty():
+        echo(f"add it to ~/.ssh/config; editors then open {alias}")
+    return ExitCode.DONE
+
+
+def _resolved(ssh: Ssh) -> list[tuple[str, str]]:
+    """Where ssh's own configuration leads; of the keys it would try, those that are there."""
+    options = [word for option in ssh.host.options for word in ("-o", option)]
+    options += ["-p", str(ssh.host.port)] if ssh.host.port else []
+    argv = ["ssh", "-G", *options, "--", ssh.host.address]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise WrongInput(f"ssh does not understand {ssh.host.address}", done.stderr.strip()[:200])
+    return [
+        (_SPELLED[name], value)
+        for name, _, value in (line.partition(" ") for line in done.stdout.splitlines())
+        if name in _SPELLED
+        and value != "none"
+        and (name != "identityfile" or Path(value).expanduser().exists())
+    ]
+
+
+def _ports(text: str) -> tuple[int, int]:
+    """`6006`, or `16006:6006` for another number here."""
+    here, _, target = text.partition(":")
+    try:
+        ports = int(here), int(target or here)
+    except ValueError:
+        ports = 0, 0
+    if not all(0 < port <= _MOST_PORT for port in ports):
+        raise WrongInput(f"`{text}` is no port", "6006, or 16006:6006 for another one here")
+    return ports
+
+
+def _require_free(port: int) -> None:
+    with socket.socket() as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind(("127.0.0.1", port))
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise DeniedError(
+                f"port {port} is not to be had here: {reason}", f"{port + 10_000}:{port}, say"
+            ) from None
+
+
+def _is_open(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), _OPEN_WITHIN_S):
+            return True
+    except OSError:
+        return False
