@@ -1,6 +1,6 @@
 """How often the disk forecast cries wolf, and how early it is right: real runs in real time.
 
-    python tests/bench/disk_alarms.py                   an hour and a quarter, next to no processor
+    python tests/bench/disk_alarms.py                   eighty minutes, next to no processor
     python tests/bench/disk_alarms.py --minutes 30      the false alarms alone
 
 Every habit of `tests/disk_habits.py` is a run of its own on one small disk (a tmpfs, so it takes
@@ -80,7 +80,7 @@ def is_over(run: Path) -> bool:
 def main() -> int:
     """Run them all; 1 when there was a false alarm, or no true one."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=int, default=75, help="how long each goes on (75)")
+    parser.add_argument("--minutes", type=int, default=80, help="how long each goes on (80)")
     minutes = parser.parse_args().minutes
     write(f"{machine()}, commit {revision()}, load {os.getloadavg()[0]:.2f}")
     with ExitStack() as stack:
