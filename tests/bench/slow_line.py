@@ -146,9 +146,10 @@ def _opened(place: Place, columns: int, rows: int, rate: float, answers: bool = 
 
 def _is_help_whole(text: str) -> bool:
     rows = text.split("\n")
-    ends = [y for y, row in enumerate(rows) if "Esc closes" in row]
-    # Its last line too: the frame may have come before.
-    return bool(ends) and bool(re.search(r"│[^│]*\w{3}[^│]*│", rows[ends[0] - 1]))
+    last = next((y for y, row in enumerate(rows) if "Esc closes" in row), 0)
+    begin = rows[last].find("╰")
+    # Its frame comes before its lines, at first a small one in the middle.
+    return last > 0.8 * len(rows) and all(row[begin + 2 :].strip(" │▂▆") for row in rows[4:last])
 
 
 def _followed(bench: Bench, place: Place, columns: int, rows: int) -> Row:

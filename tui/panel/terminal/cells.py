@@ -48,6 +48,11 @@ Run = tuple[int, int]
 NO_INK: Final = Ink("", "", "")
 
 
+Place = tuple[int, int]
+"""Row and column of a cell, from 0."""
+_UNSURE: Final = re.compile(r"[^ -~\u2500-\u257f]")
+
+
 class InkRun(NamedTuple):
     """Cells of one row in one ink, or so many blanks."""
 
@@ -219,11 +224,11 @@ def written(pieces: Sequence[InkRun]) -> str:
     for piece in pieces:
         order.setdefault(piece.ink, []).append(piece)
     sent: list[str] = []
-    ink, place = NO_INK, (-1, -1)
+    ink = NO_INK
+    place: Place | None = None
     for group in order.values():
         for piece in group:
-            if place != (piece.y, piece.x):
-                sent.append(f"\x1b[{piece.y + 1};{piece.x + 1}H")
+            sent.append(_moved(place, (piece.y, piece.x)))
             if piece.blanks:
                 wanted = Ink("", ink.foreground, piece.ink.background)
                 change = sgr(ink, wanted)
@@ -233,9 +238,24 @@ def written(pieces: Sequence[InkRun]) -> str:
             else:
                 sent += [sgr(ink, piece.ink), piece.text]
                 ink = piece.ink
-                place = (
-                    (piece.y, piece.x + cell_len(piece.text)) if piece.text.isascii() else (-1, -1)
-                )
+                # Terminals agree on how wide these are.
+                sure = not _UNSURE.search(piece.text)
+                place = (piece.y, piece.x + len(piece.text)) if sure else None
     if ink != NO_INK:
         sent.append("\x1b[m")
     return "".join(sent)
+
+
+def _moved(before: Place | None, after: Place) -> str:
+    """The shortest sequence from one place to another."""
+    if before == after:
+        return ""
+    (y, x), absolute = after, f"\x1b[{after[0] + 1};{after[1] + 1}H"
+    if before is None:
+        return absolute
+    down, right = y - before[0], x - before[1]
+    if down == 0 and right > 0:
+        return f"\x1b[{right}C"
+    if down > 0 and right in (0, -1):
+        return "\b" * -right + f"\x1b[{down if down > 1 else ''}B"
+    return absolute

@@ -22,6 +22,8 @@ _WITHOUT_COLOURED_BLANKS: Final = ("screen", "vt", "ansi", "dumb")
 """Terminals, by $TERM, that erase in their own colour and not in the background's."""
 _EFFECT_S: Final = 1.0
 """So long after a key only the newest is sent: nobody asks any more for what came before."""
+_ACTS_S: Final = 0.3
+_LONGEST_EFFECT_S: Final = 3.0
 _SLOW_FRAME_S: Final = 0.5
 _EVERYTHING: Final = 1 << 24
 _SYNC_START: Final = "\x1b[?2026h"
@@ -48,6 +50,12 @@ class Painter:
     def is_slow(self) -> bool:
         """Whether the line is slow: it was seen to be, or it was said."""
         return self.wants_slow or (self._line is not None and self._line.is_slow)
+
+    @property
+    def waits_for_effect(self) -> bool:
+        """Whether a key's effect is still to be sent: what else changes had better wait."""
+        since = monotonic() - self._typed_at
+        return since < _ACTS_S or (since < _LONGEST_EFFECT_S and not self._screen.is_shown)
 
     @property
     def is_sparing(self) -> bool:

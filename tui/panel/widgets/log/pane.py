@@ -36,7 +36,7 @@ from tui.panel.widgets.log.rows import StripCache, StripStyle, explanation_line
 from tui.panel.widgets.log.seeking import LogSeeker
 from tui.panel.widgets.log.threads import LogThreads, Written
 from tui.panel.widgets.log.title import BAR, count_text, describe, describe_filter, place_bar
-from tui.panel.widgets.log.watch import FRAME, frame_of, watch_file
+from tui.panel.widgets.log.watch import CHATTY_FRAME, FRAME, frame_of, watch_file
 from tui.panel.widgets.log.window_reader import LogPlace, LogReader
 from tui.panel.widgets.pane_keys import LOG_KEYS
 from tui.panel.widgets.style_once import StyleOnce
@@ -269,8 +269,11 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
 
     def _paint_soon(self) -> None:
         """Paint now, or when a frame has passed since the last time."""
-        sparing = isinstance(self.app, TerminalApp) and self.app.painter.is_sparing
+        painter = self.app.painter if isinstance(self.app, TerminalApp) else None
+        sparing = painter is not None and painter.is_sparing
         wait = self._painted + frame_of(self.reader, sparing, self.size.width) - monotonic()
+        if sparing and painter is not None and painter.waits_for_effect:
+            wait = max(wait, CHATTY_FRAME)
         if self._pending is not None:
             # More may have come than when it was put off.
             if wait > 0.002:
@@ -280,7 +283,11 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
         if wait <= 0.002:
             self.paint()
         else:
-            self._pending = self.set_timer(wait, self.paint)
+            self._pending = self.set_timer(wait, self._try_again)
+
+    def _try_again(self) -> None:
+        self._pending = None
+        self._paint_soon()
 
     def paint(self, force: bool = False) -> None:
         """Read what belongs on the screen and draw it; unless forced, only what changed."""
