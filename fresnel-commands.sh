@@ -1,3 +1,3 @@
 #!/bin/sh
-fresnel-tui star 20261123-140547-first-b6c6
+fresnel-tui star 20261123-140912-first-0000
 # failed: fresnel-tui undelete last

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from textual.binding import Binding
 from textual.pilot import Pilot
 
 from runners.state.layout import StateDirectory
@@ -51,12 +52,14 @@ PLACES: dict[str, tuple[str, ...]] = {
 """Where keys are pressed, and what leads there from the cockpit."""
 MOVES = {
     *("up", "down", "left", "right", "pageup", "pagedown", "home", "end", "tab", "shift+tab"),
+    *("1", "2", "3", "escape"),  # the pane that has the focus already; nothing is open
     *("j", "k", "h", "l", "g", "G", "ctrl+f", "ctrl+b", "shift+left", "shift+right"),
 }
 """What moves a cursor may find that there is nowhere to go."""
 LEFT_OUT = {
     *("q", "ctrl+q", "ctrl+c", "ctrl+z", "f6"),  # leave the panel, or open an editor
     *("f2", "ctrl+s"),  # launch
+    "M",  # there is no terminal to give the mouse to
 }
 _WITHIN_S = 0.6
 _STEPS_OUT = 4
@@ -97,10 +100,26 @@ def picture(app: PanelApp) -> tuple[Any, ...]:
 
 
 def keys_of(app: PanelApp) -> Iterator[tuple[str, bool]]:
-    """The keys that act here and are ours; whether the help page has words for each."""
+    """The keys that act here and are bound by us; whether the help page has words for each."""
+    said = {
+        key
+        for binding in (*app.cockpit.BINDINGS, *app.BINDINGS)
+        if isinstance(binding, Binding) and binding.tooltip
+        for key in binding.key.split(",")
+    }
     for key, active in list(app.screen.active_bindings.items()):
-        if type(active.node).__module__.startswith("tui.") and key not in LEFT_OUT:
-            yield key, bool(active.binding.tooltip)
+        if _is_ours(type(active.node), key) and key not in LEFT_OUT:
+            yield key, bool(active.binding.tooltip) or key in said
+
+
+def _is_ours(kind: type, key: str) -> bool:
+    return any(
+        key in binding.key.split(",")
+        for owner in kind.__mro__
+        if owner.__module__.startswith("tui.")
+        for binding in owner.__dict__.get("BINDINGS", ())
+        if isinstance(binding, Binding)
+    )
 
 
 async def _settle(pilot: Pilot[Any], before: tuple[Any, ...] | None = None) -> bool:
@@ -159,7 +178,7 @@ async def drive(
             await _go(pilot, way)
             if len(way) > 1 and app.screen is app.cockpit:
                 continue  # not to be opened here: that key is a cell of the runs
-            keys = list(keys_of(app))
+            here, keys = app.screen, list(keys_of(app))
             for key, explained in keys:
                 found.cells += 1
                 cell = f"{place}, {count} runs, {size[0]}×{size[1]}: {key}"
@@ -169,6 +188,9 @@ async def drive(
                 await pilot.press(key)
                 if key in MOVES:
                     await pilot.pause()
+                    if app.screen is not here:
+                        await _go(pilot, way)
+                        here = app.screen
                     continue
                 if not await _settle(pilot, before):
                     found.silent.append(cell)
@@ -178,6 +200,7 @@ async def drive(
                 if not await _leave(pilot):
                     found.stuck.append(cell)
                 await _go(pilot, way)
+                here = app.screen
             await _leave(pilot)
 
 

@@ -57,4 +57,10 @@ CHART_KEYS: list[BindingType] = [
     hotkey("up,k", "screen.vertically(-1)", _ABOVE),
     hotkey("down,j", "screen.vertically(1)", _ABOVE),
 ]
+HELP_KEYS: list[BindingType] = [hotkey("escape,q,question_mark", "dismiss", "close this page")]
+COMMAND_KEYS: list[BindingType] = [
+    hotkey("y", "copy", "copy the command under the cursor"),
+    hotkey("w", "write", "write all commands to a script in the folder the panel was started in"),
+    hotkey("escape,q,c", "dismiss", "close"),
+]
 CURVE_KEYS: list[BindingType] = [hotkey("space", "mark", "draw the run, or hide it")]

@@ -6,13 +6,14 @@ from typing import ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from runners.host.clock import local_time
 from tui.panel.command_log import CommandLog
+from tui.panel.screen_keys import COMMAND_KEYS
 from tui.panel.screens.dialogs import Dialog
 from tui.panel.terminal.osc import describe_sent, osc52, send
 
@@ -22,11 +23,7 @@ _SCRIPT = "fresnel-commands.sh"
 class CommandScreen(Dialog[None]):
     """A line per command; `y` copies the one under the cursor, `w` writes them all."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,c", "dismiss", "Close"),
-        Binding("y", "copy", "Copy"),
-        Binding("w", "write", "Write a script"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = COMMAND_KEYS
 
     def __init__(self, log: CommandLog) -> None:
         super().__init__()
@@ -56,6 +53,7 @@ class CommandScreen(Dialog[None]):
         """Send the command under the cursor to the clipboard."""
         place = self.query_one(OptionList).highlighted
         if place is None:
+            self.notify("no command to copy yet", timeout=4)
             return
         line = self.log_.lines[place][1].encode()
         send(self.app, osc52(line, os.environ))

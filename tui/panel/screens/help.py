@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from rich.console import Console
 from rich.text import Text
 from textual.app import App, ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.geometry import Size
 from textual.screen import Screen
 from textual.scroll_view import ScrollView
@@ -17,7 +17,9 @@ from runners.model.states import State
 from tui.panel.hotkeys import key_lines, key_name
 from tui.panel.screen_keys import (
     CHART_KEYS,
+    COMMAND_KEYS,
     CURVE_KEYS,
+    HELP_KEYS,
     LAUNCH_KEYS,
     MONEY_KEYS,
     PICTURES_KEYS,
@@ -50,6 +52,8 @@ _PLACES: tuple[tuple[str, tuple[str, ...], list[BindingType]], ...] = (
     ),
     ("Settings (,)", ("SettingsScreen",), SETTINGS_KEYS),
     ("Pictures (I)", ("PicturesScreen",), PICTURES_KEYS),
+    ("Command log (c)", ("CommandScreen",), COMMAND_KEYS),
+    ("This page (?)", ("HelpScreen",), HELP_KEYS),
 )
 """Names of the classes where keys are bound, in the order of the page."""
 
@@ -73,7 +77,7 @@ def key_tables(
 class HelpScreen(Dialog[None]):
     """All keys; any of Esc, q, ? closes it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark", "dismiss", "Close")]
+    BINDINGS: ClassVar[list[BindingType]] = HELP_KEYS
 
     def __init__(self, screen: Screen[Any] | None = None, focused: Widget | None = None) -> None:
         super().__init__()

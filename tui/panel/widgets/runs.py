@@ -12,7 +12,7 @@ from textual.binding import BindingType
 from runners.places.run_row import RunRow
 from tui.panel.widgets.pane_keys import RUN_KEYS
 from tui.panel.widgets.row_list import RowList
-from tui.panel.widgets.run_arranging import RunArranging, changed
+from tui.panel.widgets.run_arranging import NONE_SELECTED, RunArranging, changed
 from tui.panel.widgets.run_cursor import CursorTarget
 from tui.panel.widgets.run_filter import FilterTyping
 from tui.panel.widgets.run_lines import RunLines
@@ -184,6 +184,9 @@ class RunPane(RowList):
 
     def action_mark(self) -> None:
         """Mark the runs of the line under the cursor, or no longer; go on to the next line."""
+        if not len(self.lines):
+            self.notify(NONE_SELECTED, timeout=4)
+            return
         self.lines.mark(self.key)
         self._lay_out()
         self.action_move(1)

@@ -112,6 +112,8 @@ class LogArea(Vertical):
             pane = LogPane(id="pinned")
             await self.query_one("#logs").mount(pane, before=self.log_pane)
             pane.show(self._path, f"pinned: {self._title}")
+        else:
+            self._notify("no log is shown that could be pinned")
 
     def show_only(self, pane: LogPane | None) -> None:
         """Give one of two logs the whole place, or both again."""
