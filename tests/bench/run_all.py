@@ -1,4 +1,5 @@
-"""The bench: `python tests/bench/run_all.py [engine panel sampler log metrics diagnosis trainer]
+"""The bench: `python tests/bench/run_all.py [engine panel sampler log metrics slow diagnosis
+trainer]
 [--quick] [--markdown FILE]`.
 
 Without names everything is measured, which takes about half an hour on two quiet cores,

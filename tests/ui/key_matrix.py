@@ -207,6 +207,7 @@ async def drive(
 async def _drive_all(columns: Sequence[int]) -> Found:
     found = Found()
     with tempfile.TemporaryDirectory() as name:
+        os.chdir(name)  # keys write files there
         os.environ.update(FRESNEL_GPUS="none", XDG_CONFIG_HOME=f"{name}/config")
         for count in COUNTS:
             folder = Path(name) / f"state{count}"

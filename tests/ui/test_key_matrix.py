@@ -13,6 +13,7 @@ async def test_every_key_does_something_or_says_why_not(
     count: int, places: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FRESNEL_GPUS", "none")
+    monkeypatch.chdir(StateDirectory().create().root)  # keys write files there
     state: Path = StateDirectory().create().root
     make_runs(state, count)
     found = Found()

@@ -18,10 +18,18 @@ from tests.terminal import REPOSITORY, Terminal, panel_command
 from tests.ui.log_texts import line_here, shown
 from tests.ui.waiting import append, until
 from tui.panel.cockpit.screen import CockpitScreen
+from tui.panel.terminal.terminal_app import TerminalApp
 from tui.panel.widgets.key_bar import KeyBar
 from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.log.pane import LogPane
-from tui.panel.widgets.log.watch import CHATTY_FRAME, FRAME, PAUSED_FRAME, SPARING_FRAME, frame_of
+from tui.panel.widgets.log.watch import (
+    CHATTY_FRAME,
+    EFFECT_FRAME,
+    FRAME,
+    PAUSED_FRAME,
+    SPARING_FRAME,
+    frame_of,
+)
 from tui.panel.widgets.log.window_reader import LogReader
 
 HOSTILE = b"\x1b]52;c;cm0gLXJmIH4=\x07"
@@ -410,7 +418,12 @@ async def test_two_logs_both_followed(log: Path, tmp_path: Path, width: int, bes
         assert app.focused is app.pane
 
 
-def test_where_each_byte_counts_a_log_is_painted_by_screenfuls(tmp_path: Path) -> None:
+def test_where_each_byte_counts_a_log_is_painted_by_screenfuls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    fast, slow = TerminalApp(), TerminalApp()
+    slow.painter.wants_slow = True
     log = tmp_path / "output.log"
     log.write_text("a line of forty characters, and no more\n" * 100)
     reader = LogReader(log)
@@ -422,10 +435,14 @@ def test_where_each_byte_counts_a_log_is_painted_by_screenfuls(tmp_path: Path) -
         with log.open("a") as out:
             out.write("a line of forty characters, and no more\n" * lines)
         reader.refresh()
-        return frame_of(reader, False, 80), frame_of(reader, True, 80)
+        return frame_of(reader, fast, 80), frame_of(reader, slow, 80)
 
     assert grown(3) == (FRAME, SPARING_FRAME)
     assert grown(9) == (FRAME, CHATTY_FRAME)
+    slow.painter.typed()  # what the key does goes first
+    assert grown(1) == (FRAME, EFFECT_FRAME)
+    slow.painter = TerminalApp().painter
+    slow.painter.wants_slow = True
     reader.go_start()
     # Only a count changes: where each byte counts it may wait.
     usual, sparing = grown(1)

@@ -142,11 +142,15 @@ class RunLines(Sequence[Text]):
             return line.rows
         return () if line is None else (line,)
 
-    def mark(self, key: str | None) -> None:
-        """Mark the runs of the line with this key; those that are marked, no longer."""
-        for row in self.rows_at(key):
+    def mark(self, key: str | None) -> bool:
+        """Mark the runs of the line with this key; those that are marked, no longer.
+        False: there are none.
+        """
+        rows = self.rows_at(key)
+        for row in rows:
             if self.marked.pop(row.id, None) is None:
                 self.marked[row.id] = row
+        return bool(rows)
 
     @property
     def marked_rows(self) -> list[RunRow]:

@@ -65,8 +65,7 @@ class RunPane(RowList):
 
     def moved(self) -> None:
         """Announce the run under the cursor."""
-        row = self.selected_row
-        if row is not None:
+        if (row := self.selected_row) is not None:
             self.post_message(RunSelected(row))
         # Not while a filter is typed: with few lines left the cursor is always near the end.
         if not self._filter.active and self.cursor >= len(self.keys) - _NEAR_THE_END:
@@ -184,10 +183,8 @@ class RunPane(RowList):
 
     def action_mark(self) -> None:
         """Mark the runs of the line under the cursor, or no longer; go on to the next line."""
-        if not len(self.lines):
+        if not self.lines.mark(self.key):
             self.notify(NONE_SELECTED, timeout=4)
-            return
-        self.lines.mark(self.key)
         self._lay_out()
         self.action_move(1)
 

@@ -24,7 +24,6 @@ from runners.watch.logs.extract import Text
 from runners.watch.logs.file import Change
 from tui.panel.terminal.osc import CAP
 from tui.panel.terminal.repainting import KeptRows, TitledBorder
-from tui.panel.terminal.terminal_app import TerminalApp
 from tui.panel.widgets.log.messages import (
     InputWanted,
     LinesCopied,
@@ -36,7 +35,7 @@ from tui.panel.widgets.log.rows import StripCache, StripStyle, explanation_line
 from tui.panel.widgets.log.seeking import LogSeeker
 from tui.panel.widgets.log.threads import LogThreads, Written
 from tui.panel.widgets.log.title import BAR, count_text, describe, describe_filter, place_bar
-from tui.panel.widgets.log.watch import CHATTY_FRAME, FRAME, frame_of, watch_file
+from tui.panel.widgets.log.watch import FRAME, frame_of, watch_file
 from tui.panel.widgets.log.window_reader import LogPlace, LogReader
 from tui.panel.widgets.pane_keys import LOG_KEYS
 from tui.panel.widgets.style_once import StyleOnce
@@ -269,23 +268,14 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
 
     def _paint_soon(self) -> None:
         """Paint now, or when a frame has passed since the last time."""
-        painter = self.app.painter if isinstance(self.app, TerminalApp) else None
-        sparing = painter is not None and painter.is_sparing
-        wait = self._painted + frame_of(self.reader, sparing, self.size.width) - monotonic()
-        if sparing and painter is not None and painter.waits_for_effect:
-            wait = max(wait, CHATTY_FRAME)
-        if self._pending is not None:
-            # More may have come than when it was put off.
-            if wait > 0.002:
-                return
-            self._pending.stop()
-            self._pending = None
+        wait = self._painted + frame_of(self.reader, self.app, self.size.width) - monotonic()
         if wait <= 0.002:
             self.paint()
-        else:
-            self._pending = self.set_timer(wait, self._try_again)
+        elif self._pending is None:
+            # Then more may have come, or a key.
+            self._pending = self.set_timer(wait, self._paint_later)
 
-    def _try_again(self) -> None:
+    def _paint_later(self) -> None:
         self._pending = None
         self._paint_soon()
 

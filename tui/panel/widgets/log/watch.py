@@ -3,8 +3,12 @@
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+from textual.app import App
 
 from runners.host.inotify import OneShotWatch
+from tui.panel.terminal.terminal_app import TerminalApp
 from tui.panel.widgets.log.window_reader import LogReader
 
 FRAME = 1 / 30
@@ -17,16 +21,22 @@ SPARING_FRAME = 0.5
 """Seconds between paints at most where each byte counts, unless a screenful has come before."""
 SPARING_PAUSED_FRAME = 5.0
 """As `PAUSED_FRAME`, where each byte counts."""
+EFFECT_FRAME = 1.0
+"""Seconds between paints while a key's effect is to be sent, which goes first."""
 GLANCE = 0.5
 """Seconds between looks without a notice: another host's writes to a shared folder give none."""
 
 _QUIET_POLLS = 6
 
 
-def frame_of(reader: LogReader, sparing: bool, columns: int) -> float:
-    """Seconds between paints: the more, the less a paint tells the reader.
-    `sparing`: each byte counts.
+def frame_of(reader: LogReader, app: App[Any], columns: int) -> float:
+    """Seconds between paints: the more, the less a paint tells the reader, and where each byte
+    counts.
     """
+    painter = app.painter if isinstance(app, TerminalApp) else None
+    sparing = painter is not None and painter.is_sparing
+    if painter is not None and sparing and painter.waits_for_effect:
+        return EFFECT_FRAME
     if reader.news_is_below:
         return SPARING_PAUSED_FRAME if sparing else PAUSED_FRAME
     grown = reader.document.size - reader.painted_size
