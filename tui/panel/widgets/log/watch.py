@@ -30,9 +30,7 @@ _QUIET_POLLS = 6
 
 
 def frame_of(reader: LogReader, app: App[Any], columns: int) -> float:
-    """Seconds between paints: the more, the less a paint tells the reader, and where each byte
-    counts.
-    """
+    """Seconds between paints: more where a paint tells little, or where each byte counts."""
     painter = app.painter if isinstance(app, TerminalApp) else None
     sparing = painter is not None and painter.is_sparing
     if painter is not None and sparing and painter.waits_for_effect:
