@@ -20,6 +20,7 @@ _FULL = (
     "import sys; sys.path[0] = sys.argv.pop(1); "
     "from runners.host.helpers import main_of; sys.exit(main_of('{0}')())"
 )
+_PROGRAM = "import sys; sys.path[0] = {0!r}; from tui.__main__ import main; main()"
 
 
 class HelperProcess(NamedTuple):
@@ -98,6 +99,11 @@ def command(name: str, *arguments: str | os.PathLike[str]) -> list[str]:
         return [sys.executable, "-I", "-S", str(file), *texts]
     # -E, and the folder that `-c` puts first is replaced: -P needs Python 3.11.
     return [sys.executable, "-E", "-c", _FULL.format(helper.module), str(ROOT), *texts]
+
+
+def this_program(*arguments: str) -> list[str]:
+    """The argv of this very source as `fresnel-tui ARGUMENTS`, in whatever folder it is started."""
+    return [sys.executable, "-c", _PROGRAM.format(str(ROOT)), *arguments]
 
 
 @contextmanager

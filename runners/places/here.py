@@ -1,11 +1,10 @@
 """This machine: what is asked for is done by the use cases, each imported when first needed."""
 
 import subprocess
-import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
-from runners.host.helpers import ROOT
+from runners.host.helpers import this_program
 from runners.model.closed import assert_never
 from runners.model.errors import FresnelError
 from runners.model.run import Run
@@ -28,8 +27,6 @@ from runners.places.actions import (
 )
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
-
-_COMMAND = "import sys; sys.path[0] = {0!r}; from tui.__main__ import main; main()"
 
 
 def carry_out(state: StateDirectory, action: RunAction) -> Outcome:
@@ -185,7 +182,7 @@ class HerePlace:
 
 def run_headless(arguments: Sequence[str]) -> Outcome:
     """Run `fresnel-tui ARGUMENTS` to its end."""
-    argv = [sys.executable, "-c", _COMMAND.format(str(ROOT)), *arguments]
+    argv = this_program(*arguments)
     done = subprocess.run(
         argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )

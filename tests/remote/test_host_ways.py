@@ -6,12 +6,13 @@ import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.process.conftest import CommandLine
+from tests.remote.conftest import add
 from tests.remote.machines import RentedMachine
 from tests.support import eventually
 
@@ -81,3 +82,31 @@ def test_an_editor_s_ssh_reaches_it_by_the_block(
     config.write_text(line.run("host", "ssh-config", "rented").stdout)
     argv = ["ssh", "-F", str(config), "-o", "BatchMode=yes", "fresnel-rented", "echo", "here"]
     assert subprocess.run(argv, capture_output=True, check=True).stdout == b"here\n"
+
+
+def test_one_command_on_several_machines(
+    line: CommandLine, rent: Callable[..., RentedMachine]
+) -> None:
+    """One that is not reached is said so, beside what the others answer."""
+    machines = [rent(name) for name in ("first", "second")]
+    for machine in machines:
+        add(line, machine)
+        line.run("launch", "--gpus", "0", "--name", f"on-{machine.name}", *asleep_on(machine.name))
+    found = line.json("list", "--host", "all")
+    assert {host: [run["name"] for run in runs] for host, runs in found.items()} == {
+        "first": ["on-first"],
+        "second": ["on-second"],
+    }
+    shown = line.run("list", "--host", "first,second").stdout
+    assert shown.index("first ──") < shown.index("on-first") < shown.index("second ──")
+    line.run("logs", "last", "--host", "all", exits=2)
+    line.run("stop", "state:running", "--yes", "--force", "--wait", "--host", "all")
+    states = line.json("list", "--host", "first,second")
+    assert [runs[0]["state"] for runs in states.values()] == ["stopped", "stopped"]
+    machines[1].wire.close()
+    found = line.json("list", "--host", "all", exits=None)
+    assert found["first"][0]["name"] == "on-first" and found["second"]["error"]["message"]
+
+
+def asleep_on(host: str) -> tuple[str, ...]:
+    return ("--host", host, "--", "sleep", "300")

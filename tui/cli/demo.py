@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from runners.host.helpers import this_program
 from runners.lifecycle.control.stop import request_stop
 from runners.lifecycle.control.wait import wait_until_ended
 from runners.model.errors import FresnelError, WrongInput
@@ -23,7 +24,6 @@ from runners.state.layout import StateDirectory
 from runners.state.leases import live_run_ids
 from runners.state.runs import read_run
 from tui.cli.output import echo
-from tui.cli.this_program import this_program
 
 _PROGRAM = Path(__file__).with_name("demo_program.py")
 _GPUS = "sim:4xMI300X"
@@ -101,7 +101,7 @@ def _make(environment: Mapping[str, str]) -> None:
 
 def _command(environment: Mapping[str, str], *arguments: str) -> None:
     done = subprocess.run(
-        [*this_program(), "--no-ui", *arguments],
+        this_program("--no-ui", *arguments),
         env=dict(environment),
         stdin=subprocess.DEVNULL,
         capture_output=True,

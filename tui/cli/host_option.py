@@ -25,7 +25,7 @@ REMOTE_COMMANDS = frozenset(
     | {"undelete", "prune", "fetched", "cost", "session", "guard", "presets", "checkpoint"}
     | {"doctor", "service", "probe"}
 )
-HELP = "do it on this rented machine (`fresnel-tui host list`)"
+HELP = "do it on this rented machine (`fresnel-tui host list`), on several (a,b), or on all"
 
 
 def may_take_host(argv: Sequence[str]) -> bool:

@@ -21,6 +21,7 @@ from runners.state.layout import StateDirectory
 from runners.state.requests import REQUEST
 from tui.cli.output import echo
 from tui.cli.remote_printer import RemotePrinter
+from tui.cli.several_hosts import names_of, run_on_several
 from tui.cli.shown_secrets import refuse_elsewhere
 
 T = TypeVar("T")
@@ -44,6 +45,9 @@ def run_remotely(arguments: argparse.Namespace) -> int:
     """Run the command on the machine `--host` names, and be its output and its exit code."""
     refuse_elsewhere(arguments)
     registry = RemoteRegistry(StateDirectory())
+    names = names_of(registry, arguments.host)
+    if names != [arguments.host]:
+        return run_on_several(arguments, names)
     host = registry.find(arguments.host)
     mine: list[str] = arguments.remote_command
     ssh = Ssh(registry, host)

@@ -6,10 +6,10 @@ import secrets
 import socket
 from ipaddress import ip_address
 
+from runners.host.helpers import this_program
 from runners.host.identity import host_name
 from runners.model.errors import ExitCode, WrongInput
 from tui.cli.output import echo, print_json
-from tui.cli.this_program import this_program
 
 
 def run_serve(arguments: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from textual.app import SuspendNotSupported
 
-from runners.host.helpers import ROOT
+from runners.host.helpers import this_program
 from tui.panel.cockpit.cockpit_parts import CockpitParts
 from tui.panel.notifications import notify_error
 from tui.panel.places import PlaceOfRuns
@@ -21,7 +21,6 @@ from tui.panel.screens.machines import MachineLine, MachinesScreen
 if TYPE_CHECKING:
     from runners.places.place import WatchedPlace
 
-_COMMAND = "import sys; sys.path[0] = {0!r}; from tui.__main__ import main; main()"
 _ADD = "NAME user@address, as for `fresnel-tui host add`; its flags may follow"
 
 
@@ -94,7 +93,7 @@ class Machines:
         """Run a headless command in this terminal, with the panel out of the way."""
         parts = self._parts
         parts.commands.log.note(arguments)
-        argv = [sys.executable, "-c", _COMMAND.format(str(ROOT)), *arguments]
+        argv = this_program(*arguments)
         try:
             with parts.app.suspend():
                 print(f"\nfresnel-tui {shlex.join(arguments)}", flush=True)
