@@ -19,6 +19,8 @@ from tui.panel.terminal.line import ANSWER, QUESTION, Line
 
 _TICK_S = 0.02
 _READ_BYTES = 4096
+_LAST_ANSWER_S = 1.0
+"""So long at most the terminal's last answers are waited for."""
 
 
 class WakingEvent(threading.Event):
@@ -91,6 +93,8 @@ class TerminalDriver(LinuxDriver):
         self.room_made: Callable[[], None] = _nothing
         """Called in the loop when the line may take more."""
         self._file: Any = HeardFile(self._file, self._taken)
+        self._questions = self._answers = 0
+        self._is_gone = False
 
     def start_application_mode(self) -> None:
         """Take the terminal, of which nothing is known."""
@@ -103,12 +107,22 @@ class TerminalDriver(LinuxDriver):
     def write(self, data: str) -> None:
         """Have it written to the terminal."""
         self.line.given(len(data))
+        self._questions += data.count(QUESTION)
         super().write(data)
+
+    def disable_input(self) -> None:
+        """Take no more keys, once what was asked is answered: the shell would read the answers."""
+        if not self.exit_event.is_set() and self._answers and not self._is_gone:
+            until = time.monotonic() + min(_LAST_ANSWER_S, 0.1 + 3 * self.line.round_trip)
+            while self._answers < self._questions and time.monotonic() < until:
+                time.sleep(_TICK_S / 4)
+        super().disable_input()
 
     def _taken(self, size: int) -> None:
         self._in_loop(self.line.taken, size)
 
     def _answered(self) -> None:
+        self._answers += 1
         self._in_loop(self.line.answered, time.monotonic())
 
     def _in_loop(self, note: Callable[..., None], *arguments: Any) -> None:
@@ -139,6 +153,7 @@ class TerminalDriver(LinuxDriver):
                 data = os.read(self.fileno, _READ_BYTES)
                 if not data:  # the terminal is gone: no more keys
                     ready.unregister(self.fileno)
+                    self._is_gone = True
                 # Two ticks longer than Textual's delay: the parser is asked once more after it.
                 settled = time.monotonic() + constants.ESCAPE_DELAY + 2 * _TICK_S
                 # Half a character is no text yet, and no text means the end to the parser.
