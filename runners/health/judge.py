@@ -101,6 +101,8 @@ def _stall(signs: RunSigns) -> Finding | None:
 
 def _silence_evidence(signs: RunSigns) -> tuple[str, ...]:
     evidence = [_since("output", signs.output_at, signs), _since("event", signs.event_at, signs)]
+    if signs.saved_at is not None:
+        evidence.append(_since("checkpoint", signs.saved_at, signs))
     evidence += [_gpu_text(gpu) for gpu in signs.gpus]
     evidence += _rank_lines(signs.ranks)
     # One rank that died leaves the others waiting in a collective, at full use.

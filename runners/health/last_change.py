@@ -24,11 +24,11 @@ def lifetime_of(run: Run, now: Moment) -> float | None:
 
 
 class LastChange:
-    """The last change of one file with something in it, as it was seen."""
+    """The last change of one file with something in it, or of the newest of several, as seen."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._seen: tuple[int, int] | None = None
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path
+        self._seen: tuple[Path, int, int] | None = None
         self._looked: float | None = None
         self._at: float | None = None
 
@@ -39,13 +39,15 @@ class LastChange:
         two looks only, where no clock can be wrong by more; at the first look no more than `most`
         seconds back.
         """
+        if self.path is None:
+            return None
         try:
-            found = self._path.stat()
+            found = self.path.stat()
         except OSError:
             return None
         if not found.st_size:
             return None
-        if (sign := (found.st_mtime_ns, found.st_size)) != self._seen:
+        if (sign := (self.path, found.st_mtime_ns, found.st_size)) != self._seen:
             age = max(0.0, now - found.st_mtime)
             bound = most if self._looked is None else boot - self._looked
             self._seen, self._at = sign, boot - (age if bound is None else min(age, bound))

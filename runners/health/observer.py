@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable
+from pathlib import Path
 
 import msgspec
 
@@ -19,6 +20,7 @@ from runners.model.gpus import UsageInterval
 from runners.model.health import RankSign
 from runners.model.python_command import processes_started
 from runners.model.run import Progress, Run
+from runners.model.spec import StallRule
 from runners.state.deadline import deadline_of
 from runners.state.decoding import decode_lines
 from runners.state.layout import TERMINAL_STATUS, RunDirectory
@@ -30,6 +32,7 @@ from runners.state.rank_processes import (
     state_of,
 )
 from runners.watch.logs.rank_logs import rank_logs
+from runners.watch.metrics.checkpoints import checkpoint_files
 from runners.watch.metrics.epoch_timing import median
 from runners.watch.metrics.live import LiveReport
 from runners.watch.metrics.sample import higher_is_better
@@ -58,6 +61,7 @@ class RunObserver:
         self._path = directory.path
         files = ("output.log", "events.jsonl", "leader")
         self._output, self._event, self._leader = (LastChange(self._path / name) for name in files)
+        self._saved = LastChange()
         self.report = report or LiveReport(run)
         self._finder = RankFinder(directory)
         self._intervals = Follower(interval_file(self._path))
@@ -95,25 +99,28 @@ class RunObserver:
         stepped = bool(course.metrics) or bool(course.step) or (course.epoch or 0) > 1
         output, event = (file.seen_at(now, boot, lived) for file in (self._output, self._event))
         begun = self._leader.seen_at(now, boot, lived)
+        rule = run.plan.spec.on_stall if run.plan else None
+        alive = max(filter(None, (output, event)), default=started)
+        saved = self._saved_at(run, now, boot, lived, boot - alive, rule)
         ranks = self._finder.find(marked)
         used, shares, loading = self._measure(ranks, boot)
         doing = {rank.pid: state_of(rank.pid) for rank in ranks}
         paused = bool(doing) and all(state and state.is_paused for state in doing.values())
         if paused:
             self._note_pause(boot)
-        self._note_life(max(filter(None, (output, event)), default=started), stepped)
+        self._note_life(max(alive, saved or alive), stepped)
         self._note_losses()
         self._paces.note(course.last_time, course.step, course.epoch)
         usual_used = median(self._used) if len(self._used) >= 6 else None
         if used is not None and stepped and boot - (self._alive_at or boot) < _RECENT_S:
             self._used.append(used)  # of a stall nothing is usual
-        rule = run.plan.spec.on_stall if run.plan else None
         to_wall, timing = now - boot, self.report.events.epoch_clock.timing
         return RunSigns(
             now=now,
             started=max(started, begun or 0.0, self._paused_at or 0.0) + to_wall,
             output_at=None if output is None else output + to_wall,
             event_at=None if event is None else event + to_wall,
+            saved_at=None if saved is None else saved + to_wall,
             stepped=stepped,
             gap_s=self._gap,
             pace_s=self._paces.recent, usual_pace_s=self._paces.usual,
@@ -145,6 +152,22 @@ class RunObserver:
         lived = lifetime_of(run, moment_now())
         suspended = (suspended_ns() - self._suspended_ns) / 1e9
         return None if lived is None else max(0.0, lived - suspended)
+
+    def _saved_at(
+        self,
+        run: Run,
+        now: float,
+        boot: float,
+        lived: float | None,
+        quiet_s: float,
+        rule: StallRule | None,
+    ) -> float | None:
+        """When it wrote its newest checkpoint; looked for where it says nothing by itself."""
+        stated = rule.after_s if rule is not None else None
+        if quiet_s >= min(_RECENT_S, _RECENT_S if stated is None else stated / 2):
+            files = checkpoint_files(run)
+            self._saved.path = Path(files[0].path) if files else None
+        return self._saved.seen_at(now, boot, lived)
 
     def _outlook(self, run: Run, now: float, progress: Progress) -> Outlook | None:
         deadline = deadline_of(run, now)

@@ -46,6 +46,7 @@ class RunSigns(msgspec.Struct, frozen=True):
     started: float
     output_at: float | None = None
     event_at: float | None = None
+    saved_at: float | None = None
     stepped: bool = False
     gap_s: float | None = None
     pace_s: float | None = None
@@ -75,6 +76,6 @@ class RunSigns(msgspec.Struct, frozen=True):
 
     @property
     def quiet_s(self) -> float:
-        """Seconds since its last sign of life: its start, an output, an event."""
-        signs = (self.started, self.output_at, self.event_at)
+        """Seconds since its last sign of life: its start, an output, an event, a checkpoint."""
+        signs = (self.started, self.output_at, self.event_at, self.saved_at)
         return max(0.0, self.now - max(sign for sign in signs if sign is not None))

@@ -8,11 +8,11 @@ import pytest
 
 from runners.health.last_change import LastChange
 from runners.health.observer import RunObserver
-from runners.host.clock import moment_now
+from runners.host.clock import Moment, moment_now
 from runners.model.run import Run, RunRecord
 from runners.model.states import State
 from runners.state.layout import StateDirectory
-from tests.support import make_run
+from tests.support import make_plan, make_run
 
 DAY_S = 86_400.0
 WALL, BOOT = 1_790_000_000.0, 5_000.0
@@ -63,6 +63,22 @@ def live(tmp_path: Path) -> tuple[Run, RunObserver]:
     record = RunRecord(State.RUNNING, started=time.time(), began=moment_now())
     run = make_run(State.RUNNING, directory=str(directory.path), record=record)
     return run, RunObserver(run, directory)
+
+
+def test_a_program_that_only_writes_checkpoints_is_alive(tmp_path: Path) -> None:
+    """It prints nothing: what it saves is its sign, each time anew."""
+    directory = StateDirectory(tmp_path).run("20261120-101500-demo-7f3a")
+    directory.path.mkdir(parents=True)
+    hour_ago = time.time() - 3600
+    record = RunRecord(State.RUNNING, started=hour_ago, began=Moment(hour_ago))
+    plan = make_plan(checkpoints=(str(directory.path / "*.pt"),))
+    run = make_run(State.RUNNING, directory=str(directory.path), record=record, plan=plan)
+    observer, now = RunObserver(run, directory), time.time()
+    assert observer.observe(run, now, ()).quiet_s > 3500
+    for name in ("first.pt", "second.pt"):
+        written(directory.path / name, now - 5)
+        signs = observer.observe(run, now, ())
+        assert signs.quiet_s < 60 and signs.saved_at is not None
 
 
 @pytest.mark.parametrize("skew", [DAY_S, -DAY_S])
