@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,7 +21,6 @@ from runners.model.gpus import UsageInterval
 from runners.model.health import RankSign
 from runners.model.python_command import processes_started
 from runners.model.run import Progress, Run
-from runners.model.spec import StallRule
 from runners.state.deadline import deadline_of
 from runners.state.decoding import decode_lines
 from runners.state.layout import TERMINAL_STATUS, RunDirectory
@@ -43,6 +43,20 @@ _CPU_SAMPLES = 360
 _MOST_BYTES = 256 << 10
 
 _interval = msgspec.json.Decoder(UsageInterval)
+
+
+class SignsOfLife(NamedTuple):
+    """When a run last wrote output, an event, a checkpoint; None for none so far."""
+
+    output: float | None
+    event: float | None
+    saved: float | None
+
+
+def _stated_stall(run: Run) -> float | None:
+    """Seconds of silence that the preset calls a stall."""
+    rule = run.plan.spec.on_stall if run.plan else None
+    return rule.after_s if rule is not None else None
 
 
 class RunObserver:
@@ -97,18 +111,15 @@ class RunObserver:
         started = boot - (lived or 0.0)
         progress, planned = course.progress(now), course.progress(now, *run.totals)
         stepped = bool(course.metrics) or bool(course.step) or (course.epoch or 0) > 1
-        output, event = (file.seen_at(now, boot, lived) for file in (self._output, self._event))
         begun = self._leader.seen_at(now, boot, lived)
-        rule = run.plan.spec.on_stall if run.plan else None
-        alive = max(filter(None, (output, event)), default=started)
-        saved = self._saved_at(run, now, boot, lived, boot - alive, rule)
+        life = self._life(run, now, boot, lived)
         ranks = self._finder.find(marked)
         used, shares, loading = self._measure(ranks, boot)
         doing = {rank.pid: state_of(rank.pid) for rank in ranks}
         paused = bool(doing) and all(state and state.is_paused for state in doing.values())
         if paused:
             self._note_pause(boot)
-        self._note_life(max(alive, saved or alive), stepped)
+        self._note_life(max(filter(None, life), default=started), stepped)
         self._note_losses()
         self._paces.note(course.last_time, course.step, course.epoch)
         usual_used = median(self._used) if len(self._used) >= 6 else None
@@ -118,9 +129,9 @@ class RunObserver:
         return RunSigns(
             now=now,
             started=max(started, begun or 0.0, self._paused_at or 0.0) + to_wall,
-            output_at=None if output is None else output + to_wall,
-            event_at=None if event is None else event + to_wall,
-            saved_at=None if saved is None else saved + to_wall,
+            output_at=None if life.output is None else life.output + to_wall,
+            event_at=None if life.event is None else life.event + to_wall,
+            saved_at=None if life.saved is None else life.saved + to_wall,
             stepped=stepped,
             gap_s=self._gap,
             pace_s=self._paces.recent, usual_pace_s=self._paces.usual,
@@ -142,7 +153,7 @@ class RunObserver:
             loader_percent=loading,
             cpu_percent=used,
             usual_cpu_percent=usual_used,
-            stall_after_s=rule.after_s if rule is not None else None,
+            stall_after_s=_stated_stall(run),
             waits_for_input=(read_json(self._path / TERMINAL_STATUS) or {}).get("waiting") is True,
             paused=paused,
         )  # fmt: skip
@@ -153,21 +164,16 @@ class RunObserver:
         suspended = (suspended_ns() - self._suspended_ns) / 1e9
         return None if lived is None else max(0.0, lived - suspended)
 
-    def _saved_at(
-        self,
-        run: Run,
-        now: float,
-        boot: float,
-        lived: float | None,
-        quiet_s: float,
-        rule: StallRule | None,
-    ) -> float | None:
-        """When it wrote its newest checkpoint; looked for where it says nothing by itself."""
-        stated = rule.after_s if rule is not None else None
-        if quiet_s >= min(_RECENT_S, _RECENT_S if stated is None else stated / 2):
+    def _life(self, run: Run, now: float, boot: float, lived: float | None) -> SignsOfLife:
+        """When it last said, reported and saved something, in awake seconds of the boot."""
+        output, event = (file.seen_at(now, boot, lived) for file in (self._output, self._event))
+        said = max(filter(None, (output, event)), default=boot - (lived or 0.0))
+        stated = _stated_stall(run)
+        # Checkpoints are looked for where it says nothing by itself.
+        if boot - said >= min(_RECENT_S, _RECENT_S if stated is None else stated / 2):
             files = checkpoint_files(run)
             self._saved.path = Path(files[0].path) if files else None
-        return self._saved.seen_at(now, boot, lived)
+        return SignsOfLife(output, event, self._saved.seen_at(now, boot, lived))
 
     def _outlook(self, run: Run, now: float, progress: Progress) -> Outlook | None:
         deadline = deadline_of(run, now)
