@@ -167,10 +167,10 @@ class RunObserver:
     def _life(self, run: Run, now: float, boot: float, lived: float | None) -> SignsOfLife:
         """When it last said, reported and saved something, in awake seconds of the boot."""
         output, event = (file.seen_at(now, boot, lived) for file in (self._output, self._event))
-        said = max(filter(None, (output, event)), default=boot - (lived or 0.0))
+        spoken = max(filter(None, (output, event)), default=boot - (lived or 0.0))
         stated = _stated_stall(run)
         # Checkpoints are looked for where it says nothing by itself.
-        if boot - said >= min(_RECENT_S, _RECENT_S if stated is None else stated / 2):
+        if boot - spoken >= min(_RECENT_S, _RECENT_S if stated is None else stated / 2):
             files = checkpoint_files(run)
             self._saved.path = Path(files[0].path) if files else None
         return SignsOfLife(output, event, self._saved.seen_at(now, boot, lived))
