@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("diffusers")
 nibabel = pytest.importorskip("nibabel")
 
+from tests.trainers.said_once import series_of, told_twice  # noqa: E402
 from tests.trainers.saved_state import differing_files  # noqa: E402
 from tests.warm import TORCH  # noqa: E402
 from trainers.cascade import sample  # noqa: E402
@@ -119,6 +120,8 @@ def whole(tmp_path_factory, config):
 
 def test_a_run_says_what_it_does_and_how_it_compares(whole) -> None:
     folder, output = whole
+    found = series_of(folder, output)
+    assert told_twice(found) == [] and {"loss", "epoch/loss", "val_loss"} <= set(found)
     assert "patients 10 in" in output and "training 8, validation 1, test 1" in output
     assert "effective batch 4: 4 per device x 1 device(s) x 1 accumulated" in output
     assert "Training Stage 1/2: stage1" in output and "Training Stage 2/2: stage2" in output

@@ -13,6 +13,7 @@ pytest.importorskip("sklearn")
 
 from PIL import Image  # noqa: E402
 
+from tests.trainers.said_once import series_of, told_twice  # noqa: E402
 from tests.trainers.saved_state import differing_files  # noqa: E402
 
 pytestmark = [pytest.mark.trainers, pytest.mark.timeout(600)]
@@ -56,7 +57,8 @@ def test_a_run_tells_what_it_does_and_how_it_went(whole) -> None:
 
 
 def test_events_follow_the_run(whole, read_events) -> None:
-    run, _ = whole
+    run, output = whole
+    assert told_twice(series_of(run, output)) == []
     events = read_events(run)
     started = read_events(run, "start")[0]
     assert (started["epochs"], started["steps"]) == (2, 8)
@@ -82,7 +84,7 @@ def test_events_follow_the_run(whole, read_events) -> None:
     # Speed and memory are reported with each step, and once.
     step = read_events(run, "metrics")[-1]["values"]
     history = json.loads((run / "history.json").read_text())
-    for name in ("peak_memory_bytes", "data_wait_share", "samples_per_second_per_device"):
+    for name in ("peak_memory_bytes", "data_wait_share", "samples_per_second"):
         assert name in step
         assert events[-2]["values"][name] == history["epochs"][-1]["values"][name]
         assert not any(name in epoch["values"] for epoch in epochs)

@@ -12,6 +12,7 @@ import torch
 pytest.importorskip("numba")
 
 from tests.trainers import pcdiff_world as world
+from tests.trainers.said_once import series_of, told_twice
 from tests.trainers.saved_state import differing_files
 from trainers.pcdiff.rates import rate_of_epoch
 
@@ -65,6 +66,7 @@ def test_a_run_writes_what_the_guide_names(listed: Path, tmp_path: Path) -> None
     assert len(content["model_state"]) == 296 == len({*content["model_state"]})
     assert all(name.startswith("model.") for name in content["model_state"])
     assert (tmp_path / "epoch_0.pth").is_file()
+    assert told_twice(series_of(tmp_path, ended.stdout)) == []
     told = world.events(tmp_path)
     kinds = {event["type"] for event in told}
     assert {"start", "phase", "metrics", "epoch", "checkpoint", "image", "summary"} <= kinds

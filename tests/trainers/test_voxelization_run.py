@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("skimage")
 pytest.importorskip("nrrd")
 
+from tests.trainers.said_once import series_of, told_twice  # noqa: E402
 from tests.trainers.saved_state import differing_files  # noqa: E402
 from tests.warm import TORCH  # noqa: E402
 from trainers.skulls.made_up import make_up  # noqa: E402
@@ -92,6 +93,7 @@ def test_a_run_writes_what_the_guide_names_and_judges_beside_the_mean_volume(
     assert re.search(r"^\[Epoch 00\] it=0, loss=\d\.\d{4} loss_psr=\d\.\d{4} time=", output, re.M)
     assert re.search(r"^  psr_l2: \d\.\d{6}   mean volume \d\.\d{6}", output, re.M)
     assert (folder / "train.log").read_text().startswith("Number of parameters:")
+    assert told_twice(series_of(folder, output)) == []
     events = read_events(folder)
     kinds = [event["type"] for event in events]
     assert kinds.index("image") < kinds.index("metrics")

@@ -128,6 +128,7 @@ def test_spellings_of_a_training_metric_are_one() -> None:
     for name in names:
         assert names <= set(spellings(name))
     assert "loss" not in spellings("val_loss")
+    assert "learning_rate" in spellings("train/lr") and "lr" in spellings("learning_rate")
 
 
 SUMMARIES = {

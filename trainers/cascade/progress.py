@@ -69,7 +69,7 @@ def report_step(
         }
     values |= meter.values()
     epoch = position.epochs_before + position.epoch + 1
-    run.reporter.step(epoch, position.step, values, always)
+    run.reporter.step(epoch, position.step, without_copies(run, values), always)
     if aloud:
         steps = steps_per_epoch(run, position.stage)
         done = position.step_in_stage - position.epoch * steps
@@ -80,6 +80,14 @@ def report_step(
             f" {meter.seconds / max(1, done):.2f}s/it,"
             f" loss={loss:.4f}, diff={diffusion:.4f}, phys={physics:.4f}]"
         )
+
+
+def without_copies(run: CascadeRun, values: dict[str, float]) -> dict[str, float]:
+    """Leave out the loss's parts where the stage has one alone, which is the loss once more."""
+    if run.stage.physics_weight:
+        return values
+    parts = ("diffusion", "physics", "val_diffusion", "val_physics")
+    return {name: value for name, value in values.items() if name not in parts}
 
 
 def clock(seconds: float) -> str:

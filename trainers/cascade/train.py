@@ -46,7 +46,13 @@ from trainers.cascade.model import reduce
 from trainers.cascade.options import described, launcher_notes, make_parser, resolve
 from trainers.cascade.patients import find_patients, read_calibration
 from trainers.cascade.preparing import Baselines, prepare_stage, preview_inputs, sample_before
-from trainers.cascade.progress import announce, report_epoch, report_step, steps_per_epoch
+from trainers.cascade.progress import (
+    announce,
+    report_epoch,
+    report_step,
+    steps_per_epoch,
+    without_copies,
+)
 from trainers.cascade.projector import unit_from_hu
 from trainers.cascade.run import TRAINER, CascadeRun, next_stage, place_best, resume
 from trainers.common.checkpoint import CheckpointFolder
@@ -253,9 +259,7 @@ def finish_epoch(run: CascadeRun, baselines: Baselines, seconds: float) -> None:
     begun = time.monotonic()
     position.epoch, position.used, position.sums = position.epoch + 1, 0, {}
     trained = {name: sums[name] / sums["count"] for name in ("total", "diffusion", "physics")}
-    values = {
-        f"train_{'loss' if name == 'total' else name}": value for name, value in trained.items()
-    }
+    values = {"loss" if name == "total" else name: value for name, value in trained.items()}
     last = position.epoch == run.epochs
     network = run.cascade.stages[-1]
     if last or position.epoch % config.logging["validate_every_n_epochs"] == 0:
@@ -272,12 +276,7 @@ def finish_epoch(run: CascadeRun, baselines: Baselines, seconds: float) -> None:
         run.reporter.phase("training")
     spent = seconds + time.monotonic() - begun
     number = position.epochs_before + position.epoch
-    run.reporter.epoch(
-        number,
-        position.step,
-        spent,
-        {f"{run.stage.name}/{k}": v for k, v in values.items()} | values,
-    )
+    run.reporter.epoch(number, position.step, spent, without_copies(run, values))
     report_epoch(run, trained, values, spent)
     if not math.isfinite(values.get("val_loss", 0.0)):
         raise ArithmeticError(f"{run.stage.name}: the validation loss is not finite")

@@ -53,7 +53,7 @@ class ThroughputMeter:
         return time.monotonic() - self._begun
 
     def values(self) -> dict[str, float]:
-        """Return samples a second in all and per device, share of time waiting, peak bytes.
+        """Return samples a second in all and, of several devices, each; waiting share; peak bytes.
 
         All ranks do equally much, so rank 0's figures stand for each of them.
         """
@@ -64,4 +64,7 @@ class ThroughputMeter:
             min(1.0, self._waited / seconds),
             float(peak_memory(self.device)),
         )
-        return dict(zip(GAUGES, measured, strict=True))
+        values = dict(zip(GAUGES, measured, strict=True))
+        if self.world == 1:
+            del values["samples_per_second_per_device"]  # it would be the first one once more
+        return values

@@ -49,7 +49,8 @@ class VoxelReporter(Reporter):
         """Report a step whose values are those of finished step `position.it`."""
         reported = self.step(position.epoch + 1, position.it, values, always)
         if reported and self._files:
-            named = {"loss": "loss", "psr": "psr", "learning_rate": "lr"}
+            # The original's `train/psr` would be the loss once more.
+            named = {"loss": "loss", "learning_rate": "lr"}
             scalars = {f"train/{named[name]}": values[name] for name in named}
             self._files.values(position.it, scalars)
 

@@ -293,7 +293,6 @@ def train_epoch(run: VoxelRun) -> bool:
         last = position.step_in_epoch == run.steps_per_epoch
         values = {
             "loss": loss,
-            "psr": loss,
             "gradient_norm": norm,
             "learning_rate": run.optimiser.param_groups[0]["lr"],
             **meter.values(),
@@ -346,7 +345,7 @@ def finish_epoch(run: VoxelRun) -> dict[str, float]:
     judged: dict[str, float] = {}
     if position.epoch % run.values["train.validate_every"] == 0 or last:
         judged = judge(run)
-    run.reporter.epoch(position.epoch, position.it, seconds, {"loss": loss, "psr": loss, **judged})
+    run.reporter.epoch(position.epoch, position.it, seconds, {"loss": loss, **judged})
     if position.epoch % settings.checkpoint_every == 0 or last:
         run.reporter.write(f"Save new model at epoch {position.epoch}")
         save(run)

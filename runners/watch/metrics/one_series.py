@@ -20,6 +20,7 @@ _SINGLE = 1e-6
 """TensorBoard keeps values as 32-bit floats, which agree with others to seven digits."""
 _GROWN = 1.1
 _TRAIN = re.compile(r"^(?:train|training)[/_]")
+_RATE = ("lr", "learning_rate")
 
 
 class SeriesMerger:
@@ -80,6 +81,7 @@ def spellings(name: str) -> list[str]:
     plain = _TRAIN.sub("", name)
     found = [name, plain, name.replace("/", "_"), plain.replace("/", "_")]
     found += [f"train_{plain}", f"train/{plain}", plain.removesuffix("_step")]
+    found += _RATE if plain in _RATE else ()
     return list(dict.fromkeys(found))
 
 
