@@ -6,20 +6,33 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from runners.diagnosis.remedy.plan_diff import plan_diff
 from runners.lifecycle.launch.planner import plan_run
 from runners.model.gpus import GpuReading, GpuSnapshot
 from runners.model.plan import LaunchPlan
 from runners.model.quantities import duration_text
 from runners.model.spec import GpuRequest, Price
+from runners.model.states import State
+from runners.places.remote import remote_row
+from runners.places.snapshot import PlaceSnapshot
 from runners.presets.load import load_preset
 from runners.scheduling.allocation import Allocation, Denied
 from runners.scheduling.queue_order import Granted, QueueDecision, Waiting
 from runners.scheduling.visibility import ALL_VARIABLES, COUNT_VARIABLE
 from runners.state.layout import StateDirectory
+from tests.support import make_run
+from tests.ui.fake_place import FakePlace
+from tui.panel.cockpit.machine_actions import _summary
+from tui.snapshot.remote_meter import meter_text, remote_meters
+from tui.views.runs.row_reading import row_of_view
+from tui.views.runs.run_columns import COLUMNS, TableContext
+from tui.views.runs.run_details import describe_run
+from tui.views.runs.run_view import view_run
 
 GPUS = tuple(GpuSnapshot(i, f"GPU-{i}", "MI300X", "amd") for i in range(4))
 READING = GpuReading(0.0, "here", "amd", GPUS)
 PRICE = Price("2", "gpu", "flag")
+REQUESTS = [(GpuRequest(ids=("3",)), 1), (GpuRequest(2), 2), (GpuRequest("all"), 4)]
 PRESET = """
 launcher: torchrun
 script: train.py
@@ -37,10 +50,7 @@ def plan_of(tmp_path: Path, request: GpuRequest, decision: QueueDecision) -> Lau
 
 
 @pytest.mark.parametrize("decision", [Waiting("GPU 3 is held"), Denied("2 asked for, but 1")])
-@pytest.mark.parametrize(
-    ("request_", "count"),
-    [(GpuRequest(ids=("3",)), 1), (GpuRequest(2), 2), (GpuRequest("all"), 4)],
-)
+@pytest.mark.parametrize(("request_", "count"), REQUESTS)
 def test_a_run_that_waits_costs_what_it_will_cost(
     tmp_path: Path, request_: GpuRequest, count: int, decision: QueueDecision
 ) -> None:
@@ -52,6 +62,40 @@ def test_a_run_that_waits_costs_what_it_will_cost(
     granted = plan_of(tmp_path, request_, Granted(Allocation(GPUS[4 - count :])))
     assert granted.forecast == plan.forecast and granted.processes == count
     assert granted.environment[COUNT_VARIABLE] == str(count)
+
+
+SCALED = """
+parameters: {bs: 8, lr: 2.0e-3}
+scaling: {batch: bs, learning_rate: lr, rule: linear, base_batch: 4, base_rate: 1.0e-3}
+"""
+
+
+@pytest.mark.parametrize(("request_", "count"), REQUESTS)
+def test_a_remedy_for_which_it_has_to_wait_differs_in_the_waiting_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request_: GpuRequest, count: int
+) -> None:
+    monkeypatch.setattr(f"{__name__}.PRESET", PRESET + SCALED)
+    before = plan_of(tmp_path, request_, Granted(Allocation(GPUS[4 - count :])))
+    waits = plan_of(tmp_path, request_, Waiting("GPU 3 is held"))
+    # Every launch by torchrun has a port of its own.
+    held, wanted = (line for line in plan_diff(before, waits) if "-port=" not in line)
+    assert held.startswith("- GPUs ")
+    assert wanted.startswith("+ GPUs ") and wanted.endswith(", once free")
+    assert plan_diff(waits, waits) == ()
+
+
+def test_among_machines_it_is_neither_the_cpu_s_nor_free(tmp_path: Path) -> None:
+    waits = plan_of(tmp_path, GpuRequest(2), Waiting("GPU 3 is held"))
+    view = view_run(make_run(State.QUEUED, started=None, plan=waits, directory=str(tmp_path)))
+    row = remote_row("box", row_of_view(view), 0.0)
+    cells = {name: column.text(row, TableContext(0.0), 40) for name, column in COLUMNS.items()}
+    assert cells["state"] == State.QUEUED and cells["gpus"] == cells["cost"] == ""
+    host = FakePlace(tmp_path, lambda: None)
+    host.snapshot, host.rows = PlaceSnapshot(host="box", runs={row.run_id: row}), (row,)
+    details = (value for _, value in describe_run(view))
+    meters = (meter_text(meter) for meter in remote_meters(StateDirectory(tmp_path), [host]))
+    for text in (*cells.values(), _summary(host), *details, *meters):
+        assert "cpu" not in text.lower() and "$0.00" not in text
 
 
 def test_on_the_cpu_it_costs_what_the_cpu_costs(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def _rest(plan: LaunchPlan) -> list[str]:
     rest.append(f"directory {plan.working_directory}")
     if plan.spec.resumed_from:
         rest.append(f"resumes {_neutral(plan.spec.resumed_from, plan)}")
-    if plan.gpus:
+    if plan.gpus or plan.waits_for_gpus:
         rest += [f"note: {note}" for note in batch_notes(plan.spec, devices_in_all(plan))]
     return rest
 
