@@ -6,10 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from runners.lifecycle.control.relaunch import relaunch_spec
+from runners.lifecycle.control.resume import as_told_before
 from runners.state.layout import RunDirectory
+from runners.state.runs import read_run
 from tests.command_text import NO_CHECKPOINT, STOP_IT_FIRST, WHICH_PRESET, batches, resumed_at
 from tests.process.conftest import CommandLine, leader
 from tests.support import eventually
+from tui.views.runs.form_plan import form_plan
+from tui.views.runs.launch_choices import old_choice
 
 PRESET = """\
 launcher: command
@@ -139,8 +144,13 @@ def test_a_command_of_one_s_own_is_resumed_by_the_flag_of_its_source(
     (cli.folder / "own.py").write_text(PROGRAM.replace("FLAG", flag))
     places = ("--set", 'checkpoints=["ck/*.txt"]')
     first = cli.launch("--wait", "--gpus", "0", *places, "--", sys.executable, "own.py")
-    second = cli.launch("--resume", first.id, "--wait")
     file = str(cli.folder / "ck" / "last.txt")
+    # What the launch form proposes on `r`: the words, and why these.
+    proposed = old_choice(cli.state, read_run(cli.state, first.id), resume=True).entry.specs
+    (plan,) = form_plan(cli.state, proposed).runs
+    assert dict(plan.pairs)["command"].endswith(f"own.py --{flag} {file}")
+    assert any(name == "note" and f"--{flag}" in text for name, text in plan.pairs)
+    second = cli.launch("--resume", first.id, "--wait")
     assert said(second).splitlines()[0] == f"from {file}"
     spec = json.loads(second.plan.read_text())["spec"]
     assert spec["resume"]["arguments"] == [f"--{flag}", "${checkpoint}"]
@@ -157,5 +167,11 @@ def test_a_command_without_such_a_flag_is_not_resumed_and_its_checkpoint_is_name
     assert str(cli.folder / "ck" / "last.txt") in refused and "--set 'resume=" in refused
     rule = ("--set", 'resume={arguments: [--lr, "${checkpoint}"]}')
     again = cli.launch("--wait", "--gpus", "0", *places, *rule, "--", sys.executable, "own.py")
-    second = cli.launch("--resume", again.id, "--wait")
-    assert said(second).splitlines()[0] == f"from {cli.folder / 'ck' / 'last.txt'}"
+    # Said once, it is remembered: of other runs of the program too, in its folder alone.
+    for told in (again, first):
+        second = cli.launch("--resume", told.id, "--wait")
+        assert said(second).splitlines()[0] == f"from {cli.folder / 'ck' / 'last.txt'}"
+    spec = json.loads(second.plan.read_text())["spec"]
+    assert spec["resume"]["arguments"] == ["--lr", "${checkpoint}"]
+    elsewhere = relaunch_spec(cli.state, read_run(cli.state, first.id))
+    assert as_told_before(cli.state, elsewhere, cli.folder / "other") == elsewhere

@@ -90,6 +90,16 @@ def test_a_shell_s_line_is_called_after_its_script() -> None:
     assert own("echo a; echo b").spec().name == "sh"
 
 
+def test_an_edited_command_that_goes_on_keeps_its_checkpoint_on_other_machines_too() -> None:
+    goes_on = msgspec.structs.replace(
+        command_spec(["python", "t.py"]), arguments=("--resume", "a.pt")
+    )
+    draft = RunDraft.of(goes_on, goes_on=True)
+    draft.command = "python t.py --lr 2"
+    assert draft.command_changed and draft.spec().arguments == goes_on.arguments
+    assert draft.command_arguments()[-4:] == ["--lr", "2", "--resume", "a.pt"]
+
+
 def test_a_command_that_ran_is_edited_and_keeps_the_rest() -> None:
     ran = msgspec.structs.replace(command_spec(["python", "t.py", "--lr", "1"]), name="first")
     ran = msgspec.structs.replace(ran, checkpoints=("ckpt/*.pt",))

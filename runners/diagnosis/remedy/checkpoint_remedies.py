@@ -5,7 +5,7 @@ from pathlib import Path
 
 from runners.diagnosis.remedy.case import Case, FileWork, Unfit
 from runners.host.newest_file import by_time_and_number, first_whole, matching_files
-from runners.lifecycle.control.resume import resume_run
+from runners.lifecycle.control.resume import as_told_before, resume_run
 from runners.lifecycle.launch.interpreter import interpreter_of
 from runners.lifecycle.launch.resumed_spec import resumed
 from runners.model.errors import FresnelError, WrongInput
@@ -85,6 +85,7 @@ def _from(case: Case, path: Path) -> Case:
         if (folder / value).resolve() == named.resolve():
             return case.with_parameter(parameter, str(path))
     try:
-        return case._replace(spec=resumed(case.spec, path, case.run.id, folder))
+        spec = as_told_before(case.state, case.spec, folder)
+        return case._replace(spec=resumed(spec, path, case.run.id, folder))
     except WrongInput as error:
         raise Unfit(error.message) from None

@@ -3,12 +3,17 @@
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from runners.lifecycle.control.relaunch import relaunch_spec
-from runners.lifecycle.launch.resumed_spec import resumed
+from runners.lifecycle.launch.resumed_spec import resumed, rule_of
 from runners.model.errors import NotFound, WrongInput
+from runners.model.python_command import python_command
 from runners.model.run import Checkpoint, Run
 from runners.model.spec import RunSpec
+from runners.state.codec import read_plan
 from runners.state.layout import StateDirectory
+from runners.state.runs import list_run_ids
 from runners.watch.metrics.checkpoints import run_checkpoint
 
 
@@ -33,7 +38,34 @@ def resume_run(state: StateDirectory, run: Run, spec: RunSpec | None = None) -> 
     found = newest_checkpoint(run)
     base = relaunch_spec(state, run) if spec is None else spec
     folder = Path(run.plan.working_directory) if run.plan is not None else None
+    base = as_told_before(state, base, folder)
     return Resumption(resumed(base, Path(found.path), run.id, folder), found, run)
+
+
+def as_told_before(state: StateDirectory, spec: RunSpec, folder: Path | None) -> RunSpec:
+    """`spec` going on as the newest run of its program in `folder` was told to.
+
+    As it is where it says so itself, where its source does, and where no run was told.
+    """
+    if spec.source or spec.launcher != "command" or rule_of(spec, folder) is not None:
+        return spec
+    for run_id in reversed(list_run_ids(state)):
+        plan = read_plan(state.run(run_id))
+        rule = plan.spec.resume if plan is not None and not plan.spec.source else None
+        if plan is None or rule is None or Path(plan.working_directory) != folder:
+            continue
+        if rule.arguments and _program(plan.spec) == _program(spec):
+            notes = (*spec.warnings, f"goes on by {rule.arguments[0]}, as {run_id} was told to")
+            return msgspec.structs.replace(spec, resume=rule, warnings=notes)
+    return spec
+
+
+def _program(spec: RunSpec) -> object:
+    """What a bare command runs, whatever its flags."""
+    found = python_command(spec.command)
+    if found is not None:
+        return found.script, found.module
+    return spec.command if spec.shell else spec.command[:1]
 
 
 def newest_checkpoint(run: Run) -> Checkpoint:

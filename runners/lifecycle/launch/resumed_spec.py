@@ -19,13 +19,10 @@ def resumed(
     The flag of a bare command is looked for in its script, which runs in `folder`, and kept. Raises
     WrongInput where it is not known how the program resumes.
     """
-    rule = spec.resume
-    if rule is None and spec.restart.arguments:
-        rule = ResumeRule("", spec.restart.arguments)
+    rule = rule_of(spec, folder)
     if rule is None:
-        rule = resume_rule(spec, folder or Path.cwd())
-        if rule is None:
-            raise _not_known(spec, checkpoint)
+        raise _not_known(spec, checkpoint)
+    if spec.resume is None and not spec.restart.arguments:
         note = f"goes on by {rule.arguments[0]}, found in its command or source"
         spec = msgspec.structs.replace(spec, resume=rule, warnings=(*spec.warnings, note))
     path = str(checkpoint)
@@ -39,6 +36,13 @@ def resumed(
         added = tuple(word.replace("${checkpoint}", path) for word in rule.arguments)
         spec = msgspec.structs.replace(spec, arguments=(*spec.arguments, *added))
     return msgspec.structs.replace(spec, parent=parent, resumed_from=path)
+
+
+def rule_of(spec: RunSpec, folder: Path | None = None) -> ResumeRule | None:
+    """How `spec` goes on: as it says, else by the flag of its command; None where unknown."""
+    if spec.resume is None and spec.restart.arguments:
+        return ResumeRule("", spec.restart.arguments)
+    return spec.resume or resume_rule(spec, folder or Path.cwd())
 
 
 def changes_on_resume(before: RunSpec, after: RunSpec, devices: tuple[int, int]) -> tuple[str, ...]:

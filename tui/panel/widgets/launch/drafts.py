@@ -198,8 +198,8 @@ class RunDraft:
         return [*arguments, *gpu_arguments(request)]
 
     def command_arguments(self) -> list[str]:
-        """The words after `--`."""
-        return ["--", *split_command(self.command)]
+        """The words after `--`, and what is put behind them: the flag by which it goes on."""
+        return ["--", *split_command(self.command), *self.base.arguments]
 
     @property
     def command_changed(self) -> bool:
