@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -67,6 +67,11 @@ class LaunchScreen(FormDialog):
         self._plan_number = 0
         """How often a plan was asked for: only the newest is shown."""
         self._old = {} if old is None else {planner.name: old}
+        self._is_filling = False
+        self._after_filling: Callable[[], None] | None = None
+        """What a key asked for while the fields were being filled: half of them say nothing."""
+        self._is_read_anew = False
+        """What is chosen is filled in again, although it may look the same."""
         self._moves = False
         """Another machine's presets are being read: what is typed until then goes along."""
 
@@ -168,16 +173,15 @@ class LaunchScreen(FormDialog):
         if not self.is_open or planner is not self.planner:
             return
         choices = [*self._own_choices, *found]
-        if changed:
-            self.choice = None
+        self._is_read_anew = bool(changed)
         keep = changed or (self.choice.entry.name if self.choice is not None else "")
         self.presets.set_choices(choices, keep)
 
     @on(PresetList.ChoiceMoved)
     async def _choose(self, message: PresetList.ChoiceMoved) -> None:
-        if message.choice == self.choice or not self.is_open:
+        if not self.is_open or (message.choice == self.choice and not self._is_read_anew):
             return
-        self.choice = message.choice
+        self.choice, self._is_read_anew = message.choice, False
         entry = message.choice.entry
         about = Text(entry.description, style="bold")
         if message.choice.obstacle:
@@ -187,8 +191,13 @@ class LaunchScreen(FormDialog):
         self.query_one("#about", Static).update(about)
         self._show_plan_text(Text("…", style="dim"))
         keeps, self._moves = self._moves, False
+        self._is_filling = True
         await self.form.load(message.choice, keeps)
+        self._is_filling = False
         self._replan()
+        after, self._after_filling = self._after_filling, None
+        if after is not None:
+            after()
 
     @on(PresetList.ChoiceEntered)
     def _to_form(self, message: PresetList.ChoiceEntered) -> None:
@@ -284,6 +293,9 @@ class LaunchScreen(FormDialog):
     @on(Button.Pressed, "#launch")
     def action_launch(self) -> None:
         """Launch what stands in the form."""
+        if self._is_filling:
+            self._after_filling = self.action_launch
+            return
         try:
             request = self._request()
         except FresnelError as error:
@@ -301,6 +313,9 @@ class LaunchScreen(FormDialog):
         """Check what stands in the form, and launch it from there."""
         from tui.panel.screens.verify import VerifyScreen
 
+        if self._is_filling:
+            self._after_filling = self.action_verify
+            return
         try:
             request = self._request()
         except FresnelError as error:

@@ -128,9 +128,17 @@ class LaunchForm(VerticalScroll):
             for field in box.query(FormField)
             if field.value != field.default
         }
+        focused = next((field.key for field in box.query(FormField) if field.has_focus_within), "")
+        if focused:
+            # Of fields that go all together the next would get it, and keys end there.
+            self.screen.set_focus(None)
         await box.remove_children()
         if fields:
             await box.mount_all(fields)
+        if focused and self.screen.focused is None:
+            for field in box.query(FormField):
+                if field.key == focused:
+                    field.input.focus()
         return typed
 
     def _parameter_fields(self) -> Iterator[Widget]:
@@ -244,7 +252,7 @@ class LaunchForm(VerticalScroll):
         """Have this stand in the command's field."""
         for field in self.query(_DraftField):
             if field.key == "command":
-                field.put(text)
+                self._put(field, text)
 
     def next_rule(self) -> None:
         """How the learning rate follows the batch: the next rule."""
@@ -323,7 +331,13 @@ class LaunchForm(VerticalScroll):
         """Have this stand in the fields of the same keys and titles."""
         for field in self.query(FormField):
             if (field.key, field.title) in typed:
-                field.put(typed[field.key, field.title])
+                self._put(field, typed[field.key, field.title])
+
+    def _put(self, field: FormField, text: str) -> None:
+        """Have this stand in a field, and count before its change has come as a message."""
+        field.put(text)
+        if isinstance(field, _DraftField):
+            self._take_text(field)
 
     def _texts(self, kind: str) -> dict[str, str]:
         """What stands in the fields of details ("d") or of a sweep ("s"), by key."""
