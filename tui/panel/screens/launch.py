@@ -16,34 +16,23 @@ from textual.widgets import Button, Static
 
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.masking import mask_text
-from runners.model.scaling import describe_batch
 from runners.model.spec import RunSpec
 from tui.panel.command_log import gpu_arguments
 from tui.panel.launch_planner import LaunchPlanner, LaunchRequest
 from tui.panel.screen_keys import LAUNCH_KEYS
 from tui.panel.screens.dialogs import FormDialog
+from tui.panel.screens.launch_plan_text import batch_text, plan_lines
 from tui.panel.screens.standing import is_open
 from tui.panel.widgets.launch.fields import FormField
 from tui.panel.widgets.launch.form import LaunchForm
 from tui.panel.widgets.launch.preset_list import PresetList
-from tui.panel.widgets.launch.sweep_fields import sweep_text
 from tui.panel.widgets.named_lines import NamedLines
 from tui.snapshot.feed import PanelSnapshot
-from tui.views.runs.form_plan import FormPlan, FormRun
+from tui.views.runs.form_plan import FormPlan
 from tui.views.runs.launch_choices import LaunchChoice, own_command
 
-_RULE_TEXT = {
-    "linear": "linear",
-    "sqrt": "square root",
-    "program": "batch only, the program scales the rate",
-    "none": "batch only",
-}
-_HEADERS = ("GPUs", "mapping", "note", "estimate", "price")
-"""What decides whether it can run stands first."""
 _TYPED_WITHIN_S = 0.1
 """Between two keys of somebody who types on: a plan waits for the last of them."""
-_NAMES = 13
-"""Cells for the names of a plan's values, and the space behind them."""
 
 
 class LaunchScreen(FormDialog):
@@ -347,16 +336,7 @@ class LaunchScreen(FormDialog):
         )
 
     def _show_batch(self) -> None:
-        """What the batch comes to, and which fields follow the number of GPUs by which rule."""
-        text, draft = Text(), self.form.single
-        if draft is not None:
-            spec = draft.spec()
-            description = describe_batch(spec, draft.devices(len(self.form.picker.gpus)))
-            text = Text(description, style="bold")
-            if description and draft.follows:
-                follows = ", ".join(f"{name}={value}" for name, value in draft.follows.items())
-                rule = _RULE_TEXT[draft.rule or "none"]
-                text.append(f"\n✎ {follows} follow the GPUs: {rule} (F3 changes)", style="yellow")
+        text = batch_text(self.form.single, len(self.form.picker.gpus))
         batch = self.query_one("#batch", Static)
         batch.display = bool(text.plain)
         batch.update(text)
@@ -365,14 +345,7 @@ class LaunchScreen(FormDialog):
         """Show a plan, unless what it was made for has changed since."""
         if number != self._plan_number or not self.is_open:
             return
-        lines = NamedLines(_NAMES)
-        if self.form.sweep is not None:
-            lines.add_text(sweep_text(self.form.sweep))
-        for run in plan.runs:
-            if run is not plan.runs[0]:
-                lines.add_text(Text())
-            _add_plan(lines, run)
-        self._show_plan_text(lines)
+        self._show_plan_text(plan_lines(plan, self.form.sweep))
         taken = {uuid: logical for run in plan.runs for uuid, logical in run.devices.items()}
         self.form.picker.show(taken, plan.peaks, request.specs[0].gpus)
 
@@ -396,9 +369,3 @@ def _holders(snapshot: PanelSnapshot | None) -> tuple[object, ...]:
     return tuple(
         (gpu.uuid, snapshot.leases.get(gpu.uuid), gpu.error) for gpu in snapshot.reading.gpus
     )
-
-
-def _add_plan(lines: NamedLines, run: FormRun) -> None:
-    loud = {"note"} if run.starts else {"note", "GPUs"}
-    for name, value in sorted(run.pairs, key=lambda pair: pair[0] not in _HEADERS):
-        lines.add(name, value, "yellow" if name in loud else "")
