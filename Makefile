@@ -121,7 +121,7 @@ docs: $(STAMP)
 	$(BIN)/python docs/make_reference.py
 
 screenshots: $(STAMP)
-	$(BIN)/python tests/ui/take_pictures.py
+	$(BIN)/python -m tests.ui.take_pictures
 
 clean:
 	rm -rf $(VENV) $(VENV)-oldest
