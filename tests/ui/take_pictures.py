@@ -70,7 +70,7 @@ async def take(
 def main() -> None:
     """Start runs, take every picture, stop the runs."""
     PICTURES.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         os.environ["FRESNEL_STATE_DIR"] = f"{folder}/state"
         os.chdir(folder)
         state = StateDirectory().create()
