@@ -2,6 +2,8 @@
 runs to look at.
 """
 
+import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -35,6 +37,25 @@ def eventually(condition: Callable[[], T], ceiling_s: float = CEILING_S, what: s
         assert time.monotonic() < deadline, f"never saw {what or condition}; last: {found!r}"
         time.sleep(0.01)
     return found
+
+
+def free_port() -> int:
+    """A loopback port that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def committed_files() -> list[Path]:
+    """Every file of the project that is, or would be, committed; none where git does not know."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        check=False,
+    )
+    names = listed.stdout.decode().split("\0") if listed.returncode == 0 else []
+    return [path for name in names if name and (path := REPOSITORY / name).is_file()]
 
 
 def account_of(session: Session, now: Moment) -> Account:

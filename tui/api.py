@@ -167,14 +167,17 @@ class RunHandle:
 
     def rename(self, name: str) -> None:
         """Give it another name."""
+        refuse_command("rename")
         labels.rename(self._state, self._run, name)
 
     def tag(self, *tags: str) -> None:
         """Add tags, one word each."""
+        refuse_command("tag")
         labels.tag(self._state, self._run, tags)
 
     def note(self, text: str) -> None:
         """Write a note, in place of the older one."""
+        refuse_command("note")
         labels.note(self._state, self._run, text)
 
     def delete(self) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from runners.host.procfs import HELPER_MARK
 
 UNATTENDED = "FRESNEL_UNATTENDED"
-"""The variable by which another machine says it of a command that it has run here: 0 or 1."""
+"""The variable by which whoever runs a command of ours says it of that command: 0 or 1."""
 
 _answer: bool | None = None
 
@@ -46,6 +46,11 @@ def note_person() -> None:
     """A person is there, whatever the streams are: at a panel in a browser, or at a line's end."""
     global _answer
     _answer = True
+
+
+def attendance() -> dict[str, str]:
+    """The variable that tells a command of ours, run without a terminal, whether a person asks."""
+    return {UNATTENDED: "0" if is_attended() else "1"}
 
 
 def is_attended() -> bool:

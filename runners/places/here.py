@@ -1,10 +1,12 @@
 """This machine: what is asked for is done by the use cases, each imported when first needed."""
 
+import os
 import subprocess
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
 from runners.host.helpers import this_program
+from runners.host.identity import attendance
 from runners.model.closed import assert_never
 from runners.model.errors import FresnelError
 from runners.model.run import Run
@@ -184,6 +186,11 @@ def run_headless(arguments: Sequence[str]) -> Outcome:
     """Run `fresnel-tui ARGUMENTS` to its end."""
     argv = this_program(*arguments)
     done = subprocess.run(
-        argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        argv,
+        env={**os.environ, **attendance()},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return outcome_of(done.stdout, done.stderr, done.returncode)

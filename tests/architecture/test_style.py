@@ -1,13 +1,12 @@
 """Rules of the house that a tool can hold: names, docstrings, nothing of one person's machine."""
 
 import ast
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.architecture.sources import modules, name_of, nodes, place, text_of, tree_of
-from tests.support import REPOSITORY
+from tests.support import REPOSITORY, committed_files
 
 SOURCES = sorted(
     path
@@ -19,24 +18,9 @@ MACHINE = [b"/".join([b"", b"work", b""]), b"/".join([b"", b"tmp", b"venv0"])]
 
 def files() -> list[Path]:
     """Every file of the project that is, or would be, committed."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
-        cwd=REPOSITORY,
-        capture_output=True,
-        check=False,
-    )
-    if listed.returncode:
-        folders = ("tui", "runners", "trainers", "tests", "presets")
-        return [
-            path
-            for folder in folders
-            for path in (REPOSITORY / folder).rglob("*")
-            if path.is_file()
-        ]
-    return [
-        path
-        for name in listed.stdout.decode().split("\0")
-        if name and (path := REPOSITORY / name).is_file()
+    folders = ("tui", "runners", "trainers", "tests", "presets")
+    return committed_files() or [
+        path for folder in folders for path in (REPOSITORY / folder).rglob("*") if path.is_file()
     ]
 
 

@@ -11,7 +11,7 @@ import pytest
 from runners.state.layout import StateDirectory
 from tests.packages import build, install, names_in
 from tests.process.conftest import CommandLine
-from tests.support import REPOSITORY
+from tests.support import REPOSITORY, committed_files
 
 pytest.importorskip("hatchling")
 
@@ -52,17 +52,11 @@ def installed(programs: Path, cli: CommandLine, monkeypatch: pytest.MonkeyPatch)
 
 
 def tracked() -> set[str]:
-    """The files of this source, as git knows them; skipped where this is no checkout of it."""
-    done = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
+    """The names of the committed files; skipped where this is no checkout."""
+    found = {str(path.relative_to(REPOSITORY)) for path in committed_files()}
+    if not found:
         pytest.skip("not a checkout")
-    return {name for name in done.stdout.split("\0") if (REPOSITORY / name).is_file()}
+    return found
 
 
 def test_a_wheel_has_all_of_the_program_and_nothing_else(wheel: Path) -> None:

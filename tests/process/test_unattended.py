@@ -6,9 +6,13 @@ import pty
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from runners.host.identity import UNATTENDED
+from runners.lifecycle.launch.unattended import denied_unattended
+from runners.model.spec import GpuRequest, NodePlace, RunSpec
+from runners.places.here import run_headless
 from tests.process.conftest import COMMAND, CommandLine, record
 
 ASLEEP = ("--gpus", "1", "--", "sleep", "300")
@@ -83,6 +87,7 @@ def test_only_the_commands_that_are_named(limited: CommandLine) -> None:
     allow(commands=["launch", "list"])
     run = limited.launch(*ASLEEP)
     limited.run("list")
+    limited.run("ls")
     assert limited.json("stop", run.id, exits=DENIED)["error"]["code"] == "denied"
     assert record(run)["state"] == "running"
     assert at_a_terminal(limited, "stop", run.id, "--force") == 0
@@ -106,3 +111,27 @@ def test_another_machine_says_whether_a_person_asks(
     if code == 0:
         limited.run("wait", "last", **{UNATTENDED: "0"})
         assert UNATTENDED not in limited.run("logs", "last").stdout
+
+
+def test_what_a_person_has_done_by_a_command_of_ours_is_not_a_program_s(
+    limited: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The panel runs some in processes of their own, which have no terminal."""
+    run = limited.launch(*ASLEEP)
+    allow(commands=["list"])
+    monkeypatch.setattr("runners.host.identity._answer", False)
+    assert run_headless(["note", run.id, "seen"]).problem
+    monkeypatch.setattr("runners.host.identity._answer", True)
+    assert not run_headless(["note", run.id, "seen"]).problem
+
+
+def test_gpus_of_all_nodes_of_a_job_count(
+    limited: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allow(gpus=3)
+    monkeypatch.setattr("runners.host.identity._answer", False)
+    node = NodePlace(2, 0, "first", 29500, by_slurm=True)
+    spec = RunSpec(preset="demo", name="demo", launcher="torchrun", gpus=GpuRequest(count=2))
+    assert denied_unattended(limited.state, [spec], None) is None
+    several = msgspec.structs.replace(spec, node=node)
+    assert denied_unattended(limited.state, [several], None) is not None

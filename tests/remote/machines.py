@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.remote.users import LabUser, MachineDisk
-from tests.support import REPOSITORY, eventually
+from tests.support import REPOSITORY, eventually, free_port
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 
@@ -38,13 +38,6 @@ PasswordAuthentication no
 KbdInteractiveAuthentication no
 """
 """Of two lines that say one thing sshd takes the first: `more` has its way."""
-
-
-def free_port() -> int:
-    """A loopback port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Wire:

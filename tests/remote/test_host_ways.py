@@ -3,7 +3,6 @@
 import http.client
 import http.server
 import signal
-import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -14,7 +13,7 @@ import pytest
 from tests.process.conftest import CommandLine
 from tests.remote.conftest import add
 from tests.remote.machines import RentedMachine
-from tests.support import eventually
+from tests.support import eventually, free_port
 
 
 @pytest.fixture
@@ -34,12 +33,6 @@ def page() -> Iterator[int]:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server.server_port
         server.shutdown()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-    return port
 
 
 def asked(port: int) -> bytes:

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 
 from runners.host.procfs import members_of, read_processes
-from tests.support import eventually
+from tests.support import eventually, free_port
 
 GPUS = 8
 PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"
@@ -122,12 +122,12 @@ class SlurmLab:
         cluster = CONFIGURATION.format(
             folder=self.folder,
             host=host,
-            controller=_free_port(),
+            controller=free_port(),
             tracking="proctrack/cgroup" if has_groups else "proctrack/linuxproc",
             tasks="task/cgroup" if has_groups and self.limits_memory else "task/none",
         )
         nodes = (
-            _NODE.format(name=node, host=host, port=_free_port(), gpus=GPUS) for node in self.nodes
+            _NODE.format(name=node, host=host, port=free_port(), gpus=GPUS) for node in self.nodes
         )
         self.conf.write_text("".join((cluster, *nodes)))
         (self.folder / "cgroup.conf").write_text(
@@ -365,12 +365,6 @@ def _proc(pid: int, file: str) -> bytes:
 def _end_with_tests() -> None:
     """The daemon is killed when the tests are: PR_SET_PDEATHSIG, as in <linux/prctl.h>."""
     _libc.prctl(1, int(signal.SIGKILL))
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-    return port
 
 
 @contextmanager

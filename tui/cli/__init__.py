@@ -10,6 +10,7 @@ from runners.host.identity import is_attended
 from runners.model.errors import ExitCode, FresnelError, UnknownPreset
 from runners.state.layout import settings_file, state_dir
 from tui.cli.arguments import dashes_hint, parse, split_command
+from tui.cli.command_table import ALIASES
 from tui.cli.host_option import may_take_host, take_host
 from tui.cli.parsing import UsageError
 
@@ -81,7 +82,8 @@ def _refuse_unattended(arguments: Sequence[str]) -> None:
         return
     from runners.lifecycle.launch.unattended import refuse_command
 
-    refuse_command(next((word for word in arguments if not word.startswith("-")), ""))
+    name = next((word for word in arguments if not word.startswith("-")), "")
+    refuse_command(ALIASES.get(name, name))
 
 
 def _warn_of_settings() -> None:

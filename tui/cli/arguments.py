@@ -9,7 +9,7 @@ from runners import __version__
 from runners.model.errors import WrongInput
 from runners.state.layout import preset_folders
 from tui.cli.command_table import ALIASES, COMMANDS
-from tui.cli.host_option import HELP, REMOTE_COMMANDS
+from tui.cli.host_option import REMOTE_COMMANDS, host_help
 from tui.cli.parsing import CommandParser, UsageError
 from tui.views.panel_options import add_panel_options, spread_overrides
 
@@ -100,7 +100,7 @@ def declare(parser: CommandParser, name: str) -> None:
         parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--no-ui", action="store_true", help=argparse.SUPPRESS)
     if name in REMOTE_COMMANDS and name != "gpus":
-        parser.add_argument("--host", metavar="HOST", help=HELP)
+        parser.add_argument("--host", metavar="HOST", help=host_help(name))
     parser.set_defaults(command_name=name)
     file, _, function = command.declared.partition(":")
     getattr(import_module(f"tui.cli.commands.{file}"), function)(parser)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from runners.host.helpers import this_program
+from runners.host.identity import attendance
 from runners.lifecycle.control.stop import request_stop
 from runners.lifecycle.control.wait import wait_until_ended
 from runners.model.errors import FresnelError, WrongInput
@@ -102,7 +103,7 @@ def _make(environment: Mapping[str, str]) -> None:
 def _command(environment: Mapping[str, str], *arguments: str) -> None:
     done = subprocess.run(
         this_program("--no-ui", *arguments),
-        env=dict(environment),
+        env={**environment, **attendance()},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -25,7 +25,15 @@ REMOTE_COMMANDS = frozenset(
     | {"undelete", "prune", "fetched", "cost", "session", "guard", "presets", "checkpoint"}
     | {"doctor", "service", "probe"}
 )
-HELP = "do it on this rented machine (`fresnel-tui host list`), on several (a,b), or on all"
+_LOOKING = ("list", "status", "gpus", "cost", "monitor", "doctor", "guard")
+FOR_SEVERAL = (*_LOOKING, "stop", "kill", "pause", "continue", "drain")
+"""What may be done on several machines at once."""
+_HELP = "do it on this rented machine (`fresnel-tui host list`)"
+
+
+def host_help(command: str) -> str:
+    """What `--host` is for a command, in its help."""
+    return f"{_HELP}, on several (a,b), or on all" if command in FOR_SEVERAL else _HELP
 
 
 def may_take_host(argv: Sequence[str]) -> bool:

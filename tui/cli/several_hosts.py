@@ -2,20 +2,21 @@
 
 import argparse
 import json
+import os
 import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from runners.host.helpers import this_program
+from runners.host.identity import attendance
 from runners.model.errors import ExitCode, WrongInput
 from runners.places.ssh.registry import RemoteRegistry
 from runners.state.layout import StateDirectory
+from tui.cli.host_option import FOR_SEVERAL
 from tui.cli.output import print_json
 
 ALL = "all"
-_READING = ("list", "status", "gpus", "cost", "monitor", "doctor", "guard")
-_FOR_SEVERAL = (*_READING, "stop", "kill", "pause", "continue", "drain")
 _AT_ONCE = 6
 """Machines asked at the same time."""
 
@@ -33,10 +34,10 @@ def run_on_several(arguments: argparse.Namespace, names: Sequence[str]) -> int:
     With --json one object, by machine. Nothing is asked: what would ask refuses without --yes.
     """
     name = arguments.command_name
-    if name not in _FOR_SEVERAL or getattr(arguments, "watch", False):
+    if name not in FOR_SEVERAL or getattr(arguments, "watch", False):
         raise WrongInput(
-            f"{name}{' --watch' if name in _FOR_SEVERAL else ''} is done on one machine at a time",
-            f"several: {', '.join(_FOR_SEVERAL)}",
+            f"{name}{' --watch' if name in FOR_SEVERAL else ''} is done on one machine at a time",
+            f"several: {', '.join(FOR_SEVERAL)}",
         )
     registry = RemoteRegistry(StateDirectory())
     for host in names:
@@ -56,6 +57,7 @@ def run_on_several(arguments: argparse.Namespace, names: Sequence[str]) -> int:
 def _run_on(host: str, command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         this_program(*command, "--host", host),
+        env={**os.environ, **attendance()},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -16,6 +16,9 @@ from runners.state.layout import StateDirectory
 from runners.state.runs import list_run_ids
 from runners.watch.metrics.checkpoints import run_checkpoint
 
+_LOOK_BACK = 500
+"""So many of the newest runs are asked how their program was told to go on."""
+
 
 class Resumption(NamedTuple):
     """A spec that resumes from `checkpoint`; `parent` is the run that wrote it."""
@@ -45,11 +48,11 @@ def resume_run(state: StateDirectory, run: Run, spec: RunSpec | None = None) -> 
 def as_told_before(state: StateDirectory, spec: RunSpec, folder: Path | None) -> RunSpec:
     """`spec` going on as the newest run of its program in `folder` was told to.
 
-    As it is where it says so itself, where its source does, and where no run was told.
+    As it is where it says so itself, where its source does, and where none of the newest was told.
     """
     if spec.source or spec.launcher != "command" or rule_of(spec, folder) is not None:
         return spec
-    for run_id in reversed(list_run_ids(state)):
+    for run_id in reversed(list_run_ids(state)[-_LOOK_BACK:]):
         plan = read_plan(state.run(run_id))
         rule = plan.spec.resume if plan is not None and not plan.spec.source else None
         if plan is None or rule is None or Path(plan.working_directory) != folder:

@@ -87,7 +87,8 @@ def _launched(state: StateDirectory) -> Iterator[LaunchPlan]:
 
 
 def _asked(spec: RunSpec, reading: GpuReading | None) -> int:
-    """How many GPUs a run holds when it starts."""
+    """How many GPUs a run holds when it starts, on all nodes of its Slurm job."""
     if spec.gpus.all and reading is not None:
         return len(reading.gpus)
-    return len(spec.gpus.ids) or (spec.gpus.number if spec.gpus.wants_gpus else 0)
+    asked = len(spec.gpus.ids) or (spec.gpus.number if spec.gpus.wants_gpus else 0)
+    return asked * (spec.node.count if spec.node is not None and spec.node.by_slurm else 1)

@@ -19,6 +19,7 @@ from types import FrameType
 sys.path.insert(0, os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3)))
 
 from runners.host.files import read_plain
+from runners.lifecycle.supervisor.pty import FORWARDED
 from runners.state.layout import RunDirectory
 
 EXIT = "node.exit"
@@ -28,14 +29,6 @@ _LOOKS_EVERY_S = 0.5
 _PATIENCE_S = 30.0
 """So long the other nodes have when one has failed: torchrun gives its own ranks as long."""
 _KEPT = ("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_CONF", "SLURM_CLUSTERS", "SLURM_RESTART_COUNT")
-_PASSED = (
-    signal.SIGINT,
-    signal.SIGTERM,
-    signal.SIGHUP,
-    signal.SIGQUIT,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-)
 
 
 class AcrossNodes:
@@ -107,7 +100,7 @@ def main() -> int:
     def heed(number: int, _: FrameType | None) -> None:
         nodes.pass_on(signal.Signals(number).name)
 
-    for number in _PASSED:
+    for number in FORWARDED:
         signal.signal(number, heed)
     return nodes.run(argv)
 

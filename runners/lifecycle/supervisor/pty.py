@@ -30,7 +30,7 @@ _QUIET_S = 1.0
 _PEER = struct.Struct("3i")
 _HEADER = struct.Struct(">cI")
 _READS = {"x86_64": "0", "aarch64": "63"}
-_FORWARDED = (
+FORWARDED = (
     signal.SIGINT,
     signal.SIGTERM,
     signal.SIGHUP,
@@ -38,6 +38,7 @@ _FORWARDED = (
     signal.SIGUSR1,
     signal.SIGUSR2,
 )
+"""What a process that stands before a run's program passes on to it."""
 
 
 def run_in_terminal(argv: list[str]) -> int:
@@ -54,7 +55,7 @@ def run_in_terminal(argv: list[str]) -> int:
         except OSError as error:
             os.write(2, f"{argv[0]}: {error.strerror}\n".encode())
             os._exit(127)
-    for number in _FORWARDED:
+    for number in FORWARDED:
         signal.signal(number, lambda received, _frame: _forward(pid, received))
     keeper = Keeper(terminal, directory)
     keeper.run()

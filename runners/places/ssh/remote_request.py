@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from runners.host.identity import UNATTENDED, is_attended
+from runners.host.identity import attendance
 from runners.places.ssh.connection import RefusedThere, refuse
 from runners.places.ssh.frames import CommandFrame, decoded
 from runners.places.ssh.protocol import LinkMessage, new_request_name
@@ -26,9 +26,7 @@ def command_message(
     `request` names a launch, which is then done once however often it is asked for; what is not
     to `keep` on when the line breaks ends with it.
     """
-    named = {UNATTENDED: "0" if is_attended() else "1"}
-    if request:
-        named[REQUEST] = request
+    named = attendance() | ({REQUEST: request} if request else {})
     return {
         "do": "command",
         "id": number,
