@@ -36,7 +36,7 @@ def tend(state: StateDirectory) -> list[str]:
 
         check_ledger(state)
     if state.preemption.exists():
-        from runners.cost.preemption import settle_preemption  # seldom there
+        from runners.cost.sessions import settle_preemption  # seldom there
 
         settle_preemption(state)
     if state.sweeps.is_dir():

@@ -4,11 +4,8 @@ One file of the host, written by the process that asks the provider. The session
 machine: at the announced moment, or where the machine was seen alive after that, the last of these.
 """
 
-from contextlib import suppress
-
 import msgspec
 
-from runners.cost.sessions import end_session, read_session
 from runners.cost.timeline import Timeline
 from runners.host.clock import Moment, local_time, moment_now, seconds_between
 from runners.host.files import replace
@@ -87,22 +84,21 @@ def withdraw_preemption(state: StateDirectory) -> None:
     state.preemption.unlink(missing_ok=True)
 
 
-def settle_preemption(state: StateDirectory) -> bool:
-    """After the machine has come back: end the session that it took with it; True when one was.
+def unsettled_preemption(state: StateDirectory) -> Preemption | None:
+    """What took the machine away in an earlier boot, and has ended no session so far; or None."""
+    found = read(state.preemption, _decoder)
+    is_over = found is not None and not found.settled and found.seen.boot != boot_id()
+    return found if is_over else None
+
+
+def taken_at(state: StateDirectory, start: Moment) -> Moment | None:
+    """When a session that began at `start` ended with the machine, which has come back; or None.
 
     Its provider stopped it, and started it again later: what it costs now is another session's.
     """
-    found = read(state.preemption, _decoder)
-    if found is None or found.settled or found.seen.boot == boot_id():
-        return False
-    session, gone = read_session(state), found.gone
-    with suppress(OSError):  # a full disk: tried again by the next command
-        is_its = session is not None and gone is not None and _was_open(session.start, gone)
-        if is_its and gone is not None:
-            end_session(state, gone)
-        write_preemption(state, msgspec.structs.replace(found, settled=True))
-        return is_its
-    return False
+    found = unsettled_preemption(state)
+    gone = None if found is None else found.gone
+    return gone if gone is not None and _was_open(start, gone) else None
 
 
 def _was_open(start: Moment, gone: Moment) -> bool:

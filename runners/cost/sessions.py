@@ -1,11 +1,13 @@
 """A session: a rented machine's billing period, from its boot or a stated start; one per host."""
 
+from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
 from typing import Literal
 
 import msgspec
 
+from runners.cost.preemption import taken_at, unsettled_preemption, write_preemption
 from runners.cost.rates import hourly_rate, price_age
 from runners.cost.timeline import Timeline
 from runners.host.clock import Moment, local_time, moment_now
@@ -110,9 +112,31 @@ def read_session(state: StateDirectory) -> Session | None:
 
 
 def load_session(state: StateDirectory, host: str | None = None) -> Session | None:
-    """The session in session.json of a host (this one), open or just ended; None if damaged."""
-    path = state.session if host is None else state.host.parent / host / state.session.name
-    return read(path, _decoder)
+    """The session in session.json of a host (this one), open or just ended; None if damaged.
+
+    Of this machine, one that the provider has taken away and given back has ended with that.
+    """
+    if host not in {None, host_name()}:
+        return read(state.host.parent / str(host) / state.session.name, _decoder)
+    session = read(state.session, _decoder)
+    # Derived, and not only written down: who may not write sees the same.
+    gone = None if session is None or session.end else taken_at(state, session.start)
+    return session if session is None or gone is None else _ended(session, gone)
+
+
+def settle_preemption(state: StateDirectory) -> bool:
+    """Write down the end of a session that went with the machine; True when there was one."""
+    found = unsettled_preemption(state)
+    if found is None:
+        return False
+    session = load_session(state)
+    with suppress(OSError):  # a full disk: tried again by the next command
+        is_its = session is not None and session != read(state.session, _decoder)
+        if session is not None and is_its:
+            _write(state, session)
+        write_preemption(state, msgspec.structs.replace(found, settled=True))
+        return is_its
+    return False
 
 
 def is_damaged(state: StateDirectory) -> bool:
@@ -142,6 +166,7 @@ def start_session(
     # Only here: the meter, which imports this module, reads no price list.
     from runners.cost.prices import choose_price, stopping_text
 
+    settle_preemption(state)
     before = load_session(state)
     if before is not None and before.ended is None:
         raise WrongInput("a session is open already", "`fresnel-tui session end` ends it")
@@ -165,10 +190,13 @@ def start_session(
     return _write(state, session)
 
 
-def end_session(state: StateDirectory, at: Moment | None = None) -> Session:
-    """End the open session `at` a moment, else now. Raises NotFound when there is none."""
-    session, now = _open_session(state), at or moment_now()
-    return _write(state, msgspec.structs.replace(session, ended=now.wall, finished=now))
+def end_session(state: StateDirectory) -> Session:
+    """End the open session now. Raises NotFound when there is none."""
+    return _write(state, _ended(_open_session(state), moment_now()))
+
+
+def _ended(session: Session, at: Moment) -> Session:
+    return msgspec.structs.replace(session, ended=at.wall, finished=at)
 
 
 def change_budget(state: StateDirectory, budget: str) -> Session:

@@ -13,13 +13,8 @@ from hypothesis import strategies as st
 
 from runners.cost.cloud_notices import CloudNotice, Unanswered, ask_notice
 from runners.cost.meter import Meter
-from runners.cost.preemption import (
-    Preemption,
-    read_preemption,
-    settle_preemption,
-    write_preemption,
-)
-from runners.cost.sessions import load_session, read_session, start_session
+from runners.cost.preemption import Preemption, read_preemption, write_preemption
+from runners.cost.sessions import load_session, read_session, settle_preemption, start_session
 from runners.cost.statement import open_statement
 from runners.guard.keeper import ensure_preemption_watch
 from runners.guard.preemption_watch import EVERY_S, PreemptionWatch
@@ -30,8 +25,9 @@ from runners.model.quantities import duration_text
 from runners.presets.reading.user_settings import NoticeKeys
 from runners.state.layout import StateDirectory, settings_file
 from tests.clouds import Cloud, serving
+from tests.support import CEILING_S
 from tui.panel.notifications import changes_between
-from tui.snapshot.feed import PanelSnapshot
+from tui.snapshot.feed import PanelSnapshot, SnapshotFeed
 from tui.views.money.guard_text import guard_alarm, guard_json, guard_text
 
 NOW = 1_790_000_000.0
@@ -232,6 +228,25 @@ def test_a_machine_that_came_back_is_not_billed_for_the_time_it_was_away(
     start_session(state, "1", 1, "now")
     assert not settle_preemption(state), "the next session is its own"
     assert read_session(state) is not None
+
+
+def test_who_may_only_look_sees_the_session_of_a_machine_that_came_back_as_over(
+    state: StateDirectory,
+) -> None:
+    notice_of(state, "another boot", in_an_earlier_boot(state))
+    before = {path: path.read_bytes() for path in (state.session, state.ledger, state.preemption)}
+    snapshot = SnapshotFeed(state, read_only=True).first_snapshot(CEILING_S)
+    assert snapshot is not None
+    assert (snapshot.meter.per_hour, snapshot.meter.session) == (None, None), "nothing is rented"
+    (session,) = open_statement(state, []).sessions
+    assert session.end is not None
+    assert float(open_statement(state, []).account(session).total) == pytest.approx(180.0)
+    assert before == {path: path.read_bytes() for path in before}, "and nothing is written"
+    # The next one begins beside it, and both are in the ledger, settled or not.
+    start_session(state, "1", 1, "now")
+    sessions = open_statement(state, []).sessions
+    assert [found.end is None for found in sessions] == [False, True]
+    assert sessions[0] == session
 
 
 def test_a_machine_that_was_alive_after_the_announced_moment_is_paid_until_then(

@@ -40,7 +40,7 @@ from tui.views.money.money_text import meter_json, session_pairs
 def run_session(arguments: argparse.Namespace) -> int:
     """Start, show, change or end the session."""
     state = StateDirectory().create()
-    tend(state)  # the session of a machine that was taken away is over before another begins
+    tend(state)
     if arguments.what == "start":
         session: Session | None = _start(state, arguments)
     elif arguments.what == "end":

@@ -18,7 +18,7 @@ from runners.cost.machines import (
     write_account,
 )
 from runners.cost.preemption import read_preemption
-from runners.cost.sessions import SessionLine, read_session
+from runners.cost.sessions import SessionLine, read_session, settle_preemption
 from runners.host.clock import Moment, moment_now
 from runners.host.files import read_plain
 from runners.host.identity import host_name
@@ -57,6 +57,8 @@ class AccountAnswer(msgspec.Struct, frozen=True):
 def account_of_here(ledger_from: int) -> bytes:
     """This machine's money as JSON, for whoever rented it."""
     state = StateDirectory()
+    # Who asks takes the ledger in: it must have the end of a session that went with the machine.
+    settle_preemption(state)
     session = read_session(state)
     runs = (read_run(state, run) for run in live_run_ids(state))
     lines = [line for run in runs if (line := line_of(run)) is not None]
