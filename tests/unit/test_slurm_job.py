@@ -129,6 +129,26 @@ def test_a_run_that_waits_anew_is_not_judged_by_the_attempt_before(
     assert (state, ending["cause"], seen) == (State.FAILED, EndingCause.NOT_STARTED, None)
 
 
+@pytest.mark.parametrize("word", ["FAILED", "COMPLETED", "NODE_FAIL", ""])
+def test_a_run_whose_job_does_not_come_back_ended_with_its_last_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
+    """Its program may have finished when Slurm put it back: its job's end is no failure of it."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    answer = tmp_path / "sacct"
+    answer.write_text(f"#!/bin/sh\n[ -z '{word}' ] || echo '{word}|12|demo'\n")
+    answer.chmod(0o700)
+    run = StateDirectory(tmp_path / "state").create().run("20261123-020750-demo-7f3a")
+    run.path.mkdir(parents=True)
+    run.job.write_text(json.dumps({"name": "demo", "submitted": 1.0, "id": "12"}))
+    ended = {"cause": "slurm", "job": "12", "job_end": "node_failed"}
+    event = {"time": 1.0, "type": "restart", "ending": ended, "exit_code": 0}
+    run.supervisor_events.write_text(json.dumps(event) + "\n")
+    record = record_fields({"state": "queued", "attempt": 1, "started": 1000.0})
+    state, ending, _ = settled_ending(run, plan_fields({}), record)
+    assert (state, ending["job_end"]) == (State.STOPPED, JobEnd.NODE_FAILED)
+
+
 def test_a_stop_of_slurm_s_is_forgotten_with_its_job_and_a_person_s_is_not(tmp_path: Path) -> None:
     run = StateDirectory(tmp_path).create().run("20261123-020750-demo-7f3a")
     run.path.mkdir(parents=True)

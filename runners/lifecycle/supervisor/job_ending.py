@@ -1,15 +1,29 @@
 """How a run ended that was part of a Slurm job, by what it left and what Slurm says of the job."""
 
+import json
+from typing import Any
+
 from runners.host.exit_status import read_exit_status
-from runners.host.files import append_event, read_json
+from runners.host.files import append_event, read_json, read_tail
 from runners.host.slurm_job import SlurmJob
 from runners.lifecycle.supervisor.exit_report import judge_ending, judge_unstarted
 from runners.lifecycle.supervisor.record_keeper import RecordKeeper
 from runners.model.endings import Ending, EndingCause, JobEnd, ending_text
 from runners.model.states import State
 from runners.state.layout import RunDirectory
-from runners.state.records import PlanFields, RecordFields, RestartFields, intent_fields
+from runners.state.records import (
+    PlanFields,
+    RecordFields,
+    RestartFields,
+    ending_fields,
+    intent_fields,
+)
 from runners.state.vanished import vanished_ending
+
+
+_TAIL_BYTES = 64 << 10
+_OF_BODY = (JobEnd.COMPLETED, JobEnd.FAILED, JobEnd.UNKNOWN)
+"""Of a job that was put back, these say what became of its new body, which had done nothing yet."""
 
 
 class JobLives(Exception):
@@ -48,14 +62,40 @@ def settled_ending(
     if run.stop.exists():
         return *judge_unstarted(run, has_started=has_begun), None
     found = _job_ending(run, plan)
+    if has_begun:
+        return _not_begun_anew(run, found)
     if found["job_end"] is JobEnd.UNKNOWN:
-        if has_begun:
-            return State.STOPPED, found, None
         known = f"knows no job {found['job']}" if found["job"] else "has taken no job of it"
         return State.FAILED, {"cause": EndingCause.NOT_STARTED, "detail": f"Slurm {known}"}, None
-    if found["job_end"] is JobEnd.CANCELLED and not has_begun:
+    if found["job_end"] is JobEnd.CANCELLED:
         return State.CANCELLED, found, None
     return found["job_end"].run_state, found, None
+
+
+def _not_begun_anew(run: RunDirectory, found: Ending) -> tuple[State, Ending, int | None]:
+    """How a run ended that was put back and never begun anew: as Slurm had ended its last attempt.
+
+    What became of its job afterwards is no failure of its program, which may have been done.
+    """
+    event = _last_restart(run)
+    ending, code = ending_fields(event.get("ending")), event.get("exit_code")
+    if found["job_end"] in _OF_BODY and ending is not None:
+        gone = found["job_end"] is JobEnd.UNKNOWN
+        text = "did not come back" if gone else f"{found['job_end'].text} before it began anew"
+        found = {**ending, "detail": f"and {text}"}
+    return State.STOPPED, found, code if type(code) is int else None
+
+
+def _last_restart(run: RunDirectory) -> dict[str, Any]:
+    """What was noted when the run was put back last; empty where that is not known."""
+    for line in reversed(read_tail(run.supervisor_events, _TAIL_BYTES).splitlines()):
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(event, dict) and event.get("type") == "restart":
+            return event
+    return {}
 
 
 def starts_anew(ending: Ending, number: int, rule: RestartFields) -> bool:
@@ -64,10 +104,10 @@ def starts_anew(ending: Ending, number: int, rule: RestartFields) -> bool:
     return again and number <= rule["times"]
 
 
-def put_back(run: RunDirectory, keeper: RecordKeeper, ending: Ending) -> None:
+def put_back(run: RunDirectory, keeper: RecordKeeper, ending: Ending, code: int | None) -> None:
     """Record that a run waits once more; where its job does not come back, it ends with that."""
     text = ending_text(ending)
-    append_event(run.supervisor_events, "restart", ending=ending, exit_code=None, seconds=0.0)
+    append_event(run.supervisor_events, "restart", ending=ending, exit_code=code, seconds=0.0)
     keeper.write({"state": State.QUEUED, "reason": text, "stop": None})
     forget_stop(run)
 

@@ -210,7 +210,7 @@ class Supervisor:
             self.unbegun += 1
             return self.starter.start(number)
         if not held and starts_anew(ending, number, self.starter.plan["restart"]):
-            put_back(self.directory, self.keeper, ending)
+            put_back(self.directory, self.keeper, ending, code)
             return None
         if not held and is_put_off(self.directory, self.starter.plan):
             return self.put_off(number + 1, ending, code)
