@@ -79,6 +79,9 @@ COMMANDS: dict[str, Command] = {
         "looking:monitor", "everything at a glance: session, GPUs, host, live runs, disks", _SEE
     ),
     "gpus": Command("looking:gpus", "show the GPUs, who holds them, and their readings", _SEE),
+    "adopt": Command(
+        "looking:adopt", "your Slurm jobs submitted by other means: list, follow, cancel", _SEE
+    ),
     "attach": Command(
         "looking:attach", "join the terminal of a run launched with --tty", _SEE, json=False
     ),

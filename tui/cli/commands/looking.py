@@ -185,6 +185,17 @@ def gpus(parser: CommandParser) -> None:
     examples(parser, "gpus", "gpus --watch", "gpus --host --json", "gpus --slurm")
 
 
+def adopt(parser: CommandParser) -> None:
+    """`adopt`: jobs of one's own that were submitted by other means."""
+    argument(parser, "job", "JOB", "its number, as `adopt` lists it: prints its output", nargs="?")
+    parser.add_argument("-f", "--follow", action="store_true", help="go on until it has ended")
+    parser.add_argument("-n", "--lines", type=int, metavar="N", help="only the last N lines")
+    flag(parser, "--stop", "cancel it, after a question")
+    flag(parser, "--yes", "do not ask")
+    parser.set_defaults(action="foreign:run_adopt")
+    examples(parser, "adopt", "adopt 1234 -f", "adopt 1234 --stop", "adopt --host cluster")
+
+
 def attach(parser: CommandParser) -> None:
     """`attach`: a run's terminal."""
     argument(parser, "run", "RUN", RUN)
