@@ -20,7 +20,6 @@ from runners.state.records import (
 )
 from runners.state.vanished import vanished_ending
 
-
 _TAIL_BYTES = 64 << 10
 _OF_BODY = (JobEnd.COMPLETED, JobEnd.FAILED, JobEnd.UNKNOWN)
 """Of a job that was put back, these say what became of its new body, which had done nothing yet."""
