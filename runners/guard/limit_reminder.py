@@ -40,7 +40,7 @@ class LimitReminder:
         due = {(name, note.began) for name, before in moments.items() if left <= before}
         if not due - self._given:
             return ""
-        text = _text(outlook, note.id)
+        text = _text(outlook, self._directory.id)
         for name, began in due - self._given:
             events = self._directory.supervisor_events
             append_event(events, "alert", text=text, condition=CONDITION, limit=name, began=began)
@@ -48,7 +48,7 @@ class LimitReminder:
         return text
 
 
-def _text(outlook: Outlook, job: str) -> str:
+def _text(outlook: Outlook, run: str) -> str:
     text = f"ends in {duration_text(outlook.deadline.in_s)} at {JOB_LIMIT}"
     if outlook.fraction is not None:
         text += f", {100 * outlook.fraction:.0f} % done"
@@ -56,8 +56,8 @@ def _text(outlook: Outlook, job: str) -> str:
         return text
     more = max(1, round((outlook.eta_s - outlook.deadline.in_s) * 1.1 / 60))
     return (
-        f"{text}, needs {duration_text(outlook.eta_s)} more: `scontrol update jobid={job} "
-        f"timelimit+={more}` raises it, where you are allowed to"
+        f"{text}, needs {duration_text(outlook.eta_s)} more: `fresnel-tui extend {run} {more}m` "
+        "(in the panel +, an hour) raises it, where Slurm allows that"
     )
 
 

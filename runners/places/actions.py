@@ -79,6 +79,13 @@ class SetPriority(NamedTuple):
     priority: int
 
 
+class ExtendRun(NamedTuple):
+    """Raise the time limit of a run's Slurm job by so many minutes."""
+
+    run: str
+    minutes: int
+
+
 class ApplyRemedy(NamedTuple):
     """Launch an ended run again with a remedy."""
 
@@ -97,6 +104,7 @@ RunAction = (
     | DeleteRuns
     | RestoreRuns
     | SetPriority
+    | ExtendRun
     | ApplyRemedy
 )
 
@@ -149,6 +157,8 @@ def commands_of(action: RunAction) -> Iterator[list[str]]:
         yield ["undelete", *(action.runs or ["last"])]
     elif isinstance(action, SetPriority):
         yield ["priority", action.run, str(action.priority)]
+    elif isinstance(action, ExtendRun):
+        yield ["extend", action.run, f"{action.minutes}m"]
     elif isinstance(action, ApplyRemedy):
         yield ["remedy", action.run, "--apply", action.remedy]
     else:

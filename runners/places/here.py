@@ -15,6 +15,7 @@ from runners.places.actions import (
     ApplyRemedy,
     ChangeTags,
     DeleteRuns,
+    ExtendRun,
     JudgeRuns,
     Outcome,
     PauseRuns,
@@ -35,7 +36,7 @@ def carry_out(state: StateDirectory, action: RunAction) -> Outcome:
     """Do it to the runs of this state folder. Raises what the use cases raise."""
     if isinstance(action, PauseRuns):
         return _pause(state, action)
-    if isinstance(action, (StopRuns, SetPriority, ApplyRemedy)):
+    if isinstance(action, (StopRuns, SetPriority, ExtendRun, ApplyRemedy)):
         return _control(state, action)
     if isinstance(action, (DeleteRuns, RestoreRuns)):
         return _clear_up(state, action)
@@ -72,7 +73,9 @@ def _pause(state: StateDirectory, action: PauseRuns) -> Outcome:
     return Outcome(messages=tuple(f"{proceed(state, run).name} goes on" for run in runs))
 
 
-def _control(state: StateDirectory, action: StopRuns | SetPriority | ApplyRemedy) -> Outcome:
+def _control(
+    state: StateDirectory, action: StopRuns | SetPriority | ExtendRun | ApplyRemedy
+) -> Outcome:
     if isinstance(action, StopRuns):
         from runners.lifecycle.control.stop import request_stop
 
@@ -84,6 +87,14 @@ def _control(state: StateDirectory, action: StopRuns | SetPriority | ApplyRemedy
 
         run = set_priority(state, read_run(state, action.run), action.priority)
         return Outcome(messages=(f"{run.name}: priority {action.priority}",))
+    if isinstance(action, ExtendRun):
+        from runners.lifecycle.control.job_limit import raise_limit
+        from runners.model.quantities import duration_text
+
+        run = read_run(state, action.run)
+        limit_s = raise_limit(state, run, 60.0 * action.minutes)
+        now = f", {duration_text(limit_s)} now" if limit_s else ""
+        return Outcome(messages=(f"{run.name}: time limit raised by {action.minutes} min{now}",))
     from runners.diagnosis.explain import explain_run
     from runners.diagnosis.remedy.remedies import launch_treated, open_case, treat
 

@@ -6,6 +6,7 @@ from runners.slurm.queue import refresh
 from runners.state.layout import RunDirectory
 from tests.process.conftest import events, record
 from tests.slurm.cluster import Cluster
+from tests.slurm.lab import PATH
 from tests.support import eventually
 
 
@@ -75,3 +76,21 @@ def test_a_dead_controller_concludes_nothing(cluster: Cluster) -> None:
         cluster.lab.start_controller()
         eventually(lambda: not refresh(line.state, every_s=0.0).problem, what="an answer")
     assert line.ended(waiting)["state"] == "done"
+
+
+def test_a_time_limit_is_raised(cluster: Cluster) -> None:
+    """By so many minutes, and the run's own end moves with it; what is no live job is refused."""
+    line = cluster.line
+    run = line.launch(
+        "--slurm", "--gpus", "0", "--time", "5m", "--", "sh", "-c", "echo ready; sleep 600"
+    )
+    job = _ready(run)
+    assert line.json("extend", run.id, "90m")["limit_s"] == 95 * 60
+    assert cluster.lab.job(job)["TimeLimit"] == "01:35:00"
+    # As a cluster answers whoever is no administrator.
+    tools = line.folder / "tools"
+    tools.mkdir()
+    (tools / "scontrol").write_text("#!/bin/sh\necho 'Access/permission denied' >&2\nexit 1\n")
+    (tools / "scontrol").chmod(0o700)
+    line.run("extend", run.id, "1h", exits=4, PATH=f"{tools}:{PATH}")
+    line.run("extend", line.command("true").id, "1h", exits=2)

@@ -33,9 +33,9 @@ def test_at_half_and_an_hour_before_each_once(run: RunDirectory) -> None:
     reminder = LimitReminder(run)
     assert not _due(reminder, 20_000.0)
     half = _due(reminder, 17_000.0)
-    assert "41 %" in half and "scontrol" not in half, "it will be done in time"
+    assert "41 %" in half and "extend" not in half, "it will be done in time"
     assert not _due(LimitReminder(run), 16_000.0)
-    assert "timelimit+=66" in _due(LimitReminder(run), 3600.0)
+    assert f"extend {run.id} 66m" in _due(LimitReminder(run), 3600.0)
     assert not _due(LimitReminder(run), 60.0)
     lines = run.supervisor_events.read_text().splitlines()
     assert [json.loads(line)["limit"] for line in lines] == ["half", "hour"]

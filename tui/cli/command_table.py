@@ -52,6 +52,9 @@ COMMANDS: dict[str, Command] = {
     ),
     "cancel": Command("ending:cancel", "take queued runs out of the queue", _RUN),
     "priority": Command("ending:priority", "change or show the priority of a queued run", _RUN),
+    "extend": Command(
+        "ending:extend", "raise the time limit of a run's Slurm job, where that is allowed", _RUN
+    ),
     "drain": Command("ending:drain", "let running jobs finish and no new ones start", _RUN),
     "list": Command(
         "looking:list_runs",

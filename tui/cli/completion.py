@@ -139,7 +139,7 @@ def _quietly(offer: "Callable[[str, argparse.Namespace], Offers]") -> Callable[.
 # ── runs ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-_LIVE_ONLY = frozenset({"stop", "kill", "pause", "continue", "cancel", "priority"})
+_LIVE_ONLY = frozenset({"stop", "kill", "pause", "continue", "cancel", "priority", "extend"})
 _ENDED_ONLY = frozenset({"fetched", "delete"})
 
 

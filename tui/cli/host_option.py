@@ -19,6 +19,8 @@ REMOTE_COMMANDS = frozenset(
         "cancel",
         "priority",
         "drain",
+        "extend",
+        "adopt",
     }
     | {"list", "status", "logs", "metrics", "compare", "diagnose", "stacks", "monitor", "gpus"}
     | {"attach", "shell", "rename", "tag", "untag", "note", "star", "unstar", "delete"}

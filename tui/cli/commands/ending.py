@@ -1,4 +1,4 @@
-"""`stop`, `kill`, `pause`, `continue`, `wait`, `cancel`, `priority` and `drain`."""
+"""`stop`, `kill`, `pause`, `continue`, `wait`, `cancel`, `priority`, `extend`, `drain`."""
 
 from tui.cli.commands.declaring import RUN, RUNS, argument, examples, flag
 from tui.cli.parsing import CommandParser
@@ -62,6 +62,14 @@ def priority(parser: CommandParser) -> None:
     argument(parser, "number", "N", "higher goes first (default 0)", nargs="?", type=int)
     parser.set_defaults(action="queue:run_priority")
     examples(parser, "priority last 5", "priority last")
+
+
+def extend(parser: CommandParser) -> None:
+    """`extend`: a longer time limit."""
+    argument(parser, "run", "RUN", f"a live Slurm job: {RUN}")
+    argument(parser, "time", "TIME", "by so much, e.g. 90m or 2h")
+    parser.set_defaults(action="extend:run_extend")
+    examples(parser, "extend last 2h")
 
 
 def drain(parser: CommandParser) -> None:

@@ -11,10 +11,12 @@ from functools import partial
 from textual.app import App
 
 from runners.model.health import Condition
+from runners.model.plan import is_job
 from runners.model.states import State
 from runners.places.actions import (
     ApplyRemedy,
     ChangeTags,
+    ExtendRun,
     PauseRuns,
     RenameRun,
     SetPriority,
@@ -33,6 +35,7 @@ from tui.views.runs.run_view import RunView
 
 _NAMED = 6
 _NONE = "no run is selected"
+_NO_PRIORITY = "a queued run has a priority to change, a running Slurm job a time limit"
 _ENDED = "these runs have ended already"
 
 Rows = Sequence[RunRow]
@@ -232,12 +235,21 @@ class RunActions:
             self._commands.act(place, StarRuns(runs, starred))
 
     def prioritise(self, by: int, rows: Rows) -> None:
-        """Let queued runs go before others, or after them."""
+        """Let queued runs go before others, or after them; running jobs have an hour more."""
         queued = [row for row in rows if row.state is State.QUEUED]
-        if not queued:
-            self._notify("only a queued run has a priority to change")
+        running = [row for row in rows if by > 0 and row.is_live and row not in queued]
+        if not queued and not running:
+            self._notify(_NO_PRIORITY)
         for row in queued:
             self._places.view(row, partial(self._move_in_queue, row, by))
+        for row in running:
+            self._places.view(row, partial(self._extend, row))
+
+    def _extend(self, row: RunRow, view: RunView) -> None:
+        if not is_job(view.run.plan):
+            self._notify(_NO_PRIORITY)
+            return
+        self._commands.act(self._places.of(row), ExtendRun(row.run_id, 60))
 
     def _move_in_queue(self, row: RunRow, by: int, view: RunView) -> None:
         # Read anew: another front end may have changed it since the row was sent.

@@ -4,6 +4,8 @@ from textual.binding import Binding, BindingType
 
 from tui.panel.hotkeys import hotkey
 
+_PRIORITY = "a queued run's priority; +: an hour more for a Slurm job"
+
 RUN_KEYS: list[BindingType] = [
     hotkey("enter,i", "open", "everything about the run; a folded group unfolds"),
     hotkey(
@@ -28,8 +30,18 @@ RUN_KEYS: list[BindingType] = [
     hotkey("asterisk", "screen.runs('star')", "star, or unstar", display="*"),
     hotkey("x,delete", "screen.runs('delete')", "delete ended runs; u: bring them back"),
     hotkey("u", "screen.runs('undo')", "delete ended runs; u: bring them back"),
-    hotkey("plus", "screen.runs('sooner')", "raise or lower a queued run's priority", display="+"),
-    hotkey("minus", "screen.runs('later')", "raise or lower a queued run's priority", display="-"),
+    hotkey(
+        "plus",
+        "screen.runs('sooner')",
+        _PRIORITY,
+        display="+",
+    ),
+    hotkey(
+        "minus",
+        "screen.runs('later')",
+        _PRIORITY,
+        display="-",
+    ),
     hotkey("S", "screen.runs('stop_group')", "stop all runs of its group"),
     hotkey("P", "screen.runs('pause')", "pause the run, or let it go on; it keeps its GPUs"),
     hotkey("K", "screen.runs('kill')", "kill now: SIGKILL, nothing is saved"),

@@ -1,0 +1,29 @@
+"""`extend`: the time limit of a run's Slurm job, raised."""
+
+import argparse
+
+from runners.housekeeping import tend
+from runners.lifecycle.control.job_limit import raise_limit
+from runners.model.errors import ExitCode, WrongInput
+from runners.model.units import parse_duration
+from runners.state.layout import StateDirectory
+from runners.state.runs import find_run
+from tui.cli.output import echo, print_json
+from tui.views.format import duration
+
+
+def run_extend(arguments: argparse.Namespace) -> int:
+    """Ask Slurm to let it run so much longer."""
+    try:
+        seconds = parse_duration(arguments.time)
+    except ValueError as error:
+        raise WrongInput(str(error)) from None
+    state = StateDirectory()
+    tend(state)
+    run = find_run(state, arguments.run)
+    limit_s = raise_limit(state, run, seconds)
+    if arguments.json:
+        print_json({"id": run.id, "limit_s": limit_s})
+    else:
+        echo(f"{run.id}: " + (f"limit {duration(limit_s)}" if limit_s else "Slurm has taken it"))
+    return ExitCode.DONE
