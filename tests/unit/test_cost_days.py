@@ -6,9 +6,12 @@ books. `make money` has a thousand days; it is 60 otherwise.
 
 import os
 import random
+import time
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise
-from typing import NamedTuple
+from pathlib import Path
+from typing import ClassVar, NamedTuple
 
 import msgspec
 import pytest
@@ -17,8 +20,10 @@ from runners.cost.accounting import add_fractions
 from runners.cost.ledger import RunEntry
 from runners.cost.sessions import Session, SessionLine
 from runners.cost.statement import Statement, open_statement
-from runners.host.clock import Moment
+from runners.host import clock, suspension
+from runners.host.clock import Moment, moment_now
 from runners.host.identity import host_name
+from runners.host.suspension import SuspensionWatch, read_suspensions, suspended_between
 from runners.lifecycle.supervisor.last_sign import place_signs
 from runners.model.plan import AssignedGpu
 from runners.model.spec import Price
@@ -37,6 +42,7 @@ class Boot(NamedTuple):
     """From when to when a machine was up, and the steps of its clock: from when it was how wrong.
 
     `is_right`: its clock was right in the end, and somebody noted a moment after that.
+    `suspends`: from when to when it was suspended, and nobody did anything.
     """
 
     name: str
@@ -44,13 +50,45 @@ class Boot(NamedTuple):
     end: int
     steps: tuple[tuple[int, int], ...]
     is_right: bool
+    suspends: tuple[tuple[int, int], ...] = ()
 
-    def wall(self, at: int) -> float:
-        wrong = [by for since, by in self.steps if since <= at][-1]
-        return (at + wrong) / 1000
+    def awake(self, at: int) -> int:
+        """`at`, or when the machine was awake again: before that nothing happens."""
+        return next((until for since, until in self.suspends if since <= at < until), at)
 
     def note(self, at: int) -> Moment:
-        return Moment(self.wall(at), self.name, (at - self.start) * 1_000_000)
+        """What the program takes for that moment, by the clocks of this machine."""
+        Clocks.boot, Clocks.at = self, at
+        return moment_now()
+
+
+class Clocks:
+    """The edge: what the kernel says of the time on the machine of the day."""
+
+    boot: ClassVar[Boot]
+    at: ClassVar[int]
+    CLOCK_BOOTTIME, CLOCK_MONOTONIC = time.CLOCK_BOOTTIME, time.CLOCK_MONOTONIC
+    localtime, strftime = time.localtime, time.strftime
+
+    @classmethod
+    def time(cls) -> float:
+        wrong = [by for since, by in cls.boot.steps if since <= cls.at][-1]
+        return (cls.at + wrong) / 1000
+
+    @classmethod
+    def clock_gettime_ns(cls, which: int) -> int:
+        up = cls.at - cls.boot.start
+        if which == cls.CLOCK_MONOTONIC:
+            slept = (min(cls.at, until) - since for since, until in cls.boot.suspends)
+            up -= sum(max(0, each) for each in slept)
+        return up * 1_000_000
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "time", Clocks)
+    monkeypatch.setattr(suspension, "time", Clocks)
+    monkeypatch.setattr(clock, "boot_id", lambda: Clocks.boot.name)
 
 
 class Held(NamedTuple):
@@ -70,6 +108,7 @@ class Day(NamedTuple):
     paid: list[tuple[Session, int, int]]
     lines: list[RunEntry]
     now: Moment
+    boots: list[Boot]
 
 
 def card_of(gpu: str) -> str:
@@ -81,18 +120,33 @@ def fraction_of(gpu: str) -> Fraction:
     return Fraction(*INSTANCES[int(instance)]) if instance else Fraction(1)
 
 
+def draw_suspends(dice: random.Random, start: int, end: int) -> list[tuple[int, int]]:
+    """Times in suspend, one after the other; the machine is awake at its end."""
+    ends = sorted(dice.randrange(start + 1, end - 60_000) for _ in range(dice.choice((0, 0, 2, 4))))
+    # One of less than a second or two is not told from two clocks read one after the other.
+    pairs = zip(ends[::2], ends[1::2], strict=True)
+    return [(since, until) for since, until in pairs if until - since > 2000]
+
+
 def draw_boots(dice: random.Random) -> list[Boot]:
     boots, start = [], BEGIN
     for at in range(dice.choice((1, 1, 2, 3))):
         end = start + dice.randrange(2 * HOUR, 9 * HOUR)
         wrong = [dice.randrange(-4 * HOUR, 4 * HOUR) for _ in range(dice.choice((0, 1, 2)))]
-        moments = sorted(dice.randrange(start + 1, start + (end - start) // 2) for _ in wrong)
+        suspends = draw_suspends(dice, start, end)
+        # A clock is set at any time, and most of all after a suspend.
+        when: list[Callable[[], int]] = [
+            lambda begun=start, over=end: dice.randrange(begun + 1, begun + (over - begun) // 2),
+            *(lambda until=until: until for _, until in suspends),
+        ]
+        moments = sorted(dice.choice(when)() for _ in wrong)
         is_right = dice.random() < 0.8
         # In the end right; or never, but by less than the machine was off.
         last = 0 if is_right else dice.randrange(-400_000, 400_000)
         steps = [(moment, by) for moment, by in zip(moments, [*wrong[1:], last], strict=False)]
         first = wrong[0] if wrong else last
-        boots.append(Boot(f"boot-{at}", start, end, ((start, first), *steps), is_right))
+        all_steps = ((start, first), *steps)
+        boots.append(Boot(f"boot-{at}", start, end, all_steps, is_right, tuple(suspends)))
         start = end + dice.randrange(HOUR // 4, 3 * HOUR)
     return boots
 
@@ -107,24 +161,24 @@ def draw_run(dice: random.Random, number: int, boots: list[Boot]) -> tuple[Held,
     gpus = ["g3-" + str(dice.randrange(4))] if dice.random() < 0.2 else []
     gpus = gpus or [f"g{card}" for card in dice.sample(range(3), dice.choice((0, 1, 1, 2, 3)))]
     boot = dice.choice(boots)
-    start = dice.randrange(boot.start, boot.end - 60_000)
+    start = boot.awake(dice.randrange(boot.start, boot.end - 60_000))
     # To a hundredth of a second: the kernel's own word of the time since boot has no more.
     end = start + dice.randrange(1000, min(4 * HOUR, boot.end - start)) // 10 * 10
-    end = min(end, boot.end)
+    end = boot.awake(min(end, boot.end))
     began, last = boot.note(start), boots[-1]
     how = dice.choice(("ended", "ended", "crashed", "cut", "lives"))
     later = [other for other in boots if other.start > boot.start]
     finished, seen, alive = boot.note(end), None, False
     if how == "crashed":
-        seen = Moment(boot.wall(end), boot.name, (end - boot.start) * 1_000_000)
+        seen = boot.note(end)
         found = dice.choice([boot, *later])
-        finished = found.note(dice.randrange(max(end, found.start), found.end + 1))
+        finished = found.note(found.awake(dice.randrange(max(end, found.start), found.end + 1)))
     elif how == "cut" and gpus and later:
         # The power went while it ran: a line of its GPUs, and some seconds later its last output.
         end = boot.end
         line = boot.note(max(start, end - dice.randrange(1, 10_000)))
-        finished = later[0].note(later[0].start + 40_000)
-        seen = place_signs(began, line, [boot.wall(end), boot.wall(start)], finished)
+        finished = later[0].note(later[0].awake(later[0].start + 40_000))
+        seen = place_signs(began, line, [boot.note(end).wall, boot.note(start).wall], finished)
     elif how == "lives" and boot is last:
         end, alive = boot.end, True
     cards = tuple(
@@ -174,13 +228,13 @@ def draw_sessions(dice: random.Random, boots: list[Boot]) -> list[tuple[Session,
         rate = str(Fraction(dice.randrange(100, 4000)) / 100 // Fraction(1, 100) / 100)
         price = Price(f"{float(Fraction(rate)):.2f}", "machine", "session", "", "", "", unit, least)
         session = Session(
-            boot.wall(start),
+            boot.note(start).wall,
             host_name(),
             price,
             CARDS,
             id=f"session-{at}",
             began=boot.note(start),
-            ended=None if is_open else close.wall(end),
+            ended=None if is_open else close.note(end).wall,
             finished=None if is_open else close.note(end),
             uuids=("g0", "g1", "g2", "g3"),
         )
@@ -196,7 +250,8 @@ def draw_day(seed: int) -> Day:
         runs = [held for held, _ in drawn]
         if all(is_noted(boot, runs) for boot in boots if boot.is_right):
             lines = [line for _, line in drawn]
-            return Day(runs, draw_sessions(dice, boots), lines, boots[-1].note(boots[-1].end))
+            paid = draw_sessions(dice, boots)
+            return Day(runs, paid, lines, boots[-1].note(boots[-1].end), boots)
 
 
 def reckon(day: Day, session: Session, start: int, end: int) -> dict[str, Fraction]:
@@ -223,6 +278,17 @@ def reckon(day: Day, session: Session, start: int, end: int) -> dict[str, Fracti
     return {run: amount for run, amount in paid.items() if amount}
 
 
+def find_suspends(file: Path, boot: Boot) -> float:
+    """How long a boot was suspended, by what a process wrote down that looked after each."""
+    boot.note(boot.start)
+    watch = SuspensionWatch(file)
+    for _, until in boot.suspends:
+        boot.note(until + 5000)
+        watch.poll()
+    start, end = boot.note(boot.start), boot.note(boot.end)
+    return suspended_between(start, end, read_suspensions(file))
+
+
 def write_down(state: StateDirectory, day: Day) -> Statement:
     lines: list[RunEntry | SessionLine] = [line for line in day.lines if line.finished is not None]
     lines += [lines[0]] if lines else []
@@ -242,7 +308,8 @@ def test_no_day_differs_from_a_second_reckoning(
 ) -> None:
     for seed in range(part, DAYS, PARTS):
         day = draw_day(seed)
-        books = write_down(StateDirectory(tmp_path_factory.mktemp("day")).create(), day)
+        state = StateDirectory(tmp_path_factory.mktemp("day")).create()
+        books = write_down(state, day)
         spent: dict[str, Fraction] = {}
         for session, start, end in day.paid:
             account = books.account(next(one for one in books.sessions if one.id == session.id))
@@ -260,3 +327,6 @@ def test_no_day_differs_from_a_second_reckoning(
         for run in day.runs:
             start, end = books.span(run.run)
             assert end - start == (run.end - run.start) * 1_000_000, (seed, run.run)
+        for boot in day.boots:
+            slept = sum(until - since for since, until in boot.suspends) / 1000
+            assert find_suspends(state.suspensions, boot) == pytest.approx(slept, abs=1e-6), seed

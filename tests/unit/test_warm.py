@@ -10,6 +10,7 @@ import pytest
 
 from tests.support import CEILING_S
 from tests.warm import WarmServer
+from tests.workers import HOW_MUCH
 
 SERVER = WarmServer("json")
 TELLS = """
@@ -73,3 +74,21 @@ def test_what_only_a_start_can_do_is_started(script: Path) -> None:
         stdout=subprocess.PIPE,
     )
     assert told.stdout == b"ascii\n"
+
+
+@pytest.mark.parametrize("name", HOW_MUCH)
+def test_what_make_says_of_how_much_reaches_the_workers(tmp_path: Path, name: str) -> None:
+    test = tmp_path / "test_much.py"
+    test.write_text(
+        f'import os\nMUCH = os.environ.get("{name}")\ndef test_it(): assert MUCH == "7"'
+    )
+    options = ["-q", "-n1", "-pno:cacheprovider", "-ptests.conftest", f"--rootdir={tmp_path}"]
+    outside = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, str(test)],
+        env=outside | {name: "7"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
