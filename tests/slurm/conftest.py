@@ -26,10 +26,19 @@ def lab_of_two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmLab]:
     yield from _lab(tmp_path_factory, 2)
 
 
-def _lab(factory: pytest.TempPathFactory, nodes: int) -> Iterator[SlurmLab]:
-    if why_not():
-        pytest.skip(why_not())
-    with running_lab(factory.mktemp("slurm", numbered=True) / "lab", nodes) as found:
+@pytest.fixture(scope="session")
+def lab_with_accounts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmLab]:
+    """A cluster of one node with slurmdbd and its database."""
+    yield from _lab(tmp_path_factory, 1, True)
+
+
+def _lab(
+    factory: pytest.TempPathFactory, nodes: int, is_accounted: bool = False
+) -> Iterator[SlurmLab]:
+    if problem := why_not(is_accounted):
+        pytest.skip(problem)
+    folder = factory.mktemp("slurm", numbered=True) / "lab"
+    with running_lab(folder, nodes, is_accounted) as found:
         yield found
 
 
@@ -45,6 +54,14 @@ def cluster_of_two(
 ) -> Iterator[Cluster]:
     """The login node of a cluster of two nodes."""
     yield from _cluster(lab_of_two, tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def accounted(
+    lab_with_accounts: SlurmLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Cluster]:
+    """The login node of a cluster with accounting."""
+    yield from _cluster(lab_with_accounts, tmp_path, monkeypatch)
 
 
 def _cluster(lab: SlurmLab, path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:

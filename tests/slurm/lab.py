@@ -24,6 +24,7 @@ from tests.support import eventually, free_port
 
 GPUS = 8
 PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"
+_OF_ACCOUNTING = ("slurmdbd", "mariadbd", "mariadb-install-db", "sacctmgr")
 _NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol")
 _GROUPS = Path("/sys/fs/cgroup")
 _ANSWERS_WITHIN_S = 2.0
@@ -65,6 +66,31 @@ PartitionName=short Nodes=ALL MaxTime=2 State=UP PriorityTier=1
 PartitionName=urgent Nodes=ALL MaxTime=60 State=UP PriorityTier=9
 PartitionName=closed Nodes=ALL State=DOWN
 """
+ACCOUNTED = """\
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=127.0.0.1
+AccountingStoragePort={port}
+AccountingStoragePass={folder}/munge.socket
+AccountingStorageTRES=gres/gpu
+AccountingStorageEnforce=associations,limits,qos
+PriorityType=priority/multifactor
+PartitionName=billed Nodes=ALL MaxTime=60 State=UP TRESBillingWeights="CPU=1.0,GRES/gpu=10.0"
+"""
+DATABASE = """\
+DbdHost={host}
+DbdAddr=127.0.0.1
+DbdPort={port}
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+LogFile={folder}/slurmdbd.log
+PidFile={folder}/slurmdbd.pid
+StorageType=accounting_storage/mysql
+StorageHost=127.0.0.1
+StoragePort={storage}
+StorageUser=root
+StorageLoc=slurm
+"""
 _NODE = """\
 NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=16 Boards=1 \
 SocketsPerBoard=1 CoresPerSocket=16 ThreadsPerCore=1 RealMemory=16000 Gres=gpu:a100:{gpus} \
@@ -74,18 +100,23 @@ _MARK = "FRESNEL_LAB_NODE"
 """Names its node to a slurmd, and to Slurm's own processes that it starts."""
 
 
-def why_not() -> str:
-    """Why no Slurm can be started here; empty when one can."""
-    missing = [name for name in _NEEDED if shutil.which(name, path=PATH) is None]
+def why_not(is_accounted: bool = False) -> str:
+    """Why no Slurm, or none with accounting, can be started here; empty when one can."""
+    needed = _NEEDED + (_OF_ACCOUNTING if is_accounted else ())
+    missing = [name for name in needed if shutil.which(name, path=PATH) is None]
     if missing:
-        return f"no Slurm here ({', '.join(missing)}): apt-get install slurmctld slurmd munge"
+        more = " slurmdbd mariadb-server" if is_accounted else ""
+        return f"no Slurm here ({', '.join(missing)}): apt-get install slurmctld slurmd munge{more}"
     return "" if os.geteuid() == 0 else "Slurm's daemons are started by root only"
 
 
 class SlurmLab:
-    """A cluster of so many nodes; its commands find it by `SLURM_CONF`."""
+    """A cluster of so many nodes; its commands find it by `SLURM_CONF`.
 
-    def __init__(self, folder: Path, nodes: int = 1) -> None:
+    With accounting, it has a database, and the account `lab` for everybody who is made a user of it.
+    """
+
+    def __init__(self, folder: Path, nodes: int = 1, is_accounted: bool = False) -> None:
         self.folder = folder
         folder.mkdir(mode=0o755, parents=True)
         self.conf = folder / "slurm.conf"
@@ -98,6 +129,8 @@ class SlurmLab:
         self._configure()
         try:
             self.start_munge()
+            if is_accounted:
+                self._start_accounting()
             self.start_controller()
             for node in self.nodes:
                 self.start_node(node)
@@ -134,6 +167,44 @@ class SlurmLab:
             "CgroupPlugin=cgroup/v1\nCgroupMountpoint=/sys/fs/cgroup\nCgroupAutomount=no\n"
             "ConstrainRAMSpace=yes\n"
         )
+
+    def _start_accounting(self) -> None:
+        """Start the database and slurmdbd, with this cluster and an account in it."""
+        port, storage, data = free_port(), free_port(), self.folder / "database"
+        made = subprocess.run(
+            [
+                *("mariadb-install-db", "--no-defaults", f"--datadir={data}", "--user=root"),
+                *("--auth-root-authentication-method=normal", "--skip-test-db"),
+            ],
+            env=self.environment(),
+            capture_output=True,
+            check=False,
+        )
+        assert made.returncode == 0, made
+        self._start(
+            *("mariadbd", "--no-defaults", f"--datadir={data}", "--user=root"),
+            *(f"--socket={self.folder}/database.socket", f"--port={storage}"),
+            *("--bind-address=127.0.0.1", "--skip-grant-tables", "--innodb-buffer-pool-size=32M"),
+            *("--innodb-lock-wait-timeout=900", "--innodb-log-file-size=16M"),
+        )
+        eventually(lambda: _listens(storage), what="a database")
+        configuration = self.folder / "slurmdbd.conf"
+        configuration.write_text(
+            DATABASE.format(
+                host=socket.gethostname(), folder=self.folder, port=port, storage=storage
+            )
+        )
+        configuration.chmod(0o600)
+        with self.conf.open("a") as conf:
+            conf.write(ACCOUNTED.format(folder=self.folder, port=port))
+        self._start("slurmdbd", "-D")
+        eventually(lambda: _listens(port), what="slurmdbd")
+        for words in (
+            ("cluster", "lab"),
+            ("account", "lab", "Description=lab", "Organization=lab"),
+            ("user", "root", "Account=lab", "DefaultAccount=lab"),
+        ):
+            self.call("sacctmgr", "--immediate", "add", *words)
 
     def _start(self, name: str, *arguments: str, node: str = "") -> None:
         program = shutil.which(name, path=PATH)
@@ -362,15 +433,21 @@ def _proc(pid: int, file: str) -> bytes:
         return b""
 
 
+def _listens(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0):
+        return True
+    return False
+
+
 def _end_with_tests() -> None:
     """The daemon is killed when the tests are: PR_SET_PDEATHSIG, as in <linux/prctl.h>."""
     _libc.prctl(1, int(signal.SIGKILL))
 
 
 @contextmanager
-def running_lab(folder: Path, nodes: int = 1) -> Iterator[SlurmLab]:
+def running_lab(folder: Path, nodes: int = 1, is_accounted: bool = False) -> Iterator[SlurmLab]:
     """A cluster of so many nodes that ends with the block."""
-    lab = SlurmLab(folder, nodes)
+    lab = SlurmLab(folder, nodes, is_accounted)
     try:
         yield lab
         lab.clear()

@@ -1,5 +1,6 @@
 """A cluster from a laptop: its login node is a machine like any other, and asks its Slurm."""
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -57,3 +58,12 @@ def test_a_run_is_submitted_watched_and_stopped_over_the_line(
     assert ended["state"] == "stopped"
     assert not StateDirectory(Path(login.state)).live_marker(name).exists()
     eventually(lambda: lab.job(job)["JobState"] not in ("RUNNING", "COMPLETING"))
+
+
+def test_setting_up_a_login_node_proposes_its_settings(
+    login: RentedMachine,
+    line: CommandLine,  # noqa: F811
+) -> None:
+    """As its own Slurm says what it has."""
+    facts = line.json("host", "setup", "cluster", "--python", sys.executable)
+    assert "partition: gpu" in facts["slurm"]

@@ -55,6 +55,8 @@ def set_up(arguments: argparse.Namespace) -> int:
         "at_logout": _logout_text(lingers, host.name),
         "session": _session(ssh, arguments.budget),
     }
+    if found.has_slurm:
+        facts["slurm"] = _slurm_text(ssh)
     if arguments.json:
         print_json({**facts, "gpus_seen_by_torch": used.gpus, "torch": used.torch or None})
         return ExitCode.DONE
@@ -81,6 +83,24 @@ def gpus_text(found: FoundMachine, used: FoundPython) -> str:
             seen += "; choose an image with PyTorch, --python one that has it, or --train"
     present = f"{found.gpus} {found.vendor.upper()}" if found.gpus else "none"
     return f"{present}; {seen}"
+
+
+class _Cluster(msgspec.Struct, frozen=True):
+    """What `gpus --slurm --json` says, as far as it matters here."""
+
+    proposed: str | None = None
+    is_set_up: bool = False
+
+
+def _slurm_text(ssh: Ssh) -> str:
+    """What its settings could say of its Slurm, as that itself was asked."""
+    try:
+        cluster = remote_json(ssh, ["gpus", "--slurm"], _Cluster)
+    except FresnelError as problem:
+        return f"{DASH} ({problem.message})"
+    if cluster.is_set_up:
+        return "its settings.yaml says what jobs ask for"
+    return f"{cluster.proposed or DASH}  (for its settings.yaml: once for all presets)"
 
 
 def _logout_text(lingers: bool | None, host: str) -> str:

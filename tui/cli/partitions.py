@@ -6,6 +6,8 @@ from collections import Counter
 import msgspec
 
 from runners.model.errors import DeniedError, ExitCode, WrongInput
+from runners.presets.reading.user_settings import Settings, read_settings
+from runners.slurm.accounts import AccountBudget, account_budgets, proposed_keys, settings_text
 from runners.slurm.client import SlurmRefused, SlurmSilent
 from runners.slurm.partitions import PartitionGpus, partition_gpus
 from runners.slurm.queue import refresh
@@ -16,6 +18,8 @@ from tui.views.format import DASH, duration
 from tui.views.json_values import iso
 
 _HEADINGS = ("partition", "model", "GPUs", "free", "used", "down", "longest", "own jobs")
+
+_ACCOUNTS = ("account", "hours of", "limit", "used", "reserved", "left")
 
 
 def run_partitions(state: StateDirectory, watch: bool, as_json: bool) -> int:
@@ -28,15 +32,45 @@ def run_partitions(state: StateDirectory, watch: bool, as_json: bool) -> int:
         hint = "`sinfo` shows whether it answers"
         raise DeniedError(f"Slurm says nothing of its GPUs: {problem.message}", hint) from None
     table = refresh(state)
+    proposed, budgets = settings_text(proposed_keys(found)), _budgets()
+    is_set_up = read_settings().slurm != Settings().slurm
     if as_json:
-        print_json({"time": iso(time.time()), "partitions": [_value(row, table) for row in found]})
+        print_json(
+            {
+                "time": iso(time.time()),
+                "partitions": [_value(row, table) for row in found],
+                "accounts": [
+                    {**msgspec.to_builtins(budget), "left_h": budget.left_h} for budget in budgets
+                ],
+                "proposed": proposed or None,
+                "is_set_up": is_set_up,
+            }
+        )
     elif found:
         print_table(_HEADINGS, [_cells(row, table) for row in found])
     else:
         echo("Slurm names no GPU in any partition")
+    if budgets and not as_json:
+        print()
+        print_table(_ACCOUNTS, [_budget_cells(budget) for budget in budgets])
+    if proposed and not is_set_up and not as_json:
+        echo(f"settings.yaml could say once for all presets: {proposed}")
     if table.problem and not as_json:
         echo(f"own jobs are not known now: {table.problem}")
     return ExitCode.DONE
+
+
+def _budgets() -> tuple[AccountBudget, ...]:
+    """What is left on one's accounts; nothing where accounting is off, or does not answer."""
+    try:
+        return account_budgets()
+    except (SlurmSilent, SlurmRefused):
+        return ()
+
+
+def _budget_cells(budget: AccountBudget) -> tuple[str, ...]:
+    hours = (budget.limit_h, budget.used_h, budget.reserved_h, budget.left_h)
+    return budget.account, budget.resource, *(f"{number:,.1f}" for number in hours)
 
 
 def _own(row: PartitionGpus, table: JobTable) -> tuple[int, int]:

@@ -52,6 +52,7 @@ class FoundMachine(msgspec.Struct, frozen=True):
     gpus: int
     lingers: bool | None
     pythons: tuple[FoundPython, ...]
+    has_slurm: bool = False
 
 
 class InstalledPanel(NamedTuple):
@@ -84,6 +85,7 @@ def inspect_machine(ssh: Ssh, python: str = "") -> FoundMachine:
         gpus=counts[vendor] if vendor else 0,
         lingers={"yes": True, "no": False}.get(facts.get("linger", "")),
         pythons=tuple(pythons.values()),
+        has_slurm="slurm" in facts,
     )
 
 

@@ -32,6 +32,7 @@ say user "$(id -un)"
 say system "$(uname -sm)"
 say free_kb "$(df -Pk "$HOME" 2>/dev/null | awk 'NR==2{print $4}')"
 command -v rsync >/dev/null 2>&1 && say rsync yes
+command -v sbatch >/dev/null 2>&1 && say slurm yes
 for uv in uv "$HOME/.local/bin/uv" "$HOME/.cargo/bin/uv"; do
     found=$(command -v "$uv" 2>/dev/null) && { say uv "$found"; break; }
 done
