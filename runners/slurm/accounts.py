@@ -92,6 +92,6 @@ def _first(output: str) -> str:
 
 def settings_text(keys: SlurmKeys) -> str:
     """The lines of settings.yaml that say so; empty where there is nothing to say."""
-    said = {"partition": keys.partition, "account": keys.account, "qos": keys.qos}
-    pairs = ", ".join(f"{name}: {value}" for name, value in said.items() if value)
+    named = {"partition": keys.partition, "account": keys.account, "qos": keys.qos}
+    pairs = ", ".join(f"{name}: {value}" for name, value in named.items() if value)
     return f"slurm: {{{pairs}}}" if pairs else ""
