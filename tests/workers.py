@@ -16,7 +16,6 @@ from execnet import gateway_base, gateway_io
 
 from tests.warm import WarmServer
 
-
 HOW_MUCH = ("FRESNEL_FUZZ", "FRESNEL_MONEY_DAYS")
 """What `make` says of how much is tested, which modules of tests read when they are imported."""
 
