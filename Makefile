@@ -2,7 +2,9 @@
 # make test     everything that is checked: lint, types, import contracts, tests
 # make test-quick    a minute for whoever changes a room: ROOM=runners/cost, or what differs from main
 # make test-oldest   unit and process tests on Python 3.10, where there is one
-# make install  only the set-up     make bench  the bench tables     make screenshots  the README's pictures     make fuzz  damaged files for every reader
+# make test-newest   the same with the newest of every dependency, and which differ from constraints.txt
+# make lock     constraints.txt anew: the versions that make takes
+# make install  only the set-up     make bench  the bench tables     make screenshots  the README's pictures     make recording  docs/tutorial.cast     make fuzz  damaged files for every reader
 # make packages wheel and sdist, installed by pip, uv and pipx in every Python from 3.10 on that is here
 # make site     docs/ as pages of HTML, in build/site; a link that leads nowhere is an error
 # make docs     the reference pages of docs/ from what the program says
@@ -21,7 +23,7 @@ WORKERS ?= 4
 # What fails beside other tests is run once more, alone: that decides, and both are shown.
 ALONE  = -n 0 --last-failed --last-failed-no-failures none
 
-.PHONY: run install test test-quick test-oldest bench guides docs fuzz money kills packages site screenshots clean
+.PHONY: run install test test-quick test-oldest test-newest lock bench guides docs fuzz money kills packages site screenshots recording clean
 
 run: $(STAMP)
 	@if [ -t 0 ] && [ -t 1 ]; then exec $(BIN)/fresnel-tui --launch $(PRESET); \
@@ -80,9 +82,31 @@ test-oldest:
 	if [ "$$python" = none ]; then echo "no Python 3.10 here: not tested on it"; exit 0; fi; \
 	echo "on $$($$python --version)"; \
 	{ test -d $(VENV)-oldest || $$python -m venv $(VENV)-oldest; } && \
-	$(VENV)-oldest/bin/python -m pip install --quiet --disable-pip-version-check -e '.[oldest]' && \
+	$(VENV)-oldest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[oldest]' && \
 	{ $(VENV)-oldest/bin/python -m pytest -n $(WORKERS) tests/unit tests/process || \
 		{ test $$? -eq 1 && $(VENV)-oldest/bin/python -m pytest $(ALONE) tests/unit tests/process; }; }
+
+# What a release of somebody else's will break. Textual is pinned: here its newest is taken all the same.
+NEWEST := $(VENV)-newest/bin/python -m pip
+test-newest:
+	test -d $(VENV)-newest || $(PYTHON) -m venv $(VENV)-newest
+	$(NEWEST) install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager -e '.[oldest]'
+	$(NEWEST) install --quiet --disable-pip-version-check --upgrade textual textual-serve textual-image
+	@$(NEWEST) freeze --exclude-editable | tr _ - | while read -r package; do \
+		grep -qixF "$$package" constraints.txt || grep -qi "^$$package ;" constraints.txt || echo "not as locked: $$package"; \
+	done
+	$(VENV)-newest/bin/python -m pytest -n $(WORKERS) tests/unit tests/process || \
+		{ test $$? -eq 1 && $(VENV)-newest/bin/python -m pytest $(ALONE) tests/unit tests/process; }
+
+# For every Python and platform that is supported. What a build of torch brings along is left to it.
+TORCH ?= 2.13.0
+lock: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv>=0.5'
+	@echo 'torch==$(TORCH)' >$(VENV)/torch.txt
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 --extra train --extra dev --extra oldest \
+		--constraint $(VENV)/torch.txt --no-header --no-annotate --output-file $(VENV)/lock.txt pyproject.toml
+	@{ echo '# The versions that make takes and the tests were seen with, written by `make lock`.'; echo 'torch==$(TORCH)'; \
+		grep -vE '^(torch|triton|cuda-[a-z]+|nvidia-(cu|nc|nv)[a-z0-9-]*)==' $(VENV)/lock.txt; } >constraints.txt
 
 bench: $(STAMP)
 	$(BIN)/python tests/bench/run_all.py
@@ -123,5 +147,8 @@ docs: $(STAMP)
 screenshots: $(STAMP)
 	$(BIN)/python -m tests.ui.take_pictures
 
+recording: $(STAMP)
+	$(BIN)/python -m tests.ui.record_tutorial
+
 clean:
-	rm -rf $(VENV) $(VENV)-oldest
+	rm -rf $(VENV) $(VENV)-oldest $(VENV)-newest
