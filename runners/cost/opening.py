@@ -13,7 +13,7 @@ from runners.cost.prices import (
     price_caveat,
 )
 from runners.gpus.cards import card_models
-from runners.model.gpus import GpuReading
+from runners.model.gpus import UNREAD, GpuReading
 
 Per = Literal["gpu", "machine"]
 
@@ -33,10 +33,12 @@ def rate_caveat(
     # An amount needs no list: it must do even when prices.yaml has a mistake.
     entry = None if is_amount(price) else find_entry(price, known)
     counts_gpus = per == "gpu" if entry is None else True
-    if gpus is None and counts_gpus and any(gpu.unread for gpu in reading.gpus):
+    # A driver that hangs: also of a rate for all of them every run pays its part by their number.
+    if gpus is None and any(gpu.unread for gpu in reading.gpus):
         count = len(card_models(reading.gpus))
         return f"the GPUs are {reading.gpus[0].unread}: counted as {count}; --gpus N says how many"
-    if not reading.gpus and reading.problem and counts_gpus and gpus is None:
+    is_unknown = reading.backend == UNREAD or (counts_gpus and reading.problem)
+    if not reading.gpus and is_unknown and gpus is None:
         return (
             f"the GPUs could not be read ({reading.problem}): counted as 1; --gpus N says how many"
         )

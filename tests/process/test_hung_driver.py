@@ -47,8 +47,9 @@ def test_nothing_is_put_on_a_gpu_that_nobody_reads(hung: CommandLine) -> None:
 
 
 def test_a_session_is_not_opened_for_gpus_that_nobody_reads(hung: CommandLine) -> None:
-    refused = hung.run("session", "start", "--price", "2", exits=2)
-    assert NOT_READ in refused.stderr
+    for price in ("--price", "--rate"):
+        refused = hung.run("session", "start", price, "2", exits=2)
+        assert NOT_READ in refused.stderr
     assert not hung.state.session.exists()
     hung.run("session", "start", "--price", "2", "--gpus", "2")
     assert hung.json("cost")["usd_per_hour"] == 4

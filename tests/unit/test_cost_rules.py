@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from runners.cost.accounting import Period, Usage, apportion, idle_of_cards
 from runners.cost.ledger import RunEntry
 from runners.cost.meter import spent_at
+from runners.cost.opening import Per, rate_caveat
 from runners.cost.prices import (
     choose_price,
     fitting_prices,
@@ -30,7 +31,7 @@ from runners.gpus.cards import card_models, fraction_of, list_cards, part_of
 from runners.host.clock import Moment, moment_now
 from runners.host.identity import host_name
 from runners.model.errors import WrongInput
-from runners.model.gpus import GpuReading, GpuSnapshot
+from runners.model.gpus import UNREAD, GpuReading, GpuSnapshot
 from runners.model.plan import AssignedGpu
 from runners.model.spec import GpuRequest, Price
 from runners.scheduling.allocation import Allocation, allocate
@@ -308,6 +309,19 @@ def test_what_does_not_fit_is_said() -> None:
     assert "for a machine of 8, this one has 2 ×" in price_caveat(eight, [H100.name] * 2)
     assert price_caveat(eight, [H100.name] * 8) == ""
     assert [one.name for one in fitting_prices("", "NVIDIA GH200 480GB", 1)] == ["lambda-gh200"]
+
+
+@pytest.mark.parametrize("per", ["gpu", "machine"])
+def test_a_rate_for_gpus_that_nobody_reads_waits_for_their_number(per: Per) -> None:
+    unread = msgspec.structs.replace(H100, unread="not read since noon")
+    hung = GpuReading(0.0, "box", "nvml", (unread,))
+    never = GpuReading(0.0, "box", UNREAD, problem="the driver does not answer")
+    for reading in (hung, never):
+        assert rate_caveat("2", per, reading)
+        assert not rate_caveat("2", per, reading, gpus=1)
+    # A machine without a driver has no GPUs, as far as is known: its own rate is no doubt.
+    none = GpuReading(0.0, "box", "none", problem="no driver")
+    assert bool(rate_caveat("2", per, none)) == (per == "gpu")
 
 
 def test_a_market_price_is_old_after_a_fortnight_and_a_list_price_after_a_quarter() -> None:
