@@ -36,6 +36,7 @@ from tests.command_text import limit_of, resized
 from tests.process.conftest import CommandLine
 from tests.process.test_one_cost import ago, open_session, write_run
 from tests.support import eventually
+from tui.api import RunHandle
 from tui.snapshot.curve_store import CurveStore
 from tui.views.format import dollars
 from tui.views.money.money_text import total_text
@@ -154,6 +155,10 @@ def test_how_long_a_crashed_run_lasted_is_the_same_everywhere(cli: CommandLine) 
     assert seconds(cli.json("status", run) for run in [*want][:3]) == {
         run: want[run] for run in [*want][:3]
     }
+    some = [*want][:6]
+    compared = cli.json("compare", *some)["runs"]
+    assert seconds(compared) == seconds(RunHandle(run, state).to_json() for run in some)
+    assert seconds(compared) == {run: want[run] for run in some}
     views = (view_run(read_run(state, run)) for run in want)
     assert {view.run.id: view.seconds for view in views} == want
     books = open_statement(state, [])

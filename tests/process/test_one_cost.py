@@ -24,6 +24,7 @@ from tests.command_text import GPUS_NOT_READ, LEFT_OF, price_for, price_note
 from tests.process.conftest import CommandLine, record
 from tests.stubs import nvml as stub
 from tests.support import CEILING_S, eventually, make_plan
+from tui.api import RunHandle
 from tui.panel.screens.stop import StopScreen
 from tui.panel.widgets.metrics.run_environment import describe
 from tui.snapshot.feed import SnapshotFeed
@@ -101,11 +102,20 @@ def ask_every_surface(cli: CommandLine, runs: list[str]) -> dict[str, dict[str, 
         "panel": shown,
         "status": {run: cli.json("status", run)["cost_usd"] for run in runs},
         "wait": {run: cli.json("wait", run)["cost_usd"] for run in runs},
+        "api": {run: round(RunHandle(run, cli.state).cost_usd or 0.0, 6) for run in runs},
         "curve": {},
     }
+    if len(runs) > 1:
+        found["compare"] = {
+            row["id"]: row["cost_usd"] for row in cli.json("compare", *runs)["runs"]
+        }
     for run in runs:
         (curve,) = cli.json("metrics", run, "--name", "^cost$")["metrics"]
         found["curve"][run] = round(curve["values"][-1], 6)
+        # Found by what is shown, and not by what is a little more or less.
+        cost = listed[run]
+        queries = (f"cost>{cost - 1e-5}", f"cost<{cost + 1e-5}")
+        assert all(run in {row["id"] for row in cli.json("list", query)} for query in queries)
     return {surface: {run: costs[run] for run in runs} for surface, costs in found.items()}
 
 
