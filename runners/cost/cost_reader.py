@@ -72,7 +72,7 @@ class CostReader:
         live = [run for run in lines if everyone[run].is_live]
         # While nothing begins or ends, shares grow linearly, and `_advance` is exact.
         key = (
-            tuple((line.run, line.began, line.finished) for line in lines.values()),
+            tuple((line.run, line.began, line.finished, line.waited) for line in lines.values()),
             tuple(live),
             session,
         )
@@ -152,6 +152,12 @@ class CostReader:
         end = max(start, timeline.place(now))
         spent, hours, would = dict(base.spent), dict(base.hours), dict(base.would)
         account = base.account
+        for line in live:
+            if line.price is not None and line.is_paid and line.finished is None:
+                devices = device_count(line.gpus)
+                hours[line.run] += devices * (end - start) / HOUR_NS
+                spent[line.run] += exact_rate(line.price, devices) * (end - start) / HOUR_NS
+        live = [line for line in live if not line.is_paid]
         if base.session is not None and base.account is not None:
             session = base.session
             spans = {line.run: line.span(timeline, now) for line in live}

@@ -16,11 +16,12 @@ from runners.cost.timeline import Timeline
 from runners.host.clock import Moment
 from runners.host.files import append_line, open_plain, read_tail, replace
 from runners.host.identity import host_name
-from runners.model.plan import AssignedGpu
+from runners.model.plan import AssignedGpu, is_job
 from runners.model.run import Run
 from runners.model.spec import Price
 from runners.state.decoding import decode, decode_lines
-from runners.state.layout import StateDirectory
+from runners.state.jobs import read_job
+from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.leases import live_run_ids
 from runners.state.runs import list_run_ids, read_run
 
@@ -39,6 +40,13 @@ class RunEntry(msgspec.Struct, frozen=True, tag_field="type", tag="run"):
     finished: Moment | None = None
     seen: Moment | float | None = None
     exit_code: int | None = None
+    waited: float = 0.0
+    """For how many seconds its job waited between two attempts."""
+
+    @property
+    def is_paid(self) -> bool:
+        """Whether it is paid by itself, and by no session: the job of a cluster with a price."""
+        return self.price is not None and self.price.is_paid
 
     @property
     def gpu_name(self) -> str:
@@ -79,6 +87,13 @@ def line_of(run: Run) -> RunEntry | None:
     if begin is None or run.plan is None or run.record is None:
         return None
     ended = None if run.record.ended is None else run.record.finished or Moment(run.record.ended)
+    waited = 0.0
+    if is_job(run.plan) and (note := read_job(RunDirectory.at(run.directory))) is not None:
+        waited = note.waited
+        if note.first is not None and run.plan.price is not None and run.plan.price.is_paid:
+            begin = Moment(note.first)  # it is paid for from then on
+        if ended is None and note.left is not None:
+            ended = Moment(note.left)  # it waits again, which costs nothing
     return RunEntry(
         run.id,
         run.plan.origin.host,
@@ -91,6 +106,7 @@ def line_of(run: Run) -> RunEntry | None:
         ended,
         run.record.seen,
         run.exit_code,
+        waited,
     )
 
 

@@ -49,7 +49,10 @@ def read_meter(runs: Iterable[Run], costs: Costs) -> Meter:
     live_runs = to_decimal(sum(spent, Fraction(0))) if spent else None
     if session is None or account is None:
         # Nothing is known to be rented here: a price alone is no money that is spent.
-        return Meter(None, None, live_runs, None, "no session is open: nothing is counted")
+        basis = "no session is open: nothing is counted"
+        if any(run.plan is not None and run.plan.price and run.plan.price.is_paid for run in live):
+            basis = "Slurm jobs, by what they were given and its price in settings.yaml"
+        return Meter(None, None, live_runs, None, basis)
     total = to_decimal(account.total)
     left = None if session.budget is None else Decimal(session.budget) - total
     return Meter(

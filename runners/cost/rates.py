@@ -40,6 +40,8 @@ def exact_rate(price: Price, gpus: Fraction | int) -> Fraction:
 
 
 def _billed_devices(price: Price, gpus: Fraction | int) -> Fraction:
+    if price.per == "unit":
+        return Fraction(str(price.units))
     # A price for GPUs says nothing of a processor; a session of a machine without GPUs does.
     if not gpus and price.basis != "session":
         return Fraction(0)

@@ -103,7 +103,8 @@ class Statement:
         """The runs that held something between two moments (unix nanoseconds)."""
         first, last = bisect_right(self._latest, start), bisect_left(self._starts, end)
         runs = (self._ordered[i] for i in range(first, last))
-        return [self.lines[run] for run in runs if self._spans[run][1] > start]
+        found = [self.lines[run] for run in runs if self._spans[run][1] > start]
+        return [line for line in found if not line.is_paid]
 
     def account(self, session: Session) -> Account:
         """Who spent a session's money."""
@@ -145,7 +146,7 @@ class Statement:
         Nobody paid that: it is no part of any sum.
         """
         line, (start, end) = self.lines[run], self._spans[run]
-        if line.price is None:
+        if line.price is None or line.is_paid:
             return None
         nanoseconds = max(0, end - start - self._covered(start, end))
         return exact_rate(line.price, device_count(line.gpus)) * nanoseconds / HOUR_NS
@@ -180,11 +181,24 @@ class Statement:
         """What every run cost of the sessions that it was in; a run outside all of them lacks."""
         if self._spent is None:
             costs = {run: Fraction(0) for run in self.lines if self._has_session(run)}
-            self._spent = {**costs, **self.session_shares()}
+            jobs = {run: self._job_cost(line) for run, line in self.lines.items() if line.is_paid}
+            self._spent = {**costs, **self.session_shares(), **jobs}
         return self._spent
+
+    def _job_cost(self, line: RunEntry) -> Fraction:
+        """What a cluster charges for a job: what it was given, for as long as it had it."""
+        assert line.price is not None
+        return exact_rate(line.price, device_count(line.gpus)) * self._held(line.run) / HOUR_NS
+
+    def _held(self, run: str) -> int:
+        """For how many nanoseconds a job was not waiting."""
+        start, end = self._spans[run]
+        return max(0, end - start - round(self.lines[run].waited * SECOND_NS))
 
     def gpu_hours(self, run: str) -> Fraction:
         """The GPU hours that a run used; of a GPU that several share in a session, its part."""
+        if self.lines[run].is_paid:
+            return device_count(self.lines[run].gpus) * self._held(run) / HOUR_NS
         hours = Fraction(0)
         start, end = self._spans[run]
         for session, _ in self._sessions_within(start, end):
@@ -205,22 +219,42 @@ class Statement:
             for day, spent, idle in self.days(session):
                 before = days.get(day, (Fraction(0), Fraction(0)))
                 days[day] = (before[0] + spent, before[1] + idle)
+        for run, line in self.lines.items():
+            if line.is_paid:
+                self._add_days(days, run, runs[run])
         return Spending(runs, presets, dict(sorted(days.items())))
+
+    def _add_days(
+        self, days: dict[str, tuple[Fraction, Fraction]], run: str, amount: Fraction
+    ) -> None:
+        """Share the money of a job among the local days of its time."""
+        start, end = self._spans[run]
+        for day, since, until in local_days(start, end):
+            part = amount * (until - since) / (end - start)
+            before = days.get(day, (Fraction(0), Fraction(0)))
+            days[day] = (before[0] + part, before[1])
 
     def rate_now(self, run: str, live: Iterable[str]) -> Fraction | None:
         """Dollars per hour of a live run now, beside those that are `live`; None: no session."""
+        line = self.lines[run]
+        if line.price is not None and line.is_paid:
+            waits = line.finished is not None
+            return Fraction(0) if waits else exact_rate(line.price, device_count(line.gpus))
         session = next((other for other in self.sessions if other.end is None), None)
         if session is None:
             return None
         # One hour in which nothing changes: the shares of it are the rates of now.
         hour = Period(0, HOUR_NS, session.rate, max(session.gpus, 1))
         beside = [self.lines[other] for other in live if other in self.lines]
+        beside = [line for line in beside if not line.is_paid]
         account = apportion(hour, (other.holding((0, HOUR_NS), session) for other in beside))
         return account.shares.get(run, Fraction(0))
 
     def course(self, run: str) -> list[tuple[int, Fraction]]:
         """What a run had cost by each moment (unix nanoseconds) at which its rate changed."""
         start, end = self._spans[run]
+        if self.lines[run].is_paid:
+            return [(start, Fraction(0)), (end, self._job_cost(self.lines[run]))]
         moments = {start, end}
         for other in self.within(start, end):
             moments.update(at for at in self._spans[other.run] if start < at < end)
@@ -259,10 +293,16 @@ def make_statement(
 ) -> Statement:
     """A statement of what a ledger has on a host (this one), and of lines that it lacks."""
     host = host or host_name()
-    lines = {run: line for run, line in ledger.runs.items() if line.host == host}
+    is_here = host == host_name()
+
+    def is_part(line: RunEntry) -> bool:
+        # Nobody but who submits a cluster's job has its ledger: it is paid wherever it ran.
+        return is_here if line.is_paid else line.host == host
+
+    lines = {run: line for run, line in ledger.runs.items() if is_part(line)}
     for line in more:
         # A run whose end is in the ledger is not live, although it was a moment ago.
-        if line.host == host and line.run not in lines:
+        if is_part(line) and line.run not in lines:
             lines[line.run] = line
     lines_text = "1 line" if ledger.damaged == 1 else f"{ledger.damaged} lines"
     damaged = f"{lines_text} of the ledger cannot be read" if ledger.damaged else ""

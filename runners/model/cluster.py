@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from runners.model.spelling import Positive, Seconds, Word, key, spelled
+from runners.model.spelling import Dollars, Positive, Seconds, Word, key, spelled
 
 
 def _one_line(text: str) -> str:
@@ -61,6 +61,24 @@ class SlurmKeys(msgspec.Struct, frozen=True, omit_defaults=True):
             if getattr(self, name) == getattr(untouched, name)
         }
         return msgspec.structs.replace(self, **missing)
+
+
+class ClusterPrice(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a cluster charges."""
+
+    per_gpu_hour: Annotated[
+        Dollars | None, key("US dollars for an hour of a GPU that a job was given.")
+    ] = None
+    per_billing_hour: Annotated[
+        Dollars | None,
+        key("US dollars for an hour of one unit of `billing`, by its TRESBillingWeights."),
+    ] = None
+
+
+class ClusterKeys(SlurmKeys, frozen=True, omit_defaults=True):
+    """What jobs ask of this machine's Slurm unless they say so, and what that costs."""
+
+    price: Annotated[ClusterPrice, key("What the cluster charges.")] = ClusterPrice()
 
 
 class PlaceKeys(msgspec.Struct, frozen=True, omit_defaults=True):

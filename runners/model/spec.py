@@ -113,14 +113,21 @@ class Price(msgspec.Struct, frozen=True):
     """
 
     usd_per_hour: str
-    per: Literal["gpu", "machine"]
-    basis: Literal["preset", "flag", "session"]
+    per: Literal["gpu", "machine", "unit"]
+    basis: Literal["preset", "flag", "session", "cluster"]
     name: str = ""
     source: str = ""
     date: str = ""
     unit_s: int = 0
     minimum_s: int = 0
     kind: Literal["list", "market"] = "list"
+    units: float = 0.0
+    """How many a job is billed as, where the price is `per` unit; not known before it begins."""
+
+    @property
+    def is_paid(self) -> bool:
+        """Whether a run pays it by itself, in no session: what a cluster charges for its job."""
+        return self.basis == "cluster"
 
     def __post_init__(self) -> None:
         """Raise ValueError for what no sum can be made of: a damaged file then has no price."""

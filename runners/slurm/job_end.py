@@ -90,9 +90,25 @@ def kill_wait_s() -> float:
     return float(found[1]) if found else _KILL_WAIT_S
 
 
+def billing_of(job: str) -> float:
+    """How many units a job is billed as, by its partition's TRESBillingWeights; 0: not known."""
+    try:
+        shown = ask("scontrol", "show", "job", "--oneliner", job, within_s=_WITHIN_S)
+    except (SlurmRefused, SlurmSilent):
+        return 0.0
+    found = re.search(r"\b(?:Alloc)?TRES=\S*\bbilling=(\d{1,12}(?:\.\d{1,6})?)", shown)
+    return float(found[1]) if found else 0.0
+
+
 def main() -> None:
-    """Print the answer about the job on the command line: its number, and its name or nothing."""
+    """Print the answer about the job on the command line: its number, and its name or nothing.
+
+    With `--billing` behind it, only that.
+    """
     job, name = sys.argv[1], sys.argv[2]
+    if "--billing" in sys.argv:
+        json.dump({"billing": billing_of(job)}, sys.stdout)
+        return
     end, by = end_of_job(job, name)
     lives = end is None and is_in_queue(job, name)
     json.dump({"end": end, "by": by, "lives": lives, "kill_wait_s": kill_wait_s()}, sys.stdout)

@@ -29,6 +29,12 @@ class JobNote(msgspec.Struct, frozen=True):
     id: Annotated[str, Meta(pattern=r"^(\d{1,12}(_\d{1,9})?)?$")] = ""
     task: int | None = None
     began: _Second | None = None
+    first: _Second | None = None
+    """When it began for the first time."""
+    left: _Second | None = None
+    """When an attempt's job was put back into the queue; None while it runs."""
+    waited: _Second = 0.0
+    """For how many seconds it has waited between attempts, together."""
 
 
 class JobRow(msgspec.Struct, frozen=True):

@@ -149,6 +149,7 @@ class LedgerFields(TypedDict):
     finished: Moments
     seen: Moments | float | None
     exit_code: int | None
+    waited: float
 
 
 def plan_fields(value: object) -> PlanFields:

@@ -7,6 +7,7 @@ import pytest
 from runners.model.endings import JobEnd
 from runners.slurm.accounts import read_budgets
 from runners.slurm.job_end import end_of_job
+from runners.state.layout import settings_file
 from tests.slurm.cluster import Cluster
 from tests.support import eventually
 
@@ -63,3 +64,32 @@ def test_limits_as_sshare_prints_them(output: str, found: list[tuple[object, ...
     told = read_budgets(output)
     assert [(b.account, b.resource, b.limit_h, b.used_h, b.reserved_h) for b in told] == found
     assert json.dumps([budget.left_h for budget in told])
+
+
+@pytest.mark.parametrize(
+    ("price", "per_hour"),
+    [("{per_gpu_hour: 3600}", 2 * 3600), ("{per_billing_hour: 360}", 21 * 360)],
+)
+def test_a_job_is_charged_for_what_it_was_given(
+    accounted: Cluster, price: str, per_hour: int
+) -> None:
+    """As accounting has it (AllocTRES x elapsed), in no session; while it waits, nothing."""
+    line, lab = accounted.line, accounted.lab
+    settings_file().parent.mkdir(parents=True, exist_ok=True)
+    settings_file().write_text(f"slurm: {{partition: billed, price: {price}}}\n")
+    blocker = lab.submit("sleep 600", "--gres=gpu:8")
+    run = line.launch(
+        "--slurm", "--gpus", "2", "--time", "5m", "--", "sh", "-c", "echo on; sleep 3"
+    )
+    assert not line.json("status", run.id)["cost_usd"]
+    lab.call("scancel", blocker)
+    assert line.ended(run)["state"] == "done"
+    job = line.json("status", run.id)["job"]
+    ask = ("sacct", "-nPX", "--format=ElapsedRaw,AllocTRES,State", "-j", job)
+    eventually(lambda: "COMPLETED" in lab.call(*ask), what="accounted")
+    elapsed, given, _ = lab.call(*ask).split("|")
+    assert {"billing=21", "gres/gpu=2"} <= set(given.split(","))
+    spent = line.json("cost")
+    (row,) = spent["runs"]
+    # Slurm counts whole seconds, and what it does itself before the script and after it.
+    assert 3 * per_hour <= 3600 * row["cost_usd"] <= per_hour * (int(elapsed) + 1), (row, elapsed)

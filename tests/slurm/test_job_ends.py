@@ -34,6 +34,7 @@ def test_a_preempted_run_begins_anew(cluster: Cluster) -> None:
     first = run.path / "output.1.log"
     assert "ready" in first.read_text()
     assert events(run, "restart")[0]["ending"]["job_end"] == "preempted"
+    assert json.loads(run.job.read_text())["waited"] > 0, "that is not paid for"
 
 
 def test_a_run_is_stopped_before_its_time_limit(cluster: Cluster) -> None:

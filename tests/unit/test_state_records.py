@@ -105,15 +105,16 @@ def test_a_plan_is_read_by_the_supervisor_as_it_was_written() -> None:
     assert fields["stop"]["target"] == plan.spec.stop.target
 
 
-def test_the_supervisor_s_ledger_line_is_one_that_the_ledger_reads() -> None:
+def test_the_supervisor_s_ledger_line_is_one_that_the_ledger_reads(tmp_path: Any) -> None:
+    run = StateDirectory(tmp_path).create().run("run-1")
     plan = plan_fields(
         json.loads(msgspec.json.encode(make_plan(price=Price("1.99", "gpu", "preset"))))
     )
     record = record_fields({"state": "done", "started": 1000.0, "ended": 1060.0, "exit_code": 0})
-    line = msgspec.json.decode(json.dumps(ledger_fields("run-1", plan, record)), type=RunEntry)
+    line = msgspec.json.decode(json.dumps(ledger_fields(run, plan, record)), type=RunEntry)
     assert (line.run, line.preset, line.state, line.exit_code) == ("run-1", "demo", "done", 0)
     assert line.began.wall == 1000.0 and line.finished is not None and line.finished.wall == 1060.0
-    assert ledger_fields("run-1", plan, {"state": State.FAILED}) is None, "it never started"
+    assert ledger_fields(run, plan, {"state": State.FAILED}) is None, "it never started"
 
 
 def test_a_damaged_intent_is_still_an_intent(tmp_path: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from runners.cost.cluster_price import cluster_price
 from runners.cost.estimate import forecast
 from runners.cost.prices import choose_price
 from runners.cost.rates import device_count
@@ -209,7 +210,9 @@ def _forecast(
     given = msgspec.structs.replace(allocation, gpus=gpus).assigned(spec.gpus.share_memory)
     given = on_all_nodes(given, spec.node)
     done, asked = epochs_done(spec), allocation.asked
-    return forecast(state, spec, gpus, price, device_count(given), done, asked)
+    is_unknown = price is not None and price.per == "unit" and not price.units
+    known = None if is_unknown else price
+    return forecast(state, spec, gpus, known, device_count(given), done, asked)
 
 
 def _allocation(
@@ -241,6 +244,8 @@ def _check_texts(spec: RunSpec) -> None:
 
 def _price_of(state: StateDirectory, spec: RunSpec) -> Price | None:
     """What the run will pay: by the session, else what it would by its own. Raises WrongInput."""
+    if keys_of(spec) is not None and (charged := cluster_price()) is not None:
+        return charged
     session = read_session(state)
     # One given by hand too says only what it would cost, and yet has to make sense.
     by_hand = None

@@ -226,7 +226,7 @@ def _limit(spec: RunSpec, price: Price | None, gpus: Fraction) -> _Limit:
         )
     rate = hourly_rate(price, gpus)
     notes: tuple[str, ...] = ()
-    if price.basis != "session":
+    if price.basis != "session" and not price.is_paid:
         text = f"no session is open, it limits what the run would cost at ${rate:,}/h"
         if not rate:
             text = "a run on the CPU costs nothing, it is never reached"

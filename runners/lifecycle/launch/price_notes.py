@@ -18,7 +18,7 @@ def price_notes(
     from runners.cost.prices import choose_price  # only where a price was given
 
     price = choose_price(spec.price, "flag")
-    if price.name and reading is not None:
+    if price.name and reading is not None and price.per != "unit":
         from runners.cost.opening import rate_caveat  # only where it was given by name
 
         notes.append(rate_caveat(price.name, price.per, reading))

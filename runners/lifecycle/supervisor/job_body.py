@@ -1,12 +1,15 @@
 """A supervisor as the body of a Slurm job: what it does before it is one like any other."""
 
+import json
 import os
 import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
-from runners.host.files import read_json, read_plain, write_json
+from runners.host import helpers
+from runners.host.files import modified_at, read_json, read_plain, write_json
 from runners.host.identity import boot_id, host_name
 from runners.host.locks import acquire
 from runners.lifecycle.supervisor.job_ending import forget_stop
@@ -17,6 +20,7 @@ from runners.state.records import QUEUED, plan_fields, record_fields
 from runners.state.trust import run_permission_problem
 
 _LET_GO_WITHIN_S = 5.0
+_BILLING_WITHIN_S = 5.0
 _ANEW_WITHIN_S = 150.0
 """Of a job that was begun anew: the body before may still be ending on a node that Slurm had lost
 sight of, and that it clears within this time when it sees it again.
@@ -79,6 +83,9 @@ def _move_here(run: RunDirectory) -> None:
     here = {"host": host_name(), "boot_id": boot_id(), "job": job}
     origin = {**(origin if isinstance(origin, dict) else {}), **here}
     changed = {**plan, "phase": QUEUED, "gpus": [], "origin": origin}
+    price = plan.get("price")
+    if isinstance(price, dict) and price.get("per") == "unit":
+        changed["price"] = {**price, "units": _billed_units(job)}
     write_json(run.plan, changed)
     # Why it waited for Slurm is no reason any more.
     run.waits.unlink(missing_ok=True)
@@ -87,9 +94,26 @@ def _move_here(run: RunDirectory) -> None:
         run.environment.unlink(missing_ok=True)
 
 
+def _billed_units(job: str) -> float:
+    """As how many units of a bill Slurm counts this job; 0 where it does not say."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        _, output = helpers.run("job-end", job, "", "--billing", within_s=_BILLING_WITHIN_S)
+        return float(json.loads(output)["billing"])
+    return 0.0
+
+
 def _note_job(run: RunDirectory, job: str) -> None:
-    """Write down when this job began, and which it is: the answer to its submission may be lost."""
-    note = {**(read_json(run.job) or {}), "began": time.time()}
+    """Write down when this job began, and which it is: the answer to its submission may be lost.
+
+    And for how long it has waited since its last attempt, which is not paid for.
+    """
+    before, now = read_json(run.job) or {}, time.time()
+    note = {**before, "began": now, "left": None}
+    note.setdefault("first", now)
+    if before.get("began"):
+        signs = (run.state, run.output, run.events, run.exit)
+        left = before.get("left") or max(map(modified_at, signs))
+        note["waited"] = (before.get("waited") or 0.0) + max(0.0, now - left)
     if note.get("id"):
         write_json(run.job, note)
         return

@@ -1,10 +1,12 @@
 """How a run ended that was part of a Slurm job, by what it left and what Slurm says of the job."""
 
 import json
+import time
+from contextlib import suppress
 from typing import Any
 
 from runners.host.exit_status import read_exit_status
-from runners.host.files import append_event, read_json, read_tail
+from runners.host.files import append_event, read_json, read_tail, write_json
 from runners.host.slurm_job import SlurmJob
 from runners.lifecycle.supervisor.exit_report import judge_ending, judge_unstarted
 from runners.lifecycle.supervisor.record_keeper import RecordKeeper
@@ -108,6 +110,9 @@ def put_back(run: RunDirectory, keeper: RecordKeeper, ending: Ending, code: int 
     text = ending_text(ending)
     append_event(run.supervisor_events, "restart", ending=ending, exit_code=code, seconds=0.0)
     keeper.write({"state": State.QUEUED, "reason": text, "stop": None})
+    if (note := read_json(run.job)) is not None:
+        with suppress(OSError):  # a full disk: its files say about when it was
+            write_json(run.job, {**note, "left": time.time()})
     forget_stop(run)
 
 

@@ -3,7 +3,7 @@
 import json
 from contextlib import suppress
 
-from runners.host.files import append_line
+from runners.host.files import append_line, read_json
 from runners.host.identity import host_name
 from runners.state.layout import RunDirectory
 from runners.state.records import LedgerFields, PlanFields, RecordFields
@@ -15,7 +15,7 @@ def append_run(run: RunDirectory, plan: PlanFields, record: RecordFields) -> Non
     A line written twice counts once. A full disk loses the line: the run's own record still says
     the same, and whoever reads the ledger next enters it again.
     """
-    fields = ledger_fields(run.id, plan, record)
+    fields = ledger_fields(run, plan, record)
     if fields is not None:
         line = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
         try:
@@ -25,23 +25,28 @@ def append_run(run: RunDirectory, plan: PlanFields, record: RecordFields) -> Non
                 run.home.unlisted_marker(run.id).touch(0o600)
 
 
-def ledger_fields(run_id: str, plan: PlanFields, record: RecordFields) -> LedgerFields | None:
+def ledger_fields(run: RunDirectory, plan: PlanFields, record: RecordFields) -> LedgerFields | None:
     """The ledger's line about a run; None when it never started."""
     started = record.get("started")
     if not started:
         return None
     origin_host = plan["origin"].get("host")
+    began = record.get("began") or (started, "", None)
+    job = read_json(run.job) or {}  # a run that is no job has no such file
+    if job.get("first") and (plan["price"] or {}).get("basis") == "cluster":
+        began = (job["first"], "", None)  # it is paid for from then on
     return {
         "type": "run",
-        "run": run_id,
+        "run": run.id,
         "host": origin_host if isinstance(origin_host, str) and origin_host else host_name(),
         "preset": plan["preset"],
         "name": plan["name"],
         "state": str(record["state"]),
         "gpus": plan["gpus"],
         "price": plan["price"],
-        "began": record.get("began") or (started, "", None),
+        "began": began,
         "finished": record.get("finished") or (record.get("ended") or started, "", None),
         "seen": record.get("seen"),
         "exit_code": record.get("exit_code"),
+        "waited": job.get("waited") or 0.0,
     }

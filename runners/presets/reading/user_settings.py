@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from runners.model.cluster import SlurmKeys
+from runners.model.cluster import ClusterKeys
 from runners.model.errors import WrongInput
 from runners.model.spelling import Dollars
 from runners.state.layout import settings_file
@@ -117,8 +117,8 @@ class Settings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         NoticeKeys, Meta(description="Bell, desktop notice, command and webhook.")
     ] = NoticeKeys()
     slurm: Annotated[
-        SlurmKeys, Meta(description="What jobs ask of this machine's Slurm unless they say so.")
-    ] = SlurmKeys()
+        ClusterKeys, Meta(description="What jobs ask of this machine's Slurm unless they say so.")
+    ] = ClusterKeys()
     unattended: Annotated[
         UnattendedKeys, Meta(description="What may be called for without a terminal.")
     ] = UnattendedKeys()
