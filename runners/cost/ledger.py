@@ -7,6 +7,7 @@ sessions when they start, change and end. The last line of an id counts.
 import os
 from collections.abc import Iterable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -20,10 +21,12 @@ from runners.model.plan import AssignedGpu, is_job
 from runners.model.run import Run
 from runners.model.spec import Price
 from runners.state.decoding import decode, decode_lines
-from runners.state.jobs import read_job
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.leases import live_run_ids
 from runners.state.runs import list_run_ids, read_run
+
+if TYPE_CHECKING:
+    from runners.state.jobs import JobNote
 
 
 class RunEntry(msgspec.Struct, frozen=True, tag_field="type", tag="run"):
@@ -88,7 +91,8 @@ def line_of(run: Run) -> RunEntry | None:
         return None
     ended = None if run.record.ended is None else run.record.finished or Moment(run.record.ended)
     waited = 0.0
-    if is_job(run.plan) and (note := read_job(RunDirectory.at(run.directory))) is not None:
+    note = _job_of(run) if is_job(run.plan) else None
+    if note is not None:
         waited = note.waited
         if note.first is not None and run.plan.price is not None and run.plan.price.is_paid:
             begin = Moment(note.first)  # it is paid for from then on
@@ -108,6 +112,12 @@ def line_of(run: Run) -> RunEntry | None:
         run.exit_code,
         waited,
     )
+
+
+def _job_of(run: Run) -> "JobNote | None":
+    from runners.state.jobs import read_job  # clusters only
+
+    return read_job(RunDirectory.at(run.directory))
 
 
 _RECENT_BYTES = 256 << 10
