@@ -323,3 +323,8 @@ def limit_of(length: str, usd: str) -> str:
 def resized(now: int, before: int) -> str:
     """A machine that has another number of GPUs than when its session was opened."""
     return f"this machine has {now} GPUs now, and its session was opened for {before}"
+
+
+def unfilled(name: str) -> str:
+    """What is said of a command that has a place for a value, and no value for it."""
+    return f"nothing fills {{{name}}}"

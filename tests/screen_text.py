@@ -121,6 +121,8 @@ MEMORY = r"memory .*[GM]/"
 
 FORM = "Launch a run"
 PLAN = "Plan: exactly what runs"
+ENVIRONMENT = r"▶ Environment: \d+ set"
+"""The folded part of a plan."""
 PLANNED = "starts now|run folder|command "
 CANNOT_RUN = "cannot run here"
 NO_FILE = "script: no file"
@@ -175,6 +177,11 @@ def field(name: str, value: object) -> str:
 def edited(name: str, value: object) -> str:
     """A field of the form that was changed."""
     return rf"✎ {name} +{value}"
+
+
+def command_field(value: str) -> str:
+    """The command in the form: below its name."""
+    return rf"command +│?\n│[^│]*(│ +)?{value}"
 
 
 def ticked(gpu: int, device: int | None = None) -> str:

@@ -24,6 +24,8 @@ KEYS = {
     "Enter": "\r",
     "Escape": "\x1b",
     "Tab": "\t",
+    "Shift+Tab": "\x1b[Z",
+    "Right": "\x1b[C",
     "Up": "\x1b[A",
     "Down": "\x1b[B",
     "Home": "\x1b[H",

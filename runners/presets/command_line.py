@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from runners.model.errors import WrongInput
 
 _QUOTED = re.compile(r"\\.|'[^']*'|\"(?:[^\"$`\\]|\\[^$`])*\"", re.DOTALL)
+_GOES_ON = re.compile(r"('[^']*')|\\\r?\n")
+_PLAIN = re.compile(r"[\w./:=,+@%${}-]*")
+_PLACEHOLDER = re.compile(r"(?<!\$)\{([A-Za-z_]\w*)\}")
 _SCRIPT = re.compile(r"([\w-][\w.-]*)\.(?:py|sh)\b")
 _SHELL = re.compile(r"[|&;<>()$`*?\n]|(?:^|\s)~|^\s*[A-Za-z_]\w*=")
 
@@ -16,6 +19,8 @@ def split_command(text: str) -> list[str]:
 
     WrongInput when it is empty or a quote never ends.
     """
+    # A line that goes on in the next one, as in what is pasted: shlex would keep the line's end.
+    text = _GOES_ON.sub(lambda found: found[1] or "", text).strip()
     try:
         arguments = shlex.split(text)
     except ValueError as error:
@@ -23,7 +28,7 @@ def split_command(text: str) -> list[str]:
     if not arguments:
         raise WrongInput("type a command, for example: python train.py --epochs 10")
     if _SHELL.search(_QUOTED.sub("_", text)):
-        return ["sh", "-c", text.strip()]
+        return ["sh", "-c", text]
     return arguments
 
 
@@ -31,6 +36,21 @@ def command_name(text: str) -> str:
     """What a command line that a shell runs is called: its first script; empty when it has none."""
     found = _SCRIPT.search(text) if split_safely(text)[:2] == ["sh", "-c"] else None
     return found[1] if found else ""
+
+
+def unfilled_placeholders(arguments: Sequence[str]) -> list[str]:
+    """The names of `{NAME}` in the plain words of a command: places for values, left empty.
+
+    Of code and JSON, which have braces of their own, nothing is said.
+    """
+    plain = [word.replace("$${", "${") for word in arguments]
+    words = shlex.split(plain[2]) if _is_shell(plain) else plain
+    found = (_PLACEHOLDER.findall(word) for word in words if _PLAIN.fullmatch(word))
+    return list(dict.fromkeys(name for names in found for name in names))
+
+
+def _is_shell(plain: list[str]) -> bool:
+    return len(plain) == 3 and plain[:2] == ["sh", "-c"] and split_safely(plain[2]) == plain
 
 
 def literal_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
@@ -41,9 +61,7 @@ def literal_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
 def spell_command_line(arguments: Sequence[str]) -> str:
     """The command of a spec as a person would type it."""
     plain = [word.replace("$${", "${") for word in arguments]
-    if len(plain) == 3 and plain[:2] == ["sh", "-c"] and split_safely(plain[2]) == plain:
-        return plain[2]
-    return shlex.join(plain)
+    return plain[2] if _is_shell(plain) else shlex.join(plain)
 
 
 def split_safely(text: str) -> list[str]:

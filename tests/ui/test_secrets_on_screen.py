@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from runners.model.states import State
-from tests.screen_text import ANY_RUNS, OWN_COMMAND, command, run_row
+from tests.screen_text import ANY_RUNS, ENVIRONMENT, OWN_COMMAND, command, run_row
 from tests.secret_kinds import secrets_of
 from tests.terminal import Terminal
 from tests.ui.conftest import Show
@@ -45,9 +45,11 @@ def test_form_plan_details_clipboard_and_command_log_show_no_secret(
     panel.press("n")
     panel.wait_for(OWN_COMMAND)
     panel.wait_for("aa-own")
+    panel.wait_for(ENVIRONMENT)
+    panel.press(*["Shift+Tab"] * 3, "Enter")
     panel.wait_for(r"environment\s")
-    panel.press("Enter")
-    panel.wait_for(r"\n│ typed_token")
+    panel.press(*["Tab"] * 3, "Enter")
+    panel.wait_for(r"\n│ typed_token: ")
     panel.press("SEKRETTYPED", "Tab")
     panel.wait_for(r"✎ typed_token")
     panel.press("F2")

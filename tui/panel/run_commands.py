@@ -19,6 +19,7 @@ from runners.model.states import State
 from runners.state.layout import StateDirectory
 from tui.panel.command_log import CommandLog
 from tui.panel.notifications import notify_error
+from tui.panel.widgets.launch.kept_drafts import KeptDrafts
 from tui.snapshot.feed import SnapshotFeed
 from tui.views.format import duration
 from tui.views.safe import safe
@@ -39,6 +40,7 @@ class RunCommands:
 
     def __init__(self, app: App[Any], state: StateDirectory, feed: SnapshotFeed) -> None:
         self.log = CommandLog()
+        self.drafts = KeptDrafts()
         self.feed = feed
         self.started: Callable[[str], None] = lambda _: None
         """Called with the id of a run that was launched."""

@@ -12,7 +12,7 @@ _TEN = "ten charts, or steps of the cursor, on"
 _ABOVE = "the chart above or below"
 
 LAUNCH_KEYS: list[BindingType] = [
-    hotkey("escape", "dismiss(None)", "close the form"),
+    hotkey("escape", "leave", "close the form; what was typed is kept, and asked for"),
     hotkey("f2,ctrl+s", "launch", "launch with these settings"),
     hotkey("f3", "next_rule", "how the learning rate follows the batch: the next rule"),
     hotkey("f4", "fold", "more fields: name, folder, queue, price, sweep"),
@@ -20,6 +20,7 @@ LAUNCH_KEYS: list[BindingType] = [
     hotkey("f6", "edit", "open the preset's file in $EDITOR; checked on return"),
     hotkey("f7", "verify", "check these settings: programs, GPUs, data"),
     hotkey("f8", "next_machine", "launch on another machine: here, each that is reached"),
+    hotkey("f9", "begin_anew", "forget what was typed"),
 ]
 MONEY_KEYS: list[BindingType] = [
     hotkey("escape,q,dollar_sign", "dismiss(None)", "close"),

@@ -35,6 +35,7 @@ from runners.model.plan import LaunchPlan, Origin, on_all_nodes
 from runners.model.python_command import started_by
 from runners.model.scaling import batch_notes
 from runners.model.spec import Price, RunSpec
+from runners.presets.command_line import unfilled_placeholders
 from runners.scheduling.allocation import Allocation
 from runners.scheduling.memory_warning import memory_notes
 from runners.scheduling.unused_gpus import unused_notes
@@ -181,7 +182,7 @@ def _notes(
 ) -> tuple[str, ...]:
     """What a person should know before the run starts, each once; what is missing comes first."""
     spec, gpus, node = inputs.spec, inputs.allocation.gpus, inputs.spec.node
-    notes = [*spec.warnings, *inputs.allocation.notes]
+    notes = [*spec.warnings, *_placeholder_notes(spec), *inputs.allocation.notes]
     if node is not None:
         which = f"{node.count} nodes" if node.by_slurm else f"node {node.rank} of {node.count}"
         where = "the first" if node.by_slurm else f"{node.address}:{node.port}"
@@ -199,6 +200,17 @@ def _notes(
         notes.insert(0, f"inside Slurm job {job.id}, which {given}: the run ends with the job")
     lacks = () if missing is None else (f"{missing.text}; to install: {missing.install}",)
     return (*lacks, *dict.fromkeys(notes))
+
+
+def _placeholder_notes(spec: RunSpec) -> list[str]:
+    """That a command goes to its program with `{NAME}` in it; one with a search is filled later."""
+    if spec.launcher != "command" or spec.source or spec.search is not None:
+        return []
+    return [
+        f"nothing fills {{{name}}}: the program gets it as it stands; --set {name}=VALUE (in the "
+        f"form: values) puts a value there"
+        for name in unfilled_placeholders(spec.command)
+    ]
 
 
 def _origin(job: SlurmJob | None) -> Origin:

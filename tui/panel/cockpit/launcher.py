@@ -53,4 +53,6 @@ class Launcher:
 
     def _push(self, planner: LaunchPlanner, old: LaunchChoice | None = None) -> None:
         every: list[LaunchPlanner] = [self._here, *self._others.values()]
-        self._parts.app.push_screen(LaunchScreen(every, planner, self._parts.snapshot, old))
+        self._parts.app.push_screen(
+            LaunchScreen(every, planner, self._parts.snapshot, self._parts.commands.drafts, old)
+        )

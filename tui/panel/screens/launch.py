@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from rich.text import Text
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
@@ -21,16 +21,23 @@ from tui.panel.command_log import gpu_arguments
 from tui.panel.launch_planner import LaunchPlanner, LaunchRequest
 from tui.panel.screen_keys import LAUNCH_KEYS
 from tui.panel.screens.dialogs import FormDialog
-from tui.panel.screens.launch_plan_text import batch_text, plan_lines
+from tui.panel.screens.launch_plan_text import (
+    batch_text,
+    environment_lines,
+    outcome_text,
+    plan_lines,
+)
 from tui.panel.screens.standing import is_open
+from tui.panel.widgets.launch.command_input import CommandInput
 from tui.panel.widgets.launch.fields import FormField
 from tui.panel.widgets.launch.form import LaunchForm
+from tui.panel.widgets.launch.kept_drafts import KeptDrafts, Typed
 from tui.panel.widgets.launch.preset_list import PresetList
-from tui.panel.widgets.named_lines import NamedLines
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.runs.form_plan import FormPlan
 from tui.views.runs.launch_choices import LaunchChoice, own_command
 
+NOT_LAUNCHED = "typed, and not launched"
 _TYPED_WITHIN_S = 0.1
 """Between two keys of somebody who types on: a plan waits for the last of them."""
 
@@ -45,9 +52,12 @@ class LaunchScreen(FormDialog):
         planners: Sequence[LaunchPlanner],
         planner: LaunchPlanner,
         snapshot: PanelSnapshot | None,
+        kept: KeptDrafts,
         old: LaunchChoice | None = None,
     ) -> None:
-        """`planner` is the machine shown first; `old` a run of it that stands first, filled in."""
+        """`planner` is the machine shown first; `old` a run of it that stands first, filled in;
+        `kept` is what was typed in forms that were left.
+        """
         super().__init__()
         self.planners = planners
         self.planner = planner
@@ -56,6 +66,11 @@ class LaunchScreen(FormDialog):
         self._plan_number = 0
         """How often a plan was asked for: only the newest is shown."""
         self._old = {} if old is None else {planner.name: old}
+        self._kept = kept
+        self._as_filled: Typed = {}
+        """What was typed earlier, as the fields were filled with it: leaving loses none of it."""
+        self._leaving = False
+        """Esc was pressed, and what was typed since is not launched."""
         self._is_filling = False
         self._after_filling: Callable[[], None] | None = None
         """What a key asked for while the fields were being filled: half of them say nothing."""
@@ -71,6 +86,7 @@ class LaunchScreen(FormDialog):
                 yield PresetList(self.snapshot, id="presets")
                 yield LaunchForm(self.snapshot, id="form")
             yield Static(id="fieldhelp")
+            yield Static(id="outcome")
             with Horizontal(classes="buttons"):
                 yield Button("Launch (F2)", id="launch", variant="success", compact=True)
                 yield Button("Close (Esc)", id="close", compact=True)
@@ -89,6 +105,11 @@ class LaunchScreen(FormDialog):
         old = self._old.get(self.planner.name)
         return [*([old] if old is not None else []), own_command()]
 
+    @property
+    def _left_name(self) -> str:
+        """What was typed in last; nothing where the form is for a certain run."""
+        return "" if self._old else self._kept.newest(self.planner.name)
+
     def _show_machine(self) -> None:
         name = self.planner.name
         several = len(self.planners) > 1
@@ -97,7 +118,9 @@ class LaunchScreen(FormDialog):
         keys += [] if name else ["F5 save", "F6 edit"]
         keys += ["F7 check", *(["F8 machine"] if several else []), "Esc close"]
         dialog = self.query_one(".dialog", Vertical)
-        dialog.border_title = f"Launch a run on {where}" if where else "Launch a run"
+        title = f"Launch a run on {where}" if where else "Launch a run"
+        chosen = self.choice.entry.name if self.choice is not None else ""
+        dialog.border_title = " · ".join(filter(None, (title, chosen)))
         dialog.border_subtitle = " · ".join(keys)
         self.form.machine = name
         self.form.describe_gpus()
@@ -163,14 +186,19 @@ class LaunchScreen(FormDialog):
             return
         choices = [*self._own_choices, *found]
         self._is_read_anew = bool(changed)
-        keep = changed or (self.choice.entry.name if self.choice is not None else "")
+        chosen = self.choice.entry.name if self.choice is not None else ""
+        keep = changed or chosen or self._left_name
         self.presets.set_choices(choices, keep)
 
     @on(PresetList.ChoiceMoved)
     async def _choose(self, message: PresetList.ChoiceMoved) -> None:
         if not self.is_open or (message.choice == self.choice and not self._is_read_anew):
             return
+        keeps, self._moves = self._moves, False
+        if not keeps and not self._is_read_anew:
+            self._keep_typed()
         self.choice, self._is_read_anew = message.choice, False
+        self._show_machine()
         entry = message.choice.entry
         about = Text(entry.description, style="bold")
         if message.choice.obstacle:
@@ -178,10 +206,15 @@ class LaunchScreen(FormDialog):
         if entry.problem:
             about = Text(entry.problem, style="red")
         self.query_one("#about", Static).update(about)
-        self._show_plan_text(Text("…", style="dim"))
-        keeps, self._moves = self._moves, False
+        self.form.show_plan(Text("…", style="dim"), "")
+        self._show_outcome(Text("…", style="dim"))
+        kept = self._kept.of(self.planner.name, entry.name)
+        if kept:
+            about.append("\nas you left it: F9 begins anew", style="yellow")
+            self.query_one("#about", Static).update(about)
         self._is_filling = True
-        await self.form.load(message.choice, keeps)
+        await self.form.load(message.choice, kept, keeps)
+        self._as_filled = {} if keeps else self.form.typed()
         self._is_filling = False
         self._replan()
         after, self._after_filling = self._after_filling, None
@@ -200,15 +233,32 @@ class LaunchScreen(FormDialog):
 
     # ---- the form
 
+    @on(events.DescendantFocus)
+    def _make_room(self, event: events.DescendantFocus) -> None:
+        """While one types in the form, the list stands aside where the form needs its cells."""
+        draft = self.form.single
+        at = list(event.widget.ancestors)
+        if self.form in at or self.presets in at:
+            is_own = draft is not None and draft.has_command
+            self.presets.set_class(self.form in at, "aside")
+            self.presets.set_class(is_own, "own")
+
+    @on(CommandInput.PathsFound)
+    def _show_paths(self, message: CommandInput.PathsFound) -> None:
+        """How a path may go on; as a shell lists it."""
+        self.query_one("#fieldhelp", Static).update(Text("  ".join(message.names), style="bold"))
+
     @on(LaunchForm.FormChanged)
     def _changed(self) -> None:
+        self._leaving = False
         # Planning costs more than a key: what is typed quickly, or pasted, is planned once.
         self._plan_number += 1
         self.set_timer(_TYPED_WITHIN_S, partial(self._replan, self._plan_number))
 
     def action_next_rule(self) -> None:
         """How the learning rate follows the batch: the next rule."""
-        self.form.next_rule()
+        if not self.form.next_rule():
+            self.notify("nothing here follows the number of GPUs", timeout=4)
 
     def action_fold(self) -> None:
         """Name, queue, price and folder, or not."""
@@ -234,6 +284,34 @@ class LaunchScreen(FormDialog):
             values = [word for override in draft.overrides() for word in ("--set", override)]
             return ["launch", *gpus, *details, *values, *draft.command_arguments()]
         return ["launch", *self.choice.start, *self.form.arguments()]
+
+    # ---- leaving, and beginning anew
+
+    def _keep_typed(self) -> None:
+        if self.choice is not None and not self._is_filling:
+            self._kept.keep(self.planner.name, self.choice.entry.name, self.form.typed())
+
+    def action_leave(self) -> None:
+        """Close the form; what was typed is kept, and Esc asks for it twice."""
+        is_new = not self._is_filling and self.form.typed() != self._as_filled
+        if is_new and not self._leaving:
+            self._leaving = True
+            notice = f"{NOT_LAUNCHED}: Esc again closes, and keeps it for the next time"
+            self.query_one("#fieldhelp", Static).update(Text(notice, style="yellow"))
+            return
+        self._keep_typed()
+        self.dismiss()
+
+    async def action_begin_anew(self) -> None:
+        """Forget what was typed."""
+        if self.choice is None:
+            return
+        if not self.form.typed():
+            self.notify("nothing was typed yet", timeout=4)
+            return
+        self._kept.forget(self.planner.name, self.choice.entry.name)
+        self._is_read_anew = True
+        await self._choose(PresetList.ChoiceMoved(self.choice))
 
     # ---- presets kept and edited
 
@@ -291,8 +369,13 @@ class LaunchScreen(FormDialog):
             self._show_problem(str(error))
             self.notify(mask_text(error.message), severity="error", markup=False)
         else:
-            self.planner.launch(request)
-            self.dismiss()
+            self._launch(request)
+
+    def _launch(self, request: LaunchRequest) -> None:
+        if self.choice is not None:
+            self._kept.forget(self.planner.name, self.choice.entry.name)
+        self.planner.launch(request)
+        self.dismiss()
 
     def _request(self) -> LaunchRequest:
         """What the form describes; FresnelError names the field that is wrong."""
@@ -313,8 +396,7 @@ class LaunchScreen(FormDialog):
 
         def answered(launch: bool | None) -> None:
             if launch:
-                self.planner.launch(request.checked)
-                self.dismiss()
+                self._launch(request.checked)
 
         self.app.push_screen(VerifyScreen(request, self.planner), answered)
 
@@ -345,7 +427,9 @@ class LaunchScreen(FormDialog):
         """Show a plan, unless what it was made for has changed since."""
         if number != self._plan_number or not self.is_open:
             return
-        self._show_plan_text(plan_lines(plan, self.form.sweep))
+        sweep, (said, variables) = self.form.sweep, environment_lines(plan)
+        self.form.show_plan(plan_lines(plan, sweep, self.form.changes()), said, variables)
+        self._show_outcome(outcome_text(plan, sweep))
         taken = {uuid: logical for run in plan.runs for uuid, logical in run.devices.items()}
         self.form.picker.show(taken, plan.peaks, request.specs[0].gpus)
 
@@ -356,10 +440,12 @@ class LaunchScreen(FormDialog):
 
     def _show_problem(self, problem: str) -> None:
         if self.is_open:
-            self._show_plan_text(Text(mask_text(problem), style="red"))
+            text = Text(mask_text(problem), style="red")
+            self.form.show_plan(text, "")
+            self._show_outcome(Text.assemble(("✘ ", "red"), text))
 
-    def _show_plan_text(self, text: Text | NamedLines) -> None:
-        self.query_one("#plan", Static).update(text)
+    def _show_outcome(self, text: Text) -> None:
+        self.query_one("#outcome", Static).update(text)
 
 
 def _holders(snapshot: PanelSnapshot | None) -> tuple[object, ...]:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 from rich.text import Text
 
 from runners.lifecycle.launch.sweep import Sweep
+from runners.model.masking import mask_text
 from runners.model.scaling import describe_batch
+from runners.model.states import State
 from tui.panel.widgets.launch.drafts import RunDraft
 from tui.panel.widgets.launch.sweep_fields import sweep_text
 from tui.panel.widgets.named_lines import NamedLines
@@ -19,6 +24,10 @@ _RULE_TEXT = {
 }
 _HEADERS = ("GPUs", "mapping", "note", "estimate", "price")
 """What decides whether it can run stands first."""
+_FOLDED = {"environment": "set", "removed": "removed"}
+"""Of the programs' variables: how many are set and removed; which ones is read when it matters."""
+_OUTCOMES = 2
+"""Of so many runs it is said whether they start, where the space is short."""
 _NAMES = 13
 """Cells for the names of a plan's values, and the space behind them."""
 
@@ -36,9 +45,41 @@ def batch_text(draft: RunDraft | None, gpus: int) -> Text:
     return text
 
 
-def plan_lines(plan: FormPlan, sweep: Sweep | None) -> NamedLines:
-    """Every run of a plan, a sweep's summary before them."""
+def outcome_text(plan: FormPlan, sweep: Sweep | None) -> Text:
+    """Whether it starts, on what, for how much: what is seen without scrolling."""
+    text = Text("" if sweep is None else f"{sweep.size}; the first of them:\n")
+    for run in plan.runs[:_OUTCOMES]:
+        sign, style = ("✔", "") if run.starts else (State.QUEUED.sign, "yellow")
+        text.append(f"{sign} {run.summary or dict(run.pairs).get('GPUs', '')}\n", style)
+    more = len(plan.runs) - _OUTCOMES
+    if more > 0:
+        text.append(f"and {more} more\n", "dim")
+    notes = list(dict.fromkeys(note for run in plan.runs for note in run.notes))
+    for note in notes[:1]:
+        others = f" (and {len(notes) - 1} more below)" if len(notes) > 1 else ""
+        text.append(f"⚠ {note}{others}\n", "yellow")
+    text.rstrip()
+    return text
+
+
+def environment_lines(plan: FormPlan) -> tuple[str, NamedLines]:
+    """What is said of the programs' variables while they are folded, and all of them."""
+    lines, counts = NamedLines(_NAMES), Counter[str]()
+    for name, value in dict.fromkeys(pair for run in plan.runs for pair in run.pairs):
+        if name in _FOLDED:
+            lines.add(name, value)
+            counts[name] += 1
+    said = [f"{counts[name]} {word}" for name, word in _FOLDED.items() if counts[name]]
+    return ", ".join(said), lines
+
+
+def plan_lines(
+    plan: FormPlan, sweep: Sweep | None, changes: Sequence[tuple[str, str]]
+) -> NamedLines:
+    """Every run of a plan, before them a sweep's summary, and what was changed in the form."""
     lines = NamedLines(_NAMES)
+    for name, change in changes:
+        lines.add("changed", mask_text(f"{name} {change}"), "bold")
     if sweep is not None:
         lines.add_text(sweep_text(sweep))
     for run in plan.runs:
@@ -51,4 +92,5 @@ def plan_lines(plan: FormPlan, sweep: Sweep | None) -> NamedLines:
 def _add_plan(lines: NamedLines, run: FormRun) -> None:
     loud = {"note"} if run.starts else {"note", "GPUs"}
     for name, value in sorted(run.pairs, key=lambda pair: pair[0] not in _HEADERS):
-        lines.add(name, value, "yellow" if name in loud else "")
+        if name not in _FOLDED:
+            lines.add(name, value, "yellow" if name in loud else "")

@@ -11,18 +11,27 @@ from runners.model.spec import RunSpec
 from runners.scheduling.memory_warning import peak_memory_by_gpu
 from runners.scheduling.queue_order import Granted
 from runners.state.layout import StateDirectory
-from tui.views.runs.plan_text import describe_plan
+from tui.views.runs.plan_text import describe_plan, plan_summary
 
 Peaks = Mapping[str, tuple[str, GpuUse]]
 """By UUID: the run that used most of a GPU's memory, and its use."""
 
 
 class FormRun(msgspec.Struct, frozen=True):
-    """One run's plan as names and values; whether it starts now; its device numbers by UUID."""
+    """One run's plan as names and values; whether it starts now; its device numbers by UUID.
+
+    `summary` is what it comes to in a line; empty from an older machine.
+    """
 
     pairs: list[tuple[str, str]]
     starts: bool
     devices: dict[str, int] = {}
+    summary: str = ""
+
+    @property
+    def notes(self) -> list[str]:
+        """What should be known before it starts."""
+        return [value for name, value in self.pairs if name == "note"]
 
 
 class FormPlan(msgspec.Struct, frozen=True):
@@ -45,4 +54,5 @@ def form_plan(state: StateDirectory, specs: Sequence[RunSpec]) -> FormPlan:
 def _run(planned: PlannedRun) -> FormRun:
     pairs = describe_plan(planned.plan, planned.decision)
     devices = {gpu.uuid: gpu.logical for gpu in planned.plan.gpus}
-    return FormRun(pairs, isinstance(planned.decision, Granted), devices)
+    summary = plan_summary(planned.plan, planned.decision)
+    return FormRun(pairs, isinstance(planned.decision, Granted), devices, summary)

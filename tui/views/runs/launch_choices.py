@@ -1,6 +1,7 @@
 """What can be launched on a machine, as the form lists it: in which order, and what cannot run."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -13,11 +14,13 @@ from runners.model.run import Run
 from runners.model.spec import RunSpec
 from runners.presets.catalogue import PresetEntry, find_preset, list_presets
 from runners.presets.load import command_spec
-from runners.state.layout import StateDirectory
+from runners.state.layout import SHIPPED_PRESETS, StateDirectory
 from tui.views.runs.resume_text import resumed_text
 from tui.views.runs.run_view import RunView
 
 OWN_COMMAND = "own command"
+_TINY, _EXAMPLE = "-tiny", "example"
+"""What ships to be tried first: over within minutes, on any machine, for nothing."""
 
 
 class LaunchChoice(msgspec.Struct, frozen=True):
@@ -66,13 +69,13 @@ def old_choice(state: StateDirectory, run: Run, resume: bool) -> LaunchChoice:
 
 
 def read_choices(reading: GpuReading | None, runs: Sequence[RunView]) -> list[LaunchChoice]:
-    """Every preset: those of the newest of `runs` first, unfit ones next, broken ones last.
+    """Every preset: those of the newest of `runs` first, unfit ones late, broken ones last.
 
     Unfit ones cannot run on these GPUs, broken ones cannot be loaded. Reads files: not for the
     thread that paints.
     """
     choices = []
-    for entry in _newest_first(list_presets(), runs):
+    for entry in _in_order(list_presets(), runs):
         reasons = [] if entry.problem else [why_not_here(spec, reading) for spec in entry.specs]
         is_known = str(find_preset(entry.name)) == entry.path
         start = (entry.name if is_known else entry.path,)
@@ -90,14 +93,17 @@ def masked(choice: LaunchChoice) -> LaunchChoice:
     return msgspec.structs.replace(choice, entry=entry)
 
 
-def _newest_first(entries: Sequence[PresetEntry], runs: Sequence[RunView]) -> list[PresetEntry]:
-    """Those launched last stand first, then those never launched, by name."""
+def _in_order(entries: Sequence[PresetEntry], runs: Sequence[RunView]) -> list[PresetEntry]:
+    """Those launched last stand first, then one's own, then what is over within minutes."""
     launched = last_runs(runs)
-    never = float("-inf")
-    return sorted(
-        entries,
-        key=lambda e: (-(launched[e.name].run.created if e.name in launched else never), e.name),
-    )
+    never, shipped = float("-inf"), SHIPPED_PRESETS.resolve()
+
+    def turn(entry: PresetEntry) -> tuple[float, bool, bool, str]:
+        last = launched[entry.name].run.created if entry.name in launched else never
+        is_quick = entry.name.endswith(_TINY) or entry.name == _EXAMPLE
+        return -last, Path(entry.path).resolve().is_relative_to(shipped), not is_quick, entry.name
+
+    return sorted(entries, key=turn)
 
 
 def last_runs(runs: Sequence[RunView]) -> dict[str, RunView]:

@@ -55,6 +55,34 @@ def describe_plan(plan: LaunchPlan, decision: QueueDecision) -> list[tuple[str, 
     return pairs + [("note", note) for note in plan.notes]
 
 
+def plan_summary(plan: LaunchPlan, decision: QueueDecision) -> str:
+    """What a launch comes to in a line: whether it starts, on what, for how much, how long."""
+    match decision:
+        case Denied(reason=reason):
+            return f"cannot start: {reason}"
+        case Waiting(reason=reason):
+            verdict = f"queued: {reason}"
+        case Granted():
+            verdict = f"starts now on {_where(plan)}"
+        case _:
+            assert_never(decision)
+    facts = [verdict]
+    if plan.price is not None:
+        would = "" if _is_paid(plan) else "would cost "
+        facts.append(would + _hourly_text(plan.price, plan, isinstance(decision, Granted)))
+    if plan.forecast is not None:
+        cost = f" {dollars(Decimal(plan.forecast.usd))}" if plan.forecast.usd else ""
+        facts.append(f"~{duration(plan.forecast.seconds)}{cost}")
+    return " · ".join(facts)
+
+
+def _where(plan: LaunchPlan) -> str:
+    """`GPU 0-3`, or the CPU."""
+    if not plan.gpus:
+        return "the CPU"
+    return f"GPU {indices([gpu.index for gpu in plan.gpus_here])}{nodes_text(plan)}"
+
+
 def rate_text(price: Price, plan: LaunchPlan, starts: bool) -> str:
     """What an hour costs, or would cost without a session, and by whose word."""
     where = ", ".join(filter(None, (price_text(price), price_age(price))))

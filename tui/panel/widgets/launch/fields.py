@@ -11,6 +11,7 @@ from runners.model.parameters import with_value
 from runners.model.placeholders import check_placeholders
 from runners.model.spec import Parameter, ParameterValue, RunSpec
 from runners.presets.parameter_input import parse_value
+from tui.panel.widgets.launch.command_input import CommandInput
 
 _MARK = "✎ "
 _SHORT = 14
@@ -18,7 +19,7 @@ _SHORT = 14
 
 
 class FormField(Horizontal):
-    """A name, a line to type in, and a hint. `key` says what it stands for.
+    """A name, something to type in, and a hint. `key` says what it stands for.
 
     What stands in a field that `hides` is shown as dots.
     """
@@ -39,19 +40,26 @@ class FormField(Horizontal):
     def compose(self) -> ComposeResult:
         """The three of them."""
         yield Label(self.title, classes="name", markup=False)
-        yield Input(value=self._value, placeholder=self._empty, compact=True, password=self.hides)
+        yield self._editor()
         yield Label(self.hint, classes="hint", markup=False)
 
+    def _editor(self) -> Input | CommandInput:
+        return Input(self._value, self._empty, compact=True, password=self.hides)
+
     @property
-    def input(self) -> Input:
-        """The line to type in."""
-        return self.query_one(Input)
+    def input(self) -> Input | CommandInput:
+        """Where one types."""
+        return next(one for one in self.children if isinstance(one, (Input, CommandInput)))
 
     @property
     def value(self) -> str:
         """What stands in it, before it is shown too."""
-        shown = self.query(Input)
-        return (shown.first().value if shown else self._value).strip()
+        return (self.input.value if self.children else self._value).strip()
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether something else was typed than stood there at first."""
+        return self.value != self._value.strip()
 
     def put(self, text: str) -> None:
         """Have this stand in it."""

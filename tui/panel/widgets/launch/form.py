@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
 import msgspec
+from rich.console import RenderableType
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.message import Message
 from textual.widget import Widget
-from textual.widgets import Input, Label, Static
+from textual.widgets import Collapsible, Input, Label, Static
 
 from runners.lifecycle.launch.sweep import Sweep, judging_metric, sweep_of
 from runners.model.errors import WrongInput
@@ -21,8 +22,10 @@ from runners.model.masking import mask_text
 from runners.model.spec import Parameter, RunSpec
 from tui.panel.hotkeys import hotkey
 from tui.panel.widgets.gpu.picker import GpuPicker
+from tui.panel.widgets.launch.command_input import KEYS, CommandInput
 from tui.panel.widgets.launch.common_fields import (
     DetailField,
+    absolute_folder,
     detail_arguments,
     detail_texts,
     fields_of,
@@ -30,6 +33,7 @@ from tui.panel.widgets.launch.common_fields import (
 )
 from tui.panel.widgets.launch.drafts import RunDraft
 from tui.panel.widgets.launch.fields import FormField, describe_parameter, is_secret, spell_value
+from tui.panel.widgets.launch.kept_drafts import Typed
 from tui.panel.widgets.launch.sweep_fields import (
     SWEEP_FIELDS,
     VALUES,
@@ -41,7 +45,8 @@ from tui.snapshot.feed import PanelSnapshot
 from tui.views.runs.launch_choices import LaunchChoice
 
 _GPUS = "a count, all, or which: 0-6,7; 0 for the CPU"
-_SHELL = "as in a shell: pipes, variables and `cd … && …` work"
+_SHELL = f"as in a shell: pipes, variables and `cd … && …` work · {KEYS}"
+_EXAMPLE = "python train.py --epochs 10"
 _WIDE = ("name", "folder", "checkpoints", "config", "keys", "slurm")
 _SHORTEST, _LONGEST = 15, 28
 """Cells for the names of fields."""
@@ -83,6 +88,8 @@ class LaunchForm(VerticalScroll):
         yield Static(id="batch")
         yield Label("Plan: exactly what runs", classes="heading")
         yield Static(id="plan")
+        with Collapsible(id="environment"):
+            yield Static(id="variables")
 
     @property
     def picker(self) -> GpuPicker:
@@ -94,9 +101,11 @@ class LaunchForm(VerticalScroll):
         """The one run of the form; None for a group and for nothing."""
         return self.drafts[0] if len(self.drafts) == 1 and not self.drafts[0].member else None
 
-    async def load(self, choice: LaunchChoice, keeps: bool = False) -> None:
-        """Show the fields of another choice; with what was typed so far, where it `keeps` that."""
-        typed: dict[tuple[str, str], str] = {}
+    async def load(self, choice: LaunchChoice, kept: Typed, keeps: bool = False) -> None:
+        """Show the fields of another choice, with what was `kept` of what was typed in them
+        earlier; or with what was typed so far, where it `keeps` that.
+        """
+        typed: Typed = {}
         entry = choice.entry
         self.drafts = [RunDraft.of(spec, choice.is_new, choice.goes_on) for spec in entry.specs]
         self._spec = entry.specs[0] if entry.specs else None
@@ -117,10 +126,9 @@ class LaunchForm(VerticalScroll):
             field.query_one(".name").styles.width = min(_LONGEST, max(_SHORTEST, longest + 3))
             field.mark()
         self.scroll_home(animate=False)
-        if keeps:
-            self._type_again(typed)
+        self._type_again(typed if keeps else kept)
 
-    async def _replace(self, place: str, fields: Sequence[Widget]) -> dict[tuple[str, str], str]:
+    async def _replace(self, place: str, fields: Sequence[Widget]) -> Typed:
         """Put `fields` into the box at `place`; what was typed there up to this moment."""
         box = self.query_one(place, Vertical)
         typed = {
@@ -147,12 +155,13 @@ class LaunchForm(VerticalScroll):
                 yield Label(draft.member, classes="heading", markup=False)
                 yield _DraftField(draft, "gpus", "GPUs", draft.gpus, _GPUS)
             if draft.has_command:
-                example = "python train.py --epochs 10"
-                command = _DraftField(
-                    draft, "command", "command", draft.command, _SHELL, example, wide=True
-                )
                 # What is typed may be seen; what an old run was given may not.
-                command.hides = mask_text(draft.command) != draft.command
+                hides = mask_text(draft.command) != draft.command
+                kind = _DraftField if hides else _CommandField
+                command = kind(
+                    draft, "command", "command", draft.command, _SHELL, _EXAMPLE, wide=True
+                )
+                command.hides = hides
                 yield command
             for parameter in draft.base.parameters:
                 yield _DraftField.of(draft, parameter)
@@ -220,9 +229,10 @@ class LaunchForm(VerticalScroll):
     # ---- what is typed and picked
 
     @on(Input.Changed)
-    def _edited(self, event: Input.Changed) -> None:
+    @on(CommandInput.Changed)
+    def _edited(self, event: Input.Changed | CommandInput.Changed) -> None:
         event.stop()
-        field = event.input.parent
+        field = event.control.parent
         if isinstance(field, FormField):
             field.mark()
         if isinstance(field, _DraftField):
@@ -254,16 +264,18 @@ class LaunchForm(VerticalScroll):
             if field.key == "command":
                 self._put(field, text)
 
-    def next_rule(self) -> None:
-        """How the learning rate follows the batch: the next rule."""
-        for draft in self.drafts:
+    def next_rule(self) -> bool:
+        """How the learning rate follows the batch: the next rule; False where nothing follows."""
+        follow = [draft for draft in self.drafts if draft.base.scaling and draft.rule]
+        for draft in follow:
             scaling = draft.base.scaling
-            if scaling is not None and draft.rule is not None:
-                rules = _RULES if scaling.base_rate is not None else ("none",)
-                place = rules.index(draft.rule) if draft.rule in rules else -1
-                draft.rule = rules[(place + 1) % len(rules)]  # type: ignore[assignment]
-                self._rescale(draft)
+            assert scaling is not None
+            rules = _RULES if scaling.base_rate is not None else ("none",)
+            place = rules.index(draft.rule) if draft.rule in rules else -1
+            draft.rule = rules[(place + 1) % len(rules)]  # type: ignore[assignment]
+            self._rescale(draft)
         self.post_message(self.FormChanged())
+        return bool(follow)
 
     def _rescale(self, draft: RunDraft) -> None:
         """Let fields follow the number of GPUs; the others may have newer text than the draft."""
@@ -273,6 +285,46 @@ class LaunchForm(VerticalScroll):
             name, mine = field.title, field.draft is draft and field.key == "parameter"
             if mine and draft.texts[name] != before[name]:
                 field.put(draft.texts[name])
+
+    def changes(self) -> list[tuple[str, str]]:
+        """What differs from the preset, or from the run it begins with: names, and how."""
+        return [
+            (field.title, "changed" if field.hides else _change(field.default, field.value))
+            for field in self.query(FormField)
+            if field.value != field.default and not isinstance(field, _CommandField)
+        ]
+
+    def show_plan(self, plan: RenderableType, said: str, variables: RenderableType = "") -> None:
+        """Show a plan, or what is wrong; the variables of its environment stay folded."""
+        self.query_one("#plan", Static).update(plan)
+        environment = self.query_one("#environment", Collapsible)
+        environment.display = bool(said)
+        environment.title = f"Environment: {said}"
+        self.query_one("#variables", Static).update(variables)
+
+    # ---- typed, and kept
+
+    def typed(self) -> Typed:
+        """What stands in fields that are not as they were filled in."""
+        return {
+            (field.key, field.title): field.value
+            for field in self.query(FormField)
+            if field.is_typed
+        }
+
+    # ---- what completes a command
+
+    def past_commands(self) -> list[str]:
+        """The commands of this machine's runs, the newest first, each once; none with a secret."""
+        runs = sorted(self.snapshot.runs if self.snapshot else (), key=lambda v: -v.run.created)
+        drafts = (RunDraft.of(view.run.plan.spec) for view in runs if view.run.plan is not None)
+        found = dict.fromkeys(draft.command for draft in drafts if draft.command)
+        return [command for command in found if mask_text(command) == command]
+
+    def folder(self) -> Path | None:
+        """Where the command runs; None where that is not known here."""
+        text = self._texts("d").get("folder", "")
+        return None if self.machine or "${" in text else Path(absolute_folder(text or "."))
 
     # ---- the GPUs
 
@@ -327,7 +379,7 @@ class LaunchForm(VerticalScroll):
         details = detail_arguments(self._spec, self._texts("d"), is_here=not self.machine)
         return [*details, *sweep_arguments(self._texts("s"))]
 
-    def _type_again(self, typed: Mapping[tuple[str, str], str]) -> None:
+    def _type_again(self, typed: Typed) -> None:
         """Have this stand in the fields of the same keys and titles."""
         for field in self.query(FormField):
             if (field.key, field.title) in typed:
@@ -379,3 +431,16 @@ class _DraftField(FormField):
         field.hides = is_secret(parameter)
         field.default = spell_value(msgspec.structs.replace(parameter, value=parameter.default))
         return field
+
+
+def _change(before: str, now: str) -> str:
+    return f"{before or 'not set'} → {now or 'not set'}"
+
+
+class _CommandField(_DraftField):
+    """The command, with lines of its own below its name."""
+
+    def _editor(self) -> CommandInput:
+        self.add_class("lines")
+        form = next(one for one in self.ancestors if isinstance(one, LaunchForm))
+        return CommandInput(self._value, self._empty, form.past_commands(), form.folder)
