@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 
 PLACEHOLDERS = {
     "run_dir": "the run's own directory",
@@ -21,6 +22,8 @@ PLACEHOLDERS = {
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{([^}]*)\}")
 _PARAMETER = re.compile(r"parameters\.[A-Za-z_][\w.]*")
+_PLAIN = re.compile(r"[\w./:=,+@%${}-]*")
+_OPEN = re.compile(r"(?<!\$)\{([A-Za-z_]\w*)\}")
 _NAME = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 
 
@@ -81,3 +84,18 @@ def substitute(text: str, values: Mapping[str, str], environment: Mapping[str, s
         return found or default or ""
 
     return _REFERENCE.sub(value, text)
+
+
+def open_places(command: Sequence[str]) -> list[str]:
+    """The names of `{NAME}` in the plain words of a command: places for values, left empty.
+
+    Of code and JSON, which have braces of their own, nothing is said.
+    """
+    words: Sequence[str] = command
+    if len(command) == 3 and tuple(command[:2]) == ("sh", "-c"):
+        try:
+            words = shlex.split(command[2])
+        except ValueError:
+            return []
+    found = (_OPEN.findall(word) for word in words if _PLAIN.fullmatch(word))
+    return list(dict.fromkeys(name for names in found for name in names))

@@ -8,8 +8,6 @@ from runners.model.errors import WrongInput
 
 _QUOTED = re.compile(r"\\.|'[^']*'|\"(?:[^\"$`\\]|\\[^$`])*\"", re.DOTALL)
 _GOES_ON = re.compile(r"('[^']*')|\\\r?\n")
-_PLAIN = re.compile(r"[\w./:=,+@%${}-]*")
-_PLACEHOLDER = re.compile(r"(?<!\$)\{([A-Za-z_]\w*)\}")
 _SCRIPT = re.compile(r"([\w-][\w.-]*)\.(?:py|sh)\b")
 _SHELL = re.compile(r"[|&;<>()$`*?\n]|(?:^|\s)~|^\s*[A-Za-z_]\w*=")
 
@@ -38,21 +36,6 @@ def command_name(text: str) -> str:
     return found[1] if found else ""
 
 
-def unfilled_placeholders(arguments: Sequence[str]) -> list[str]:
-    """The names of `{NAME}` in the plain words of a command: places for values, left empty.
-
-    Of code and JSON, which have braces of their own, nothing is said.
-    """
-    plain = [word.replace("$${", "${") for word in arguments]
-    words = shlex.split(plain[2]) if _is_shell(plain) else plain
-    found = (_PLACEHOLDER.findall(word) for word in words if _PLAIN.fullmatch(word))
-    return list(dict.fromkeys(name for names in found for name in names))
-
-
-def _is_shell(plain: list[str]) -> bool:
-    return len(plain) == 3 and plain[:2] == ["sh", "-c"] and split_safely(plain[2]) == plain
-
-
 def literal_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
     """Words as a spec keeps them: a `${` in them is no placeholder."""
     return tuple(word.replace("${", "$${") for word in arguments)
@@ -61,7 +44,9 @@ def literal_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
 def spell_command_line(arguments: Sequence[str]) -> str:
     """The command of a spec as a person would type it."""
     plain = [word.replace("$${", "${") for word in arguments]
-    return plain[2] if _is_shell(plain) else shlex.join(plain)
+    if len(plain) == 3 and plain[:2] == ["sh", "-c"] and split_safely(plain[2]) == plain:
+        return plain[2]
+    return shlex.join(plain)
 
 
 def split_safely(text: str) -> list[str]:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from runners.presets.command_line import split_command, unfilled_placeholders
+from runners.model.placeholders import open_places
+from runners.presets.command_line import split_command
 from tests.command_text import unfilled
 from tests.terminal import headless
 
@@ -27,7 +28,7 @@ def test_lines_that_go_on_are_one_command() -> None:
     ],
 )
 def test_places_for_values_that_are_left_empty_are_found(typed: str, names: list[str]) -> None:
-    assert unfilled_placeholders(split_command(typed)) == names
+    assert open_places(split_command(typed)) == names
 
 
 def test_a_place_without_a_value_is_told_before_the_launch() -> None:

@@ -31,11 +31,11 @@ from runners.model.gpus import GpuReading
 from runners.model.kept_secrets import MASK
 from runners.model.masked_plan import mask_tree
 from runners.model.masking import mask_value
+from runners.model.placeholders import open_places
 from runners.model.plan import LaunchPlan, Origin, on_all_nodes
 from runners.model.python_command import started_by
 from runners.model.scaling import batch_notes
 from runners.model.spec import Price, RunSpec
-from runners.presets.command_line import unfilled_placeholders
 from runners.scheduling.allocation import Allocation
 from runners.scheduling.memory_warning import memory_notes
 from runners.scheduling.unused_gpus import unused_notes
@@ -209,7 +209,7 @@ def _placeholder_notes(spec: RunSpec) -> list[str]:
     return [
         f"nothing fills {{{name}}}: the program gets it as it stands; --set {name}=VALUE (in the "
         f"form: values) puts a value there"
-        for name in unfilled_placeholders(spec.command)
+        for name in open_places(spec.command)
     ]
 
 
