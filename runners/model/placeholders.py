@@ -91,11 +91,11 @@ def open_places(command: Sequence[str]) -> list[str]:
 
     Of code and JSON, which have braces of their own, nothing is said.
     """
-    words: Sequence[str] = command
+    plain: Sequence[str] = command
     if len(command) == 3 and tuple(command[:2]) == ("sh", "-c"):
         try:
-            words = shlex.split(command[2])
+            plain = shlex.split(command[2])
         except ValueError:
             return []
-    found = (_OPEN.findall(word) for word in words if _PLAIN.fullmatch(word))
+    found = (_OPEN.findall(word) for word in plain if _PLAIN.fullmatch(word))
     return list(dict.fromkeys(name for names in found for name in names))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
+from textual.app import App
 
 from runners.model.errors import FresnelError
 from runners.model.spec import RunSpec
@@ -89,6 +90,19 @@ class LaunchPlanner(Protocol):
 
     def launch(self, request: LaunchRequest) -> None:
         """Launch it there."""
+
+
+def next_planner(
+    planners: Sequence[LaunchPlanner], at: LaunchPlanner, app: App[Any]
+) -> LaunchPlanner | None:
+    """The next machine that is reached; those that are not are passed over, and named."""
+    place = planners.index(at)
+    for planner in [*planners[place + 1 :], *planners[:place]]:
+        if not planner.obstacle:
+            return planner
+        app.notify(planner.obstacle, severity="warning", timeout=4, markup=False)
+    app.notify("there is no other machine: H adds one", timeout=4)
+    return None
 
 
 class PlannerHere:

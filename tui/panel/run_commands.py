@@ -19,7 +19,6 @@ from runners.model.states import State
 from runners.state.layout import StateDirectory
 from tui.panel.command_log import CommandLog
 from tui.panel.notifications import notify_error
-from tui.panel.widgets.launch.kept_drafts import KeptDrafts
 from tui.snapshot.feed import SnapshotFeed
 from tui.views.format import duration
 from tui.views.safe import safe
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from runners.places.actions import Outcome, RunAction
     from runners.places.here import HerePlace
     from runners.places.place import Place
+    from tui.panel.widgets.launch.kept_drafts import KeptDrafts
 
 _SLOW_S = 1.0  # a launch that takes longer waits for the sampler
 _LONGEST_TEXT = 300
@@ -40,7 +40,6 @@ class RunCommands:
 
     def __init__(self, app: App[Any], state: StateDirectory, feed: SnapshotFeed) -> None:
         self.log = CommandLog()
-        self.drafts = KeptDrafts()
         self.feed = feed
         self.started: Callable[[str], None] = lambda _: None
         """Called with the id of a run that was launched."""
@@ -54,6 +53,13 @@ class RunCommands:
         from runners.places.here import HerePlace
 
         return HerePlace(self._state, self._in_thread, self._answer)
+
+    @cached_property
+    def drafts(self) -> KeptDrafts:
+        """What was typed in launch forms that were left."""
+        from tui.panel.widgets.launch.kept_drafts import KeptDrafts
+
+        return KeptDrafts()
 
     # ---- on any machine
 

@@ -48,6 +48,10 @@ class FormDialog(Dialog[None]):
 
     @on(Button.Pressed, "#close")
     def _close(self) -> None:
+        self.action_leave()
+
+    def action_leave(self) -> None:
+        """Close the form."""
         self.dismiss(None)
 
 

@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 from rich.text import Text
+from textual.widgets import Static
 
 from runners.lifecycle.launch.sweep import Sweep
 from runners.model.masking import mask_text
 from runners.model.scaling import describe_batch
 from runners.model.states import State
 from tui.panel.widgets.launch.drafts import RunDraft
+from tui.panel.widgets.launch.form import LaunchForm
 from tui.panel.widgets.launch.sweep_fields import sweep_text
 from tui.panel.widgets.named_lines import NamedLines
 from tui.views.runs.form_plan import FormPlan, FormRun
@@ -32,7 +34,15 @@ _NAMES = 13
 """Cells for the names of a plan's values, and the space behind them."""
 
 
-def batch_text(draft: RunDraft | None, gpus: int) -> Text:
+def show_batch(form: LaunchForm) -> None:
+    """Show in the form what the batch comes to, where there is one."""
+    text = _batch_text(form.single, len(form.picker.gpus))
+    batch = form.query_one("#batch", Static)
+    batch.display = bool(text.plain)
+    batch.update(text)
+
+
+def _batch_text(draft: RunDraft | None, gpus: int) -> Text:
     """What the batch comes to, and which fields follow the number of GPUs by which rule."""
     if draft is None:
         return Text()
@@ -69,8 +79,8 @@ def environment_lines(plan: FormPlan) -> tuple[str, NamedLines]:
         if name in _FOLDED:
             lines.add(name, value)
             counts[name] += 1
-    said = [f"{counts[name]} {word}" for name, word in _FOLDED.items() if counts[name]]
-    return ", ".join(said), lines
+    parts = [f"{counts[name]} {word}" for name, word in _FOLDED.items() if counts[name]]
+    return ", ".join(parts), lines
 
 
 def plan_lines(

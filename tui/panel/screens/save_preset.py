@@ -10,15 +10,58 @@ from textual.app import App
 from textual.screen import Screen
 
 from runners.host.files import read_plain, replace
-from runners.model.errors import FresnelError
+from runners.model.errors import FresnelError, WrongInput
 from runners.model.spec import RunSpec
 from runners.presets.save import preset_path, preset_text, save_preset
 from runners.state.layout import SHIPPED_PRESETS, config_dir
 from tui.panel.screens.dialogs import LineScreen, QuestionScreen
 from tui.panel.terminal.editor import edit_file
+from tui.panel.widgets.launch.form import LaunchForm
+from tui.views.runs.launch_choices import LaunchChoice
 
 
-def ask_to_save(screen: Screen[Any], spec: RunSpec, saved: Callable[[Path], None]) -> None:
+def presets_are_here(app: App[Any], machine: str) -> bool:
+    """Whether presets are this machine's; another one keeps its own, which is told then."""
+    if machine:
+        app.notify(f"presets of {machine} are kept there: push copies one", timeout=5)
+    return not machine
+
+
+def save_form(
+    screen: Screen[Any],
+    form: LaunchForm,
+    specs: Callable[[], list[RunSpec]],
+    saved: Callable[[str], None],
+) -> None:
+    """Keep what stands in the form as a preset of one's own; what speaks against it is told.
+
+    `saved` is called with its name.
+    """
+
+    def done(path: Path) -> None:
+        screen.notify(f"saved as {path}", timeout=6, markup=False)
+        saved(path.stem)
+
+    try:
+        if form.single is None:
+            raise WrongInput("only a single run can be saved as a preset")
+        found = specs()
+        if form.sweep is not None:
+            raise WrongInput("a sweep cannot be saved as a preset: give each field one value")
+        _ask_to_save(screen, found[0], done)
+    except FresnelError as error:
+        screen.notify(str(error), severity="error", markup=False)
+
+
+def edit_choice(app: App[Any], choice: LaunchChoice | None, edited: Callable[[str], None]) -> None:
+    """Open a choice's file in the editor; what is no preset yet has none."""
+    if choice is None or not choice.entry.path:
+        app.notify("this is not a preset yet: F5 saves it as one", timeout=4)
+    else:
+        edited(_edit_preset(app, Path(choice.entry.path)).stem)
+
+
+def _ask_to_save(screen: Screen[Any], spec: RunSpec, saved: Callable[[Path], None]) -> None:
     """Ask for a name and write `spec` down under it; one that is taken only when that is wanted.
     FresnelError when it can be no preset at all.
     """
@@ -46,7 +89,7 @@ def ask_to_save(screen: Screen[Any], spec: RunSpec, saved: Callable[[Path], None
     screen.app.push_screen(LineScreen("Save as a preset", where, spec.name, preset_path), named)
 
 
-def edit_preset(app: App[Any], path: Path) -> Path:
+def _edit_preset(app: App[Any], path: Path) -> Path:
     """Open a preset in the editor and return the file that was edited.
 
     One that fresnel-tui ships is copied into the user's own folder first, where it goes before the

@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.widgets import TextArea
 
 from tui.panel.hotkeys import hotkey
-from tui.panel.widgets.launch.path_completion import Completion, complete_path
+from tui.panel.widgets.launch.path_completion import PathCompletion, complete_path
 
 KEYS = "↑ ↓ earlier commands · → takes the grey text · Tab completes a path · Ctrl+J new line"
 _LOOK_S = 0.3
@@ -145,7 +145,7 @@ class CommandInput(TextArea):
             return False
         return self._take(found)
 
-    def _take(self, found: Completion) -> bool:
+    def _take(self, found: PathCompletion) -> bool:
         if found.rest:
             self.insert(found.rest)
         elif len(found.names) < 2:

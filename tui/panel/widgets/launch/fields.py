@@ -49,7 +49,7 @@ class FormField(Horizontal):
     @property
     def input(self) -> Input | CommandInput:
         """Where one types."""
-        return next(one for one in self.children if isinstance(one, (Input, CommandInput)))
+        return next(child for child in self.children if isinstance(child, (Input, CommandInput)))
 
     @property
     def value(self) -> str:
@@ -60,6 +60,13 @@ class FormField(Horizontal):
     def is_typed(self) -> bool:
         """Whether something else was typed than stood there at first."""
         return self.value != self._value.strip()
+
+    @property
+    def change(self) -> str:
+        """How it differs from what the preset says."""
+        if self.hides:
+            return "changed"
+        return f"{self.default or 'not set'} → {self.value or 'not set'}"
 
     def put(self, text: str) -> None:
         """Have this stand in it."""

@@ -6,20 +6,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-import msgspec
-from rich.console import RenderableType
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.message import Message
 from textual.widget import Widget
-from textual.widgets import Collapsible, Input, Label, Static
+from textual.widgets import Input, Label, Static
 
 from runners.lifecycle.launch.sweep import Sweep, judging_metric, sweep_of
 from runners.model.errors import WrongInput
 from runners.model.masking import mask_text
-from runners.model.spec import Parameter, RunSpec
+from runners.model.spec import RunSpec
+from tui.panel.command_log import gpu_arguments
 from tui.panel.hotkeys import hotkey
 from tui.panel.widgets.gpu.picker import GpuPicker
 from tui.panel.widgets.launch.command_input import KEYS, CommandInput
@@ -31,9 +30,11 @@ from tui.panel.widgets.launch.common_fields import (
     fields_of,
     with_details,
 )
+from tui.panel.widgets.launch.draft_fields import CommandField, DraftField, past_commands
 from tui.panel.widgets.launch.drafts import RunDraft
-from tui.panel.widgets.launch.fields import FormField, describe_parameter, is_secret, spell_value
+from tui.panel.widgets.launch.fields import FormField
 from tui.panel.widgets.launch.kept_drafts import Typed
+from tui.panel.widgets.launch.plan_view import PlanView
 from tui.panel.widgets.launch.sweep_fields import (
     SWEEP_FIELDS,
     VALUES,
@@ -86,10 +87,7 @@ class LaunchForm(VerticalScroll):
         yield Vertical(id="gpufield")
         yield GpuPicker(self.snapshot, id="picker")
         yield Static(id="batch")
-        yield Label("Plan: exactly what runs", classes="heading")
-        yield Static(id="plan")
-        with Collapsible(id="environment"):
-            yield Static(id="variables")
+        yield PlanView(id="plan")
 
     @property
     def picker(self) -> GpuPicker:
@@ -102,8 +100,8 @@ class LaunchForm(VerticalScroll):
         return self.drafts[0] if len(self.drafts) == 1 and not self.drafts[0].member else None
 
     async def load(self, choice: LaunchChoice, kept: Typed, keeps: bool = False) -> None:
-        """Show the fields of another choice, with what was `kept` of what was typed in them
-        earlier; or with what was typed so far, where it `keeps` that.
+        """Show the fields of another choice, with what was `kept` of an earlier time.
+        Where it `keeps`, with what was typed so far.
         """
         typed: Typed = {}
         entry = choice.entry
@@ -115,7 +113,7 @@ class LaunchForm(VerticalScroll):
         typed |= await self._replace("#parameters", list(self._parameter_fields()))
         typed |= await self._replace("#details", self._detail_fields())
         single = self.single
-        gpus = [] if single is None else [_DraftField(single, "gpus", "GPUs", single.gpus, _GPUS)]
+        gpus = [] if single is None else [DraftField(single, "gpus", "GPUs", single.gpus, _GPUS)]
         typed |= await self._replace("#gpufield", gpus)
         self.fold()
         self.picker.show({}, {})
@@ -153,18 +151,22 @@ class LaunchForm(VerticalScroll):
         for draft in self.drafts:
             if draft.member:
                 yield Label(draft.member, classes="heading", markup=False)
-                yield _DraftField(draft, "gpus", "GPUs", draft.gpus, _GPUS)
+                yield DraftField(draft, "gpus", "GPUs", draft.gpus, _GPUS)
             if draft.has_command:
-                # What is typed may be seen; what an old run was given may not.
-                hides = mask_text(draft.command) != draft.command
-                kind = _DraftField if hides else _CommandField
-                command = kind(
-                    draft, "command", "command", draft.command, _SHELL, _EXAMPLE, wide=True
-                )
-                command.hides = hides
-                yield command
+                yield self._command_field(draft)
             for parameter in draft.base.parameters:
-                yield _DraftField.of(draft, parameter)
+                yield DraftField.of(draft, parameter)
+
+    def _command_field(self, draft: RunDraft) -> Widget:
+        given = (draft, "command", "command", draft.command, _SHELL, _EXAMPLE, True)
+        # What is typed may be seen; what an old run was given may not.
+        if mask_text(draft.command) != draft.command:
+            hidden = DraftField(*given)
+            hidden.hides = True
+            return hidden
+        field = CommandField(*given)
+        field.past, field.folder = past_commands(self.snapshot), self.folder
+        return field
 
     def _detail_fields(self) -> list[Widget]:
         if self._spec is None:
@@ -198,9 +200,7 @@ class LaunchForm(VerticalScroll):
     def _sweep_fields(self) -> Iterator[Widget]:
         draft = self.drafts[0]
         if draft.has_command:
-            yield _DraftField(
-                draft, VALUES.key, VALUES.key, "", VALUES.help, VALUES.hint, wide=True
-            )
+            yield DraftField(draft, VALUES.key, VALUES.key, "", VALUES.help, VALUES.hint, wide=True)
         for field in SWEEP_FIELDS:
             yield FormField(f"s:{field.key}", field.key, "", field.help, field.hint)
 
@@ -235,11 +235,11 @@ class LaunchForm(VerticalScroll):
         field = event.control.parent
         if isinstance(field, FormField):
             field.mark()
-        if isinstance(field, _DraftField):
+        if isinstance(field, DraftField):
             self._take_text(field)
         self.post_message(self.FormChanged())
 
-    def _take_text(self, field: _DraftField) -> None:
+    def _take_text(self, field: DraftField) -> None:
         """What stands in a field goes into its draft; another one's if that was replaced since."""
         draft = field.draft
         if field.key == "command":
@@ -260,7 +260,7 @@ class LaunchForm(VerticalScroll):
 
     def type_command(self, text: str) -> None:
         """Have this stand in the command's field."""
-        for field in self.query(_DraftField):
+        for field in self.query(DraftField):
             if field.key == "command":
                 self._put(field, text)
 
@@ -281,26 +281,15 @@ class LaunchForm(VerticalScroll):
         """Let fields follow the number of GPUs; the others may have newer text than the draft."""
         before = dict(draft.texts)
         draft.rescale(len(self.picker.gpus))
-        for field in self.query(_DraftField):
+        for field in self.query(DraftField):
             name, mine = field.title, field.draft is draft and field.key == "parameter"
             if mine and draft.texts[name] != before[name]:
                 field.put(draft.texts[name])
 
     def changes(self) -> list[tuple[str, str]]:
         """What differs from the preset, or from the run it begins with: names, and how."""
-        return [
-            (field.title, "changed" if field.hides else _change(field.default, field.value))
-            for field in self.query(FormField)
-            if field.value != field.default and not isinstance(field, _CommandField)
-        ]
-
-    def show_plan(self, plan: RenderableType, said: str, variables: RenderableType = "") -> None:
-        """Show a plan, or what is wrong; the variables of its environment stay folded."""
-        self.query_one("#plan", Static).update(plan)
-        environment = self.query_one("#environment", Collapsible)
-        environment.display = bool(said)
-        environment.title = f"Environment: {said}"
-        self.query_one("#variables", Static).update(variables)
+        changed = [field for field in self.query(FormField) if field.value != field.default]
+        return [(field.title, field.change) for field in changed if field.change]
 
     # ---- typed, and kept
 
@@ -313,13 +302,6 @@ class LaunchForm(VerticalScroll):
         }
 
     # ---- what completes a command
-
-    def past_commands(self) -> list[str]:
-        """The commands of this machine's runs, the newest first, each once; none with a secret."""
-        runs = sorted(self.snapshot.runs if self.snapshot else (), key=lambda v: -v.run.created)
-        drafts = (RunDraft.of(view.run.plan.spec) for view in runs if view.run.plan is not None)
-        found = dict.fromkeys(draft.command for draft in drafts if draft.command)
-        return [command for command in found if mask_text(command) == command]
 
     def folder(self) -> Path | None:
         """Where the command runs; None where that is not known here."""
@@ -367,12 +349,19 @@ class LaunchForm(VerticalScroll):
         """The metric by which the median rule stops runs of the sweep; None without a rule."""
         return judging_metric(self._texts("s").get("stop-hopeless") or None)
 
-    def arguments(self) -> list[str]:
-        """The headless flags that make the same of what was chosen."""
-        chosen = [argument for draft in self.drafts for argument in draft.arguments()]
-        return chosen + self.detail_arguments()
+    def command_of(self, choice: LaunchChoice) -> list[str]:
+        """The headless command that launches what stands in the form of this choice."""
+        draft, details = self.single, self._detail_arguments()
+        if draft is None or not draft.has_command or not (draft.is_new or draft.command_changed):
+            flags = [argument for draft in self.drafts for argument in draft.arguments()]
+            return ["launch", *choice.start, *flags, *details]
+        if "--name" not in details:
+            details += ["--name", draft.spec().name]
+        values = [word for override in draft.overrides() for word in ("--set", override)]
+        gpus = gpu_arguments(draft.request())
+        return ["launch", *gpus, *details, *values, *draft.command_arguments()]
 
-    def detail_arguments(self) -> list[str]:
+    def _detail_arguments(self) -> list[str]:
         """Those of them for name, queue, price, folder and sweep."""
         if self._spec is None:
             return []
@@ -388,7 +377,7 @@ class LaunchForm(VerticalScroll):
     def _put(self, field: FormField, text: str) -> None:
         """Have this stand in a field, and count before its change has come as a message."""
         field.put(text)
-        if isinstance(field, _DraftField):
+        if isinstance(field, DraftField):
             self._take_text(field)
 
     def _texts(self, kind: str) -> dict[str, str]:
@@ -405,42 +394,3 @@ class LaunchForm(VerticalScroll):
             # Empty means: from the command.
             values.pop("name", None)
         return values
-
-
-class _DraftField(FormField):
-    """A field of one run: a parameter, its command, its GPUs."""
-
-    def __init__(
-        self,
-        draft: RunDraft,
-        key: str,
-        name: str,
-        value: str,
-        hint: str = "",
-        empty: str = "",
-        wide: bool = False,
-    ) -> None:
-        super().__init__(key, name, value, hint, empty, wide)
-        self.draft = draft
-
-    @classmethod
-    def of(cls, draft: RunDraft, parameter: Parameter) -> _DraftField:
-        """The field of one parameter."""
-        value, hint, wide = describe_parameter(parameter)
-        field = cls(draft, "parameter", parameter.name, value, hint, wide=wide)
-        field.hides = is_secret(parameter)
-        field.default = spell_value(msgspec.structs.replace(parameter, value=parameter.default))
-        return field
-
-
-def _change(before: str, now: str) -> str:
-    return f"{before or 'not set'} → {now or 'not set'}"
-
-
-class _CommandField(_DraftField):
-    """The command, with lines of its own below its name."""
-
-    def _editor(self) -> CommandInput:
-        self.add_class("lines")
-        form = next(one for one in self.ancestors if isinstance(one, LaunchForm))
-        return CommandInput(self._value, self._empty, form.past_commands(), form.folder)

@@ -32,3 +32,49 @@ class KeptDrafts:
     def newest(self, machine: str) -> str:
         """What was chosen on this machine when something was kept last; empty where nothing is."""
         return next((name for at, name in reversed(self._kept) if at == machine), "")
+
+
+class OpenDraft:
+    """What is typed in the form that is open; of one choice, until another one is looked at."""
+
+    def __init__(self, kept: KeptDrafts) -> None:
+        self._kept = kept
+        self._key = ("", "")
+        self._as_filled: Typed = {}
+        self._asked = False
+        self.newest = kept.newest
+
+    def begin(self, machine: str, choice: str) -> Typed:
+        """Another choice is shown; what was typed there earlier."""
+        self._key, self._as_filled = (machine, choice), {}
+        return self._kept.of(machine, choice)
+
+    def filled(self, typed: Typed) -> None:
+        """Its fields are filled in: this much is kept already."""
+        self._as_filled = typed
+
+    def keep(self, typed: Typed) -> None:
+        """Keep what stands there."""
+        if self._key[1]:
+            self._kept.keep(*self._key, typed)
+
+    def forget(self) -> None:
+        """It was launched, or is to begin anew."""
+        self._kept.forget(*self._key)
+
+    def goes_on(self) -> None:
+        """Something more is typed: nobody is about to leave."""
+        self._asked = False
+
+    def may_leave(self, typed: Typed | None) -> bool:
+        """Whether the form may close now: what is new in it is asked for once, then kept.
+
+        None while its fields are being filled.
+        """
+        is_new = typed is not None and typed != self._as_filled
+        if is_new and not self._asked:
+            self._asked = True
+            return False
+        if typed is not None:
+            self.keep(typed)
+        return True

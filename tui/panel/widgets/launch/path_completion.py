@@ -14,27 +14,27 @@ _MOST = 5000
 """Entries of a folder that are looked at."""
 
 
-class Completion(NamedTuple):
+class PathCompletion(NamedTuple):
     """What can be added to what was typed, and the names that would go on from there."""
 
     rest: str
     names: tuple[str, ...]
 
 
-def complete_path(before: str, folder: Path) -> Completion:
+def complete_path(before: str, folder: Path) -> PathCompletion:
     """How the path goes on that ends `before`, relative to `folder`.
 
     The first word is a program, and completed only where it has a slash.
     """
     found = _WORD.search(before)
     if found is None or (not before[: found.start(1)].strip() and "/" not in found[1]):
-        return Completion("", ())
+        return PathCompletion("", ())
     typed = re.sub(r"\\(.)", r"\1", found[1])
     head, _, part = typed.rpartition("/")
     where = folder / Path(f"{head}/" if head or typed.startswith("/") else ".").expanduser()
     names = _names(where, part)
     rest = _in_common(names)[len(part) :]
-    return Completion(_SPECIAL.sub(r"\\\1", rest), names)
+    return PathCompletion(_SPECIAL.sub(r"\\\1", rest), names)
 
 
 def _in_common(names: tuple[str, ...]) -> str:

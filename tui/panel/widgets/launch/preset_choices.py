@@ -32,6 +32,18 @@ def describe_choice(choice: LaunchChoice, last: RunView | None) -> Text:
     return Text.assemble(entry.name, ("\n  " + " · ".join(facts), "dim"))
 
 
+def about_choice(choice: LaunchChoice, is_kept: bool) -> Text:
+    """What it is; why it cannot run; whether its fields stand as they were left."""
+    if choice.entry.problem:
+        return Text(choice.entry.problem, style="red")
+    about = Text(choice.entry.description, style="bold")
+    if choice.obstacle:
+        about.append(f"\ncannot run here: {choice.obstacle}", style="yellow")
+    if is_kept:
+        about.append("\nas you left it: F9 begins anew", style="yellow")
+    return about
+
+
 def _needs(request: GpuRequest) -> str:
     if not request.wants_gpus:
         return "CPU"

@@ -75,6 +75,11 @@ class PresetList(Vertical):
         self.query_one(Input).placeholder = "type to filter"
         self._lay_out(keep)
 
+    def stand_aside(self, aside: bool, everywhere: bool) -> None:
+        """Leave the cells to the form: on a narrow terminal, or everywhere."""
+        self.set_class(aside, "aside")
+        self.set_class(everywhere, "everywhere")
+
     def _lay_out(self, keep: str = "") -> None:
         names = self.query_one(OptionList)
         last = last_runs(self.snapshot.runs if self.snapshot else ())
