@@ -107,12 +107,6 @@ class MachineCost(msgspec.Struct, frozen=True):
         accounts = (self.statement.account(session) for session in self.statement.sessions)
         return add_fractions(account.total for account in accounts)
 
-    @property
-    def idle(self) -> Fraction:
-        """Dollars of them that no run held."""
-        accounts = (self.statement.account(session) for session in self.statement.sessions)
-        return add_fractions(account.idle for account in accounts)
-
 
 def is_same_session(session: Session, other: Session | None) -> bool:
     """Whether both are one session, under whatever name its machine goes."""

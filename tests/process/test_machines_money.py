@@ -5,6 +5,7 @@ What each machine and run should have cost is reckoned here second by second, by
 
 import csv
 import io
+import random
 import time
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -14,14 +15,23 @@ import msgspec
 import pytest
 
 from runners.cost.ledger import RunEntry
-from runners.cost.machines import MachineAccount, read_account, read_machines, write_account
+from runners.cost.machines import (
+    MachineAccount,
+    MachineCost,
+    MachineState,
+    read_account,
+    read_machines,
+    write_account,
+)
 from runners.cost.sessions import Session, SessionLine
+from runners.cost.statement import Statement
 from runners.host.clock import Moment
 from runners.host.files import append_line
 from runners.model.plan import AssignedGpu
 from runners.model.spec import Price
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
 from tests.process.conftest import CommandLine
+from tui.views.money.machine_costs import machine_json
 
 HOUR = 3600
 # Each machine: dollars per hour, GPUs, seconds since its session began, and until it ended.
@@ -40,10 +50,10 @@ RUNS: Mapping[str, tuple[str, tuple[int, ...], int, int | None]] = {
 }
 
 
-def ago(now: float, seconds: int | None, machine: str) -> Moment:
+def ago(now: float, seconds: float | None, machine: str) -> Moment:
     """A moment of a machine's own boot, which began a day ago."""
     passed = seconds or 0
-    return Moment(now - passed, f"boot of {machine}", (24 * HOUR - passed) * 10**9)
+    return Moment(now - passed, f"boot of {machine}", round((24 * HOUR - passed) * 1e9))
 
 
 def session_of(machine: str, now: float) -> Session:
@@ -140,13 +150,35 @@ def test_every_cent_of_a_day_with_three_machines_is_explained(
         assert machine["runs"] == {
             run: pytest.approx(float(amount), abs=spare) for run, amount in want.items()
         }
-        assert machine["runs_usd"] + machine["idle_usd"] == pytest.approx(machine["usd"], abs=2e-6)
         assert machine["usd_per_hour"] == (None if ended else rate)
         assert machine["at_least"] == (name == "dark")
     assert found["all_usd"] == pytest.approx(sum(m["usd"] for m in machines.values()), abs=1e-5)
     assert found["all_usd_per_hour"] == 12 and found["all_at_least"]
     text = cli.run("cost").stdout
     assert all(name in text for name in MACHINES) and "at least $63.0" in text
+
+
+def test_a_machine_adds_up_in_the_digits_that_are_shown() -> None:
+    dice, now = random.Random(25), 1_790_000_000.0
+    for _ in range(40):
+        session, whole = session_of("gone", now), entry_of("20261120-101500-a-0001", now)
+        seconds = [sorted(dice.uniform(5 * HOUR, 12 * HOUR) for _ in "ab") for _ in range(4)]
+        lines = [
+            msgspec.structs.replace(
+                whole,
+                run=f"run-{at}",
+                began=ago(now, began, "gone"),
+                finished=ago(now, end, "gone"),
+            )
+            for at, (end, began) in enumerate(seconds)
+        ]
+        statement = Statement([session], lines, ago(now, 0, "gone"))
+        told = machine_json(MachineCost("gone", MachineState.ENDED, statement))
+        (period,) = told["sessions"]
+        micro = {key: round(told[key] * 1e6) for key in ("usd", "runs_usd", "idle_usd")}
+        assert micro["runs_usd"] + micro["idle_usd"] == micro["usd"]
+        assert sum(round(usd * 1e6) for usd in told["runs"].values()) == micro["runs_usd"]
+        assert (period["usd"], period["idle_usd"]) == (told["usd"], told["idle_usd"])
 
 
 def test_the_export_has_every_session_and_run_of_every_machine(

@@ -102,21 +102,21 @@ def machine_rows(machines: Sequence[MachineCost]) -> list[tuple[str, ...]]:
 
 def machine_json(machine: MachineCost) -> dict[str, Any]:
     """One machine: its sessions, and what its runs and nobody's hours cost of them."""
-    statement, total, idle = machine.statement, machine.total, machine.idle
+    statement, total = machine.statement, to_decimal(machine.total)
+    # In the digits that are shown they add up, and are those of its sessions and its runs.
+    runs = {run: to_decimal(share) for run, share in sorted(statement.session_shares().items())}
+    held = sum(runs.values(), Decimal(0))
     return {
         "machine": machine.name,
         "state": machine.state.value,
         "same_as": machine.same_as or None,
         "last_reached": iso(machine.last_reached),
         "usd_per_hour": None if machine.session is None else number(machine.session.rate),
-        "usd": number(to_decimal(total)),
+        "usd": number(total),
         "at_least": is_at_least(machine),
-        "runs_usd": number(to_decimal(total - idle)),
-        "idle_usd": number(to_decimal(idle)),
-        "runs": {
-            run: number(to_decimal(amount))
-            for run, amount in sorted(statement.session_shares().items())
-        },
+        "runs_usd": number(min(held, total)),
+        "idle_usd": number(max(total - held, Decimal(0))),
+        "runs": {run: number(share) for run, share in runs.items()},
         "sessions": [session_json(session, statement) for session in statement.sessions],
     }
 
