@@ -76,6 +76,8 @@ def test_the_dialog_that_ends_a_session_says_the_sum_of_the_statement(
     write_run(state, RUN, Moment(began.wall + 7300, "the boot before", 200 * 10**9), now)
     statement = open_statement(state, [], now)
     meter = read_meter([], costs_in(statement, []))
+    # $2 an hour, for the eight that it has lasted; ten by the clocks of the two boots.
+    assert float(meter.session or 0) == pytest.approx(16, abs=0.01)
     total = dollars(meter.session)
     assert total_text(meter).startswith(total)
     assert f"{total} " in cli.run("session").stdout

@@ -137,7 +137,7 @@ def test_hours_without_power_are_not_idle_hours(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("step", [-10_800.0, -60.0, 0.0, 86_400.0])
-@pytest.mark.parametrize("stepped_after", [50.0, 150.0, 2000.0])
+@pytest.mark.parametrize("stepped_after", [50.0, 150.0, 2000.0, 2500.0])
 def test_a_clock_that_is_set_does_not_disarm_idleness(step: float, stepped_after: float) -> None:
     def wall(up: float) -> float:
         return 1e9 + up + (step if up > stepped_after else 0.0)
