@@ -8,6 +8,7 @@ import os
 import re
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 
 import msgspec
@@ -16,7 +17,7 @@ from runners.host.identity import user_name
 from runners.host.locks import acquire
 from runners.model.endings import job_end_of
 from runners.slurm.client import SlurmRefused, SlurmSilent, ask
-from runners.state.jobs import JobRow, JobTable, read_table, write_table
+from runners.state.jobs import JobRow, JobTable, forget_table, read_table, write_table
 from runners.state.layout import StateDirectory
 
 EVERY_S = 30.0
@@ -42,18 +43,18 @@ def refresh(state: StateDirectory, every_s: float = EVERY_S, within_s: float = 5
     lock = acquire(state.slurm / "asking.lock", 0.0)
     if lock is None:
         return table  # somebody else is asking
+    del table  # of a hundred thousand jobs, two tables are too much memory
     try:
-        found = _asked(table, within_s)
-        write_table(state, found)
+        found = _asked(state, within_s)
+        with suppress(OSError):
+            write_table(state, found)
         return found
-    except OSError:
-        return table
     finally:
         os.close(lock)
 
 
-def _asked(before: JobTable, within_s: float) -> JobTable:
-    now = time.time()
+def _asked(state: StateDirectory, within_s: float) -> JobTable:
+    before, now = read_table(state)[0], time.time()
     try:
         output = ask(
             *("squeue", "--noheader", "--states=all", f"--user={user_name()}"),
@@ -63,16 +64,17 @@ def _asked(before: JobTable, within_s: float) -> JobTable:
     except (SlurmSilent, SlurmRefused) as problem:
         failures = min(before.failures + 1, 10)
         return JobTable(now, before.answered, problem.message, failures, before.jobs)
-    found = read_rows(output)
-    return JobTable(now, now, jobs=(*_missing(before, found, now), *found))
+    missing = tuple(_missing(before, {line.partition("\x1f")[0] for line in _lines(output)}, now))
+    del before
+    forget_table(state)
+    return JobTable(now, now, jobs=(*missing, *read_rows(output)))
 
 
-def _missing(before: JobTable, found: tuple[JobRow, ...], now: float) -> Iterator[JobRow]:
+def _missing(before: JobTable, named: set[str], now: float) -> Iterator[JobRow]:
     """Jobs that had not ended when they were last named, a minute ago at most.
 
     One answer without them is no proof that they are gone.
     """
-    named = {row.number for row in found}
     for row in before.jobs:
         if row.number not in named and job_end_of(row.state) is None:
             seen = row.missing_since or before.answered

@@ -4,6 +4,7 @@
 state folder by whoever asked Slurm last.
 """
 
+from contextlib import suppress
 from typing import Annotated
 
 import msgspec
@@ -98,15 +99,29 @@ def read_table(state: StateDirectory) -> tuple[JobTable, dict[str, JobRow]]:
     if before is not None and before[0] == version:
         return before[1], before[2]
     table = read(state.jobs, _table) or JobTable()
+    return table, _keep(state, version, table)
+
+
+def forget_table(state: StateDirectory) -> None:
+    """Let go of what is kept of the last answer in memory."""
+    _read_before.pop(str(state.jobs), None)
+
+
+def _keep(state: StateDirectory, version: tuple[int, int], table: JobTable) -> dict[str, JobRow]:
+    """The jobs of a table by their names, kept for who asks while the file stays as it is."""
     rows = {name: row for row in table.jobs for name in names_of(row)}
     _read_before[str(state.jobs)] = version, table, rows
-    return table, rows
+    return rows
 
 
 def write_table(state: StateDirectory, table: JobTable) -> None:
     """Replace what Slurm said last. Raises OSError."""
     state.slurm.mkdir(mode=0o700, exist_ok=True)
     replace(state.jobs, msgspec.json.encode(table), sync=False)
+    # Whoever has asked need not read the same again, nor have it twice in memory.
+    with suppress(OSError):
+        found = state.jobs.stat()
+        _keep(state, (found.st_mtime_ns, found.st_size), table)
 
 
 def names_of(row: JobRow) -> list[str]:
