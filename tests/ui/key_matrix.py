@@ -56,6 +56,8 @@ MOVES = {
     *("j", "k", "h", "l", "g", "G", "ctrl+f", "ctrl+b", "shift+left", "shift+right"),
 }
 """What moves a cursor may find that there is nowhere to go."""
+ALSO_MOVE = {"log": {"space"}, "metrics": {"H"}}
+"""Moves of some places only."""
 LEFT_OUT = {
     *("q", "ctrl+q", "ctrl+c", "ctrl+z", "f6"),  # leave the panel, or open an editor
     *("f2", "ctrl+s"),  # launch
@@ -186,7 +188,7 @@ async def drive(
                     found.unexplained.add(f"{place}: {key}")
                 before = picture(app)
                 await pilot.press(key)
-                if key in MOVES:
+                if key in MOVES or key in ALSO_MOVE.get(place, ()):
                     await pilot.pause()
                     if app.screen is not here:
                         await _go(pilot, way)

@@ -8,10 +8,11 @@ from typing import ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
+from tui.panel.hotkeys import hotkey
 from tui.panel.screens.dialogs import Dialog
 from tui.views.runs.comparison import Comparison, compare, label_of
 from tui.views.runs.comparison_text import agreements, tables_of
@@ -30,11 +31,11 @@ class CompareScreen(Dialog[None]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "dismiss", "Close"),
-        Binding("a", "all", "All settings"),
-        Binding("b", "baseline", "Baseline"),
-        Binding("left", "scroll(-8)", "Left"),
-        Binding("right", "scroll(8)", "Right"),
+        hotkey("escape,q", "dismiss", "close"),
+        hotkey("a", "all", "all settings, or those that differ"),
+        hotkey("b", "baseline", "which run the others are compared with"),
+        hotkey("left", "scroll(-8)", "scroll sideways"),
+        hotkey("right", "scroll(8)", "scroll sideways"),
     ]
     DEFAULT_CSS = """
     CompareScreen .dialog { overflow-x: auto; }

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 from rich.text import Text
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
 from runners.model.errors import FresnelError
+from tui.panel.hotkeys import hotkey
 from tui.panel.widgets.launch.fields import FormField
 
 if TYPE_CHECKING:
@@ -59,9 +60,9 @@ class PlaceForm(FormDialog):
     """Fields about one place; what they come to is done there by a headless command."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss(None)", "Close"),
-        Binding("down", "app.focus_next", show=False),
-        Binding("up", "app.focus_previous", show=False),
+        hotkey("escape", "dismiss(None)", "close"),
+        hotkey("down", "app.focus_next", "the next field"),
+        hotkey("up", "app.focus_previous", "the previous field"),
     ]
 
     def __init__(self, place: ChosenPlace, do: Callable[..., None]) -> None:
@@ -75,8 +76,8 @@ class QuestionScreen(Dialog[bool]):
     """Asks before something is done; the harmless answer has the focus."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "dismiss(True)", "Yes"),
-        Binding("n,escape", "dismiss(False)", "No"),
+        hotkey("y", "dismiss(True)", "yes"),
+        hotkey("n,escape", "dismiss(False)", "no"),
     ]
 
     def __init__(self, title: str, text: str, yes: str, no: str = "Cancel") -> None:
@@ -104,7 +105,9 @@ class QuestionScreen(Dialog[bool]):
 class LineScreen(Dialog[str | None]):
     """Asks for one line; `check` raises FresnelError for one that will not do."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Close")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        hotkey("escape", "dismiss(None)", "close; nothing is changed")
+    ]
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.theme import Theme
 from textual.widgets import Static
@@ -15,6 +15,7 @@ from textual.widgets import Static
 from runners.gpus.usage import RECENT_S, read_recent
 from runners.model.gpus import GpuSample, GpuSnapshot
 from runners.state.layout import StateDirectory
+from tui.panel.hotkeys import hotkey
 from tui.panel.screens.dialogs import Dialog
 from tui.panel.theme.palette import run_colour
 from tui.snapshot.feed import PanelSnapshot
@@ -37,9 +38,9 @@ class GpuDetailScreen(Dialog[None]):
     """One GPU, kept current while it is open; without GPUs, what the sampler has to say."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,enter", "dismiss", "Close"),
-        Binding("left,p", "move(-1)", "previous GPU"),
-        Binding("right,n", "move(1)", "next GPU"),
+        hotkey("escape,q,enter", "dismiss", "close"),
+        hotkey("left,p", "move(-1)", "the GPU before or after"),
+        hotkey("right,n", "move(1)", "the GPU before or after"),
     ]
 
     def __init__(

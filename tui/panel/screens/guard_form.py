@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from rich.text import Text
 from textual import on
 from textual.app import App, ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Button, Input, Static
 
@@ -18,6 +18,7 @@ from runners.guard.rule import GuardRule
 from runners.lifecycle.control.fetched import Unfetched
 from runners.model.errors import FresnelError, WrongInput
 from tui.panel.chosen_place import ChosenPlace
+from tui.panel.hotkeys import hotkey
 from tui.panel.screens.dialogs import LineScreen, PlaceForm
 from tui.panel.screens.standing import is_open
 from tui.panel.widgets.launch.fields import FormField
@@ -43,7 +44,7 @@ class GuardScreen(PlaceForm):
     """The parts of a rule as fields, and what the guard would do by it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f2,ctrl+s", "set", "Set"),
+        hotkey("f2,ctrl+s", "set", "set the guard"),
     ]
 
     def __init__(self, place: ChosenPlace, do: Callable[..., None]) -> None:

@@ -93,6 +93,8 @@ class MachinesScreen(Dialog[tuple[str, str] | None]):
             self.dismiss((what, ""))
         elif at is not None and at < len(self._lines):
             self.dismiss((what, self._lines[at].name))
+        else:
+            self.notify(_NONE_YET, timeout=4)
 
 
 def _text(line: MachineLine) -> Text:

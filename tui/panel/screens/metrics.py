@@ -26,6 +26,7 @@ from tui.panel.widgets.metrics.chart_request import (
     RunCurve,
     moved,
     turned,
+    why_unturned,
 )
 from tui.panel.widgets.metrics.curve_source import CurveSource
 from tui.panel.widgets.metrics.drawn_runs import LIST_WIDTH, MetricRunList
@@ -250,8 +251,15 @@ class MetricsScreen(Screen[None]):
 
     def action_page(self, pages: int) -> None:
         """The charts before or after."""
-        if self._page is not None:
-            self._focus(self._page.first + pages * self._page.per_page)
+        page = self._page
+        if page is None:
+            return
+        first = page.first + pages * page.per_page
+        if abs(pages) == 1 and not 0 <= first < len(page.names):
+            count = "one page" if len(page.names) <= page.per_page else "no further page"
+            self.notify(f"there is {count} of charts", timeout=3)
+        else:
+            self._focus(first)
 
     def action_sideways(self, by: int) -> None:
         """Move the cursor, where there is one, else to the chart beside."""
@@ -279,7 +287,8 @@ class MetricsScreen(Screen[None]):
 
     def action_mark_more(self) -> None:
         """Draw more runs: all live ones, then ended ones of the same preset, then only one."""
-        self.runs.mark_more()
+        if not self.runs.mark_more():
+            self.notify("all live runs and those of this preset are drawn", timeout=3)
 
     def action_pin(self) -> None:
         """The run under the list's cursor on top."""
@@ -323,8 +332,14 @@ class MetricsScreen(Screen[None]):
         axes = self._page.axes if self._page else ("step",)
         if what == "axis" and len(axes) < 2:
             self.notify("these runs report steps only", timeout=3)
+            return
+        changes = turned(self._request, what, axes)
+        has_resumed = self._page is not None and self._page.resumed
+        after = self._request._replace(**changes)
+        if why := why_unturned(self._request, after, what, has_resumed):
+            self.notify(why, timeout=3)
         else:
-            self._ask(**turned(self._request, what, axes))
+            self._ask(**changes)
 
     def action_settings(self) -> None:
         """The settings and environment of the run under the list's cursor, and back."""

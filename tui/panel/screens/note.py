@@ -6,13 +6,14 @@ from typing import ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.widgets import Static, TextArea
 
 from runners.lifecycle.control.labels import checked_note
 from runners.model.errors import FresnelError
 from runners.model.run import Run
+from tui.panel.hotkeys import hotkey
 from tui.panel.screens.dialogs import Dialog
 
 _KEYS = "Ctrl+S or F2 save · Enter new line · Esc cancel"
@@ -23,8 +24,8 @@ class NoteScreen(Dialog[str | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         # Before the text area, which would take them as text or for itself.
-        Binding("ctrl+s,f2", "save", "Save", priority=True),
-        Binding("escape", "leave", "Leave", priority=True),
+        hotkey("ctrl+s,f2", "save", "save the note", priority=True),
+        hotkey("escape", "leave", "close; asks before a changed text is lost", priority=True),
     ]
 
     def __init__(self, run: Run) -> None:

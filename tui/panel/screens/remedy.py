@@ -7,18 +7,20 @@ from typing import ClassVar
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from runners.diagnosis.remedy.remedies import Proposal
 from runners.diagnosis.verdict import Diagnosis, NotKnown
+from tui.panel.hotkeys import hotkey
 from tui.panel.screens.dialogs import Dialog
 from tui.panel.screens.standing import is_open
 from tui.views.health.remedy_offer import RemedyOffer
 from tui.views.safe import safe_cell
 
+_NO_REMEDY = "No remedy can be applied by a key; `a` opens it in the launch form."
 _SIGNS = {"-": "red", "+": "green"}
 
 
@@ -26,10 +28,10 @@ class RemedyScreen(Dialog[str | None]):
     """Returns the remedy to launch the run with, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,h", "dismiss(None)", "Close"),
-        Binding("enter", "apply", "Launch with it", priority=True),
-        Binding("j", "move(1)", show=False),
-        Binding("k", "move(-1)", show=False),
+        hotkey("escape,q,h", "dismiss(None)", "close"),
+        hotkey("enter", "apply", "launch the run with the remedy under the cursor", priority=True),
+        hotkey("j", "move(1)", "the next remedy"),
+        hotkey("k", "move(-1)", "the remedy before"),
     ]
 
     def __init__(self, name: str) -> None:
@@ -67,8 +69,7 @@ class RemedyScreen(Dialog[str | None]):
             options.highlighted = 0
             options.focus()
         else:
-            hint = "No remedy can be applied by a key; `a` opens it in the launch form."
-            self.query_one("#remedy-diff-text", Static).update(hint)
+            self.query_one("#remedy-diff-text", Static).update(_NO_REMEDY)
 
     def fail(self, problem: str) -> None:
         """Say why nothing came."""
@@ -102,6 +103,7 @@ class RemedyScreen(Dialog[str | None]):
         """Launch with the remedy under the cursor."""
         place = self.query_one(OptionList).highlighted
         if place is None:
+            self.notify(_NO_REMEDY if self._offer else "its log is still read", timeout=4)
             return
         chosen = self._proposals[place]
         if chosen.obstacle:

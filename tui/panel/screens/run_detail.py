@@ -8,7 +8,7 @@ from typing import ClassVar
 from rich.console import Group, RenderableType
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
@@ -48,8 +48,8 @@ class RunDetailScreen(Dialog[str]):
         hotkey("escape,q,i,enter", "dismiss('')", "close"),
         hotkey("y", "copy", "copy the command"),
         hotkey("l", "dismiss('log')", "go to its log"),
-        Binding("j", "scroll(1)", show=False),
-        Binding("k", "scroll(-1)", show=False),
+        hotkey("j", "scroll(1)", "a line down or up"),
+        hotkey("k", "scroll(-1)", "a line down or up"),
     ]
 
     def __init__(self, read: Read) -> None:

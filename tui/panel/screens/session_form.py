@@ -8,7 +8,7 @@ from typing import ClassVar
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.widgets import Button, Input, Label, OptionList, Static
@@ -20,6 +20,7 @@ from runners.gpus.cards import list_cards
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.gpus import GpuReading
 from tui.panel.chosen_place import ChosenPlace
+from tui.panel.hotkeys import hotkey
 from tui.panel.screens.dialogs import PlaceForm, QuestionScreen
 from tui.panel.screens.standing import is_open
 from tui.panel.widgets.launch.fields import FormField
@@ -31,7 +32,7 @@ class SessionScreen(PlaceForm):
     """Prices that fit this machine stand first; an amount for the whole machine goes as well."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f2,ctrl+s", "start", "Start"),
+        hotkey("f2,ctrl+s", "start", "start the session"),
     ]
 
     def __init__(self, place: ChosenPlace, do: Callable[..., None]) -> None:

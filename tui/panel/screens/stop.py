@@ -5,13 +5,14 @@ from typing import ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Button, Static
 
 from runners.host.clock import age
 from runners.model.spec import Rung
 from runners.model.states import State
+from tui.panel.hotkeys import hotkey
 from tui.panel.screens.dialogs import Dialog, QuestionScreen
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.format import DASH, dollars, duration, size
@@ -25,9 +26,9 @@ class StopScreen(Dialog[str]):
     """Returns `stop`, `kill` or nothing; counts down while the run is being stopped."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "dismiss('stop')", "Stop"),
-        Binding("k", "kill", "Kill now"),
-        Binding("n,escape", "dismiss('')", "Cancel"),
+        hotkey("y", "dismiss('stop')", "stop it"),
+        hotkey("k", "kill", "kill it now; asks again"),
+        hotkey("n,escape", "dismiss('')", "close; the run goes on"),
     ]
 
     def __init__(self, view: RunView, machine: str = "") -> None:

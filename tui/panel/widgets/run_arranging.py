@@ -21,12 +21,15 @@ def changed(owner: Widget, lines: RunLines, key: str | None, change: str, by: in
 
     Without a run there is nothing to arrange, which `owner` says.
     """
-    from tui.panel.widgets.run_choice import CHANGES  # the first paint does not need it
+    from tui.panel.widgets.run_choice import CHANGES, WHY_NOT  # the first paint does without
 
     if not len(lines):
         owner.notify(NONE_SELECTED, timeout=4)
         return lines.choice
-    return CHANGES[change](lines, lines.line_of(key), by)
+    choice = CHANGES[change](lines, lines.line_of(key), by)
+    if choice == lines.choice and change in WHY_NOT:
+        owner.notify(WHY_NOT[change], timeout=4)
+    return choice
 
 
 NONE_SELECTED = "no run is selected"

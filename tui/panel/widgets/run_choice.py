@@ -66,6 +66,14 @@ CHANGES = {
     "fold_all": all_folded,
 }
 """By the name that the keys of the run table give it."""
+WHY_NOT = {
+    "sort": "no column is shown that can be sorted by",
+    "turn": "the newest run stands first: > or O chooses another order",
+    "metric": "this run has reported no metric",
+    "fold": "the selected run is in no group",
+    "fold_all": "no run is in a group",
+}
+"""Why a key changes nothing."""
 
 
 def _turned(choice: TableChoice) -> TableChoice:

@@ -89,6 +89,8 @@ class GpuPane(RowList):
         reading = self.snapshot.reading if self.snapshot else None
         if reading is not None and (reading.gpus or reading.problem):
             self.post_message(self.DetailsWanted(self.keys[self.cursor] if self.keys else ""))
+        else:
+            self.notify(describe_reading(reading), timeout=4, markup=False)
 
     def action_stop_holders(self) -> None:
         """Have the runs stopped that hold the GPU under the cursor."""
@@ -245,7 +247,9 @@ def _short_name(name: str) -> str:
 
 def describe_reading(reading: GpuReading | None) -> str:
     """One line about what was read, for dialogs."""
-    if reading is None or not reading.gpus:
+    if reading is None:
+        return "the GPUs are still read"
+    if not reading.gpus:
         return "no GPU here: runs use the CPU"
     return f"{len(reading.gpus)} × {reading.gpus[0].name}" + (
         " (simulated)" if reading.gpus[0].simulated else ""

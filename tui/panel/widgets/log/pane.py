@@ -40,6 +40,7 @@ from tui.panel.widgets.log.window_reader import LogPlace, LogReader
 from tui.panel.widgets.pane_keys import LOG_KEYS
 from tui.panel.widgets.style_once import StyleOnce
 
+_NO_LINE = "there is no line here yet"
 _CSS = """
 LogPane {
     border: round $foreground 35%;
@@ -141,6 +142,9 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
         """Wrap long lines, or cut them."""
         self.reader.view.toggle_wrap()
         self._repaint()
+        # Lines that are short look the same.
+        wrap = self.reader.view.wrap
+        self.post_message(LogNotice("long lines are wrapped" if wrap else "long lines are cut"))
 
     def action_ask(self, purpose: str) -> None:
         """Have the line to type in opened."""
@@ -214,7 +218,8 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
 
     def action_select(self) -> None:
         """Begin a selection at the line gone to last, or in the middle; again: end it."""
-        self.reader.toggle_selection()
+        if not self.reader.toggle_selection():
+            self.post_message(LogNotice(_NO_LINE))
         self._repaint()
 
     def action_copy_lines(self) -> None:
@@ -223,6 +228,8 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
         if part is not None:
             self._threads.gather(part, CAP, partial(self._copied, part.number))
             self._repaint()
+        else:
+            self.post_message(LogNotice(_NO_LINE))
 
     def _copied(self, number: int | None, text: Text) -> None:
         what = f"line {number + 1:,}" if number is not None else count_text(text.lines)

@@ -175,12 +175,16 @@ class LogReader:
 
     # ---- the selection
 
-    def toggle_selection(self) -> None:
-        """Begin a selection at the line that keys act on; again: end it."""
+    def toggle_selection(self) -> bool:
+        """Begin a selection at the line that keys act on; again: end it; False without a line."""
         line = self.line
-        if not self.selection.clear() and line is not None:
-            self.follow(False)
-            self.selection.begin(line.start)
+        if self.selection.clear():
+            return True
+        if line is None:
+            return False
+        self.follow(False)
+        self.selection.begin(line.start)
+        return True
 
     def take_lines(self) -> Part | None:
         """The selection, which ends, or the line that keys act on; None without any line."""

@@ -100,6 +100,17 @@ def turned(request: ChartRequest, what: str, axes: Sequence[AxisName]) -> dict[s
     return {"options": choices[what]}
 
 
+def why_unturned(before: ChartRequest, after: ChartRequest, what: str, has_resumed: bool) -> str:
+    """Why a key draws the charts as they are; empty where it changes them."""
+    if what == "joined" and before.joined and not has_resumed:
+        return "no run drawn here goes on from another one"
+    if after.options != before.options or what in ("joined", "smoothing", "columns"):
+        return ""
+    if before.options.low == 0.0 and before.options.high == 1.0:
+        return "all of the x axis is shown: + shows a part of it"
+    return f"the {'start' if what == 'earlier' else 'end'} of the x axis is shown"
+
+
 def moved(pinned: tuple[str, ...], name: str, by: int) -> tuple[str, ...]:
     """`pinned` with `name` `by` places later; one that was not pinned stands last first."""
     rest = [chart for chart in pinned if chart != name]

@@ -101,14 +101,14 @@ class MetricRunList(RowList):
             )
             self.action_move(1)
 
-    def mark_more(self) -> None:
+    def mark_more(self) -> bool:
         """Draw more runs, step by step.
         First all live ones; when they are drawn, ended ones of the preset under the cursor; when
-        those are, only the run under the cursor.
+        those are, only the run under the cursor. False: there is only that one.
         """
         selected = self.selected
         if selected is None:
-            return
+            return False
         live = [view.run.id for view in self.views if view.run.is_live]
         ended = [
             view.run.id
@@ -119,8 +119,11 @@ class MetricRunList(RowList):
             every = [*self.marked, *(run for run in more if run not in self.marked)]
             if every != self.marked:
                 self.mark(every)
-                return
+                return True
+        if self.marked == [selected.run.id]:
+            return False
         self.mark([selected.run.id])
+        return True
 
     def pin(self) -> None:
         """Draw the run under the cursor on top, or no longer."""
