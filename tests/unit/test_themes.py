@@ -5,8 +5,17 @@ colour vision.
 import itertools
 
 import pytest
+from rich.segment import Segment
+from rich.style import Style
+from textual.color import Color
+from textual.filter import ANSIToTruecolor
+from textual.strip import Strip
+from textual.theme import BUILTIN_THEMES
 
-from tui.panel.theme.themes import THEMES, Named
+from runners.model.states import State
+from runners.state.layout import StateDirectory
+from tui.panel.app import PanelApp
+from tui.panel.theme.themes import THEMES, Named, apply_theme
 
 CONTRAST = [name for name in THEMES if name.startswith("contrast")]
 SAFE = [name for name in THEMES if name.startswith("colour-safe")]
@@ -67,3 +76,44 @@ def test_failed_running_and_waiting_are_told_apart_by_any_eyes(
     for one, other in itertools.combinations(looks, 2):
         far = sum((a - b) ** 2 for a, b in zip(looks[one], looks[other], strict=True)) ** 0.5
         assert far > 0.2, f"{one} and {other} look alike ({far:.2f})"
+
+
+WORDS = [
+    *sorted({state.style for state in State}),
+    *("", "dim", "bold", "reverse", "red", "yellow", "dim green", "bright_blue"),
+]
+"""How widgets style what they write."""
+BACKGROUNDS = [
+    *("background", "surface", "panel", "boost", "primary", "accent", "warning", "error"),
+    *("block-cursor-background", "block-cursor-blurred-background", "block-hover-background"),
+]
+"""What words stand on: panes, dialogs, lines of keys, buttons, rows under a cursor."""
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in [*BUILTIN_THEMES, *THEMES] if "ansi" not in name]
+)
+def test_every_word_can_be_read_on_every_background_of_every_theme(name: str) -> None:
+    app = PanelApp(StateDirectory())
+    theme = app.available_themes[name]
+    apply_theme(app, name)
+    values = theme.to_color_system().generate()
+    colours = {
+        key: Color.parse(values[key]) for key in (*BACKGROUNDS, "foreground", "accent", "primary")
+    }
+    front = [colours["foreground"], *(colours[key] for key in ("accent", "primary", "error"))]
+    least = 7.0 if name in CONTRAST else 4.5
+    poor = []
+    for background in BACKGROUNDS:
+        behind = colours["background"].blend(colours[background], colours[background].a)
+        for word, colour in itertools.product(WORDS, front):
+            style = Style.from_color(colour.rich_color, behind.rich_color) + Style.parse(word)
+            strip = Strip([Segment("done 12", style)])
+            for each in (ANSIToTruecolor(app.ansi_theme_dark), app.legible):
+                strip = strip.apply_filter(each, behind)
+            shown = next(iter(strip)).style
+            assert shown is not None and shown.color is not None and shown.bgcolor is not None
+            ratio = contrast(shown.color.get_truecolor().hex, shown.bgcolor.get_truecolor().hex)
+            if ratio < least:
+                poor.append((background, word, round(ratio, 2)))
+    assert not poor

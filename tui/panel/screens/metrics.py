@@ -305,8 +305,12 @@ class MetricsScreen(Screen[None]):
     def action_move_chart(self, by: int) -> None:
         """A pinned chart before or after its neighbour."""
         name = self._focused_chart()
-        if name in self._request.pinned:
-            self._keep_order(name, moved(self._request.pinned, name, by))
+        pinned = self._request.pinned
+        if name in pinned and moved(pinned, name, by) != pinned:
+            self._keep_order(name, moved(pinned, name, by))
+        elif name in pinned:
+            where = "first" if by < 0 else "last"
+            self.notify(f"this chart is the {where} of those pinned", timeout=3)
         elif name:
             self.notify("P pins this chart; pinned charts can be moved", timeout=3)
 

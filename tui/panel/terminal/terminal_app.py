@@ -19,6 +19,7 @@ from tui.panel.terminal.driver import TerminalDriver
 from tui.panel.terminal.job_control import has_job_control
 from tui.panel.terminal.key_order import InOrder
 from tui.panel.terminal.painter import Painter
+from tui.panel.theme.legible import Legible
 from tui.panel.theme.no_color import Colourless
 
 
@@ -30,8 +31,11 @@ class TerminalApp(InOrder):
 
     def __init__(self) -> None:
         super().__init__()
+        self.legible = Legible()
         if self.no_color:
             self._filters = [Colourless()]  # Textual's own leaves greys, which are colours
+        else:
+            self._filters.append(self.legible)
         self.painter = Painter(self)
 
     @property

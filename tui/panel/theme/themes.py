@@ -15,9 +15,12 @@ from textual.theme import Theme
 
 from runners.state.layout import StateDirectory
 from tui.panel.panel_memory import recall, remember
+from tui.panel.theme.legible import HIGH, TEXT
 
 if TYPE_CHECKING:
     from textual.app import App
+
+    from tui.panel.terminal.terminal_app import TerminalApp
 
 DEFAULT = "textual-dark"
 
@@ -38,6 +41,8 @@ class Named(msgspec.Struct, frozen=True):
 
 _CONTRAST_DARK = Named("#ff8080", "#40ff40", "#ffff00", "#80b0ff", "#ff90ff", "#40ffff", "#c0c0c0")
 _CONTRAST_LIGHT = Named("#9b0000", "#005500", "#5f4300", "#0000a0", "#7a007a", "#00505f", "#404040")
+_PLAIN_DARK = Named("#f4005f", "#98e024", "#fd971f", "#9d65ff", "#f4005f", "#58d1eb", "#a09c84")
+_PLAIN_LIGHT = Named("#aa3731", "#448c27", "#9b6e00", "#325cc0", "#7a3e9d", "#0083b2", "#606060")
 _SAFE_DARK = Named("#e8743b", "#56b4e9", "#f0e442", "#7aa6ff", "#cc79a7", "#8fd3c1", "#a0a0a0")
 _SAFE_LIGHT = Named("#600020", "#0060a0", "#806600", "#003f87", "#8a3f68", "#006b4f", "#5a5a5a")
 
@@ -121,12 +126,13 @@ def register_themes(app: "App[None]") -> None:
         app.register_theme(theme)
 
 
-def apply_theme(app: "App[None]", name: str) -> None:
+def apply_theme(app: "TerminalApp", name: str) -> None:
     """Give the named colours that widgets write in the meaning they have in theme `name`."""
     theme = app.available_themes[name]
-    if name in THEMES:
-        table = _terminal_theme(theme, THEMES[name][1])
-        app.ansi_theme_dark = app.ansi_theme_light = table
+    # Textual's own themes have none: there are those that Textual begins with.
+    named = THEMES[name][1] if name in THEMES else _PLAIN_DARK if theme.dark else _PLAIN_LIGHT
+    app.legible.least = HIGH if name.startswith("contrast") else TEXT
+    app.ansi_theme_dark = app.ansi_theme_light = _terminal_theme(theme, named)
 
 
 def remembered_theme(state: StateDirectory) -> str | None:
@@ -141,7 +147,11 @@ def remember_theme(state: StateDirectory, name: str) -> None:
 
 
 def _terminal_theme(theme: Theme, named: Named) -> TerminalTheme:
-    back, front = theme.background or "#000000", theme.foreground or "#ffffff"
+    back, front = "#000000" if theme.dark else "#ffffff", "#ffffff" if theme.dark else "#000000"
+    if theme.background is not None and theme.background.startswith("#"):
+        back = theme.background
+    if theme.foreground is not None and theme.foreground.startswith("#"):
+        front = theme.foreground
     normal = [
         back,
         named.red,

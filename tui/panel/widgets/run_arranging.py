@@ -29,6 +29,9 @@ def changed(owner: Widget, lines: RunLines, key: str | None, change: str, by: in
     choice = CHANGES[change](lines, lines.line_of(key), by)
     if choice == lines.choice and change in WHY_NOT:
         owner.notify(WHY_NOT[change], timeout=4)
+    elif change == "metric":
+        # Of runs with one metric the columns look as before.
+        owner.notify(f"last and best of {choice.metric or 'each run as it is judged'}", timeout=2)
     return choice
 
 

@@ -1,0 +1,89 @@
+"""Text that stands out from its background in every theme, by as much as a reader needs.
+
+Themes mix their colours: dim text, a state's colour on the cursor's row, a key's letter on a bar.
+Where such a pair has too little contrast (WCAG 2.2, success criteria 1.4.3 and 1.4.6), the text's
+colour is moved towards white or black until it has enough, and no further.
+"""
+
+from functools import lru_cache
+
+from rich.color import Color as RichColor
+from rich.segment import Segment
+from rich.style import Style
+from textual.color import Color
+from textual.filter import LineFilter
+
+TEXT = 4.5
+HIGH = 7.0
+"""What the themes of high contrast promise."""
+_STEPS = 24
+
+
+class Legible(LineFilter):
+    """Gives words and numbers at least the contrast `least`; frames, bars and curves stay."""
+
+    def __init__(self, least: float = TEXT) -> None:
+        super().__init__()
+        self.least = least
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """The same text, where needed in a colour that stands out more."""
+        if not self.enabled:
+            return segments
+        least = self.least
+        found = []
+        for segment in segments:
+            text, style, control = segment
+            if style is not None and not text.isspace():
+                better = _legible(style, background, least)
+                if better is not style and any(map(str.isalnum, text)):
+                    segment = Segment(text, better, control)
+            found.append(segment)
+        return found
+
+
+def contrast(one: tuple[int, int, int], other: tuple[int, int, int]) -> float:
+    """The contrast ratio of WCAG 2.2 between two colours, from 1 to 21."""
+    low, high = sorted((_luminance(one), _luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@lru_cache(4096)
+def _legible(style: Style, background: Color, least: float) -> Style:
+    behind, before = style.bgcolor, style.color
+    if behind is None or behind.is_default:
+        behind = background.rich_color
+    if style.reverse:
+        behind, before = before, style.bgcolor or background.rich_color
+    if behind is None or before is None or behind.triplet is None or before.triplet is None:
+        return style  # the terminal's own colours, whatever they are
+    better = _moved(tuple(before.triplet), tuple(behind.triplet), least)
+    if better == tuple(before.triplet):
+        return style
+    colour = RichColor.from_rgb(*better)
+    return style + (Style(bgcolor=colour) if style.reverse else Style(color=colour))
+
+
+def _moved(
+    colour: tuple[int, int, int], behind: tuple[int, int, int], least: float
+) -> tuple[int, int, int]:
+    """The colour, moved away from what is behind it until the contrast is enough."""
+    if contrast(colour, behind) >= least:
+        return colour
+    end = max(((0, 0, 0), (255, 255, 255)), key=lambda end: contrast(end, behind))
+    for step in range(1, _STEPS):
+        red, green, blue = (
+            round(here + (there - here) * step / _STEPS)
+            for here, there in zip(colour, end, strict=True)
+        )
+        if contrast((red, green, blue), behind) >= least:
+            return red, green, blue
+    return end
+
+
+def _luminance(colour: tuple[int, int, int]) -> float:
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+        for part in (value / 255 for value in colour)
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
