@@ -57,8 +57,8 @@ def _legible(style: Style, background: Color, least: float) -> Style:
         behind, before = before, style.bgcolor or background.rich_color
     if behind is None or before is None or behind.triplet is None or before.triplet is None:
         return style  # the terminal's own colours, whatever they are
-    better = _moved(tuple(before.triplet), tuple(behind.triplet), least)
-    if better == tuple(before.triplet):
+    better = _moved((*before.triplet,), (*behind.triplet,), least)
+    if better == (*before.triplet,):
         return style
     colour = RichColor.from_rgb(*better)
     return style + (Style(bgcolor=colour) if style.reverse else Style(color=colour))
