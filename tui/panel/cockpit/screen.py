@@ -196,8 +196,12 @@ class CockpitScreen(PaintedOnce[None]):
 
     def _unzoom(self) -> None:
         if self.maximized is not None:
-            self.area.show_only(None)
             self.minimize()
+
+    def minimize(self) -> None:
+        """Every pane again: Textual asks for it at Esc, too."""
+        self.area.show_only(None)
+        super().minimize()
 
     def action_back(self) -> None:
         """Leave what is open: the line to type in, the zoom, then the log."""
