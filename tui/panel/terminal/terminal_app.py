@@ -20,7 +20,6 @@ from tui.panel.terminal.job_control import has_job_control
 from tui.panel.terminal.key_order import InOrder
 from tui.panel.terminal.painter import Painter
 from tui.panel.theme.legible import Legible
-from tui.panel.theme.no_color import Colourless
 
 
 class TerminalApp(InOrder):
@@ -33,6 +32,8 @@ class TerminalApp(InOrder):
         super().__init__()
         self.legible = Legible()
         if self.no_color:
+            from tui.panel.theme.no_color import Colourless
+
             self._filters = [Colourless()]  # Textual's own leaves greys, which are colours
         else:
             self._filters.append(self.legible)

@@ -130,7 +130,8 @@ def apply_theme(app: "TerminalApp", name: str) -> None:
     """Give the named colours that widgets write in the meaning they have in theme `name`."""
     theme = app.available_themes[name]
     # Textual's own themes have none: there are those that Textual begins with.
-    named = THEMES[name][1] if name in THEMES else _PLAIN_DARK if theme.dark else _PLAIN_LIGHT
+    plain = _PLAIN_DARK if theme.dark else _PLAIN_LIGHT
+    named = THEMES[name][1] if name in THEMES else plain
     app.legible.least = HIGH if name.startswith("contrast") else TEXT
     app.ansi_theme_dark = app.ansi_theme_light = _terminal_theme(theme, named)
 
