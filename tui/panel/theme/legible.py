@@ -42,9 +42,9 @@ class Legible(LineFilter):
         return found
 
 
-def contrast(one: tuple[int, int, int], other: tuple[int, int, int]) -> float:
+def contrast(front: tuple[int, int, int], behind: tuple[int, int, int]) -> float:
     """The contrast ratio of WCAG 2.2 between two colours, from 1 to 21."""
-    low, high = sorted((_luminance(one), _luminance(other)))
+    low, high = sorted((_luminance(front), _luminance(behind)))
     return (high + 0.05) / (low + 0.05)
 
 
@@ -73,8 +73,8 @@ def _moved(
     end = max(((0, 0, 0), (255, 255, 255)), key=lambda end: contrast(end, behind))
     for step in range(1, _STEPS):
         red, green, blue = (
-            round(here + (there - here) * step / _STEPS)
-            for here, there in zip(colour, end, strict=True)
+            round(begin + (goal - begin) * step / _STEPS)
+            for begin, goal in zip(colour, end, strict=True)
         )
         if contrast((red, green, blue), behind) >= least:
             return red, green, blue
