@@ -96,6 +96,7 @@ IN_USE = "in use by"
 ON_THE_CPU = "Launching on the CPU"
 EVERYTHING_ELSE_GOES_ON = f"{ON_THE_CPU}, stopping and logs go on"
 STRANGER = "not ours"
+ARE_YOU_SURE = "Are you sure"
 LAST_XID = "last Xid"
 
 

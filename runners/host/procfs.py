@@ -209,6 +209,14 @@ def start_ticks(pid: int) -> int | None:
     return int(fields[19]) if fields else None
 
 
+def user_of(pid: int) -> int | None:
+    """The user whose process `pid` is, or None when there is no such process."""
+    try:
+        return os.stat(f"/proc/{pid}").st_uid
+    except OSError:
+        return None
+
+
 def group_of(pid: int) -> int | None:
     """The process group of `pid`, or None when there is no such process."""
     fields = _stat_fields(pid)

@@ -89,7 +89,8 @@ def make_runs(folder: Path, count: int) -> None:
     for number in range(count - 1):
         name = f"{original[:-4]}{number:04x}"
         copy = source.with_name(name)
-        shutil.copytree(source, copy)
+        # What is written to take a file's place goes while it is copied.
+        shutil.copytree(source, copy, ignore=shutil.ignore_patterns("*.new"))
         for path in copy.rglob("*.json*"):
             path.write_text(path.read_text().replace(original, name))
 

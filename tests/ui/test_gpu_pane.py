@@ -5,6 +5,7 @@ drivers in trouble.
 import json
 import os
 import re
+import signal
 import subprocess
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from runners.gpus.backends.xid_names import xid_meaning
 from runners.model.states import State
 from tests.screen_text import (
+    ARE_YOU_SURE,
     EVERYTHING_ELSE_GOES_ON,
     FREE,
     IN_USE,
@@ -31,7 +33,7 @@ from tests.screen_text import (
     stop_dialog,
 )
 from tests.stubs import nvml as stub
-from tests.terminal import headless
+from tests.terminal import CEILING_S, headless
 from tests.ui.conftest import Show
 from tui.panel.cockpit.screen import NO_HOLDER
 from tui.panel.screens.gpu_detail import course
@@ -53,6 +55,28 @@ mig 1 MIG-bbbb 10737418240 2048
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return stub.install(monkeypatch, tmp_path, SCENE)
+
+
+def test_a_process_of_ones_own_is_ended_when_it_was_said_twice(scene: Path, show: Show) -> None:
+    stranger = subprocess.Popen(["sleep", "300"], env={"PATH": os.environ["PATH"]})
+    try:
+        stub.write_scenario(scene, SCENE + f"process 0 {stranger.pid} 19327352832 compute\n")
+        panel = show()
+        panel.wait_for(gpu_row(0, "98%"))
+        panel.press("1", "K")
+        panel.wait_for(rf"pid {stranger.pid} +sleep 300")
+        panel.press("n")
+        panel.wait_gone(r"\(y\)")
+        panel.press("K")
+        panel.wait_for(r"\(y\)")
+        panel.press("y")
+        panel.wait_for(ARE_YOU_SURE)
+        assert stranger.poll() is None
+        panel.press("y")
+        assert stranger.wait(CEILING_S) == -signal.SIGTERM
+    finally:
+        stranger.kill()
+        stranger.wait()
 
 
 def test_trouble_instances_and_one_gpu_in_full_by_keys_alone(scene: Path, show: Show) -> None:

@@ -5,7 +5,7 @@ Asked for first where anything could be lost; done by the runs' place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from textual.app import App
@@ -26,6 +26,7 @@ from runners.places.actions import (
 )
 from runners.places.place import Place
 from runners.places.run_row import RunRow
+from tui.panel.cockpit.stranger_actions import StrangerActions
 from tui.panel.places import PlaceOfRuns
 from tui.panel.run_commands import RunCommands
 from tui.panel.screens.dialogs import LineScreen, QuestionScreen
@@ -51,6 +52,7 @@ class RunActions:
         self._commands = commands
         self._places = places
         self._pane = pane
+        self.strangers = StrangerActions(app)
         self._alone: dict[str, Callable[[], None]] = {
             # These choose their runs themselves.
             "stop": self.stop_chosen,
@@ -97,6 +99,11 @@ class RunActions:
             self._notify("the selected run has ended already" if rows else none)
         else:
             self._places.view(rows[0], partial(self._ask_to_stop, rows[0]))
+
+    def stop_of(self, machine: str, runs: Collection[str], none: str) -> None:
+        """Ask whether live runs of a machine shall stop, by the ids they have there."""
+        live = self._pane.lines.live.values()
+        self.stop([row for row in live if row.machine == machine and row.run_id in runs], none)
 
     def _ask_to_stop(self, row: RunRow, view: RunView) -> None:
         from tui.panel.screens.stop import StopScreen

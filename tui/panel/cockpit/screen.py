@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 
 READ_ONLY = "this panel only shows (--read-only): it launches, stops and changes nothing"
+ONLY_HERE = "only processes of this machine are ended from here"
 NO_HOLDER = "no run holds this GPU: there is none to stop"
 
 
@@ -107,7 +108,8 @@ class CockpitScreen(PaintedOnce[None]):
 
     def _lay_out(self, snapshot: PanelSnapshot) -> None:
         """Give the upper part its rows, and the GPUs their share of it."""
-        height = self._split.height(self._upper_height(snapshot), self.app.size.height)
+        # The application's size: the screen's own comes later.
+        height = self._split.height(snapshot, self.remote.count, self.app.size.height)
         if height != self._height:
             self._height = height
             self.query_one("#upper").styles.height = height
@@ -122,16 +124,6 @@ class CockpitScreen(PaintedOnce[None]):
     def select_when_present(self, run_id: str) -> None:
         """Select this run as soon as a snapshot has it."""
         self._wanted = run_id
-
-    def _upper_height(self, snapshot: PanelSnapshot) -> int:
-        """Rows for GPUs and runs: what they need, and never more than half of the screen."""
-        reading, height = snapshot.reading, self.app.size.height  # the screen's own comes later
-        gpus = max(4, len(reading.gpus) if reading else 0) + (
-            1 if reading and reading.problem else 0
-        )
-        runs = len(snapshot.runs) + self.remote.count
-        wanted = max(gpus, min(runs + 1, 9 if height < 40 else 15)) + 2
-        return max(6, min(wanted, height // 2))
 
     @on(RunSelected)
     @on(TableShown)
@@ -179,9 +171,8 @@ class CockpitScreen(PaintedOnce[None]):
     def action_focus_pane(self, name: str) -> None:
         """Give a pane the keys."""
         self._unzoom()
-        self.set_focus(
-            self.query_one(f"#{name}")
-        )  # at once: the next key may be one for the focused pane
+        # At once: the next key may be one for the focused pane.
+        self.set_focus(self.query_one(f"#{name}"))
 
     def action_zoom(self) -> None:
         """The focused pane on the whole screen, and back."""
@@ -345,9 +336,14 @@ class CockpitScreen(PaintedOnce[None]):
         if self.read_only:
             self.notify(READ_ONLY, markup=False)
             return
-        live = self.query_one(RunPane).lines.live.values()
-        here = (row for row in live if row.machine == message.machine)
-        self.actions.stop([row for row in here if row.run_id in message.runs], NO_HOLDER)
+        self.actions.stop_of(message.machine, message.runs, NO_HOLDER)
+
+    @on(GpuPane.EndWanted)
+    def _end_strangers(self, message: GpuPane.EndWanted) -> None:
+        if self.read_only or message.machine:
+            self.notify(READ_ONLY if self.read_only else ONLY_HERE, markup=False)
+        else:
+            self.actions.strangers.end(message.processes)
 
     def system_commands(self) -> Iterable[SystemCommand]:
         """What the palette offers of all this."""

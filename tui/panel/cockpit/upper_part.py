@@ -9,6 +9,7 @@ from runners.state.layout import StateDirectory
 from tui.panel.panel_memory import recall, remember
 from tui.panel.widgets.run_line import cut_reason
 from tui.panel.widgets.runs import RunPane
+from tui.snapshot.feed import PanelSnapshot
 
 _LEAST_ROWS = 4
 _LEAST_LOG = 6
@@ -30,9 +31,9 @@ class Split:
         self.rows = rows if isinstance(rows, int) and rows >= _LEAST_ROWS else None
         self.share = share if isinstance(share, int) and share in _SHARES else None
 
-    def height(self, wanted: int, screen: int) -> int:
-        """Rows of the upper part on a screen of so many; `wanted` unless somebody moved it."""
-        rows = wanted if self.rows is None else self.rows
+    def height(self, snapshot: PanelSnapshot, others: int, screen: int) -> int:
+        """Rows of the upper part on a screen of so many; `others` are runs of other machines."""
+        rows = _wanted_height(snapshot, others, screen) if self.rows is None else self.rows
         return min(rows, max(_LEAST_ROWS, screen - _LEAST_LOG))
 
     def widen(self, gpus: Widget) -> None:
@@ -52,6 +53,15 @@ class Split:
             self.share = min(_SHARES[-1], max(_SHARES[0], share))
         if self._is_kept:
             remember(self._state, split={"rows": self.rows, "gpus": self.share})
+
+
+def _wanted_height(snapshot: PanelSnapshot, others: int, screen: int) -> int:
+    """Never more than half of the screen."""
+    reading = snapshot.reading
+    gpus = max(4, len(reading.gpus) if reading else 0)
+    gpus += bool(reading and reading.problem)
+    wanted = max(gpus, min(len(snapshot.runs) + others + 1, 9 if screen < 40 else 15)) + 2
+    return max(6, min(wanted, screen // 2))
 
 
 class ReasonLine(Widget):

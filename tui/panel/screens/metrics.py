@@ -18,12 +18,10 @@ from textual.widgets import Input, Static
 from runners.state.layout import StateDirectory
 from runners.watch.metrics.judging import JudgeByMetric, next_judging
 from tui.panel.screens.dialogs import SCREEN_STYLES
-from tui.panel.theme.palette import run_colour
 from tui.panel.widgets.metrics.chart_model import ChartModel, ChartPage
 from tui.panel.widgets.metrics.chart_request import (
     ChartOptions,
     ChartRequest,
-    RunCurve,
     moved,
     turned,
     why_unturned,
@@ -157,26 +155,12 @@ class MetricsScreen(Screen[None]):
             width, height = self.app.size.width, self.app.size.height - _LINES
             width -= LIST_WIDTH if self.runs.display else 0
         request = self._request._replace(**changes)
-        request = request._replace(marks=self._marks(), width=width, height=height)
+        request = request._replace(marks=self.runs.curves, width=width, height=height)
         if request != self._request:
             if [mark.run for mark in request.marks] != [mark.run for mark in self._request.marks]:
                 self._hurry.set()
             self._request = request
             self._changed.set()
-
-    def _marks(self) -> tuple[RunCurve, ...]:
-        runs = self.runs
-        views = {view.run.id: view.run for view in runs.views}
-        return tuple(
-            RunCurve(
-                views[run],
-                runs.letters.get(run, "?"),
-                run_colour(runs.letters.get(run, "A"), self.app.current_theme),
-                run == runs.pinned,
-            )
-            for run in runs.marked
-            if run in views
-        )
 
     # ── what is shown ─────────────────────────────────────────────────────────────────────────────
 
@@ -256,8 +240,7 @@ class MetricsScreen(Screen[None]):
             return
         first = page.first + pages * page.per_page
         if abs(pages) == 1 and not 0 <= first < len(page.names):
-            count = "one page" if len(page.names) <= page.per_page else "no further page"
-            self.notify(f"there is {count} of charts", timeout=3)
+            self.notify("there is no further page of charts", timeout=3)
         else:
             self._focus(first)
 
@@ -309,8 +292,7 @@ class MetricsScreen(Screen[None]):
         if name in pinned and moved(pinned, name, by) != pinned:
             self._keep_order(name, moved(pinned, name, by))
         elif name in pinned:
-            where = "first" if by < 0 else "last"
-            self.notify(f"this chart is the {where} of those pinned", timeout=3)
+            self.notify("this chart is at that end of those pinned", timeout=3)
         elif name:
             self.notify("P pins this chart; pinned charts can be moved", timeout=3)
 

@@ -45,6 +45,7 @@ class GpuPane(RowList):
     BINDINGS: ClassVar[list[BindingType]] = [
         hotkey("enter", "open", "everything about the GPU; ← → the next one"),
         hotkey("s", "stop_holders", "stop the runs that hold the GPU; asks"),
+        hotkey("K", "end_strangers", "end your own processes there that are of no run; asks twice"),
     ]
 
     class DetailsWanted(Message):
@@ -60,6 +61,13 @@ class GpuPane(RowList):
         def __init__(self, runs: Sequence[str], machine: str) -> None:
             super().__init__()
             self.runs, self.machine = runs, machine
+
+    class EndWanted(Message):
+        """These processes of no run shall end; `machine` is where, empty for this one."""
+
+        def __init__(self, processes: Sequence[GpuProcess], machine: str) -> None:
+            super().__init__()
+            self.processes, self.machine = processes, machine
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -84,21 +92,36 @@ class GpuPane(RowList):
     def _gpus(self) -> tuple[GpuSnapshot, ...]:
         return self.snapshot.gpus if self.snapshot else ()
 
+    @property
+    def _here(self) -> str:
+        """The GPU under the cursor, which nobody may have moved yet; empty without any."""
+        return self.keys[self.cursor] if self.keys else ""
+
     def action_open(self) -> None:
         """Have everything about the GPU under the cursor shown."""
         reading = self.snapshot.reading if self.snapshot else None
         if reading is not None and (reading.gpus or reading.problem):
-            self.post_message(self.DetailsWanted(self.keys[self.cursor] if self.keys else ""))
+            self.post_message(self.DetailsWanted(self._here))
         else:
             self.notify(describe_reading(reading), timeout=4, markup=False)
 
     def action_stop_holders(self) -> None:
         """Have the runs stopped that hold the GPU under the cursor."""
-        if self.snapshot is None or self.key is None:
+        if self.snapshot is None or not self._here:
             raise SkipAction  # without a GPU it is about the selected run, as everywhere
-        leases = self.snapshot.leases.get(self.key, [])
-        machine = self.machines.get(self.key, self.where)
+        leases = self.snapshot.leases.get(self._here, [])
+        machine = self.machines.get(self._here, self.where)
         self.post_message(self.StopWanted([lease.run for lease in leases], machine))
+
+    def action_end_strangers(self) -> None:
+        """Have the processes ended that are on the GPU under the cursor and of no run."""
+        gpu = next((gpu for gpu in self._gpus if gpu.uuid == self._here), None)
+        if self.snapshot is None or gpu is None:
+            reading = self.snapshot.reading if self.snapshot else None
+            self.notify(describe_reading(reading), timeout=4, markup=False)
+            return
+        found = strangers(gpu, bool(self.snapshot.leases.get(gpu.uuid)))
+        self.post_message(self.EndWanted(found, self.machines.get(gpu.uuid, self.where)))
 
     def _lay_out(self) -> None:
         snapshot = self.snapshot

@@ -40,6 +40,7 @@ from tui.panel.widgets.log.window_reader import LogPlace, LogReader
 from tui.panel.widgets.pane_keys import LOG_KEYS
 from tui.panel.widgets.style_once import StyleOnce
 
+_WRAPPED = {False: "long lines are cut", True: "long lines are wrapped"}
 _NO_LINE = "there is no line here yet"
 _CSS = """
 LogPane {
@@ -142,9 +143,7 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
         """Wrap long lines, or cut them."""
         self.reader.view.toggle_wrap()
         self._repaint()
-        # Lines that are short look the same.
-        wrap = self.reader.view.wrap
-        self.post_message(LogNotice("long lines are wrapped" if wrap else "long lines are cut"))
+        self.post_message(LogNotice(_WRAPPED[self.reader.view.wrap]))  # short lines look the same
 
     def action_ask(self, purpose: str) -> None:
         """Have the line to type in opened."""
@@ -218,9 +217,8 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
 
     def action_select(self) -> None:
         """Begin a selection at the line gone to last, or in the middle; again: end it."""
-        if not self.reader.toggle_selection():
-            self.post_message(LogNotice(_NO_LINE))
-        self._repaint()
+        began = self.reader.toggle_selection()
+        self._repaint() if began else self.post_message(LogNotice(_NO_LINE))
 
     def action_copy_lines(self) -> None:
         """Hand the selection, or the line that keys act on, to the screen's clipboard."""

@@ -11,6 +11,7 @@ from textual.message import Message
 
 from tui.panel.screen_keys import CURVE_KEYS
 from tui.panel.theme.palette import run_colour
+from tui.panel.widgets.metrics.chart_request import RunCurve
 from tui.panel.widgets.row_list import RowList
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.runs.run_view import RunView
@@ -42,6 +43,22 @@ class MetricRunList(RowList):
     def selected(self) -> RunView | None:
         """The run under the cursor."""
         return self.views[self.cursor] if self.views else None
+
+    @property
+    def curves(self) -> tuple[RunCurve, ...]:
+        """The runs that are drawn, each with its letter and its colour."""
+        runs = {view.run.id: view.run for view in self.views}
+        letters, theme = self.letters, self.app.current_theme
+        return tuple(
+            RunCurve(
+                runs[run],
+                letters.get(run, "?"),
+                run_colour(letters.get(run, "A"), theme),
+                run == self.pinned,
+            )
+            for run in self.marked
+            if run in runs
+        )
 
     def begin(self, marked: Sequence[RunView]) -> None:
         """The runs that are drawn at first; one that ended long ago stands in no snapshot."""
