@@ -7,7 +7,7 @@ import csv
 import io
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -31,7 +31,7 @@ from runners.model.plan import AssignedGpu
 from runners.model.spec import Price
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
 from tests.process.conftest import CommandLine
-from tui.views.money.machine_costs import machine_json
+from tui.views.money.machine_costs import machine_json, machine_pairs, machine_rows
 
 HOUR = 3600
 # Each machine: dollars per hour, GPUs, seconds since its session began, and until it ended.
@@ -179,6 +179,28 @@ def test_a_machine_adds_up_in_the_digits_that_are_shown() -> None:
         assert micro["runs_usd"] + micro["idle_usd"] == micro["usd"]
         assert sum(round(usd * 1e6) for usd in told["runs"].values()) == micro["runs_usd"]
         assert (period["usd"], period["idle_usd"]) == (told["usd"], told["idle_usd"])
+
+
+def test_the_cents_of_three_machines_add_up_on_the_screen() -> None:
+    now = 1_790_000_000.0
+    machines = []
+    for name in MACHINES:
+        # 1.004 dollars each: three times $1.00 would not be the $3.01 of all.
+        session = msgspec.structs.replace(
+            session_of(name, now), price=Price("1.004", "machine", "session")
+        )
+        began, ended = ago(now, HOUR, name), ago(now, 0, name)
+        session = msgspec.structs.replace(session, began=began, finished=ended, ended=now)
+        machines.append(MachineCost(name, MachineState.ENDED, Statement([session], [], ended)))
+    here = Statement([], [], ago(now, 0, "here"))
+
+    def cents(texts: Iterable[str]) -> int:
+        return round(sum(float(text.split("$")[1].split(",")[0]) for text in texts) * 100)
+
+    *pairs, (_, together) = machine_pairs(here, machines)
+    assert cents([together]) == 301
+    assert cents(text for _, text in pairs) == 301
+    assert cents(row[4] for row in machine_rows(here, machines)) == 301
 
 
 def test_the_export_has_every_session_and_run_of_every_machine(

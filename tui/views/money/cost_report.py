@@ -250,7 +250,7 @@ def _session_table(statement: Statement) -> CostTable:
 def _machine_table(report: CostReport) -> CostTable:
     """Every session of the other machines, and all of them with this one's."""
     headings = ("machine", "session", "time", "$/h", "cost", "idle")
-    rows = machine_rows(report.machines)
+    rows = machine_rows(report.statement, report.machines)
     if rows:
         together = add_up(report.statement, report.machines)
         about = "≥ " if together.at_least else ""

@@ -1,14 +1,15 @@
 """What rented machines cost, in words, as a table and in JSON: each of them, and all together."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 import msgspec
 
-from runners.cost.accounting import add_fractions, to_decimal
+from runners.cost.accounting import add_fractions, round_to_sum, to_decimal
 from runners.cost.machines import MachineCost, MachineState
+from runners.cost.sessions import Session
 from runners.cost.statement import Statement
 from runners.host.clock import local_time
 from tui.views.format import DASH, dollars, duration
@@ -46,11 +47,32 @@ def is_at_least(machine: MachineCost) -> bool:
     return machine.state is MachineState.NOT_REACHED or bool(machine.statement.problem)
 
 
-def machine_text(machine: MachineCost) -> str:
+def shown_amounts(here: Statement, machines: Sequence[MachineCost]) -> dict[str, Decimal]:
+    """Dollars to the cent of every session of every machine, by `key_of`: they add up to all."""
+    parts = {"": add_fractions(here.account(session).total for session in here.sessions)}
+    for machine in machines:
+        if not machine.same_as:
+            for session in machine.statement.sessions:
+                key = key_of(machine, session)
+                parts[key] = machine.statement.account(session).total
+    return round_to_sum(add_fractions(parts.values()), parts)
+
+
+def key_of(machine: MachineCost, session: Session) -> str:
+    """What tells a session of a machine from all others."""
+    return f"{machine.name}\n{session.id}\n{session.start.wall}"
+
+
+def _cents(amount: Decimal, exact: Fraction) -> str:
+    return dollars(amount or to_decimal(exact))
+
+
+def machine_text(machine: MachineCost, amounts: Mapping[str, Decimal]) -> str:
     """`$3.98/h, not reached since 12:04: at least $66.10 by now`."""
     if machine.same_as:
         return f"is {machine.same_as}, and counted there"
-    total = dollars(to_decimal(machine.total))
+    shown = (amounts[key_of(machine, session)] for session in machine.statement.sessions)
+    total = _cents(sum(shown, Decimal(0)), machine.total)
     rate = f"{dollars(machine.session.rate)}/h" if machine.session is not None else "no session"
     if machine.state is MachineState.UNKNOWN:
         return "not reached yet: what it costs is not known"
@@ -72,13 +94,15 @@ def machine_pairs(here: Statement, machines: Sequence[MachineCost]) -> list[tupl
     together = add_up(here, machines)
     about = "at least " if together.at_least else ""
     total = f"{about}{dollars(to_decimal(together.total))}, now {dollars(together.per_hour)}/h"
-    pairs = [(machine.name, machine_text(machine)) for machine in machines]
+    amounts = shown_amounts(here, machines)
+    pairs = [(machine.name, machine_text(machine, amounts)) for machine in machines]
     return [*pairs, ("all", f"{total} (this machine and the others)")]
 
 
-def machine_rows(machines: Sequence[MachineCost]) -> list[tuple[str, ...]]:
+def machine_rows(here: Statement, machines: Sequence[MachineCost]) -> list[tuple[str, ...]]:
     """Every session of every machine: machine, session, time, rate, cost, idle, where it stands."""
     rows: list[tuple[str, ...]] = []
+    amounts = shown_amounts(here, machines)
     for machine in machines:
         if machine.same_as:
             continue
@@ -93,7 +117,7 @@ def machine_rows(machines: Sequence[MachineCost]) -> list[tuple[str, ...]]:
                     session.id,
                     duration((period.end - period.start) / 1e9) + (", open" if is_open else ""),
                     dollars(session.rate) if session.rate is not None else DASH,
-                    about + dollars(to_decimal(account.total)),
+                    about + _cents(amounts[key_of(machine, session)], account.total),
                     dollars(account.idle_rounded),
                 )
             )
