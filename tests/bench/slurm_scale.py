@@ -3,7 +3,7 @@
     python tests/bench/slurm_scale.py                 all
     python tests/bench/slurm_scale.py --runs 1000     fewer runs
 
-A real Slurm on loopback holds the runs' jobs, arrays of a thousand.
+A real Slurm on loopback holds the runs' jobs, arrays of two hundred.
 """
 
 import argparse
@@ -25,6 +25,7 @@ from place import FRESNEL  # noqa: E402
 from tests.slurm.lab import PATH, running_lab, why_not  # noqa: E402
 
 _JOBS = 100_000
+_SWEEP = 200
 _LINE = (
     "{n}\x1f{a}\x1f{k}\x1f20261123-101112-gaussian-validate-{n:06}\x1fPENDING\x1f{r}\x1fgpu,gpu-long\x1f\x1f"
     "1795500000\x1f1-00:00:00\x1f{n}\n"
@@ -101,13 +102,14 @@ def main() -> int:
                 f"{jobs} jobs, {size:.0f} MB: refresh {asked} s of processor time, read from there "
                 f"{read} s, {most} MB at most"
             )
-        sweep = ["launch", "--set", f"seed=1..{chosen.runs}"]
-        program = ["--", "sleep", "{seed}"]
+        held = ["--slurm", "--gpus", "1", "--partition", "closed", "--", "sleep", "{seed}"]
         began = time.monotonic()
-        held = ["--slurm", "--gpus", "1", "--partition", "closed"]
-        subprocess.run(
-            [*FRESNEL, *sweep, *held, *program], env=there, cwd=folder, check=True, stdout=-3
-        )
+        for first in range(0, chosen.runs, _SWEEP):
+            last = min(first + _SWEEP, chosen.runs) - 1
+            words = [*FRESNEL, "launch", "--set", f"seed={first}..{last}", *held]
+            subprocess.run(
+                words, env=there, cwd=folder, check=True, stdout=-3, stderr=subprocess.DEVNULL
+            )
         print(f"{chosen.runs} runs submitted in {time.monotonic() - began:.0f} s")
         print(f"first paint, {chosen.runs} jobs: " + _first_paint(there, folder, "sleep"))
         print(f"load {os.getloadavg()[0]:.1f}")
