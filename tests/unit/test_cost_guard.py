@@ -3,6 +3,7 @@ ends anything.
 """
 
 import math
+import os
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from runners.cost.rates import SECOND_NS
 from runners.guard.claims import Claim
 from runners.guard.idleness import by_uptime, is_unmeasured, judge_idleness, trains_since
+from runners.guard.keeper import guard_lock, keeper_lock
 from runners.guard.next_step import Action, Observation, next_step, retry_pause
 from runners.guard.observe import GuardObserver
 from runners.guard.rule import (
@@ -32,6 +34,7 @@ from runners.guard.rule import (
 )
 from runners.guard.triggers import Measurements, find_problems, triggered
 from runners.host.clock import Moment
+from runners.host.locks import locked
 from runners.model.errors import NotFound
 from runners.model.gpus import GpuInterval, UsageInterval
 from runners.model.spec import Price
@@ -508,3 +511,15 @@ def test_files_that_cannot_be_read_are_problems_said_loudly() -> None:
     (state.guard / "guard.json").write_text('{"id": 1}')
     assert read_guard(state).rule is None and len(read_guard(state).problems) == 2
     assert lift(state) and not lift(state)
+
+
+def test_a_guard_that_nothing_would_start_again_says_so() -> None:
+    state = StateDirectory()
+    write_rule(state, new_rule(max_age_s=60.0))
+    with locked(guard_lock(state)):
+        assert not read_guard(state).problems, "it has just begun"
+        os.utime(guard_lock(state), (0, 0))
+        assert read_guard(state).problems
+        with locked(keeper_lock(state)):
+            assert not read_guard(state).problems
+    lift(state)
