@@ -14,13 +14,13 @@ from runners.model.run import Run
 from runners.model.states import State
 from tests.support import make_run
 from tui.panel.widgets.metrics.canvas import Canvas
-from tui.panel.widgets.metrics.chart import ChartCurve, Row, draw_chart
+from tui.panel.widgets.metrics.chart import ChartCurve, Row, _labels, draw_chart
 from tui.panel.widgets.metrics.chart_model import ChartModel
 from tui.panel.widgets.metrics.chart_request import ChartOptions, ChartRequest, RunCurve
 from tui.snapshot import curve_store
 from tui.views.format import axis_time
 from tui.views.metrics.curves import Curve, smooth
-from tui.views.metrics.scales import scale_for, short
+from tui.views.metrics.scales import scale_for, short, ticks
 
 SIMPLE = settings(max_examples=150, deadline=None)
 
@@ -153,7 +153,7 @@ def test_a_loss_that_went_away_is_said() -> None:
 def test_a_part_of_the_axis_scales_to_what_is_in_it() -> None:
     curve = Curve(rising(1001), [1000.0 if i < 100 else i / 1000 for i in range(1001)])
     whole, part = chart(curve), chart(curve, look=ChartOptions(low=0.5, high=1.0))
-    assert whole[1].startswith("969") and part[1].startswith("0.9")
+    assert whole[1].startswith(" 1k┤") and part[1].startswith("  1┤")
     assert part[-1].split()[0] == "└500" and part[-1].split()[-1] == "1k"
 
 
@@ -290,3 +290,24 @@ def test_pages_filter_and_focus(tmp_path: Path) -> None:
                 and one.y + one.height <= 40
                 and len(one.rows) == one.height
             )
+
+
+@pytest.mark.parametrize("rows", [3, 8, 20])
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize(("least", "most"), [(0.0123, 0.987), (-3.0, 8.1), (1e-4, 3.3e-3)])
+def test_numbers_beside_an_axis_are_round_each_beside_its_own_row(
+    rows: int, log: bool, least: float, most: float
+) -> None:
+    scale = scale_for(least, most, log)
+    labels = _labels(scale, rows)
+    values = ticks(scale, max(2, rows // 3))
+    assert 2 <= len(labels) <= rows
+    for value in values:
+        steps = value / 10 ** math.floor(math.log10(abs(value))) if value else 1.0
+        assert steps == pytest.approx(round(steps, 1))
+        assert 0 <= scale.place(value) <= 1
+
+
+def test_what_smoothing_leaves_of_a_constant_is_no_curve_on_a_logarithmic_axis() -> None:
+    noisy = scale_for(1e-4, 1e-4 * (1 + 1e-14), log=True)
+    assert noisy.constant == pytest.approx(1e-4) and len(_labels(noisy, 12)) == 1

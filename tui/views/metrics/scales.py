@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 _GREATEST = 1e300
+_ROUNDING = 1e-12
 
 
 class Scale(NamedTuple):
@@ -41,6 +42,8 @@ def scale_for(least: float, greatest: float, log: bool) -> Scale:
     What a float can hardly hold lies at its ends.
     """
     least, greatest = (min(_GREATEST, max(-_GREATEST, end)) for end in (least, greatest))
+    if greatest - least <= _ROUNDING * max(abs(least), abs(greatest)):
+        least = greatest  # smoothing leaves such differences of a constant
     if log and greatest > 0:
         greatest = max(greatest, 1 / _GREATEST)
         low = max(least, 1 / _GREATEST) if least > 0 else greatest / 1e6
@@ -76,10 +79,14 @@ def ticks(scale: Scale, most: int) -> list[float]:
     if scale.constant is not None:
         return [scale.constant]
     if scale.log:
-        first, last = math.ceil(math.log10(scale.low)), math.floor(math.log10(scale.high))
-        if last - first >= 1:
-            every = max(1, math.ceil((last - first + 1) / most))
-            return [10.0**power for power in range(first, last + 1, every)]
+        powers = range(math.floor(math.log10(scale.low)), math.ceil(math.log10(scale.high)) + 1)
+        tens = [10.0**power for power in powers]
+        marks = [factor * ten for ten in tens for factor in (1, 2, 5)]
+        marks = [mark for mark in marks if scale.low <= mark <= scale.high]
+        if len(marks) > most and len([mark for mark in marks if mark in tens]) > 1:
+            marks = [mark for mark in marks if mark in tens]
+        if len(marks) > 1:
+            return marks[:: math.ceil(len(marks) / most)]
     step = stride((scale.high - scale.low) / max(1, most))
     first, last = math.ceil(scale.low / step - 1e-9), math.floor(scale.high / step + 1e-9)
     return [k * step for k in range(first, last + 1)]

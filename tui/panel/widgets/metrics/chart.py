@@ -11,7 +11,7 @@ from rich.style import Style
 from tui.panel.widgets.metrics.canvas import Canvas
 from tui.panel.widgets.metrics.chart_request import ChartOptions
 from tui.views.metrics.curves import AxisName, Curve, axis_text
-from tui.views.metrics.scales import Scale, axis_numbers, distinct, scale_for, short, stride
+from tui.views.metrics.scales import Scale, axis_numbers, distinct, scale_for, short, stride, ticks
 
 Row = tuple[Segment, ...]
 
@@ -148,16 +148,14 @@ def _cell_row(canvas: Canvas, y: float) -> int:
 
 
 def _labels(scale: Scale, rows: int) -> dict[int, str]:
-    """Numbers at the top, the bottom and, where there is room, between.
-    A constant metric has one, beside its line.
-    """
+    """Round numbers, each beside its own row; a constant metric has one, beside its line."""
     if scale.constant is not None:
         return {round((rows * 4 - 1) / 2) >> 2: short(scale.constant, 6)}
-    wanted = [0, rows - 1] if rows < 5 else [0, rows // 2, rows - 1]
-    if rows >= 14:
-        wanted = [0, rows // 4, rows // 2, rows * 3 // 4, rows - 1]
-    values = [scale.value(1 - (y + 0.5) / rows) if rows > 1 else scale.high for y in wanted]
-    return dict(zip(wanted, axis_numbers(values), strict=True))
+    values = ticks(scale, max(2, rows // 3))
+    if len(values) < 2:
+        values = [scale.low, scale.high]
+    places = [round((1 - scale.place(value)) * (rows * 4 - 1)) >> 2 for value in values]
+    return dict(zip(places, axis_numbers(values), strict=True))
 
 
 def _plot_row(
