@@ -140,9 +140,10 @@ packages: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[packages]'
 	$(BIN)/python -m tests.installations
 
-# commands.md, and the tables of keys, from what the program says.
+# commands.md, the tables of keys and the types of the API, from what the program says.
 docs: $(STAMP)
 	$(BIN)/python docs/make_reference.py
+	$(BIN)/python docs/make_stub.py
 
 screenshots: $(STAMP)
 	$(BIN)/python -m tests.ui.take_pictures

@@ -93,6 +93,11 @@ def test_the_reference_pages_are_what_the_program_says() -> None:
     assert {page.name for page, text in made.items() if page.read_text() != text} == set()
 
 
+def test_a_type_checker_is_told_of_the_api_as_it_is() -> None:
+    made = runpy.run_path(str(REPOSITORY / "docs" / "make_stub.py"))
+    assert made["STUB"].read_text() == made["stub"](), "`make docs` writes it anew"
+
+
 def test_contributing_says_where_every_room_is() -> None:
     named = {str(path.relative_to(REPOSITORY)) for path in named_paths(CONTRIBUTING, REPOSITORY)}
     # A widget's own folder is found below the widgets.
