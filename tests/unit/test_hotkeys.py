@@ -9,6 +9,7 @@ from tui.panel.app import PanelApp
 from tui.panel.hotkeys import hotkey, key_lines, key_name
 from tui.panel.screens.help import key_tables
 from tui.panel.screens.launch import LaunchScreen
+from tui.panel.screens.metrics import MetricsScreen
 from tui.panel.widgets.gpu.picker import GpuPicker
 from tui.panel.widgets.log.pane import LogPane
 
@@ -45,3 +46,11 @@ async def test_the_help_page_has_every_key_of_the_panel(tmp_path: Path) -> None:
         }
         assert silent <= {"ctrl+c"}, place
     assert LaunchScreen.BINDINGS and GpuPicker.BINDINGS  # they say their keys where they stand
+
+
+async def test_a_page_s_help_has_its_own_keys_only() -> None:
+    app = PanelApp(StateDirectory())
+    async with app.run_test():
+        of_page = key_tables(app, MetricsScreen(app.state, None, ()))
+    assert not [lines for name, lines in of_page.items() if ("n", "launch a run") in lines]
+    assert len(of_page) == 2

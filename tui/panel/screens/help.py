@@ -64,14 +64,17 @@ def key_tables(
     """The keys by place, as they are bound there, and what they do.
     Those of the `screen` and of the pane that is `focused` stand first.
     """
-    everywhere = key_lines([*app.screen_stack[0].BINDINGS, *app.BINDINGS])
+    is_cockpit = screen is None or screen is app.screen_stack[0]
+    # A page has keys of its own: those of the main screen do something else there, or nothing.
+    everywhere = key_lines([*(app.screen_stack[0].BINDINGS if is_cockpit else ()), *app.BINDINGS])
     everywhere += [("Tab", "next pane"), (key_name(app.COMMAND_PALETTE_BINDING), _PALETTE)]
     tables = {"Everywhere": everywhere}
     for name, _, bindings in _PLACES:
         tables[name] = key_lines(bindings)
     kinds = {kind.__name__ for thing in (screen, focused) for kind in type(thing).__mro__}
     nearby = {name: tables.pop(name) for name, owners, _ in reversed(_PLACES) if kinds & {*owners}}
-    return {**{f"{name}: here": lines for name, lines in nearby.items()}, **tables}
+    here = {f"{name}: here": lines for name, lines in nearby.items()}
+    return {**here, **(tables if is_cockpit else {"Everywhere": everywhere})}
 
 
 class HelpScreen(Dialog[None]):
