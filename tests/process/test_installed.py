@@ -64,12 +64,12 @@ def test_a_wheel_has_all_of_the_program_and_nothing_else(wheel: Path) -> None:
     manual = {name for name in found if name.endswith(".data/data/share/man/man1/fresnel-tui.1")}
     assert len(manual) == 1
     package = "tui/package/"
-    builds = {f"{package}wheel_contents.py"}
+    builds = f"{package}wheel_contents.py"
     documents = {name for name in tracked() if re.fullmatch(r"docs/[^/]+\.md", name)}
     ours = {name for name in tracked() if name.startswith(OURS)} | documents
     wanted = {
         name.removeprefix(package) if name.startswith(package) else f"fresnel_tui/{name}"
-        for name in ours - builds
+        for name in ours - {builds}
     }
     assert found - wanted - manual == {"fresnel_tui/pyproject.toml", "fresnel_tui/constraints.txt"}
     assert wanted <= found

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from runners.model.gpus import UNREAD, GpuProcess, GpuReading, GpuSnapshot
+from runners.model.gpus import UNREAD, GpuDetail, GpuProcess, GpuReading, GpuSnapshot
 from runners.model.spec import GpuRequest
 from runners.scheduling.allocation import Allocation, Busy, Denied, allocate
 from runners.scheduling.visibility import visibility
@@ -125,6 +125,12 @@ def test_the_process_of_an_own_run_is_told_by_its_lease_not_as_foreign() -> None
 def test_a_broken_gpu_is_refused_with_its_error() -> None:
     host = reading(gpu(0, error="driver mismatch"), gpu(1))
     assert "GPU 0 driver mismatch" in refused(allocate(GpuRequest(ids=("0",)), host, {}))
+
+
+def test_a_gpu_that_allows_nobody_to_compute_is_refused() -> None:
+    modes = [gpu(0, detail=GpuDetail(compute_mode="prohibited")), gpu(1, detail=GpuDetail())]
+    assert given(allocate(GpuRequest(1), reading(*modes), {})) == [1]
+    assert "compute-mode" in refused(allocate(GpuRequest(ids=("0",)), reading(*modes), {}))
 
 
 def test_gpus_with_the_same_obstacle_are_named_together() -> None:

@@ -87,6 +87,25 @@ def test_groups_start_together_or_not_at_all() -> None:
     assert "starts together with b" in neither["a"].reason
 
 
+def test_a_group_does_not_hide_who_stands_behind_it() -> None:
+    pair = [want("a", 1, 1.0, group="g"), want("b", 1, 1.0, group="g")]
+    verdicts = decide([*pair, want("c", 1, 2.0)], reading(), {}, {})
+    assert {run: gpus(verdict) for run, verdict in verdicts.items()} == {
+        "a": [0],
+        "b": [1],
+        "c": [2],
+    }
+
+
+def test_a_group_that_is_too_big_for_the_machine_never_starts() -> None:
+    pair = [want("a", 3, 1.0, group="g"), want("b", 2, 1.0, group="g")]
+    verdicts = decide(pair, reading(), held(0), {})
+    assert isinstance(verdicts["a"], Denied) and isinstance(verdicts["b"], Denied)
+    # Whether it would fit is not known where nothing is read.
+    unread = decide(pair, None, {}, {})
+    assert not isinstance(unread["a"], Denied)
+
+
 @pytest.mark.parametrize(
     ("on", "ending", "starts", "never"),
     [
@@ -128,6 +147,10 @@ def test_sharing_runs_stand_side_by_side_within_the_memory() -> None:
     verdicts = decide(three, reading(), {}, {})
     assert [gpus(verdicts[f"s{i}"]) for i in range(3)] == [[0], [0], None]
     assert "leaves 20.0 GiB" in verdicts["s2"].reason
+    halves = [
+        want(run, request=GpuRequest(ids=("0",), share=GpuShare(40 * GIB))) for run in ("l", "r")
+    ]
+    assert [gpus(verdict) for verdict in decide(halves, reading(), {}, {}).values()] == [[0], [0]]
 
 
 def test_an_exclusive_run_and_a_sharing_one_never_meet() -> None:

@@ -34,9 +34,10 @@ def test_a_shipped_program_of_one_process_gets_no_second_gpu(name: str, tmp_path
     with pytest.raises(WrongInput, match="3 would stay idle") as refused:
         on(spec, 4, tmp_path)
     assert "--gpus 1" in refused.value.hint
+    assert "starts 1 process, using 1 GPU" in str(refused.value)
     torchrun = msgspec.structs.replace(spec, launcher="torchrun")
     assert on(torchrun, 4, tmp_path) == 4
-    with pytest.raises(WrongInput, match="2 would stay idle"):
+    with pytest.raises(WrongInput, match="starts 2 processes.* 2 would stay idle"):
         on(msgspec.structs.replace(torchrun, processes=2), 4, tmp_path)
 
 
@@ -52,7 +53,7 @@ def test_a_program_of_which_nothing_is_known_is_warned_of(tmp_path: Path) -> Non
     own = msgspec.structs.replace(spec, gpus_per_process=None)
     assert on(own, 4, tmp_path) == 4
     asked = msgspec.structs.replace(own, gpus=GpuRequest(count=4, explicit=True))
-    assert len(unused_notes(asked, 4)) == 1
+    assert len(unused_notes(asked, 4)) == len(unused_notes(asked, 2)) == 1
     # Its author knows how many it uses, and one GPU is no question.
     assert unused_notes(msgspec.structs.replace(own, gpus=GpuRequest(count=4)), 4) == ()
     assert unused_notes(asked, 1) == ()
