@@ -354,3 +354,19 @@ def test_a_run_outside_of_every_session_costs_nothing_and_would_cost_its_own_pri
 def test_an_absurd_time_of_one_record_is_still_a_time(moment: float) -> None:
     assert 0 <= wall_ns(moment) < wall_ns(300_000_000_000.0) + 1
     assert wall_ns(1_790_000_000.25) == 1_790_000_000_250_000_000
+
+
+def test_a_wall_time_is_placed_by_the_clock_that_it_was_read_by() -> None:
+    since, corrected = Moment(1000.0, "b", 100 * SECOND), Moment(5100.0, "b", 200 * SECOND)
+    timeline = Timeline([corrected, since])
+    later, elsewhere = Moment(5200.0, "b", 300 * SECOND), Moment(9000.0, "c", SECOND)
+
+    def placed(wall: float, until: Moment) -> float:
+        return timeline.place_in_boot(wall, since, until) / SECOND
+
+    assert placed(1050.0, corrected) == placed(1050.0, later) == placed(1050.0, elsewhere) == 5050
+    assert placed(1100.0, corrected) == 5100
+    assert placed(5150.0, later) == placed(5150.0, elsewhere) == 5150
+    assert placed(950.0, later) == 4950  # before what is known: as far from it as it says
+    unknown = Moment(1000.0)
+    assert timeline.place_in_boot(1050.0, unknown, later) == wall_ns(1050.0)

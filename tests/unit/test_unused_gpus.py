@@ -37,7 +37,7 @@ def test_a_shipped_program_of_one_process_gets_no_second_gpu(name: str, tmp_path
     assert "starts 1 process, using 1 GPU" in str(refused.value)
     torchrun = msgspec.structs.replace(spec, launcher="torchrun")
     assert on(torchrun, 4, tmp_path) == 4
-    with pytest.raises(WrongInput, match="starts 2 processes.* 2 would stay idle"):
+    with pytest.raises(WrongInput, match=r"starts 2 processes.* 2 would stay idle"):
         on(msgspec.structs.replace(torchrun, processes=2), 4, tmp_path)
 
 
