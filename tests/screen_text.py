@@ -124,6 +124,10 @@ FORM = "Launch a run"
 PLAN = "Plan: exactly what runs"
 ENVIRONMENT = r"▶ Environment: \d+ set"
 """The folded part of a plan."""
+STARTS = "✔ starts now on"
+"""What a launch comes to, seen without scrolling."""
+AS_LEFT = "as you left it"
+TYPED_ONLY = "typed, and not launched"
 PLANNED = "starts now|run folder|command "
 CANNOT_RUN = "cannot run here"
 NO_FILE = "script: no file"
@@ -182,7 +186,7 @@ def edited(name: str, value: object) -> str:
 
 def command_field(value: str) -> str:
     """The command in the form: below its name."""
-    return rf"command +│?\n│[^│]*(│ +)?{value}"
+    return rf"command +│[^\n]*\n[^\n]*│ +{value}"
 
 
 def ticked(gpu: int, device: int | None = None) -> str:
@@ -217,7 +221,7 @@ def again(name: str) -> str:
 
 def as_launched(run: str) -> str:
     """What the form says of the run it began with."""
-    return f"as {run} was launched"
+    return f"with the settings of {run}"
 
 
 def overwrite(name: str) -> str:

@@ -117,7 +117,7 @@ def _clear_up(state: StateDirectory, action: DeleteRuns | RestoreRuns) -> Outcom
     messages = [f"{run_id} stays: {reason}" for run_id, reason in deletion.kept.items()]
     if gone:
         what = gone[0].name if len(gone) == 1 else f"{len(gone)} runs"
-        messages.insert(0, f"deleted {what}: u brings back")
+        messages.insert(0, f"deleted {what}: u restores")
     return Outcome(tuple(run.id for run in gone), tuple(messages))
 
 

@@ -19,8 +19,10 @@ from runners.host.files import replace
 from runners.host.identity import host_name
 from runners.model.states import State
 from runners.state.layout import StateDirectory
+from tests.command_text import unfilled
 from tests.conftest import FAILED
 from tests.screen_text import (
+    AS_LEFT,
     CHARTS,
     COMMAND_HELP,
     DRAIN,
@@ -28,6 +30,7 @@ from tests.screen_text import (
     END_DRAIN,
     FIELD_HELP,
     FINDING,
+    FORM,
     FREE,
     GUARDED,
     LEAVE_AS_IT_WAS,
@@ -39,7 +42,10 @@ from tests.screen_text import (
     RUNS_HELP,
     RUNS_PANE,
     SETTINGS,
+    STARTS,
+    TYPED_ONLY,
     YOUR_NOTE,
+    command_field,
     comparison,
     deletion,
     field,
@@ -394,6 +400,57 @@ def test_a_command_of_one_s_own_is_launched_named_and_stopped(scene: Scene) -> N
     panel.wait_for(deletion(1))
     panel.press("y")
     panel.wait_for(in_all(OLD + 5))
+
+
+def test_a_command_that_was_typed_is_kept_and_earlier_ones_come_back(scene: Scene) -> None:
+    panel = scene.panel
+    panel.press("n")
+    panel.wait_for(OWN_COMMAND)
+    panel.press("sleep {lr}", "Enter")
+    panel.wait_for(COMMAND_HELP)
+    panel.wait_for(command_field(r"sleep \{lr\}"))
+    panel.wait_for(rf"{STARTS} (?s:.*){unfilled('lr')}")
+    panel.press("Escape")
+    panel.wait_for(TYPED_ONLY)
+    panel.press("Escape")
+    panel.wait_gone(FORM)
+    panel.press("n")
+    panel.wait_for(AS_LEFT)
+    panel.wait_for(command_field(r"sleep \{lr\}"))
+    panel.press("Enter")
+    panel.wait_for(COMMAND_HELP)
+    panel.press("Up")
+    panel.wait_for(command_field("sleep 900"))
+    panel.press("Down")
+    panel.wait_for(command_field(r"sleep \{lr\}"))
+    panel.press("\x1b[20~")
+    panel.wait_gone(r"sleep \{lr\}")
+    panel.press("Escape")
+    panel.wait_gone(FORM)
+
+
+def test_paths_are_completed_and_what_they_may_be_is_listed(scene: Scene) -> None:
+    folder = scene.state.root.parent / "paths"
+    (folder / "deep er").mkdir(parents=True, exist_ok=True)
+    for name in ("train.py", "train_big.py"):
+        (folder / "deep er" / name).write_text("")
+    panel = scene.panel
+    panel.press("n")
+    panel.wait_for(OWN_COMMAND)
+    panel.press(f"ls {folder}/d", "Enter")
+    panel.wait_for(COMMAND_HELP)
+    panel.press("Tab")
+    panel.wait_for(r"deep\\ er/")
+    panel.press("tr", "Tab")
+    panel.wait_for(r"train\.py +train_big\.py")
+    panel.press("_", "Tab")
+    panel.wait_for(r"er/train_big\.py")
+    panel.press("Tab")
+    panel.wait_for(FIELD_HELP["name"])
+    panel.press("\x1b[20~")
+    panel.wait_gone("train_big")
+    panel.press("Escape")
+    panel.wait_gone(FORM)
 
 
 def test_drain_and_guard_are_asked_for_and_stand_in_the_header(scene: Scene) -> None:

@@ -10,9 +10,12 @@ from runners.cost.meter import Meter
 from runners.cost.sessions import Session
 from runners.guard.rule import GuardState, GuardView, Stage, new_rule
 from runners.host.clock import moment_now
+from runners.model.run import Run
 from runners.model.spec import Price
+from runners.model.states import State
 from tui.panel.widgets.meter import MeterBar
 from tui.snapshot.feed import PanelSnapshot
+from tui.views.runs.run_view import RunView, view_run
 
 NOON = 1_790_000_000.0
 SESSION = Session(NOON - 9000, "here", Price("15.92", "machine", "session"), 8, "100")
@@ -30,9 +33,10 @@ def line(
     meter: Meter = METER,
     session: Session | None = SESSION,
     guard: GuardView | None = None,
+    runs: tuple[RunView, ...] = (),
 ) -> str:
     """What the meter shows on a terminal of `width` cells."""
-    snapshot = PanelSnapshot(NOON, "gpu-box-3", (), {}, None, {}, session, meter, 0, guard=guard)
+    snapshot = PanelSnapshot(NOON, "gpu-box-3", runs, {}, None, {}, session, meter, 0, guard=guard)
     pane = type("Narrow", (MeterBar,), {"size": Size(width, 1), "read_only": False})()
     pane.snapshot = snapshot
     shown = pane.render()
@@ -77,8 +81,15 @@ def test_a_budget_that_is_used_up_says_so() -> None:
 
 
 def test_without_a_session_or_a_price_nothing_is_made_up() -> None:
-    shown = line(80, Meter(None, None, None, None, ""), None)
+    run = Run("id", "command", "one", State.RUNNING, "", "/nowhere", NOON)
+    shown = line(80, Meter(None, None, None, None, ""), None, runs=(view_run(run, brief=True),))
     assert "—/h" in shown and "no session" in shown and "$" not in shown
+
+
+def test_who_has_no_run_yet_reads_nothing_of_money() -> None:
+    shown = line(80, Meter(None, None, None, None, ""), None)
+    assert shown.split() == ["fresnel-tui", "gpu-box-3", "0", "live"]
+    assert "$3.00/h" in line(80, msgspec.structs.replace(METER, per_hour=Decimal(3)), None)
 
 
 def test_a_budget_that_lasts_long_names_the_day() -> None:

@@ -41,7 +41,7 @@ def run_diagnose(arguments: argparse.Namespace) -> int:
     elif verdict is None:
         echo(f"{run.id} ended successfully: nothing to explain")
     else:
-        pairs = [("run", run.id), ("class", verdict.kind)]
+        pairs = [("run", run.id), ("kind of cause", verdict.kind)]
         if isinstance(verdict, Diagnosis):
             pairs += [("cause", verdict.cause), ("line", verdict.line)]
             pairs += [("evidence", text) for text in verdict.rests_on]

@@ -24,7 +24,7 @@ from tui.views.metrics.pinned_charts import in_order, pinned_charts
 
 _COURSE = 24
 _EVERY_S = 1.0
-_HEADINGS = ("metric", "last", "at", "min", "max", "values", "from", "course")
+_HEADINGS = ("metric", "last", "at", "min", "max", "values", "from", "curve")
 
 
 def run_metrics(arguments: argparse.Namespace) -> int:

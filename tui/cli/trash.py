@@ -60,7 +60,7 @@ def _print_deleted(runs: list[Run], forever: bool) -> None:
         return
     names = " ".join(run.id for run in runs[:4]) + (" …" if len(runs) > 4 else "")
     kept = duration(KEPT_S)
-    echo(f"{what} deleted, kept for {kept}: `fresnel-tui undelete {names}` brings back")
+    echo(f"{what} deleted, kept for {kept}: `fresnel-tui undelete {names}` restores")
 
 
 def run_undelete(arguments: argparse.Namespace) -> int:

@@ -31,11 +31,19 @@ _FIELDS = (
     ("no_run", "no run", "no run for so long: 30m"),
     ("idle", "idle", "GPUs below 5 % for so long while runs say they train: 30m"),
     ("countdown", "countdown", "between the warning and the stop"),
-    ("warm_up", "warm up", "how long a first epoch may idle"),
+    (
+        "warm_up",
+        "warm up",
+        "GPUs may idle so long while a run begins: it compiles, loads",
+    ),
     ("warn_command", "warn command", "run at the warning; FRESNEL_GUARD_TEXT says why"),
     ("webhook", "webhook", "posted to as JSON at every step"),
     ("end_command", "end command", "run once every run has stopped; none when empty"),
-    ("destroys", "destroys", "true: the end command destroys; only when all is fetched"),
+    (
+        "destroys",
+        "destroys",
+        "true: the end command deletes the machine; waits until all is fetched",
+    ),
 )
 _WIDE = ("warn_command", "webhook", "end_command")
 

@@ -94,6 +94,9 @@ def _parts(snapshot: PanelSnapshot) -> list[Callable[[int], str]]:
         lambda brief: _first_fitting(brief, drained),
         lambda brief: rate + (est if brief < 6 else "") + doubt,
     ]
+    if session is None and meter.per_hour is None and not snapshot.runs:
+        # Somebody who begins has asked for no money.
+        return [*parts[:2], lambda _: live]
     if session is None:
         runs = "" if meter.live_runs is None else f"runs {dollars(meter.live_runs)}"
         return [

@@ -33,7 +33,7 @@ def session_pairs(
     if session is not None and session.budget is not None and meter.budget_left is not None:
         pairs.append(("budget", _budget_text(Decimal(session.budget), meter, now)))
     pairs.append(("live runs", dollars(meter.live_runs)))
-    pairs.append(("basis", meter.basis))
+    pairs.append(("price from", meter.basis))
     if meter.caveat:
         pairs.append(("caveat", f"⚠ {meter.caveat}"))
     if session is not None and session.stopping:

@@ -63,7 +63,7 @@ def old_choice(state: StateDirectory, run: Run, resume: bool) -> LaunchChoice:
         about = f"goes on from {run.id}: {resumed_text(run, found.checkpoint, found.spec)}"
         entry = PresetEntry(f"{run.name} resumed", "", (found.spec,), about)
     else:
-        about = f"as {run.id} was launched"
+        about = f"with the settings of {run.id}"
         entry = PresetEntry(f"{run.name} again", "", (relaunch_spec(state, run),), about)
     return LaunchChoice(entry, start=("--resume" if resume else "--again", run.id))
 

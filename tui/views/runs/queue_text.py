@@ -34,7 +34,8 @@ def queue_lines(
         after = run.plan.spec.after
         other = next((other for other in runs if other.run.id == after.run), None)
         left = "" if other is None else f"; {_may_end(other)}"
-        lines.append(f"It starts after {after.run} has ended ({after.on}){left}.")
+        name = after.run if other is None else other.run.name
+        lines.append(f"It starts after {name} has ended ({after.on}){left}.")
     return lines
 
 

@@ -59,7 +59,7 @@ FIELDS = (
         False,
     ),
     DetailField("priority", "0", _declared("priority")),
-    DetailField("after", "nobody", _declared("after", "ID or name, ID:failure, ID:any")),
+    DetailField("after", "no other run", _declared("after", "ID or name, ID:failure, ID:any")),
     DetailField("price", "the session's", _declared("price")),
     DetailField("slurm", "no", "as a Slurm job: yes, or options: partition=gpu time=4h mem=64G"),
 )

@@ -24,15 +24,15 @@ SWEEP_FIELDS = (
     DetailField(
         "sampler",
         "random",
-        "with samples: tpe, gp, cmaes or qmc suggest values from the results so far, for the least "
-        "loss; tpe:METRIC for another",
+        "with samples: who suggests values from the results so far, for the lowest loss: tpe, gp "
+        "(Gaussian process), cmaes (evolution); qmc spreads them evenly; tpe:METRIC for another",
     ),
     DetailField("sample-seed", "0", "the same number, the same samples"),
     DetailField("parallel", "no limit", "at most this many runs of a sweep at once"),
     DetailField(
         "stop-hopeless",
         "never",
-        "median: stop runs of a sweep that do worse than the others did; median:METRIC",
+        "median: stop runs that are worse than half of the others were by then; median:METRIC",
     ),
 )
 _NAMES = 3
