@@ -215,7 +215,7 @@ async def test_a_run_there_is_launched_again_by_the_form_of_here_and_its_plan_is
     async with opened(rented) as panel:
         await panel.select(run)
         await panel.open("a", LaunchScreen)
-        plan = panel.app.screen.query_one("#plan", Static)
+        plan = panel.app.screen.query_one("#planned", Static)
         await panel.until(lambda: "sh -c" in str(plan.content))
         for key, text in (("command", "sh -c 'echo lr=2'"), ("gpus", "1")):
             field = next(f for f in panel.app.screen.query(FormField) if f.key == key)
@@ -261,7 +261,7 @@ async def test_the_form_changes_machines_and_keeps_what_was_typed(
         (rented.home / "elsewhere").mkdir()
         folder = next(field for field in screen.query(FormField) if field.key == "d:folder")
         folder.put("~/elsewhere")  # before that machine's presets have come
-        plan = screen.query_one("#plan", Static)
+        plan = screen.query_one("#planned", Static)
         await panel.until(lambda: "echo over there" in str(plan.content))
         await panel.until(lambda: f"{rented.home}/elsewhere" in str(plan.content))
         await panel.back("f2")
@@ -277,7 +277,7 @@ async def test_what_is_wrong_there_is_told_by_the_plan_and_nothing_starts(
     async with opened(rented) as panel:
         await panel.select(run)
         await panel.open("a", LaunchScreen)
-        plan = panel.app.screen.query_one("#plan", Static)
+        plan = panel.app.screen.query_one("#planned", Static)
         await panel.until(lambda: "sh -c" in str(plan.content))
         field = next(f for f in panel.app.screen.query(FormField) if f.key == "gpus")
         field.put("9")
@@ -286,7 +286,7 @@ async def test_what_is_wrong_there_is_told_by_the_plan_and_nothing_starts(
         found = panel.app.screen.query_one("#found", Static)
         await panel.until(lambda: "FAIL" in str(found.content))
         await panel.open("escape", LaunchScreen)
-        await panel.back("escape")
+        await panel.back("escape", "escape")
         assert len(list(StateDirectory(rented.state).runs.iterdir())) == 1
 
 

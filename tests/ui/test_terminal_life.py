@@ -384,6 +384,7 @@ def test_no_color_means_none_and_states_are_read_by_sign_and_word(
     panel.wait_for(run_row(State.RUNNING, "aa-counter"))
     panel.wait_for(run_row(State.FAILED, "broken"))
     panel.wait_for(gpu_row(1, FREE))
+    panel.wait_gone("launched aa-counter")  # the notice, which lies over the row
     eventually(
         lambda: (
             panel.read() or panel.screen.buffer[row_of(panel, run_row(State.RUNNING))][60].reverse
