@@ -12,7 +12,7 @@ from tests.command_text import NOT_SHOWABLE
 from tests.process.conftest import CommandLine
 from tests.support import eventually
 from tests.terminal import Terminal, panel_command
-from tui.panel.terminal.cells import cells_of
+from tui.panel.terminal.cells import NO_INK, cells_of
 from tui.views.safe import safe, safe_cell, safe_json
 
 EVIL = "\x1b]52;c;ZXZpbA==\x07\x9b31m\u202eevil\x7f"
@@ -116,7 +116,7 @@ def test_every_control_character_is_shown_instead() -> None:
 
 
 def test_no_cell_of_the_screen_has_a_control_character() -> None:
-    cells = cells_of([Segment(f"a{EVIL}b"), Segment("\x1b[2J", None, ())], {None: ""})
+    cells = cells_of([Segment(f"a{EVIL}b"), Segment("\x1b[2J", None, ())], {None: (NO_INK, NO_INK)})
     painted = "".join(cell.text for cell in cells)
     assert INJECTED.search(painted) is None and painted.startswith("a") and "b" in painted
     assert painted.isprintable()

@@ -114,6 +114,19 @@ def test_only_what_changed_is_sent() -> None:
     assert end.send() == 0
 
 
+def test_words_are_written_so_that_they_are_read_and_frames_drawn_as_they_are() -> None:
+    end, faint = FarEnd(), Style(color="#2a2a2a", bgcolor="#191724")
+    end.want(rows_of(["│ loss ▆ — 0.1"], faint))
+    end.send()
+    at = {char: end.cell(x, 0)[1] for x, char in enumerate("│ loss ▆ — 0.1")}
+    assert at["│"] == at["▆"] == "2a2a2a"
+    assert at["l"] == at["0"] == at["—"] != "2a2a2a"
+    end.screen.least_contrast = 7.0
+    end.want(rows_of(["loss"], faint))
+    end.send()
+    assert int(end.cell(0, 0)[1], 16) > int(at["l"], 16)
+
+
 def log_of(first: int, height: int, width: int = 60) -> list[str]:
     lines = [f"epoch 3 step {first + i} loss {1 / (first + i):.6f} lr 1e-4" for i in range(height)]
     return [f"│{line.ljust(width - 3)}█│" for line in lines]

@@ -15,6 +15,7 @@ from textual.theme import BUILTIN_THEMES
 from runners.model.states import State
 from runners.state.layout import StateDirectory
 from tui.panel.app import PanelApp
+from tui.panel.theme.legible import legible
 from tui.panel.theme.themes import THEMES, Named, apply_theme
 
 CONTRAST = [name for name in THEMES if name.startswith("contrast")]
@@ -108,11 +109,10 @@ def test_every_word_can_be_read_on_every_background_of_every_theme(name: str) ->
         behind = colours["background"].blend(colours[background], colours[background].a)
         for word, colour in itertools.product(WORDS, front):
             style = Style.from_color(colour.rich_color, behind.rich_color) + Style.parse(word)
-            strip = Strip([Segment("done 12", style)])
-            for each in (ANSIToTruecolor(app.ansi_theme_dark), app.legible):
-                strip = strip.apply_filter(each, behind)
-            shown = next(iter(strip)).style
-            assert shown is not None and shown.color is not None and shown.bgcolor is not None
+            painted = Strip([Segment("done 12", style)])
+            painted = painted.apply_filter(ANSIToTruecolor(app.ansi_theme_dark), behind)
+            shown = legible(next(iter(painted)).style or Style(), app.painter.least_contrast)
+            assert shown.color is not None and shown.bgcolor is not None
             ratio = contrast(shown.color.get_truecolor().hex, shown.bgcolor.get_truecolor().hex)
             if ratio < least:
                 poor.append((background, word, round(ratio, 2)))

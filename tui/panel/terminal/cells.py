@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -41,11 +41,15 @@ class ScreenCell(NamedTuple):
     ink: Ink
 
 
+Inks = tuple[Ink, Ink]
+"""Of one style: how frames, bars and curves are drawn, and how words are written."""
 Row = list["ScreenCell | None"]
 """A row of the screen; None where it is not known what stands there."""
 Run = tuple[int, int]
 """Cells of a row, from the first to before the second."""
 NO_INK: Final = Ink("", "", "")
+_DRAWN: Final = re.compile("[\u2500-\u259f\u2800-\u28ff]")
+"""Lines, blocks and dots, of which frames, bars and curves are made."""
 
 
 Place = tuple[int, int]
@@ -89,13 +93,13 @@ def _cell(text: str, ink: Ink) -> ScreenCell:
     return _blank(ink) if text == " " else ScreenCell(text, ink)
 
 
-def cells_of(segments: Iterable[Segment], codes_of: dict[Style | None, str]) -> list[ScreenCell]:
-    """The cells that segments fill; `codes_of` has SGR's numbers of their styles."""
+def cells_of(segments: Iterable[Segment], inks_of: Mapping[Style | None, Inks]) -> list[ScreenCell]:
+    """The cells that segments fill; `inks_of` has the inks of their styles."""
     cells: list[ScreenCell] = []
     for segment in segments:
         if segment.control:
             continue
-        ink = ink_of(codes_of[segment.style])
+        draws, ink = inks_of[segment.style]
         text = made_safe(segment.text)
         if text.isascii():
             cells += [_cell(char, ink) for char in text]
@@ -107,7 +111,8 @@ def cells_of(segments: Iterable[Segment], codes_of: dict[Style | None, str]) -> 
                 at = -1 if cells[-1].text else -2
                 cells[at] = _cell(cells[at].text + char, ink)
             else:
-                cells += [_cell(char, ink), *[ScreenCell("", ink)] * (width - 1)][: max(width, 0)]
+                used = draws if draws is not ink and _DRAWN.match(char) else ink
+                cells += [_cell(char, used), *[ScreenCell("", ink)] * (width - 1)][: max(width, 0)]
         if len(cells) - begin != cell_len(text):
             # Characters that make one together: the stretch is kept whole.
             cells[begin:] = [_cell(text, ink), *[ScreenCell("", ink)] * (cell_len(text) - 1)]

@@ -47,6 +47,15 @@ class Painter:
         self._again: Timer | None = None
 
     @property
+    def least_contrast(self) -> float:
+        """What words and numbers have at least between their colour and what is behind them."""
+        return self._screen.least_contrast
+
+    @least_contrast.setter
+    def least_contrast(self, least: float) -> None:
+        self._screen.least_contrast = least
+
+    @property
     def is_slow(self) -> bool:
         """Whether the line is slow: it was seen to be, or it was said."""
         return self.wants_slow or (self._line is not None and self._line.is_slow)

@@ -19,7 +19,6 @@ from tui.panel.terminal.driver import TerminalDriver
 from tui.panel.terminal.job_control import has_job_control
 from tui.panel.terminal.key_order import InOrder
 from tui.panel.terminal.painter import Painter
-from tui.panel.theme.legible import Legible
 
 
 class TerminalApp(InOrder):
@@ -30,13 +29,10 @@ class TerminalApp(InOrder):
 
     def __init__(self) -> None:
         super().__init__()
-        self.legible = Legible()
         if self.no_color:
             from tui.panel.theme.no_color import Colourless
 
             self._filters = [Colourless()]  # Textual's own leaves greys, which are colours
-        else:
-            self._filters.append(self.legible)
         self.painter = Painter(self)
 
     @property

@@ -18,29 +18,44 @@ from textual.strip import Strip
 
 from tui.panel.terminal.cells import (
     NO_INK,
+    Ink,
     InkRun,
+    Inks,
     Row,
     ScreenCell,
     cells_of,
     changed_runs,
+    ink_of,
     pieces_of,
     written,
 )
+from tui.panel.theme.legible import TEXT, legible
 
 _LEAST_SCROLLED = 3
 _PLACE_BYTES = 8
+_MOST_STYLES = 4096
 _OVERDRAWN = ScreenCell("\x00", NO_INK)
 """A cell of a picture that was drawn over it: whatever is to stand there is something else."""
 
 
-class _Codes(dict[Style | None, str]):
-    def __init__(self, system: ColorSystem) -> None:
-        super().__init__({None: ""})
+class _InksOfStyles(dict[Style | None, Inks]):
+    def __init__(self, system: ColorSystem, least: float) -> None:
+        super().__init__()
+        self.least = least
         self._system = system
 
-    def __missing__(self, style: Style | None) -> str:
-        codes = self[style] = Strip.render_ansi(style, self._system) if style else ""
-        return codes
+    def __missing__(self, style: Style | None) -> Inks:
+        if len(self) >= _MOST_STYLES:
+            self.clear()  # pictures have thousands
+        better = legible(style, self.least) if style else style
+        writes = draws = self._ink(better)
+        if better is not style:
+            draws = self._ink(style)
+        inks = self[style] = draws, writes
+        return inks
+
+    def _ink(self, style: Style | None) -> Ink:
+        return ink_of(Strip.render_ansi(style, self._system) if style else "")
 
 
 class TerminalScreen:
@@ -48,7 +63,8 @@ class TerminalScreen:
 
     def __init__(self, system: ColorSystem, erases: bool) -> None:
         """`erases`: erased cells take the background's colour, as xterm's do."""
-        self._codes = _Codes(system)
+        self._system = system
+        self._inks = _InksOfStyles(system, TEXT)
         self._erases = erases
         self._size = Size(0, 0)
         self._wanted: list[Row] = []
@@ -56,6 +72,15 @@ class TerminalScreen:
         """The frame that is being sent: a later one waits for it, lest half of each be seen."""
         self._shown: list[Row] = []
         self._unsent: list[int] = []
+
+    @property
+    def least_contrast(self) -> float:
+        """What words and numbers have at least between their colour and what is behind them."""
+        return self._inks.least
+
+    @least_contrast.setter
+    def least_contrast(self, least: float) -> None:
+        self._inks = _InksOfStyles(self._system, least)
 
     @property
     def is_shown(self) -> bool:
@@ -105,7 +130,7 @@ class TerminalScreen:
     def _put(self, y: int, x: int, strips: Iterable[Strip], until: int) -> None:
         if not 0 <= y < len(self._wanted):
             return
-        cells = [cell for strip in strips for cell in cells_of(strip, self._codes)]
+        cells = [cell for strip in strips for cell in cells_of(strip, self._inks)]
         end = min(x + len(cells), until, self._size.width)
         # Another list: the frame that is being sent keeps its own.
         row = self._wanted[y][:]

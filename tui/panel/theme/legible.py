@@ -3,43 +3,17 @@
 Themes mix their colours: dim text, a state's colour on the cursor's row, a key's letter on a bar.
 Where such a pair has too little contrast (WCAG 2.2, success criteria 1.4.3 and 1.4.6), the text's
 colour is moved towards white or black until it has enough, and no further.
+
+This is done where styles become a terminal's codes, once for each style: painted lines are many.
 """
 
-from functools import lru_cache
-
-from rich.color import Color as RichColor
-from rich.segment import Segment
+from rich.color import Color
 from rich.style import Style
-from textual.color import Color
-from textual.filter import LineFilter
 
 TEXT = 4.5
 HIGH = 7.0
 """What the themes of high contrast promise."""
 _STEPS = 24
-
-
-class Legible(LineFilter):
-    """Gives words and numbers at least the contrast `least`; frames, bars and curves stay."""
-
-    def __init__(self, least: float = TEXT) -> None:
-        super().__init__()
-        self.least = least
-
-    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """The same text, where needed in a colour that stands out more."""
-        if not self.enabled:
-            return segments
-        least = self.least
-        found = []
-        for segment in segments:
-            text, style, control = segment
-            if style is not None and not text.isspace():
-                better = _legible(style, background, least)
-                if better is not style and any(map(str.isalnum, text)):
-                    segment = Segment(text, better, control)
-            found.append(segment)
-        return found
 
 
 def contrast(front: tuple[int, int, int], behind: tuple[int, int, int]) -> float:
@@ -48,19 +22,17 @@ def contrast(front: tuple[int, int, int], behind: tuple[int, int, int]) -> float
     return (high + 0.05) / (low + 0.05)
 
 
-@lru_cache(4096)
-def _legible(style: Style, background: Color, least: float) -> Style:
+def legible(style: Style, least: float) -> Style:
+    """The style, its text in another colour where it has not the contrast `least`."""
     behind, before = style.bgcolor, style.color
-    if behind is None or behind.is_default:
-        behind = background.rich_color
     if style.reverse:
-        behind, before = before, style.bgcolor or background.rich_color
+        behind, before = before, behind
     if behind is None or before is None or behind.triplet is None or before.triplet is None:
         return style  # the terminal's own colours, whatever they are
     better = _moved((*before.triplet,), (*behind.triplet,), least)
     if better == (*before.triplet,):
         return style
-    colour = RichColor.from_rgb(*better)
+    colour = Color.from_rgb(*better)
     return style + (Style(bgcolor=colour) if style.reverse else Style(color=colour))
 
 
