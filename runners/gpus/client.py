@@ -13,7 +13,7 @@ import msgspec
 from runners.gpus.driver_setting import parse, setting
 from runners.gpus.sampler_lock import owner_of
 from runners.host.clock import local_time
-from runners.host.files import read_tail
+from runners.host.files import is_gone, read_tail
 from runners.host.helpers import command, marked
 from runners.host.identity import host_name
 from runners.host.keep_alive import KeepAlive
@@ -138,7 +138,8 @@ def read_gpus(state: StateDirectory, patience_s: float = 5.0) -> GpuReading:
 def main() -> None:
     """Start a sampler for the state folder on the command line: a run wants its history."""
     state = StateDirectory(Path(sys.argv[-1]))
-    if not is_held(state.sampler_lock):
+    # It makes the folder that it needs, and one that somebody has removed must not come back.
+    if not is_gone(state.root) and not is_held(state.sampler_lock):
         ensure_sampler(state)
 
 

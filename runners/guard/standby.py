@@ -55,6 +55,8 @@ def _take_place(state: StateDirectory) -> int | None:
 def main() -> None:
     """Be the keeper of the guard of the state folder named on the command line, then the guard."""
     state = StateDirectory(Path(sys.argv[-1]))
+    if not is_set(state):
+        return  # lifted, or all of the state removed: systemd need not start it again
     enter(state)
     try:
         lock = stand_by(state)

@@ -92,6 +92,17 @@ def size_of(path: Path) -> int:
         return 0
 
 
+def is_gone(path: Path) -> bool:
+    """Whether nothing is at `path` any more; False where that cannot be told just now."""
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False  # a file server that does not answer has removed nothing
+    return False
+
+
 def modified_at(path: Path) -> float:
     """When the file at `path` was written last (unix seconds); 0 when it is not there."""
     try:

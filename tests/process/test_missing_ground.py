@@ -1,14 +1,18 @@
-"""What a command says when the ground is missing: no /proc, or a folder that was deleted."""
+"""What is said and done when the ground is missing: no /proc, or a folder that was deleted."""
 
 import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from runners.host import helpers
+from runners.host.procfs import is_zombie, start_ticks
 from tests.command_text import NO_PROC
-from tests.process.conftest import COMMAND, CommandLine
+from tests.process.conftest import COMMAND, CommandLine, leader, record
+from tests.support import eventually
 
 WITHOUT_PROC = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /proc && "$@"', "sh")
 
@@ -59,3 +63,25 @@ def test_a_run_whose_folder_is_deleted_meanwhile_ends_as_it_ends(
     words = ("sh", "-c", f"rmdir {gone}; exit 3")
     run = cli.launch("--gpus", "0", "--set", f"working_directory={gone}", "--", *words)
     assert cli.ended(run)["exit_code"] == 3
+
+
+def test_without_its_state_folder_a_run_ends_by_itself_and_nothing_is_started(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that waits ends at its next look, one that runs with its program, which is left alone."""
+    monkeypatch.setenv("FRESNEL_GPUS", "sim:1xH100")
+    running = cli.launch("--gpus", "1", "--set", "restart=2", "--", "sleep", "600")
+    waiting = cli.launch("--gpus", "1", "--", "true")
+    program = leader(running)
+    owner, waiter = (
+        eventually(lambda run=run: record(run).get("supervisor_pid")) for run in (running, waiting)
+    )
+    cli.state.root.rename(cli.folder / "removed")
+    shutil.rmtree(cli.folder / "removed", ignore_errors=True)
+    os.kill(waiter, signal.SIGUSR1)
+    eventually(lambda: start_ticks(waiter) is None, what="the end of the one that waits")
+    helpers.run("start-sampler", cli.state.root)
+    assert start_ticks(owner) is not None and not is_zombie(program)
+    os.kill(program, signal.SIGTERM)
+    eventually(lambda: start_ticks(owner) is None, what="the end of the one that ran")
+    assert not cli.state.root.exists()

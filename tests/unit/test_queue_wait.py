@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Sequence
+from types import SimpleNamespace
 
 import pytest
 
 from runners.host import helpers
 from runners.lifecycle.supervisor import queue_wait
-from runners.lifecycle.supervisor.queue_wait import LaunchRefused, replan
+from runners.lifecycle.supervisor.queue_wait import LaunchRefused, replan, wait_for_grant
 from runners.lifecycle.supervisor.wakeup import WakeupLoop
 from runners.state.layout import RunDirectory, StateDirectory
 
@@ -62,3 +63,24 @@ def test_a_stop_ends_the_waiting(
 ) -> None:
     answer_with(monkeypatch, [(-9, "")] * 5)
     assert replan(run, {}, wakeups, lambda _: run.stop.touch()) is None
+
+
+def test_what_ends_a_sleep_early_starts_no_look_at_the_queue(
+    monkeypatch: pytest.MonkeyPatch, run: RunDirectory, wakeups: WakeupLoop
+) -> None:
+    """The end of the look before does: looks would follow one another without a pause."""
+    clock, looks = [0.0], [0.0]
+
+    def wake_early(_: float) -> None:
+        clock[0] += 1.0
+
+    def look(*_: object) -> None:
+        looks.append(clock[0])
+        if len(looks) == 4:
+            run.stop.touch()
+
+    monkeypatch.setattr(queue_wait, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(wakeups, "sleep", wake_early)
+    monkeypatch.setattr(helpers, "run", look)
+    assert not wait_for_grant(run, wakeups)
+    assert looks == [0.0, 5.0, 10.0, 15.0]

@@ -10,7 +10,7 @@ from pathlib import Path
 from runners.host import helpers
 from runners.host.clock import Moment
 from runners.host.exit_status import read_exit_status
-from runners.host.files import append_event, size_of
+from runners.host.files import append_event, is_gone, size_of
 from runners.host.keep_alive import KeepAlive
 from runners.host.procfs import is_zombie, parent_of, read_processes, start_ticks
 from runners.host.signals import open_pidfd, signal_process
@@ -168,6 +168,10 @@ class Attempt:
         # The supervisor restarts the guard and the sampler: on a machine without an open panel
         # nobody else is there to do it.
         home = self.run.home
+
+        def is_there() -> bool:
+            return not is_gone(self.run.path)
+
         pollers: list[Poller] = [
             TimeLimit(self.run, self.plan, began, self._end_by_limit),
             OverrunNotice(self.run),
@@ -184,7 +188,8 @@ class Attempt:
         ]
         watch = partial(helpers.spawn, "watcher", home.root)
         first_s = min(_WATCHED_AFTER_S, (self.plan["stall_after_s"] or _WATCHED_AFTER_S) / 2)
-        pollers.append(LatePoller(KeepAlive(home.watcher_lock, watch, _WATCHER_ANEW_S), first_s))
+        watcher = KeepAlive(home.watcher_lock, watch, _WATCHER_ANEW_S, wanted=is_there)
+        pollers.append(LatePoller(watcher, first_s))
         if self.plan["checkpoints"]:
             # Most supervisors live without: dozens of them stay in memory for days.
             from runners.lifecycle.supervisor.checkpoint_retention import CheckpointKeeper
@@ -199,7 +204,7 @@ class Attempt:
             pollers.insert(0, self.job_watch)
         if self.plan["gpus"]:
             start = partial(helpers.spawn, "start-sampler", home.root)
-            pollers.append(KeepAlive(home.sampler_lock, start, _SAMPLER_ANEW_S))
+            pollers.append(KeepAlive(home.sampler_lock, start, _SAMPLER_ANEW_S, wanted=is_there))
         return pollers
 
     def _take_requests(self) -> None:

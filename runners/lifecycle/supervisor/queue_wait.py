@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from runners.host import helpers
-from runners.host.files import read_json, write_json
+from runners.host.files import is_gone, read_json, write_json
 from runners.host.identity import boot_id
 from runners.lifecycle.supervisor.wakeup import WakeupLoop
 from runners.state.layout import RunDirectory, config_dir
@@ -31,7 +31,8 @@ def wait_for_grant(run: RunDirectory, wakeups: WakeupLoop) -> bool:
 
     Raises LaunchRefused when the run can never start, OSError when no process can be started.
     """
-    while not _stop_requested(run, wakeups):
+    looked = time.monotonic()
+    while not is_unwanted(run, wakeups):
         if not _is_queued(run):
             return True
         waits = read_json(run.waits) or {}
@@ -39,15 +40,20 @@ def wait_for_grant(run: RunDirectory, wakeups: WakeupLoop) -> bool:
             raise LaunchRefused(str(waits.get("reason", "it can never start")))
         # The first in line looks for what nobody pokes about: another user leaving a
         # GPU, a supervisor that was killed.
-        wakeups.sleep(_FIRST_POLLS_EVERY_S if waits.get("place", 1) == 1 else _OTHER_POLLS_EVERY_S)
-        # Asked again after the sleep: a pass over the queue costs a process.
-        if not _stop_requested(run, wakeups) and _is_queued(run):
-            helpers.run("dispatch", run.home.root)
+        every = _FIRST_POLLS_EVERY_S if waits.get("place", 1) == 1 else _OTHER_POLLS_EVERY_S
+        # By the clock, not by what ended the sleep: the end of the last look does that too.
+        left = looked + every - time.monotonic()
+        if left > 0:
+            wakeups.sleep(left)
+            continue
+        helpers.run("dispatch", run.home.root)
+        looked = time.monotonic()
     return False
 
 
-def _stop_requested(run: RunDirectory, wakeups: WakeupLoop) -> bool:
-    return run.stop.exists() or wakeups.is_requested
+def is_unwanted(run: RunDirectory, wakeups: WakeupLoop) -> bool:
+    """True when somebody wants the run stopped, by the disk or by a signal, or has removed it."""
+    return run.stop.exists() or wakeups.is_requested or is_gone(run.path)
 
 
 def _is_queued(run: RunDirectory) -> bool:
@@ -82,7 +88,7 @@ def replan(
     reason; None when a stop came meanwhile. Raises LaunchRefused, which says what no longer exists.
     """
     tries = 0
-    while not _stop_requested(run, wakeups):
+    while not is_unwanted(run, wakeups):
         # The environment comes back by the pipe, never by the disk: it contains secrets.
         problem, answer = _ask_for_plan(run, environment)
         if "error" in answer:
@@ -94,7 +100,7 @@ def replan(
         tries += 1
         notify(f"could not be prepared ({problem}, try {tries}): tried again in {pause:g} s")
         until = time.monotonic() + pause
-        while time.monotonic() < until and not _stop_requested(run, wakeups):
+        while time.monotonic() < until and not is_unwanted(run, wakeups):
             wakeups.sleep(until - time.monotonic())
     return None
 
@@ -144,4 +150,7 @@ def is_awaited(run: RunDirectory) -> bool:
     """Whether somebody may wait for what an ended run held, or for how it came out."""
     group = plan_fields(read_json(run.plan))["group"]
     is_searched = bool(group) and (run.home.sweeps / group / "trials.json").exists()
-    return is_searched or any(run.home.live.iterdir())
+    try:
+        return is_searched or any(run.home.live.iterdir())
+    except OSError:
+        return False  # the state folder was removed

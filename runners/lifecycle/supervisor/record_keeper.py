@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 
 from runners.host.clock import Moment, moment_now
-from runners.host.files import append_event, write_json
+from runners.host.files import append_event, is_gone, write_json
 from runners.host.identity import boot_id, host_name
 from runners.host.procfs import start_ticks
 from runners.lifecycle.supervisor.kept_environment import forget_all
@@ -92,14 +92,16 @@ class RecordKeeper:
             # Before the ending is recorded: after it, nothing else keeps others off these GPUs.
             self._mark_held()
         while not self.write(changes):
-            if not self.directory.path.is_dir():
-                break  # somebody removed the run's folder: there is nowhere left to record it
+            if is_gone(self.directory.path):
+                break  # there is nowhere left to record it
             time.sleep(_RETRY_WRITE_S)
         # Ledger before marker: killed in between, the next supervisor finds the run
         # live and enters it again, and a second line of one run counts once. The other
         # way round the money would be lost.
         append_run(self.directory, plan, self.record)
         self.directory.home.live_marker(self.directory.id).unlink(missing_ok=True)
+        if is_gone(self.directory.path):
+            return  # who removed it need not be told how it ended
         text = ending_text(ending, code) if ending else ""
         notify(self.directory, state, f"{state}: {text}" if text else str(state))
         if self.record.get("started"):

@@ -18,7 +18,7 @@ _ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3
 sys.path.insert(0, _ROOT)
 
 from runners.host import helpers
-from runners.host.files import append_event, read_json
+from runners.host.files import append_event, is_gone, read_json
 from runners.host.identity import boot_id, boot_time
 from runners.host.locks import acquire
 from runners.host.procfs import environment_of, mark_of
@@ -39,6 +39,7 @@ from runners.lifecycle.supervisor.ledger_entry import append_run
 from runners.lifecycle.supervisor.put_off import TEXT, await_machine, is_put_off
 from runners.lifecycle.supervisor.queue_wait import (
     is_awaited,
+    is_unwanted,
     requeue,
 )
 from runners.lifecycle.supervisor.record_keeper import RecordKeeper
@@ -206,6 +207,9 @@ class Supervisor:
             attempt.alert(holding_text(held))
             ending["holding"] = held
         number = self.record.get("attempt", 1)
+        if is_gone(self.directory.path):
+            self.end(state, ending, code, left)
+            return None
         if state is State.LOST and self.unbegun < _UNBEGUN and attempt.never_began():
             self.unbegun += 1
             return self.starter.start(number)
@@ -244,9 +248,9 @@ class Supervisor:
         """
         if is_put_off(self.directory, self.starter.plan):
             self.directory.stop.unlink(missing_ok=True)
-        coming.wait(self.starter.wakeups, self.is_stop_asked)
-        await_machine(self.directory, self.starter.wakeups, self.is_stop_asked)
-        if self.is_stop_asked():
+        coming.wait(self.starter.wakeups, self.is_unwanted)
+        await_machine(self.directory, self.starter.wakeups, self.is_unwanted)
+        if self.is_unwanted():
             self.starter.end_unstarted()
             return None
         self.starter.checkpoints.judge_attempt()
@@ -258,9 +262,9 @@ class Supervisor:
         """Write an event of the run."""
         append_event(self.directory.supervisor_events, kind, **fields)
 
-    def is_stop_asked(self) -> bool:
-        """True when somebody wants the run stopped, by the disk or by a signal."""
-        return self.directory.stop.exists() or self.starter.wakeups.is_requested
+    def is_unwanted(self) -> bool:
+        """True when somebody wants the run stopped, or has removed it."""
+        return is_unwanted(self.directory, self.starter.wakeups)
 
     def end(
         self, state: State, ending: Ending, code: int | None = None, left: Sequence[int] = ()

@@ -18,6 +18,7 @@ import msgspec
 
 from runners.host import helpers
 from runners.host.detach import run_alone
+from runners.host.files import is_gone
 from runners.host.locks import is_held
 from runners.model.errors import NotFound
 from runners.places.ssh.connection import RefusedThere, refuse
@@ -199,7 +200,9 @@ def watch_nodes(state: StateDirectory, group: NodeGroup) -> NodeGroup:
     for node in nodes:
         node.link.start()
     try:
-        _wait(lambda: _any_failed(nodes) or _all_ended(nodes))
+        _wait(lambda: _any_failed(nodes) or _all_ended(nodes) or is_gone(state.root))
+        if is_gone(state.root):
+            return group
         if _any_failed(nodes):
             group = _end_all(state, group, nodes)
     finally:
