@@ -49,7 +49,11 @@ def ended(home: StateDirectory, name: str, age_s: float, now: float, **fields: o
     directory = home.run(run_id)
     directory.path.mkdir(parents=True)
     origin = {"user": "anna", "host": host_name(), "boot_id": "b", "created": now - age_s}
-    plan = msgspec.to_builtins(make_plan(run_id, name=name, argv=("python", "train.py", name)))
+    plan = msgspec.to_builtins(
+        make_plan(
+            run_id, name=name, argv=("python", "train.py", name, "--hour", f"{age_s / HOUR:g}")
+        )
+    )
     replace(directory.plan, msgspec.json.encode({**plan, "origin": origin}))
     record = {"state": "done", "started": now - age_s, "ended": now - age_s + 60, "exit_code": 0}
     replace(directory.state, msgspec.json.encode({**record, **fields}))
@@ -165,8 +169,12 @@ def test_an_order_is_chosen_from_a_list_and_a_view_saved_under_a_key(show: Show)
     panel.wait_for(in_all(131))
     panel.press("j", "O")
     panel.wait_for(SORT)
-    panel.press("End", "Enter")
+    panel.press("End", " ")
+    panel.wait_for("● set:hour")
+    panel.press("Up", "Enter")
     panel.wait_gone(SORT)
+    panel.wait_for("state .* hour")
+    panel.wait_for(run_row(State.DONE, "old-000 +2 "))
     panel.wait_for(r"by best:loss▲")
     panel.wait_for(log_of("old-000"))
     panel.press("O", "Enter")
@@ -174,7 +182,7 @@ def test_an_order_is_chosen_from_a_list_and_a_view_saved_under_a_key(show: Show)
     panel.press("/old-12", "Enter")
     panel.wait_for(found_of(10, 131))
     panel.press("V", "s", "worst", "Enter")
-    panel.wait_for("1 worst +old-12 +best:loss-")
+    panel.wait_for("1 worst +old-12 +best:loss- +set:hour")
     panel.press("Escape", "Escape", "Escape")
     panel.wait_gone(FINDING)
     panel.wait_gone("by best:loss")
@@ -185,6 +193,7 @@ def test_an_order_is_chosen_from_a_list_and_a_view_saved_under_a_key(show: Show)
     again.press("V", "1")
     again.wait_for(found_of(10, 131))
     again.wait_for("by best:loss▼ .*old-12")
+    again.wait_for(run_row(State.DONE, "old-129 +131 "))
 
 
 def test_the_split_is_moved_by_keys_and_remembered(show: Show) -> None:

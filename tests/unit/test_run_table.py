@@ -4,8 +4,9 @@ import pytest
 
 from runners.model.errors import WrongInput
 from runners.model.states import State
-from runners.places.run_row import RunRow
+from runners.places.run_row import RunRow, pack_settings
 from tests.unit.test_run_query import NOW, row
+from tui.views.runs.named_columns import named_columns, table_text
 from tui.views.runs.row_reading import age_text
 from tui.views.runs.run_columns import (
     TableContext,
@@ -38,6 +39,23 @@ def test_several_keys_and_what_is_alike_keeps_its_place() -> None:
     rows = [row("b", seconds=1.0), row("a", seconds=9.0), row("a", seconds=5.0)]
     found = sort_rows(rows, parse_sort("name,elapsed-"))
     assert [(one.name, one.seconds) for one in found] == [("a", 5.0), ("a", 9.0), ("b", 1.0)]
+
+
+@pytest.mark.parametrize("width", [50, 120])
+def test_settings_and_metrics_are_columns_beside_the_name(width: int) -> None:
+    rows = [
+        row("a", packed_settings=pack_settings({"lr": "3e-4", "kind": "adam\nw"})),
+        row("b", packed_settings=pack_settings({"lr": "0.1"})),
+    ]
+    named = named_columns(["set:lr", "set:kind", "best:", "set:", "odd"], rows)
+    cells = fit_columns(width, named=named)
+    assert [cell.column.key for cell in cells[:4]] == ["state", "name", "set:lr", "set:kind"]
+    texts = [cell.column.text(rows[0], TableContext(NOW), cell.width) for cell in cells[2:4]]
+    assert texts == ["3e-4", "adam …"]
+    assert texts == [table_text(rows[0], cell.column.key, TableContext(NOW)) for cell in cells[2:4]]
+    assert [cell.column.right for cell in cells[2:4]] == [True, False]
+    failed = row(state=State.FAILED, remark="RuntimeError: no space left " * 9)
+    assert remark_span(failed, cells)[0] >= cells[3].start + cells[3].width
 
 
 @pytest.mark.parametrize("text", ["", "name,", "best:"])

@@ -15,9 +15,13 @@ from runners.state.layout import StateDirectory
 from runners.state.leases import live_run_ids
 from runners.state.runs import list_run_ids, list_runs, read_run
 from tui.cli.output import echo, print_json, print_table
+from tui.views.runs.named_columns import EXTRA, named_column, table_text
 from tui.views.runs.row_reading import row_of_ended, row_of_view
-from tui.views.runs.run_columns import COLUMNS, EXTRA, NO_RUNS, TableContext, table_text
-from tui.views.runs.run_sort import SETTING
+from tui.views.runs.run_columns import (
+    COLUMNS,
+    NO_RUNS,
+    TableContext,
+)
 from tui.views.runs.run_view import view_run
 
 _SHOWN_ENDED = 100
@@ -151,7 +155,7 @@ def _columns(arguments: argparse.Namespace) -> list[str] | None:
     for word in (word.strip() for word in arguments.columns.split(",")):
         if word.lower() in known:
             found.append(word.lower())
-        elif word.startswith(("last:", "best:", SETTING)) and not word.endswith(":"):
+        elif named_column(word) is not None:
             found.append(word)
         else:
             raise WrongInput(

@@ -128,7 +128,9 @@ class RunPages:
     # ---- the table
 
     def sort(self, rows: Sequence[RunRow]) -> None:
-        """Choose what the table is sorted by: columns, and the run's own metrics and settings."""
+        """Choose the order and more columns, of those there are and the run's own metrics and
+        settings.
+        """
         from tui.panel.screens.table_choice import SortScreen
         from tui.panel.widgets.run_choice import sorted_by
         from tui.views.runs.run_sort import SETTING, SORTABLE
@@ -137,13 +139,15 @@ class RunPages:
         columns = dict.fromkeys((*lines.sortable, *SORTABLE))
         metrics = [f"{kind}:{name}" for name in sorted(row.metrics) for kind in ("last", "best")]
         settings = [SETTING + name for name in sorted(row.settings)]
-        order = lines.choice.sort
+        shown, order = lines.choice.columns, lines.choice.sort
+        every = dict.fromkeys((*columns, *metrics, *settings, *shown))
 
         def chosen(column: str | None) -> None:
             if column is not None:
                 self._pane.choose(sorted_by(lines.choice, column))
 
-        screen = SortScreen([*columns, *metrics, *settings], order[0] if order else None)
+        toggle = self._pane.toggle_column
+        screen = SortScreen(tuple(every), order[0] if order else None, shown, toggle)
         self._parts.app.push_screen(screen, chosen)
 
     def views(self, rows: Sequence[RunRow]) -> None:
@@ -152,11 +156,12 @@ class RunPages:
 
         def present(name: str) -> SavedView:
             choice = self._pane.lines.choice
-            return SavedView(name, choice.query.text, sort_text(choice.sort), choice.metric)
+            sort = sort_text(choice.sort)
+            return SavedView(name, choice.query.text, sort, choice.metric, choice.columns)
 
         def chosen(view: SavedView | None) -> None:
             if view is not None:
-                self._pane.apply_view(view.filter, view.keys, view.metric)
+                self._pane.apply_view(view.filter, view.keys, view.metric, view.columns)
 
         self._parts.app.push_screen(ViewsScreen(self._parts.state, present), chosen)
 

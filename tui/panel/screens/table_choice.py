@@ -1,8 +1,8 @@
-"""What the run table is sorted by, chosen from a list; and saved views of it."""
+"""The run table's order and columns, chosen from a list; and saved views of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
 
 import msgspec
@@ -18,18 +18,26 @@ from runners.state.layout import StateDirectory
 from tui.panel.hotkeys import hotkey
 from tui.panel.panel_memory import recall, remember
 from tui.panel.screens.dialogs import Dialog, LineScreen
-from tui.views.runs.run_sort import SortKey, parse_sort
+from tui.views.runs.run_sort import NAMED, SortKey, parse_sort
 
 _MOST_VIEWS = 9
 
 
 class SavedView(msgspec.Struct, frozen=True):
-    """A filter and an order of the run table under a name; `sort` as in `list --sort`."""
+    """A filter, an order and columns of the run table under a name.
+    `sort` and `columns` are as in `list`.
+    """
 
     name: str
     filter: str = ""
     sort: str = ""
     metric: str | None = None
+    columns: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """What it shows, in a line."""
+        return "  ".join(filter(None, (self.filter, self.sort, " ".join(self.columns))))
 
     @property
     def keys(self) -> tuple[SortKey, ...]:
@@ -58,25 +66,39 @@ def read_views(state: StateDirectory) -> list[SavedView]:
 
 
 class SortScreen(Dialog[str | None]):
-    """Returns the column to sort by; the present one again turns it round."""
+    """Returns the column to sort by; the present one again turns it round.
+    Shows metrics and settings as columns while it is open.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         hotkey("escape,q,O", "dismiss(None)", "close"),
+        hotkey("space", "show", "show the metric or setting as a column, or no longer"),
         hotkey("j", "move('down')", "the next"),
         hotkey("k", "move('up')", "the one before"),
     ]
 
-    def __init__(self, columns: Sequence[str], present: SortKey | None) -> None:
+    def __init__(
+        self,
+        columns: Sequence[str],
+        present: SortKey | None,
+        shown: Iterable[str],
+        toggle: Callable[[str], bool],
+    ) -> None:
+        """`toggle` makes one of `columns` that is a metric or setting a column of the table, or no
+        longer; `shown` are.
+        """
         super().__init__()
         self._columns = columns
         self._present = present
+        self._shown = set(shown)
+        self._toggle = toggle
 
     def compose(self) -> ComposeResult:
         """A line for each column."""
         with Vertical(classes="dialog") as dialog:
             dialog.border_title = "Sort runs by"
-            dialog.border_subtitle = "Enter sort; the same again: reversed · Esc close"
-            yield OptionList(*map(self._option, self._columns), id="columns", compact=True)
+            dialog.border_subtitle = "Enter sort, again: reversed · Space show as column · Esc"
+            yield OptionList(*map(self._line, self._columns), id="columns", compact=True)
 
     def on_mount(self) -> None:
         """The present order is under the cursor."""
@@ -93,11 +115,25 @@ class SortScreen(Dialog[str | None]):
         """Move as the arrow keys do."""
         getattr(self.query_one(OptionList), f"action_cursor_{way}")()
 
-    def _option(self, column: str) -> Option:
-        present = self._present
+    def action_show(self) -> None:
+        """Have the metric or setting under the cursor as a column, or no longer."""
+        columns = self.query_one(OptionList)
+        at = columns.highlighted or 0
+        column = self._columns[at]
+        if not column.startswith(NAMED):
+            self.notify("columns of its own the table shows where they have room", timeout=4)
+            return
+        if self._toggle(column):
+            self._shown.add(column)
+        else:
+            self._shown.discard(column)
+        columns.replace_option_prompt_at_index(at, self._line(column))
+
+    def _line(self, column: str) -> Text:
+        shown, present = "●" if column in self._shown else " ", self._present
         if present is None or present.column != column:
-            return Option(Text(f"  {column}"))
-        return Option(Text(f"{'▼' if present.descending else '▲'} {column}", style="bold"))
+            return Text(f"  {shown} {column}")
+        return Text(f"{'▼' if present.descending else '▲'} {shown} {column}", style="bold")
 
 
 class ViewsScreen(Dialog[SavedView | None]):
@@ -105,7 +141,7 @@ class ViewsScreen(Dialog[SavedView | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         hotkey("escape,q,V", "dismiss(None)", "close"),
-        hotkey("s", "save", "save the present filter and order"),
+        hotkey("s", "save", "save the present filter, order and columns"),
         hotkey("x,delete", "delete", "delete the view"),
         *(hotkey(str(digit), f"choose({digit})", "show the view") for digit in range(1, 10)),
     ]
@@ -122,7 +158,7 @@ class ViewsScreen(Dialog[SavedView | None]):
         with Vertical(classes="dialog") as dialog:
             dialog.border_title = "Views of the run table"
             dialog.border_subtitle = "Enter or digit show · s save · x delete · Esc close"
-            yield Static("none saved yet: s saves the present filter and order", id="no-views")
+            yield Static("none saved yet: s saves filter, order and columns", id="no-views")
             yield OptionList(id="views", compact=True)
 
     def on_mount(self) -> None:
@@ -152,8 +188,7 @@ class ViewsScreen(Dialog[SavedView | None]):
         if len(self._views) == _MOST_VIEWS:
             self.notify(f"{_MOST_VIEWS} views are kept: x deletes one", timeout=4)
         else:
-            view = self._present("")
-            shown = " · ".join(filter(None, (view.filter, view.sort))) or "all runs"
+            shown = self._present("").text or "all runs"
             self.app.push_screen(LineScreen("Save a view", f"a name for: {shown}"), answered)
 
     def action_delete(self) -> None:
@@ -174,7 +209,7 @@ class ViewsScreen(Dialog[SavedView | None]):
         options.clear_options()
         for number, view in enumerate(self._views, 1):
             text = Text(f"{number} {view.name}", style="bold")
-            text.append(f"  {view.filter}  {view.sort}", style="not bold dim")
+            text.append(f"  {view.text}", style="not bold dim")
             options.add_option(Option(text))
         options.display = bool(self._views)
         self.query_one("#no-views").display = not self._views

@@ -15,6 +15,7 @@ from runners.places.run_row import RunRow, running_first
 from tui.panel.widgets.run_line import MARGIN, draw_header, draw_row
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.runs.ended_index import EndedRows
+from tui.views.runs.named_columns import named_columns
 from tui.views.runs.row_reading import row_of_view
 from tui.views.runs.run_columns import (
     NO_RUNS,
@@ -25,7 +26,7 @@ from tui.views.runs.run_columns import (
     short_names,
 )
 from tui.views.runs.run_query import unknown_names
-from tui.views.runs.run_sort import SORTABLE
+from tui.views.runs.run_sort import can_sort_by
 from tui.views.runs.run_table import (
     Arrangement,
     FoldedGroup,
@@ -181,13 +182,13 @@ class RunLines(Sequence[Text]):
     @property
     def sortable(self) -> list[str]:
         """The columns that are there and can be sorted by."""
-        return [cell.column.key for cell in self.cells if cell.column.key in SORTABLE]
+        return [cell.column.key for cell in self.cells if can_sort_by(cell.column.key)]
 
     def column_at(self, x: int) -> str:
         """The column whose heading is at cell `x`; empty where there is none to sort by."""
         for cell in self.cells:
             if cell.start <= x - MARGIN < cell.start + cell.width:
-                return cell.column.key if cell.column.key in SORTABLE else ""
+                return cell.column.key if can_sort_by(cell.column.key) else ""
         return ""
 
     def asks_for_costs(self, seen: range) -> bool:
@@ -223,6 +224,7 @@ class RunLines(Sequence[Text]):
             _CHANGING.keys() - self._shown,
             longest,
             hosts=bool(self.remote.live or self.remote.ended),
+            named=named_columns(self.choice.columns, sample),
         )
         if cells != self.cells:
             self.cells = cells

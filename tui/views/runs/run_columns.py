@@ -10,9 +10,9 @@ from runners.host.clock import age
 from runners.model.states import State
 from runners.places.run_row import RunRow
 from runners.watch.metrics.judging import held_out_name
-from tui.views.format import DASH, duration, first_line, indices, metric
+from tui.views.format import duration, indices, metric
 from tui.views.runs.row_reading import age_text
-from tui.views.runs.run_sort import SETTING, SortKey
+from tui.views.runs.run_sort import SortKey
 
 _RUN_ID = re.compile(r"\b\d{8}-\d{6}-(\S+?)-[0-9a-f]{4}\b")
 NO_RUNS = "no runs yet"
@@ -149,6 +149,10 @@ COLUMNS = {
 }
 _FIRST = ("state", "name", "host", "progress", "last", "eta")
 """What even the narrowest table has, in the order in which it is given room."""
+_ALWAYS = 2
+"""So many of these come before what somebody asked for."""
+_ASKED_FOR = 3
+"""Which column of all that is: behind the host, before all that a reason is written over."""
 _THEN = (
     *("age", "best", "elapsed", "validation", "gpus", "cost", "reason", "trend", "tags", "rate"),
     "epoch",
@@ -170,17 +174,24 @@ class Cell(NamedTuple):
 
 
 def fit_columns(
-    width: int, absent: Iterable[str] = (), longest_name: int = 40, hosts: bool = False
+    width: int,
+    absent: Iterable[str] = (),
+    longest_name: int = 40,
+    hosts: bool = False,
+    named: Sequence[Column] = (),
 ) -> tuple[Cell, ...]:
     """The columns that fit into `width` cells, in their places, without those that are `absent`.
 
-    With `hosts`, runs of several machines stand in one table.
+    With `hosts`, runs of several machines stand in one table. Those that are `named`
+    somebody asked for: only state and name have room before them.
     """
+    every = {**COLUMNS, **{column.key: column for column in named}}
+    begin, end = _FIRST[:_ALWAYS], _FIRST[_ALWAYS:]
     left = width
     chosen: dict[str, int] = {}
     gone = {*absent, *(() if hosts else ("host",))}
-    for key in (*_FIRST, *_THEN):
-        column = COLUMNS[key]
+    for key in (*begin, *(column.key for column in named), *end, *_THEN):
+        column = every[key]
         if key in _NAMES_BEFORE and "name" in chosen:
             more = max(0, min(left, min(_NAMES_BEFORE[key], longest_name) - chosen["name"]))
             chosen["name"] += more
@@ -199,7 +210,10 @@ def fit_columns(
             chosen[key] += more
             left -= more
     cells, at = [], 0
-    for key, column in COLUMNS.items():
+    order = list(COLUMNS)
+    order[_ASKED_FOR:_ASKED_FOR] = [column.key for column in named]
+    for key in order:
+        column = every[key]
         if key in chosen:
             cells.append(Cell(column, at, chosen[key]))
             at += chosen[key] + 1
@@ -217,7 +231,8 @@ def remark_span(row: RunRow, cells: Sequence[Cell]) -> tuple[int, int]:
     trains = row.is_live and row.started is not None and not row.urgent
     found = (0, 0)
     for key in ("reason",) if trains else _REMARK_FROM:
-        after = [cell for cell in cells if order.index(cell.column.key) >= order.index(key)]
+        at = order.index(key)
+        after = [cell for cell in cells if cell.column.key in order[at:]]
         if not after:
             continue
         found = after[0].start, end
@@ -331,35 +346,3 @@ def headings_agree(rows: Iterable[RunRow]) -> str | None:
     """The headline that all these rows have that have one; None when they differ."""
     found = {row.headline for row in rows if row.headline is not None}
     return found.pop() if len(found) == 1 else None
-
-
-def table_text(row: RunRow, key: str, context: TableContext) -> str:
-    """A row's text in one column of a table that cuts nothing off; a dash where it is unknown."""
-    if key in EXTRA:
-        return EXTRA[key](row) or DASH
-    if key.startswith(("last:", "best:")):
-        kind, _, name = key.partition(":")
-        return metric(row.metric(name)[1 if kind == "best" else 0])
-    if key.startswith(SETTING):
-        return row.settings.get(key.removeprefix(SETTING)) or DASH
-    if key == "state":
-        return f"{row.state.sign} {row.state}"
-    if key == "reason":
-        return row.remark
-    if key in ("last", "best", "validation", "tags"):
-        text = COLUMNS[key].text(row, context, 400)
-        return text or ("" if key == "tags" else DASH)
-    return COLUMNS[key].text(row, context, 6) or DASH
-
-
-EXTRA: dict[str, Callable[[RunRow], str]] = {
-    "run": lambda row: row.id,
-    "preset": lambda row: row.preset,
-    "group": lambda row: row.group,
-    "host": lambda row: row.host,
-    "user": lambda row: row.user,
-    "note": lambda row: first_line(row.note),
-    "star": lambda row: "★" if row.starred else "",
-    "exit": lambda row: "" if row.exit_code is None else str(row.exit_code),
-}
-"""Columns that only a table in text has, on demand."""

@@ -51,6 +51,13 @@ SORTABLE = (*_ORDERS, "last", "best")
 """
 SETTING = "set:"
 """What stands before a setting's name where columns are named."""
+NAMED = ("last:", "best:", SETTING)
+"""What stands before the name of a metric or setting that is a column."""
+
+
+def can_sort_by(column: str) -> bool:
+    """Whether runs can be sorted by this column."""
+    return column in SORTABLE or column.startswith(NAMED)
 
 
 class SortKey(NamedTuple):
@@ -76,12 +83,12 @@ def parse_sort(text: str) -> tuple[SortKey, ...]:
     for word in (word.strip() for word in text.split(",")):
         column = word.removeprefix("-").removesuffix("-")
         column = column.lower() if column.lower() in SORTABLE else column
-        if not column or column in ("last:", "best:", SETTING):
+        if not column or column in NAMED:
             raise WrongInput(
                 f"--sort {text}: a column is missing",
                 f"one of {', '.join(SORTABLE)}, best:METRIC, set:NAME or a metric's name",
             )
-        if column not in SORTABLE and not column.startswith(("last:", "best:", SETTING)):
+        if not can_sort_by(column):
             column = f"last:{column}"
         keys.append(SortKey(column, word.startswith("-") or word.endswith("-")))
     return tuple(keys)

@@ -30,6 +30,8 @@ class TableChoice(NamedTuple):
     sort: tuple[SortKey, ...] = ()
     metric: str | None = None
     folded: frozenset[str] = frozenset()
+    columns: tuple[str, ...] = ()
+    """Metrics and settings that are columns: `best:loss`, `set:lr`."""
 
 
 class FoldedGroup(NamedTuple):
