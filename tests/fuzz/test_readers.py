@@ -25,9 +25,8 @@ from tests.fuzz import samples
 from tests.fuzz.mutations import STEPS, Step, changed_bytes, changed_json
 from tests.fuzz.world import World, damaged, share
 from tests.unit.test_run_query import row
-from tui.views.runs.named_columns import table_text
 from tui.views.runs.row_reading import row_of_ended, row_of_view
-from tui.views.runs.run_columns import COLUMNS, TableContext
+from tui.views.runs.run_columns import COLUMNS, TableContext, table_text
 from tui.views.runs.run_details import describe_run
 from tui.views.runs.run_json import to_json
 from tui.views.runs.run_view import view_run

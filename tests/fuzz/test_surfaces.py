@@ -33,9 +33,8 @@ from tui.views.money.guard_text import guard_text
 from tui.views.money.money_text import session_pairs
 from tui.views.report.report import report_html
 from tui.views.report.report_parts import make_report
-from tui.views.runs.named_columns import table_text
 from tui.views.runs.row_reading import row_of_view
-from tui.views.runs.run_columns import COLUMNS, TableContext
+from tui.views.runs.run_columns import COLUMNS, TableContext, table_text
 
 COMMANDS = (
     *(("list",), ("list", "--json"), ("list", "--state", "failed"), ("monitor",)),

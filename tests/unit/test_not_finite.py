@@ -16,9 +16,8 @@ from runners.state.runs import read_run
 from runners.watch.metrics.final_maker import keep_final
 from tests.support import REPOSITORY, make_plan
 from tui.api import runs
-from tui.views.runs.named_columns import table_text
 from tui.views.runs.row_reading import row_of_ended, row_of_view
-from tui.views.runs.run_columns import TableContext
+from tui.views.runs.run_columns import TableContext, table_text
 from tui.views.runs.run_json import to_json
 from tui.views.runs.run_sort import parse_sort, sort_rows
 from tui.views.runs.run_view import view_run

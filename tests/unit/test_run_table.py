@@ -6,7 +6,7 @@ from runners.model.errors import WrongInput
 from runners.model.states import State
 from runners.places.run_row import RunRow, pack_settings
 from tests.unit.test_run_query import NOW, row
-from tui.views.runs.named_columns import named_columns, table_text
+from tui.views.runs.named_columns import named_columns
 from tui.views.runs.row_reading import age_text
 from tui.views.runs.run_columns import (
     TableContext,
@@ -52,7 +52,6 @@ def test_settings_and_metrics_are_columns_beside_the_name(width: int) -> None:
     assert [cell.column.key for cell in cells[:4]] == ["state", "name", "set:lr", "set:kind"]
     texts = [cell.column.text(rows[0], TableContext(NOW), cell.width) for cell in cells[2:4]]
     assert texts == ["3e-4", "adam …"]
-    assert texts == [table_text(rows[0], cell.column.key, TableContext(NOW)) for cell in cells[2:4]]
     assert [cell.column.right for cell in cells[2:4]] == [True, False]
     failed = row(state=State.FAILED, remark="RuntimeError: no space left " * 9)
     assert remark_span(failed, cells)[0] >= cells[3].start + cells[3].width

@@ -15,12 +15,15 @@ from runners.state.layout import StateDirectory
 from runners.state.leases import live_run_ids
 from runners.state.runs import list_run_ids, list_runs, read_run
 from tui.cli.output import echo, print_json, print_table
-from tui.views.runs.named_columns import EXTRA, named_column, table_text
+from tui.views.format import DASH
 from tui.views.runs.row_reading import row_of_ended, row_of_view
 from tui.views.runs.run_columns import (
     COLUMNS,
+    EXTRA,
     NO_RUNS,
+    Column,
     TableContext,
+    table_text,
 )
 from tui.views.runs.run_view import view_run
 
@@ -155,7 +158,7 @@ def _columns(arguments: argparse.Namespace) -> list[str] | None:
     for word in (word.strip() for word in arguments.columns.split(",")):
         if word.lower() in known:
             found.append(word.lower())
-        elif named_column(word) is not None:
+        elif _named(word) is not None:
             found.append(word)
         else:
             raise WrongInput(
@@ -163,6 +166,20 @@ def _columns(arguments: argparse.Namespace) -> list[str] | None:
                 f"{', '.join(sorted(known))}, last:METRIC, best:METRIC or set:NAME",
             )
     return found
+
+
+def _named(key: str) -> Column | None:
+    """The column of a metric or setting, if it is one."""
+    if ":" not in key:
+        return None
+    from tui.views.runs.named_columns import named_column  # few tables have any
+
+    return named_column(key)
+
+
+def _text(row: RunRow, key: str, context: TableContext) -> str:
+    named = _named(key)
+    return table_text(row, key, context) if named is None else named.text(row, context, 400) or DASH
 
 
 def _print(rows: list[RunRow], columns: list[str] | None, metric: str | None) -> None:
@@ -174,7 +191,7 @@ def _print(rows: list[RunRow], columns: list[str] | None, metric: str | None) ->
         columns += ["tags"] if any(row.tags for row in rows) else []
         columns.append("reason")
     headings = [_heading(key, rows, metric) for key in columns]
-    print_table(headings, [[table_text(row, key, context) for key in columns] for row in rows])
+    print_table(headings, [[_text(row, key, context) for key in columns] for row in rows])
 
 
 def _heading(key: str, rows: list[RunRow], metric: str | None) -> str:

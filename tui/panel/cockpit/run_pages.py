@@ -128,11 +128,9 @@ class RunPages:
     # ---- the table
 
     def sort(self, rows: Sequence[RunRow]) -> None:
-        """Choose the order and more columns, of those there are and the run's own metrics and
-        settings.
-        """
+        """Choose order and columns, of the table's and of the run's own metrics and settings."""
         from tui.panel.screens.table_choice import SortScreen
-        from tui.panel.widgets.run_choice import sorted_by
+        from tui.panel.widgets.run_choice import sorted_by, with_column
         from tui.views.runs.run_sort import SETTING, SORTABLE
 
         lines, row = self._pane.lines, rows[0]
@@ -146,7 +144,13 @@ class RunPages:
             if column is not None:
                 self._pane.choose(sorted_by(lines.choice, column))
 
-        toggle = self._pane.toggle_column
+        def toggle(column: str) -> bool:
+            self._pane.choose(with_column(lines.choice, column))
+            is_shown = column in lines.choice.columns
+            if is_shown and column not in {cell.column.key for cell in lines.cells}:
+                self._notify(f"{column} has no room here: z makes the table wider")
+            return is_shown
+
         screen = SortScreen(tuple(every), order[0] if order else None, shown, toggle)
         self._parts.app.push_screen(screen, chosen)
 
@@ -161,7 +165,7 @@ class RunPages:
 
         def chosen(view: SavedView | None) -> None:
             if view is not None:
-                self._pane.apply_view(view.filter, view.keys, view.metric, view.columns)
+                self._pane.apply_view(view.filter, view.shown(self._pane.lines.choice))
 
         self._parts.app.push_screen(ViewsScreen(self._parts.state, present), chosen)
 

@@ -19,6 +19,7 @@ from tui.panel.hotkeys import hotkey
 from tui.panel.panel_memory import recall, remember
 from tui.panel.screens.dialogs import Dialog, LineScreen
 from tui.views.runs.run_sort import NAMED, SortKey, parse_sort
+from tui.views.runs.run_table import TableChoice
 
 _MOST_VIEWS = 9
 
@@ -39,13 +40,13 @@ class SavedView(msgspec.Struct, frozen=True):
         """What it shows, in a line."""
         return "  ".join(filter(None, (self.filter, self.sort, " ".join(self.columns))))
 
-    @property
-    def keys(self) -> tuple[SortKey, ...]:
-        """The order; none where it is not understood."""
+    def shown(self, choice: TableChoice) -> TableChoice:
+        """A choice with this order and these columns; no order where it is not understood."""
         try:
-            return parse_sort(self.sort) if self.sort else ()
+            sort = parse_sort(self.sort) if self.sort else ()
         except WrongInput:
-            return ()
+            sort = ()
+        return choice._replace(sort=sort, metric=self.metric, columns=self.columns)
 
 
 def sort_text(keys: Sequence[SortKey]) -> str:
@@ -84,9 +85,7 @@ class SortScreen(Dialog[str | None]):
         shown: Iterable[str],
         toggle: Callable[[str], bool],
     ) -> None:
-        """`toggle` makes one of `columns` that is a metric or setting a column of the table, or no
-        longer; `shown` are.
-        """
+        """`toggle` makes a metric or setting a column of the table, or no longer; `shown` are."""
         super().__init__()
         self._columns = columns
         self._present = present

@@ -28,6 +28,12 @@ def sorted_by(choice: TableChoice, column: str) -> TableChoice:
     return choice._replace(sort=(SortKey(column),))
 
 
+def with_column(choice: TableChoice, column: str) -> TableChoice:
+    """A metric or setting as a column, or no longer."""
+    kept = tuple(each for each in choice.columns if each != column)
+    return choice._replace(columns=(*kept, column) if kept == choice.columns else kept)
+
+
 def turned(lines: RunLines, _: Line | None, _by: int) -> TableChoice:
     """Sorted the other way round."""
     return _turned(lines.choice)

@@ -15,11 +15,11 @@ from runners.places.run_row import RunRow, running_first
 from tui.panel.widgets.run_line import MARGIN, draw_header, draw_row
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.runs.ended_index import EndedRows
-from tui.views.runs.named_columns import named_columns
 from tui.views.runs.row_reading import row_of_view
 from tui.views.runs.run_columns import (
     NO_RUNS,
     Cell,
+    Column,
     TableContext,
     fit_columns,
     headings_agree,
@@ -219,12 +219,17 @@ class RunLines(Sequence[Text]):
         # A column that was there stays: with the one run that had a value it would come and go.
         self._shown |= {key for key, test in _CHANGING.items() if any(map(test, sample))}
         longest = max((len(row.name) + 2 for row in sample), default=8)
+        named: tuple[Column, ...] = ()
+        if self.choice.columns:
+            from tui.views.runs.named_columns import named_columns  # the first paint does without
+
+            named = named_columns(self.choice.columns, sample)
         cells = fit_columns(
             width - MARGIN,
             _CHANGING.keys() - self._shown,
             longest,
             hosts=bool(self.remote.live or self.remote.ended),
-            named=named_columns(self.choice.columns, sample),
+            named=named,
         )
         if cells != self.cells:
             self.cells = cells

@@ -24,7 +24,6 @@ from tui.panel.widgets.run_messages import (
     TableShown,
 )
 from tui.snapshot.feed import PanelSnapshot
-from tui.views.runs.run_sort import SortKey
 from tui.views.runs.run_table import Arrangement, FoldedGroup, TableChoice
 
 _NEAR_THE_END = 3
@@ -164,26 +163,10 @@ class RunPane(RowList):
         """Another order, metric or folding, by its name in `run_choice.py`."""
         self.choose(changed(self, self.lines, self.key, change, by))
 
-    def apply_view(
-        self,
-        query: str,
-        sort: tuple[SortKey, ...],
-        metric: str | None,
-        columns: tuple[str, ...],
-    ) -> None:
-        """Show what a filter finds, in this order and with these columns."""
+    def apply_view(self, query: str, choice: TableChoice) -> None:
+        """Show what a filter finds, otherwise as chosen."""
         self._filter.end(query)
-        self.choose(self.lines.choice._replace(sort=sort, metric=metric, columns=columns))
-
-    def toggle_column(self, column: str) -> bool:
-        """Have a metric or setting as a column, or no longer; whether it is one now."""
-        choice = self.lines.choice
-        kept = tuple(each for each in choice.columns if each != column)
-        is_new = kept == choice.columns
-        self.choose(choice._replace(columns=(*kept, column) if is_new else kept))
-        if is_new and column not in {cell.column.key for cell in self.lines.cells}:
-            self.notify(f"{column} has no room here: z makes the table wider", timeout=4)
-        return is_new
+        self.choose(choice._replace(query=self.lines.choice.query))
 
     def header_clicked(self, x: int) -> None:
         """Sort by the column whose heading was clicked."""

@@ -1,13 +1,13 @@
-"""Columns that somebody asks for: metrics and settings by their names, and what only text has."""
+"""Columns that somebody asks for: metrics and settings by their names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
 
 from runners.places.run_row import RunRow
-from tui.views.format import DASH, first_line
-from tui.views.runs.run_columns import COLUMNS, Column, TableContext, number_in
+from tui.views.format import first_line
+from tui.views.runs.run_columns import Column, TableContext, number_in
 from tui.views.runs.run_settings import as_number
 from tui.views.runs.run_sort import NAMED, SETTING
 
@@ -46,32 +46,3 @@ def named_columns(keys: Iterable[str], rows: Sequence[RunRow]) -> tuple[Column, 
         right = all(as_number(value) is not None for value in values)
         found.append(named_column(key, min(width, _WIDEST), right))
     return tuple(column for column in found if column is not None)
-
-
-def table_text(row: RunRow, key: str, context: TableContext) -> str:
-    """A row's text in one column of a table that cuts nothing off; a dash where it is unknown."""
-    if key in EXTRA:
-        return EXTRA[key](row) or DASH
-    if (column := named_column(key)) is not None:
-        return column.text(row, context, 400) or DASH
-    if key == "state":
-        return f"{row.state.sign} {row.state}"
-    if key == "reason":
-        return row.remark
-    if key in ("last", "best", "validation", "tags"):
-        text = COLUMNS[key].text(row, context, 400)
-        return text or ("" if key == "tags" else DASH)
-    return COLUMNS[key].text(row, context, 6) or DASH
-
-
-EXTRA: dict[str, Callable[[RunRow], str]] = {
-    "run": lambda row: row.id,
-    "preset": lambda row: row.preset,
-    "group": lambda row: row.group,
-    "host": lambda row: row.host,
-    "user": lambda row: row.user,
-    "note": lambda row: first_line(row.note),
-    "star": lambda row: "★" if row.starred else "",
-    "exit": lambda row: "" if row.exit_code is None else str(row.exit_code),
-}
-"""Columns that only a table in text has, on demand."""

@@ -10,7 +10,7 @@ from runners.host.clock import age
 from runners.model.states import State
 from runners.places.run_row import RunRow
 from runners.watch.metrics.judging import held_out_name
-from tui.views.format import duration, indices, metric
+from tui.views.format import DASH, duration, first_line, indices, metric
 from tui.views.runs.row_reading import age_text
 from tui.views.runs.run_sort import SortKey
 
@@ -346,3 +346,30 @@ def headings_agree(rows: Iterable[RunRow]) -> str | None:
     """The headline that all these rows have that have one; None when they differ."""
     found = {row.headline for row in rows if row.headline is not None}
     return found.pop() if len(found) == 1 else None
+
+
+def table_text(row: RunRow, key: str, context: TableContext) -> str:
+    """A row's text in one column of a table that cuts nothing off; a dash where it is unknown."""
+    if key in EXTRA:
+        return EXTRA[key](row) or DASH
+    if key == "state":
+        return f"{row.state.sign} {row.state}"
+    if key == "reason":
+        return row.remark
+    if key in ("last", "best", "validation", "tags"):
+        text = COLUMNS[key].text(row, context, 400)
+        return text or ("" if key == "tags" else DASH)
+    return COLUMNS[key].text(row, context, 6) or DASH
+
+
+EXTRA: dict[str, Callable[[RunRow], str]] = {
+    "run": lambda row: row.id,
+    "preset": lambda row: row.preset,
+    "group": lambda row: row.group,
+    "host": lambda row: row.host,
+    "user": lambda row: row.user,
+    "note": lambda row: first_line(row.note),
+    "star": lambda row: "★" if row.starred else "",
+    "exit": lambda row: "" if row.exit_code is None else str(row.exit_code),
+}
+"""Columns that only a table in text has, on demand."""
