@@ -1,6 +1,7 @@
 """The launch form in a real terminal: own commands, presets that cannot run, busy GPUs, saving."""
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -126,6 +127,17 @@ def test_on_a_narrow_terminal_a_value_has_the_cells_of_its_help(show: Show) -> N
     panel.wait_for(help_of("x", "a number"))
     panel.press(",".join(map(str, range(10, 18))))
     panel.wait_for(field("x", "10,11,12,13,14,15,16,17"))
+
+
+def test_what_is_typed_behind_enter_is_for_the_field_that_opens(show: Show) -> None:
+    panel = show(columns=80, rows=24, FRESNEL_GPUS="none")
+    panel.press("n")
+    panel.wait_for(OWN_COMMAND)
+    os.write(panel.window, b"own\recho 1 22 333")
+    panel.wait_for(r"command +│\n│ +echo 1 22 333 +│")
+    panel.press("F2")
+    panel.wait_for(run_row(State.DONE, "echo"))
+    assert plan_of("echo")["argv"][-3:] == ["1", "22", "333"]
 
 
 def test_what_cannot_run_here_says_why_and_stands_last(show: Show) -> None:

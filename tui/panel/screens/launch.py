@@ -27,6 +27,7 @@ from tui.panel.screens.launch_plan_text import (
 )
 from tui.panel.screens.launch_title import form_keys, form_title
 from tui.panel.screens.standing import is_open
+from tui.panel.terminal.key_order import InOrder
 from tui.panel.widgets.launch.command_input import CommandInput
 from tui.panel.widgets.launch.fields import FormField
 from tui.panel.widgets.launch.form import LaunchForm
@@ -197,7 +198,12 @@ class LaunchScreen(FormDialog):
             self.form.type_command(message.typed)
         fields = [field for field in self.form.query(FormField) if field.input.focusable]
         if fields:
-            fields[0].input.focus()
+            # The list folds away meanwhile: scrolled to where it stood, the field would be gone.
+            fields[0].input.focus(scroll_visible=False)
+            self.form.scroll_home(animate=False)
+        if isinstance(self.app, InOrder):
+            # The focus is set by a message too: behind it.
+            self.app.call_later(self.app.release_keys)
 
     # ---- the form
 

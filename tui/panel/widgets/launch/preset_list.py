@@ -14,9 +14,20 @@ from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from tui.panel.hotkeys import hotkey
+from tui.panel.terminal.key_order import InOrder
 from tui.panel.widgets.launch.preset_choices import describe_choice
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.runs.launch_choices import LaunchChoice, last_runs
+
+
+class _Filter(Input):
+    """The line to type in; what is typed behind Enter is for the form, and waits for it."""
+
+    async def action_submit(self) -> None:
+        """Enter."""
+        if isinstance(self.app, InOrder):
+            self.app.hold_keys()
+        await super().action_submit()
 
 
 class PresetList(Vertical):
@@ -54,7 +65,7 @@ class PresetList(Vertical):
 
     def compose(self) -> ComposeResult:
         """The line, the names."""
-        yield Input(placeholder="type to filter: reading presets…", id="filter", compact=True)
+        yield _Filter(placeholder="type to filter: reading presets…", id="filter", compact=True)
         names = OptionList(id="names", compact=True)
         # The line keeps the keys: letters filter at once while arrows move in the names.
         names.can_focus = False
