@@ -54,6 +54,8 @@ def _text(outlook: Outlook, run: str) -> str:
         text += f", {100 * outlook.fraction:.0f} % done"
     if outlook.eta_s is None or outlook.eta_s <= outlook.deadline.in_s:
         return text
+    if not outlook.deadline.is_final:
+        return f"{text}, and begins anew"
     more = max(1, round((outlook.eta_s - outlook.deadline.in_s) * 1.1 / 60))
     return (
         f"{text}, needs {duration_text(outlook.eta_s)} more: `fresnel-tui extend {run} {more}m` "

@@ -182,7 +182,7 @@ def _below(signs: RunSigns) -> Finding | None:
 def _unfinished(signs: RunSigns) -> Finding | None:
     """Ended by a limit long before it is done, at its pace."""
     outlook = signs.outlook
-    if outlook is None or outlook.eta_s is None:
+    if outlook is None or outlook.eta_s is None or not outlook.deadline.is_final:
         return None
     left, in_s = outlook.eta_s, max(outlook.deadline.in_s, 0.0)
     if left <= _CERTAINLY_LATE * in_s:

@@ -5,7 +5,8 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import msgspec
 
-from runners.model.spelling import Bytes, Dollars, Positive, Seconds, key, spelled
+from runners.model.endings import USUAL_RESTARTS, RestartReason
+from runners.model.spelling import Bytes, Dollars, Positive, Seconds, key, one_or_more, spelled
 from runners.model.units import parse_duration, parse_percent_range
 
 StopTarget = Literal["leader", "group", "workers"]
@@ -75,7 +76,7 @@ DEFAULT_STOP = StopRule()
 
 
 class RestartRule(msgspec.Struct, frozen=True):
-    """Starting again after a failure; never after a stop that was asked for."""
+    """Starting again after an end of the named kinds; never after a stop that was asked for."""
 
     short: ClassVar = "times"
 
@@ -90,6 +91,14 @@ class RestartRule(msgspec.Struct, frozen=True):
             "as the key `resume` says."
         ),
     ] = ()
+    on: Annotated[
+        tuple[RestartReason, ...],
+        one_or_more,
+        key(
+            "After which ends: failure of the program; of its Slurm job preempted, node_fail "
+            "(these three by default) and time_limit, after which it is put back into the queue."
+        ),
+    ] = USUAL_RESTARTS
     boot: Annotated[
         bool,
         key(

@@ -7,7 +7,7 @@ Source of the states of Slurm jobs: squeue's manual, "JOB STATE CODES".
 
 import signal
 from collections.abc import Sequence
-from typing import NamedTuple, TypedDict
+from typing import Literal, NamedTuple, TypedDict
 
 from runners.host.clock import local_time
 from runners.model.closed import TextEnum, assert_never
@@ -47,6 +47,15 @@ class EndingCause(TextEnum):
     """It vanished, and left no trace."""
 
 
+RestartReason = Literal["failure", "time_limit", "preempted", "node_fail"]
+"""After which end a run may begin anew: of its program, or else of its Slurm job.
+
+A run's own limits are no such end: they count from its first start.
+"""
+
+USUAL_RESTARTS: tuple[RestartReason, ...] = ("failure", "preempted", "node_fail")
+
+
 class JobEnd(TextEnum):
     """Why Slurm ended a job, or what ended with it."""
 
@@ -69,6 +78,11 @@ class JobEnd(TextEnum):
     def text(self) -> str:
         """What became of the job; follows `Slurm job 12`."""
         return _JOB_TRAITS[self].text
+
+    @property
+    def restart_reason(self) -> RestartReason | None:
+        """As what a restart rule knows it; None where the job cannot begin anew."""
+        return _RESTART_REASONS.get(self)
 
     @property
     def run_state(self) -> State:
@@ -96,6 +110,12 @@ _JOB_TRAITS = {
     JobEnd.REQUEUED: _JobTraits("REQUEUED", "was put back into the queue", State.STOPPED),
     JobEnd.REVOKED: _JobTraits("REVOKED", "was moved to another cluster", State.STOPPED),
     JobEnd.UNKNOWN: _JobTraits("", "was ended by Slurm", State.STOPPED),
+}
+_RESTART_REASONS: dict[JobEnd, RestartReason] = {
+    JobEnd.TIME_LIMIT: "time_limit",
+    JobEnd.PREEMPTED: "preempted",
+    JobEnd.REQUEUED: "preempted",
+    JobEnd.NODE_FAILED: "node_fail",
 }
 _BY_SLURM = {traits.slurm: end for end, traits in _JOB_TRAITS.items() if traits.slurm}
 

@@ -13,6 +13,7 @@ from runners.model.endings import JobEnd, job_end_of
 from runners.slurm.client import SlurmRefused, SlurmSilent, ask
 
 _WITHIN_S = 3.0
+_REQUEUED_WITHIN_S = 10.0
 _TAIL_BYTES = 16 << 10
 # Source: Slurm's slurmd/slurmstepd/req.c.
 _ENDED = re.compile(
@@ -100,14 +101,27 @@ def billing_of(job: str) -> float:
     return float(found[1]) if found else 0.0
 
 
+def requeue(job: str) -> str:
+    """Have Slurm put a job back into its queue; why it does not, or nothing."""
+    try:
+        ask("scontrol", "requeue", job, within_s=_REQUEUED_WITHIN_S)
+    except (SlurmRefused, SlurmSilent) as problem:
+        return problem.message
+    return ""
+
+
 def main() -> None:
     """Print the answer about the job on the command line: its number, and its name or nothing.
 
-    With `--billing` behind it, only that.
+    With `--billing` behind it, only that; with `--requeue`, put it back, and print what prevents
+    that.
     """
     job, name = sys.argv[1], sys.argv[2]
     if "--billing" in sys.argv:
         json.dump({"billing": billing_of(job)}, sys.stdout)
+        return
+    if "--requeue" in sys.argv:
+        json.dump({"problem": requeue(job)}, sys.stdout)
         return
     end, by = end_of_job(job, name)
     lives = end is None and is_in_queue(job, name)

@@ -60,12 +60,13 @@ def refuse_unfit(spec: RunSpec) -> None:
 def options_of(spec: RunSpec, name: str, output: str, tasks: int = 1) -> list[str]:
     """The options of sbatch for runs such as `spec`, as words; `output` has the job's own text."""
     keys = keys_of(spec) or SlurmKeys()
+    by_slurm = {*spec.restart.on} - {"failure"}
     found = [
         f"--job-name={name}",
         f"--output={output}",
         "--open-mode=append",
         f"--signal=B:USR2@{_warned_s(spec, keys)}",
-        "--requeue" if spec.restart.times else "--no-requeue",
+        "--requeue" if spec.restart.times and by_slurm else "--no-requeue",
     ]
     if tasks > 1:
         limit = keys.array_limit or spec.parallel

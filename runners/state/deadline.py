@@ -14,10 +14,11 @@ JOB_LIMIT = "the time limit of its Slurm job"
 
 
 class Deadline(NamedTuple):
-    """In how many seconds a run is ended, and by which limit."""
+    """In how many seconds a run is ended, and by which limit; not final: it begins anew then."""
 
     in_s: float
     limit: str
+    is_final: bool = True
 
 
 def deadline_of(run: Run, now: float) -> Deadline | None:
@@ -35,8 +36,15 @@ def deadline_of(run: Run, now: float) -> Deadline | None:
     if is_job(run.plan):
         ends = _job_ends(run, directory)
         if ends is not None:
-            found.append(Deadline(ends - now, JOB_LIMIT))
+            found.append(Deadline(ends - now, JOB_LIMIT, not _begins_anew(run)))
     return min(found, default=None)
+
+
+def _begins_anew(run: Run) -> bool:
+    """Whether its rule has it go on in another attempt after its job's time limit."""
+    rule = run.plan.spec.restart if run.plan is not None else None
+    attempt = run.record.attempt if run.record is not None else 1
+    return rule is not None and "time_limit" in rule.on and attempt <= rule.times
 
 
 def _job_ends(run: Run, directory: RunDirectory) -> float | None:

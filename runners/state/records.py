@@ -9,7 +9,7 @@ import signal
 from contextlib import suppress
 from typing import Any, Literal, TypedDict
 
-from runners.model.endings import Ending, EndingCause, JobEnd
+from runners.model.endings import USUAL_RESTARTS, Ending, EndingCause, JobEnd
 from runners.model.states import State
 
 Moments = tuple[float, str, "int | None"]
@@ -47,6 +47,7 @@ class RestartFields(TypedDict):
 
     times: int
     backoff_s: float
+    on: list[str]
     boot: bool
 
 
@@ -284,6 +285,8 @@ def _restart(restart: dict[str, Any]) -> RestartFields:
     return {
         "times": max(0, _whole(restart.get("times")) or 0),
         "backoff_s": max(0.0, _number(restart.get("backoff")) or 0.0),
+        # A plan of an earlier release names none.
+        "on": _texts(restart.get("on", [*USUAL_RESTARTS])),
         "boot": restart.get("boot") is True,
     }
 

@@ -95,3 +95,28 @@ def test_a_time_limit_is_raised(cluster: Cluster) -> None:
     (tools / "scontrol").chmod(0o700)
     line.run("extend", run.id, "1h", exits=4, PATH=f"{tools}:{PATH}")
     line.run("extend", line.command("true").id, "1h", exits=2)
+
+
+def test_a_run_that_reaches_its_time_limit_begins_anew(cluster: Cluster) -> None:
+    """Where its preset says so, from its newest checkpoint, as often as that allows."""
+    program = (
+        'trap "echo weights > a.pt; exit 0" INT; echo ready $SLURM_RESTART_COUNT "$@"; '
+        "while :; do sleep 0.1; done"
+    )
+    rule = "restart={times: 1, on: [time_limit], arguments: [--from, '${checkpoint}']}"
+    run = cluster.line.launch(
+        *("--slurm", "--gpus", "1", "--set", rule, "--set", "checkpoints=a.pt"),
+        *("--", "sh", "-c", program, "sh"),
+    )
+    job = _ready(run)
+    # As Slurm does at the time that the job's script has asked for.
+    cluster.lab.call("scancel", "--batch", "--signal=USR2", job)
+    eventually(lambda: record(run).get("state") == "queued", what="put back into the queue")
+    eventually(lambda: cluster.lab.job(job)["JobState"] == "PENDING")
+    cluster.lab.release()
+    _ready(run, "ready 1 --from")
+    assert run.output.read_text().strip().endswith("a.pt")
+    cluster.lab.call("scancel", "--batch", "--signal=USR2", job)
+    ended = cluster.line.ended(run)
+    assert (ended["state"], ended["attempt"], ended["job"]) == ("stopped", 2, job)
+    assert ended["ending"]["job_end"] == "time_limit"

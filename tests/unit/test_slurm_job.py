@@ -7,8 +7,15 @@ import pytest
 
 from runners.gpus.job_gpus import gpus_of_job, problem_of_job
 from runners.host.slurm_job import SlurmJob, slurm_job
-from runners.lifecycle.supervisor.job_ending import forget_stop, settled_ending
-from runners.model.endings import EndingCause, JobEnd, job_end_of
+from runners.lifecycle.supervisor.job_ending import (
+    forget_stop,
+    put_back,
+    settled_ending,
+    starts_anew,
+)
+from runners.lifecycle.supervisor.record_keeper import RecordKeeper
+from runners.lifecycle.supervisor.restarts import next_restart
+from runners.model.endings import Ending, EndingCause, JobEnd, job_end_of
 from runners.model.gpus import GpuSnapshot
 from runners.model.states import State
 from runners.slurm.job_end import end_in_output
@@ -156,3 +163,43 @@ def test_a_stop_of_slurm_s_is_forgotten_with_its_job_and_a_person_s_is_not(tmp_p
         run.stop.write_text(json.dumps({"time": 1.0, "by": "x", "ending": {"cause": cause}}))
         forget_stop(run)
         assert run.stop.exists() is is_left
+
+
+@pytest.mark.parametrize(
+    ("named", "anew"),
+    [
+        ({}, ["failure", "node_failed", "preempted", "requeued"]),  # as an earlier release has it
+        ({"on": ["time_limit"]}, ["time_limit"]),
+        ({"on": ["failure", "preempted"]}, ["failure", "preempted", "requeued"]),
+    ],
+)
+def test_a_run_begins_anew_after_the_ends_that_its_rule_names(
+    named: dict[str, object], anew: list[str]
+) -> None:
+    rule = plan_fields({"spec": {"restart": {"times": 2, **named}}})["restart"]
+    found = [
+        end for end in JobEnd if starts_anew({"cause": EndingCause.SLURM, "job_end": end}, 2, rule)
+    ]
+    failed = next_restart(2, rule, {"cause": EndingCause.FAILED}, lambda: True)
+    assert sorted([*found, *(["failure"] if failed else [])]) == anew
+    assert not any(
+        starts_anew({"cause": EndingCause.SLURM, "job_end": end}, 3, rule) for end in JobEnd
+    )
+
+
+def test_a_run_whose_job_cannot_be_put_back_has_ended_and_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scontrol = tmp_path / "scontrol"
+    scontrol.write_text("#!/bin/sh\necho 'requeue is disabled' >&2\nexit 1\n")
+    scontrol.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    run = StateDirectory(tmp_path / "state").create().run("20261123-020750-demo-7f3a")
+    run.path.mkdir(parents=True)
+    run.job.write_text(json.dumps({"name": "demo", "submitted": 1.0, "id": "12"}))
+    ending = Ending(cause=EndingCause.SLURM, job="12", job_end=JobEnd.TIME_LIMIT)
+    keeper = RecordKeeper(run, record_fields({"state": "stopping", "attempt": 1}))
+    put_back(run, plan_fields({}), keeper, ending, 0)
+    recorded = record_fields(json.loads(run.state.read_text()))
+    assert (recorded["state"], recorded["exit_code"]) == (State.STOPPED, 0)
+    assert "requeue is disabled" in recorded["ending"]["detail"]

@@ -13,7 +13,7 @@ from runners.model.cluster import SlurmKeys
 from runners.model.errors import WrongInput
 from runners.model.pending import pending
 from runners.model.plan import AssignedGpu, on_all_nodes
-from runners.model.spec import GpuRequest, PlaceKeys, RunSpec
+from runners.model.spec import GpuRequest, PlaceKeys, RestartRule, RunSpec
 from runners.slurm.options import duration_text, ladder_s, options_of, over_nodes, script_of
 from runners.slurm.queue import read_rows, seconds_of
 from runners.state.deadline import deadline_of
@@ -164,6 +164,10 @@ def test_options_of_a_run() -> None:
     found = options_of(spec, "demo", "/o/%A_%a.log", tasks=3)
     wanted = ["--array=0-2%2", "--gres=gpu:2", "--partition=gpu", "--time=60"]
     assert set(found) >= {*wanted, "--cpus-per-gpu=8", "--exclusive", "--no-requeue"}
+    again = msgspec.structs.replace(spec, restart=RestartRule(times=1))
+    assert "--requeue" in options_of(again, "demo", "/o")
+    failed_only = msgspec.structs.replace(spec, restart=RestartRule(times=1, on=("failure",)))
+    assert "--no-requeue" in options_of(failed_only, "demo", "/o")
 
 
 def test_a_job_is_warned_as_long_before_its_limit_as_its_stop_takes() -> None:
@@ -252,10 +256,15 @@ def test_when_slurm_ends_a_job(tmp_path: Path) -> None:
     directory = _job(tmp_path, id="12", began=900.0)
     plan = make_plan(_RUN, directory=str(directory.path), place=PlaceKeys(slurm=keys))
     run = make_run(plan=plan, directory=str(directory.path))
-    assert deadline_of(run, now=1000.0) == (3500.0, _LIMIT)
+    assert deadline_of(run, now=1000.0) == (3500.0, _LIMIT, True)
     row = JobRow("12", _RUN, "RUNNING", ends=8200.0, limit_s=7200.0)
     write_table(directory.home, JobTable(1001.0, 1001.0, jobs=(row,)))
-    assert deadline_of(run, now=1000.0) == (7200.0, _LIMIT), "it was extended"
+    assert deadline_of(run, now=1000.0) == (7200.0, _LIMIT, True), "it was extended"
+    assert run.plan is not None
+    rule = RestartRule(times=1, on=("time_limit",))
+    spec = msgspec.structs.replace(run.plan.spec, restart=rule)
+    again = msgspec.structs.replace(run, plan=msgspec.structs.replace(plan, spec=spec))
+    assert deadline_of(again, now=1000.0) == (7200.0, _LIMIT, False), "it begins anew then"
     endless = JobRow("12", _RUN, "RUNNING", ends=8200.0)
     write_table(directory.home, JobTable(1002.0, 1002.0, jobs=(endless,)))
     assert deadline_of(run, now=1000.0) is None

@@ -96,7 +96,12 @@ def test_a_plan_is_read_by_the_supervisor_as_it_was_written() -> None:
     assert fields["argv"] == ["python", "train.py"] and fields["phase"] == "granted"
     assert fields["gpus"][0]["uuid"] == "GPU-0" and fields["checkpoints"] == ["/x/*.pt"]
     assert (fields["limit_s"], fields["output_limit"]) == (60.0, 1 << 20)
-    assert fields["restart"] == {"times": 2, "backoff_s": 5.0, "boot": True}
+    assert fields["restart"] == {
+        "times": 2,
+        "backoff_s": 5.0,
+        "on": ["failure", "preempted", "node_fail"],
+        "boot": True,
+    }
     assert fields["restart_arguments"] == ["--resume", "${checkpoint}"]
     assert fields["keep"] == {"last": 2, "best": 1, "every": 10}
     assert [rung["how"] for rung in fields["stop"]["ladder"]] == [

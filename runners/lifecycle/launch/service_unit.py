@@ -56,6 +56,8 @@ def run_unit(plan: LaunchPlan, environment: Mapping[str, str], user: str | None)
     stop_s = round(sum(rung.wait_s for rung in plan.spec.stop.ladder))
     # A stop file means nothing to systemd, so the first real signal is used.
     first = next((rung.how for rung in plan.spec.stop.ladder if rung.how != "stop-file"), "SIGTERM")
+    rule = plan.spec.restart
+    fails_again = rule.times and "failure" in rule.on
     restart = ["Restart=on-failure", f"RestartSec={max(1, round(plan.spec.restart.backoff_s))}s"]
     folder = Path(plan.working_directory) / f"{plan.spec.name}-service"
 
@@ -86,7 +88,7 @@ def run_unit(plan: LaunchPlan, environment: Mapping[str, str], user: str | None)
             ),
             f"ExecStartPre={_command_line(['/bin/mkdir', '-p', str(folder)])}",
             f"ExecStart={_command_line(_on_free_port(argv, port, chosen))}",
-            *(restart if plan.spec.restart.times else ["Restart=no"]),
+            *(restart if fails_again else ["Restart=no"]),
             f"KillSignal={first}",
             f"TimeoutStopSec={stop_s}s",
             f"StandardOutput=append:{folder}.log",

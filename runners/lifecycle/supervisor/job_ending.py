@@ -5,6 +5,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
+from runners.host import helpers
 from runners.host.exit_status import read_exit_status
 from runners.host.files import append_event, read_json, read_tail, write_json
 from runners.host.slurm_job import SlurmJob
@@ -23,6 +24,7 @@ from runners.state.records import (
 from runners.state.vanished import vanished_ending
 
 _TAIL_BYTES = 64 << 10
+_ASKED_WITHIN_S = 15.0
 _OF_BODY = (JobEnd.COMPLETED, JobEnd.FAILED, JobEnd.UNKNOWN)
 """Of a job that was put back, these say what became of its new body, which had done nothing yet."""
 
@@ -100,13 +102,19 @@ def _last_restart(run: RunDirectory) -> dict[str, Any]:
 
 
 def starts_anew(ending: Ending, number: int, rule: RestartFields) -> bool:
-    """Whether Slurm starts the job of attempt `number` anew, and the run may have another."""
-    again = ending.get("job_end") in (JobEnd.PREEMPTED, JobEnd.REQUEUED, JobEnd.NODE_FAILED)
-    return again and number <= rule["times"]
+    """Whether the job of attempt `number` begins anew, and the run may have another attempt."""
+    end = ending.get("job_end")
+    reason = None if end is None else end.restart_reason
+    return reason is not None and reason in rule["on"] and number <= rule["times"]
 
 
-def put_back(run: RunDirectory, keeper: RecordKeeper, ending: Ending, code: int | None) -> None:
-    """Record that a run waits once more; where its job does not come back, it ends with that."""
+def put_back(
+    run: RunDirectory, plan: PlanFields, keeper: RecordKeeper, ending: Ending, code: int | None
+) -> None:
+    """Record that a run waits once more; where its job does not come back, it ends with that.
+
+    Slurm puts jobs back by itself, but for one that has reached its time limit.
+    """
     text = ending_text(ending)
     append_event(run.supervisor_events, "restart", ending=ending, exit_code=code, seconds=0.0)
     keeper.write({"state": State.QUEUED, "reason": text, "stop": None})
@@ -114,6 +122,23 @@ def put_back(run: RunDirectory, keeper: RecordKeeper, ending: Ending, code: int 
         with suppress(OSError):  # a full disk: its files say about when it was
             write_json(run.job, {**note, "left": time.time()})
     forget_stop(run)
+    if ending.get("job_end") is not JobEnd.TIME_LIMIT:
+        return
+    # Recorded before: from now on Slurm ends this very process.
+    if problem := _requeue(ending.get("job", "") if note is not None else ""):
+        detail = f"and could not be put back: {problem}"
+        keeper.end(plan, State.STOPPED, {**ending, "detail": detail}, code)
+
+
+def _requeue(job: str) -> str:
+    """Have Slurm put a job of ours back into its queue; why it does not, or nothing."""
+    if not job:
+        return "it is no job of its own"
+    try:
+        _, output = helpers.run("job-end", job, "", "--requeue", within_s=_ASKED_WITHIN_S)
+        return str(json.loads(output)["problem"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "Slurm does not answer"
 
 
 def forget_stop(run: RunDirectory) -> None:

@@ -51,7 +51,7 @@ def next_restart(
     What fails for a cause that stays, such as a missing file, fails the same way again, unless the
     attempt has come further: then the next one may too. `ending` says so.
     """
-    if number > rule["times"]:
+    if number > rule["times"] or "failure" not in rule["on"]:
         return None
     if ending.get("lasting") and not has_progressed():
         ending["not_restarted"] = True

@@ -44,7 +44,7 @@ from runners.lifecycle.supervisor.queue_wait import (
 )
 from runners.lifecycle.supervisor.record_keeper import RecordKeeper
 from runners.lifecycle.supervisor.restarts import Restart, coming_restart, next_restart
-from runners.model.endings import Ending, EndingCause, ending_text, holding_text
+from runners.model.endings import Ending, EndingCause, JobEnd, ending_text, holding_text
 from runners.model.states import State
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.records import (
@@ -80,8 +80,11 @@ class Supervisor:
         if adopting and is_of_another_job(self.directory, self.starter.plan, inside):
             self.keeper.unobserved = True
             with suppress(JobLives):
-                ending = settled_ending(self.directory, self.starter.plan, self.record)
-                self.keeper.end(self.starter.plan, *ending)
+                state, ending, code = settled_ending(self.directory, self.starter.plan, self.record)
+                # Any other end Slurm has answered already, by putting the job back or not.
+                is_limit = ending.get("job_end") is JobEnd.TIME_LIMIT
+                if not (is_limit and self.put_back(ending, code)):
+                    self.keeper.end(self.starter.plan, state, ending, code)
             return
         attempt = self.find_attempt() if adopting else self.starter.begin()
         while attempt is not None:
@@ -213,8 +216,7 @@ class Supervisor:
         if state is State.LOST and self.unbegun < _UNBEGUN and attempt.never_began():
             self.unbegun += 1
             return self.starter.start(number)
-        if not held and starts_anew(ending, number, self.starter.plan["restart"]):
-            put_back(self.directory, self.keeper, ending, code)
+        if not held and self.put_back(ending, code):
             return None
         if not held and is_put_off(self.directory, self.starter.plan):
             return self.put_off(number + 1, ending, code)
@@ -232,6 +234,16 @@ class Supervisor:
         reason = f"{ending_text(ending, code)}; {coming.text()}"
         self.keeper.write({"reason": reason, "exit_code": code, **coming.fields()})
         return self.start_again(coming)
+
+    def put_back(self, ending: Ending, code: int | None) -> bool:
+        """Have the run wait for its job to begin anew; False where the rule has no such restart."""
+        plan, record = self.starter.plan, self.record
+        # One that waits already has had its turn: its job has ended once more.
+        waits = record.get("state") is State.QUEUED
+        if waits or not starts_anew(ending, record.get("attempt", 1), plan["restart"]):
+            return False
+        put_back(self.directory, plan, self.keeper, ending, code)
+        return True
 
     def put_off(self, number: int, ending: Ending, code: int | None) -> Attempt | None:
         """Go on when the machine is back, here where it stays after all; None when a stop came."""

@@ -219,7 +219,8 @@ def _deadline_pairs(run: Run) -> Pairs:
     found = deadline_of(run, time.time())
     if found is None:
         return []
-    return [("ended in", f"{duration(max(found.in_s, 0.0))}, by {found.limit}")]
+    again = "" if found.is_final else ", then begun anew"
+    return [("ended in", f"{duration(max(found.in_s, 0.0))}, by {found.limit}{again}")]
 
 
 def _command(run: Run, plan: LaunchPlan) -> Pairs:
