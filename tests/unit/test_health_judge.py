@@ -338,6 +338,8 @@ def test_a_run_that_its_limit_ends_long_before_it_is_done(
     found = judge(signs(outlook=Outlook(deadline, left, 0.41)))
     late = [finding for finding in found if finding.condition is Condition.UNFINISHED]
     assert bool(late) is is_late
+    again = judge(signs(outlook=Outlook(deadline._replace(is_final=False), left, 0.41)))
+    assert Condition.UNFINISHED not in {finding.condition for finding in again}
     if late:
         assert deadline.limit in late[0].message and late[0].evidence
         assert late[0].condition.is_trouble and late[0].condition.advice

@@ -23,8 +23,10 @@ def run(tmp_path: Path) -> RunDirectory:
     return directory
 
 
-def _due(reminder: LimitReminder, left_s: float, limit: str = JOB_LIMIT) -> str:
-    outlook = Outlook(Deadline(left_s, limit), eta_s=7200.0, fraction=0.41)
+def _due(
+    reminder: LimitReminder, left_s: float, limit: str = JOB_LIMIT, is_final: bool = True
+) -> str:
+    outlook = Outlook(Deadline(left_s, limit, is_final), eta_s=7200.0, fraction=0.41)
     return reminder.due(outlook, _BEGAN + _LIMIT_S - left_s)
 
 
@@ -49,3 +51,8 @@ def test_a_job_that_begins_anew_is_reminded_anew(run: RunDirectory) -> None:
     assert not _due(reminder, 50.0)
     write_job(run, JobNote(run.id, 900.0, "12", began=_BEGAN + 5.0))
     assert _due(reminder, 40.0)
+
+
+def test_nothing_is_missing_where_the_run_begins_anew_then(run: RunDirectory) -> None:
+    said = _due(LimitReminder(run), 3600.0, is_final=False)
+    assert "41 %" in said and "extend" not in said

@@ -1,11 +1,14 @@
 """What a process learns of its Slurm job: its GPUs by number or UUID, and how the job ended."""
 
 import json
+import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from runners.gpus.job_gpus import gpus_of_job, problem_of_job
+from runners.host.locks import is_held
 from runners.host.slurm_job import SlurmJob, slurm_job
 from runners.lifecycle.supervisor.job_ending import (
     forget_stop,
@@ -15,12 +18,15 @@ from runners.lifecycle.supervisor.job_ending import (
 )
 from runners.lifecycle.supervisor.record_keeper import RecordKeeper
 from runners.lifecycle.supervisor.restarts import next_restart
-from runners.model.endings import Ending, EndingCause, JobEnd, job_end_of
+from runners.lifecycle.supervisor.spawn import spawn_supervisor
+from runners.model.endings import Ending, EndingCause, JobEnd, RestartReason, job_end_of
 from runners.model.gpus import GpuSnapshot
+from runners.model.spec import RestartRule
 from runners.model.states import State
 from runners.slurm.job_end import end_in_output
 from runners.state.layout import StateDirectory
 from runners.state.records import plan_fields, record_fields
+from tests.support import eventually, make_plan
 
 _INSIDE = {"SLURM_JOB_ID": "12", "SLURMD_NODENAME": "n1"}
 
@@ -165,6 +171,31 @@ def test_a_stop_of_slurm_s_is_forgotten_with_its_job_and_a_person_s_is_not(tmp_p
         assert run.stop.exists() is is_left
 
 
+@pytest.mark.parametrize(("on", "state"), [(("time_limit",), "queued"), (("failure",), "stopped")])
+def test_a_run_whose_supervisor_ended_with_its_job_at_the_limit_begins_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on: tuple[RestartReason, ...], state: str
+) -> None:
+    """Whoever looks next has the job put back, where the rule says so."""
+    for tool, body in (
+        ("sacct", "echo 'TIMEOUT|12|demo'"),
+        ("scontrol", f"echo $* >{tmp_path}/asked"),
+    ):
+        (tmp_path / tool).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / tool).chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    run = StateDirectory(tmp_path / "state").create().run("20261123-020750-demo-7f3a")
+    run.path.mkdir(mode=0o700)
+    plan = make_plan(run.id, phase="final", restart=RestartRule(times=1, on=on))
+    run.plan.write_bytes(msgspec.json.encode(plan))
+    run.job.write_text(json.dumps({"name": "demo", "submitted": 1.0, "id": "12"}))
+    run.state.write_text(json.dumps({"state": "running", "attempt": 1, "started": 1000.0}))
+    spawn_supervisor(run, os.environ, [])
+    eventually(lambda: json.loads(run.state.read_text())["state"] == state, what=state)
+    eventually(lambda: not is_held(run.supervisor_lock), what="its supervisor gone")
+    asked = tmp_path / "asked"
+    assert ("requeue 12" in asked.read_text() if asked.exists() else False) is (state == "queued")
+
+
 @pytest.mark.parametrize(
     ("named", "anew"),
     [
@@ -191,7 +222,7 @@ def test_a_run_whose_job_cannot_be_put_back_has_ended_and_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scontrol = tmp_path / "scontrol"
-    scontrol.write_text("#!/bin/sh\necho 'requeue is disabled' >&2\nexit 1\n")
+    scontrol.write_text("#!/bin/sh\necho disabled >&2\nexit 1\n")
     scontrol.chmod(0o700)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     run = StateDirectory(tmp_path / "state").create().run("20261123-020750-demo-7f3a")
@@ -202,4 +233,4 @@ def test_a_run_whose_job_cannot_be_put_back_has_ended_and_says_why(
     put_back(run, plan_fields({}), keeper, ending, 0)
     recorded = record_fields(json.loads(run.state.read_text()))
     assert (recorded["state"], recorded["exit_code"]) == (State.STOPPED, 0)
-    assert "requeue is disabled" in recorded["ending"]["detail"]
+    assert "disabled" in recorded["ending"]["detail"]
