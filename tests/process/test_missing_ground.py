@@ -73,6 +73,8 @@ def test_without_its_state_folder_a_run_ends_by_itself_and_nothing_is_started(
     running = cli.launch("--gpus", "1", "--set", "restart=2", "--", "sleep", "600")
     waiting = cli.launch("--gpus", "1", "--", "true")
     program = leader(running)
+    memory = Path(f"/dev/shm/fresnel-tui-{os.getuid()}")
+    kept = list(memory.glob(f"{running.id}-*"))
     owner, waiter = (
         eventually(lambda run=run: record(run).get("supervisor_pid")) for run in (running, waiting)
     )
@@ -85,3 +87,4 @@ def test_without_its_state_folder_a_run_ends_by_itself_and_nothing_is_started(
     os.kill(program, signal.SIGTERM)
     eventually(lambda: start_ticks(owner) is None, what="the end of the one that ran")
     assert not cli.state.root.exists()
+    assert kept and not any(file.exists() for file in kept), "it has secrets"

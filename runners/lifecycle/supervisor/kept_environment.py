@@ -15,7 +15,7 @@ from runners.state.layout import RunDirectory
 
 def keep_environment(run: RunDirectory, environment: dict[str, str]) -> bool:
     """Keep `environment`; False where there is no memory file system to keep it in."""
-    return _write(_place(run, make=True), pack_environment(environment))
+    return _write(place_of(run, make=True), pack_environment(environment))
 
 
 def pack_environment(environment: Mapping[str, str]) -> bytes:
@@ -31,7 +31,7 @@ def unpack_environment(content: bytes) -> dict[str, str]:
 
 def keep_file(run: RunDirectory, name: str, content: bytes) -> str:
     """Keep a file of the run until its end; its path, empty where there is no such memory."""
-    place = _place(run, make=True)
+    place = place_of(run, make=True)
     path = f"{place}.{name}" if place else ""
     return path if _write(path, content) else ""
 
@@ -52,7 +52,7 @@ def _write(path: str, content: bytes) -> bool:
 
 def kept_environment(run: RunDirectory) -> dict[str, str] | None:
     """The environment that was kept, or None."""
-    path = _place(run)
+    path = place_of(run)
     try:
         return unpack_environment(read_plain(path)) or None if path else None
     except OSError:
@@ -61,7 +61,10 @@ def kept_environment(run: RunDirectory) -> dict[str, str] | None:
 
 def forget_environment(run: RunDirectory) -> None:
     """Remove what was kept."""
-    path = _place(run)
+    _remove_environment(place_of(run))
+
+
+def _remove_environment(path: str) -> None:
     for leftover in (path, f"{path}.new") if path else ():
         try:
             os.unlink(leftover)
@@ -69,11 +72,15 @@ def forget_environment(run: RunDirectory) -> None:
             pass
 
 
-def forget_all(run: RunDirectory) -> None:
-    """Remove everything that was kept of the run, its files included."""
-    forget_environment(run)
+def forget_all(run: RunDirectory, place: str = "") -> None:
+    """Remove everything that was kept of the run, its files included.
+
+    `place` is what `place_of` said while the run's folder, by which it is found, was there.
+    """
+    place = place_of(run) or place
+    _remove_environment(place)
     run.environment.unlink(missing_ok=True)
-    folder, _, mine = _place(run).rpartition("/")
+    folder, _, mine = place.rpartition("/")
     try:
         leftovers = [name for name in os.listdir(folder) if name.startswith(f"{mine}.")]
     except OSError:
@@ -85,7 +92,7 @@ def forget_all(run: RunDirectory) -> None:
             pass
 
 
-def _place(run: RunDirectory, make: bool = False) -> str:
+def place_of(run: RunDirectory, make: bool = False) -> str:
     """The file of this run in memory; empty where there is none, or its folder is not ours."""
     try:
         found = os.stat(run.path)

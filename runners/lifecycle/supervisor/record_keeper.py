@@ -8,7 +8,7 @@ from runners.host.clock import Moment, moment_now
 from runners.host.files import append_event, is_gone, write_json
 from runners.host.identity import boot_id, host_name
 from runners.host.procfs import start_ticks
-from runners.lifecycle.supervisor.kept_environment import forget_all
+from runners.lifecycle.supervisor.kept_environment import forget_all, place_of
 from runners.lifecycle.supervisor.last_sign import last_sign
 from runners.lifecycle.supervisor.ledger_entry import append_run
 from runners.lifecycle.supervisor.queue_wait import notify, summarize
@@ -26,6 +26,7 @@ class RecordKeeper:
     def __init__(self, directory: RunDirectory, record: RecordFields) -> None:
         self.directory = directory
         self.record = record
+        self._kept_in = place_of(directory)
         self.unobserved = False  # the program ended while no supervisor ran
         self._reported: set[tuple[State, State]] = set()
 
@@ -69,7 +70,7 @@ class RecordKeeper:
 
         Processes in `left` are still alive: their run still holds its GPUs.
         """
-        forget_all(self.directory)
+        forget_all(self.directory, self._kept_in)
         events = self.directory.supervisor_events
         append_event(events, "state", state=state, ending=ending, exit_code=code)
         changes: RecordFields = {
