@@ -86,5 +86,6 @@ def test_without_its_state_folder_a_run_ends_by_itself_and_nothing_is_started(
     assert start_ticks(owner) is not None and not is_zombie(program)
     os.kill(program, signal.SIGTERM)
     eventually(lambda: start_ticks(owner) is None, what="the end of the one that ran")
+    assert helpers.run("keeper", cli.state.root)[0] == 0, "or systemd starts it every second"
     assert not cli.state.root.exists()
     assert kept and not any(file.exists() for file in kept), "it has secrets"
