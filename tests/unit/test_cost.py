@@ -5,6 +5,7 @@ up.
 import json
 import time
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import msgspec
@@ -149,13 +150,14 @@ def test_a_mistake_in_prices_is_named(tmp_path: Path, text: str, words: str) -> 
     ("price", "gpus", "rate"),
     [
         (PER_GPU, 8, "15.92"),
+        (PER_GPU, Fraction(5, 2), "4.975"),
         (PER_GPU, 1, "1.99"),
         (PER_GPU, 0, "0"),
         (MACHINE, 3, "23.92"),
         (MACHINE, 0, "0"),
     ],
 )
-def test_a_run_s_rate(price: Price, gpus: int, rate: str) -> None:
+def test_a_run_s_rate(price: Price, gpus: Fraction | int, rate: str) -> None:
     assert hourly_rate(price, gpus) == Decimal(rate)
 
 

@@ -32,7 +32,7 @@ from runners.guard.rule import (
     write_guard_state,
     write_rule,
 )
-from runners.guard.triggers import Measurements, find_problems, triggered
+from runners.guard.triggers import Measurements, find_problems, is_blind, triggered
 from runners.host.clock import Moment
 from runners.host.locks import locked
 from runners.model.errors import NotFound
@@ -74,6 +74,7 @@ def test_a_part_of_a_budget_needs_a_budget() -> None:
     told = rule(budget_stop="95%", countdown_s=0.0)
     facts = Measurements(spent=Decimal(95), rate=Decimal(1), budget=Decimal(100))
     assert triggered(told, facts) and not find_problems(told, facts)
+    assert not triggered(told, msgspec.structs.replace(facts, spent=Decimal("94.99")))
     unknown = msgspec.structs.replace(facts, budget=None)
     assert not triggered(told, unknown)
     assert find_problems(told, unknown) == (
@@ -106,6 +107,35 @@ def test_what_is_not_told_or_not_known_is_no_reason(
     told: dict[str, Any], facts: Measurements, acts: bool
 ) -> None:
     assert bool(triggered(rule(**told), facts)) is acts
+
+
+@pytest.mark.parametrize(
+    ("told", "known"),
+    [
+        ({"budget_stop": "95%"}, {"spent": Decimal(1), "budget": Decimal(100)}),
+        ({"budget_stop": "95"}, {"spent": Decimal(1)}),
+        ({"max_age_s": 1.0}, {"age_s": 0.0}),
+        ({"no_run_s": 1.0}, {"quiet_s": 0.0}),
+    ],
+)
+def test_a_guard_that_knows_nothing_of_what_it_watches_is_blind(
+    told: dict[str, Any], known: dict[str, Any]
+) -> None:
+    assert is_blind(rule(**told), Measurements())
+    assert not is_blind(rule(**told), Measurements(**known))
+    # One thing that it sees is enough to act at all.
+    assert not is_blind(rule(**{"max_age_s": 1.0, "no_run_s": 1.0} | told), Measurements(**known))
+    assert is_blind(rule(idle_s=1.0), Measurements(unmeasured=("a",), **known))
+
+
+def test_units_count_only_where_the_age_is_known() -> None:
+    told, price = (
+        rule(budget_stop="100", countdown_s=0.0),
+        Price("1", "machine", "session", unit_s=HOUR),
+    )
+    facts = Measurements(spent=Decimal("99.9"), rate=Decimal(1), price=price)
+    assert not triggered(told, facts)
+    assert triggered(told, msgspec.structs.replace(facts, age_s=HOUR - 1.0))
 
 
 def test_what_is_not_known_is_a_problem() -> None:
