@@ -16,6 +16,9 @@ from tui.panel.widgets.runs import RunPane
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.runs.run_view import RunView, view_run
 
+WIDE = 160
+"""Columns from which a log has some to give away to a chart."""
+
 
 class CockpitParts:
     """The cockpit's screen and panes, the newest snapshot, and who does what is asked for."""

@@ -18,6 +18,7 @@ from runners.places.place import Place
 from runners.places.run_row import RunRow
 from runners.watch.metrics.judging import JudgeByMetric
 from tui.panel.cockpit.cockpit_parts import CockpitParts
+from tui.panel.cockpit.side_chart import SideChart
 from tui.panel.places import PlaceOfRuns
 from tui.panel.terminal.osc import copy_text
 from tui.panel.widgets.runs import RunPane
@@ -38,6 +39,8 @@ class RunPages:
     def __init__(self, parts: CockpitParts, places: PlaceOfRuns) -> None:
         self._parts = parts
         self._places = places
+        self.chart = SideChart(parts)
+        """The selected run's, beside its log."""
         self._pages: dict[str, Callable[[list[RunRow]], None]] = {
             "details": self.details,
             "stacks": self.stacks,
@@ -46,6 +49,7 @@ class RunPages:
             "pictures": self.pictures,
             "compare": self.compare,
             "fetch": self.fetch,
+            "chart": lambda rows: self.chart.toggle(),
             "sort": self.sort,
             "views": self.views,
         }

@@ -14,7 +14,7 @@ from textual.containers import Horizontal
 
 from runners.model.states import State
 from runners.state.layout import StateDirectory
-from tui.panel.cockpit.cockpit_parts import CockpitParts
+from tui.panel.cockpit.cockpit_parts import WIDE, CockpitParts
 from tui.panel.cockpit.keys import KEYS, TOUCHING, palette_commands
 from tui.panel.cockpit.upper_part import ReasonLine, Split
 from tui.panel.hotkeys import key_meaning, key_name
@@ -83,12 +83,12 @@ class CockpitScreen(PaintedOnce[None]):
         """The run list has the keys first."""
         self.query_one(RunPane).retitle("Runs", "")
         self.query_one(RunPane).focus()
-        first = self.commands.feed.first_snapshot()
-        if first is not None:
+        if (first := self.commands.feed.first_snapshot()) is not None:
             self.show(first)
         self.stands.set()
         # Once, when every pane has its size and the first snapshot.
         self.call_after_refresh(self.begin_to_paint)
+        self.call_after_refresh(self._explain)
 
     def show(self, snapshot: PanelSnapshot) -> None:
         """Hand a new snapshot to every pane."""
@@ -140,7 +140,7 @@ class CockpitScreen(PaintedOnce[None]):
             self._explain()
 
     def _explain(self) -> None:
-        """In the log's place, as long as there is none: why the selected run waits."""
+        """In the log's place, while there is none: why the run waits; beside it: its chart."""
         snapshot = self.snapshot
         runs = snapshot.runs if snapshot else ()
         view = next((run_view for run_view in runs if run_view.run.id == self._shown), None)
@@ -155,6 +155,8 @@ class CockpitScreen(PaintedOnce[None]):
             live = [run_view for run_view in runs if run_view.run.is_live]
             lines = queue_lines(view, live, snapshot.leases)
         self.area.explain(tuple(lines))
+        if self.stands.is_set() and (self._pages is not None or self.app.size.width >= WIDE):
+            self.pages.chart.show()
 
     @on(CostsWanted)
     def _look_up_costs(self) -> None:

@@ -105,10 +105,9 @@ class ChartModel:
         first = focus // per_page * per_page
         shown = names[first : first + per_page]
         self._seams.clear()
+        chosen = focus - first if request.focused else None
         charts = [
-            self._chart(
-                at, name, request, found, _place(at, across, down, request), first + at == focus
-            )
+            self._chart(at, name, request, found, _place(at, across, down, request), at == chosen)
             for at, name in enumerate(shown)
         ]
         for at in [at for at in self._drawn if at >= len(charts)]:

@@ -73,6 +73,8 @@ class ChartRequest(NamedTuple):
     """The metric that has the focus, wherever its chart stands now; empty: `focus` tells."""
     pinned: tuple[str, ...] = ()
     """The metrics whose charts stand first, in this order."""
+    focused: bool = True
+    """Whether a chart has the keys."""
 
 
 def turned(request: ChartRequest, what: str, axes: Sequence[AxisName]) -> dict[str, Any]:
