@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import peers
+from drawn import DrawnScreen
 from measure import (
     REPOSITORY,
     Row,
@@ -117,7 +118,7 @@ def _warm_sampler(place: Place) -> None:
 
 def _keys(bench: Bench) -> list[Row]:
     crowd = bench.crowd()
-    with Screen(FRESNEL, crowd.env, crowd.folder) as panel:
+    with DrawnScreen(FRESNEL, crowd.env, crowd.folder) as panel:
         panel.until("newest", GPU)
         panel.quiet(0.3)
         moved = _walk(panel, bench.count(40, 10))
@@ -133,15 +134,15 @@ def _keys(bench: Bench) -> list[Row]:
     ]
 
 
-def _walk(panel: Screen, count: int) -> list[float]:
+def _walk(panel: DrawnScreen, count: int) -> list[float]:
     """Milliseconds from an arrow key to the selected run's log title, up and down the list."""
-    took, shown = [], b""
+    took, shown = [], ""
     for turn in range(count):
         pump([panel], 0.03 + 0.017 * (turn % 7))
         pressed = panel.press(DOWN if turn % 4 < 2 else UP)
         before = shown
-        moment, shown = panel.find(
-            rb"([\w-]+) \xc2\xb7 output\.log", lambda name, old=before: name != old, 20
+        moment, shown = panel.find_shown(
+            r"([\w-]+) · output\.log", lambda name, old=before: name != old, 20
         )
         took.append(1000 * (moment - pressed))
     return took
@@ -314,7 +315,7 @@ def _hang(bench: Bench) -> list[Row]:
     place = bench.place("hang", "nvml", **driver)
     scenario = Path(driver["NVML_STUB_SCENARIO"])
     place.launch_sleepers([f"live-{i}" for i in range(8)], gpus="1")
-    with Screen(FRESNEL, place.env, place.folder) as panel:
+    with DrawnScreen(FRESNEL, place.env, place.folder) as panel:
         panel.until("live-7", GPU)
         peers.write_scenario(scenario, hang=True)
         try:

@@ -14,10 +14,9 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from drawn import UNKNOWN
 from measure import Row, Screen, Table, quantile, spread, write
 from place import FRESNEL, Bench, Place
-
-sys.path.insert(0, str(__import__("pathlib").Path(__file__).resolve().parents[2]))
 
 from tests.screens import QuickScreen, QuickStream
 
@@ -39,8 +38,6 @@ while True:
 """
 _QUERY = re.compile(rb"\x1b\[5n|\x1b\[\?2026\$p")
 _ANSWERS = {b"\x1b[5n": b"\x1b[0n", b"\x1b[?2026$p": b"\x1b[?2026;2$y"}
-_UNKNOWN = re.compile(rb"\x1b\[[<>=?][0-9;]*\$?[a-zA-Z]|\x1b\[[0-9]n")
-"""What pyte does not know and would write on its screen."""
 
 
 class Line:
@@ -91,7 +88,7 @@ class Line:
         if self.answers:
             for query in _QUERY.findall(block):
                 self._back.append((now + ONE_WAY_S, _ANSWERS[query]))
-        self.stream.feed(_UNKNOWN.sub(b"", block))
+        self.stream.feed(UNKNOWN.sub(b"", block))
 
     def run(self, seconds: float) -> int:
         """Carry for so long; how many bytes arrived."""
