@@ -64,8 +64,9 @@ def test_a_run_on_two_nodes_is_one_run(cluster_of_two: Cluster) -> None:
     line, nodes = cluster_of_two.line, cluster_of_two.lab.nodes
     run = _launch(cluster_of_two)
     for rank, node in enumerate(nodes):
-        eventually(lambda r=rank: "ready" in _said(run, r), what=f"rank {rank}")
-        assert f"ready {rank} {node} 2" in _said(run, rank)
+        # A line comes in as many pieces as its program writes.
+        line_of_it = f"ready {rank} {node} 2\n"
+        eventually(lambda r=rank, text=line_of_it: text in _said(run, r), what=line_of_it)
     shown = line.json("status", run.id)
     assert (shown["state"], len(shown["gpus"])) == ("running", 4)
     # $2 for each of four.
