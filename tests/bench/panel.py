@@ -158,7 +158,7 @@ def _key_row(what: str, took: list[float]) -> Row:
 def _launch_key(bench: Bench) -> list[Row]:
     place = bench.place("launch-key", "sim:8xMI300X")
     written, shown, whole = [], [], []
-    with Screen(FRESNEL, place.env, place.folder) as panel:
+    with DrawnScreen(FRESNEL, place.env, place.folder) as panel:
         panel.until("no runs yet", GPU)
         for turn in range(bench.count(5, 1) + 1):
             panel.quiet(0.3)
@@ -166,8 +166,8 @@ def _launch_key(bench: Bench) -> list[Row]:
             panel.until("aa-first-byte", "device 0")
             panel.quiet(0.3)
             pressed = panel.press(F2)
-            moment, stamp = panel.find(
-                rb"T=(\d{12,})\. first byte",
+            moment, stamp = panel.find_shown(
+                r"T=(\d{12,})\. first byte",
                 lambda stamp, pressed=pressed: int(stamp) > 1e9 * pressed,
             )
             if turn:
