@@ -14,6 +14,7 @@ from runners.model.errors import ExitCode, FresnelError, WrongInput
 from runners.places.ssh.accounts import rented_names
 from runners.places.ssh.connection import AgentConnection, LineLost
 from runners.places.ssh.frames import Hello
+from runners.places.ssh.groups import check_labels, labelled, machines_named, names_several
 from runners.places.ssh.host_keys import pin_key
 from runners.places.ssh.panel_source import source_digest
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry, check_name, parse_address
@@ -22,6 +23,7 @@ from runners.places.ssh.status_text import offset_text
 from runners.state.layout import StateDirectory
 from tui.cli import host_ways
 from tui.cli.output import echo, print_json, print_pairs, print_table
+from tui.cli.several_hosts import run_each
 from tui.views.format import DASH
 
 
@@ -35,9 +37,9 @@ def run_host(arguments: argparse.Namespace) -> int:
     if what == "add":
         return _add(arguments)
     if what == "setup":
-        from tui.cli.host_setup import set_up
-
-        return set_up(arguments)
+        return _set_up(arguments)
+    if what in ("label", "unlabel"):
+        return _label(arguments)
     if what == "end":
         from tui.cli.host_end import end_host
 
@@ -82,6 +84,7 @@ def _add(arguments: argparse.Namespace) -> int:
         price=arguments.price or (before.price if before else ""),
         end_command=arguments.end_command or (before.end_command if before else ""),
         added=time.time(),
+        labels=check_labels(arguments.label) or (before.labels if before else ()),
     )
     found = pin_key(registry, host, arguments.fingerprint or "")
     host = msgspec.structs.replace(host, fingerprint=found)
@@ -110,7 +113,41 @@ def host_json(registry: RemoteRegistry, host: RemoteHost) -> dict[str, object]:
         "folder": host.folder or None,
         "connected": Ssh(registry, host).is_connected(),
         "interactive": host.interactive,
+        "labels": list(host.labels),
     }
+
+
+def _set_up(arguments: argparse.Namespace) -> int:
+    """Set up one machine, or several at once."""
+    registry, name = RemoteRegistry(StateDirectory()), arguments.name
+    if not names_several(registry, name):
+        from tui.cli.host_setup import set_up
+
+        return set_up(arguments)
+    given: list[str] = arguments.remote_command
+    at = given.index(name)
+    return run_each(
+        machines_named(registry, name),
+        lambda host: [*given[:at], host, *given[at + 1 :]],
+        arguments.json,
+    )
+
+
+def _label(arguments: argparse.Namespace) -> int:
+    """Give labels to machines, or take them away."""
+    registry = RemoteRegistry(StateDirectory())
+    labels = check_labels(arguments.labels)
+    hosts = [registry.find(name) for name in machines_named(registry, arguments.name)]
+    for host in hosts:
+        kept = tuple(label for label in host.labels if label not in labels)
+        mine = kept if arguments.what == "unlabel" else (*kept, *labels)
+        registry.save(msgspec.structs.replace(host, labels=mine))
+    if arguments.json:
+        print_json([host_json(registry, registry.find(host.name)) for host in hosts])
+    for label in () if arguments.json else labels:
+        names = ", ".join(labelled(registry).get(label, ())) or "no host"
+        echo(f"@{label}: {names}")
+    return ExitCode.DONE
 
 
 def _list(arguments: argparse.Namespace) -> int:
@@ -131,8 +168,9 @@ def _list(arguments: argparse.Namespace) -> int:
         else:
             panel = "set up"
         address = f"{host.address}{f':{host.port}' if host.port else ''}"
-        rows.append((host.name, address, host.price or DASH, panel, host.fingerprint))
-    print_table(("host", "address", "price", "panel there", "host key"), rows)
+        labels = " ".join(f"@{label}" for label in host.labels) or DASH
+        rows.append((host.name, address, host.price or DASH, labels, panel, host.fingerprint))
+    print_table(("host", "address", "price", "labels", "panel there", "host key"), rows)
     return ExitCode.DONE
 
 

@@ -35,7 +35,7 @@ _HELP = "do it on this rented machine (`fresnel-tui host list`)"
 
 def host_help(command: str) -> str:
     """What `--host` is for a command, in its help."""
-    return f"{_HELP}, on several (a,b), or on all" if command in FOR_SEVERAL else _HELP
+    return f"{_HELP}, on several (a,b, @LABEL), or on all" if command in FOR_SEVERAL else _HELP
 
 
 def may_take_host(argv: Sequence[str]) -> bool:

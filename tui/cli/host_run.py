@@ -12,6 +12,7 @@ import msgspec
 from runners.model.errors import ExitCode, FresnelError, WrongInput
 from runners.places.ssh.connection import AgentConnection, LineLost, not_understood
 from runners.places.ssh.frames import CommandFrame
+from runners.places.ssh.groups import machines_named, names_several
 from runners.places.ssh.protocol import new_request_name
 from runners.places.ssh.pushed import pushed_overrides
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
@@ -21,7 +22,7 @@ from runners.state.layout import StateDirectory
 from runners.state.requests import REQUEST
 from tui.cli.output import echo
 from tui.cli.remote_printer import RemotePrinter
-from tui.cli.several_hosts import names_of, run_on_several
+from tui.cli.several_hosts import run_on_several
 from tui.cli.shown_secrets import refuse_elsewhere
 
 T = TypeVar("T")
@@ -45,9 +46,8 @@ def run_remotely(arguments: argparse.Namespace) -> int:
     """Run the command on the machine `--host` names, and be its output and its exit code."""
     refuse_elsewhere(arguments)
     registry = RemoteRegistry(StateDirectory())
-    names = names_of(registry, arguments.host)
-    if names != [arguments.host]:
-        return run_on_several(arguments, names)
+    if names_several(registry, arguments.host):
+        return run_on_several(arguments, machines_named(registry, arguments.host))
     host = registry.find(arguments.host)
     mine: list[str] = arguments.remote_command
     ssh = Ssh(registry, host)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from runners.model.errors import ExitCode, FresnelError
 from runners.places.ssh.copier_choice import make_copier
+from runners.places.ssh.groups import machines_named, names_several
 from runners.places.ssh.panel_source import source_digest
 from runners.places.ssh.push import PushItem, plan_push
 from runners.places.ssh.push_changes import PushChanges, find_changes, send_changes
@@ -22,7 +23,9 @@ from runners.places.ssh.registry import RemoteHost, RemoteRegistry
 from runners.places.ssh.ssh import Ssh
 from runners.state.layout import StateDirectory
 from tui.cli.copy_progress import progress_line
+from tui.cli.host_option import take_host
 from tui.cli.output import echo, print_json, print_table
+from tui.cli.several_hosts import run_each
 from tui.views.format import size
 
 _NAMES_SHOWN = 5
@@ -40,6 +43,10 @@ class _Shipment(NamedTuple):
 def run_push(arguments: argparse.Namespace) -> int:
     """Say what goes, with sizes; send it; remember where it lies there."""
     registry = RemoteRegistry(StateDirectory())
+    if names_several(registry, arguments.host):
+        given, name = take_host(arguments.remote_command)
+        names = machines_named(registry, name)
+        return run_each(names, lambda host: [*given, "--host", host], arguments.json)
     host = registry.find(arguments.host)
     if not host.folder:
         raise FresnelError(

@@ -44,6 +44,8 @@ class RemoteHost(msgspec.Struct, frozen=True):
     has_rsync: bool = False
     python: str = ""
     """The interpreter that was chosen there."""
+    labels: tuple[str, ...] = ()
+    """Groups that it belongs to: `@label` means all machines that have it."""
 
 
 class RemoteRegistry:

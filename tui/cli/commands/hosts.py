@@ -4,6 +4,7 @@ from tui.cli.commands.declaring import RUN, Actions, argument, examples, flag, o
 from tui.cli.parsing import CommandParser
 
 _NAME = "its name on this machine"
+_SEVERAL = "a,b, @LABEL, all"
 
 
 def host(parser: CommandParser) -> None:
@@ -20,6 +21,7 @@ def host(parser: CommandParser) -> None:
     ):
         action = actions.add(name, summary, [f"host {name} amd"])
         argument(action, "name", "HOST", _NAME)
+    _add_labels(actions)
     _add_ways(actions)
     end = actions.add(
         "end",
@@ -71,6 +73,19 @@ def _add_add(actions: Actions) -> None:
     flag(parser, "--replace", "pin the new key of a machine that was rebuilt")
     argument(parser, "--end-command", "CMD", "what `host end` runs here to destroy the machine")
     repeated(parser, "--ssh-option", "KEY=VALUE", "an option of ssh_config for this machine")
+    repeated(
+        parser, "--label", "LABEL", "a group that it belongs to: --host @LABEL means all of it"
+    )
+
+
+def _add_labels(actions: Actions) -> None:
+    for name, summary in (
+        ("label", "put machines into groups: `--host @LABEL` means every machine with the label"),
+        ("unlabel", "take labels off machines"),
+    ):
+        parser = actions.add(name, summary, [f"host {name} amd mi300x spot"])
+        argument(parser, "name", "HOST", f"{_NAME}; several: {_SEVERAL}")
+        argument(parser, "labels", "LABEL", "letters, digits, dots, dashes", nargs="+")
 
 
 def _add_ways(actions: Actions) -> None:
@@ -101,7 +116,7 @@ def _add_setup(actions: Actions) -> None:
         "install the panel there for its user only, and start the session; safe to repeat",
         ["host setup amd --budget 100", "host setup amd --python /opt/venv/bin/python"],
     )
-    argument(parser, "name", "HOST", _NAME)
+    argument(parser, "name", "HOST", f"{_NAME}; several: {_SEVERAL}")
     argument(parser, "--python", "PATH", "an interpreter there (default: whose torch sees GPUs)")
     argument(parser, "--folder", "PATH", "where runs start there (~/fresnel)")
     argument(parser, "--budget", "USD", "what may be spent there")
@@ -118,7 +133,7 @@ def _add_setup(actions: Actions) -> None:
 def push(parser: CommandParser) -> None:
     """`push`: what a preset needs, taken there."""
     argument(parser, "preset", "PRESET", "a preset's name, or a YAML file")
-    argument(parser, "--host", "HOST", "to which machine", required=True)
+    argument(parser, "--host", "HOST", f"to which machine; several: {_SEVERAL}", required=True)
     overrides(parser, "change a parameter or key of the preset")
     flag(parser, "--dry-run", "show what would be sent, with sizes, and send nothing")
     repeated(parser, "--exclude", "PATTERN", "leave out")
