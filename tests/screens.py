@@ -14,6 +14,18 @@ from pyte.screens import Char, wcwidth
 _COMMAND = re.compile(r"\x1b\[([0-9;]*)([mH])")
 """Colours and places to write at: nearly all of a panel's commands."""
 
+_PRIVATE = re.compile(rb"\x1b\[[<>=?][0-9;]*[a-zA-Z$]*[a-zA-Z]|\x1bP[^\x1b]*\x1b\\")
+
+
+def known_to_pyte(block: bytes) -> bytes:
+    """What a program wrote, without the queries and modes that pyte would write on its screen."""
+    return _PRIVATE.sub(_keep_known, block)
+
+
+def _keep_known(found: re.Match[bytes]) -> bytes:
+    command = found.group()
+    return command if command.startswith(b"\x1b[?") and command[-1:] in b"hl" else b""
+
 
 class QuickScreen(pyte.Screen):
     """A screen that writes stretches of ordinary characters at once, and renders changed rows."""

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.screens import QuickScreen, QuickStream
+from tests.screens import QuickScreen, QuickStream, known_to_pyte
 from tests.warm import COMMANDS, PANELS, take_terminal
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -75,7 +75,7 @@ class Terminal:
             return
         self.written += len(block)
         self.raw += block
-        self.stream.feed(_without_private_modes(block))
+        self.stream.feed(known_to_pyte(block))
 
     @property
     def text(self) -> str:
@@ -162,16 +162,3 @@ def headless(*words: str, **environment: str) -> "subprocess.CompletedProcess[st
 
 def _set_size(window: int, rows: int, columns: int) -> None:
     fcntl.ioctl(window, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-
-def _without_private_modes(block: bytes) -> bytes:
-    # Queries and modes that pyte does not know end up as text on its screen.
-    return re.sub(rb"\x1b\[[<>=?][0-9;]*[a-zA-Z$]*[a-zA-Z]|\x1bP[^\x1b]*\x1b\\", _keep_known, block)
-
-
-def _keep_known(match: re.Match[bytes]) -> bytes:
-    return (
-        match.group()
-        if match.group().startswith(b"\x1b[?") and match.group()[-1:] in b"hl"
-        else b""
-    )

@@ -11,10 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from measure import Screen
 
-from tests.screens import QuickScreen, QuickStream
-
-UNKNOWN = re.compile(rb"\x1b\[[<>=?][0-9;]*\$?[a-zA-Z]|\x1b\[[0-9]n")
-"""What pyte does not know and would write on its screen."""
+from tests.screens import QuickScreen, QuickStream, known_to_pyte
 
 
 class DrawnScreen(Screen):
@@ -29,7 +26,7 @@ class DrawnScreen(Screen):
     def read(self, patience_s: float) -> bytes:
         """What has come; it is drawn."""
         block = super().read(patience_s)
-        self._stream.feed(UNKNOWN.sub(b"", block))
+        self._stream.feed(known_to_pyte(block))
         return block
 
     def find_shown(

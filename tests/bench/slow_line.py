@@ -14,11 +14,9 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from drawn import UNKNOWN
+from drawn import QuickScreen, QuickStream, known_to_pyte
 from measure import Row, Screen, Table, quantile, spread, write
 from place import FRESNEL, Bench, Place
-
-from tests.screens import QuickScreen, QuickStream
 
 SIZES = ((80, 24), (120, 40), (200, 60))
 ONE_WAY_S = 0.1
@@ -88,7 +86,7 @@ class Line:
         if self.answers:
             for query in _QUERY.findall(block):
                 self._back.append((now + ONE_WAY_S, _ANSWERS[query]))
-        self.stream.feed(UNKNOWN.sub(b"", block))
+        self.stream.feed(known_to_pyte(block))
 
     def run(self, seconds: float) -> int:
         """Carry for so long; how many bytes arrived."""
