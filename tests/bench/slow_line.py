@@ -143,8 +143,12 @@ def _is_help_whole(text: str) -> bool:
     rows = text.split("\n")
     last = next((y for y, row in enumerate(rows) if "Esc closes" in row), 0)
     begin = rows[last].find("╰")
+    first = next((y for y, row in enumerate(rows) if row[begin:].startswith("╭─ Keys")), last)
     # Its frame comes before its lines, at first a small one in the middle.
-    return last > 0.8 * len(rows) and all(row[begin + 2 :].strip(" │▂▆") for row in rows[4:last])
+    lines = rows[first + 1 : last]
+    return len(lines) > min(0.8 * len(rows) - 4, 24) and all(
+        row[begin + 2 :].strip(" │▂▆") for row in lines
+    )
 
 
 def _followed(bench: Bench, place: Place, columns: int, rows: int) -> Row:

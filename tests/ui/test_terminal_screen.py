@@ -103,6 +103,30 @@ def test_whatever_was_shown_the_terminal_shows_what_it_is_to(erases: bool) -> No
                     assert ends[0].cell(x, y) == ends[1].cell(x, y), (turn, x, y)
 
 
+def test_erasing_shows_what_writing_blanks_does() -> None:
+    chance = random.Random(5)
+    other = Style(color="#e0def4", bgcolor="#26233a")
+    pieces = ["loss", " " * 12, "x" * 9, " " * 30, " "]
+    for _ in range(60):
+        ends = [FarEnd(80, 4, erases=erases) for erases in (True, False)]
+        rows = [
+            [Segment(chance.choice(pieces), chance.choice([*STYLES, other])) for _ in range(6)]
+            for _ in range(4)
+        ]
+        for end in ends:
+            end.want(rows)
+            end.send()
+        for y in range(4):
+            cells = [[end.cell(x, y) for x in range(80)] for end in ends]
+            assert cells[0] == cells[1]
+
+
+def test_blanks_beside_words_are_erased_at_once() -> None:
+    end = FarEnd(71, 1)
+    end.want(rows_of([f"one{' ' * 20}two{' ' * 20}three{' ' * 20}"]))
+    assert end.screen.write(EVERYTHING, newest=False).count("X") == 1
+
+
 def test_only_what_changed_is_sent() -> None:
     end = FarEnd()
     end.want(rows_of(["running epoch 12", "another row"]))

@@ -181,7 +181,25 @@ def pieces_of(y: int, row: Row, run: Run, erases: bool) -> list[InkRun]:
             if not cell.text and (x == end or not _is_second(row[x])):
                 break  # behind a wide character the place is told anew
         pieces.append(InkRun(y, begin, ink, "".join(text)))
-    return pieces
+    return _erased_at_once(pieces, row)
+
+
+def _erased_at_once(pieces: Sequence[InkRun], row: Row) -> list[InkRun]:
+    """The pieces of a row, neighbouring blanks as one: what stands between is written later."""
+    merged: list[InkRun] = []
+    last: int | None = None
+    for piece in pieces:
+        before = merged[last] if last is not None else None
+        if piece.blanks and before is not None and last is not None:
+            end = piece.x + piece.blanks
+            background = piece.ink.background
+            if all(c is not None and c.ink.background == background for c in row[before.x : end]):
+                merged[last] = before._replace(blanks=end - before.x)
+                continue
+        if piece.blanks:
+            last = len(merged)
+        merged.append(piece)
+    return merged
 
 
 def _blank_from(row: Row, x: int, end: int) -> bool:
@@ -223,29 +241,34 @@ def sgr(before: Ink, after: Ink) -> str:
 
 
 def written(pieces: Sequence[InkRun]) -> str:
-    """The terminal's sequences for pieces; those of one ink one after the other."""
+    """The terminal's sequences for pieces; those of one ink one after the other.
+
+    Blanks come before what stands on the same background: they may reach over it.
+    """
     # A place costs eight bytes, a colour of 24 bits nineteen.
-    order: dict[Ink, list[InkRun]] = {}
+    grounds: dict[str, dict[Ink | None, list[InkRun]]] = {}
     for piece in pieces:
-        order.setdefault(piece.ink, []).append(piece)
+        ground = grounds.setdefault(piece.ink.background, {None: []})
+        ground.setdefault(None if piece.blanks else piece.ink, []).append(piece)
     sent: list[str] = []
     ink = NO_INK
     place: Place | None = None
-    for group in order.values():
-        for piece in group:
-            sent.append(_moved(place, (piece.y, piece.x)))
-            if piece.blanks:
-                wanted = Ink("", ink.foreground, piece.ink.background)
-                change = sgr(ink, wanted)
-                ink = wanted
-                sent += [change, f"\x1b[{piece.blanks}X"]
-                place = piece.y, piece.x
-            else:
-                sent += [sgr(ink, piece.ink), piece.text]
-                ink = piece.ink
-                # Terminals agree on how wide these are.
-                sure = not _UNSURE.search(piece.text)
-                place = (piece.y, piece.x + len(piece.text)) if sure else None
+    for piece in (
+        piece for ground in grounds.values() for group in ground.values() for piece in group
+    ):
+        sent.append(_moved(place, (piece.y, piece.x)))
+        if piece.blanks:
+            wanted = Ink("", ink.foreground, piece.ink.background)
+            change = sgr(ink, wanted)
+            ink = wanted
+            sent += [change, f"\x1b[{piece.blanks}X"]
+            place = piece.y, piece.x
+        else:
+            sent += [sgr(ink, piece.ink), piece.text]
+            ink = piece.ink
+            # Terminals agree on how wide these are.
+            sure = not _UNSURE.search(piece.text)
+            place = (piece.y, piece.x + len(piece.text)) if sure else None
     if ink != NO_INK:
         sent.append("\x1b[m")
     return "".join(sent)
