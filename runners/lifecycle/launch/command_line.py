@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from runners.host.helpers import command
+from runners.lifecycle.launch.chosen_python import replaced_python
 from runners.lifecycle.launch.placeholder_values import FilledTexts, LaunchInputs
 from runners.model.errors import WrongInput
 from runners.model.launchers import CommandParts
@@ -30,11 +31,13 @@ def spell_argv(
     if not program:
         raise WrongInput(f"{spec.name or spec.preset}: there is no command to run", "name one")
     if traits.runs_python:
-        interpreter = _interpreter(texts.interpreter, folder, environment)
+        named = replaced_python(texts.interpreter, texts.environment)
+        interpreter = _interpreter(named, folder, environment)
         if not spec.module:
             program = [_script(texts.program[0], folder)]
     else:
-        program[0] = _executable(program[0], folder, environment)
+        named = replaced_python(program[0], texts.environment)
+        program[0] = _executable(named, folder, environment)
     parts = CommandParts(
         interpreter,
         program,

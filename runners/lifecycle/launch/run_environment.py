@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from runners.host.procfs import HELPER_MARK, MARK
+from runners.lifecycle.launch.chosen_python import search_path
 from runners.lifecycle.launch.interpreter import Interpreter, interpreter_in
 from runners.lifecycle.launch.placeholder_values import LaunchInputs
 from runners.model.kept_secrets import without_secrets
@@ -70,7 +71,8 @@ def program_environment(inputs: LaunchInputs, own: Mapping[str, str]) -> Variabl
     gpus = inputs.allocation.gpus
     # Those of a run that waits are told when it is given them; it is none of the CPU meanwhile.
     shown = {} if inputs.allocation.awaited else given_gpus(gpus) | visibility(gpus, inputs.reading)
-    added = {**_DEFAULT_ENVIRONMENT, **shutdown_environment(inputs.spec), **shown, **own}
+    added = {**_DEFAULT_ENVIRONMENT, **search_path(own), **shutdown_environment(inputs.spec)}
+    added |= {**shown, **own}
     # A run that launches a run must not pass on its own mark: the new one is a run of its own.
     environment = {
         name: value

@@ -95,6 +95,12 @@ else
             fi
         fi
     fi
+    # Made from an image's environment, it would see the system's packages instead of that one's.
+    "$PYTHON" -c 'import site, sys
+if sys.prefix != sys.base_prefix: print(*site.getsitepackages(), sep="\\n")' 2>/dev/null |
+        "$python" -c 'import site, sys
+lines = sys.stdin.read()
+if lines: open(site.getsitepackages()[0] + "/fresnel-image.pth", "w").write(lines)' || true
     if ! "$python" -c 'import pip' 2>/dev/null; then
         if [ -n "$UV" ]; then
             pip="$UV pip install --quiet --python $python"
@@ -115,8 +121,11 @@ rm -f "$base/source.new"
 ln -s "source-$DIGEST" "$base/source.new"
 mv -T "$base/source.new" "$base/source" 2>/dev/null || \\
     { rm -f "$base/source"; mv "$base/source.new" "$base/source"; }
+chosen=$PYTHON
+[ "$PYTHON" != uv ] || chosen=
 cat >"$base/bin/fresnel-tui.new" <<LAUNCHER
 #!/bin/sh
+export FRESNEL_PYTHON="$chosen"
 exec "$python" -c 'import sys; sys.path[0] = "$source"
 from tui.__main__ import main
 main()' "\\$@"
