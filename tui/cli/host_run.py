@@ -61,10 +61,15 @@ def run_remotely(arguments: argparse.Namespace) -> int:
         mine = [*mine, *pushed_overrides(registry, host, arguments.preset, arguments.overrides)]
         if arguments.trailing_command is not None:
             raise WrongInput("give one of them: a preset, or a command after --")
-    return _patiently(ssh, mine, arguments.command_name)
+    folder = host.folder
+    if arguments.trailing_command and arguments.command_name in ("launch", "plan", "verify"):
+        from tui.cli.pushed_command import folder_there
+
+        folder = folder_there(ssh, arguments)
+    return _patiently(ssh, mine, arguments.command_name, folder)
 
 
-def _patiently(ssh: Ssh, command: list[str], name: str) -> int:
+def _patiently(ssh: Ssh, command: list[str], name: str, folder: str) -> int:
     """Run a command, and again after a broken connection where that repeats nothing.
 
     A command that only reads, and has printed nothing yet, is sent again; so is a launch, whose
@@ -85,7 +90,7 @@ def _patiently(ssh: Ssh, command: list[str], name: str) -> int:
         try:
             with AgentConnection(ssh) as connection:
                 connection.begin()
-                keep, folder = name not in READING, ssh.host.folder
+                keep = name not in READING
                 connection.send(command_message(1, command, folder, request, keep, _shown_as()))
                 sent = True
                 return _take_answers(connection, printed)

@@ -31,7 +31,7 @@ from tui.views.format import size
 _NAMES_SHOWN = 5
 
 
-class _Shipment(NamedTuple):
+class Shipment(NamedTuple):
     """One item: its files here, what was pushed of it before, and what differs there now."""
 
     item: PushItem
@@ -58,11 +58,11 @@ def run_push(arguments: argparse.Namespace) -> int:
     if host.installed and host.installed != source_digest():
         echo(f"⚠ the panel on {host.name} is another version: host setup {host.name} updates it")
     ssh = Ssh(registry, host)
-    shipments = [_prepare(ssh, item, arguments) for item in plan.items]
+    shipments = prepare(ssh, plan.items, arguments.exclude, arguments.secrets)
     if not arguments.json:
         _show(shipments)
     if not arguments.dry_run:
-        _send_all(ssh, shipments)
+        send_all(ssh, shipments)
         overrides = {**_given(arguments.overrides), **plan.overrides}
         name = Path(arguments.preset).stem if "/" in arguments.preset else arguments.preset
         note_pushed(registry, host, PushedPreset(name, time.time(), overrides))
@@ -81,22 +81,25 @@ def _given(overrides: list[str]) -> dict[str, str]:
     return {key.removeprefix("parameters."): value for key, _, value in pairs}
 
 
-def _prepare(ssh: Ssh, item: PushItem, arguments: argparse.Namespace) -> _Shipment:
-    """List an item's files, compare them with what is there, and say what stays here."""
+def prepare(
+    ssh: Ssh, items: Sequence[PushItem], excludes: Sequence[str] = (), secrets: bool = False
+) -> list[Shipment]:
+    """List the files of items, compare them with what is there, and say what stays here."""
+    return [_prepare(ssh, item, excludes, secrets) for item in items]
+
+
+def _prepare(ssh: Ssh, item: PushItem, excludes: Sequence[str], secrets: bool) -> Shipment:
     listed = list_to_push(
-        item.local,
-        is_program=item.what == "program",
-        excludes=arguments.exclude,
-        secrets=arguments.secrets,
+        item.local, is_program=item.what == "program", excludes=excludes, secrets=secrets
     )
     remote = item.remote if item.local.is_dir() else str(Path(item.remote).parent)
     pushed = read_pushed_folder(ssh.registry, ssh.host, listed.root, remote)
     changes = find_changes(ssh, listed, pushed)
-    _warn(item, _Shipment(item, listed, pushed, changes), ssh.host)
-    return _Shipment(item, listed, pushed, changes)
+    _warn(item, Shipment(item, listed, pushed, changes), ssh.host)
+    return Shipment(item, listed, pushed, changes)
 
 
-def _warn(item: PushItem, shipment: _Shipment, host: RemoteHost) -> None:
+def _warn(item: PushItem, shipment: Shipment, host: RemoteHost) -> None:
     listed, changes = shipment.listed, shipment.changes
     if listed.secrets:
         names = _some(listed.secrets)
@@ -113,7 +116,7 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMES_SHOWN]) + (", …" if len(names) > _NAMES_SHOWN else "")
 
 
-def _to_json(shipment: _Shipment) -> dict[str, object]:
+def _to_json(shipment: Shipment) -> dict[str, object]:
     item, changes = shipment.item, shipment.changes
     return {
         "what": item.what,
@@ -126,7 +129,7 @@ def _to_json(shipment: _Shipment) -> dict[str, object]:
     }
 
 
-def _show(shipments: Sequence[_Shipment]) -> None:
+def _show(shipments: Sequence[Shipment]) -> None:
     if not shipments:
         echo("nothing is needed there")
         return
@@ -148,7 +151,8 @@ def _show(shipments: Sequence[_Shipment]) -> None:
     echo(f"to send: {count:,} files, {size(total)} of {size(whole)}")
 
 
-def _send_all(ssh: Ssh, shipments: Sequence[_Shipment]) -> None:
+def send_all(ssh: Ssh, shipments: Sequence[Shipment]) -> None:
+    """Send and delete what differs, and remember it."""
     copier = make_copier(ssh, echo)
     for i, (item, listed, pushed, changes) in enumerate(shipments, 1):
         label = f"{i}/{len(shipments)} {item.what}"

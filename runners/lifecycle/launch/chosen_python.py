@@ -31,5 +31,5 @@ def search_path(own: Mapping[str, str]) -> dict[str, str]:
     if not chosen:
         return {}
     folder, path = str(Path(chosen).parent), os.environ.get("PATH", os.defpath)
-    found = {Path(one).parent for name in _PLAIN if (one := shutil.which(name, path=path))}
+    found = {Path(place).parent for name in _PLAIN if (place := shutil.which(name, path=path))}
     return {} if found == {Path(folder)} else {"PATH": f"{folder}{os.pathsep}{path}"}

@@ -4,6 +4,7 @@ import hashlib
 import os
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -62,12 +63,33 @@ def plan_push(
                 missing.append(f"{name}: {local} is not here")
     for path in _own_presets(preset, specs):
         items.append(PushItem("preset", path, f"{host.folder}/presets/{path.name}"))
-    for text in also:
+    items += _also(also, here, host.folder, host)
+    return PushPlan(tuple(dict.fromkeys(items)), tuple(dict.fromkeys(missing)))
+
+
+def plan_folder_push(
+    folder: Path, remote: str, host: RemoteHost, also: Sequence[str] = ()
+) -> list[PushItem]:
+    """What a command needs that runs in `folder`, which lies there as `remote`."""
+    return [PushItem("program", folder, remote), *_also(also, folder, remote, host)]
+
+
+def names_file_of(folder: Path, command: Sequence[str]) -> bool:
+    """Whether a command names something that lies in `folder`: a script, a module, data."""
+    modules = [after for word, after in pairwise(command) if word == "-m"]
+    paths = [module.replace(".", "/") for module in modules]
+    names = [*command, *paths, *(f"{path}.py" for path in paths)]
+    return any(name and not Path(name).is_absolute() and _is_in(folder, name) for name in names)
+
+
+def _also(texts: Sequence[str], base: Path, root: str, host: RemoteHost) -> list[PushItem]:
+    items = []
+    for text in texts:
         local = Path(text).expanduser().absolute()
         if not local.exists():
             raise WrongInput(f"--also {text}: no such file or folder")
-        items.append(PushItem("also", local, _place(local, here, host.folder, host)))
-    return PushPlan(tuple(dict.fromkeys(items)), tuple(dict.fromkeys(missing)))
+        items.append(PushItem("also", local, _place(local, base, root, host)))
+    return items
 
 
 def _program(spec: RunSpec, here: Path, host: RemoteHost) -> PushItem | None:
@@ -78,9 +100,8 @@ def _program(spec: RunSpec, here: Path, host: RemoteHost) -> PushItem | None:
     text = spec.working_directory.replace("${working_directory}", str(here))
     text = text.replace("${preset_dir}", str(Path(spec.source).parent))
     folder = (here / text).expanduser() if text else here
-    module = spec.module.replace(".", "/")
-    names = [spec.script, module and f"{module}.py", module, *spec.command]
-    if not any(name and not Path(name).is_absolute() and _is_in(folder, name) for name in names):
+    module = ["-m", spec.module] if spec.module else []
+    if not names_file_of(folder, [spec.script, *module, *spec.command]):
         return None
     return PushItem("program", folder, f"{host.folder}/{folder.name or 'program'}")
 

@@ -42,6 +42,15 @@ def note_pushed_folder(
     replace(file, msgspec.json.encode(pushed))
 
 
+def place_of_folder(registry: RemoteRegistry, host: RemoteHost, local: Path) -> str:
+    """Where the folder `local` lies there, or shall: under its own name, unless another has it."""
+    place = f"{host.folder}/{local.name or 'program'}"
+    taken = {pushed.remote for pushed in list_pushed_folders(registry, host)}
+    if place in taken and not _file(registry, host, local, place).exists():
+        place += f"-{hashlib.sha256(os.fsencode(local.resolve())).hexdigest()[:6]}"
+    return place
+
+
 def list_pushed_folders(registry: RemoteRegistry, host: RemoteHost) -> list[PushedFolder]:
     """Everything that was pushed to a machine from here."""
     files = sorted((registry.folder(host.name) / "pushed").glob("*.json"))

@@ -17,6 +17,7 @@ def launch(parser: CommandParser) -> None:
     """`launch`: start runs."""
     _what(parser)
     _how(parser)
+    _pushing(parser)
     _sweep(parser)
     flag(parser, "--no-queue", "be denied (exit 4) instead of waiting for GPUs")
     argument(parser, "--hosts", "A,B", "on these rented machines together: all or none")
@@ -46,6 +47,7 @@ def launch(parser: CommandParser) -> None:
         "launch --again trial --set lr=1e-4 --after trial",
         "launch --again trial -- --lr 1e-4 --amp",
         "launch --resume last",
+        "launch --host amd --follow -- python train.py --lr 1e-4",
         notes=_NOTES,
     )
 
@@ -54,6 +56,7 @@ def plan(parser: CommandParser) -> None:
     """`plan`: what launch would run."""
     _what(parser)
     _how(parser)
+    _pushing(parser)
     _sweep(parser)
     _slurm(parser)
     flag(parser, "--show-secrets", "with its secrets, on a terminal of this machine only")
@@ -70,6 +73,7 @@ def verify(parser: CommandParser) -> None:
     """`verify`: whether what launch would run can work."""
     _what(parser)
     _how(parser)
+    _pushing(parser)
     _sweep(parser)
     repeated(
         parser,
@@ -160,6 +164,21 @@ def _what(parser: CommandParser) -> None:
         "continue from a run's newest checkpoint, as it was launched; or with PRESET, from a "
         "run's or a checkpoint file",
     )
+
+
+def _pushing(parser: CommandParser) -> None:
+    """What goes to a rented machine before a command of one's own runs there."""
+    group = parser.add_argument_group(
+        "commands with --host",
+        "This folder is pushed first where the command names a file of it: what git lists, tracked "
+        "and not ignored.",
+    )
+    which = group.add_mutually_exclusive_group()
+    flag(which, "--push", "push this folder, whatever the command names")
+    flag(which, "--no-push", "run in the folder as it was pushed before")
+    repeated(group, "--also", "PATH", "send this too, e.g. data that git ignores")
+    flag(group, "--secrets", "also files named like secrets: .env, keys, tokens")
+    flag(group, "--yes", "do not ask before much is sent")
 
 
 def _sweep(parser: CommandParser) -> None:

@@ -1,0 +1,87 @@
+"""A command of one's own on a rented machine: this folder is taken there before it runs."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from runners.model.errors import DeniedError, FresnelError, WrongInput
+from runners.places.ssh.push import names_file_of, plan_folder_push
+from runners.places.ssh.pushed_files import place_of_folder
+from runners.places.ssh.ssh import Ssh
+from tui.cli.output import echo, is_confirmed
+from tui.cli.push import Shipment, prepare, send_all
+from tui.views.format import size
+
+_ASKED_ABOVE = 200_000_000
+"""Bytes: more than so many are not sent without a question."""
+
+
+def folder_there(ssh: Ssh, arguments: argparse.Namespace) -> str:
+    """The folder there in which the command runs; what it needs of this one is sent first.
+
+    The folder where runs start, where the command names nothing of this one. A `plan` only says
+    what would be sent. FresnelError when it is refused, or not reached.
+    """
+    host, here = ssh.host, Path.cwd()
+    command: Sequence[str] = arguments.trailing_command
+    is_old = getattr(arguments, "again", None) or getattr(arguments, "resume", None)
+    if is_old or not (arguments.push or names_file_of(here, command)):
+        return host.folder
+    if not host.folder:
+        raise FresnelError(
+            f"{host.name} is not set up", f"`fresnel-tui host setup {host.name}` does it"
+        )
+    remote = place_of_folder(ssh.registry, host, here)
+    if arguments.no_push:
+        return remote
+    if here in (home := Path.home(), *home.parents):
+        raise WrongInput(
+            f"{here} would be sent whole: it is your home folder, or above it",
+            "put the program into a folder of its own; --no-push sends nothing",
+        )
+    items = plan_folder_push(here, remote, host, arguments.also)
+    shipments = prepare(ssh, items, secrets=arguments.secrets)
+    _warn_of_words(here, command, shipments)
+    changed = [shipment for shipment in shipments if any(shipment.changes[:2])]
+    count = sum(len(shipment.changes.to_send) for shipment in changed)
+    total = sum(shipment.changes.bytes for shipment in changed)
+    where = f"{host.name}:{remote}"
+    if not changed:
+        echo(f"{where} is as it is here")
+    elif arguments.command_name == "plan":
+        echo(f"{count:,} files, {size(total)}, would be sent to {where}")
+    else:
+        echo(f"to send: {count:,} files, {size(total)} → {where}")
+        _ask_for_much(total, arguments.yes)
+        send_all(ssh, changed)
+    return remote
+
+
+def _ask_for_much(total: int, is_agreed: bool) -> None:
+    """DeniedError where nobody agrees that so many bytes are sent."""
+    if is_agreed or total <= _ASKED_ABOVE:
+        return
+    hint = "--yes sends it; a .gitignore here leaves out what is not needed"
+    if not sys.stdin.isatty() or not is_confirmed(f"send {size(total)}?"):
+        raise DeniedError(f"{size(total)} are to be sent, nothing was", hint)
+
+
+def _warn_of_words(here: Path, command: Sequence[str], shipments: Sequence[Shipment]) -> None:
+    """Name the paths in a command that are here, and will not be there."""
+    sent = {shipment.listed.root / name for shipment in shipments for name in shipment.listed.files}
+    known = {Path(os.path.normpath(place)) for path in sent for place in (path, *path.parents)}
+    for word in command[1:]:
+        name = word.partition("=")[2] if word.startswith("-") else word
+        path = Path(name)
+        try:
+            is_here = bool(name) and len(name) < 256 and (here / path).exists()
+        except (OSError, ValueError):
+            is_here = False
+        if not is_here or Path(os.path.normpath(here / path)) in known:
+            continue
+        if not path.is_absolute() and ".." not in path.parts:
+            echo(f"⚠ {name}: git ignores it, so it is not sent; --also {name} sends it")
+        else:
+            echo(f"⚠ {name}: outside this folder, it is not sent")
