@@ -7,9 +7,10 @@ program nothing: it gets the real ones, see `kept_secrets`.
 import re
 from collections.abc import Sequence
 from functools import cache
+from itertools import chain
 
 from runners.model.kept_secrets import MASK
-from runners.model.placeholders import variables_in
+from runners.model.placeholders import secrets_in, variables_in
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _PARTS = re.compile(r"[^A-Za-z0-9]+")
@@ -65,8 +66,12 @@ def mask_value(name: str, value: str) -> str:
 
 
 def secret_reference(text: str) -> str:
-    """The name of a secret variable that a `${...}` in `text` stands for; empty without one."""
-    return next(filter(is_secret_name, variables_in(text)), "")
+    """The name of a secret that a `${...}` in `text` stands for; empty without one.
+
+    A variable is one by its name; what is kept as a secret is one under any.
+    """
+    kept = (f"secrets.{name}" for name in secrets_in(text))
+    return next(chain(kept, filter(is_secret_name, variables_in(text))), "")
 
 
 # ── texts ─────────────────────────────────────────────────────────────────────────────────────────

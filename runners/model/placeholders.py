@@ -18,10 +18,12 @@ PLACEHOLDERS = {
     "preset_dir": "the folder of the preset file",
     "working_directory": "the directory that fresnel-tui was started in",
 }
-"""Beside them `parameters.NAME`: the value that a parameter of the preset has in this run."""
+"""Beside them `parameters.NAME`, the value that a parameter of the preset has in this run, and in
+variables `secrets.NAME`, what `fresnel-tui secret set NAME` keeps."""
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{([^}]*)\}")
 _PARAMETER = re.compile(r"parameters\.[A-Za-z_][\w.]*")
+_SECRET = re.compile(r"secrets\.([A-Za-z_]\w*)")
 _PLAIN = re.compile(r"[\w./:=,+@%${}-]*")
 _OPEN = re.compile(r"(?<!\$)\{([A-Za-z_]\w*)\}")
 _NAME = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
@@ -39,11 +41,19 @@ def variables_in(text: str) -> list[str]:
     return [match.group(1) for match in parsed if match]
 
 
+def secrets_in(text: str) -> list[str]:
+    """The names of the kept secrets that `${secrets.NAME}` in `text` stands for."""
+    inner = [match.group(1) for match in _REFERENCE.finditer(text) if match.group(1)]
+    return [match.group(1) for match in map(_SECRET.fullmatch, inner) if match]
+
+
 def check_placeholders(text: str) -> None:
     """ValueError for a `${...}` in `text` that is no word of ours and not spelled as a variable."""
     for match in _REFERENCE.finditer(text):
         name = match.group(1)
-        if name is None or name in PLACEHOLDERS or _PARAMETER.fullmatch(name):
+        if name is None or name in PLACEHOLDERS:
+            continue
+        if _PARAMETER.fullmatch(name) or _SECRET.fullmatch(name):
             continue
         parsed = _NAME.fullmatch(name)
         if parsed:
@@ -71,6 +81,11 @@ def substitute(text: str, values: Mapping[str, str], environment: Mapping[str, s
             return values[name]
         if _PARAMETER.fullmatch(name):
             raise ValueError(f"${{{name}}}: no such parameter, or it has no value")
+        if secret := _SECRET.fullmatch(name):
+            raise ValueError(
+                f"${{{name}}}: no such secret here; `fresnel-tui secret set {secret[1]}` keeps "
+                f"one, `--env {secret[1]}` takes it from the environment"
+            )
         parsed = _NAME.fullmatch(name)
         if parsed is None:
             raise ValueError(f"${{{name}}} is not a name")

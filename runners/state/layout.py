@@ -84,6 +84,7 @@ class StateDirectory:
         # Rented machines that were added: what is known of each, and what was seen of its runs.
         self.remote = self.root / "remote"
         self.requests = self.root / "requests"
+        self.secrets = self.root / "secrets"
         self.launching = self.root / "launching"
         self.signatures = self.root / "signatures.json"
         self.ended_rows = self.root / "ended.rows"

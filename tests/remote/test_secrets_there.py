@@ -1,10 +1,16 @@
 """No secret of a command for another machine stands in any argv, here or there."""
 
+import os
+import stat
 import threading
 from pathlib import Path
 
+from runners.lifecycle.supervisor.kept_environment import place_of
+from runners.state.layout import StateDirectory
+from runners.state.secret_store import keep_secret
 from tests.process.conftest import CommandLine
 from tests.remote.machines import RentedMachine
+from tests.support import eventually
 
 SECRET = "planted-4f1d9c"
 PRESET = """\
@@ -58,3 +64,38 @@ def test_a_secret_of_a_launch_is_in_no_command_line(
     assert watch.looks > 3
     # What a preset's command says is the program's own.
     assert not [words for words in watch.found if b"API_TOKEN=" in words]
+
+
+def test_a_kept_secret_goes_with_the_one_launch_that_names_it(
+    line: CommandLine, rented: RentedMachine
+) -> None:
+    keep_secret(line.state, "LABEL", SECRET)
+    blocks = ["launch", "--gpus", "2", "--name", "blocks", "--host", "rented", "--", "sleep", "600"]
+    line.run(*blocks)
+    checks = ("--", "sh", "-c", 'test "$LABEL" = "$(cat expected)"')
+    rented.write("fresnel/expected", SECRET)
+    typed = line.begin("launch", "--gpus", "1", "--env", "LABEL", "--host", "rented", *checks)
+    with _Watch(typed.pid) as watch:
+        said, problem = typed.communicate(timeout=100)
+        assert typed.returncode == 0, problem
+        run = StateDirectory(rented.state).run(said.decode().strip())
+        # It waits for GPUs, so the value is kept: for its user only, and in memory.
+        place = Path(eventually(lambda: place_of(run)))
+        assert SECRET.encode() in place.read_bytes()
+        assert stat.S_IMODE(place.stat().st_mode) == 0o600
+        line.run("stop", "blocks", "--force", "--yes", "--host", "rented")
+        line.run("wait", run.id, "--host", "rented")
+    assert not watch.found
+    assert not place.exists()
+    holding = [path for path in rented.state.rglob("*") if _holds(path)]
+    assert holding == []
+    # A preset of here names it as well.
+    (line.folder / "presets").mkdir()
+    preset = PRESET.replace("none", '"${secrets.LABEL}"')
+    (line.folder / "presets" / "own.yaml").write_text(preset)
+    line.run("push", "own", "--host", "rented")
+    line.run("launch", "own", "--wait", "--host", "rented")
+
+
+def _holds(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.R_OK) and SECRET.encode() in path.read_bytes()

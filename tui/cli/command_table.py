@@ -121,6 +121,9 @@ COMMANDS: dict[str, Command] = {
     "presets": Command(
         "machine:presets", "list the presets, save one from a run, or print their schema", _MACHINE
     ),
+    "secret": Command(
+        "machine:secret", "values for programs that no preset and no command line holds", _MACHINE
+    ),
     "checkpoint": Command(
         "machine:checkpoint", "inspect checkpoint files, or write modified copies", _MACHINE
     ),

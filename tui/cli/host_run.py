@@ -4,7 +4,7 @@ import argparse
 import itertools
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -20,6 +20,7 @@ from runners.places.ssh.remote_request import command_message
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble, quoted
 from runners.state.layout import StateDirectory
 from runners.state.requests import REQUEST
+from tui.cli.given_variables import sent_secrets
 from tui.cli.output import echo
 from tui.cli.remote_printer import RemotePrinter
 from tui.cli.several_hosts import run_on_several
@@ -66,10 +67,13 @@ def run_remotely(arguments: argparse.Namespace) -> int:
         from tui.cli.pushed_command import folder_there
 
         folder = folder_there(ssh, arguments)
-    return _patiently(ssh, mine, arguments.command_name, folder)
+    secrets = sent_secrets(arguments) if hasattr(arguments, "env") else {}
+    return _patiently(ssh, mine, arguments.command_name, folder, secrets)
 
 
-def _patiently(ssh: Ssh, command: list[str], name: str, folder: str) -> int:
+def _patiently(
+    ssh: Ssh, command: list[str], name: str, folder: str, secrets: Mapping[str, str]
+) -> int:
     """Run a command, and again after a broken connection where that repeats nothing.
 
     A command that only reads, and has printed nothing yet, is sent again; so is a launch, whose
@@ -78,7 +82,7 @@ def _patiently(ssh: Ssh, command: list[str], name: str, folder: str) -> int:
     launches = name == "launch"
     tries = _LAUNCH_TRIES_S if launches else _TRIES_S
     request = (os.environ.get(REQUEST) or new_request_name()) if launches else ""
-    sent = False
+    sent, environment = False, {**_shown_as(), **secrets}
     for turn, pause in enumerate((*tries, None)):
         printed = RemotePrinter(
             # A launch that is sent again answers again: what came of the first answer is not shown
@@ -91,7 +95,7 @@ def _patiently(ssh: Ssh, command: list[str], name: str, folder: str) -> int:
             with AgentConnection(ssh) as connection:
                 connection.begin()
                 keep = name not in READING
-                connection.send(command_message(1, command, folder, request, keep, _shown_as()))
+                connection.send(command_message(1, command, folder, request, keep, environment))
                 sent = True
                 return _take_answers(connection, printed)
         except (LineLost, RemoteTrouble) as error:

@@ -17,6 +17,7 @@ from runners.model.scaling import rescaled
 from runners.model.spec import GpuRequest, NodePlace, RunSpec, ScalingRule
 from runners.presets.slurm_text import slurm_keys
 from runners.state.layout import StateDirectory
+from tui.cli.given_variables import given_variables
 from tui.cli.output import echo
 from tui.cli.spec_sources import CommandSource, PresetSource, RunSource, SpecSource
 from tui.cli.sweep_flags import swept
@@ -88,6 +89,9 @@ def _apply_flags(spec: RunSpec, arguments: argparse.Namespace) -> RunSpec:
         spec = _rescale(spec, request or spec.gpus, arguments.scale)
     if request is not None:
         spec = msgspec.structs.replace(spec, gpus=request)
+    if arguments.env:
+        variables = {**spec.environment, **given_variables(arguments.env)}
+        spec = msgspec.structs.replace(spec, environment=variables)
     if arguments.tty:
         spec = msgspec.structs.replace(spec, terminal=True)
     if arguments.priority is not None:

@@ -14,11 +14,12 @@ from runners.model.gpus import GpuReading
 from runners.model.launchers import LauncherTraits, traits_of
 from runners.model.masking import secret_reference
 from runners.model.parameters import arguments_of
-from runners.model.placeholders import substitute, used_placeholders
+from runners.model.placeholders import secrets_in, substitute, used_placeholders
 from runners.model.spec import RunSpec
 from runners.scheduling.allocation import Allocation
 from runners.scheduling.unused_gpus import refuse_unused
 from runners.state.layout import SHIPPED_PRESETS, TRAINERS
+from runners.state.secret_store import PLACE, find_secret
 
 
 class LaunchInputs(NamedTuple):
@@ -106,7 +107,7 @@ def fill_texts(inputs: LaunchInputs) -> FilledTexts:
     return FilledTexts(
         placeholders,
         {
-            name: fill(text, placeholders, f"environment.{name}")
+            name: fill(text, placeholders | _secrets(text), f"environment.{name}")
             for name, text in spec.environment.items()
         },
         working_directory=fill_visible(spec.working_directory, placeholders, "working_directory"),
@@ -141,6 +142,12 @@ def placeholder_values(inputs: LaunchInputs) -> dict[str, str]:
     if inputs.traits.starts_processes or uses_port:
         placeholders["port"] = str(spec.node.port if spec.node else find_free_port())
     return placeholders | _parameter_values(spec, placeholders)
+
+
+def _secrets(text: str) -> dict[str, str]:
+    """The kept secrets that a variable names, as far as they are here; nobody else sees them."""
+    found = {name: find_secret(name) for name in secrets_in(text)}
+    return {f"{PLACE}{name}": value for name, value in found.items() if value is not None}
 
 
 def restart_arguments(spec: RunSpec) -> tuple[str, ...]:

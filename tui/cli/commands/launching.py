@@ -226,6 +226,12 @@ def _how(parser: CommandParser) -> None:
         "RUN[:success|failure|any]",
         "start when another run has ended (default: success)",
     )
+    repeated(
+        parser,
+        "--env",
+        "NAME[=VALUE]",
+        "a variable for the program; without a value what it is here, or the secret that is kept",
+    )
     flag(parser, "--tty", "give it a terminal of its own, which `fresnel-tui attach RUN` joins")
     _where(parser)
 

@@ -1,4 +1,4 @@
-"""`presets`, `checkpoint`, `doctor`, `service`, `serve`, `demo`, `completion`, `schema`, others."""
+"""`presets`, `secret`, `checkpoint`, `doctor`, `service`, `serve`, `demo`, `completion`, others."""
 
 from tui.cli.commands.declaring import RUN, Actions, argument, examples, flag, overrides
 from tui.cli.parsing import CommandParser
@@ -19,6 +19,27 @@ def presets(parser: CommandParser) -> None:
     argument(save, "--from", "RUN", RUN, required=True, dest="run")
     flag(save, "--overwrite", "replace an existing one")
     examples(parser, "presets", "presets schema", "presets save my-best --from last")
+
+
+def secret(parser: CommandParser) -> None:
+    """`secret`: kept, named, removed; never shown."""
+    actions = Actions(parser, "list")
+    parser.set_defaults(action="secret:run_secret")
+    actions.add("list", "name them (the same as `secret` alone)", ["secret"])
+    for name, summary, line in (
+        ("set", "keep a value: typed unseen, or from stdin", "secret set WANDB_API_KEY <key.txt"),
+        ("remove", "forget one", "secret remove WANDB_API_KEY"),
+    ):
+        argument(actions.add(name, summary, [line]), "name", "NAME", "the variable's name")
+    examples(
+        parser,
+        "secret set WANDB_API_KEY",
+        "launch --host amd --env WANDB_API_KEY -- python train.py",
+        notes="A preset names one in its `environment`: WANDB_API_KEY: ${secrets.WANDB_API_KEY}. A "
+        "value is in\nno plan, no log and no argv; it goes to another machine with the launch that "
+        "needs it, and is\nkept there in memory only until the program has started for the last "
+        "time.",
+    )
 
 
 def checkpoint(parser: CommandParser) -> None:

@@ -1,0 +1,47 @@
+"""`--env NAME[=VALUE]`: variables for a program, and the secrets among them on their way."""
+
+import argparse
+from collections.abc import Sequence
+
+from runners.model.errors import FresnelError, WrongInput
+from runners.model.placeholders import secrets_in
+from runners.presets.catalogue import resolve_runs
+from runners.state.secret_store import PLACE, check_secret_name, find_secret, travelling_secrets
+
+
+def given_variables(texts: Sequence[str]) -> dict[str, str]:
+    """Variables as a preset writes them; one without a value stands for what is here or kept.
+
+    WrongInput for a name that no variable can have, and for a value that is nowhere.
+    """
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        check_secret_name(name)
+        if equals:
+            found[name] = value.replace("${", "$${")
+        elif find_secret(name) is None:
+            raise WrongInput(
+                f"--env {name}: it is not set here, and no secret of that name is kept",
+                f"fresnel-tui secret set {name}, or --env {name}=VALUE",
+            )
+        else:
+            found[name] = f"${{{PLACE}{name}}}"
+    return found
+
+
+def sent_secrets(arguments: argparse.Namespace) -> dict[str, str]:
+    """The variables in which the secrets of a command go to another machine, with it alone.
+
+    Those that `--env` names, and those of its preset, as far as that is here.
+    """
+    given = given_variables(getattr(arguments, "env", ()))
+    texts = list(given.values())
+    preset = getattr(arguments, "preset", None)
+    if preset is not None:
+        try:
+            specs = resolve_runs(preset, arguments.overrides)
+        except FresnelError:  # one of that machine's own
+            specs = []
+        texts += [text for spec in specs for text in spec.environment.values()]
+    return travelling_secrets({name for text in texts for name in secrets_in(text)})
