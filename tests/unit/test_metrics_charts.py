@@ -4,6 +4,7 @@ drawn again in vain.
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,7 @@ def chart(
     look: ChartOptions | None = None,
     pinned: int = -1,
 ) -> list[str]:
-    lines = [ChartCurve("ABC"[i], "red", curve, i == pinned) for i, curve in enumerate(curves)]
+    lines = [ChartCurve(chr(ord("A") + i), "red", curve, i == pinned) for i, curve in enumerate(curves)]
     return text(draw_chart("loss", lines, width, height, look or ChartOptions()))
 
 
@@ -154,7 +155,36 @@ def test_a_part_of_the_axis_scales_to_what_is_in_it() -> None:
     curve = Curve(rising(1001), [1000.0 if i < 100 else i / 1000 for i in range(1001)])
     whole, part = chart(curve), chart(curve, look=ChartOptions(low=0.5, high=1.0))
     assert whole[1].startswith(" 1k┤") and part[1].startswith("  1┤")
-    assert part[-1].split()[0] == "└500" and part[-1].split()[-1] == "1k"
+    assert part[-1].split() == ["└", "╵600", "╵800", "1k╵"]
+    assert whole[-1].split() == ["└╵0", "╵500", "1k╵"]
+
+
+@SIMPLE
+@given(st.floats(1, 1e6), st.integers(30, 200), st.floats(0, 0.9), st.none() | st.floats(0, 1))
+def test_numbers_below_a_chart_stand_below_their_places(
+    last: float, width: int, low: float, cursor: float | None
+) -> None:
+    curve = Curve([0.0, last], [1.0, 2.0])
+    options = ChartOptions(low=low, cursor=cursor)
+    row = chart(curve, width=width, look=options)[-1]
+    begin, end = low * last, last
+    first = row.index("└") + 1
+    for found in re.finditer(r"╵([\d.]+[kM]?)|([\d.]+[kM]?)╵|┊([\d.]+[kM]?)", row):
+        text = next(filter(None, found.groups()))
+        value = float(text.rstrip("kM")) * {"k": 1e3, "M": 1e6}.get(text[-1], 1)
+        column = found.start() + (0 if found[2] is None else len(text))
+        place = (value - begin) / (end - begin) * (width - first)
+        slack = 0.006 * abs(value) / (end - begin) * (width - first)
+        assert abs(column - first - place) <= 1.5 + slack
+
+
+def test_runs_without_room_in_the_title_are_counted() -> None:
+    curves = [Curve(rising(101), [float(i)] * 101) for i in range(10, 22)]
+    title = chart(*curves, width=40)[0]
+    shown = [word for word in title.split() if word.isalpha() and word.isupper()]
+    assert title.split()[-1] == f"+{12 - len(shown)}" and len(shown) >= 3
+    whole = chart(*curves, width=120)[0]
+    assert "+" not in whole
 
 
 def test_logarithms_spread_small_values() -> None:
@@ -247,7 +277,7 @@ def test_over_time_a_run_without_times_is_shown_by_its_steps(tmp_path: Path) -> 
     while book.read([mark]):
         pass
     rows = text(book.draw(asked(mark, options=ChartOptions("time"))).charts[0].rows)
-    assert "A 8" in rows[0] and rows[-1].split()[-1] == "8"
+    assert "A 8" in rows[0] and rows[-1].split()[-1] == "(step)"
 
 
 def test_runs_are_overlaid_and_forgotten_when_they_are_no_longer_marked(tmp_path: Path) -> None:

@@ -8,11 +8,10 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tui.views.metrics.curves import AxisName, Curve, axis_text
+from tui.views.metrics.curves import AxisName, Curve, axis_text, axis_ticks
 from tui.views.metrics.scales import (
     Scale,
     axis_numbers,
-    clock_ticks,
     distinct,
     scale_for,
     short,
@@ -151,8 +150,8 @@ def _axes(frame: _Frame, axis: AxisName, log: bool) -> list[str]:
             f'<text x="{frame.left - 6:.1f}" y="{y + 4:.1f}" text-anchor="end" '
             f'fill="{_QUIET}">{text}</text>'
         )
-    find = clock_ticks if axis == "time" else ticks
-    places = find(frame.x, max(2, int(frame.width // 90))) or [frame.x.low, frame.x.high]
+    most = max(2, int(frame.width // 90))
+    places = axis_ticks(axis, frame.x, most) or [frame.x.low, frame.x.high]
     for value, text in zip(places, distinct(places, axis_text(axis)), strict=True):
         x = frame.across(value)
         body.append(f'<path d="M{x:.1f} {bottom:.1f}v4" stroke="{_QUIET}"/>')

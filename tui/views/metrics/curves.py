@@ -10,7 +10,7 @@ from runners.cost.rates import device_count
 from runners.model.run import Run
 from runners.watch.metrics.series import Series, best_at, downsample
 from tui.views.format import axis_time
-from tui.views.metrics.scales import short
+from tui.views.metrics.scales import Scale, clock_ticks, short, ticks
 
 AxisName = Literal["step", "epoch", "time", "GPU-hours", "dollars"]
 AXES: tuple[AxisName, ...] = ("step", "epoch", "time", "GPU-hours", "dollars")
@@ -200,6 +200,11 @@ def axis_text(axis: AxisName) -> Callable[[float, int], str]:
     if axis == "dollars":
         return lambda value, digits: f"${short(value, digits)}"
     return short
+
+
+def axis_ticks(axis: AxisName, scale: Scale, most: int) -> list[float]:
+    """At most about `most` round places on an axis, rising."""
+    return (clock_ticks if axis == "time" else ticks)(scale, most)
 
 
 def _reference(series: Mapping[str, Series]) -> Series | None:

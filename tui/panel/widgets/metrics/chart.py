@@ -10,7 +10,7 @@ from rich.style import Style
 
 from tui.panel.widgets.metrics.canvas import Canvas
 from tui.panel.widgets.metrics.chart_request import ChartOptions
-from tui.views.metrics.curves import AxisName, Curve, axis_text
+from tui.views.metrics.curves import AxisName, Curve, axis_text, axis_ticks
 from tui.views.metrics.scales import Scale, axis_numbers, distinct, scale_for, short, stride, ticks
 
 Row = tuple[Segment, ...]
@@ -20,6 +20,8 @@ _PLAIN = Style()
 _BOLD = Style(bold=True)
 _FOCUSED = Style(bold=True, reverse=True)
 _LETTERS_EVERY = 18
+_TICK_CELLS = 12
+"""Of the axis below, for each number at least."""
 RESUMED = "↻"
 STAGE = "┆"
 MEAN = "μ"
@@ -87,7 +89,8 @@ def draw_chart(
     rows = [_title(title, filled, styles, x_value, width, focused, unit)]
     for y in range(plot_rows):
         rows.append(_plot_row(labels.get(y, ""), margin, canvas.row(y), styles, cursor))
-    rows.append(_x_row(low, high, options.axis, margin, canvas.width, x_value, apart))
+    across = Scale(low, high) if high > low else Scale(low - 0.5, low + 0.5, constant=low)
+    rows.append(_x_row(across, options.axis, margin, canvas.width, x_value, apart))
     return tuple(rows[:height])
 
 
@@ -182,31 +185,41 @@ def _plot_row(
 
 
 def _x_row(
-    low: float,
-    high: float,
-    axis: AxisName,
-    margin: int,
-    width: int,
-    cursor: float | None,
-    apart: bool,
+    across: Scale, axis: AxisName, margin: int, width: int, cursor: float | None, apart: bool
 ) -> Row:
-    between = (low + high) / 2 if cursor is None else cursor
-    left, middle, right = distinct([low, between, high], axis_text(axis))
+    """Round numbers, each with a mark below its place, and the cursor's own instead of some."""
+    values = axis_ticks(axis, across, max(2, width // _TICK_CELLS))
+    if len(values) < 2 and across.constant is None:
+        values = [across.low, across.high]
+    texts = distinct(values, axis_text(axis))
+    row = [" "] * width
+    if apart:
+        _put_free(row, width - len(axis) - 2, f"({axis})")
     if cursor is not None:
-        middle = f"┊{middle}"
-    elif apart:
-        middle = f"({axis})"
-    room = width - len(left) - len(right)
-    text = (
-        f"{left}{middle:^{room}}{right}"
-        if room >= len(middle) + 2
-        else f"{left}{right:>{max(0, width - len(left))}}"
-    )
+        _put_mark(row, across.place(cursor), "┊", axis_text(axis)(cursor, 4))
+    for value, text in zip(values, texts, strict=True):
+        _put_mark(row, across.place(value), "╵", text)
     return (
         Segment(" " * margin, _DIM),
         Segment("└", _DIM),
-        Segment(text[:width].ljust(width), _DIM),
+        Segment("".join(row), _DIM),
     )
+
+
+def _put_mark(row: list[str], place: float, mark: str, text: str) -> None:
+    """A number behind its mark, or before it where the row ends; not over another."""
+    column = min(len(row) - 1, max(0, int(place * (2 * len(row) - 1)) >> 1))
+    if not _put_free(row, column, mark + text):
+        _put_free(row, column - len(text), text + mark)
+
+
+def _put_free(row: list[str], begin: int, text: str) -> bool:
+    """Write where nothing stands yet, a blank beside it; whether it was written."""
+    end = begin + len(text)
+    if begin < 0 or end > len(row) or "".join(row[max(0, begin - 1) : end + 1]).strip():
+        return False
+    row[begin:end] = text
+    return True
 
 
 def _title(
@@ -219,26 +232,34 @@ def _title(
     unit: str,
 ) -> Row:
     """The name, and for each run its newest value or the one under the cursor.
-    As many as there is room for; where there is still room, its best value and the step of that.
+
+    As many as there is room for, then how many more there are; where there is still room, its best
+    value and the step of that.
     """
     sign = "▸" if focused else " "
     name = _cut(f"{sign}{title}" + (f" [{unit}]" if unit else ""), max(6, width - 9))
     row = [Segment(name, _FOCUSED if focused else _BOLD)]
     left = width - cell_len(name)
     shown: list[tuple[int, str]] = []
-    for i in sorted(range(len(lines)), key=lambda i: not lines[i].pinned):
+    more = ""
+    order = sorted(range(len(lines)), key=lambda i: not lines[i].pinned)
+    for at, i in enumerate(order):
         text = _last(lines[i], x, len(lines) > 1)
-        if cell_len(text) > left:
+        others = len(order) - at
+        kept = len(f"  +{others - 1}") if others > 1 else 0
+        if cell_len(text) + kept > left:
+            more = f"  +{others}" if len(f"  +{others}") <= left else ""
+            left -= len(more)
             break
         shown.append((i, text))
         left -= cell_len(text)
     for i, text in shown:
-        best = _best(lines[i].curve) if x is None else ""
+        best = _best(lines[i].curve) if x is None and not more else ""
         if best and cell_len(best) <= left:
             text += best
             left -= cell_len(best)
         row.append(Segment(text, styles[i]))
-    row.append(Segment(" " * left, _PLAIN))
+    row += [Segment(more, _DIM), Segment(" " * left, _PLAIN)]
     return tuple(row)
 
 
