@@ -40,3 +40,14 @@ def test_a_slow_line_and_a_narrow_screen_have_no_chart_and_say_so(show: Show, ru
         panel.wait_for("▌")
         panel.press("C", "l")
         panel.wait_gone(CHART)
+
+
+def test_a_notice_leaves_the_last_lines_of_the_log_in_sight(show: Show, runs: None) -> None:
+    panel = show(columns=80, rows=24, until="epoch 29")
+    rows = panel.text.split("\n")
+    last = next(y for y, row in enumerate(rows) if "epoch 29" in row)
+    panel.press("C")
+    panel.wait_for("▌")
+    noted = [y for y, row in enumerate(panel.text.split("\n")) if "▌" in row]
+    assert max(noted) < len(rows) / 2 < last
+    assert "epoch 29" in panel.text.split("\n")[last]
