@@ -266,7 +266,7 @@ class RunSpec(msgspec.Struct, frozen=True):
     best: Annotated[
         BestMetric | None,
         key(
-            "The metric that runs are judged by: for best values, samplers and --stop-hopeless. "
+            "The metric that runs are judged by: for best values, samplers and --early-stop. "
             "Default: its loss."
         ),
     ] = None

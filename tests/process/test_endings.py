@@ -104,7 +104,7 @@ def stalled(cli: CommandLine) -> RunDirectory:
 def hopeless(cli: CommandLine) -> RunDirectory:
     Path(cli.folder, "train.py").write_text(SWEPT)
     done = cli.run(
-        "launch", "--gpus", "0", "--set", "lr=1,2,3,9", "--stop-hopeless", "median",
+        "launch", "--gpus", "0", "--set", "lr=1,2,3,9", "--early-stop", "median",
         "--", sys.executable, "train.py", "--lr", "{lr}",
     )  # fmt: skip
     return cli.state.run(done.stdout.split()[-1])

@@ -103,7 +103,7 @@ def test_a_run_is_meant_where_a_folder_is_called_as_it_is(cli: CommandLine) -> N
     [
         ("--parallel", "2"),
         ("--sampler", "tpe"),
-        ("--stop-hopeless", "median"),
+        ("--early-stop", "median"),
         ("--samples", "3"),
     ],
 )

@@ -59,7 +59,7 @@ def test_what_is_hopeless_is_stopped_when_asked(cli: CommandLine) -> None:
     Path(cli.folder, "train.py").write_text(PROGRAM)
     done = cli.run(
         "launch", "--gpus", "0", "--name", "judged", "--set", "lr=1,2,3,9",
-        "--stop-hopeless", "median", "--", sys.executable, "train.py", "--lr", "{lr}",
+        "--early-stop", "median", "--", sys.executable, "train.py", "--lr", "{lr}",
     )  # fmt: skip
     ids = done.stdout.split()
     last = cli.ended(cli.state.run(ids[-1]))

@@ -252,5 +252,5 @@ def test_labels_deleted_runs_queued_runs_and_commands(
     assert offers("fresnel-tui delete ") == [kept, "kept", "last"]
     assert offers("fresnel-tui compare kept h") == ["holder"]
     assert "list" in offers("fresnel-tui schema li")
-    assert offers("fresnel-tui launch zz-counter --stop-hopeless ") == ["median"]
+    assert offers("fresnel-tui launch zz-counter --early-stop ") == ["median"]
     assert offers("fresnel-tui presets save mine --fr") == ["--from"]

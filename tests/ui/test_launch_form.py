@@ -253,13 +253,13 @@ def test_a_sampler_suggests_values_for_an_own_command(show: Show, tmp_path: Path
     panel.wait_for("sampler {8,}random")
     panel.press("tpe")
     panel.wait_for(help_of("lr", will_suggest("tpe", "loss")))
-    move(panel, "Tab", "sample-seed", "parallel", "stop-hopeless")
+    move(panel, "Tab", "sample-seed", "parallel", "early-stop")
     move(panel, "Up", "parallel")
     panel.press("2x")
     panel.wait_for(help_of("parallel", WHOLE_NUMBER))
     panel.press("Backspace")
     panel.wait_for(field("sweep", at_a_time(3, 2)))
-    move(panel, "Tab", "stop-hopeless")
+    move(panel, "Tab", "early-stop")
     panel.press("median")
     panel.wait_for(field("sweep", at_a_time(3, 2)))
     move(panel, "Tab", "GPUs")
@@ -280,8 +280,9 @@ def test_a_sampler_suggests_values_for_an_own_command(show: Show, tmp_path: Path
     eventually(lambda: len(losses() - {None}) == 3, what="three values, all different")
     panel.press("c")
     panel.wait_for(command("launch", "--gpus 0 --samples 3 --sampler tpe"))
-    panel.wait_for(r"--parallel 2 --stop-hopeless median")
-    panel.wait_for(r"lr=1\.0\.\.4\.0:log -- echo")
+    panel.wait_for(r"--parallel 2 --early-stop median")
+    panel.wait_for(r"lr=1\.0\.\.4\.0:log")
+    panel.wait_for(r"-- echo loss: '\{lr\}'")
 
 
 def test_a_missing_package_is_said_before_the_launch(presets: Path, tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def _views_of(runs: list[Run]) -> list[dict[str, Any]]:
 def _start(state: StateDirectory, arguments: argparse.Namespace, request: str) -> list[Run] | int:
     """Start what the command line names and print its notes; an exit code for several machines."""
     tend(state)
-    judged_by = judging_metric(arguments.stop_hopeless)
+    judged_by = judging_metric(arguments.early_stop)
     specs = specs_from(arguments)
     wanted = specs[0].nodes
     if wanted is not None and specs[0].node is None:

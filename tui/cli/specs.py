@@ -58,7 +58,7 @@ def _source(arguments: argparse.Namespace) -> SpecSource:
 
 def _refuse_sweep(arguments: argparse.Namespace) -> None:
     """WrongInput for a flag of a sweep: one run goes on from one checkpoint."""
-    for name in ("samples", "sampler", "parallel", "stop_hopeless"):
+    for name in ("samples", "sampler", "parallel", "early_stop"):
         if getattr(arguments, name, None) is not None:
             flag = f"--{name.replace('_', '-')}"
             raise WrongInput(

@@ -26,7 +26,7 @@ def swept(arguments: argparse.Namespace, source: SpecSource) -> list[RunSpec]:
         int(arguments.sample_seed),
         arguments.sampler,
         arguments.parallel,
-        getattr(arguments, "stop_hopeless", None),
+        getattr(arguments, "early_stop", None),
         arguments.name,
     )
     open_ended = arguments.trailing_command is not None and arguments.again is None

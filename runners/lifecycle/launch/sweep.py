@@ -66,7 +66,7 @@ def sweep_of(
     if len(variants) == 1 and not variants[0].varied:
         asked = {
             "parallel": request.parallel,
-            "stop-hopeless": request.rule,
+            "early-stop": request.rule,
             "sampler": request.sampler,
         }
         for flag, value in asked.items():
@@ -148,7 +148,7 @@ def judging_metric(rule: str | None) -> str | None:
         return None
     name, _, metric = rule.partition(":")
     if name != "median":
-        raise WrongInput(f"--stop-hopeless {rule}: expected median or median:METRIC")
+        raise WrongInput(f"--early-stop {rule}: expected median or median:METRIC")
     return metric
 
 

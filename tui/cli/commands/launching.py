@@ -23,7 +23,7 @@ def launch(parser: CommandParser) -> None:
     argument(parser, "--hosts", "A,B", "on these rented machines together: all or none")
     argument(
         parser,
-        "--stop-hopeless",
+        "--early-stop",
         "median[:METRIC]",
         "with a sweep: stop a run whose best is worse than the median of the others so far, "
         "by its loss or METRIC",
@@ -42,7 +42,7 @@ def launch(parser: CommandParser) -> None:
         "launch --gpus 2 --name trial -- torchrun --nproc-per-node 2 train.py --lr 3e-4",
         "launch gaussian-fast --set lr=1e-4,3e-4 --set seed=0..2 --parallel 2",
         "launch --set lr=1e-5..1e-3:log --samples 8 -- python train.py --lr {lr}",
-        "launch gaussian-fast --set lr=1e-5,1e-4,1e-3,1e-2 --stop-hopeless median",
+        "launch gaussian-fast --set lr=1e-5,1e-4,1e-3,1e-2 --early-stop median",
         "launch gaussian-fast --set lr=1e-5..1e-3:log --samples 20 --sampler tpe --parallel 2",
         "launch --again trial --set lr=1e-4 --after trial",
         "launch --again trial -- --lr 1e-4 --amp",

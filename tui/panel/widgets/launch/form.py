@@ -347,7 +347,7 @@ class LaunchForm(VerticalScroll):
     @property
     def judged_by(self) -> str | None:
         """The metric by which the median rule stops runs of the sweep; None without a rule."""
-        return judging_metric(self._texts("s").get("stop-hopeless") or None)
+        return judging_metric(self._texts("s").get("early-stop") or None)
 
     def command_of(self, choice: LaunchChoice) -> list[str]:
         """The headless command that launches what stands in the form of this choice."""

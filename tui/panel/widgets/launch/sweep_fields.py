@@ -30,7 +30,7 @@ SWEEP_FIELDS = (
     DetailField("sample-seed", "0", "the same number, the same samples"),
     DetailField("parallel", "no limit", "at most this many runs of a sweep at once"),
     DetailField(
-        "stop-hopeless",
+        "early-stop",
         "never",
         "median: stop runs that are worse than half of the others were by then; median:METRIC",
     ),
@@ -47,7 +47,7 @@ def sweep_request(texts: Mapping[str, str], name: str) -> SweepWish:
         _number("sample-seed", texts) or 0,
         texts.get("sampler") or None,
         _number("parallel", texts),
-        texts.get("stop-hopeless") or None,
+        texts.get("early-stop") or None,
         name,
     )
 

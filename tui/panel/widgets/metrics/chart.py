@@ -89,7 +89,7 @@ def draw_chart(
     rows = [_title(title, filled, styles, x_value, width, focused, unit)]
     for y in range(plot_rows):
         rows.append(_plot_row(labels.get(y, ""), margin, canvas.row(y), styles, cursor))
-    across = Scale(low, high) if high > low else Scale(low - 0.5, low + 0.5, constant=low)
+    across = Scale(low, high) if high > low else Scale(low, low + 1.0, constant=low)
     rows.append(_x_row(across, options.axis, margin, canvas.width, x_value, apart))
     return tuple(rows[:height])
 
