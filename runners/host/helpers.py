@@ -83,6 +83,9 @@ HELPERS = {
     "watch-nodes": HelperProcess(
         "runners.places.ssh.node_watch", "ends a launch on all machines when it fails on one"
     ),
+    "fleet-queue": HelperProcess(
+        "runners.places.fleet.dispatcher", "starts launches that wait for one of several machines"
+    ),
     "empty-trash": HelperProcess(
         "runners.lifecycle.control.trash", "removes deleted runs that nobody brought back"
     ),

@@ -35,6 +35,8 @@ _HELP = "do it on this rented machine (`fresnel-tui host list`)"
 
 def host_help(command: str) -> str:
     """What `--host` is for a command, in its help."""
+    if command in ("launch", "plan"):
+        return f"{_HELP}, on one of several (a,b, @LABEL), or on any"
     return f"{_HELP}, on several (a,b, @LABEL), or on all" if command in FOR_SEVERAL else _HELP
 
 

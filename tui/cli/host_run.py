@@ -12,7 +12,7 @@ import msgspec
 from runners.model.errors import ExitCode, FresnelError, WrongInput
 from runners.places.ssh.connection import AgentConnection, LineLost, not_understood
 from runners.places.ssh.frames import CommandFrame
-from runners.places.ssh.groups import machines_named, names_several
+from runners.places.ssh.groups import ANY, chooses, machines_named, names_several
 from runners.places.ssh.protocol import new_request_name
 from runners.places.ssh.pushed import pushed_overrides
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
@@ -47,6 +47,10 @@ def run_remotely(arguments: argparse.Namespace) -> int:
     """Run the command on the machine `--host` names, and be its output and its exit code."""
     refuse_elsewhere(arguments)
     registry = RemoteRegistry(StateDirectory())
+    if _is_for_any(registry, arguments):
+        from tui.cli.host_any import run_anywhere
+
+        return run_anywhere(arguments)
     if names_several(registry, arguments.host):
         return run_on_several(arguments, machines_named(registry, arguments.host))
     host = registry.find(arguments.host)
@@ -69,6 +73,13 @@ def run_remotely(arguments: argparse.Namespace) -> int:
         folder = folder_there(ssh, arguments)
     secrets = sent_secrets(arguments) if hasattr(arguments, "env") else {}
     return _patiently(ssh, mine, arguments.command_name, folder, secrets)
+
+
+def _is_for_any(registry: RemoteRegistry, arguments: argparse.Namespace) -> bool:
+    """Whether it is about one of several machines, not about each of them."""
+    if arguments.command_name in ("launch", "plan"):
+        return chooses(registry, arguments.host)
+    return arguments.host == ANY and ANY not in registry.names()
 
 
 def _patiently(

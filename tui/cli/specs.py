@@ -92,6 +92,9 @@ def _apply_flags(spec: RunSpec, arguments: argparse.Namespace) -> RunSpec:
     if arguments.env:
         variables = {**spec.environment, **given_variables(arguments.env)}
         spec = msgspec.structs.replace(spec, environment=variables)
+    if arguments.placement:
+        warnings = (*spec.warnings, f"placed on {arguments.placement}")
+        spec = msgspec.structs.replace(spec, warnings=warnings)
     if arguments.tty:
         spec = msgspec.structs.replace(spec, terminal=True)
     if arguments.priority is not None:

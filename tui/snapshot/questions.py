@@ -37,6 +37,14 @@ class Question(str, Enum):
     COSTS = "costs"
     PRICES = "prices"
     UNFETCHED = "unfetched"
+    WITHDRAW = "withdraw"
+    """A launch by its request's name: it makes no run from now on. Which has it made?"""
+
+
+class Withdrawn(msgspec.Struct, frozen=True):
+    """The runs that a request had made before it was withdrawn; none: it will make none."""
+
+    runs: list[str]
 
 
 class LaunchQuestion(str, Enum):
@@ -80,6 +88,10 @@ def answer(
         )
 
         return Unfetched([run.id for run in unfetched_runs(state)], removed_unfetched(state))
+    if question is Question.WITHDRAW:
+        from runners.state.requests import withdraw
+
+        return Withdrawn(withdraw(state, subjects[0]))
     run = find_run(state, subjects[0])
     if question is Question.VIEW:
         return _view(run, known, thorough=False)

@@ -26,6 +26,20 @@ def machines_named(registry: RemoteRegistry, text: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def chooses(registry: RemoteRegistry, text: str) -> bool:
+    """Whether a launch by this word has a machine chosen for it."""
+    return names_several(registry, text) or (text == ANY and ANY not in registry.names())
+
+
+def candidates(registry: RemoteRegistry, where: str) -> list[str]:
+    """The machines that a launch may start on, in the order in which they were added.
+
+    NotFound for a machine or a label that nothing has.
+    """
+    chosen = machines_named(registry, ALL if where == ANY else where)
+    return [host.name for host in registry.all() if host.name in chosen]
+
+
 def labelled(registry: RemoteRegistry) -> dict[str, list[str]]:
     """Every label with the machines that have it."""
     found: dict[str, list[str]] = {}

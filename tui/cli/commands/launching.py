@@ -1,5 +1,7 @@
 """`launch`, `plan`, `verify`, `probe` and `remedy`."""
 
+import argparse
+
 from tui.cli.commands.declaring import RUN, argument, examples, flag, overrides, repeated
 from tui.cli.parsing import CommandParser
 
@@ -232,6 +234,7 @@ def _how(parser: CommandParser) -> None:
         "NAME[=VALUE]",
         "a variable for the program; without a value what it is here, or the secret that is kept",
     )
+    parser.add_argument("--placement", default="", help=argparse.SUPPRESS)
     flag(parser, "--tty", "give it a terminal of its own, which `fresnel-tui attach RUN` joins")
     _where(parser)
 

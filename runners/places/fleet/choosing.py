@@ -1,0 +1,80 @@
+"""Which of several machines a run starts on. Pure: judges what the machines answered."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from enum import Enum
+from typing import NamedTuple
+
+
+class Fit(str, Enum):
+    """What a machine says of a run: it starts now, it has to wait, it can never run there.
+
+    Of a machine that is not reached, or does not answer, nothing is known.
+    """
+
+    FREE = "free"
+    BUSY = "busy"
+    UNFIT = "unfit"
+    UNKNOWN = "unknown"
+
+
+class Offer(NamedTuple):
+    """One machine's answer. `rate` is US dollars per hour for the run, None where not known.
+
+    `left` is how many of its GPUs would still be free.
+    """
+
+    machine: str
+    fit: Fit
+    reason: str = ""
+    rate: Decimal | None = None
+    left: int = 0
+
+
+class Choice(NamedTuple):
+    """The machine, or None; and what decided, in words."""
+
+    machine: str | None
+    reason: str
+
+
+def choose(offers: Sequence[Offer]) -> Choice:
+    """The cheapest of the machines on which a run can start now.
+
+    Of several that cost the same, the one that is fullest then: large requests find room on the
+    others.
+    """
+    free = [offer for offer in offers if offer.fit is Fit.FREE]
+    if not free:
+        reasons = [f"{offer.machine}: {offer.reason}" for offer in offers]
+        return Choice(None, "; ".join(reasons) or "no machine is set up")
+    best = min(free, key=_order)
+    others = len(free) - 1
+    rate = _rate(best)
+    if not others:
+        why = f"{rate}, the only one that is free"
+    elif all(offer.rate == best.rate for offer in free):
+        why = f"{rate}, as on {others} more, and the fewest GPUs are left there"
+    else:
+        why = f"{rate}, the cheapest of {len(free)} that are free"
+    rest = len(offers) - len(free)
+    return Choice(best.machine, f"{best.machine}: {why}{f'; {rest} not free' if rest else ''}")
+
+
+def kept_by(offers: Sequence[Offer]) -> set[str]:
+    """The machines that a waiting run keeps from those behind it: those it may yet start on."""
+    return {offer.machine for offer in offers if offer.fit in (Fit.BUSY, Fit.FREE)}
+
+
+def is_hopeless(offers: Sequence[Offer]) -> bool:
+    """Whether every machine has answered, and the run can start on none, ever."""
+    return bool(offers) and all(offer.fit is Fit.UNFIT for offer in offers)
+
+
+def _order(offer: Offer) -> tuple[bool, Decimal, int, str]:
+    # One without a price is not free of charge: it comes after those whose price is known.
+    return offer.rate is None, offer.rate or Decimal(0), offer.left, offer.machine
+
+
+def _rate(offer: Offer) -> str:
+    return "no price is known" if offer.rate is None else f"${offer.rate:,.2f}/h"

@@ -1,0 +1,131 @@
+"""Launches that have still to find a machine: `remote/.waiting/ID.json`, one file each.
+
+Its one writer is the process that starts them; `ID.cancel` beside it asks for its end.
+"""
+
+import time
+from pathlib import Path
+
+import msgspec
+
+from runners.host.files import replace
+from runners.host.locks import is_held
+from runners.model.errors import NotFound
+from runners.places.ssh.protocol import new_request_name
+from runners.state.decoding import read
+from runners.state.layout import StateDirectory
+
+_KEPT_S = 7 * 86400.0
+
+
+class WaitingLaunch(msgspec.Struct, frozen=True):
+    """One launch: the words of its command without the machine, and where it may start.
+
+    `created` and `ended` in unix seconds, `ended` 0 until it has started or was given up. `asked`
+    is the machine that is just told to start it under the name `request`: until it is known what
+    came of that, no other is. `choice` says what chose the machine.
+    """
+
+    id: str
+    command: tuple[str, ...]
+    where: str
+    folder: str
+    created: float
+    attended: bool = True
+    asked: str = ""
+    request: str = ""
+    reason: str = ""
+    choice: str = ""
+    machine: str = ""
+    runs: tuple[str, ...] = ()
+    problem: str = ""
+    exit_code: int = 0
+    ended: float = 0.0
+    looked: float = 0.0
+    """When every machine had answered, or was found not to; 0 before that."""
+
+    @property
+    def name(self) -> str:
+        """What people know it by: its name, its preset, or its program."""
+        given = list(self.command)
+        if "--name" in given[:-1]:
+            return given[given.index("--name") + 1]
+        if "--" in given:
+            program = given[given.index("--") + 1 :]
+            return Path(program[0]).name if program else self.id
+        return given[1] if len(given) > 1 and not given[1].startswith("-") else self.id
+
+
+_decoder = msgspec.json.Decoder(WaitingLaunch)
+
+
+def new_launch(command: tuple[str, ...], where: str, attended: bool) -> WaitingLaunch:
+    """A launch that begins to look for a machine."""
+    now = time.time()
+    # Sorts by time: the queue's order.
+    name = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}-{new_request_name()[:8]}"
+    return WaitingLaunch(name, command, where, str(Path.cwd()), now, attended)
+
+
+def save_launch(state: StateDirectory, launch: WaitingLaunch) -> None:
+    """Write it down; OSError when the disk refuses."""
+    folder = _folder(state)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    replace(folder / f"{launch.id}.json", msgspec.json.encode(launch))
+
+
+def read_launches(state: StateDirectory) -> list[WaitingLaunch]:
+    """Every launch that is kept, the first of the queue first."""
+    found = (read(path, _decoder) for path in _folder(state).glob("*.json"))
+    known = [launch for launch in found if launch is not None]
+    return sorted(known, key=lambda launch: (launch.created, launch.id))
+
+
+def open_launches(state: StateDirectory) -> list[WaitingLaunch]:
+    """Those that have not started yet."""
+    return [launch for launch in read_launches(state) if not launch.ended]
+
+
+def read_launch(state: StateDirectory, name: str) -> WaitingLaunch:
+    """The launch with this id, or the beginning of one; NotFound."""
+    path = _folder(state) / f"{name}.json"
+    found = read(path, _decoder) if "/" not in name else None
+    if found is not None:
+        return found
+    alike = [launch for launch in open_launches(state) if launch.id.startswith(name) and name]
+    if len(alike) == 1:
+        return alike[0]
+    known = ", ".join(launch.id for launch in open_launches(state)) or "none"
+    raise NotFound(f"no launch `{name}` waits for a machine", f"waiting: {known}")
+
+
+def ask_to_cancel(state: StateDirectory, launch: WaitingLaunch) -> None:
+    """Ask that it is given up; its process does that."""
+    replace(_folder(state) / f"{launch.id}.cancel", b"")
+
+
+def is_cancelled(state: StateDirectory, launch: WaitingLaunch) -> bool:
+    """Whether somebody asked for that."""
+    return (_folder(state) / f"{launch.id}.cancel").exists()
+
+
+def forget_old(state: StateDirectory) -> None:
+    """Remove what ended long ago."""
+    for launch in read_launches(state):
+        if launch.ended and time.time() - launch.ended > _KEPT_S:
+            for suffix in ("json", "cancel"):
+                (_folder(state) / f"{launch.id}.{suffix}").unlink(missing_ok=True)
+
+
+def queue_lock(state: StateDirectory) -> Path:
+    """What the one process holds that starts them."""
+    return _folder(state) / "queue.lock"
+
+
+def is_tended(state: StateDirectory) -> bool:
+    """Whether that process lives."""
+    return is_held(queue_lock(state))
+
+
+def _folder(state: StateDirectory) -> Path:
+    return state.remote / ".waiting"

@@ -1,0 +1,142 @@
+"""`launch --host any`: on one of several machines, once, or in one queue over all of them."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runners.host.locks import is_held
+from runners.places.fleet.waiting import open_launches, queue_lock, read_launches
+from runners.state.layout import StateDirectory
+from runners.state.runs import read_run
+from tests.process.conftest import CommandLine
+from tests.remote.conftest import add
+from tests.remote.machines import RentedMachine
+from tests.support import eventually
+
+HOLD = ("--", "sleep", "600")
+
+
+@pytest.fixture
+def fleet(line: CommandLine, rent: Callable[..., RentedMachine]) -> Iterator[dict[str, Path]]:
+    """The state folders of machines `a` and `b` with two GPUs each; `b` costs less."""
+    machines = {name: rent(name) for name in "ab"}
+    for machine in machines.values():
+        add(line, machine)
+    line.run("host", "label", "a", "dear")
+    for name, rate in (("a", "9"), ("b", "2")):
+        line.run("session", "start", "--rate", rate, "--host", name)
+    yield {name: machine.state for name, machine in machines.items()}
+    end_queue(line)
+
+
+def end_queue(line: CommandLine) -> None:
+    """End the process that starts what waits."""
+    lock = queue_lock(line.state)
+    if is_held(lock):
+        os.kill(int(eventually(lock.read_text)), signal.SIGKILL)
+        eventually(lambda: not is_held(lock))
+
+
+def _any(line: CommandLine, *flags: str, where: str = "any") -> Any:
+    return line.json("launch", "--host", where, *flags, *HOLD)
+
+
+def _runs(line: CommandLine) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = line.json("list", "--host", "all")
+    return found
+
+
+def test_the_cheapest_that_is_free_runs_it_and_its_plan_says_why(
+    line: CommandLine, fleet: dict[str, Path]
+) -> None:
+    first = _any(line, "--gpus", "2")
+    assert first["machine"] == "b"
+    plan = read_run(StateDirectory(fleet["b"]), first["runs"][0]).plan
+    assert plan is not None
+    assert any(first["reason"] in note for note in plan.notes)
+    assert _any(line, "--gpus", "2")["machine"] == "a"
+
+
+def test_a_group_keeps_to_its_machines(line: CommandLine, fleet: dict[str, Path]) -> None:
+    assert _any(line, where="@dear")["machine"] == "a"
+    line.run("launch", "--host", "@nobody", *HOLD, exits=3)
+
+
+def test_what_no_machine_can_run_is_refused(line: CommandLine, fleet: dict[str, Path]) -> None:
+    line.run("launch", "--gpus", "3", "--host", "any", *HOLD, exits=4)
+    assert open_launches(line.state) == []
+
+
+def test_it_waits_in_the_order_of_launch_and_starts_where_something_ends(
+    line: CommandLine, fleet: dict[str, Path]
+) -> None:
+    held = [_any(line, "--gpus", "2") for _ in fleet]
+    assert {launch["machine"] for launch in held} == set(fleet)
+    large, small = _any(line, "--gpus", "2", "--name", "large"), _any(line, "--name", "small")
+    assert large["waits"]
+    assert small["waits"]
+    assert [launch["name"] for launch in line.json("list", "--host", "any")] == ["large", "small"]
+    line.run("launch", "--no-queue", "--host", "any", *HOLD, exits=4)
+    line.run("stop", *held[1]["runs"], "--wait", "--host", held[1]["machine"])
+    eventually(lambda: [launch.name for launch in open_launches(line.state)] == ["small"])
+    started = {launch.name: launch.machine for launch in read_launches(line.state)}
+    assert started["large"] == held[1]["machine"]
+    line.run("cancel", "--all", "--host", "any")
+    assert line.json("list", "--host", "any") == []
+
+
+def test_a_queue_that_is_killed_while_it_starts_one_starts_it_once(
+    line: CommandLine, fleet: dict[str, Path]
+) -> None:
+    child = line.begin("launch", "--host", "any", "--name", "once", *HOLD)
+    # As soon as a machine was chosen, before anything is known of what it did.
+    eventually(lambda: any(launch.asked for launch in open_launches(line.state)))
+    end_queue(line)
+    assert child.wait() == 0
+    assert open_launches(line.state) == []
+    runs = _runs(line)
+    assert [run["name"] for name in fleet for run in runs[name]] == ["once"]
+
+
+def test_a_machine_that_breaks_off_while_it_is_asked_keeps_the_launch(
+    line: CommandLine, rent: Callable[..., RentedMachine]
+) -> None:
+    machine = rent("a")
+    add(line, machine)
+    try:
+        assert _any(line)["machine"] == "a"
+        machine.wire.is_open = False
+        machine.wire.cut()
+        lost = line.begin("launch", "--host", "any", "--name", "later", *HOLD)
+        eventually(lambda: any(launch.looked for launch in open_launches(line.state)))
+        lost.wait()
+        machine.wire.is_open = True
+        eventually(lambda: not open_launches(line.state))
+        assert len(_runs(line)["a"]) == 2
+    finally:
+        end_queue(line)
+
+
+def test_two_clients_at_once_give_no_gpu_twice(
+    line: CommandLine, fleet: dict[str, Path], tmp_path: Path
+) -> None:
+    other = {"FRESNEL_STATE_DIR": str(tmp_path / "other")}
+    subprocess.run(["cp", "-a", line.state.root, tmp_path / "other"], check=True)
+    clients: list[dict[str, str]] = [{}, other]
+    began = [
+        line.begin("launch", "--json", "--host", "any", *HOLD, **client)
+        for client in clients
+        for _ in range(3)
+    ]
+    for child in began:
+        child.wait()
+    runs = _runs(line)
+    held = [(name, gpu) for name in fleet for run in runs[name] for gpu in run["gpus"]]
+    assert len(held) == len(set(held)) == 4
+    for client in clients:
+        line.run("cancel", "--all", "--host", "any", **client)

@@ -1,0 +1,98 @@
+"""Which of several machines a launch starts on, by what they answered."""
+
+from decimal import Decimal
+
+import msgspec
+
+from runners.model.plan import LaunchPlan
+from runners.model.spec import Price
+from runners.places.actions import Outcome
+from runners.places.fleet.asking import judge, plan_command
+from runners.places.fleet.choosing import Fit, Offer, choose, is_hopeless, kept_by
+from runners.places.fleet.dispatcher import launch_command
+from runners.places.fleet.waiting import WaitingLaunch
+from tests.support import make_plan
+
+
+def _free(machine: str, rate: str | None, left: int = 0) -> Offer:
+    return Offer(machine, Fit.FREE, rate=None if rate is None else Decimal(rate), left=left)
+
+
+BUSY = Offer("busy", Fit.BUSY, "0 of 2 free")
+UNFIT = Offer("unfit", Fit.UNFIT, "no GPU here is a H100")
+GONE = Offer("gone", Fit.UNKNOWN, "not reached since 12:04")
+
+
+def test_the_cheapest_that_is_free_is_chosen() -> None:
+    offers = [BUSY, _free("dear", "7.96"), _free("cheap", "1.99"), UNFIT, GONE]
+    assert choose(offers).machine == "cheap"
+
+
+def test_without_a_price_is_not_free_of_charge() -> None:
+    assert choose([_free("unknown", None), _free("known", "9")]).machine == "known"
+
+
+def test_of_equal_prices_the_fullest_is_filled() -> None:
+    assert choose([_free("empty", "2", left=7), _free("full", "2", left=0)]).machine == "full"
+
+
+def test_without_a_free_one_every_machine_says_why() -> None:
+    choice = choose([BUSY, UNFIT, GONE])
+    assert choice.machine is None
+    assert all(offer.reason in choice.reason for offer in (BUSY, UNFIT, GONE))
+
+
+def test_only_what_no_machine_can_ever_run_is_given_up() -> None:
+    assert is_hopeless([UNFIT])
+    assert not is_hopeless([UNFIT, GONE])
+    assert not is_hopeless([UNFIT, BUSY])
+    assert not is_hopeless([])
+
+
+def test_a_waiting_launch_keeps_the_machines_that_it_may_start_on() -> None:
+    assert kept_by([BUSY, UNFIT, GONE]) == {"busy"}
+
+
+def _answer(plan: LaunchPlan, **more: object) -> Outcome:
+    value = msgspec.to_builtins(plan) | {"denied": None, "waits": None} | more
+    return Outcome(output=msgspec.json.encode(value).decode())
+
+
+def test_a_plan_is_an_offer_with_its_rate() -> None:
+    plan = make_plan(price=Price("3.98", "machine", "session"))
+    assert judge("amd", _answer(plan), 3) == Offer("amd", Fit.FREE, "", Decimal("3.98"), 3)
+    assert judge("amd", _answer(plan, waits="busy"), 0).fit is Fit.BUSY
+    assert judge("amd", _answer(plan, denied="no such GPU"), 0).fit is Fit.UNFIT
+
+
+def test_of_what_is_no_plan_nothing_is_known() -> None:
+    assert judge("amd", Outcome(output="{", problem="broke\nmore"), 1).fit is Fit.UNKNOWN
+    assert judge("amd", Outcome(output='{"error": {"message": "no preset"}}'), 1).fit is Fit.UNFIT
+
+
+def _launch(*given: str) -> WaitingLaunch:
+    return WaitingLaunch("1", ("launch", *given), "any", "/", 0.0, asked="amd", choice="amd: $1")
+
+
+def test_a_command_of_ones_own_is_planned_without_itself() -> None:
+    planned = plan_command(_launch("--gpus", "2", "--", "python", "t.py"), lambda *_: ())
+    assert planned[-2:] == ["--", "true"]
+    assert "--gpus" in planned
+
+
+def test_a_pushed_preset_is_planned_with_its_things_there() -> None:
+    seen = []
+
+    def flags(preset: str, given: object) -> list[str]:
+        seen.append((preset, given))
+        return ["--set", "data=/there"]
+
+    launch = _launch("mine", "--set", "lr=1")
+    assert plan_command(launch, flags)[-2:] == ["--set", "data=/there"]
+    assert seen == [("mine", ["lr=1"])]
+
+
+def test_the_machine_stands_before_the_command() -> None:
+    given = launch_command(_launch("--gpus", "1", "--", "sh", "--host", "x"))
+    assert given[given.index("--") :] == ["--", "sh", "--host", "x"]
+    assert given[given.index("--host") + 1] == "amd"
