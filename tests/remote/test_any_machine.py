@@ -1,5 +1,6 @@
 """`launch --host any`: on one of several machines, once, or in one queue over all of them."""
 
+import json
 import os
 import signal
 import subprocess
@@ -140,3 +141,17 @@ def test_two_clients_at_once_give_no_gpu_twice(
     assert len(held) == len(set(held)) == 4
     for client in clients:
         line.run("cancel", "--all", "--host", "any", **client)
+
+
+def test_a_variable_reaches_the_program_and_is_kept_in_no_file(
+    line: CommandLine, fleet: dict[str, Path]
+) -> None:
+    word = "word-for-the-program"
+    show = ("--", "sh", "-c", "echo got $KEY")
+    for given, variables in ((f"KEY={word}", {}), ("KEY", {"KEY": word})):
+        begun = line.run("launch", "--json", "--host", "any", "--env", given, *show, **variables)
+        launch = json.loads(begun.stdout)
+        where = ("--host", launch["machine"])
+        line.run("wait", *launch["runs"], *where)
+        assert f"got {word}" in line.run("logs", *launch["runs"], *where).stdout
+    assert not any(word in path.read_text() for path in queue_lock(line.state).parent.glob("*"))

@@ -96,3 +96,10 @@ def test_the_machine_stands_before_the_command() -> None:
     given = launch_command(_launch("--gpus", "1", "--", "sh", "--host", "x"))
     assert given[given.index("--") :] == ["--", "sh", "--host", "x"]
     assert given[given.index("--host") + 1] == "amd"
+
+
+def test_variables_stay_here_until_it_starts() -> None:
+    launch = _launch("--env", "KEY", "--env=OTHER", "mine", "--", "sh", "--env", "x")
+    planned = plan_command(launch, lambda *_: ())
+    assert not {"--env", "KEY", "--env=OTHER"} & set(planned)
+    assert "mine" in planned

@@ -4,6 +4,7 @@
 """
 
 import argparse
+import os
 import time
 from collections.abc import Sequence
 from threading import Event
@@ -70,7 +71,8 @@ def _set_up(registry: RemoteRegistry, where: str) -> list[str]:
 def _launch(arguments: argparse.Namespace) -> int:
     state = StateDirectory().create()
     _set_up(RemoteRegistry(state), arguments.host)
-    launch = new_launch(_command(arguments.remote_command), arguments.host, is_attended())
+    command, environment = _without_values(_command(arguments.remote_command))
+    launch = new_launch(command, arguments.host, is_attended(), environment)
     save_launch(state, launch)
     launch = _follow(state, launch, until_ended=arguments.wait or arguments.follow)
     if not launch.ended and arguments.no_queue:
@@ -95,6 +97,25 @@ def _command(given: Sequence[str]) -> tuple[str, ...]:
     """The launch's words without those that are meant for us."""
     at = given.index("--") if "--" in given else len(given)
     return (*(text for text in given[:at] if text not in _OURS), *given[at:])
+
+
+def _without_values(command: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The command with `--env NAME` for `--env NAME=VALUE`, and the values, which may be secrets.
+
+    Of one that is named only, the value that it has here now.
+    """
+    at = command.index("--") if "--" in command else len(command)
+    kept, environment = list(command), {}
+    for i in range(at):
+        flag, equals, given = kept[i].partition("=")
+        if flag != "--env" or (not equals and i + 1 >= at):
+            continue
+        where, text = (i, given) if equals else (i + 1, kept[i + 1])
+        name, has_value, value = text.partition("=")
+        if has_value or name in os.environ:
+            environment[name] = value if has_value else os.environ[name]
+            kept[where] = f"--env={name}" if equals else name
+    return tuple(kept), environment
 
 
 def _follow(
@@ -147,7 +168,7 @@ def _plan(arguments: argparse.Namespace) -> int:
     state = StateDirectory().create()
     registry = RemoteRegistry(state)
     names = _set_up(registry, arguments.host)
-    launch = new_launch(_command(arguments.remote_command), arguments.host, is_attended())
+    launch = new_launch(_command(arguments.remote_command), arguments.host, is_attended(), {})
     offers = _ask_once(state, launch, names)
     choice = choose(offers)
     if arguments.json:

@@ -138,7 +138,7 @@ def plan_command(
     launch: WaitingLaunch, preset_flags: Callable[[str, Sequence[str]], Sequence[str]]
 ) -> list[str]:
     """The command by which a machine plans a launch."""
-    _, *given = launch.command
+    given = _without_variables(launch.command[1:])
     begin = ["plan", "--json", f"{PLACEMENT}=asked"]
     if "--" in given:
         at = given.index("--")
@@ -147,6 +147,18 @@ def plan_command(
     overrides = [given[i + 1] for i, text in enumerate(given[:-1]) if text == "--set"]
     flags = preset_flags(preset, overrides) if preset else ()
     return [*begin, *given, *flags]
+
+
+def _without_variables(given: Sequence[str]) -> list[str]:
+    """The words without `--env NAME`, whose values stay here until it starts."""
+    kept: list[str] = []
+    at = given.index("--") if "--" in given else len(given)
+    for i, text in enumerate(given):
+        is_flag = i < at and (text == "--env" or text.startswith("--env="))
+        is_value = 0 < i < at and given[i - 1] == "--env"
+        if not is_flag and not is_value:
+            kept.append(text)
+    return kept
 
 
 def judge(machine: str, outcome: Outcome, free: int) -> Offer:

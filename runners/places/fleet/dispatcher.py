@@ -201,7 +201,7 @@ class Dispatcher:
     def _end(self, launch: WaitingLaunch, **changes: Any) -> WaitingLaunch:
         if changes.get("problem"):
             changes = {"exit_code": ExitCode.RUN_FAILED, "choice": "", **changes}
-        return self._save(launch, **changes, asked="", ended=time.time())
+        return self._save(launch, **changes, asked="", environment={}, ended=time.time())
 
     def _save(self, launch: WaitingLaunch, **changes: Any) -> WaitingLaunch:
         launch = msgspec.structs.replace(launch, **changes)
@@ -219,7 +219,12 @@ def launch_command(launch: WaitingLaunch) -> list[str]:
 
 def _environment(launch: WaitingLaunch) -> dict[str, str]:
     mine = {name: value for name, value in os.environ.items() if name != HELPER_MARK}
-    return {**mine, REQUEST: launch.request, UNATTENDED: "0" if launch.attended else "1"}
+    return {
+        **mine,
+        **launch.environment,
+        REQUEST: launch.request,
+        UNATTENDED: "0" if launch.attended else "1",
+    }
 
 
 def _first_line(text: str) -> str:

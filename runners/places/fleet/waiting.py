@@ -32,6 +32,8 @@ class WaitingLaunch(msgspec.Struct, frozen=True):
     folder: str
     created: float
     attended: bool = True
+    environment: dict[str, str] = {}
+    """Variables that `--env` gives it; forgotten when it has started."""
     asked: str = ""
     request: str = ""
     reason: str = ""
@@ -59,12 +61,14 @@ class WaitingLaunch(msgspec.Struct, frozen=True):
 _decoder = msgspec.json.Decoder(WaitingLaunch)
 
 
-def new_launch(command: tuple[str, ...], where: str, attended: bool) -> WaitingLaunch:
+def new_launch(
+    command: tuple[str, ...], where: str, attended: bool, environment: dict[str, str]
+) -> WaitingLaunch:
     """A launch that begins to look for a machine."""
     now = time.time()
     # Sorts by time: the queue's order.
     name = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}-{new_request_name()[:8]}"
-    return WaitingLaunch(name, command, where, str(Path.cwd()), now, attended)
+    return WaitingLaunch(name, command, where, str(Path.cwd()), now, attended, environment)
 
 
 def save_launch(state: StateDirectory, launch: WaitingLaunch) -> None:
