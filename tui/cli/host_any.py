@@ -13,7 +13,7 @@ from runners.host.clock import age
 from runners.host.identity import is_attended
 from runners.model.errors import DeniedError, ExitCode, FresnelError, WrongInput
 from runners.places.fleet.asking import Fleet
-from runners.places.fleet.choosing import Choice, Offer, choose
+from runners.places.fleet.choosing import MachineChoice, Offer, choose
 from runners.places.fleet.dispatcher import start_dispatcher
 from runners.places.fleet.waiting import (
     WaitingLaunch,
@@ -122,7 +122,7 @@ def _follow(
     state: StateDirectory, launch: WaitingLaunch, until_ended: bool, quiet: bool = False
 ) -> WaitingLaunch:
     """Wait until every machine has answered, or until it has started or was given up."""
-    told = ""
+    shown = ""
     while not (launch.ended or (launch.looked and not launch.asked and not until_ended)):
         # Looked at each time: the one before may have been about to leave.
         start_dispatcher(state)
@@ -132,9 +132,9 @@ def _follow(
             echo(f"\nit goes on waiting: `fresnel-tui cancel {launch.id} --host any` ends that")
             raise
         launch = read_launch(state, launch.id)
-        if until_ended and not quiet and launch.looked and launch.reason not in ("", told):
-            told = launch.reason
-            echo(f"waits for a machine: {told}")
+        if until_ended and not quiet and launch.looked and launch.reason not in ("", shown):
+            shown = launch.reason
+            echo(f"waits for a machine: {shown}")
     return launch
 
 
@@ -195,7 +195,7 @@ def _plan(arguments: argparse.Namespace) -> int:
     return run_command([*_placed(launch, choice)])
 
 
-def _placed(launch: WaitingLaunch, choice: Choice) -> list[str]:
+def _placed(launch: WaitingLaunch, choice: MachineChoice) -> list[str]:
     given = list(launch.command)
     at = given.index("--") if "--" in given else len(given)
     return [*given[:at], "--host", choice.machine or "", *given[at:]]

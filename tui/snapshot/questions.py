@@ -72,26 +72,9 @@ def answer(
 
     Raises NotFound for a run that is gone, OSError for files that cannot be read or written.
     """
-    if question is Question.COSTS:
-        from tui.views.money.cost_report import read_page
-
-        return read_page(state)
-    if question is Question.PRICES:
-        from tui.views.money.session_offer import offer_session
-
-        return offer_session(state)
-    if question is Question.UNFETCHED:
-        from runners.lifecycle.control.fetched import (
-            Unfetched,
-            removed_unfetched,
-            unfetched_runs,
-        )
-
-        return Unfetched([run.id for run in unfetched_runs(state)], removed_unfetched(state))
-    if question is Question.WITHDRAW:
-        from runners.state.requests import withdraw
-
-        return Withdrawn(withdraw(state, subjects[0]))
+    found = _answer_without_run(state, question, subjects)
+    if found is not None:
+        return found
     run = find_run(state, subjects[0])
     if question is Question.VIEW:
         return _view(run, known, thorough=False)
@@ -122,6 +105,33 @@ def answer(
     if question is Question.IMAGE:
         return picture_file.read_image(run, Path(subjects[1]), MOST_IMAGE_BYTES)
     return assert_never(question)
+
+
+def _answer_without_run(
+    state: StateDirectory, question: Question, subjects: Sequence[str]
+) -> msgspec.Struct | None:
+    """The answer to what is asked of the machine itself; None to what is about a run."""
+    if question is Question.COSTS:
+        from tui.views.money.cost_report import read_page
+
+        return read_page(state)
+    if question is Question.PRICES:
+        from tui.views.money.session_offer import offer_session
+
+        return offer_session(state)
+    if question is Question.UNFETCHED:
+        from runners.lifecycle.control.fetched import (
+            Unfetched,
+            removed_unfetched,
+            unfetched_runs,
+        )
+
+        return Unfetched([run.id for run in unfetched_runs(state)], removed_unfetched(state))
+    if question is Question.WITHDRAW:
+        from runners.state.requests import withdraw
+
+        return Withdrawn(withdraw(state, subjects[0]))
+    return None
 
 
 def _view(run: Run, known: Sequence[RunView], thorough: bool) -> RunView:

@@ -31,14 +31,14 @@ class Offer(NamedTuple):
     left: int = 0
 
 
-class Choice(NamedTuple):
+class MachineChoice(NamedTuple):
     """The machine, or None; and what decided, in words."""
 
     machine: str | None
     reason: str
 
 
-def choose(offers: Sequence[Offer]) -> Choice:
+def choose(offers: Sequence[Offer]) -> MachineChoice:
     """The cheapest of the machines on which a run can start now.
 
     Of several that cost the same, the one that is fullest then: large requests find room on the
@@ -47,7 +47,7 @@ def choose(offers: Sequence[Offer]) -> Choice:
     free = [offer for offer in offers if offer.fit is Fit.FREE]
     if not free:
         reasons = [f"{offer.machine}: {offer.reason}" for offer in offers]
-        return Choice(None, "; ".join(reasons) or "no machine is set up")
+        return MachineChoice(None, "; ".join(reasons) or "no machine is set up")
     best = min(free, key=_order)
     others = len(free) - 1
     rate = _rate(best)
@@ -58,7 +58,9 @@ def choose(offers: Sequence[Offer]) -> Choice:
     else:
         why = f"{rate}, the cheapest of {len(free)} that are free"
     rest = len(offers) - len(free)
-    return Choice(best.machine, f"{best.machine}: {why}{f'; {rest} not free' if rest else ''}")
+    return MachineChoice(
+        best.machine, f"{best.machine}: {why}{f'; {rest} not free' if rest else ''}"
+    )
 
 
 def kept_by(offers: Sequence[Offer]) -> set[str]:

@@ -31,7 +31,7 @@ from runners.host.identity import UNATTENDED
 from runners.host.procfs import HELPER_MARK
 from runners.model.errors import ExitCode, FresnelError
 from runners.places.fleet.asking import PLACEMENT, Fleet
-from runners.places.fleet.choosing import Choice, choose, is_hopeless, kept_by
+from runners.places.fleet.choosing import MachineChoice, choose, is_hopeless, kept_by
 from runners.places.fleet.waiting import (
     WaitingLaunch,
     forget_old,
@@ -100,9 +100,9 @@ class Dispatcher:
             elif is_cancelled(self._state, launch):
                 self._end(launch, problem=_CANCELLED, exit_code=ExitCode.DENIED)
             else:
-                taken |= self._look(launch, taken)
+                taken |= self._consider(launch, taken)
 
-    def _look(self, launch: WaitingLaunch, taken: set[str]) -> set[str]:
+    def _consider(self, launch: WaitingLaunch, taken: set[str]) -> set[str]:
         """Start a launch if a machine is free for it; the machines that it goes on waiting for."""
         try:
             names = candidates(RemoteRegistry(self._state), launch.where)
@@ -133,7 +133,7 @@ class Dispatcher:
 
     # ---- starting one
 
-    def _start(self, launch: WaitingLaunch, choice: Choice) -> WaitingLaunch:
+    def _start(self, launch: WaitingLaunch, choice: MachineChoice) -> WaitingLaunch:
         assert choice.machine is not None
         launch = self._save(
             launch, asked=choice.machine, request=new_request_name(), choice=choice.reason

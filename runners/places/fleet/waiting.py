@@ -4,6 +4,7 @@ Its one writer is the process that starts them; `ID.cancel` beside it asks for i
 """
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -11,7 +12,7 @@ import msgspec
 from runners.host.files import replace
 from runners.host.locks import is_held
 from runners.model.errors import NotFound
-from runners.places.ssh.protocol import new_request_name
+from runners.model.run_ids import new_run_id
 from runners.state.decoding import read
 from runners.state.layout import StateDirectory
 
@@ -48,14 +49,18 @@ class WaitingLaunch(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What people know it by: its name, its preset, or its program."""
-        given = list(self.command)
-        if "--name" in given[:-1]:
-            return given[given.index("--name") + 1]
-        if "--" in given:
-            program = given[given.index("--") + 1 :]
-            return Path(program[0]).name if program else self.id
-        return given[1] if len(given) > 1 and not given[1].startswith("-") else self.id
+        """What people know it by."""
+        return name_of(self.command)
+
+
+def name_of(command: Sequence[str]) -> str:
+    """The name that a launch's command gives, its preset, or its program."""
+    given = list(command)
+    if "--name" in given[:-1]:
+        return given[given.index("--name") + 1]
+    if "--" in given:
+        return Path(given[given.index("--") + 1]).name if given[-1] != "--" else "command"
+    return given[1] if len(given) > 1 and not given[1].startswith("-") else given[0]
 
 
 _decoder = msgspec.json.Decoder(WaitingLaunch)
@@ -65,10 +70,10 @@ def new_launch(
     command: tuple[str, ...], where: str, attended: bool, environment: dict[str, str]
 ) -> WaitingLaunch:
     """A launch that begins to look for a machine."""
-    now = time.time()
-    # Sorts by time: the queue's order.
-    name = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}-{new_request_name()[:8]}"
-    return WaitingLaunch(name, command, where, str(Path.cwd()), now, attended, environment)
+    # Such as runs have: in tables it stands among them.
+    number = new_run_id(name_of(command))
+    here = str(Path.cwd())
+    return WaitingLaunch(number, command, where, here, time.time(), attended, environment)
 
 
 def save_launch(state: StateDirectory, launch: WaitingLaunch) -> None:
