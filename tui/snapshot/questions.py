@@ -72,9 +72,13 @@ def answer(
 
     Raises NotFound for a run that is gone, OSError for files that cannot be read or written.
     """
-    found = _answer_without_run(state, question, subjects)
-    if found is not None:
-        return found
+    if (
+        question is Question.COSTS
+        or question is Question.PRICES
+        or question is Question.UNFETCHED
+        or question is Question.WITHDRAW
+    ):
+        return _answer_without_run(state, question, subjects)
     run = find_run(state, subjects[0])
     if question is Question.VIEW:
         return _view(run, known, thorough=False)
@@ -109,8 +113,8 @@ def answer(
 
 def _answer_without_run(
     state: StateDirectory, question: Question, subjects: Sequence[str]
-) -> msgspec.Struct | None:
-    """The answer to what is asked of the machine itself; None to what is about a run."""
+) -> msgspec.Struct:
+    """The answer to what is asked of the machine itself."""
     if question is Question.COSTS:
         from tui.views.money.cost_report import read_page
 
@@ -127,11 +131,9 @@ def _answer_without_run(
         )
 
         return Unfetched([run.id for run in unfetched_runs(state)], removed_unfetched(state))
-    if question is Question.WITHDRAW:
-        from runners.state.requests import withdraw
+    from runners.state.requests import withdraw
 
-        return Withdrawn(withdraw(state, subjects[0]))
-    return None
+    return Withdrawn(withdraw(state, subjects[0]))
 
 
 def _view(run: Run, known: Sequence[RunView], thorough: bool) -> RunView:
