@@ -31,7 +31,7 @@ examples:
   fresnel-tui COMMAND --help                             more on one command
 """
 _LAUNCHING = ("launch", "plan", "verify")
-_WITH_COMMAND = (*_LAUNCHING, "host shell")
+_WITH_COMMAND = (*_LAUNCHING, "up", "host shell")
 _SCRIPTS = (".py", ".sh", ".pl")
 _STARTERS = ("python", "torchrun", "accelerate", "deepspeed", "mpirun")
 

@@ -115,6 +115,9 @@ COMMANDS: dict[str, Command] = {
         _MONEY,
     ),
     "host": Command("hosts:host", "rented machines: add, set up, test, end", _HOSTS),
+    "up": Command(
+        "launching:up", "a machine added, set up, pushed to, and a run started: once asked", _HOSTS
+    ),
     "push": Command("hosts:push", "copy what a preset needs to a rented machine", _HOSTS),
     "fetch": Command("hosts:fetch", "copy results from a rented machine, verified by hash", _HOSTS),
     "nodes": Command("hosts:nodes", "launches over several rented machines", _HOSTS),

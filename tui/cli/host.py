@@ -70,11 +70,7 @@ def _add(arguments: argparse.Namespace) -> int:
             f"there is a host `{name}` already: {registry.find(name).address}",
             "--replace pins its new key; `fresnel-tui host remove` forgets it",
         )
-    known = {entry.name for entry in list_prices()}
-    if arguments.price and arguments.price not in known and not is_amount(arguments.price):
-        raise WrongInput(
-            f"--price {arguments.price}: no such price", "`presets/prices.yaml` has the names"
-        )
+    check_price(arguments.price)
     before = registry.find(name) if name in registry.names() else None
     host = RemoteHost(
         name=name,
@@ -98,6 +94,13 @@ def _add(arguments: argparse.Namespace) -> int:
         echo("  compare it with what the provider shows; another key will be refused from now on")
         echo(f"next: fresnel-tui host setup {name}")
     return ExitCode.DONE
+
+
+def check_price(price: str | None) -> None:
+    """WrongInput for what is neither the name of a price nor an amount."""
+    known = {entry.name for entry in list_prices()}
+    if price and price not in known and not is_amount(price):
+        raise WrongInput(f"--price {price}: no such price", "`presets/prices.yaml` has the names")
 
 
 def host_json(registry: RemoteRegistry, host: RemoteHost) -> dict[str, object]:

@@ -1,6 +1,8 @@
 """`host setup`: the panel on a rented machine, for its user alone, and what to do next."""
 
 import argparse
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,6 +22,7 @@ from tui.cli.output import echo, print_json, print_pairs
 from tui.views.format import DASH, size
 
 _MUCH_BYTES = 2_000_000_000
+_OF_TORCH = ("gpus_seen_by_torch", "torch")
 
 
 class _Session(msgspec.Struct, frozen=True):
@@ -28,24 +31,66 @@ class _Session(msgspec.Struct, frozen=True):
     session_started: str | float | None = None
 
 
+class SetupWishes(NamedTuple):
+    """What may be chosen of a set-up; empty where it is found out.
+
+    `since` is when the machine's session begins: its boot, or an ISO time.
+    """
+
+    python: str = ""
+    folder: str = ""
+    budget: str = ""
+    train: bool = False
+    torch_index: str = ""
+    since: str = "boot"
+
+
 def set_up(arguments: argparse.Namespace) -> int:
     """Look, install, start the session; safe to do again."""
     registry = RemoteRegistry(StateDirectory().create())
-    ssh = Ssh(registry, registry.find(arguments.name))
+    wishes = SetupWishes(
+        arguments.python or "",
+        arguments.folder or "",
+        arguments.budget or "",
+        arguments.train,
+        arguments.torch_index,
+    )
+    ssh, facts = set_up_machine(Ssh(registry, registry.find(arguments.name)), wishes)
+    host = ssh.host
+    if arguments.json:
+        print_json(facts)
+        return ExitCode.DONE
+    print_setup(facts)
+    echo(
+        f"next: fresnel-tui push PRESET --host {host.name}, then fresnel-tui launch PRESET --host "
+        f"{host.name}\na guard there stops what is forgotten: fresnel-tui guard set --max-age 8h "
+        f"--no-run 30m --host {host.name}"
+    )
+    return ExitCode.DONE
+
+
+def print_setup(facts: Mapping[str, object]) -> None:
+    """Print what a set-up came to, a fact a line."""
+    shown = {name: value for name, value in facts.items() if name not in _OF_TORCH}
+    print_pairs([(name.replace("_", " "), str(value)) for name, value in shown.items()])
+
+
+def set_up_machine(ssh: Ssh, wishes: SetupWishes) -> tuple[Ssh, dict[str, object]]:
+    """Install the panel there and start its session; how it is reached now, and what was found."""
     echo(f"checking {ssh.host.name}…")
-    wanted = arguments.python or ssh.host.python
+    wanted = wishes.python or ssh.host.python
     found = inspect_machine(ssh, wanted)
-    if not arguments.python and all(candidate.path != wanted for candidate in found.pythons):
+    if not wishes.python and all(candidate.path != wanted for candidate in found.pythons):
         wanted = ""  # the one chosen before is gone
     python = choose_python(found, wanted)
     if found.free_bytes is not None and found.free_bytes < _MUCH_BYTES:
         echo(f"⚠ only {size(found.free_bytes)} are free in {found.home}")
     host, used, lingers = install(
-        ssh, found, python, arguments.folder or "", arguments.train, arguments.torch_index, echo
+        ssh, found, python, wishes.folder, wishes.train, wishes.torch_index, echo
     )
-    registry.save(host)
-    ssh = Ssh(registry, host)
-    facts = {
+    ssh.registry.save(host)
+    ssh = Ssh(ssh.registry, host)
+    facts: dict[str, object] = {
         "machine": f"{found.user}@{host.address.rpartition('@')[2]}, {found.system}",
         "panel": host.command,
         "python": f"{used.path} ({'.'.join(map(str, used.version))})",
@@ -53,20 +98,11 @@ def set_up(arguments: argparse.Namespace) -> int:
         "folder": host.folder,
         "copies_by": "rsync" if host.has_rsync else "over the link: no rsync there",
         "at_logout": _logout_text(lingers, host.name),
-        "session": _session(ssh, arguments.budget),
+        "session": _session(ssh, wishes.budget, wishes.since),
     }
     if found.has_slurm:
         facts["slurm"] = _slurm_text(ssh)
-    if arguments.json:
-        print_json({**facts, "gpus_seen_by_torch": used.gpus, "torch": used.torch or None})
-        return ExitCode.DONE
-    print_pairs([(name.replace("_", " "), value) for name, value in facts.items()])
-    echo(
-        f"next: fresnel-tui push PRESET --host {host.name}, then fresnel-tui launch PRESET --host "
-        f"{host.name}\na guard there stops what is forgotten: fresnel-tui guard set --max-age 8h "
-        f"--no-run 30m --host {host.name}"
-    )
-    return ExitCode.DONE
+    return ssh, {**facts, "gpus_seen_by_torch": used.gpus, "torch": used.torch or None}
 
 
 def gpus_text(found: FoundMachine, used: FoundPython) -> str:
@@ -112,16 +148,17 @@ def _logout_text(lingers: bool | None, host: str) -> str:
     return f"lingering is off and was refused: {doctor} says whether runs go on"
 
 
-def _session(ssh: Ssh, budget: str | None) -> str:
+def _session(ssh: Ssh, budget: str, since: str) -> str:
     """Start the machine's billing period, if it has a price and none is open."""
     if remote_json(ssh, ["session", "status"], _Session).session_started:
         return "goes on"
     if not ssh.host.price:
         return f"{DASH} (no --price was given at `host add`)"
-    command = ["session", "start", "--price", ssh.host.price, "--since", "boot"]
+    command = ["session", "start", "--price", ssh.host.price, "--since", since]
     command += ["--budget", budget] if budget else []
     done = remote_output(ssh, command)
     if done.exit_code != ExitCode.DONE:
         problem = done.errors.decode("utf-8", "replace").strip()
         raise FresnelError(f"the session could not be started: {problem}")
-    return f"{ssh.host.price}, since its boot{f', budget ${budget}' if budget else ''}"
+    began = "its boot" if since == "boot" else since
+    return f"{ssh.host.price}, since {began}{f', budget ${budget}' if budget else ''}"

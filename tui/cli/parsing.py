@@ -3,6 +3,7 @@
 import argparse
 import os
 import re
+from collections.abc import Sequence
 from functools import cache
 from typing import NoReturn
 
@@ -21,6 +22,20 @@ class CommandParser(argparse.ArgumentParser):
     """An ArgumentParser that raises UsageError where argparse would print and exit."""
 
     formatter_class: type[argparse.HelpFormatter]
+    takes_words_anywhere = False
+    """Whether flags may stand between its positional words, of which the last may be missing."""
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """As argparse has it; with all positional words of a line taken together."""
+        if not self.takes_words_anywhere:
+            return super().parse_known_args(args, namespace)
+        self.takes_words_anywhere = False  # it comes back here for each half
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self.takes_words_anywhere = True
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError with the nearest flag or word as its hint."""

@@ -10,7 +10,7 @@ from runners.model.errors import ExitCode, FresnelError
 from runners.places.ssh.copier_choice import make_copier
 from runners.places.ssh.groups import machines_named, names_several
 from runners.places.ssh.panel_source import source_digest
-from runners.places.ssh.push import PushItem, plan_push
+from runners.places.ssh.push import PushItem, PushPlan, plan_push
 from runners.places.ssh.push_changes import PushChanges, find_changes, send_changes
 from runners.places.ssh.push_list import PushList, list_to_push
 from runners.places.ssh.pushed import PushedPreset, note_pushed
@@ -62,10 +62,7 @@ def run_push(arguments: argparse.Namespace) -> int:
     if not arguments.json:
         _show(shipments)
     if not arguments.dry_run:
-        send_all(ssh, shipments)
-        overrides = {**_given(arguments.overrides), **plan.overrides}
-        name = Path(arguments.preset).stem if "/" in arguments.preset else arguments.preset
-        note_pushed(registry, host, PushedPreset(name, time.time(), overrides))
+        send_preset(ssh, arguments.preset, arguments.overrides, plan, shipments)
     if arguments.json:
         items = [_to_json(shipment) for shipment in shipments]
         print_json({"sent": not arguments.dry_run, "items": items, "missing": list(plan.missing)})
@@ -76,7 +73,21 @@ def run_push(arguments: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
-def _given(overrides: list[str]) -> dict[str, str]:
+def send_preset(
+    ssh: Ssh,
+    preset: str,
+    overrides: Sequence[str],
+    plan: PushPlan,
+    shipments: Sequence[Shipment],
+) -> None:
+    """Send what a preset needs, and remember by which overrides it finds that there."""
+    send_all(ssh, shipments)
+    named = {**_given(overrides), **plan.overrides}
+    name = Path(preset).stem if "/" in preset else preset
+    note_pushed(ssh.registry, ssh.host, PushedPreset(name, time.time(), named))
+
+
+def _given(overrides: Sequence[str]) -> dict[str, str]:
     pairs = (override.partition("=") for override in overrides)
     return {key.removeprefix("parameters."): value for key, _, value in pairs}
 

@@ -99,7 +99,9 @@ def _program(spec: RunSpec, here: Path, host: RemoteHost) -> PushItem | None:
         return None
     text = spec.working_directory.replace("${working_directory}", str(here))
     text = text.replace("${preset_dir}", str(Path(spec.source).parent))
-    folder = (here / text).expanduser() if text else here
+    # Relative to the preset, as where it is launched.
+    beside = Path(spec.source).absolute().parent if spec.source else here
+    folder = Path(os.path.normpath(beside / Path(text).expanduser())) if text else here
     module = ["-m", spec.module] if spec.module else []
     if not names_file_of(folder, [spec.script, *module, *spec.command]):
         return None

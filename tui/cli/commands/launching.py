@@ -32,11 +32,7 @@ def launch(parser: CommandParser) -> None:
     )
     flag(parser, "--no-verify", "skip the checks that the preset asks for")
     _slurm(parser)
-    until = parser.add_mutually_exclusive_group()
-    flag(until, "--wait", "return when the run has ended")
-    flag(
-        until, "--follow", "show its output, then a summary; with --json the output goes to stderr"
-    )
+    _until(parser)
     parser.set_defaults(action="launch:run_launch")
     examples(
         parser,
@@ -52,6 +48,43 @@ def launch(parser: CommandParser) -> None:
         "launch --host amd --follow -- python train.py --lr 1e-4",
         notes=_NOTES,
     )
+
+
+def up(parser: CommandParser) -> None:
+    """`up`: from an address to a running job."""
+    parser.takes_words_anywhere = True
+    argument(
+        parser, "address", "ADDRESS", "user@machine[:port], an ssh alias, or a host that was added"
+    )
+    up_options(parser)
+    _what(parser)
+    parser.usage = "fresnel-tui up ADDRESS [options] [PRESET | -- COMMAND ARGS…]"
+    _how(parser, is_priced=False)
+    _pushing(parser)
+    _sweep(parser)
+    _until(parser)
+    parser.set_defaults(action="up:run_up", stop_hopeless=None, hosts=None)
+    examples(
+        parser,
+        "up root@143.198.0.7 gaussian-fast --price amd-cloud-mi300x --budget 100",
+        "up root@143.198.0.7 --follow -- python train.py --lr 1e-4",
+        notes="Adds the machine, sets it up, pushes what is needed and launches; says first what "
+        "each step will\ndo, and asks once. Again, it does only what has changed. All options of "
+        "launch may follow.",
+    )
+
+
+def up_options(parser: argparse._ActionsContainer) -> None:
+    """The options that are `up`'s own; all others are those of `launch`."""
+    argument(
+        parser, "--as", "NAME", "the machine's name here (default: of its address)", dest="as_"
+    )
+    argument(parser, "--price", "NAME|USD", "of the machine: a name from prices.yaml, or dollars")
+    argument(parser, "--budget", "USD", "what may be spent there")
+    argument(parser, "--fingerprint", "SHA256:…", "what the provider shows: refuse any other key")
+    argument(parser, "--python", "PATH", "an interpreter there (default: whose torch sees GPUs)")
+    flag(parser, "--train", "also what the shipped trainers need")
+    repeated(parser, "--ssh-option", "KEY=VALUE", "an option of ssh_config for this machine")
 
 
 def plan(parser: CommandParser) -> None:
@@ -183,6 +216,14 @@ def _pushing(parser: CommandParser) -> None:
     flag(group, "--yes", "do not ask before much is sent")
 
 
+def _until(parser: CommandParser) -> None:
+    until = parser.add_mutually_exclusive_group()
+    flag(until, "--wait", "return when the run has ended")
+    flag(
+        until, "--follow", "show its output, then a summary; with --json the output goes to stderr"
+    )
+
+
 def _sweep(parser: CommandParser) -> None:
     group = parser.add_argument_group(
         "sweeps",
@@ -209,7 +250,7 @@ def _sweep(parser: CommandParser) -> None:
     argument(group, "--parallel", "N", "at most N runs of the sweep at once", type=int)
 
 
-def _how(parser: CommandParser) -> None:
+def _how(parser: CommandParser, is_priced: bool = True) -> None:
     which = parser.add_mutually_exclusive_group()
     argument(which, "--gpus", "N", "how many GPUs: a number, 0 for none, or all")
     argument(which, "--gpu-ids", "IDS", "which GPUs, e.g. 0-6,7 or UUIDs")
@@ -220,7 +261,9 @@ def _how(parser: CommandParser) -> None:
         "by this rule (batch: leave it)",
     )
     parser.add_argument("--name", default="", help="name of the run")
-    argument(parser, "--price", "NAME|USD", "a name from prices.yaml, or dollars per GPU and hour")
+    if is_priced:
+        text = "a name from prices.yaml, or dollars per GPU and hour"
+        argument(parser, "--price", "NAME|USD", text)
     argument(parser, "--priority", "N", "higher goes first in the queue (default 0)", type=int)
     argument(
         parser,
