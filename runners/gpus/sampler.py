@@ -87,11 +87,11 @@ class Sampler:
         self._deadline_s = deadline_s
         self._linger_s = _seconds("FRESNEL_SAMPLER_LINGER_S", LINGER_S)
         self._host = HostMeter(state.root)
-        self._history = UsageRecorder(state)
+        self._job = slurm_job()
+        self._history = UsageRecorder(state, job=self._job)
         self._xids = _last_xids(state)
         self._wanted = self._well_since = time.monotonic()
         self._wanted_mark: int | None = None
-        self._job = slurm_job()
 
     def run(self) -> None:
         """Read and write until nobody reads, the driver stays broken, or the folder is gone."""
@@ -176,6 +176,8 @@ class Sampler:
         return now - self._wanted > self._linger_s and not self._run_lives()
 
     def _run_lives(self) -> bool:
+        if self._history.is_following:
+            return True  # a run on several nodes has its locks on the first
         runs = (self._state.run(run_id) for run_id in live_run_ids(self._state))
         return any(is_held(run.run_lock) or is_held(run.supervisor_lock) for run in runs)
 

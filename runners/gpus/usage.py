@@ -9,7 +9,7 @@ import msgspec
 from runners.host.files import read_plain
 from runners.model.gpus import GpuUse, HistoryLine, RunUsage
 from runners.state.decoding import decode_lines, read
-from runners.state.layout import StateDirectory
+from runners.state.layout import NODES, StateDirectory
 
 RECENT_S = 600.0
 """How far back the host's history of every second goes."""
@@ -34,14 +34,30 @@ def recent_files(state: StateDirectory) -> tuple[Path, Path]:
 
 
 def read_usage(run: Path) -> tuple[GpuUse, ...]:
-    """What the run in this directory made of its GPUs so far; empty when nothing is known."""
-    usage = decode_usage(run)
-    return usage.gpus if usage is not None and usage.run == run.name else ()
+    """What the run in this directory made of its GPUs so far; empty when nothing is known.
+
+    Those of its first node come first.
+    """
+    found: list[GpuUse] = []
+    for folder in (run, *nodes_of(run)):
+        usage = decode_usage(folder)
+        if usage is not None and usage.run == run.name:
+            found += usage.gpus
+    return tuple(found)
 
 
-def decode_usage(run: Path) -> RunUsage | None:
-    """usage.json, or None when it is missing or damaged."""
-    return read(usage_file(run), _usage)
+def nodes_of(run: Path) -> list[Path]:
+    """The folders of the other nodes of a run, by their ranks; none of a run on one."""
+    try:
+        folders = [path for path in (run / NODES).iterdir() if path.name.isdecimal()]
+    except OSError:
+        return []
+    return sorted(folders, key=lambda path: int(path.name))
+
+
+def decode_usage(folder: Path) -> RunUsage | None:
+    """usage.json of a run's directory, or of a node's in it; None when missing or damaged."""
+    return read(usage_file(folder), _usage)
 
 
 def read_recent(state: StateDirectory, now: float | None = None) -> list[HistoryLine]:

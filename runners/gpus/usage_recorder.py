@@ -16,8 +16,8 @@ import msgspec
 from runners.gpus.compaction import FULL, compact, greatest
 from runners.gpus.usage import (
     RECENT_S,
+    decode_usage,
     interval_file,
-    read_usage,
     recent_files,
     usage_file,
 )
@@ -25,6 +25,7 @@ from runners.host.files import replace
 from runners.host.identity import host_name
 from runners.host.locks import is_held
 from runners.host.procfs import all_marks
+from runners.host.slurm_job import SlurmJob
 from runners.model.gpus import (
     GpuInterval,
     GpuReading,
@@ -36,7 +37,7 @@ from runners.model.gpus import (
     UsageInterval,
     Xid,
 )
-from runners.state.codec import OutlinedGpu, read_outline
+from runners.state.codec import OutlinedGpu, OutlinedOrigin, read_outline
 from runners.state.layout import StateDirectory
 from runners.state.leases import live_run_ids
 
@@ -69,7 +70,9 @@ class GpuAccumulator:
     """One GPU of one run: all of it, begun perhaps under another sampler, and this interval."""
 
     def __init__(self, gpu: OutlinedGpu, before: GpuUse | None) -> None:
-        self._use = before or GpuUse(gpu.index, gpu.uuid, gpu.name, gpu.logical, gpu.simulated)
+        self._use = before or GpuUse(
+            *(gpu.index, gpu.uuid, gpu.name, gpu.logical, gpu.simulated), node=gpu.node
+        )
         self._utilization = _Mean(
             (self._use.mean_utilization or 0.0) * self._use.utilization_s, self._use.utilization_s
         )
@@ -149,11 +152,13 @@ class GpuAccumulator:
 class RunUsageTracker:
     """One live run with GPUs, followed from the first reading under its lease to the last."""
 
-    def __init__(self, folder: Path, gpus: list[OutlinedGpu], began: float) -> None:
-        self.folder = folder
+    def __init__(self, run: str, folder: Path, gpus: list[OutlinedGpu], began: float) -> None:
+        self.run, self.folder = run, folder
         self._began = began
         self._alarmed = False
-        before = {use.uuid: use for use in read_usage(folder)}
+        usage = decode_usage(folder)
+        known = usage.gpus if usage is not None and usage.run == run else ()
+        before = {use.uuid: use for use in known}
         self.sums = {gpu.uuid: GpuAccumulator(gpu, before.get(gpu.uuid)) for gpu in gpus}
         # What an earlier attempt did on other GPUs stays told.
         self._others = tuple(use for uuid, use in before.items() if uuid not in self.sums)
@@ -168,7 +173,7 @@ class RunUsageTracker:
             if gpu is None:
                 continue
             if gpu.error is None:
-                total.add(gpu, self.folder.name, sharers[uuid], seconds)
+                total.add(gpu, self.run, sharers[uuid], seconds)
             whole = gpus.get(gpu.mig_parent or uuid, gpu)
             if (
                 whole.xid is not None
@@ -198,7 +203,7 @@ class RunUsageTracker:
         with suppress(OSError):
             replace(
                 usage_file(self.folder),
-                msgspec.json.encode(RunUsage(self.folder.name, round(now, 3), uses)),
+                msgspec.json.encode(RunUsage(self.run, round(now, 3), uses)),
                 sync=False,  # a slow disk must not hold up the next reading
             )
             path = interval_file(self.folder)
@@ -209,8 +214,16 @@ class RunUsageTracker:
 class UsageRecorder:
     """What the sampler writes beside gpus.json and into the folders of this host's live runs."""
 
-    def __init__(self, state: StateDirectory, clock: Callable[[], float] = time.monotonic) -> None:
-        self._state = state
+    def __init__(
+        self,
+        state: StateDirectory,
+        clock: Callable[[], float] = time.monotonic,
+        job: SlurmJob | None = None,
+    ) -> None:
+        """`job`: the Slurm job whose sampler this is."""
+        self._state, self._job = state, job
+        self._rank = job.rank if job is not None else 0
+        self._shown: tuple[GpuSnapshot, ...] = ()
         self._clock = clock
         self._current, self._before = recent_files(state)
         self._plans: dict[str, tuple[int, list[OutlinedGpu]]] = {}
@@ -224,9 +237,15 @@ class UsageRecorder:
         seconds = 1.0 if self._last is None else min(now - self._last, _LONGEST_STEP_S)
         self._last = now
         self._note_recent(reading)
+        self._shown = reading.gpus
         self._follow_runs(now, reading.time)
         if self._tracks:
             self._count(reading, seconds)
+
+    @property
+    def is_following(self) -> bool:
+        """Whether some run holds GPUs here."""
+        return bool(self._tracks)
 
     def close(self) -> None:
         """Write down what is not yet written: the sampler leaves."""
@@ -266,13 +285,14 @@ class UsageRecorder:
         for run_id in [run_id for run_id in self._tracks if run_id not in holding]:
             self._tracks.pop(run_id).write(wall)
         for run_id in holding:
-            gpus = self._plans[run_id][1]
+            gpus = self._gpus_of(run_id)
             track = self._tracks.get(run_id)
             if track is not None and list(track.sums) != [gpu.uuid for gpu in gpus]:
                 track.write(wall)
                 track = None
             if track is None:
-                self._tracks[run_id] = RunUsageTracker(self._state.run(run_id).path, gpus, wall)
+                folder = self._state.run(run_id).of_node(gpus[0].node)
+                self._tracks[run_id] = RunUsageTracker(run_id, folder, gpus, wall)
         for run_id in self._plans.keys() - set(live):
             del self._plans[run_id]
 
@@ -284,14 +304,32 @@ class UsageRecorder:
             known = self._plans.get(run_id)
             if known is None or known[0] != changed:
                 plan = read_outline(self._state.run(run_id))
-                ours = plan is not None and plan.origin.host in ("", host_name())
+                ours = plan is not None and self._is_here(plan.origin)
                 given = plan.gpus if plan is not None and ours and not plan.is_queued else []
-                gpus = [gpu for gpu in given if not gpu.node]
+                gpus = [gpu for gpu in given if gpu.node == self._rank]
                 self._plans[run_id] = (changed, gpus)
         except OSError:
             self._plans.pop(run_id, None)
             return []
-        return self._plans[run_id][1]
+        return self._shown_here(self._plans[run_id][1])
+
+    def _is_here(self, origin: OutlinedOrigin) -> bool:
+        if self._job is not None and self._rank:
+            return origin.job == self._job.id
+        return origin.host in ("", host_name())
+
+    def _shown_here(self, gpus: list[OutlinedGpu]) -> list[OutlinedGpu]:
+        """`gpus` as this node calls them: the plan was made on the run's first one."""
+        if not self._rank:
+            return gpus
+        whole = {gpu.mig_parent for gpu in self._shown}
+        here = (gpu for gpu in self._shown if gpu.uuid not in whole)
+        return [
+            OutlinedGpu(
+                *(gpu.uuid, given.logical, gpu.index, gpu.name, gpu.simulated), node=given.node
+            )
+            for given, gpu in zip(gpus, here, strict=False)
+        ]
 
     def _holds(self, run_id: str, now: float) -> bool:
         if is_held(self._state.run(run_id).run_lock):

@@ -70,8 +70,11 @@ HELPERS = {
     "explain": HelperProcess(
         "runners.diagnosis.known_cause", "tells a supervisor why a program failed, in a few words"
     ),
-    "job-end": HelperProcess(
-        "runners.slurm.job_end", "tells a supervisor how Slurm says that its job ended"
+    "ask-slurm": HelperProcess(
+        "runners.slurm.job_questions", "asks Slurm about a supervisor's job, or to put it back"
+    ),
+    "submit-anew": HelperProcess(
+        "runners.lifecycle.launch.submit_anew", "submits the job of a run that begins anew"
     ),
     "stacks": HelperProcess(
         "runners.diagnosis.stacks", "saves where every rank of a run hangs, before it is killed"

@@ -4,6 +4,7 @@ Sources: the sections on output environment variables of the manuals of sbatch a
 """
 
 import os
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from runners.host.procfs import counted_kills, groups_of, memory_kills, start_ti
 _GIVEN = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
 """The numbers that the node has for them; nobody changes these, unlike what follows."""
 _SHOWN = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+_NODE = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
 _UUIDS = ("GPU-", "MIG-")
 
 
@@ -19,12 +21,18 @@ class SlurmJob(NamedTuple):
     """A job: its number, this node of it, and the GPUs it was given here, by number or UUID.
 
     `node` is empty where this process is on none of its nodes, as in the shell that `salloc` opens
-    on a login node.
+    on a login node; `rank` is that of its node, 0 for the first.
     """
 
     id: str
     node: str
     gpus: tuple[str, ...] = ()
+    rank: int = 0
+
+    @property
+    def here(self) -> str:
+        """What is the job's on this node is called so."""
+        return f"{self.id}.{self.node}" if _NODE.fullmatch(self.node) else self.id
 
 
 def slurm_job(environment: Mapping[str, str] = os.environ) -> SlurmJob | None:
@@ -34,12 +42,14 @@ def slurm_job(environment: Mapping[str, str] = os.environ) -> SlurmJob | None:
         return None
     if not node:
         return SlurmJob(number, "")
+    place = environment.get("SLURM_NODEID", "")
+    rank = int(place) if place.isdecimal() and len(place) < 7 else 0
     shown = next((value for name in _SHOWN if (value := environment.get(name))), "")
     # MIG instances have no numbers of their own.
     if shown.startswith(_UUIDS):
-        return SlurmJob(number, node, _split(shown))
+        return SlurmJob(number, node, _split(shown), rank)
     given = next((value for name in _GIVEN if (value := environment.get(name))), shown)
-    return SlurmJob(number, node, _split(given))
+    return SlurmJob(number, node, _split(given), rank)
 
 
 def job_task(environment: Mapping[str, str] = os.environ) -> tuple[int, int] | None:

@@ -167,7 +167,7 @@ class GpuUse(msgspec.Struct, frozen=True):
     temperature are always the whole GPU's, whoever else it was `shared` with. `utilization_s` and
     `energy_s` are the seconds for which those two are known, `counted_s` those of `energy_s` that
     the GPU's own counter measured. `xids` are the last errors that the GPU had while the run held
-    it, oldest first.
+    it, oldest first. `node` is the rank of the node that has it, of a run on several.
     """
 
     index: int
@@ -187,10 +187,14 @@ class GpuUse(msgspec.Struct, frozen=True):
     peak_temperature_c: float | None = None
     seconds: float = 0.0
     xids: tuple[Xid, ...] = ()
+    node: int = 0
 
 
 class RunUsage(msgspec.Struct, frozen=True):
-    """usage.json: all GPUs of one run up to `time` (unix seconds); only the sampler writes it."""
+    """usage.json: all GPUs of one run up to `time` (unix seconds); only the sampler writes it.
+
+    Of a run on several nodes each one's sampler writes its own.
+    """
 
     run: str
     time: float

@@ -1,15 +1,23 @@
 """What Slurm's accounting says of one's own accounts: which there are, and what is left on them."""
 
 import re
+import time
 from contextlib import suppress
 
 import msgspec
 
+from runners.host.files import replace
 from runners.host.identity import user_name
+from runners.host.slurm_job import slurm_job
 from runners.model.cluster import SlurmKeys
-from runners.slurm.client import SlurmRefused, SlurmSilent, ask
+from runners.slurm.client import WITHIN_S, SlurmRefused, SlurmSilent, ask
 from runners.slurm.partitions import PartitionGpus
+from runners.state.decoding import read
+from runners.state.layout import StateDirectory
 
+_EVERY_S = 300.0
+_WITHIN_S = 3.0
+"""A page of money does not wait for Slurm any longer."""
 _MOST_ROWS = 10_000
 _WORD = re.compile(r"[A-Za-z0-9][\w.+-]{0,99}")
 
@@ -32,10 +40,40 @@ class AccountBudget(msgspec.Struct, frozen=True):
         return max(0.0, self.limit_h - self.used_h - self.reserved_h)
 
 
-def account_budgets() -> tuple[AccountBudget, ...]:
+def account_budgets(within_s: float = WITHIN_S) -> tuple[AccountBudget, ...]:
     """Those of accounts that have a limit. Raises SlurmSilent or SlurmRefused, which say why."""
     columns = "Account,User,GrpTRESMins,GrpTRESRaw,TRESRunMins"
-    return read_budgets(ask("sshare", "--noheader", "--parsable2", f"--format={columns}"))
+    words = ("sshare", "--noheader", "--parsable2", f"--format={columns}")
+    return read_budgets(ask(*words, within_s=within_s))
+
+
+class BudgetTable(msgspec.Struct, frozen=True):
+    """What Slurm said last of one's accounts: when it was asked (unix seconds), and its answer."""
+
+    asked: float = 0.0
+    budgets: tuple[AccountBudget, ...] = ()
+
+
+_table = msgspec.json.Decoder(BudgetTable)
+
+
+def known_budgets(state: StateDirectory) -> tuple[AccountBudget, ...]:
+    """Those of this cluster's accounts, asked again every five minutes at most.
+
+    None where nothing of ours has ever been a job here; the last answer where Slurm gives none.
+    """
+    if not state.slurm.is_dir() or slurm_job() is not None:
+        return ()
+    before = read(state.budgets, _table) or BudgetTable()
+    now = time.time()
+    if 0 <= now - before.asked < _EVERY_S:
+        return before.budgets
+    budgets = before.budgets
+    with suppress(SlurmRefused, SlurmSilent):  # accounting is off, or does not answer now
+        budgets = account_budgets(_WITHIN_S)
+    with suppress(OSError):
+        replace(state.budgets, msgspec.json.encode(BudgetTable(now, budgets)), sync=False)
+    return budgets
 
 
 def read_budgets(output: str) -> tuple[AccountBudget, ...]:

@@ -1,11 +1,6 @@
-"""Tells a supervisor, as JSON, how Slurm says that its job ended, and how long it may take.
+"""One job as Slurm tells of it: how it ended, whether it waits again, what it is billed as."""
 
-Run as a helper: the supervisor itself stays too small for it.
-"""
-
-import json
 import re
-import sys
 from pathlib import Path
 
 from runners.host.files import read_tail
@@ -26,6 +21,7 @@ _REASONS = {
     "NODE FAILURE": JobEnd.NODE_FAILED,
     "JOB REQUEUE": JobEnd.REQUEUED,
 }
+_FORGOTTEN = "Invalid job id"
 _KILL_WAIT_S = 30.0
 """Slurm's default of KillWait."""
 
@@ -110,19 +106,16 @@ def requeue(job: str) -> str:
     return ""
 
 
-def main() -> None:
-    """Print the answer about the job on the command line: its number, and its name or nothing.
+def is_settled(job: str) -> bool:
+    """Whether the controller itself has done with a job, or has forgotten it.
 
-    With `--billing` behind it, only that; with `--requeue`, put it back, and print what prevents
-    that.
+    Not while it clears what is left of it: then it may still put it back into its queue.
     """
-    job, name = sys.argv[1], sys.argv[2]
-    if "--billing" in sys.argv:
-        json.dump({"billing": billing_of(job)}, sys.stdout)
-        return
-    if "--requeue" in sys.argv:
-        json.dump({"problem": requeue(job)}, sys.stdout)
-        return
-    end, by = end_of_job(job, name)
-    lives = end is None and is_in_queue(job, name)
-    json.dump({"end": end, "by": by, "lives": lives, "kill_wait_s": kill_wait_s()}, sys.stdout)
+    try:
+        shown = ask("scontrol", "show", "job", "--oneliner", job, within_s=_WITHIN_S)
+    except SlurmRefused as refusal:
+        return _FORGOTTEN in refusal.message
+    except SlurmSilent:
+        return False
+    states = re.findall(r"\bJobState=(\S+)", shown)
+    return bool(states) and all(job_end_of(state) is not None for state in states)

@@ -35,7 +35,7 @@ def refresh(state: StateDirectory, every_s: float = EVERY_S, within_s: float = 5
 
     After failures it is asked less often, up to every five minutes.
     """
-    table, _ = read_table(state)
+    table = read_table(state)[0]
     pause = min(every_s * 2**table.failures, max(_LONGEST_S, every_s))
     if 0 <= time.time() - table.asked < pause:
         return table
@@ -55,6 +55,7 @@ def refresh(state: StateDirectory, every_s: float = EVERY_S, within_s: float = 5
 
 def _asked(state: StateDirectory, within_s: float) -> JobTable:
     before, now = read_table(state)[0], time.time()
+    forget_table(state)
     try:
         output = ask(
             *("squeue", "--noheader", "--states=all", f"--user={user_name()}"),
@@ -66,7 +67,6 @@ def _asked(state: StateDirectory, within_s: float) -> JobTable:
         return JobTable(now, before.answered, problem.message, failures, before.jobs)
     missing = tuple(_missing(before, {line.partition("\x1f")[0] for line in _lines(output)}, now))
     del before
-    forget_table(state)
     return JobTable(now, now, jobs=(*missing, *read_rows(output)))
 
 

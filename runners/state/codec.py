@@ -27,10 +27,11 @@ class OutlinedGpu(msgspec.Struct):
 
 
 class OutlinedOrigin(msgspec.Struct):
-    """Host and time of a launch, in the outline of its plan."""
+    """Host, time and Slurm job of a launch, in the outline of its plan."""
 
     host: str = ""
     created: float = 0.0
+    job: str = ""
 
 
 class OutlinedRestart(msgspec.Struct):

@@ -48,6 +48,8 @@ def is_over(directory: RunDirectory) -> bool:
     """
     note, row = read_job(directory), row_of(directory, read_job(directory))
     table = read_table(directory.home)[0]
+    if note is not None and not note.id and table.answered <= note.submitted + SEEN_WITHIN_S:
+        return False  # one of that name may be an earlier submission's
     if row is not None:
         # What its supervisor recorded on its node may take a while to be seen here.
         is_seen = table.answered > (row.ends or 0.0) + _delay(directory)

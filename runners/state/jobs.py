@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from runners.host.files import replace
+from runners.model.endings import job_end_of
 from runners.state.decoding import read
 from runners.state.layout import RunDirectory, StateDirectory
 
@@ -36,6 +37,14 @@ class JobNote(msgspec.Struct, frozen=True):
     """When an attempt's job was put back into the queue; None while it runs."""
     waited: _Second = 0.0
     """For how many seconds it has waited between attempts, together."""
+    submissions: Annotated[int, Meta(ge=1)] = 1
+    """How often it was submitted: anew where its job could not be put back into the queue."""
+
+    def numbered(self, number: str) -> "JobNote":
+        """The note, once Slurm has given the submission its number."""
+        return msgspec.structs.replace(
+            self, id=number if self.task is None else f"{number}_{self.task}"
+        )
 
 
 class JobRow(msgspec.Struct, frozen=True):
@@ -109,7 +118,12 @@ def forget_table(state: StateDirectory) -> None:
 
 def _keep(state: StateDirectory, version: tuple[int, int], table: JobTable) -> dict[str, JobRow]:
     """The jobs of a table by their names, kept for who asks while the file stays as it is."""
-    rows = {name: row for row in table.jobs for name in names_of(row)}
+    rows: dict[str, JobRow] = {}
+    for row in table.jobs:
+        for name in names_of(row):
+            # Of two jobs of one name, submitted one after the other, the one that has not ended.
+            if name not in rows or job_end_of(row.state) is None:
+                rows[name] = row
     _read_before[str(state.jobs)] = version, table, rows
     return rows
 

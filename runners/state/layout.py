@@ -62,9 +62,9 @@ class StateDirectory:
         self.allocation_lock = self.root / "allocation.lock"
         # Hosts with a shared home have one state folder; each has its own GPUs and sampler.
         self.host = self.root / "hosts" / host_name()
-        # A job of a cluster sees its own GPUs only: its sampler is its own, and ends with it.
+        # A job of a cluster sees its own GPUs only: it has samplers of its own, which end with it.
         job = slurm_job()
-        self.readings = self.host / f"{JOB_READINGS}{job.id}" if job else self.host
+        self.readings = self.host / f"{JOB_READINGS}{job.here}" if job else self.host
         self.gpu_reading = self.readings / "gpus.json"
         self.sampler_lock = self.readings / "sampler.lock"
         self.sampler_wanted = self.readings / "sampler.wanted"
@@ -96,6 +96,7 @@ class StateDirectory:
         # Scripts and output of the jobs of a cluster, and what its scheduler said of them last.
         self.slurm = self.root / "slurm"
         self.jobs = self.slurm / "jobs.json"
+        self.budgets = self.slurm / "accounts.json"
         self._known: dict[str, RunDirectory] = {}
 
     def create(self) -> "StateDirectory":
@@ -230,6 +231,8 @@ class RunDirectory:
     stop_reserve = _File("stop.reserve")
     health = _File("health.json")
     job = _File("job.json")
+    owner = _File("owner.json")
+    owner_left = _File("owner.left")
     environment = _File(ENVIRONMENT)
 
     def __init__(self, home: StateDirectory, run_id: str) -> None:

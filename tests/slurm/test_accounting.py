@@ -33,6 +33,13 @@ def test_what_one_may_use_is_asked_and_proposed(accounted: Cluster) -> None:
         return float(line.json("gpus", "--slurm")["accounts"][0]["reserved_h"])
 
     eventually(lambda: 0.5 < reserved() <= 1.0, what="two GPUs for half an hour reserved")
+    (told,) = line.json("cost")["accounts"]
+    assert (told["account"], told["resource"], told["limit_h"]) == ("lab", "gres/gpu", 10.0)
+    assert f"{told['left_h']:,.1f}" in line.run("cost").stdout
+    kept = line.state.budgets.read_bytes()
+    lab.call("sacctmgr", "--immediate", "modify", "account", "lab", "set", "GrpTRESMins=cpu=60")
+    assert line.json("cost")["accounts"] == [told], "Slurm is not asked again so soon"
+    assert line.state.budgets.read_bytes() == kept
     line.run("stop", run.id, "--wait")
 
 

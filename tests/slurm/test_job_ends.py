@@ -2,6 +2,7 @@
 
 import json
 
+from runners.host.procfs import marked_processes
 from runners.slurm.queue import refresh
 from runners.state.layout import RunDirectory
 from tests.process.conftest import events, record
@@ -120,3 +121,50 @@ def test_a_run_that_reaches_its_time_limit_begins_anew(cluster: Cluster) -> None
     ended = cluster.line.ended(run)
     assert (ended["state"], ended["attempt"], ended["job"]) == ("stopped", 2, job)
     assert ended["ending"]["job_end"] == "time_limit"
+
+
+def test_a_run_whose_job_may_not_be_put_back_is_submitted_anew(cluster: Cluster) -> None:
+    """At its time limit by its own body, preempted by whoever looks next: another job, one run."""
+    program = 'trap "exit 0" INT; echo ready $SLURM_JOB_ID; while :; do sleep 0.1; done'
+    rule = "restart={times: 2, on: [time_limit, preempted]}"
+    run = cluster.line.launch(
+        *("--slurm", "--gpus", "8", "--set", rule),
+        *("--set", "place.slurm.extra=[--no-requeue]", "--", "sh", "-c", program),
+    )
+    first = _ready(run)
+    cluster.lab.call("scancel", "--batch", "--signal=USR2", first)
+    eventually(lambda: record(run).get("attempt") == 2, what="begun anew")
+    second = _ready(run)
+    assert second != first
+    cluster.lab.submit("sleep 1", "--gres=gpu:8", "--partition=urgent")
+
+    def begins_anew() -> bool:
+        cluster.line.json("status", run.id)
+        refresh(cluster.line.state, every_s=0.0)
+        return bool(record(run).get("attempt") == 3)
+
+    eventually(begins_anew, what="begun anew once more")
+    third = _ready(run)
+    assert third not in (first, second)
+    # That was the last time that its rule allows.
+    cluster.lab.call("scancel", "--batch", "--signal=USR2", third)
+    ended = cluster.line.ended(run)
+    assert (ended["state"], ended["attempt"]) == ("stopped", 3)
+    assert ended["ending"]["job_end"] == "time_limit"
+
+
+def test_a_body_that_is_superseded_ends_its_program_and_records_nothing(cluster: Cluster) -> None:
+    """As when a node that Slurm had lost still runs it, and no lock reaches from node to node."""
+    file = cluster.line.folder / "out"
+    run = cluster.line.launch(
+        *("--slurm", "--gpus", "0", "--", "sh", "-c", f"echo ready; echo $$ >{file}; sleep 600")
+    )
+    job = _ready(run)
+    before = json.loads(run.owner.read_text())
+    assert before["job_id"] == job
+    run.owner.write_text(json.dumps({**before, "name": "another", "host": "elsewhere"}))
+    eventually(lambda: not marked_processes(run.id), what="its program ended")
+    eventually(lambda: cluster.lab.job(job)["JobState"] == "FAILED", what="its job's end")
+    assert run.owner_left.read_text() == before["name"]
+    assert record(run)["state"] == "running", "that is for the other to say"
+    assert not run.exit.exists()

@@ -72,6 +72,13 @@ def test_a_run_on_two_nodes_is_one_run(cluster_of_two: Cluster) -> None:
     # $2 for each of four.
     assert shown["would_usd_per_hour"] == 8
     assert f"ready 1 {nodes[1]} 2" in line.run("logs", run.id, "--node", "1").stdout
+
+    def read() -> set[tuple[int, int]]:
+        return {(use["node"], use["index"]) for use in line.json("status", run.id)["usage"]}
+
+    eventually(lambda: read() == {(0, 0), (0, 1), (1, 0), (1, 1)}, what="GPUs of both nodes read")
+    named = {metric["name"] for metric in line.json("metrics", run.id)["metrics"]}
+    assert {"node1/devices/vram", "devices/vram"} <= named
     line.run("stop", run.id)
     ended = line.ended(run)
     assert (ended["state"], ended["exit_code"]) == ("stopped", 0)

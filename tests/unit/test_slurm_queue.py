@@ -2,6 +2,7 @@
 
 import subprocess
 import time
+import tracemalloc
 from pathlib import Path
 
 import msgspec
@@ -14,6 +15,7 @@ from runners.model.errors import WrongInput
 from runners.model.pending import pending
 from runners.model.plan import AssignedGpu, on_all_nodes
 from runners.model.spec import GpuRequest, PlaceKeys, RestartRule, RunSpec
+from runners.slurm import queue
 from runners.slurm.options import duration_text, ladder_s, options_of, over_nodes, script_of
 from runners.slurm.queue import read_rows, seconds_of
 from runners.state.deadline import deadline_of
@@ -23,6 +25,7 @@ from runners.state.jobs import (
     JobRow,
     JobTable,
     expand_tasks,
+    forget_table,
     names_of,
     read_table,
     write_job,
@@ -231,6 +234,43 @@ def test_a_job_whose_number_was_lost_is_found_by_its_name(tmp_path: Path) -> Non
     write_table(run.home, JobTable(1001.0, 1001.0, jobs=(JobRow("7", _RUN, "PENDING"),)))
     row = row_of(run, JobNote(_RUN, 1000.0))
     assert row is not None and row.number == "7"
+
+
+def test_of_two_jobs_of_one_name_the_one_that_lives_is_meant(tmp_path: Path) -> None:
+    """Submitted anew, with the answer lost: what the first came to says nothing of the second."""
+    run = _job(tmp_path, id="", submissions=2)
+    rows = (JobRow("9", _RUN, "PENDING"), JobRow("7", _RUN, "TIMEOUT"))
+    for jobs in (rows, rows[::-1]):
+        write_table(run.home, JobTable(9000.0, 9000.0, jobs=jobs))
+        row = row_of(run, JobNote(_RUN, 1000.0))
+        assert row is not None and row.number == "9"
+    write_table(run.home, JobTable(1030.0, 1030.0, jobs=rows[1:]))
+    assert not is_over(run), "an answer as old as that does not know the second"
+
+
+def test_an_earlier_answer_is_not_kept_beside_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a hundred thousand jobs two tables are too much memory."""
+    state = StateDirectory(tmp_path)
+    state.slurm.mkdir()
+    lines = "\n".join(_line(str(n), *_RUNNING.split("\x1f")[1:]) for n in range(3000))
+    write_table(state, JobTable(1.0, 1.0, jobs=queue.read_rows(lines)))
+    forget_table(state)
+    held: list[int] = []
+
+    def read(output: str) -> tuple[JobRow, ...]:
+        held.append(tracemalloc.get_traced_memory()[0])
+        return ()
+
+    monkeypatch.setattr(queue, "ask", lambda *_, **__: lines)
+    monkeypatch.setattr(queue, "read_rows", read)
+    tracemalloc.start()
+    try:
+        queue.refresh(state, every_s=0.0)
+    finally:
+        tracemalloc.stop()
+    assert held[0] < len(lines), "no row of the earlier answer"
 
 
 def test_a_number_that_was_given_again_is_another_job(tmp_path: Path) -> None:

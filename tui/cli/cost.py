@@ -15,6 +15,7 @@ from runners.places.ssh.accounts import refresh_accounts
 from runners.state.layout import StateDirectory
 from tui.cli.output import echo, print_json, print_pairs, print_table
 from tui.views.json_values import number
+from tui.views.money.account_budgets import budgets_json
 from tui.views.money.cost_report import CostReport, CostRow, cost_notes, cost_tables, read_report
 from tui.views.money.guard_text import guard_json
 from tui.views.money.machine_costs import machine_pairs, machines_json
@@ -79,6 +80,7 @@ def report_json(report: CostReport) -> dict[str, Any]:
         "guard": guard_json(report.guard),
         "ledger_problem": report.statement.problem or None,
         "suspended_s": report.suspended_s,
+        "accounts": budgets_json(report.budgets),
         **machines_json(report.statement, report.machines),
     }
 

@@ -16,10 +16,9 @@ from runners.state.layout import StateDirectory
 from tui.cli.output import echo, print_json, print_table
 from tui.views.format import DASH, duration
 from tui.views.json_values import iso
+from tui.views.money.account_budgets import BUDGET_HEADINGS, budget_rows, budgets_json
 
 _HEADINGS = ("partition", "model", "GPUs", "free", "used", "down", "longest", "own jobs")
-
-_ACCOUNTS = ("account", "hours of", "limit", "used", "reserved", "left")
 
 
 def run_partitions(state: StateDirectory, watch: bool, as_json: bool) -> int:
@@ -39,9 +38,7 @@ def run_partitions(state: StateDirectory, watch: bool, as_json: bool) -> int:
             {
                 "time": iso(time.time()),
                 "partitions": [_value(row, table) for row in found],
-                "accounts": [
-                    {**msgspec.to_builtins(budget), "left_h": budget.left_h} for budget in budgets
-                ],
+                "accounts": budgets_json(budgets),
                 "proposed": proposed or None,
                 "is_set_up": is_set_up,
             }
@@ -52,7 +49,7 @@ def run_partitions(state: StateDirectory, watch: bool, as_json: bool) -> int:
         echo("Slurm names no GPU in any partition")
     if budgets and not as_json:
         print()
-        print_table(_ACCOUNTS, [_budget_cells(budget) for budget in budgets])
+        print_table(BUDGET_HEADINGS, budget_rows(budgets))
     if proposed and not is_set_up and not as_json:
         echo(f"settings.yaml could say once for all presets: {proposed}")
     if table.problem and not as_json:
@@ -66,11 +63,6 @@ def _budgets() -> tuple[AccountBudget, ...]:
         return account_budgets()
     except (SlurmSilent, SlurmRefused):
         return ()
-
-
-def _budget_cells(budget: AccountBudget) -> tuple[str, ...]:
-    hours = (budget.limit_h, budget.used_h, budget.reserved_h, budget.left_h)
-    return budget.account, budget.resource, *(f"{number:,.1f}" for number in hours)
 
 
 def _own(row: PartitionGpus, table: JobTable) -> tuple[int, int]:

@@ -7,6 +7,7 @@ into that of the job: Slurm keeps a job's environment, and shows it to its admin
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import NamedTuple
 
@@ -125,12 +126,20 @@ def submit(
         run = state.run(run_id)
         replace(run.environment, pack_environment(environments[run_id]))
         write_job(run, note)
+    number = submit_script(state, script)
+    for run_id, note in zip(submission.runs, notes, strict=True):
+        if number:
+            write_job(state.run(run_id), note.numbered(number))
+
+
+def submit_script(state: StateDirectory, script: Path, *options: str) -> str:
+    """Submit a script; its job's number, empty where no answer came: Slurm may have taken it.
+
+    Raises DeniedError when Slurm refuses it, or cannot be reached.
+    """
     try:
         answer = ask(
-            "sbatch",
-            "--parsable",
-            f"--chdir={state.root}",
-            str(script),
+            *("sbatch", "--parsable", f"--chdir={state.root}", *options, str(script)),
             within_s=_SUBMITTED_WITHIN_S,
             environment=submitting_environment(),
         )
@@ -140,13 +149,9 @@ def submit(
         hint = "`sinfo` shows whether it answers; then launch it again"
         raise DeniedError(f"Slurm is not reached: {problem.message}", hint) from None
     except SlurmSilent:
-        return
+        return ""
     number = answer.strip().partition(";")[0]
-    if not number.isdecimal():
-        return
-    for run_id, note in zip(submission.runs, notes, strict=True):
-        job = number if note.task is None else f"{number}_{note.task}"
-        write_job(state.run(run_id), msgspec.structs.replace(note, id=job))
+    return number if number.isdecimal() else ""
 
 
 def submitting_environment() -> dict[str, str]:

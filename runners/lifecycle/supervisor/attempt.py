@@ -81,6 +81,8 @@ class Attempt:
         self.processes = RunProcesses(run, record.get("followed", []), record.get("cgroup", ""))
         self.stop = StopEscalation(run, plan, self.processes, write)
         self.job_watch: Poller | None = None
+        self.check: Callable[[], None] | None = None
+        """Raises once the run is another's."""
         self.output = OutputLimit(run.output, plan["output_limit"], self.alert)
         self.waiter: int | None = None
         self.waiter_was: int | None = None
@@ -199,7 +201,7 @@ class Attempt:
         if job is not None and job.node:
             from runners.lifecycle.supervisor.job_watch import JobWatch
 
-            self.job_watch = JobWatch(job, self.wakeups, self.stop)
+            self.job_watch = JobWatch(job, self.wakeups, self.stop, self.check)
             # Before the stop itself is polled: what it asks for then begins at once.
             pollers.insert(0, self.job_watch)
         if self.plan["gpus"]:

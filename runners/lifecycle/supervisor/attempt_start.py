@@ -47,7 +47,9 @@ class AttemptStarter:
     def attempt(self) -> Attempt:
         """An attempt of the run that is not started yet, nor found."""
         keeper = self.keeper
-        return Attempt(self.directory, self.plan, self.wakeups, keeper.write, keeper.record)
+        attempt = Attempt(self.directory, self.plan, self.wakeups, keeper.write, keeper.record)
+        attempt.check = keeper.check
+        return attempt
 
     def begin(self) -> Attempt | None:
         """Start the first attempt, or the next one where Slurm starts the run's job anew."""
@@ -93,6 +95,7 @@ class AttemptStarter:
 
         When it cannot start, the run is recorded as failed, and None returned.
         """
+        self.keeper.check()
         record = self.keeper.record
         started = record.get("started") or 0.0
         more = self.checkpoints.arguments(self.plan, started) if number > 1 else []

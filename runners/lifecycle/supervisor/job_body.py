@@ -12,11 +12,14 @@ from runners.host import helpers
 from runners.host.files import modified_at, read_json, read_plain, write_json
 from runners.host.identity import boot_id, host_name
 from runners.host.locks import acquire
+from runners.host.signals import signal_process
 from runners.lifecycle.supervisor.job_ending import forget_stop
+from runners.lifecycle.supervisor.job_owner import JobOwner, Superseded
 from runners.lifecycle.supervisor.kept_environment import unpack_environment
+from runners.lifecycle.supervisor.processes import RunProcesses
 from runners.model.states import State
 from runners.state.layout import ENVIRONMENT, RunDirectory, StateDirectory
-from runners.state.records import QUEUED, plan_fields, record_fields
+from runners.state.records import QUEUED, RecordFields, plan_fields, record_fields
 from runners.state.trust import run_permission_problem
 
 _LET_GO_WITHIN_S = 5.0
@@ -25,6 +28,8 @@ _ANEW_WITHIN_S = 150.0
 """Of a job that was begun anew: the body before may still be ending on a node that Slurm had lost
 sight of, and that it clears within this time when it sees it again.
 """
+_ENDED_WITHIN_S = 20.0
+_POLL_S = 0.05
 _OF_JOB = ("SLURM_", "SLURMD_", "SBATCH_")
 _OF_NODE = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "TMPDIR")
 """What Slurm says on the node, whatever stood there where it was submitted."""
@@ -42,11 +47,11 @@ def take_environment(root: str, run_id: str) -> None:
             os.environ[name] = value
 
 
-def begin_job(root: str, run_id: str) -> tuple[RunDirectory, list[int]] | None:
+def begin_job(root: str, run_id: str) -> tuple[RunDirectory, list[int], JobOwner] | None:
     """Make this process the owner of a run on this node: its folder, and the locks that it holds.
 
-    None for a run that has ended, or has another owner. Raises OSError when its plan is gone or
-    cannot be written.
+    Where those are not to be trusted, its name in the folder says who it is. None for a run that
+    has ended, or has another owner. Raises OSError when its plan is gone or cannot be written.
     """
     take_environment(root, run_id)
     run = StateDirectory(Path(root)).run(run_id)
@@ -55,12 +60,24 @@ def begin_job(root: str, run_id: str) -> tuple[RunDirectory, list[int]] | None:
         sys.exit(f"refused: {reason}")
     for folder in (run.home.host.parent, run.home.host, run.home.readings):
         folder.mkdir(mode=0o700, exist_ok=True)
-    is_anew = os.environ.get("SLURM_RESTART_COUNT", "0") != "0"
+    is_anew = run.state.exists()
     patience = _ANEW_WITHIN_S if is_anew else _LET_GO_WITHIN_S
     locks = (acquire(run.supervisor_lock, patience), acquire(run.run_lock, patience))
     kept = [lock for lock in locks if lock is not None]
     record = record_fields(read_json(run.state))
     if len(kept) < 2 or (record and not record["state"].is_live):
+        return None
+    # A poke meanwhile says only that something lies in the folder: it is looked for later.
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    owner = JobOwner(run)
+    try:
+        owner.take()
+    except Superseded:
+        return None
+    # The one before may have recorded the end while it left.
+    record = record_fields(read_json(run.state))
+    if record and not record["state"].is_live:
+        owner.leave()
         return None
     if record and record["state"] is State.QUEUED:
         forget_stop(run)  # its body was killed when it had put the run back
@@ -69,7 +86,29 @@ def begin_job(root: str, run_id: str) -> tuple[RunDirectory, list[int]] | None:
         os.set_inheritable(lock, False)
     for number in (signal.SIGHUP, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
-    return run, kept
+    return run, kept, owner
+
+
+def give_way(run: RunDirectory, record: RecordFields, owner: JobOwner, other: str) -> int:
+    """End what this body has started, and record nothing: the run is another's, on host `other`.
+
+    Returns the job's exit code.
+    """
+    print(f"{run.id} has begun anew on {other or 'another node'}: what runs here is ended")
+    processes = RunProcesses(run, record.get("followed", []), record.get("cgroup", ""))
+    waiter, ticks = record.get("waiter_pid"), record.get("waiter_ticks")
+    if waiter and ticks:
+        # First: it would write down the program's exit status, as that of the attempt to come.
+        signal_process(waiter, ticks, signal.SIGKILL)
+    until = time.monotonic() + _ENDED_WITHIN_S
+    while left := processes.find(thorough=True):
+        if time.monotonic() > until:
+            return 1  # it has not left: who comes waits its time
+        for pid, began in left.items():
+            signal_process(pid, began, signal.SIGKILL)
+        time.sleep(_POLL_S)
+    owner.leave()
+    return 1
 
 
 def _move_here(run: RunDirectory) -> None:
@@ -97,7 +136,7 @@ def _move_here(run: RunDirectory) -> None:
 def _billed_units(job: str) -> float:
     """As how many units of a bill Slurm counts this job; 0 where it does not say."""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        _, output = helpers.run("job-end", job, "", "--billing", within_s=_BILLING_WITHIN_S)
+        _, output = helpers.run("ask-slurm", "billing", job, within_s=_BILLING_WITHIN_S)
         return float(json.loads(output)["billing"])
     return 0.0
 
@@ -114,9 +153,6 @@ def _note_job(run: RunDirectory, job: str) -> None:
         signs = (run.state, run.output, run.events, run.exit)
         left = before.get("left") or max(map(modified_at, signs))
         note["waited"] = (before.get("waited") or 0.0) + max(0.0, now - left)
-    if note.get("id"):
-        write_json(run.job, note)
-        return
     array, task = (os.environ.get(f"SLURM_ARRAY_{name}_ID", "") for name in ("JOB", "TASK"))
     found = f"{array}_{task}" if array and task else job
     submitted = note.get("submitted") or time.time()

@@ -25,6 +25,7 @@ from runners.state.vanished import vanished_ending
 
 _TAIL_BYTES = 64 << 10
 _ASKED_WITHIN_S = 15.0
+_SUBMITTED_WITHIN_S = 45.0
 _OF_BODY = (JobEnd.COMPLETED, JobEnd.FAILED, JobEnd.UNKNOWN)
 """Of a job that was put back, these say what became of its new body, which had done nothing yet."""
 
@@ -64,7 +65,7 @@ def settled_ending(
         return found["job_end"].run_state, found, None
     if run.stop.exists():
         return *judge_unstarted(run, has_started=has_begun), None
-    found = _job_ending(run, plan)
+    found = _job_ending(run, plan, waits)
     if has_begun:
         return _not_begun_anew(run, found)
     if found["job_end"] is JobEnd.UNKNOWN:
@@ -109,36 +110,55 @@ def starts_anew(ending: Ending, number: int, rule: RestartFields) -> bool:
 
 
 def put_back(
-    run: RunDirectory, plan: PlanFields, keeper: RecordKeeper, ending: Ending, code: int | None
+    run: RunDirectory,
+    plan: PlanFields,
+    keeper: RecordKeeper,
+    ending: Ending,
+    code: int | None,
+    is_over: bool = False,
 ) -> None:
     """Record that a run waits once more; where its job does not come back, it ends with that.
 
-    Slurm puts jobs back by itself, but for one that has reached its time limit.
+    Slurm puts jobs back by itself, but for one that has reached its time limit. One that `is_over`
+    it has not put back: where it does not either when asked to, the run is submitted anew.
     """
     text = ending_text(ending)
-    append_event(run.supervisor_events, "restart", ending=ending, exit_code=code, seconds=0.0)
-    keeper.write({"state": State.QUEUED, "reason": text, "stop": None})
+    if keeper.record.get("state") is not State.QUEUED:
+        keeper.check()
+        append_event(run.supervisor_events, "restart", ending=ending, exit_code=code, seconds=0.0)
+        keeper.write({"state": State.QUEUED, "reason": text, "stop": None})
     if (note := read_json(run.job)) is not None:
         with suppress(OSError):  # a full disk: its files say about when it was
             write_json(run.job, {**note, "left": time.time()})
     forget_stop(run)
-    if ending.get("job_end") is not JobEnd.TIME_LIMIT:
+    is_limit = ending.get("job_end") is JobEnd.TIME_LIMIT
+    if not (is_limit or is_over):
         return
-    # Recorded before: from now on Slurm ends this very process.
-    if problem := _requeue(ending.get("job", "") if note is not None else ""):
-        detail = f"and could not be put back: {problem}"
+    refusal = ""
+    if is_limit:
+        # Recorded before: from now on Slurm ends this very process.
+        job = ending.get("job", "") if note is not None else ""
+        answer = _answer("ask-slurm", "requeue", job, within_s=_ASKED_WITHIN_S)
+        refusal = str(answer.get("problem"))
+        if not refusal:
+            return
+    where = () if is_over else ("inside",)
+    times = str(plan["restart"]["times"])
+    answer = _answer("submit-anew", str(run.path), times, *where, within_s=_SUBMITTED_WITHIN_S)
+    problem = str(answer.get("problem"))
+    if problem and not answer.get("later"):
+        asked = f"and could not be put back: {refusal}; nor" if refusal else "and could not be"
+        detail = f"{asked} submitted anew: {problem}"
         keeper.end(plan, State.STOPPED, {**ending, "detail": detail}, code)
 
 
-def _requeue(job: str) -> str:
-    """Have Slurm put a job of ours back into its queue; why it does not, or nothing."""
-    if not job:
-        return "it is no job of its own"
-    try:
-        _, output = helpers.run("job-end", job, "", "--requeue", within_s=_ASKED_WITHIN_S)
-        return str(json.loads(output)["problem"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return "Slurm does not answer"
+def _answer(*words: str, within_s: float) -> dict[str, Any]:
+    """What a helper prints; a problem where nothing comes."""
+    with suppress(OSError, ValueError):
+        answer = json.loads(helpers.run(*words, within_s=within_s)[1])
+        if isinstance(answer, dict):
+            return answer
+    return {"problem": "Slurm does not answer"}
 
 
 def forget_stop(run: RunDirectory) -> None:
@@ -148,11 +168,13 @@ def forget_stop(run: RunDirectory) -> None:
         run.stop.unlink(missing_ok=True)
 
 
-def _job_ending(run: RunDirectory, plan: PlanFields) -> Ending:
+def _job_ending(run: RunDirectory, plan: PlanFields, waits: bool = False) -> Ending:
     from runners.lifecycle.supervisor.job_watch import ask_slurm, job_ending  # clusters only
 
     note = read_json(run.job) or {}
     job = str(plan["origin"].get("job") or note.get("id") or "")
+    if waits and note.get("submissions", 1) > 1:
+        job = str(note.get("id") or "")  # the plan still names the one before
     # A job that this run was launched inside of has a name that is not ours.
     answer = ask_slurm(job, str(note.get("name") or "")) if job else {}
     if answer.get("lives"):

@@ -2,12 +2,14 @@
 
 import json
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from runners.host import helpers
 from runners.host.procfs import start_ticks
 from runners.host.slurm_job import SlurmJob, job_task
+from runners.lifecycle.supervisor.job_owner import LOOKS_EVERY_S
 from runners.lifecycle.supervisor.pollers import NEVER
 from runners.lifecycle.supervisor.stop_escalation import StopEscalation
 from runners.lifecycle.supervisor.wakeup import LIMIT_NEAR, WakeupLoop
@@ -22,17 +24,33 @@ _PART = 0.75
 
 
 class JobWatch:
-    """Begins the stop of an attempt when the job is ended, or its task is gone."""
+    """Begins the stop of an attempt when the job is ended, or its task is gone.
 
-    def __init__(self, job: SlurmJob, wakeups: WakeupLoop, stop: StopEscalation) -> None:
+    `check` raises once the run is another body's.
+    """
+
+    def __init__(
+        self,
+        job: SlurmJob,
+        wakeups: WakeupLoop,
+        stop: StopEscalation,
+        check: Callable[[], None] | None = None,
+    ) -> None:
         self._job = job
+        self._check, self._checks_at = check, 0.0
         self._wakeups = wakeups
         self._stop = stop
         self._task = job_task()
         self._has_begun = self._is_over = False
 
     def poll(self, now: float) -> float:
-        """Look for a signal of Slurm's, and for the task."""
+        """Look whose the run is, for a signal of Slurm's, and for the task."""
+        if self._check is not None and now >= self._checks_at:
+            self._check()
+            self._checks_at = now + LOOKS_EVERY_S
+        return min(self._poll(), LOOKS_EVERY_S)
+
+    def _poll(self) -> float:
         if self._is_over:
             return NEVER
         number = self._wakeups.job_signal
@@ -63,7 +81,7 @@ class JobWatch:
 def ask_slurm(job: str, name: str = "") -> dict[str, Any]:
     """What Slurm says of the end of the job of that name, if any; empty when nothing comes."""
     with suppress(OSError, ValueError):
-        _, output = helpers.run("job-end", job, name, within_s=_ASKED_WITHIN_S)
+        _, output = helpers.run("ask-slurm", "end", job, name, within_s=_ASKED_WITHIN_S)
         answer = json.loads(output)
         return answer if isinstance(answer, dict) else {}
     return {}

@@ -18,13 +18,17 @@ from threading import Thread
 # Run by its path, isolated: the folder that contains `runners` is four levels up.
 sys.path.insert(0, os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3)))
 
-from runners.host.files import read_tail, replace
+from runners.host import helpers
+from runners.host.files import read_json, read_tail, replace
+from runners.host.locks import is_held
 from runners.host.procfs import MARK, marked_processes, read_processes
 from runners.lifecycle.supervisor.across_nodes import EXIT
 from runners.state.layout import RunDirectory
+from runners.state.records import plan_fields
 
 _SHOWN_BYTES = 4096
 _ALONE_S = 5.0
+_SAMPLER_ANEW_S = 20.0
 _FILLED_IN = ("SLURM_NODEID", "SLURM_LAUNCH_NODE_IPADDR")
 _OF_NODE = ("PET_LOG_DIR", "TORCHELASTIC_ERROR_FILE")
 """Variables with paths in the run's folder that several nodes must not share."""
@@ -41,6 +45,9 @@ class NodeTask:
         self.rank = int(os.environ["SLURM_NODEID"])
         self.folder = run.of_node(self.rank)
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._home = run.home
+        # That of the first node is started by the supervisor.
+        self._samples = bool(self.rank) and bool(plan_fields(read_json(run.plan))["gpus"])
         self.log = self.folder / run.output.name
         with self.log.open("ab") as output:
             self._program = subprocess.Popen(
@@ -79,9 +86,20 @@ class NodeTask:
             with suppress(OSError):
                 os.kill(pid, number)
 
+    def _await(self) -> int:
+        """Wait for the program's end, while this node's sampler reads its GPUs."""
+        while True:
+            if self._samples and not is_held(self._home.sampler_lock):
+                with suppress(OSError):  # no process, or no disk: the program matters more
+                    helpers.spawn("start-sampler", self._home.root)
+            try:
+                return self._program.wait(_SAMPLER_ANEW_S)
+            except subprocess.TimeoutExpired:
+                pass
+
     def wait(self) -> int:
         """The program's exit status, written down; 128 + signal where one ended it."""
-        code = self._program.wait()
+        code = self._await()
         code = code if code >= 0 else 128 - code
         if code and self.rank and not self._is_stopped:
             # By way of srun into the run's output: there it is looked for why a run failed.

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from runners.host.clock import Moment, moment_now
 from runners.host.files import append_event, is_gone, write_json
@@ -20,6 +20,10 @@ from runners.state.records import PlanFields, RecordFields
 _RETRY_WRITE_S = 2.0
 
 
+def _nothing() -> None:
+    pass
+
+
 class RecordKeeper:
     """The record of one run as its supervisor last wrote it; nobody else writes it."""
 
@@ -27,6 +31,8 @@ class RecordKeeper:
         self.directory = directory
         self.record = record
         self._kept_in = place_of(directory)
+        self.check: Callable[[], None] = _nothing
+        """Raises before anything is recorded that is no longer ours to record."""
         self.unobserved = False  # the program ended while no supervisor ran
         self._reported: set[tuple[State, State]] = set()
 
@@ -41,6 +47,7 @@ class RecordKeeper:
         The run goes on then. A transition that should not happen is reported as an alert,
         never refused: it has happened.
         """
+        self.check()
         before, after = self.record.get("state"), changes.get("state")
         if before is not None and after is not None and (before, after) not in self._reported:
             try:
@@ -70,6 +77,7 @@ class RecordKeeper:
 
         Processes in `left` are still alive: their run still holds its GPUs.
         """
+        self.check()
         forget_all(self.directory, self._kept_in)
         events = self.directory.supervisor_events
         append_event(events, "state", state=state, ending=ending, exit_code=code)

@@ -44,7 +44,7 @@ from runners.lifecycle.supervisor.queue_wait import (
 )
 from runners.lifecycle.supervisor.record_keeper import RecordKeeper
 from runners.lifecycle.supervisor.restarts import Restart, coming_restart, next_restart
-from runners.model.endings import Ending, EndingCause, JobEnd, ending_text, holding_text
+from runners.model.endings import Ending, EndingCause, ending_text, holding_text
 from runners.model.states import State
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.records import (
@@ -78,12 +78,13 @@ class Supervisor:
         """Bring the run to its recorded ending."""
         inside = self.starter.job
         if adopting and is_of_another_job(self.directory, self.starter.plan, inside):
+            from runners.lifecycle.supervisor.job_owner import JobOwner, Superseded  # clusters only
+
             self.keeper.unobserved = True
-            with suppress(JobLives):
+            self.keeper.check = JobOwner(self.directory).check
+            with suppress(JobLives, Superseded):
                 state, ending, code = settled_ending(self.directory, self.starter.plan, self.record)
-                # Any other end Slurm has answered already, by putting the job back or not.
-                is_limit = ending.get("job_end") is JobEnd.TIME_LIMIT
-                if not (is_limit and self.put_back(ending, code)):
+                if not self.put_back(ending, code, is_over=True):
                     self.keeper.end(self.starter.plan, state, ending, code)
             return
         attempt = self.find_attempt() if adopting else self.starter.begin()
@@ -235,14 +236,17 @@ class Supervisor:
         self.keeper.write({"reason": reason, "exit_code": code, **coming.fields()})
         return self.start_again(coming)
 
-    def put_back(self, ending: Ending, code: int | None) -> bool:
-        """Have the run wait for its job to begin anew; False where the rule has no such restart."""
+    def put_back(self, ending: Ending, code: int | None, is_over: bool = False) -> bool:
+        """Have the run wait for its job to begin anew; False where the rule has no such restart.
+
+        `is_over`: Slurm says that the job has ended, and will not put it back by itself.
+        """
         plan, record = self.starter.plan, self.record
-        # One that waits already has had its turn: its job has ended once more.
-        waits = record.get("state") is State.QUEUED
-        if waits or not starts_anew(ending, record.get("attempt", 1), plan["restart"]):
+        # One that was put back has had its turn where its job has ended in another way since.
+        has_had = record.get("state") is State.QUEUED and "detail" in ending
+        if has_had or not starts_anew(ending, record.get("attempt", 1), plan["restart"]):
             return False
-        put_back(self.directory, plan, self.keeper, ending, code)
+        put_back(self.directory, plan, self.keeper, ending, code, is_over)
         return True
 
     def put_off(self, number: int, ending: Ending, code: int | None) -> Attempt | None:
@@ -308,15 +312,22 @@ def supervise(run: RunDirectory, descriptors: list[int]) -> None:
 
 def supervise_job(root: str, run_id: str) -> int:
     """Own the run as the body of its Slurm job, to the job's exit code: 0 where the run is done."""
-    from runners.lifecycle.supervisor.job_body import begin_job  # clusters only
+    from runners.lifecycle.supervisor.job_body import begin_job, give_way  # clusters only
+    from runners.lifecycle.supervisor.job_owner import Superseded
 
     begun = begin_job(root, run_id)
     if begun is None:
         return 1
-    supervisor = Supervisor(*begun)
+    run, kept, owner = begun
+    supervisor = Supervisor(run, kept)
+    supervisor.keeper.check = owner.check
     # This job's GPUs are for this run alone: it need not wait until somebody looks.
     helpers.run("dispatch", root)
-    supervisor.run(adopting=False)
+    try:
+        supervisor.run(adopting=False)
+    except Superseded as other:
+        return give_way(run, supervisor.record, owner, str(other))
+    owner.leave()
     return 0 if supervisor.record.get("state") is State.DONE else 1
 
 

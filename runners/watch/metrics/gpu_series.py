@@ -1,7 +1,6 @@
 """A run's GPUs (use, VRAM, power, temperature) and cost as series over time."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import msgspec
 
@@ -10,6 +9,7 @@ from runners.host.tail import Follower
 from runners.model.gpus import GpuInterval, UsageInterval
 from runners.model.run import Run
 from runners.state.decoding import decode_lines
+from runners.state.layout import RunDirectory
 from runners.watch.metrics.series import UNKNOWN, Series
 
 _interval = msgspec.json.Decoder(UsageInterval)
@@ -19,26 +19,35 @@ SpentSoFar = Callable[[Run], Sequence[tuple[float, float]]]
 
 
 class GpuSource:
-    """Series over seconds since the run's start: `device0/util` of a device, `devices/…` of all."""
+    """Series over seconds since the run's start: `device0/util` of a device, `devices/…` of all.
+
+    Of a run on several nodes those of others than the first begin with `node1/`.
+    """
 
     def __init__(self, run: Run, spent: SpentSoFar | None = None) -> None:
         self._spent = spent
         self.series: dict[str, Series] = {}
-        self._follower = Follower(interval_file(Path(run.directory)))
-        self._logical = {gpu.uuid: gpu.logical for gpu in run.plan.gpus} if run.plan else {}
+        gpus = run.plan.gpus if run.plan else ()
+        directory = RunDirectory.at(run.directory)
+        self._followers = {
+            f"node{rank}/" if rank else "": Follower(interval_file(directory.of_node(rank)))
+            for rank in sorted({0, *(gpu.node for gpu in gpus)})
+        }
+        self._logical = {gpu.uuid: gpu.logical for gpu in gpus}
 
     def poll(self, run: Run, limit: int = 8 << 20) -> bool:
         """Read what the sampler has written since; True while there is more."""
         start = run.started or run.created
-        news = self._follower.poll(limit)
-        if news.restarted:
+        polled = {node: follower.poll(limit) for node, follower in self._followers.items()}
+        if any(news.restarted for news in polled.values()):
             self.series.clear()
-        for interval in decode_lines(news.lines, _interval):
-            self._note_all(interval, start)
+        for node, news in polled.items():
+            for interval in decode_lines(news.lines, _interval):
+                self._note_all(node, interval, start)
         self._note_cost(run, start)
-        return news.more
+        return any(news.more for news in polled.values())
 
-    def _note_all(self, interval: UsageInterval, start: float) -> None:
+    def _note_all(self, node: str, interval: UsageInterval, start: float) -> None:
         """Each GPU by its number inside the run, to compare runs; of several, also all together."""
         if len(interval.gpus) > 1:
             busy = [gpu.utilization for gpu in interval.gpus if gpu.utilization is not None]
@@ -54,11 +63,11 @@ class GpuSource:
                 sum(power) if len(power) == len(interval.gpus) else None,
                 max(heat, default=None),
             )
-            self._note("devices", together, interval, start)
+            self._note(f"{node}devices", together, interval, start)
         for gpu in interval.gpus:
             logical = self._logical.get(gpu.uuid)
             name = f"gpu{gpu.index}" if logical is None else f"device{logical}"
-            self._note(name, gpu, interval, start)
+            self._note(node + name, gpu, interval, start)
 
     def _note(self, device: str, gpu: GpuInterval, interval: UsageInterval, start: float) -> None:
         readings = (

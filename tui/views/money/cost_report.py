@@ -23,9 +23,11 @@ from runners.host.clock import Moment, moment_now
 from runners.host.suspension import note_suspension, read_suspensions, suspended_between
 from runners.model.gpus import GpuReading
 from runners.places.ssh.accounts import rented_names
+from runners.slurm.accounts import AccountBudget, known_budgets
 from runners.state.layout import StateDirectory
 from runners.state.runs import list_runs
 from tui.views.format import dollars, duration
+from tui.views.money.account_budgets import BUDGET_HEADINGS, budget_rows
 from tui.views.money.machine_costs import add_up, machine_rows
 from tui.views.money.money_text import cells
 from tui.views.runs.run_view import RunView, view_run
@@ -57,6 +59,8 @@ class CostReport(NamedTuple):
     """That the machine is another one than the session was opened for, in words."""
     suspended_s: float = 0.0
     """For how long this machine was suspended in this session, in this boot."""
+    budgets: tuple[AccountBudget, ...] = ()
+    """What is left on the accounts of this machine's cluster."""
 
 
 class CostPage(msgspec.Struct, frozen=True):
@@ -96,7 +100,10 @@ def read_report(state: StateDirectory) -> CostReport:
     spending, guard = statement.spending(), read_guard(state)
     resized = _resized_text(costs.session, latest(state))
     suspended = _suspended_s(state, costs.session, now)
-    return CostReport(meter, costs, rows, statement, spending, guard, machines, resized, suspended)
+    return CostReport(
+        *(meter, costs, rows, statement, spending, guard, machines, resized, suspended),
+        known_budgets(state),
+    )
 
 
 def _suspended_s(state: StateDirectory, session: Session | None, now: Moment) -> float:
@@ -134,7 +141,8 @@ def cost_tables(report: CostReport, by_name: bool = False) -> list[CostTable]:
     first = (
         [days._replace(rows=days.rows[::-1]), runs, presets] if by_name else [runs, presets, days]
     )
-    tables = [*first, _session_table(report.statement), _machine_table(report)]
+    accounts = CostTable(BUDGET_HEADINGS, budget_rows(report.budgets))
+    tables = [*first, _session_table(report.statement), _machine_table(report), accounts]
     return [table for table in tables if table.rows]
 
 

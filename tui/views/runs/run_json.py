@@ -129,6 +129,7 @@ def _gpus_json(view: RunView) -> dict[str, Any]:
 
 def _usage_json(use: GpuUse) -> dict[str, Any]:
     return {
+        "node": use.node,
         "index": use.index,
         "uuid": use.uuid,
         "logical": use.logical,

@@ -42,7 +42,10 @@ def nodes_text(plan: LaunchPlan) -> str:
 
 def describe_use(use: GpuUse) -> str:
     """What a run made of one GPU: `GPU 7: peak VRAM 62.1G of 80.0G, mean use 93%, 640 Wh`."""
-    text = f"GPU {use.index}: peak VRAM {memory(use.peak_memory)} of {memory(use.memory_total)}"
+    node = f"node {use.node} " if use.node else ""
+    text = (
+        f"{node}GPU {use.index}: peak VRAM {memory(use.peak_memory)} of {memory(use.memory_total)}"
+    )
     text += f", mean use {percent(use.mean_utilization)}"
     if use.energy_wh is not None:
         text += f", {energy(use.energy_wh)}"

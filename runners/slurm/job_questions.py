@@ -1,0 +1,43 @@
+"""What a supervisor asks of Slurm about its run's job, answered as JSON.
+
+    python -m runners.slurm.job_questions end JOB [NAME]
+
+Run as a helper: the supervisor itself stays too small for it.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from runners.slurm.job_end import billing_of, end_of_job, is_in_queue, kill_wait_s, requeue
+
+
+def _end(job: str, name: str = "") -> dict[str, Any]:
+    """How the job of that name ended, by whom, whether it lives, and how long it may take."""
+    end, by = end_of_job(job, name)
+    lives = end is None and is_in_queue(job, name)
+    return {"end": end, "by": by, "lives": lives, "kill_wait_s": kill_wait_s()}
+
+
+def _billing(job: str) -> dict[str, Any]:
+    """As how many units it is billed."""
+    return {"billing": billing_of(job)}
+
+
+def _requeue(job: str) -> dict[str, Any]:
+    """What prevents that it is put back into the queue; nothing where it is."""
+    return {"problem": requeue(job)}
+
+
+_ANSWERS: dict[str, Callable[..., dict[str, Any]]] = {
+    "end": _end,
+    "billing": _billing,
+    "requeue": _requeue,
+}
+
+
+def main() -> None:
+    """Print the answer to the question on the command line."""
+    question, *words = sys.argv[1:]
+    json.dump(_ANSWERS[question](*words), sys.stdout)
