@@ -5,6 +5,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import NamedTuple
 
+from runners.host.slurm_job import slurm_job
 from runners.places.place import PlaceKind
 from runners.state.layout import StateDirectory
 
@@ -28,7 +29,13 @@ def _has_machines(state: StateDirectory) -> bool:
         return False
 
 
+def _asks_slurm(state: StateDirectory) -> bool:
+    """Whether this machine's Slurm was ever asked; inside of a job only that job exists."""
+    return state.slurm.is_dir() and slurm_job() is None
+
+
 KINDS: dict[str, KindRow] = {
+    "slurm": KindRow("runners.places.slurm.foreign:SlurmJobs", _asks_slurm),
     "ssh": KindRow("runners.places.ssh.machine:SshMachines", _has_machines),
 }
 

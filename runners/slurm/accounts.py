@@ -43,8 +43,8 @@ class AccountBudget(msgspec.Struct, frozen=True):
 def account_budgets(within_s: float = WITHIN_S) -> tuple[AccountBudget, ...]:
     """Those of accounts that have a limit. Raises SlurmSilent or SlurmRefused, which say why."""
     columns = "Account,User,GrpTRESMins,GrpTRESRaw,TRESRunMins"
-    words = ("sshare", "--noheader", "--parsable2", f"--format={columns}")
-    return read_budgets(ask(*words, within_s=within_s))
+    command = ("sshare", "--noheader", "--parsable2", f"--format={columns}")
+    return read_budgets(ask(*command, within_s=within_s))
 
 
 class BudgetTable(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ from runners.slurm.client import ask
 from runners.state.jobs import JobRow, JobTable
 from runners.state.layout import StateDirectory
 
-_JOB = re.compile(r"\d{1,12}(_\d{1,9})?")
+_JOB = re.compile(r"\d{1,12}(_(\d{1,9}|\[[\d,:-]{1,1000}\]))?")
 
 
 def foreign_jobs(state: StateDirectory, table: JobTable) -> tuple[JobRow, ...]:
@@ -33,6 +33,13 @@ def find_foreign(state: StateDirectory, table: JobTable, number: str) -> JobRow:
         if number in (row.number, shown_number(row), row.array or None):
             return row
     raise NotFound(f"no job {number} of yours that was submitted by other means", "`adopt` lists")
+
+
+def number_of(row: JobRow) -> str:
+    """By what it is cancelled: of an array only what still waits, where it is one row."""
+    if row.array and not row.tasks.isdecimal():
+        return f"{row.array}_[{row.tasks.partition('%')[0]}]"
+    return row.number
 
 
 def output_of(number: str) -> Path | None:

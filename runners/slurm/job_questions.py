@@ -39,5 +39,5 @@ _ANSWERS: dict[str, Callable[..., dict[str, Any]]] = {
 
 def main() -> None:
     """Print the answer to the question on the command line."""
-    question, *words = sys.argv[1:]
-    json.dump(_ANSWERS[question](*words), sys.stdout)
+    question, *arguments = sys.argv[1:]
+    json.dump(_ANSWERS[question](*arguments), sys.stdout)

@@ -1,7 +1,14 @@
 """Jobs of one's own that were not launched here: listed, followed, cancelled when asked to."""
 
+from runners.places.actions import Outcome, StarRuns, StopRuns
+from runners.slurm.queue import refresh
 from tests.slurm.cluster import Cluster
 from tests.support import eventually
+from tests.ui.waiting import until
+from tui.panel.app import PanelApp
+from tui.panel.screens.stop import StopScreen
+from tui.panel.widgets.log.area import LogArea
+from tui.panel.widgets.runs import RunPane
 
 
 def test_jobs_submitted_by_other_means(cluster: Cluster) -> None:
@@ -31,3 +38,37 @@ def test_jobs_submitted_by_other_means(cluster: Cluster) -> None:
     line.run("adopt", other, "--stop", "--yes")
     eventually(lambda: lab.job(other)["JobState"] == "CANCELLED", what="the array cancelled")
     line.run("adopt", "999999", exits=3)
+
+
+async def test_they_stand_in_the_run_table(cluster: Cluster) -> None:
+    """Followed like any run; `s` asks, and then cancels; what else a key may do is refused."""
+    lab, state = cluster.lab, cluster.line.state.create()
+    output = cluster.line.folder / "out"
+    mine = lab.submit("echo first; sleep 600", "--job-name=by-hand", f"--output={output}")
+    array = lab.submit("sleep 600", "--array=0-3", "--gres=gpu:8", "--job-name=\x1b[31modd")
+    eventually(lambda: lab.job(mine)["JobState"] == "RUNNING", what="the job runs")
+    refresh(state, every_s=0.0)
+    app = PanelApp(state)
+    async with app.run_test(size=(120, 30)) as pilot:
+        pane, key = app.cockpit.query_one(RunPane), f"slurm/{mine}"
+        await until(pilot, lambda: key in pane.keys)
+        pane.select(key)
+        log = app.cockpit.query_one(LogArea).log_pane
+        await until(pilot, lambda: "first" in str(log.reader.document.file.tail(5)))
+        await pilot.press("s")
+        await until(pilot, lambda: isinstance(app.screen, StopScreen) and app.screen.is_mounted)
+        assert lab.job(mine)["JobState"] == "RUNNING"
+        await pilot.press("y")
+        await until(pilot, lambda: key not in pane.keys)
+        eventually(lambda: lab.job(mine)["JobState"] == "CANCELLED", what="cancelled")
+        hosts = app.cockpit.remote.hosts
+        assert hosts is not None
+        place = hosts.links.hosts["slurm"].place
+        done: list[Outcome] = []
+        place.act(StarRuns((array,), True), done.append)
+        waits = next(row.run_id for row in hosts.rows().live if row.run_id.endswith("]"))
+        place.act(StopRuns((waits,)), done.append)
+        await until(pilot, lambda: len(done) == 2)
+        assert [bool(outcome.problem) for outcome in done] == [True, False]
+        await until(pilot, lambda: waits not in {row.run_id for row in hosts.rows().live})
+    assert not list(state.slurm.glob("foreign-*.log"))

@@ -11,6 +11,7 @@ import time
 
 import msgspec
 
+from runners.host.files import read_plain
 from runners.lifecycle.launch.submit import submit_script
 from runners.model.errors import FresnelError
 from runners.slurm.job_end import is_settled
@@ -36,7 +37,8 @@ def submit_anew(run: RunDirectory, times: int, is_inside: bool) -> str:
     script = run.home.slurm / f"{note.name}.sh"
     again = run.home.slurm / f"{note.name}.again.sh"
     try:
-        kept = [line for line in script.read_text().splitlines() if not line.startswith(_DEPENDS)]
+        lines = read_plain(script).decode().splitlines()
+        kept = [line for line in lines if not line.startswith(_DEPENDS)]
         again.write_text("\n".join([*kept, ""]))
         again.chmod(0o700)
         # Before it is submitted: should the answer be lost, the job is found by its name.

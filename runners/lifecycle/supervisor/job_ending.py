@@ -152,10 +152,10 @@ def put_back(
         keeper.end(plan, State.STOPPED, {**ending, "detail": detail}, code)
 
 
-def _answer(*words: str, within_s: float) -> dict[str, Any]:
+def _answer(helper: str, *arguments: str, within_s: float) -> dict[str, Any]:
     """What a helper prints; a problem where nothing comes."""
     with suppress(OSError, ValueError):
-        answer = json.loads(helpers.run(*words, within_s=within_s)[1])
+        answer = json.loads(helpers.run(helper, *arguments, within_s=within_s)[1])
         if isinstance(answer, dict):
             return answer
     return {"problem": "Slurm does not answer"}

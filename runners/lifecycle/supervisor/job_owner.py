@@ -42,9 +42,9 @@ class JobOwner:
         """
         before = self._name
         self._name = f"{host_name()}-{os.getpid()}-{os.urandom(8).hex()}"
-        words = {name: os.environ.get(f"SLURM_{name.upper()}", "") for name in _OF_JOB}
+        job = {name: os.environ.get(f"SLURM_{name.upper()}", "") for name in _OF_JOB}
         here = {"host": host_name(), "boot_id": boot_id(), "pid": os.getpid(), "time": time.time()}
-        write_json(self._run.owner, {"name": self._name, **here, **words})
+        write_json(self._run.owner, {"name": self._name, **here, **job})
         # On this very machine locks are trusted: we have it, so that one is dead.
         is_here = all(self._before.get(key) == here[key] for key in ("host", "boot_id"))
         until = time.monotonic() + (0.0 if is_here or not before else within_s)

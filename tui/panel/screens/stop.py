@@ -124,6 +124,7 @@ class StopScreen(Dialog[str]):
         text.append("How: ", style="bold")
         text.append(
             " → ".join(f"{rung.how} {duration(rung.wait_s)}" for rung in following)
+            or (run.reason if run.plan is None else "")
             or "nothing is left to try"
         )
         text.append("\nNewest checkpoint: ", style="bold")

@@ -1,0 +1,210 @@
+"""Jobs of one's own that were submitted to this machine's Slurm by other means, as a place.
+
+They are asked for by the same `squeue` as all others, and never touched but by a stop that was
+asked for. The place is there as long as there is such a job.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import Event, Thread
+
+from runners.host.clock import local_time
+from runners.model.errors import FresnelError
+from runners.places.actions import Outcome, RunAction, StopRuns
+from runners.places.remote import remote_row
+from runners.places.run_row import RunRow
+from runners.places.slurm.job_rows import row_of_job, view_of_row
+from runners.places.snapshot import PlaceSnapshot
+from runners.slurm.foreign_jobs import (
+    cancel_foreign,
+    find_foreign,
+    foreign_jobs,
+    number_of,
+    output_of,
+)
+from runners.slurm.queue import refresh
+from runners.state.jobs import JobTable
+from runners.state.layout import StateDirectory
+
+NAME = "slurm"
+_LOOKS_EVERY_S = 2.0
+_AGAIN_AFTER_S = (0.5, 2.0, 5.0)
+"""After a cancellation Slurm is asked again so soon: it ends a job in its own time."""
+_NOT_OURS = "not launched here: it can be followed and stopped, and nothing else"
+
+
+class ForeignJobs:
+    """What Slurm says of them, and what can be done to them: both sides of the place."""
+
+    name = NAME
+    clock_offset = 0.0
+    hidden = 0
+    older_problem = obstacle = ""
+    address = "this machine's Slurm: jobs that were not launched here"
+
+    def __init__(self, state: StateDirectory, changed: Callable[[], None]) -> None:
+        self._state, self._changed = state, changed
+        self._table = JobTable()
+        self._seen: dict[str, float] = {}
+        self.snapshot: PlaceSnapshot | None = None
+        self.rows: tuple[RunRow, ...] = ()
+        self.came = 0.0
+
+    @property
+    def place(self) -> ForeignJobs:
+        """What can be done there."""
+        return self
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether Slurm answered when it was asked last."""
+        return not self._table.problem
+
+    @property
+    def is_down(self) -> bool:
+        """Whether it did not."""
+        return not self.is_reached
+
+    @property
+    def status_text(self) -> str:
+        """The same in words."""
+        if self.is_reached:
+            return "Slurm answers"
+        since = local_time(self._table.answered, "%H:%M") if self._table.answered else ""
+        return f"Slurm does not answer{since and f' since {since}'}: {self._table.problem}"
+
+    def take(self, table: JobTable) -> bool:
+        """Take in what Slurm said; whether it is anything new."""
+        if table is self._table:
+            return False
+        now, self._table = time.time(), table
+        jobs = foreign_jobs(self._state, table)
+        self._seen = {job.number: self._seen.get(job.number, now) for job in jobs}
+        rows = [row_of_job(job, self._seen[job.number]) for job in jobs]
+        self.snapshot = PlaceSnapshot(host=self.name, runs={row.id: row for row in rows})
+        self.rows = tuple(remote_row(self.name, row, 0.0) for row in self.snapshot.newest_first)
+        self.came = table.answered
+        return True
+
+    def run(self, run_id: str) -> RunRow | None:
+        """One of them, by its number."""
+        return self.snapshot.runs.get(run_id) if self.snapshot is not None else None
+
+    # ---- what can be done
+
+    def act(self, action: RunAction, done: Callable[[Outcome], None]) -> None:
+        """Cancel jobs; anything else is refused."""
+        if isinstance(action, StopRuns):
+            self._begin(lambda: self._stop(action.runs, done))
+        else:
+            done(Outcome(problem=_NOT_OURS))
+
+    def _stop(self, numbers: Sequence[str], done: Callable[[Outcome], None]) -> None:
+        done(self._cancel(numbers))
+        for pause in _AGAIN_AFTER_S:
+            time.sleep(pause)
+            if self.take(refresh(self._state, every_s=0.0)):
+                self._changed()
+            if not any(map(self.run, numbers)):
+                break
+
+    def _cancel(self, numbers: Sequence[str]) -> Outcome:
+        try:
+            for number in numbers:
+                cancel_foreign(number_of(find_foreign(self._state, self._table, number)))
+        except FresnelError as problem:
+            return Outcome(problem=problem.message)
+        return Outcome(messages=(f"Slurm was asked to cancel {', '.join(numbers)}",))
+
+    def command(self, arguments: Sequence[str], done: Callable[[Outcome], None]) -> None:
+        """Nothing is launched there: `launch --slurm` is of this machine."""
+        del arguments
+        done(Outcome(problem="jobs are launched from this machine, by --slurm"))
+
+    def ask(
+        self, question: str, subjects: Sequence[str], done: Callable[[object, str], None]
+    ) -> None:
+        """What is known of one, for the dialog that asks whether it shall stop."""
+        row = self.run(subjects[0]) if subjects else None
+        if question != "view":
+            done(None, _NOT_OURS)
+        elif row is None:
+            done(None, "this job has ended")
+        else:
+            done(view_of_row(row), "")
+
+    def preset_flags(self, preset: str, given: Sequence[str]) -> list[str]:
+        """None: nothing is launched there."""
+        del preset, given
+        return []
+
+    def reach(self) -> None:
+        """Ask Slurm again."""
+        self._begin(lambda: self.take(refresh(self._state, every_s=0.0)))
+
+    def load_older(self) -> None:
+        """There are none."""
+
+    # ---- output
+
+    def log_path(self, run: str) -> Path:
+        """A link to the file that Slurm names as its output, once it is followed."""
+        name = "".join(letter for letter in run if letter.isalnum() or letter in "_-")
+        return self._state.slurm / f"foreign-{os.getpid()}-{name}.log"
+
+    def follow(self, run: str) -> None:
+        """Make that link."""
+        path = self.log_path(run)
+        if not path.is_symlink():
+            self._begin(lambda: self._link(run, path))
+
+    def _link(self, run: str, path: Path) -> None:
+        with suppress(FresnelError, OSError):  # it has no output, or Slurm does not answer now
+            output = output_of(find_foreign(self._state, self._table, run).number)
+            if output is not None:
+                path.symlink_to(output)
+
+    def keep_logs(self, shown: Collection[Path]) -> None:
+        """Remove the links that nobody looks at, of this process."""
+        for path in self._state.slurm.glob(f"foreign-{os.getpid()}-*.log"):
+            if path not in shown:
+                path.unlink(missing_ok=True)
+
+    def _begin(self, what: Callable[[], object]) -> None:
+        Thread(target=what, daemon=True, name="slurm").start()
+
+
+class SlurmJobs:
+    """The place of this machine's Slurm, while it has jobs that were not launched here."""
+
+    not_set_up: Sequence[str] = ()
+
+    def __init__(self, state: StateDirectory, changed: Callable[[], None]) -> None:
+        self._state, self._changed = state, changed
+        self._jobs = ForeignJobs(state, changed)
+        self._is_over = Event()
+        Thread(target=self._keep_current, daemon=True, name="slurm-jobs").start()
+
+    @property
+    def places(self) -> Mapping[str, ForeignJobs]:
+        """The one there is, or none."""
+        return {NAME: self._jobs} if self._jobs.rows else {}
+
+    def _keep_current(self) -> None:
+        while not self._is_over.wait(_LOOKS_EVERY_S if self._jobs.came else 0.0):
+            with suppress(OSError):
+                if self._jobs.take(refresh(self._state)):
+                    self._changed()
+
+    def refresh(self) -> None:
+        """Nothing: its own thread looks."""
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._is_over.set()
+        self._jobs.keep_logs(())

@@ -1,0 +1,66 @@
+"""A job that was not launched here as a row of the run table, and in full for its dialogs."""
+
+import time
+from typing import Any
+
+from runners.host.identity import user_name
+from runners.model.pending import pending_text
+from runners.model.states import State
+from runners.places.run_row import RunRow
+from runners.slurm.foreign_jobs import shown_number
+from runners.state.jobs import JobRow
+
+_STATES = {"PENDING": State.QUEUED, "CONFIGURING": State.STARTING}
+_LONGEST_NAME = 120
+HOW_IT_ENDS = "scancel: Slurm sends SIGTERM, and SIGKILL when its KillWait is over"
+
+
+def row_of_job(job: JobRow, seen: float) -> RunRow:
+    """Its row; `seen`: when it was first seen here (unix s), for a job that waits."""
+    state = _STATES.get(job.state, State.RUNNING)
+    started = None
+    if state is State.RUNNING and job.ends and job.limit_s:
+        started = min(job.ends - job.limit_s, time.time())
+    waits = f"waits: {pending_text(job.reason).replace('JOB', shown_number(job))}"
+    runs = f"on {job.nodes or 'its node'}, partition {job.partition}"
+    return RunRow(
+        id=shown_number(job),
+        stamp=0,
+        name=job.name[:_LONGEST_NAME],
+        preset="",
+        group="",
+        state=state,
+        remark=f"not launched here; {waits if job.state == 'PENDING' else runs}",
+        host="",
+        user=user_name(),
+        created=started or seen,
+        started=started,
+        ended=None,
+        seconds=None,
+        exit_code=None,
+        gpus=(),
+        fraction=None,
+        step=None,
+        steps=None,
+        epoch=None,
+        epochs=None,
+        headline=None,
+        last=None,
+        best=None,
+        is_live=True,
+    )
+
+
+def view_of_row(row: RunRow) -> dict[str, Any]:
+    """The same as plain values of a view in full: what is not known of such a job is missing."""
+    run = {
+        "id": row.id,
+        "preset": "",
+        "name": row.name,
+        "state": str(row.state),
+        "reason": HOW_IT_ENDS,
+        "directory": "",
+        "created": row.created,
+    }
+    nothing: dict[str, Any] = {"metrics": {}, "summary": {}, "trend": (), "images": ()}
+    return {**nothing, "run": run, "progress": {}, "checkpoint": None, "seconds": row.seconds}
