@@ -328,3 +328,16 @@ def resized(now: int, before: int) -> str:
 def unfilled(name: str) -> str:
     """What is said of a command that has a place for a value, and no value for it."""
     return f"nothing fills {{{name}}}"
+
+
+# ---- of rented machines
+
+
+def goes_on(host: str) -> str:
+    """What continues the creation of a machine."""
+    return f"host create {host}"
+
+
+def ends_it(host: str) -> str:
+    """What ends a machine."""
+    return f"host end {host}"

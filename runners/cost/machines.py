@@ -15,7 +15,7 @@ from runners.cost.accounting import add_fractions
 from runners.cost.ledger import Ledger, RunEntry
 from runners.cost.sessions import Session, SessionLine
 from runners.cost.statement import Statement, make_statement
-from runners.host.clock import Moment, moment_now, seconds_between
+from runners.host.clock import Moment, local_time, moment_now, seconds_between
 from runners.host.files import append_line, replace
 from runners.host.identity import host_name
 from runners.state.decoding import read
@@ -153,6 +153,30 @@ def read_accounts(state: StateDirectory, rented: Iterable[str]) -> dict[str, Mac
     """What was last known of each of the `rented` machines that was ever reached."""
     known = ((name, read_account(state, name)) for name in rented)
     return {name: account for name, account in known if account is not None}
+
+
+def open_account(
+    state: StateDirectory, name: str, price: str, gpus: int, began: float, budget: str = ""
+) -> None:
+    """Count a machine from the moment it is asked for, in unix seconds, before it is reached.
+
+    Its own session takes the place of this one when it is. WrongInput for what is no price.
+    """
+    from runners.cost.prices import choose_price  # only a new machine needs the list
+
+    start = Moment(began)
+    session = Session(
+        started=began,
+        host=name,
+        price=choose_price(price, "session"),
+        gpus=gpus,
+        budget=budget or None,
+        id=f"{local_time(began, '%Y%m%d-%H%M%S')}-{name}",
+        began=start,
+        uuids=tuple(f"{name}-{i}" for i in range(gpus)),
+        caveat="from its creation; its GPUs are as stated, until it is reached",
+    )
+    write_account(state, name, MachineAccount(name, start, began, session, missed=began))
 
 
 def close_account(

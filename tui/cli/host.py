@@ -10,7 +10,8 @@ import msgspec
 
 from runners.cost.machines import close_account
 from runners.cost.prices import is_amount, list_prices
-from runners.model.errors import ExitCode, FresnelError, WrongInput
+from runners.host.locks import is_held
+from runners.model.errors import DeniedError, ExitCode, FresnelError, WrongInput
 from runners.places.ssh.accounts import rented_names
 from runners.places.ssh.connection import AgentConnection, LineLost
 from runners.places.ssh.frames import Hello
@@ -18,6 +19,12 @@ from runners.places.ssh.groups import check_labels, labelled, machines_named, na
 from runners.places.ssh.host_keys import pin_key
 from runners.places.ssh.panel_source import source_digest
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry, check_name, parse_address
+from runners.places.ssh.rental import (
+    CreationStage,
+    creation_lock,
+    read_rental,
+    require_address,
+)
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
 from runners.places.ssh.status_text import offset_text
 from runners.state.layout import StateDirectory
@@ -40,6 +47,10 @@ def run_host(arguments: argparse.Namespace) -> int:
         return _set_up(arguments)
     if what in ("label", "unlabel"):
         return _label(arguments)
+    if what == "create":
+        from tui.cli.host_create import create_host
+
+        return create_host(arguments)
     if what == "end":
         from tui.cli.host_end import end_host
 
@@ -50,6 +61,8 @@ def run_host(arguments: argparse.Namespace) -> int:
         return clean_host(arguments)
     registry = RemoteRegistry(StateDirectory())
     host = registry.find(arguments.name)
+    if what != "remove":
+        require_address(registry, host)
     return {
         "remove": _remove,
         "connect": _connect,
@@ -117,7 +130,19 @@ def host_json(registry: RemoteRegistry, host: RemoteHost) -> dict[str, object]:
         "connected": Ssh(registry, host).is_connected(),
         "interactive": host.interactive,
         "labels": list(host.labels),
+        "creation": _creation(registry, host) or None,
     }
+
+
+def _creation(registry: RemoteRegistry, host: RemoteHost) -> str:
+    """How far the creation of a machine has come that is not set up; empty for any other."""
+    rental = read_rental(registry, host.name)
+    if rental is None or host.command:
+        return ""
+    if not host.address and rental.stage is not CreationStage.DONE:
+        is_running = is_held(creation_lock(registry, host.name))
+        return "creating" if is_running else f"create command {rental.stage.value}, no address"
+    return "waiting for ssh" if host.address else "no address yet"
 
 
 def _set_up(arguments: argparse.Namespace) -> int:
@@ -164,7 +189,9 @@ def _list(arguments: argparse.Namespace) -> int:
         return ExitCode.DONE
     rows = []
     for host in hosts:
-        if not host.command:
+        if creation := _creation(registry, host):
+            panel = f"{creation}: host create {host.name}"
+        elif not host.command:
             panel = f"not set up: host setup {host.name}"
         elif host.installed and host.installed != source_digest():
             panel = f"another version: host setup {host.name}"
@@ -180,6 +207,11 @@ def _list(arguments: argparse.Namespace) -> int:
 def _remove(arguments: argparse.Namespace, ssh: Ssh) -> int:
     """Forget a machine here, and count no further; nothing is touched there."""
     state = ssh.registry.state
+    if read_rental(ssh.registry, ssh.host.name) is not None and not arguments.anyway:
+        raise DeniedError(
+            f"{ssh.host.name} was created by `host create`: it may be billed still",
+            f"`fresnel-tui host end {ssh.host.name}` ends it; --anyway only forgets it",
+        )
     close_account(state, ssh.host.name, rented_names(state), is_gone=False)
     ssh.disconnect()
     ssh.registry.forget(ssh.host.name)

@@ -1,7 +1,6 @@
 """`host end`: the end of a rented machine, when nothing on it is needed any more."""
 
 import argparse
-import os
 import subprocess
 import sys
 from contextlib import suppress
@@ -14,10 +13,12 @@ from runners.cost.accounting import add_fractions, to_decimal
 from runners.cost.ledger import Ledger
 from runners.cost.machines import close_account, machine_statement
 from runners.cost.prices import PriceEntry, list_prices
+from runners.host.locks import is_held
 from runners.lifecycle.control.fetched import Unfetched
 from runners.model.errors import DeniedError, ExitCode, FresnelError
 from runners.places.ssh.accounts import refresh_account, rented_names
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
+from runners.places.ssh.rental import creation_lock, surroundings
 from runners.places.ssh.ssh import Ssh, quoted
 from runners.state.layout import StateDirectory
 from tui.cli.host_run import remote_json
@@ -52,6 +53,10 @@ def end_host(arguments: argparse.Namespace) -> int:
     registry = RemoteRegistry(state)
     host = registry.find(arguments.name)
     ssh = Ssh(registry, host)
+    if is_held(creation_lock(registry, host.name)):
+        raise DeniedError(
+            f"{host.name} is being created by another process", "wait for it, or press Ctrl+C there"
+        )
     if host.command:
         try:
             _take_stock(state, ssh, arguments.anyway)
@@ -62,7 +67,7 @@ def end_host(arguments: argparse.Namespace) -> int:
     for line in bill_text(host):
         echo(line)
     command = arguments.end_command or host.end_command
-    ended = bool(command) and _run_end(command, host, arguments.yes)
+    ended = bool(command) and _run_end(registry, command, host, arguments.yes)
     if ended:
         _close_books(state, ssh)
     elif not command:
@@ -159,7 +164,7 @@ def bill_text(host: RemoteHost) -> list[str]:
     return lines + ([f"{entry.provider}: {entry.destroy}"] if entry.destroy else [])
 
 
-def _run_end(command: str, host: RemoteHost, yes: bool) -> bool:
+def _run_end(registry: RemoteRegistry, command: str, host: RemoteHost, yes: bool) -> bool:
     """Run the command that destroys the machine, here; False when somebody thought better of it."""
     if not yes:
         if not sys.stdin.isatty():
@@ -167,12 +172,11 @@ def _run_end(command: str, host: RemoteHost, yes: bool) -> bool:
         echo(f"this runs here: {command}")
         if not is_confirmed(f"end {host.name}?"):
             return False
-    surroundings = {"FRESNEL_REMOTE_NAME": host.name, "FRESNEL_REMOTE_ADDRESS": host.address}
     # Its words go to stderr: stdout is for the result alone.
     code = subprocess.run(
         command,
         shell=True,
-        env={**os.environ, **surroundings},
+        env=surroundings(registry, host),
         stdout=sys.stderr.fileno(),
         check=False,
     ).returncode

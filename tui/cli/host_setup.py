@@ -8,6 +8,7 @@ import msgspec
 
 from runners.model.errors import ExitCode, FresnelError
 from runners.places.ssh.registry import RemoteRegistry
+from runners.places.ssh.rental import require_address
 from runners.places.ssh.setup import (
     FoundMachine,
     FoundPython,
@@ -55,7 +56,9 @@ def set_up(arguments: argparse.Namespace) -> int:
         arguments.train,
         arguments.torch_index,
     )
-    ssh, facts = set_up_machine(Ssh(registry, registry.find(arguments.name)), wishes)
+    found = registry.find(arguments.name)
+    require_address(registry, found)
+    ssh, facts = set_up_machine(Ssh(registry, found), wishes)
     host = ssh.host
     if arguments.json:
         print_json(facts)
@@ -154,9 +157,13 @@ def _session(ssh: Ssh, budget: str, since: str) -> str:
         return "goes on"
     if not ssh.host.price:
         return f"{DASH} (no --price was given at `host add`)"
-    command = ["session", "start", "--price", ssh.host.price, "--since", since]
+    command = ["session", "start", "--price", ssh.host.price]
     command += ["--budget", budget] if budget else []
-    done = remote_output(ssh, command)
+    done = remote_output(ssh, [*command, "--since", since])
+    if done.exit_code == ExitCode.WRONG_INPUT and since != "boot":
+        # By a clock there that is behind, it was created in the future.
+        since = "boot"
+        done = remote_output(ssh, [*command, "--since", since])
     if done.exit_code != ExitCode.DONE:
         problem = done.errors.decode("utf-8", "replace").strip()
         raise FresnelError(f"the session could not be started: {problem}")

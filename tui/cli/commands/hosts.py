@@ -13,6 +13,7 @@ def host(parser: CommandParser) -> None:
     parser.set_defaults(action="host:run_host")
     actions.add("list", "show them (the same as `host` alone)", ["host --json"])
     _add_add(actions)
+    _add_create(actions)
     _add_setup(actions)
     for name, summary in (
         ("test", "test the connection, step by step"),
@@ -21,6 +22,8 @@ def host(parser: CommandParser) -> None:
     ):
         action = actions.add(name, summary, [f"host {name} amd"])
         argument(action, "name", "HOST", _NAME)
+        if name == "remove":
+            flag(action, "--anyway", "even if it was created from here, and may be billed still")
     _add_labels(actions)
     _add_ways(actions)
     end = actions.add(
@@ -86,6 +89,34 @@ def _add_labels(actions: Actions) -> None:
         parser = actions.add(name, summary, [f"host {name} amd mi300x spot"])
         argument(parser, "name", "HOST", f"{_NAME}; several: {_SEVERAL}")
         argument(parser, "labels", "LABEL", "letters, digits, dots, dashes", nargs="+")
+
+
+def _add_create(actions: Actions) -> None:
+    parser = actions.add(
+        "create",
+        "rent a machine by a command of yours, wait for it, set it up; again, it goes on where it "
+        "was",
+        [
+            "host create amd --create-command 'doctl compute droplet create amd --wait …' "
+            "--address-command 'doctl compute droplet get amd --format PublicIPv4 --no-header' "
+            "--end-command 'doctl compute droplet delete amd --force' --price amd-cloud-mi300x",
+            "host create amd",
+        ],
+    )
+    argument(parser, "name", "NAME", _NAME)
+    argument(parser, "--create-command", "CMD", "run here once: rents the machine")
+    argument(parser, "--address-command", "CMD", "run here until it prints its address")
+    argument(parser, "--end-command", "CMD", "what `host end` runs here to destroy the machine")
+    argument(parser, "--price", "NAME|USD", "a name from prices.yaml, or dollars per GPU and hour")
+    argument(parser, "--gpus", "N", "how many it has, for its rate until it is reached", type=int)
+    argument(parser, "--budget", "USD", "what may be spent there")
+    argument(parser, "--user", "USER", "who logs in (root)", default="root")
+    argument(parser, "--python", "PATH", "an interpreter there (default: whose torch sees GPUs)")
+    flag(parser, "--train", "also what the shipped trainers need")
+    repeated(parser, "--ssh-option", "KEY=VALUE", "an option of ssh_config for this machine")
+    argument(parser, "--within", "TIME", "wait so long for it (20m)", default="20m")
+    flag(parser, "--again", "run the create command again, where nothing came of it")
+    flag(parser, "--yes", "do not ask")
 
 
 def _add_ways(actions: Actions) -> None:
