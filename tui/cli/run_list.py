@@ -42,7 +42,7 @@ def run_list(arguments: argparse.Namespace) -> int:
     state = StateDirectory()
     tend(state)
     ids = list_run_ids(state)
-    if _asks(arguments):
+    if _asks(arguments) or arguments.all:
         rows, costs, more = _chosen(state, ids, arguments)
     else:
         rows, costs = _newest(state, ids, arguments)
@@ -125,7 +125,10 @@ def _chosen(
     others = [run_id for run_id in ids if run_id not in index.ended.ids]
     runs = [read_run(state, run_id) for run_id in others]
     costs = costs_of(state, runs, ids=ids)
-    if "cost" in query.text or any(key.column == "cost" for key in keys):
+    limit = _limit(arguments)
+    # Reading thousands of runs for what they cost takes longer than looking all costs up.
+    are_many = limit is None and not arguments.json
+    if are_many or "cost" in query.text or any(key.column == "cost" for key in keys):
         from tui.views.money.ended_costs import ended_costs
 
         index.take_costs(ended_costs(state))
@@ -135,8 +138,9 @@ def _chosen(
     rows = [row for row in everyone if query(row)]
     rows.sort(key=running_first)
     rows = sort_rows(rows, keys, arguments.metric)
-    limit = _limit(arguments)
     shown = rows if limit is None else rows[:limit]
+    if are_many:
+        return shown, costs, 0
     ended = [read_run(state, row.id) for row in shown if not row.is_live]
     costs = costs_of(state, [*runs, *ended], ids=ids)
     for run, row in zip(ended, (row for row in shown if not row.is_live), strict=True):
