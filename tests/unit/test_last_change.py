@@ -69,12 +69,12 @@ def test_a_program_that_only_writes_checkpoints_is_alive(tmp_path: Path) -> None
     """It prints nothing: what it saves is its sign, each time anew."""
     directory = StateDirectory(tmp_path).run("20261120-101500-demo-7f3a")
     directory.path.mkdir(parents=True)
-    hour_ago = time.time() - 3600
-    record = RunRecord(State.RUNNING, started=hour_ago, began=Moment(hour_ago))
+    begin = time.time() - 90  # a machine has hardly been up for less
+    record = RunRecord(State.RUNNING, started=begin, began=Moment(begin))
     plan = make_plan(checkpoints=(str(directory.path / "*.pt"),))
     run = make_run(State.RUNNING, directory=str(directory.path), record=record, plan=plan)
     observer, now = RunObserver(run, directory), time.time()
-    assert observer.observe(run, now, ()).quiet_s > 3500
+    assert observer.observe(run, now, ()).quiet_s > 80
     for name in ("first.pt", "second.pt"):
         written(directory.path / name, now - 5)
         signs = observer.observe(run, now, ())

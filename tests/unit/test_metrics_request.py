@@ -91,7 +91,7 @@ def test_numbers_of_an_axis_differ() -> None:
     labels = [row.split("┤")[0].strip() for row in drawn[1:-1] if "┤" in row]
     assert len(labels) == 5 == len(set(labels))
     bottom = rows(Curve([1_000_000, 1_000_001, 1_000_002], [1.0, 2.0, 3.0]))[-1].strip("└ ").split()
-    assert len(set(bottom)) == 3
+    assert len(set(bottom)) == len(bottom) > 2
 
 
 def run_on_disk(folder: Path, name: str, losses: dict[int, float], parent: str = "") -> RunCurve:
@@ -117,10 +117,10 @@ def test_a_resumed_run_is_drawn_with_its_parent_and_apart_when_asked(tmp_path: P
     page = book.draw(request)
     text = ["".join(part.text for part in row) for row in page.charts[0].rows]
     assert page.resumed and "C 2 ↓2@7" in text[0] and any("↻" in row for row in text)
-    assert text[-1].split()[0] == "└1" and text[-1].split()[-1] == "7"
+    assert text[-1].split() == ["└╵1", "╵2", "╵3", "╵4", "╵5", "╵6", "7╵"]
     alone = book.draw(request._replace(joined=False))
     assert not alone.resumed
-    assert "".join(part.text for part in alone.charts[0].rows[-1]).split()[0] == "└6"
+    assert "".join(part.text for part in alone.charts[0].rows[-1]).split()[0] == "└╵6"
 
 
 def test_a_chart_is_written_with_every_value_of_the_run_and_its_parent(tmp_path: Path) -> None:
