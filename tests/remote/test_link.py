@@ -87,7 +87,15 @@ def test_another_host_key_is_a_clear_question(line: CommandLine, rented: RentedM
     rented.new_host_key()
     refused = line.run("list", "--host", "rented", exits=4).stderr
     assert ANOTHER_HOST_KEY in refused and "host add rented" in refused
-    line.run("host", "add", "rented", rented.address, *rented.options, "--replace")
+    registry = RemoteRegistry(line.state)
+    before = registry.find("rented")
+    line.run("host", "add", "rented", "--replace")
+    after = registry.find("rented")
+    assert (after.address, after.port, after.options) == (
+        before.address,
+        before.port,
+        before.options,
+    )
 
 
 def test_a_machine_that_is_off_is_not_reached(line: CommandLine, rented: RentedMachine) -> None:

@@ -9,12 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runners.model.errors import FresnelError, WrongInput
+from runners.model.quantities import duration_text
 from runners.places.ssh.difference import apply, difference
 from runners.places.ssh.following import FollowedOutput
 from runners.places.ssh.protocol import MARKER, LinkNoise, MessageReader, pack
-from runners.places.ssh.registry import RemoteHost, RemoteRegistry, parse_address
+from runners.places.ssh.registry import RemoteHost, RemoteRegistry, address_text, parse_address
 from runners.places.ssh.remote_ledger import take_in_ledger
 from runners.places.ssh.ssh import Ssh, Trouble, quoted
+from runners.places.ssh.status_text import offset_text
 from runners.state.layout import StateDirectory
 from tui.cli.host_option import take_host
 
@@ -87,9 +89,26 @@ def test_ssh_is_strict_and_forwards_nothing() -> None:
 def test_addresses() -> None:
     assert parse_address("gpu-box") == ("gpu-box", None)
     assert parse_address("root@10.0.0.7:2222") == ("root@10.0.0.7", 2222)
-    for wrong in ("-oProxyCommand=evil", "a b", "root@x:99999", ""):
+    for text, address, port in (
+        ("anna@[fd66::11]:2203", "anna@fd66::11", 2203),
+        ("[fd66::11]:22", "fd66::11", 22),
+        ("anna@[fd66::11]", "anna@fd66::11", None),
+        ("anna@fd66::11", "anna@fd66::11", None),
+        ("fd66::11", "fd66::11", None),
+    ):
+        assert parse_address(text) == (address, port)
+        host = RemoteHost("box", address, port)
+        assert parse_address(address_text(host)) == (address, port)
+    for wrong in ("-oProxyCommand=evil", "a b", "root@x:99999", "", "[]:22", "root@[a b]:22"):
         with pytest.raises(WrongInput):
             parse_address(wrong)
+
+
+def test_a_clock_s_difference_is_a_length_of_time() -> None:
+    assert duration_text(18000) in offset_text(18000.0)
+    assert duration_text(18000) in offset_text(-18000.0)
+    assert offset_text(-18000.0) != offset_text(18000.0)
+    assert offset_text(1.0) == "" == offset_text(None)
 
 
 def test_words_that_no_two_shells_agree_on_are_refused() -> None:

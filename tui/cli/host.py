@@ -18,7 +18,13 @@ from runners.places.ssh.frames import Hello
 from runners.places.ssh.groups import check_labels, labelled, machines_named, names_several
 from runners.places.ssh.host_keys import pin_key
 from runners.places.ssh.panel_source import source_digest
-from runners.places.ssh.registry import RemoteHost, RemoteRegistry, check_name, parse_address
+from runners.places.ssh.registry import (
+    RemoteHost,
+    RemoteRegistry,
+    address_text,
+    check_name,
+    parse_address,
+)
 from runners.places.ssh.rental import (
     CreationStage,
     creation_lock,
@@ -77,19 +83,22 @@ def _add(arguments: argparse.Namespace) -> int:
     """Pin the key, and remember the rest."""
     name = check_name(arguments.name)
     registry = RemoteRegistry(StateDirectory().create())
+    before = registry.find(name) if name in registry.names() else None
     address, port = parse_address(arguments.address or name)
-    if name in registry.names() and not arguments.replace:
+    options = tuple(arguments.ssh_option)
+    if before is not None and not arguments.address:  # the same way there as before
+        address, port, options = before.address, before.port, options or before.options
+    if before is not None and not arguments.replace:
         raise WrongInput(
-            f"there is a host `{name}` already: {registry.find(name).address}",
+            f"there is a host `{name}` already: {address_text(before)}",
             "--replace pins its new key; `fresnel-tui host remove` forgets it",
         )
     check_price(arguments.price)
-    before = registry.find(name) if name in registry.names() else None
     host = RemoteHost(
         name=name,
         address=address,
         port=port,
-        options=tuple(arguments.ssh_option),
+        options=options,
         price=arguments.price or (before.price if before else ""),
         end_command=arguments.end_command or (before.end_command if before else ""),
         added=time.time(),
@@ -102,8 +111,7 @@ def _add(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(host_json(registry, host))
     else:
-        where = f"{address}{f':{port}' if port else ''}"
-        echo(f"{name}: {where}, host key {found}, pinned")
+        echo(f"{name}: {address_text(host)}, host key {found}, pinned")
         echo("  compare it with what the provider shows; another key will be refused from now on")
         echo(f"next: fresnel-tui host setup {name}")
     return ExitCode.DONE
@@ -197,7 +205,7 @@ def _list(arguments: argparse.Namespace) -> int:
             panel = f"another version: host setup {host.name}"
         else:
             panel = "set up"
-        address = f"{host.address}{f':{host.port}' if host.port else ''}"
+        address = address_text(host)
         labels = " ".join(f"@{label}" for label in host.labels) or DASH
         rows.append((host.name, address, host.price or DASH, labels, panel, host.fingerprint))
     print_table(("host", "address", "price", "labels", "panel there", "host key"), rows)

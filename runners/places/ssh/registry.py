@@ -16,7 +16,9 @@ from runners.state.decoding import read_or_raise
 from runners.state.layout import StateDirectory
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_ADDRESS = re.compile(r"[A-Za-z0-9_.+-]+(@[A-Za-z0-9_.:%-]+)?")
+_ADDRESS = re.compile(r"[A-Za-z0-9_.+-]+(@[A-Za-z0-9_.:%-]+)?|[0-9A-Fa-f:.]+(%[A-Za-z0-9_.-]+)?")
+_BRACKETED = re.compile(r"((?:[^@\[\]]+@)?)\[([^\[\]]+)\](?::(\d+))?")
+"""An IPv6 address as it is written where a port may follow."""
 
 
 class RemoteHost(msgspec.Struct, frozen=True):
@@ -123,14 +125,28 @@ def check_name(name: str) -> str:
 
 
 def parse_address(text: str) -> tuple[str, int | None]:
-    """`user@machine`, an ssh alias, or either with `:port`, as destination and port; WrongInput."""
-    address, colon, port = text.rpartition(":")
-    if colon and port.isdigit() and ":" not in address:
-        text, number = address, int(port)
+    """`user@machine`, an ssh alias, or either with `:port`, as destination and port; WrongInput.
+
+    An IPv6 address stands in brackets where a port follows; ssh itself takes it without.
+    """
+    destination, number = text, None
+    if found := _BRACKETED.fullmatch(text):
+        destination, number = f"{found[1]}{found[2]}", int(found[3]) if found[3] else None
     else:
-        number = None
-    if not _ADDRESS.fullmatch(text) or (number is not None and not 0 < number < 65536):
+        address, colon, port = text.rpartition(":")
+        if colon and port.isdigit() and ":" not in address:
+            destination, number = address, int(port)
+    if not _ADDRESS.fullmatch(destination) or (number is not None and not 0 < number < 65536):
         raise WrongInput(
-            f"`{text}` is no ssh destination", "an alias from ~/.ssh/config, or user@machine[:port]"
+            f"`{text}` is no ssh destination",
+            "an alias from ~/.ssh/config, or user@machine[:port]; [fd66::11]:22 for IPv6",
         )
-    return text, number
+    return destination, number
+
+
+def address_text(host: RemoteHost) -> str:
+    """A machine's destination and port, as `parse_address` takes them."""
+    user, at, machine = host.address.rpartition("@")
+    if ":" in machine and host.port:
+        machine = f"[{machine}]"
+    return f"{user}{at}{machine}" + (f":{host.port}" if host.port else "")

@@ -84,7 +84,9 @@ class RsyncCopier(Copier):
         return copied
 
     def _remote_path(self, path: str) -> str:
-        return f"{self._ssh.host.address}:{path}"
+        user, at, machine = self._ssh.host.address.rpartition("@")
+        # rsync takes what follows the first colon for a path, unless brackets hold it.
+        return f"{user}{at}{f'[{machine}]' if ':' in machine else machine}:{path}"
 
     def _make_folder(self, path: str) -> None:
         script = f"mkdir -p -- {shlex.quote(path)}\n"

@@ -18,7 +18,7 @@ from typing import Literal
 
 from runners.model.errors import DeniedError, ExitCode, FresnelError
 from runners.places.ssh.output_tail import OutputTail
-from runners.places.ssh.registry import RemoteHost, RemoteRegistry
+from runners.places.ssh.registry import RemoteHost, RemoteRegistry, address_text
 
 Sharing = Literal["never", "use", "keep", "open"]
 """A shared connection: none; one that is there; one that is there or left behind for a minute; one
@@ -183,10 +183,8 @@ class Ssh:
     @property
     def _destination(self) -> str:
         """What `host add` was given: the address with its port, and the options."""
-        host = self.host
-        address = f"{host.address}:{host.port}" if host.port else host.address
-        options = (f"--ssh-option {shlex.quote(option)}" for option in host.options)
-        return " ".join([address, *options])
+        options = (f"--ssh-option {shlex.quote(option)}" for option in self.host.options)
+        return " ".join([address_text(self.host), *options])
 
     def is_connected(self) -> bool:
         """Whether a shared connection is open."""

@@ -3,6 +3,7 @@
 import time
 
 from runners.host.clock import local_time
+from runners.model.quantities import duration_text
 from runners.places.ssh.link import LinkState, LinkStatus
 
 
@@ -25,4 +26,4 @@ def offset_text(offset: float | None) -> str:
     """How far a machine's clock is from ours, when it is more than a person would overlook."""
     if offset is None or abs(offset) < 2.0:
         return ""
-    return f"its clock is {abs(offset):.0f} s {'ahead' if offset > 0 else 'behind'}"
+    return f"its clock is {duration_text(abs(offset))} {'ahead' if offset > 0 else 'behind'}"
