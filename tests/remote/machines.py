@@ -56,6 +56,8 @@ class Wire:
         self.is_open = True
         self.carried = 0
         """Bytes that came from the machine."""
+        self.taken = 0
+        """Bytes that went there."""
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self) -> int:
@@ -108,6 +110,8 @@ class Wire:
             while data := source.recv(4096 if self._rate else 65536):
                 if counted:
                     self.carried += len(data)
+                else:
+                    self.taken += len(data)
                 if self._rate:
                     free = max(free, time.monotonic()) + len(data) / self._rate
                     time.sleep(max(0.0, free - time.monotonic()))

@@ -357,7 +357,7 @@ def test_a_machine_that_falls_silent_is_not_waited_for(
     evil.say(**{tool: "freeze"})
     with pytest.raises(RemoteTrouble) as raised:
         ask_tool(Ssh(evil.registry, evil.host), tool, {})
-    assert raised.value.kind is Trouble.NOT_REACHED
+    assert raised.value.kind is Trouble.SILENT and "1 s" in raised.value.message
 
 
 def test_a_ledger_and_a_log_may_only_grow(line: CommandLine, evil: LyingMachine) -> None:

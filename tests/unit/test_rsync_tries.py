@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.places.ssh import rsync
+from runners.places.ssh import retries
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
 from runners.places.ssh.rsync import RsyncCopier
 from runners.places.ssh.ssh import RemoteTrouble, Ssh
@@ -34,7 +34,7 @@ part.rename(Path(sys.argv[-1]) / "best.pt")
 @pytest.fixture
 def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Path]:
     """Bring a file of 100 bytes by ten bytes at a time, as far as `most`."""
-    monkeypatch.setattr(rsync, "_PAUSES_S", (0.0, 0.0, 0.0, 0.0))
+    monkeypatch.setattr(retries, "PAUSES_S", (0.0, 0.0, 0.0, 0.0))
     program = tmp_path / "bin" / "rsync"
     program.parent.mkdir()
     monkeypatch.setenv("PATH", str(program.parent))

@@ -138,4 +138,5 @@ def _receive(request: dict[str, Any], line: Any) -> None:
 
 
 def _send(request: dict[str, Any], line: Any) -> None:
-    pack(Path(request["folder"]).expanduser(), request["names"], line)
+    folder = Path(request["folder"]).expanduser()
+    pack(folder, request["names"], line, request.get("parts"))

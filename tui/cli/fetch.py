@@ -2,7 +2,9 @@
 
 import argparse
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from runners.host.files import replace
 from runners.lifecycle.control.fetched import Unfetched
@@ -12,6 +14,7 @@ from runners.places.ssh.copier_choice import make_copier
 from runners.places.ssh.fetch import CURVES, FetchedRun, ask_manifests, fetch_run
 from runners.places.ssh.registry import RemoteRegistry
 from runners.places.ssh.remote_ledger import keep_ledger
+from runners.places.ssh.retries import FIRST_PAUSES_S, retry
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
 from runners.state.layout import StateDirectory
 from tui.cli.copy_progress import progress_line
@@ -19,6 +22,8 @@ from tui.cli.host import local_place
 from tui.cli.host_run import remote_json, remote_output
 from tui.cli.output import echo, print_json
 from tui.views.format import size
+
+T = TypeVar("T")
 
 
 def run_fetch(arguments: argparse.Namespace) -> int:
@@ -51,7 +56,7 @@ def _once(
     try:
         return _fetch(ssh, arguments, to)
     except RemoteTrouble as error:
-        if not patient or error.kind is not Trouble.NOT_REACHED:
+        if not patient or error.kind not in (Trouble.NOT_REACHED, Trouble.SILENT):
             raise
         echo(f"{time.strftime('%H:%M')} {error.message}; trying again later")
         return None
@@ -62,7 +67,7 @@ def _fetch(ssh: Ssh, arguments: argparse.Namespace, to: Path) -> list[FetchedRun
     if not names:
         echo(f"everything on {ssh.host.name} is fetched")
         return []
-    manifests = ask_manifests(ssh, names, arguments.checkpoints)
+    manifests = ask_manifests(ssh, names, arguments.checkpoints, echo)
     copier = make_copier(ssh, echo)
     fetched = []
     for manifest in manifests.runs:
@@ -72,9 +77,8 @@ def _fetch(ssh: Ssh, arguments: argparse.Namespace, to: Path) -> list[FetchedRun
         fetched.append(result)
         _print_result(result)
         if not result.is_live and arguments.checkpoints != "none":
-            done = remote_output(
-                ssh, ["fetched", result.run, "--to", local_place(str(result.folder))]
-            )
+            noted = ["fetched", result.run, "--to", local_place(str(result.folder))]
+            done = _patiently(lambda noted=noted: remote_output(ssh, noted))  # type: ignore[misc]
             if done.exit_code:
                 problem = done.errors.decode("utf-8", "replace")
                 raise FresnelError(f"{result.run}: cannot be marked there: {problem}")
@@ -85,12 +89,17 @@ def _fetch(ssh: Ssh, arguments: argparse.Namespace, to: Path) -> list[FetchedRun
 
 
 def _unfetched(ssh: Ssh) -> list[str]:
-    return remote_json(ssh, ["fetched"], Unfetched).unfetched
+    return _patiently(lambda: remote_json(ssh, ["fetched"], Unfetched)).unfetched
+
+
+def _patiently(ask: Callable[[], T]) -> T:
+    """Ask again after a line that broke: none of these questions is done twice."""
+    return retry(ask, notify=echo, pauses_s=FIRST_PAUSES_S)
 
 
 def _keep_curves(ssh: Ssh, result: FetchedRun) -> None:
     """Every value of every metric, as the machine there reads them."""
-    done = remote_output(ssh, ["metrics", result.run, "--csv"])
+    done = _patiently(lambda: remote_output(ssh, ["metrics", result.run, "--csv"]))
     if not done.exit_code and done.output:
         replace(result.folder / CURVES, done.output)
 

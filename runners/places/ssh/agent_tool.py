@@ -15,6 +15,7 @@ from runners.places.ssh.copying import Stamp
 from runners.places.ssh.frames import decoded
 from runners.places.ssh.output_tail import OutputTail
 from runners.places.ssh.protocol import MARKER, MOST_NOISE
+from runners.places.ssh.retries import FIRST_PAUSES_S, retry
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble, quoted
 
 MOST_ANSWER = 256 << 20
@@ -22,12 +23,16 @@ MOST_ANSWER = 256 << 20
 
 _ENDS_WITHIN_S = 120.0
 """What it got is on its disk by then."""
+_CUT_WITHIN_S = 1.0
+"""An ssh whose line broke has ended by then."""
+_LINE_BROKE = 255
 
 
 class AgentTool:
     """A running `ssh HOST fresnel-tui host-agent TOOL`, at the place behind its start marker.
 
-    RemoteTrouble whenever the machine says nothing, or takes nothing, for SILENT_S.
+    RemoteTrouble whenever the machine says nothing, or takes nothing, for SILENT_S; and for a line
+    that broke, whatever came of that in the block.
     """
 
     def __init__(self, ssh: Ssh, name: str) -> None:
@@ -58,8 +63,14 @@ class AgentTool:
             raise
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
+        # What cannot be parsed, or written, may be for want of the rest.
+        is_cut = isinstance(error, Exception) and not isinstance(error, RemoteTrouble)
+        code = self._exit_code(_CUT_WITHIN_S) if is_cut else None
+        stderr = self._stderr.text
         self._end()
+        if code == _LINE_BROKE:
+            raise self._ssh.trouble(stderr) from error
 
     def send(self, asked: dict[str, Any]) -> None:
         """Send the question."""
@@ -73,12 +84,21 @@ class AgentTool:
 
     def finish(self) -> None:
         """Wait until it has ended. FresnelError when it failed."""
-        try:
-            code = self._process.wait(_ENDS_WITHIN_S)
-        except TimeoutExpired:
+        code = self._exit_code(_ENDS_WITHIN_S)
+        if code is None:
             raise self._silent() from None
+        if code == _LINE_BROKE:
+            raise self._ssh.trouble(self._stderr.text)
         if code:
-            raise FresnelError(f"{self._ssh.host.name}: the copy was interrupted", "try again")
+            why = self._stderr.text.strip().rpartition("\n")[2][-300:] or f"exit code {code}"
+            raise FresnelError(f"{self._ssh.host.name}: {self._name} failed there: {why}")
+
+    def _exit_code(self, within_s: float) -> int | None:
+        """How ssh ended; None while it has not."""
+        try:
+            return self._process.wait(within_s)
+        except TimeoutExpired:
+            return None
 
     def _begin(self) -> None:
         until = time.monotonic() + BEGINS_WITHIN_S
@@ -100,9 +120,10 @@ class AgentTool:
 
     def _silent(self) -> RemoteTrouble:
         return RemoteTrouble(
-            Trouble.NOT_REACHED,
-            f"{self._ssh.host.name} stopped answering ({self._name})",
-            "try again; what was copied so far is kept",
+            Trouble.SILENT,
+            f"{self._ssh.host.name} has said nothing for {SILENT_S:.0f} s ({self._name})",
+            "what was copied so far is kept; "
+            f"`fresnel-tui host test {self._ssh.host.name}` tests the connection",
         )
 
 
@@ -124,10 +145,20 @@ def ask_tool(ssh: Ssh, name: str, asked: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def ask_stamps(ssh: Ssh, folder: str, names: Sequence[str]) -> dict[str, Stamp]:
+def ask_patiently(
+    ssh: Ssh, name: str, asked: dict[str, Any], notify: Callable[[str], None] = lambda _: None
+) -> dict[str, Any]:
+    """As `ask_tool`, and again after a line that broke: for a question that changes nothing."""
+    return retry(lambda: ask_tool(ssh, name, asked), notify=notify, pauses_s=FIRST_PAUSES_S)
+
+
+def ask_stamps(
+    ssh: Ssh, folder: str, names: Sequence[str], patiently: bool = False
+) -> dict[str, Stamp]:
     """The stamps of those of these files of a folder there that are there."""
+    ask = ask_patiently if patiently else ask_tool
     try:
-        found = decoded(ask_tool(ssh, "have", {"folder": folder, "names": names}), dict[str, Stamp])
+        found = decoded(ask(ssh, "have", {"folder": folder, "names": names}), dict[str, Stamp])
     except ValueError as error:
         raise FresnelError(f"{ssh.host.name}: {error}") from None
     wanted = set(names)

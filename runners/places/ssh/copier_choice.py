@@ -16,7 +16,7 @@ def make_copier(ssh: Ssh, notify: Callable[[str], None] = lambda _: None) -> Cop
     """rsync where both sides have it; else a stream of our own."""
     if ssh.host.has_rsync and _has_rsync():
         return RsyncCopier(ssh, notify)
-    return StreamCopier(ssh)
+    return StreamCopier(ssh, notify)
 
 
 def _has_rsync() -> bool:

@@ -16,7 +16,7 @@ from runners.host.below import resolve_below
 from runners.host.files import replace
 from runners.model.errors import FresnelError
 from runners.model.run_ids import is_run_id
-from runners.places.ssh.agent_tool import ask_tool
+from runners.places.ssh.agent_tool import ask_patiently
 from runners.places.ssh.connection import RefusedThere
 from runners.places.ssh.copying import Copied, Copier
 from runners.places.ssh.fetched_before import FetchedBefore
@@ -59,14 +59,19 @@ class Manifests(msgspec.Struct, frozen=True):
     error: tuple[str, str, int] | None = None
 
 
-def ask_manifests(ssh: Ssh, runs: Sequence[str], checkpoints: str) -> Manifests:
+def ask_manifests(
+    ssh: Ssh,
+    runs: Sequence[str],
+    checkpoints: str,
+    notify: Callable[[str], None] = lambda _: None,
+) -> Manifests:
     """What there is to bring, hashed there.
 
     RefusedThere for a run that is not there, FresnelError for an answer that cannot be one.
     """
     asked = {"runs": list(runs), "checkpoints": checkpoints}
     try:
-        answer = decoded(ask_tool(ssh, "manifest", asked), Manifests)
+        answer = decoded(ask_patiently(ssh, "manifest", asked, notify), Manifests)
         if answer.error is not None:
             raise RefusedThere(*answer.error)
         _check_runs(runs, [manifest.run for manifest in answer.runs])
@@ -119,7 +124,7 @@ def fetch_run(
     for _ in range(_ROUNDS):
         if not bad:
             break
-        last, manifest = manifest, _asked_again(ssh, manifest, checkpoints)
+        last, manifest = manifest, _asked_again(ssh, manifest, checkpoints, notify)
         _claim(before, manifest)
         same = _same(last, manifest) & bad
         if same:
@@ -183,9 +188,11 @@ def _past(manifest: Manifest, folder: Path) -> dict[str, _Past]:
 _Key = tuple[str, str]
 
 
-def _asked_again(ssh: Ssh, manifest: Manifest, checkpoints: str) -> Manifest:
+def _asked_again(
+    ssh: Ssh, manifest: Manifest, checkpoints: str, notify: Callable[[str], None]
+) -> Manifest:
     """What there is of the same run now."""
-    runs = ask_manifests(ssh, [manifest.run], checkpoints).runs
+    runs = ask_manifests(ssh, [manifest.run], checkpoints, notify).runs
     if len(runs) != 1:
         raise FresnelError(f"{manifest.run}: no longer on {ssh.host.name}")
     return runs[0]
@@ -220,18 +227,29 @@ def _claim(before: FetchedBefore, manifest: Manifest) -> None:
 def _copy(
     copier: Copier, manifest: Manifest, folder: Path, keys: set[_Key] | None, anew: bool
 ) -> Copied:
-    """Copy the files with these keys, all when None."""
+    """Copy the files with these keys, all when None: the newest checkpoint is here first."""
     copied = Copied()
-    for root in dict.fromkeys(entry.root for entry in manifest.files):
+    for batch in _batches(manifest):
         sizes = {
-            name: _most(entry, manifest.live)
-            for (at, name), entry in _keys(manifest).items()
-            if at == root and (keys is None or (at, name) in keys)
+            entry.name: _most(entry, manifest.live)
+            for entry in batch
+            if keys is None or (entry.root, entry.name) in keys
         }
+        root = batch[0].root
         target = folder / OUTSIDE if root == "/" else folder
         some = copier.bring(root, sizes, target, anew)
         copied = Copied(copied.files + some.files, copied.bytes + some.bytes)
     return copied
+
+
+def _batches(manifest: Manifest) -> list[list[FileEntry]]:
+    """The files as they are copied one batch after the other, each of one folder there."""
+    newest = manifest.checkpoints[:1]
+    found: dict[tuple[int, str], list[FileEntry]] = {}
+    for entry in _keys(manifest).values():
+        turn = 0 if entry.checkpoint in newest else 1 if entry.checkpoint else 2
+        found.setdefault((turn, entry.root), []).append(entry)
+    return [found[key] for key in sorted(found)]
 
 
 def _most(entry: FileEntry, is_live: bool) -> int:

@@ -24,16 +24,21 @@ _Name = Annotated[str, Meta(max_length=4096)]
 
 
 class FileEntry(Struct, frozen=True):
-    """One file: its name in the folder `root`, its size in bytes and their SHA-256."""
+    """One file: its name in the folder `root`, its size in bytes and their SHA-256; of which
+    checkpoint it is, if of one.
+    """
 
     root: _Name
     name: _Name
     size: Annotated[int, Meta(ge=0, le=1 << 50)]
     sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+    checkpoint: _Name = ""
 
 
 class Manifest(Struct, frozen=True):
-    """What there is to bring of one run; `checkpoints` are the names of those among the files."""
+    """What there is to bring of one run; `checkpoints` are the names of those among the files, the
+    newest first.
+    """
 
     run: Annotated[str, Meta(max_length=128)]
     host: _Name
@@ -65,7 +70,8 @@ def make_manifest(state: StateDirectory, run: Run, checkpoints: str = "best") ->
                 files["/", str(path).lstrip("/")] = path
     entries = []
     for (root, name), path in sorted(files.items()):
-        entry = _entry(root, name, path)
+        tops = (os.path.basename(top) for top in chosen if _is_below(path, [top]))
+        entry = _entry(root, name, path, next(tops, ""))
         if entry is not None:
             entries.append(entry)
     return Manifest(
@@ -89,16 +95,16 @@ def hash_of(path: Path, size: int) -> str:
     return digest.hexdigest()
 
 
-def _entry(root: str, name: str, path: Path) -> FileEntry | None:
+def _entry(root: str, name: str, path: Path, checkpoint: str) -> FileEntry | None:
     try:
         size = path.stat().st_size
-        return FileEntry(root, name, size, hash_of(path, size))
+        return FileEntry(root, name, size, hash_of(path, size), checkpoint)
     except OSError:
         return None  # it went away: a checkpoint that is not kept, a file that was renamed
 
 
 def _chosen(found: list[NewestFile], run: Run, which: str) -> list[str]:
-    """The checkpoints to bring; one that is being written is none."""
+    """The checkpoints to bring, the newest first; one that is being written is none."""
     if which == "none":
         return []
     whole = [file.path for file in found if first_whole([file])]
@@ -106,7 +112,8 @@ def _chosen(found: list[NewestFile], run: Run, which: str) -> list[str]:
         return whole
     best = [path for path in whole if "best" in os.path.basename(path)]
     newest = run_checkpoint(run, besides=best)
-    return [*best, *([newest.path] if newest else [])]
+    wanted = {*best, *([newest.path] if newest else [])}
+    return [path for path in whole if path in wanted]
 
 
 def _is_checkpoint(path: Path, folder: Path, matched: list[str]) -> bool:

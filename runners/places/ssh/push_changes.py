@@ -6,7 +6,7 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from runners.model.errors import FresnelError
-from runners.places.ssh.agent_tool import ask_stamps, ask_tool
+from runners.places.ssh.agent_tool import ask_patiently, ask_stamps
 from runners.places.ssh.copying import Copier, Stamp
 from runners.places.ssh.push_list import PushList
 from runners.places.ssh.pushed_files import PushedFolder
@@ -36,7 +36,7 @@ def find_changes(ssh: Ssh, listed: PushList, pushed: PushedFolder) -> PushChange
     """
     gone = [name for name in pushed.files if not os.path.lexists(listed.root / name)]
     gone = gone if listed.files else []
-    stamps = ask_stamps(ssh, pushed.remote, [*listed.files, *gone])
+    stamps = ask_stamps(ssh, pushed.remote, [*listed.files, *gone], patiently=True)
     to_send = {
         name: stamp
         for name, stamp in listed.files.items()
@@ -55,7 +55,7 @@ def send_changes(
     files = dict(pushed.files)
     if changes.to_send:
         copier.send(listed.root, changes.to_send, pushed.remote)
-        arrived = ask_stamps(ssh, pushed.remote, list(changes.to_send))
+        arrived = ask_stamps(ssh, pushed.remote, list(changes.to_send), patiently=True)
         for name, stamp in changes.to_send.items():
             if name in arrived:
                 files[name] = (stamp, arrived[name])
@@ -73,4 +73,4 @@ def _delete(ssh: Ssh, listed: PushList, files: Mapping[str, Stamp], remote: str)
     parents = {parent for name in files for parent in PurePath(name).parents if parent.parts}
     emptied = [str(parent) for parent in parents if not (listed.root / parent).exists()]
     deepest_first = sorted(emptied, key=lambda name: -len(PurePath(name).parts))
-    ask_tool(ssh, "remove", {"folder": remote, "files": files, "folders": deepest_first})
+    ask_patiently(ssh, "remove", {"folder": remote, "files": files, "folders": deepest_first})

@@ -9,7 +9,6 @@ import re
 import shlex
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePath
@@ -18,16 +17,12 @@ from runners.model.errors import FresnelError
 from runners.places.ssh.agent_tool import ask_stamps
 from runners.places.ssh.copying import Copied, Copier, stamps_of
 from runners.places.ssh.output_tail import OutputTail
+from runners.places.ssh.retries import retry
 from runners.places.ssh.ssh import Ssh
 
 _BROKEN_LINE = frozenset({12, 30, 35, 255})
-_PAUSES_S = (1.0, 3.0, 10.0, 30.0)
 _PARTIAL = ".rsync-partial"
 _PERCENT = re.compile(rb"(\d+)% +(\S+/s) +(\d+:\d+:\d+)")
-_MOST_TEXT = 1 << 16
-_NUMBER = r"([\d,.]+)"
-_SENT_FILES = re.compile(rf"Number of (?:regular )?files transferred: {_NUMBER}")
-_SENT_BYTES = re.compile(rf"Total transferred file size: {_NUMBER}")
 
 
 class RsyncCopier(Copier):
@@ -46,12 +41,11 @@ class RsyncCopier(Copier):
         self._make_folder(remote)
         names = list(names)
 
-        def arrived() -> int:
+        def arrived() -> object:
             try:
-                stamps = ask_stamps(self._ssh, remote, _with_partial(names))
+                return ask_stamps(self._ssh, remote, _with_partial(names))
             except FresnelError:
-                return 0
-            return sum(size for size, _ in stamps.values())
+                return None
 
         with _listed(names) as file:
             flags = [*file, "--copy-links", "--modify-window=-1"]
@@ -70,18 +64,20 @@ class RsyncCopier(Copier):
         # A link that the machine sends would lead what comes after it out of the folder.
         flags = ["--no-links", "--no-inc-recursive", f"--max-size={max(sizes.values())}"]
         flags += ["--checksum"] if anew else []
+        before = _versions(local, sizes)
         with _listed(sizes) as file:
-            flags += file
-            copied = self._run(
-                [*flags, self._remote_path(f"{remote}/"), f"{local}/"],
-                lambda: sum(size for size, _ in stamps_of(local, _with_partial(sizes)).values()),
+            self._run(
+                [*flags, *file, self._remote_path(f"{remote}/"), f"{local}/"],
+                lambda: stamps_of(local, _with_partial(sizes)),
             )
         for name, most in sizes.items():
             path = local / name
             if path.is_file() and path.stat().st_size > most:
                 path.unlink()
                 raise FresnelError(f"{self._ssh.host.name}: {name} is longer than was said")
-        return copied
+        # Not by what rsync says: that is of the last try only.
+        came = {name: of for name, of in _versions(local, sizes).items() if before.get(name) != of}
+        return Copied(len(came), sum(size for _, size, _ in came.values()))
 
     def _remote_path(self, path: str) -> str:
         user, at, machine = self._ssh.host.address.rpartition("@")
@@ -95,54 +91,41 @@ class RsyncCopier(Copier):
             stderr = done.stderr.decode("utf-8", "replace").strip()
             raise FresnelError(f"{self._ssh.host.name}: {path} cannot be made: {stderr}")
 
-    def _run(self, arguments: Sequence[str], arrived: Callable[[], int]) -> Copied:
-        """Run rsync again and again while the line breaks, as long as more bytes arrive."""
+    def _run(self, arguments: Sequence[str], arrived: Callable[[], object]) -> None:
+        """Run rsync again and again while the line breaks, as long as something new arrives."""
         argv = [
-            *("rsync", "-rltps", "--stats", f"--partial-dir={_PARTIAL}", "--info=progress2"),
+            *("rsync", "-rltps", f"--partial-dir={_PARTIAL}", "--info=progress2"),
             *("--timeout=60", "-e", shlex.join(self._ssh.command("keep"))),
             *arguments,
         ]
-        most, pauses = 0, iter(_PAUSES_S)
-        while True:
-            stderr = OutputTail()
-            with stderr.listening() as sink:
-                process = subprocess.Popen(
-                    argv,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=sink,
-                    env={**os.environ, "LC_ALL": "C"},
-                )
-            text = self._read(process)
-            code = process.wait()
-            errors = stderr.text.strip()
-            stderr.close()
-            if code in (0, 24):
-                return _copied(text)
-            if code not in _BROKEN_LINE:
-                raise FresnelError(
-                    f"{self._ssh.host.name}: rsync ended with {code}: {errors[-500:]}"
-                )
-            trouble = self._ssh.trouble(errors)
-            if (count := arrived()) > most:
-                most, pauses = count, iter(_PAUSES_S)
-            pause = next(pauses, None)
-            if pause is None or "not reached" not in trouble.kind.value:
-                raise trouble
-            self._notify(f"the connection was lost; continuing in {pause:.0f} s")
-            time.sleep(pause)
+        retry(lambda: self._run_once(argv), arrived, self._notify)
 
-    def _read(self, process: "subprocess.Popen[bytes]") -> str:
-        """What rsync prints; how far it is goes to `progress`."""
+    def _run_once(self, argv: Sequence[str]) -> None:
+        stderr = OutputTail()
+        with stderr.listening() as sink:
+            process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=sink,
+                env={**os.environ, "LC_ALL": "C"},
+            )
+        self._read(process)
+        code, errors = process.wait(), stderr.text.strip()
+        stderr.close()
+        if code in _BROKEN_LINE:
+            raise self._ssh.trouble(errors)
+        if code not in (0, 24):
+            raise FresnelError(f"{self._ssh.host.name}: rsync ended with {code}: {errors[-500:]}")
+
+    def _read(self, process: "subprocess.Popen[bytes]") -> None:
+        """Read what rsync prints; how far it is goes to `progress`."""
         assert process.stdout is not None
-        text = b""
         while data := process.stdout.read1(4096):  # type: ignore[attr-defined]
-            text = (text + data)[-_MOST_TEXT:]
             found = _PERCENT.findall(data)
             if found and self.progress is not None:
                 percent, speed, left = found[-1]
                 self.progress(int(percent), f"{speed.decode()}, {left.decode()} left")
-        return text.decode("utf-8", "replace")
 
 
 def _with_partial(names: Iterable[str]) -> list[str]:
@@ -160,9 +143,15 @@ def _listed(names: Iterable[str]) -> Iterator[list[str]]:
         yield ["--from0", "--no-recursive", "--no-dirs", f"--files-from={file.name}"]
 
 
-def _copied(text: str) -> Copied:
-    def number(pattern: "re.Pattern[str]") -> int:
-        found = pattern.search(text)
-        return int(re.sub(r"\D", "", found[1])) if found else 0
-
-    return Copied(number(_SENT_FILES), number(_SENT_BYTES))
+def _versions(folder: Path, names: Iterable[str]) -> dict[str, tuple[int, int, int]]:
+    """By name, what tells a file that rsync has written from the one before: it never writes into
+    one that is there.
+    """
+    found = {}
+    for name in names:
+        try:
+            status = (folder / name).stat()
+        except (OSError, ValueError):
+            continue
+        found[name] = (status.st_ino, status.st_size, status.st_mtime_ns)
+    return found
