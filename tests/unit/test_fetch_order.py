@@ -36,7 +36,7 @@ def test_the_newest_checkpoint_is_fetched_first(tmp_path: Path) -> None:
         entry("out/step_9/rank_0", "/", "step_9"),
         entry("z.csv"),
     )
-    manifest = Manifest("run", "far", "/run", "running", True, ("step_9", "best.pt"), files)
+    manifest = Manifest("run", "far", "/run", "done", False, ("step_9", "best.pt"), files)
     copier = _Recorder()
     assert _copy(copier, manifest, tmp_path, None, False) == Copied(4, 4)
     assert copier.asked == ["out/step_9/rank_0", "best.pt", "a.log,z.csv"]
