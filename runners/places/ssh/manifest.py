@@ -24,8 +24,9 @@ _Name = Annotated[str, Meta(max_length=4096)]
 
 
 class FileEntry(Struct, frozen=True):
-    """One file: its name in the folder `root`, its size in bytes and their SHA-256; of which
-    checkpoint it is, if of one.
+    """One file: its name in the folder `root`, its size in bytes and their SHA-256.
+
+    `checkpoint` is the name of the one that it is of, if of one.
     """
 
     root: _Name
@@ -36,8 +37,9 @@ class FileEntry(Struct, frozen=True):
 
 
 class Manifest(Struct, frozen=True):
-    """What there is to bring of one run; `checkpoints` are the names of those among the files, the
-    newest first.
+    """What there is to bring of one run.
+
+    `checkpoints` are the names of those among the files, the newest first.
     """
 
     run: Annotated[str, Meta(max_length=128)]

@@ -144,8 +144,9 @@ def _listed(names: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _versions(folder: Path, names: Iterable[str]) -> dict[str, tuple[int, int, int]]:
-    """By name, what tells a file that rsync has written from the one before: it never writes into
-    one that is there.
+    """By name, what tells a file that rsync has written from the one before.
+
+    It never writes into one that is there.
     """
     found = {}
     for name in names:

@@ -1,7 +1,6 @@
-"""Copies where there is no rsync: a tar stream between us and our own agent, which goes on within
-a file where the line broke.
+"""Copies where there is no rsync: a tar stream between us and our own agent.
 
-What has the size and the time it had is left out. Not sftp: it goes to and fro five times for a
+It goes on within a file where the line broke. What has the size and the time it had is left out. Not sftp: it goes to and fro five times for a
 file, knows no time below a second, no name with a line end and no limit, and is missing where
 only a session is let through. Figures: `tests/bench/remote_copies.py`.
 """
