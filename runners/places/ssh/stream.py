@@ -1,8 +1,9 @@
 """Copies where there is no rsync: a tar stream between us and our own agent.
 
-It goes on within a file where the line broke. What has the size and the time it had is left out. Not sftp: it goes to and fro five times for a
-file, knows no time below a second, no name with a line end and no limit, and is missing where
-only a session is let through. Figures: `tests/bench/remote_copies.py`.
+It goes on within a file where the line broke. What has the size and the time it had is left out.
+Not sftp: it goes to and fro five times for a file, knows no time below a second, no name with a
+line end and no limit, and is missing where only a session is let through. Figures:
+`tests/bench/remote_copies.py`.
 """
 
 import glob
