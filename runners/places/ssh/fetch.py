@@ -247,7 +247,7 @@ def _batches(manifest: Manifest) -> list[list[FileEntry]]:
     newest = manifest.checkpoints[:1]
     found: dict[tuple[int, str], list[FileEntry]] = {}
     for entry in _keys(manifest).values():
-        turn = 0 if entry.checkpoint in newest else 1 if entry.checkpoint else 2
+        turn = (entry.checkpoint not in newest) + (not entry.checkpoint)
         found.setdefault((turn, entry.root), []).append(entry)
     return [found[key] for key in sorted(found)]
 
