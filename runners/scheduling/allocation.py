@@ -76,7 +76,7 @@ def allocate(
         return Allocation()
     if reading is None or not reading.gpus:
         return _without_gpus(request, reading)
-    usable = _usable(reading.gpus)
+    usable = usable_gpus(reading.gpus)
     if request.ids:
         chosen = _named(request, reading.gpus)
         if isinstance(chosen, Denied):
@@ -109,7 +109,7 @@ def allocate(
 def awaited_gpus(request: GpuRequest, reading: GpuReading | None) -> tuple[GpuSnapshot, ...]:
     """GPUs such as a run that waits will be given: those it names, else as many as it asks for."""
     could = claimable_gpus(request, reading)
-    gpus = [gpu for gpu in _usable(reading.gpus if reading else ()) if gpu.uuid in could]
+    gpus = [gpu for gpu in usable_gpus(reading.gpus if reading else ()) if gpu.uuid in could]
     wanted = len(gpus) if request.ids or request.all else request.number
     return tuple(chosen_of(request, gpus, wanted))
 
@@ -128,6 +128,13 @@ def obstacle(
     if any(other.mig_parent == gpu.uuid for other in gpus):
         return "cut into MIG instances: programs are given those"
     return _unavailable_reason(GpuRequest(count=1), gpu, {gpu.uuid: holders}, ())
+
+
+def free_gpus(
+    gpus: Sequence[GpuSnapshot], leases: Mapping[str, Sequence[Lease]]
+) -> list[GpuSnapshot]:
+    """Those that a launch which asks for one GPU could be given now."""
+    return [gpu for gpu in gpus if obstacle(gpu, gpus, leases.get(gpu.uuid, ())) is None]
 
 
 def idle(reading: GpuReading) -> GpuReading:
@@ -186,7 +193,7 @@ def _named(request: GpuRequest, gpus: Sequence[GpuSnapshot]) -> list[GpuSnapshot
     return chosen
 
 
-def _usable(gpus: Sequence[GpuSnapshot]) -> list[GpuSnapshot]:
+def usable_gpus(gpus: Sequence[GpuSnapshot]) -> list[GpuSnapshot]:
     """GPUs a program can be given: one that is cut into MIG instances is not, its instances are."""
     parents = {gpu.mig_parent for gpu in gpus}
     return [gpu for gpu in gpus if gpu.uuid not in parents]

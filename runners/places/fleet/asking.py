@@ -20,8 +20,7 @@ from runners.places.actions import Outcome
 from runners.places.fleet.choosing import Fit, Offer
 from runners.places.fleet.waiting import WaitingLaunch
 from runners.places.place import WatchedPlace
-from runners.places.snapshot import PlaceSnapshot
-from runners.scheduling.allocation import obstacle
+from runners.scheduling.allocation import free_gpus
 
 _ANSWERS_WITHIN_S = 20.0
 _HOLDS_S = 30.0
@@ -189,17 +188,10 @@ def unreached(place: WatchedPlace) -> Offer:
     return Offer(place.name, Fit.UNKNOWN, place.status_text or "not reached")
 
 
-def free_gpus(snapshot: PlaceSnapshot) -> list[str]:
-    """The UUIDs of the GPUs that a launch would be given one of."""
-    gpus = snapshot.gpus
-    return [
-        gpu.uuid for gpu in gpus if obstacle(gpu, gpus, snapshot.leases.get(gpu.uuid, ())) is None
-    ]
-
-
 def free_count(place: WatchedPlace) -> int:
     """How many those are; 0 before anything is known."""
-    return 0 if place.snapshot is None else len(free_gpus(place.snapshot))
+    snapshot = place.snapshot
+    return 0 if snapshot is None else len(free_gpus(snapshot.gpus, snapshot.leases))
 
 
 def _stamp(place: WatchedPlace) -> object:
@@ -208,4 +200,5 @@ def _stamp(place: WatchedPlace) -> object:
     if snapshot is None or place.place.obstacle:
         return place.place.obstacle
     live = frozenset(run for run, row in snapshot.runs.items() if row.is_live)
-    return frozenset(free_gpus(snapshot)), live, snapshot.drained
+    free = frozenset(gpu.uuid for gpu in free_gpus(snapshot.gpus, snapshot.leases))
+    return free, live, snapshot.drained

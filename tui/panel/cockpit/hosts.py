@@ -4,28 +4,48 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from string import ascii_lowercase
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import msgspec
 from textual.app import App
 
-from runners.model.gpus import UNREAD, GpuReading
+from runners.model.gpus import UNREAD, GpuReading, GpuSnapshot
+from runners.places.fleet.dispatcher import start_dispatcher
 from runners.places.place import WatchedPlace
 from runners.places.remote import RemoteRows, remote_gpus, remote_leases
 from runners.places.run_row import RunRow
+from runners.places.snapshot import PlaceSnapshot
 from runners.places.ssh.node_watch import start_watchers
+from runners.scheduling.allocation import free_gpus, usable_gpus
 from runners.state.layout import StateDirectory
+from runners.state.leases import Lease
 from runners.watch.metrics.judging import JudgeByMetric
 from tui.panel.cockpit.links import LinkedHosts
 from tui.panel.notifications import Notification, notify_error
 from tui.snapshot.feed import PanelSnapshot
-from tui.snapshot.remote_meter import meter_text, remote_meters
+from tui.snapshot.remote_meter import RemoteMeter, meter_text, remote_meters
 from tui.views.format import dollars
+from tui.views.machines.fleet_text import FleetLine, by_free, named_briefly
 
 ALL = "*"
+_METERS_HOLD_S = 0.9
+_NAMED = 5
+"""So many machines are named in the line at the top, each with what it costs."""
+
+
+class _MachineGpus(NamedTuple):
+    """A machine's GPUs and leases by their names here, made of what it showed."""
+
+    of: PlaceSnapshot | None
+    offset: float
+    gpus: tuple[GpuSnapshot, ...] = ()
+    leases: Mapping[str, list[Lease]] = MappingProxyType({})
+    free: int = 0
 
 
 class CockpitHosts:
@@ -39,6 +59,7 @@ class CockpitHosts:
         # others.
         if not getattr(app, "read_only", False):
             start_watchers(state)
+            start_dispatcher(state)
         self._rows: tuple[object, RemoteRows] = (None, RemoteRows())
         self._kept: tuple[tuple[RunRow, ...], ...] = ()
         """What the rows were put together from: while it is kept, no other has its identity."""
@@ -46,6 +67,8 @@ class CockpitHosts:
         self._known: dict[str, bool] = {}
         """Each run that was seen, and whether it lived."""
         self._news: list[Notification] = []
+        self._gpus: dict[str, _MachineGpus] = {}
+        self._metered: tuple[object, float, Sequence[RemoteMeter]] = (None, 0.0, ())
 
     # ---- runs
 
@@ -137,10 +160,10 @@ class CockpitHosts:
     def machines(self, where: str) -> dict[str, str]:
         """The machine of each GPU that `where` shows, by UUID; this one's have none."""
         return {
-            f"{machine.name}/{gpu.uuid}": machine.name
-            for machine in self.links.hosts.values()
-            if machine.snapshot is not None and where in (machine.name, ALL)
-            for gpu in machine.snapshot.gpus
+            gpu.uuid: name
+            for name in self.links.hosts
+            if where in (name, ALL)
+            for gpu in self._gpus_of(name).gpus
         }
 
     def gpu_snapshot(self, snapshot: PanelSnapshot, where: str) -> PanelSnapshot:
@@ -188,26 +211,48 @@ class CockpitHosts:
         local = snapshot.reading
         gpus = list(local.gpus) if local else []
         leases = dict(snapshot.leases)
-        down = []
-        for host in self.links.hosts.values():
-            if host.snapshot is not None:
-                gpus += remote_gpus(host.name, host.snapshot, host.clock_offset)
-                leases.update(remote_leases(host.name, host.snapshot))
-            if not host.is_reached:
-                down.append(host.name)
-        problem = f"{', '.join(down)}: not reached" if down else None
+        for name in self.links.hosts:
+            found = self._gpus_of(name)
+            gpus += found.gpus
+            leases.update(found.leases)
         reading = local or GpuReading(time=time.time(), host=snapshot.host, backend="link")
-        reading = msgspec.structs.replace(
-            reading, time=time.time(), gpus=tuple(gpus), problem=problem or reading.problem
-        )
         letters = {**snapshot.letters, **self.rows().letters}
         return msgspec.structs.replace(
             snapshot,
-            reading=reading,
+            reading=msgspec.structs.replace(reading, time=time.time(), gpus=tuple(gpus)),
             leases=leases,
             letters=letters,
             remote_names=self._names(),
         )
+
+    def _gpus_of(self, name: str) -> _MachineGpus:
+        """A machine's GPUs under their names here, made anew when it shows something new."""
+        host, kept = self.links.hosts[name], self._gpus.get(name)
+        shown, offset = host.snapshot, host.clock_offset
+        if kept is None or kept.of is not shown or kept.offset != offset:
+            kept = _MachineGpus(shown, offset)
+            if shown is not None:
+                gpus = tuple(remote_gpus(name, shown, offset))
+                free = len(free_gpus(shown.gpus, shown.leases))
+                kept = _MachineGpus(shown, offset, gpus, remote_leases(name, shown), free)
+            self._gpus[name] = kept
+        return kept
+
+    def fleet(self, snapshot: PanelSnapshot) -> list[FleetLine]:
+        """Every machine in a line, this one too; those with the most free GPUs first."""
+        rates = {meter.name: meter.per_hour for meter in self._meters()}
+        live = Counter(row.machine for row in self.rows().live)
+        free = len(free_gpus(snapshot.gpus, snapshot.leases))
+        own = sum(view.run.is_live for view in snapshot.runs)
+        total = len(usable_gpus(snapshot.gpus))
+        lines = [FleetLine("", free, total, own, snapshot.meter.per_hour)]
+        for name, host in self.links.hosts.items():
+            found = self._gpus_of(name)
+            problem = "" if host.is_reached and host.snapshot else host.status_text
+            total = len(usable_gpus(found.gpus))
+            line = FleetLine(name, found.free, total, live[name], rates.get(name), problem)
+            lines.append(line)
+        return by_free(lines)
 
     # ---- money
 
@@ -216,7 +261,7 @@ class CockpitHosts:
         machines = list(self.links.hosts.values())
         if not machines:
             return "", "", ""
-        meters = remote_meters(self._state, machines)
+        meters = self._meters()
         rate = sum((meter.per_hour or Decimal(0) for meter in meters), Decimal(0))
         total = sum((meter.spent or Decimal(0) for meter in meters), Decimal(0))
         down = [machine.name for machine in machines if machine.is_down]
@@ -229,9 +274,22 @@ class CockpitHosts:
         )
         brief = f"+{dollars(rate)}/h" if rate else number
         if down:
-            text += f", {', '.join(down)} not reached"
+            text += f", {named_briefly(down)} not reached"
             brief += " ⚠"
-        return " · ".join(meter_text(meter) for meter in meters), text, brief
+        named = " · ".join(map(meter_text, meters)) if len(meters) <= _NAMED else ""
+        return named or text, text, brief
+
+    def _meters(self) -> Sequence[RemoteMeter]:
+        """What each costs; read again once a second, since files are read for it."""
+        now, key = (
+            time.monotonic(),
+            tuple((machine.name, machine.is_down) for machine in self.links.hosts.values()),
+        )
+        before, until, meters = self._metered
+        if key != before or now >= until:
+            meters = remote_meters(self._state, list(self.links.hosts.values()))
+            self._metered = key, now + _METERS_HOLD_S, meters
+        return meters
 
 
 def _letters() -> Iterator[str]:

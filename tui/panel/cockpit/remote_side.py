@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _FIRST_READING = 3
 """The snapshots before it belong to the first paint."""
 _LOG_AFTER_S = 0.15
+_FEW = 3
+"""So many machines are shown one by one before all of them."""
 
 
 class RemoteSide:
@@ -136,6 +138,7 @@ class RemoteSide:
         pane = self._screen.query_one(GpuPane)
         pane.where = "all machines" if self.where == "*" else self.where
         pane.machines = self.hosts.machines(self.where)
+        pane.fleet = self.hosts.fleet(snapshot) if self.where == "*" else ()
         return self.hosts.gpu_snapshot(snapshot, self.where)
 
     @property
@@ -155,7 +158,8 @@ class RemoteSide:
             screen.notify("connecting…" if known else hint, timeout=4, markup=False)
             return
         names = list(self.hosts.links.hosts)
-        places = ["", *names, *(["*"] if names else [])]
+        # All in one look where stepping through them would take long.
+        places = ["", "*", *names] if len(names) > _FEW else ["", *names, "*"]
         at = places.index(self.where) if self.where in places else 0
         self.where = places[(at + 1) % len(places)]
         screen.query_one(GpuPane).show(self._gpus(snapshot))

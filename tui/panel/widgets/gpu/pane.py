@@ -22,10 +22,17 @@ from tui.panel.theme.palette import bar, run_colour
 from tui.panel.widgets.row_list import RowList
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.format import DASH, memory, percent, size
+from tui.views.machines.fleet_text import FleetLine, fleet_row, fleet_title, name_width
 from tui.views.machines.gpu_text import host_text, instance_number, instances_of, strangers, trouble
 from tui.views.runs.run_columns import fitted
 
 _CORNERS = 4
+_LINE = "machine:"
+"""What the keys of machines' own lines begin with."""
+_UNFOLDED = 3
+"""So many machines are shown with their GPUs from the beginning."""
+_NO_FLEET = "this is one machine: h shows the others, and all of them, a line each"
+_A_MACHINE = "this is a machine: Enter shows its GPUs, s on one of those stops its runs"
 _LEAST_NAME = 6
 """Cells in which a run's name still says something."""
 _MEDIUM, _WIDE, _NAMED = 40, 54, 64
@@ -45,6 +52,8 @@ class GpuPane(RowList):
     BINDINGS: ClassVar[list[BindingType]] = [
         hotkey("enter", "open", "everything about the GPU; ← → the next one"),
         hotkey("s", "stop_holders", "stop the runs that hold the GPU; asks"),
+        hotkey("right,plus", "fold(False)", "of all machines: show the machine's GPUs"),
+        hotkey("left,minus", "fold(True)", "of all machines: a line for the machine"),
         hotkey("K", "end_strangers", "end your own processes there that are of no run; asks twice"),
     ]
 
@@ -76,12 +85,19 @@ class GpuPane(RowList):
         """Whose GPUs these are; empty for those of this machine."""
         self.machines: Mapping[str, str] = {}
         """The other machine that a GPU is in, by its UUID."""
+        self.fleet: Sequence[FleetLine] = ()
+        """All machines, where those are shown: a line each, with its GPUs where it is unfolded."""
+        self._folds: dict[str, bool] = {}
+        """Machines that a person has folded, or unfolded."""
 
     def show(self, snapshot: PanelSnapshot) -> None:
         """Take in a new snapshot; only rows that changed are painted."""
         self.snapshot = snapshot
         reading = snapshot.reading
-        self.retitle(*_titles(reading, self.size.width, self.where))
+        if self.fleet:
+            self.retitle(fleet_title(self.fleet), "")
+        else:
+            self.retitle(*_titles(reading, self.size.width, self.where))
         self._lay_out()
 
     def on_resize(self) -> None:
@@ -99,14 +115,42 @@ class GpuPane(RowList):
 
     def action_open(self) -> None:
         """Have everything about the GPU under the cursor shown."""
+        if self._machine_here is not None:
+            self._set_fold(self._machine_here, not self._is_folded(self._machine_here))
+            return
         reading = self.snapshot.reading if self.snapshot else None
         if reading is not None and (reading.gpus or reading.problem):
             self.post_message(self.DetailsWanted(self._here))
         else:
             self.notify(describe_reading(reading), timeout=4, markup=False)
 
+    @property
+    def _machine_here(self) -> str | None:
+        """The machine whose own line the cursor is on; None on a GPU."""
+        return self._here[len(_LINE) :] if self._here.startswith(_LINE) else None
+
+    def _is_folded(self, machine: str) -> bool:
+        return self._folds.get(machine, len(self.fleet) > _UNFOLDED)
+
+    def _set_fold(self, machine: str, folded: bool) -> None:
+        self._folds[machine] = folded
+        if folded:
+            self.put_cursor(_LINE + machine)
+        self._lay_out()
+
+    def action_fold(self, folded: bool) -> None:
+        """Fold the machine that the cursor is on, or show its GPUs."""
+        if not self.fleet:
+            self.notify(_NO_FLEET, timeout=4, markup=False)
+            return
+        machine = self._machine_here
+        self._set_fold(self.machines.get(self._here, "") if machine is None else machine, folded)
+
     def action_stop_holders(self) -> None:
         """Have the runs stopped that hold the GPU under the cursor."""
+        if self._machine_here is not None:
+            self.notify(_A_MACHINE, timeout=4, markup=False)
+            return
         if self.snapshot is None or not self._here:
             raise SkipAction  # without a GPU it is about the selected run, as everywhere
         leases = self.snapshot.leases.get(self._here, [])
@@ -134,15 +178,36 @@ class GpuPane(RowList):
         above = _problem_rows(reading.problem, width)
         if not reading.gpus:
             above += self._host_rows(reading.cpu)
+        if self.fleet:
+            self._lay_out_fleet(snapshot)
+            return
         rows = [self._row(snapshot, gpu) for gpu in reading.gpus]
         self.set_rows([gpu.uuid for gpu in reading.gpus], rows, above)
+
+    def _lay_out_fleet(self, snapshot: PanelSnapshot) -> None:
+        """A line for each machine, those with free GPUs first; below it its GPUs if unfolded."""
+        width = self.scrollable_content_region.width
+        gpus: dict[str, list[GpuSnapshot]] = {}
+        for gpu in self._gpus:
+            gpus.setdefault(self.machines.get(gpu.uuid, ""), []).append(gpu)
+        keys, rows, names = [], [], name_width(self.fleet, width)
+        for line in self.fleet:
+            folded = self._is_folded(line.name)
+            text = fleet_row(line, bar(line.used, 8), width - 2, names)
+            style = "yellow" if line.problem else "bold" if line.free else ""
+            keys.append(_LINE + line.name)
+            rows.append(Text(f"{'▸' if folded else '▾'} {text}", style=style, no_wrap=True))
+            for gpu in () if folded else gpus.get(line.name, ()):
+                keys.append(gpu.uuid)
+                rows.append(self._row(snapshot, gpu))
+        self.set_rows(keys, rows)
 
     def _row(self, snapshot: PanelSnapshot, gpu: GpuSnapshot) -> Text:
         width = self.scrollable_content_region.width
         number = instance_number(gpu, self._gpus)
         label = f"{gpu.index:>2} " if number is None else f"└{number} "
-        if self.machines and not all(each.uuid in self.machines for each in self._gpus):
-            label = f"{self.machines.get(gpu.uuid, 'here'):<5.5}{label}"
+        if self.fleet:
+            label = f"  {label}"
         if gpu.error:
             return Text(label).append(f"⚠ {gpu.error}", style="red")
         name = f"{_short_name(gpu.name):<9.9} " if width >= _NAMED else ""
