@@ -2,9 +2,11 @@
 Without GPUs it shows the host.
 """
 
+from __future__ import annotations
+
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 from textual.actions import SkipAction
@@ -22,9 +24,11 @@ from tui.panel.theme.palette import bar, run_colour
 from tui.panel.widgets.row_list import RowList
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.format import DASH, memory, percent, size
-from tui.views.machines.fleet_text import FleetLine, fleet_row, fleet_title, name_width
 from tui.views.machines.gpu_text import host_text, instance_number, instances_of, strangers, trouble
 from tui.views.runs.run_columns import fitted
+
+if TYPE_CHECKING:
+    from tui.views.machines.fleet_text import FleetLine
 
 _CORNERS = 4
 _LINE = "machine:"
@@ -95,6 +99,8 @@ class GpuPane(RowList):
         self.snapshot = snapshot
         reading = snapshot.reading
         if self.fleet:
+            from tui.views.machines.fleet_text import fleet_title  # few have several machines
+
             self.retitle(fleet_title(self.fleet), "")
         else:
             self.retitle(*_titles(reading, self.size.width, self.where))
@@ -177,87 +183,24 @@ class GpuPane(RowList):
         width = self.scrollable_content_region.width - (not self.show_vertical_scrollbar)
         above = _problem_rows(reading.problem, width)
         if not reading.gpus:
-            above += self._host_rows(reading.cpu)
+            above += _host_rows(reading.cpu, width)
+        width, theme = self.scrollable_content_region.width, self.app.current_theme
         if self.fleet:
-            self._lay_out_fleet(snapshot)
+            from tui.panel.widgets.gpu.fleet_rows import fleet_rows  # few have several machines
+
+            found = fleet_rows(
+                self.fleet,
+                reading.gpus,
+                self.machines,
+                self._is_folded,
+                lambda gpu: Text("  ").append_text(gpu_row(snapshot, gpu, width - 2, theme)),
+                width,
+            )
+            keys = [x.uuid if isinstance(x, GpuSnapshot) else _LINE + x.name for x, _ in found]
+            self.set_rows(keys, [text for _, text in found])
             return
-        rows = [self._row(snapshot, gpu) for gpu in reading.gpus]
+        rows = [gpu_row(snapshot, gpu, width, theme) for gpu in reading.gpus]
         self.set_rows([gpu.uuid for gpu in reading.gpus], rows, above)
-
-    def _lay_out_fleet(self, snapshot: PanelSnapshot) -> None:
-        """A line for each machine, those with free GPUs first; below it its GPUs if unfolded."""
-        width = self.scrollable_content_region.width
-        gpus: dict[str, list[GpuSnapshot]] = {}
-        for gpu in self._gpus:
-            gpus.setdefault(self.machines.get(gpu.uuid, ""), []).append(gpu)
-        keys, rows, names = [], [], name_width(self.fleet, width)
-        for line in self.fleet:
-            folded = self._is_folded(line.name)
-            text = fleet_row(line, bar(line.used, 8), width - 2, names)
-            style = "yellow" if line.problem else "bold" if line.free else ""
-            keys.append(_LINE + line.name)
-            rows.append(Text(f"{'▸' if folded else '▾'} {text}", style=style, no_wrap=True))
-            for gpu in () if folded else gpus.get(line.name, ()):
-                keys.append(gpu.uuid)
-                rows.append(self._row(snapshot, gpu))
-        self.set_rows(keys, rows)
-
-    def _row(self, snapshot: PanelSnapshot, gpu: GpuSnapshot) -> Text:
-        width = self.scrollable_content_region.width
-        number = instance_number(gpu, self._gpus)
-        label = f"{gpu.index:>2} " if number is None else f"└{number} "
-        if self.fleet:
-            label = f"  {label}"
-        if gpu.error:
-            return Text(label).append(f"⚠ {gpu.error}", style="red")
-        name = f"{_short_name(gpu.name):<9.9} " if width >= _NAMED else ""
-        fraction = None if gpu.utilization is None else gpu.utilization / 100
-        use = f"{bar(fraction, 8 if width >= _WIDE else 4)}{percent(gpu.utilization):>5} "
-        # In one colour up to here: over SSH a change of colour takes more bytes than the numbers
-        # that changed.
-        row = Text().append(f"{label}{name}{use}", style="green")
-        row.append(self._memory(gpu, width))
-        if width >= _MEDIUM:
-            heat = DASH if gpu.temperature_c is None else f"{gpu.temperature_c:.0f}°"
-            row.append(f"{heat:>4} ")
-        if width >= _MEDIUM:
-            power = DASH if gpu.power_w is None else f"{gpu.power_w:.0f}W"
-            row.append(f"{power:>5} ")
-        instances = instances_of(gpu, self._gpus)
-        if instances:
-            row.append(f" {instances} MIG", style="dim")
-        room = width - row.cell_len
-        theme = self.app.current_theme
-        return row.append_text(_holder(snapshot, gpu, width, room, not instances, theme))
-
-    def _memory(self, gpu: GpuSnapshot, width: int) -> str:
-        used, total = gpu.memory_used, gpu.memory_total
-        if width >= _WIDE:
-            fraction = used / total if used is not None and total else None
-            return f"{bar(fraction, 6)} {memory(used):>6}/{memory(total):<5} "
-        return f"{memory(used):>6} "
-
-    def _host_rows(self, host: HostSnapshot) -> list[Text]:
-        wide = max(6, min(24, self.scrollable_content_region.width - 24))
-        cpu = None if host.cpu_percent is None else host.cpu_percent / 100
-        used = (
-            host.memory_used / host.memory_total if host.memory_used and host.memory_total else None
-        )
-        disk = 1 - host.disk_free / host.disk_total if host.disk_free and host.disk_total else None
-        load = DASH if host.load_1m is None else f"{host.load_1m:.2f}"
-        return [
-            Text(
-                f"CPU    {bar(cpu, wide)} {percent(host.cpu_percent)} of "
-                f"{host.cpu_count or DASH} cores",
-                no_wrap=True,
-            ),
-            Text(
-                f"memory {bar(used, wide)} {memory(host.memory_used)}/{memory(host.memory_total)}",
-                no_wrap=True,
-            ),
-            Text(f"disk   {bar(disk, wide)} {size(host.disk_free)} free", no_wrap=True),
-            Text(f"load   {load}   runs use the CPU", style="dim", no_wrap=True),
-        ]
 
 
 def _titles(reading: GpuReading | None, width: int, where: str) -> tuple[str, str]:
@@ -279,6 +222,28 @@ def _titles(reading: GpuReading | None, width: int, where: str) -> tuple[str, st
     return title, (host_text(reading.cpu, width - _CORNERS) or "") if reading.gpus else ""
 
 
+def _host_rows(host: HostSnapshot, width: int) -> list[Text]:
+    """What is shown of a machine that has no GPU."""
+    wide = max(6, min(24, width - 24))
+    cpu = None if host.cpu_percent is None else host.cpu_percent / 100
+    used = host.memory_used / host.memory_total if host.memory_used and host.memory_total else None
+    disk = 1 - host.disk_free / host.disk_total if host.disk_free and host.disk_total else None
+    load = DASH if host.load_1m is None else f"{host.load_1m:.2f}"
+    return [
+        Text(
+            f"CPU    {bar(cpu, wide)} {percent(host.cpu_percent)} of "
+            f"{host.cpu_count or DASH} cores",
+            no_wrap=True,
+        ),
+        Text(
+            f"memory {bar(used, wide)} {memory(host.memory_used)}/{memory(host.memory_total)}",
+            no_wrap=True,
+        ),
+        Text(f"disk   {bar(disk, wide)} {size(host.disk_free)} free", no_wrap=True),
+        Text(f"load   {load}   runs use the CPU", style="dim", no_wrap=True),
+    ]
+
+
 def _problem_rows(problem: str | None, width: int) -> list[Text]:
     """What is wrong and what to do about it.
     In as many rows as it takes to be read: at most four.
@@ -287,6 +252,51 @@ def _problem_rows(problem: str | None, width: int) -> list[Text]:
         return []
     lines = textwrap.wrap(f"⚠ {problem}", width, max_lines=4, placeholder="…")
     return [Text(line, style="yellow") for line in lines]
+
+
+def describe_reading(reading: GpuReading | None) -> str:
+    """One line about what was read, for dialogs."""
+    if reading is None:
+        return "the GPUs are still read"
+    if not reading.gpus:
+        return "no GPU here: runs use the CPU"
+    return f"{len(reading.gpus)} × {reading.gpus[0].name}" + (
+        " (simulated)" if reading.gpus[0].simulated else ""
+    )
+
+
+def gpu_row(snapshot: PanelSnapshot, gpu: GpuSnapshot, width: int, theme: Theme) -> Text:
+    """A GPU of the snapshot in so many cells: its use, its memory, and who holds it."""
+    number = instance_number(gpu, snapshot.gpus)
+    label = f"{gpu.index:>2} " if number is None else f"└{number} "
+    if gpu.error:
+        return Text(label).append(f"⚠ {gpu.error}", style="red")
+    name = f"{_short_name(gpu.name):<9.9} " if width >= _NAMED else ""
+    fraction = None if gpu.utilization is None else gpu.utilization / 100
+    use = f"{bar(fraction, 8 if width >= _WIDE else 4)}{percent(gpu.utilization):>5} "
+    # In one colour up to here: over SSH a change of colour takes more bytes than the numbers
+    # that changed.
+    row = Text().append(f"{label}{name}{use}", style="green")
+    row.append(_memory(gpu, width))
+    if width >= _MEDIUM:
+        heat = DASH if gpu.temperature_c is None else f"{gpu.temperature_c:.0f}°"
+        row.append(f"{heat:>4} ")
+    if width >= _MEDIUM:
+        power = DASH if gpu.power_w is None else f"{gpu.power_w:.0f}W"
+        row.append(f"{power:>5} ")
+    instances = instances_of(gpu, snapshot.gpus)
+    if instances:
+        row.append(f" {instances} MIG", style="dim")
+    room = width - row.cell_len
+    return row.append_text(_holder(snapshot, gpu, width, room, not instances, theme))
+
+
+def _memory(gpu: GpuSnapshot, width: int) -> str:
+    used, total = gpu.memory_used, gpu.memory_total
+    if width >= _WIDE:
+        fraction = used / total if used is not None and total else None
+        return f"{bar(fraction, 6)} {memory(used):>6}/{memory(total):<5} "
+    return f"{memory(used):>6} "
 
 
 def _holder(
@@ -331,14 +341,3 @@ def _short_name(name: str) -> str:
     for word in ("NVIDIA ", "GeForce ", "AMD ", "Instinct ", "Radeon "):
         name = name.replace(word, "")
     return name
-
-
-def describe_reading(reading: GpuReading | None) -> str:
-    """One line about what was read, for dialogs."""
-    if reading is None:
-        return "the GPUs are still read"
-    if not reading.gpus:
-        return "no GPU here: runs use the CPU"
-    return f"{len(reading.gpus)} × {reading.gpus[0].name}" + (
-        " (simulated)" if reading.gpus[0].simulated else ""
-    )
