@@ -78,3 +78,33 @@ def test_it_asks_once_and_says_what_each_step_will_do(
     finally:
         terminal.close()
     assert (machine.home / "fresnel" / "presets" / "mine.yaml").exists()
+
+
+def test_the_guide_s_first_run_in_four_commands_and_the_second_in_one(
+    line: CommandLine, rent: Callable[..., RentedMachine]
+) -> None:
+    """The cloud guide: upload, log in, set up, run, follow, what it costs, download, end."""
+    machine = rent()
+    typed: list[tuple[str, ...]] = []
+
+    def types(*words: str) -> str:
+        typed.append(words)
+        done = line.run(*words)
+        return done.stdout + done.stderr
+
+    way = (*machine.options, "--as", "amd", "--price", "3600", "--python", sys.executable)
+    shown = types("up", machine.address, *way, "--yes", "--follow", "example")
+    assert "done" in shown
+    fetched = types("fetch", "last", "--host", "amd", "--to", "results")
+    assert "$" in types("cost")
+    assert len(typed) + 1 <= 4, "the end comes after the second run"
+
+    before = len(typed)
+    assert "done" in types("up", "amd", "--follow", "example")
+    assert len(typed) == before + 1
+    (first,) = [path.name for path in (line.folder / "results").glob("*-example-*")]
+    assert first in fetched
+    assert (line.folder / "results" / first / "output.log").stat().st_size > 0
+    line.run("fetch", "--all", "--host", "amd", "--to", "results")
+    types("host", "end", "amd", "--yes", "--end-command", "true")
+    assert RemoteRegistry(line.state).names() == []
