@@ -16,7 +16,6 @@ from runners.model.errors import WrongInput
 from runners.model.spec import Price
 from runners.model.units import parse_duration
 from runners.presets.reading.diagnostics import nearest
-from runners.presets.reading.yaml_lines import read_yaml
 from runners.state.layout import SHIPPED_PRESETS, config_dir
 
 LIST_FORMAT = 1
@@ -116,6 +115,8 @@ def check_list(path: Path) -> tuple[PriceEntry, ...]:
 
     It says its format, and of every price the source, the day and a plausible amount.
     """
+    from runners.presets.reading.yaml_lines import read_yaml  # few commands need any price
+
     values, lines = read_yaml(path)
     form = values.get("format") if isinstance(values, dict) else None
     if form != LIST_FORMAT:
@@ -145,6 +146,8 @@ def _read_prices(
     path: Path, known: tuple[PriceEntry, ...] = (), stamp: int | None = None
 ) -> tuple[PriceEntry, ...]:
     """The entries of a file; one named as a `known` one may give only what differs."""
+    from runners.presets.reading.yaml_lines import read_yaml  # few commands need any price
+
     values, lines = read_yaml(path)
     listed = values.get("prices") if isinstance(values, dict) else None
     if not isinstance(listed, dict):

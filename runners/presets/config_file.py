@@ -1,12 +1,12 @@
 """A program's own configuration file, YAML or JSON with comments: its keys and where they stand."""
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import yaml
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runners.host.files import read_plain
 from runners.model.errors import WrongInput
@@ -14,8 +14,12 @@ from runners.model.placeholders import substitute
 from runners.model.spec import ParameterValue
 from runners.presets.parameter_input import parse_scalar
 from runners.presets.reading.diagnostics import KeyMistake
-from runners.presets.reading.yaml_lines import CoreLoader
 from runners.state.layout import TRAINERS
+
+if TYPE_CHECKING:
+    import yaml
+
+    from runners.presets.reading.yaml_lines import CoreLoader
 
 MOST_BYTES = 4 << 20
 _BESIDE_PROGRAM = ("", "config", "configs")
@@ -34,6 +38,10 @@ class ConfigText(NamedTuple):
 
 def read_config(path: Path) -> ConfigText:
     """Read the configuration file at `path`; WrongInput when it is none that we can read whole."""
+    import yaml  # few launches need any
+
+    from runners.presets.reading.yaml_lines import CoreLoader
+
     try:
         if not path.is_file():
             raise WrongInput(f"config.file: no file {path}", "make it, or change the preset")
@@ -142,6 +150,8 @@ def _with_value(name: str, entry: Any, found: ConfigText | None) -> Any:
 
 
 def _collect(loader: CoreLoader, node: yaml.MappingNode, prefix: str, found: ConfigText) -> None:
+    import yaml
+
     for key_node, value_node in node.value:
         key = f"{prefix}{key_node.value}"
         if isinstance(value_node, yaml.MappingNode):
@@ -160,7 +170,7 @@ def _collect(loader: CoreLoader, node: yaml.MappingNode, prefix: str, found: Con
 
 
 def _without_comments(text: str) -> str:
-    def blank(match: "re.Match[str]") -> str:
+    def blank(match: re.Match[str]) -> str:
         if match[1] is None:
             return match[0].replace("\t", " ")
         return re.sub(r"[^\n]", " ", match[0])

@@ -22,7 +22,6 @@ from runners.presets.cross_checks import check_across
 from runners.presets.parameter_input import build_parameter, parse_scalar, parse_value
 from runners.presets.reading.diagnostics import Diagnostics, KeyMistake, KeyPath, at_key, nearest
 from runners.presets.reading.typed import decode, decode_keys, keys_of
-from runners.presets.reading.yaml_lines import read_yaml
 
 
 def load_preset(path: Path, overrides: Sequence[str] = (), name: str = "") -> RunSpec:
@@ -36,6 +35,8 @@ def load_preset(path: Path, overrides: Sequence[str] = (), name: str = "") -> Ru
 
 def open_preset(path: Path) -> tuple[dict[str, Any], Diagnostics]:
     """The keys of a preset file and where they stand; WrongInput when it is no mapping."""
+    from runners.presets.reading.yaml_lines import read_yaml  # own commands need none
+
     values, lines = read_yaml(path)
     source = Diagnostics(path, lines)
     if not isinstance(values, dict):

@@ -3,13 +3,10 @@
 import re
 from typing import Any
 
-import yaml
-
 from runners.model.parameters import type_of, with_value
 from runners.model.spec import Parameter, ParameterValue
 from runners.presets.reading.diagnostics import KeyMistake, at_key
 from runners.presets.reading.typed import decode_keys
-from runners.presets.reading.yaml_lines import CoreLoader
 
 
 def build_parameter(name: str, entry: Any) -> Parameter:
@@ -44,6 +41,10 @@ def parse_value(parameter: Parameter, text: str) -> ParameterValue:
 
 def parse_scalar(text: str) -> Any:
     """A YAML value from one line of text; the text itself when it is not YAML."""
+    import yaml  # few commands need any
+
+    from runners.presets.reading.yaml_lines import CoreLoader
+
     try:
         return yaml.load(text, CoreLoader)
     except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError):

@@ -9,7 +9,6 @@ from runners.host.files import overwrite, replace
 from runners.host.identity import user_name
 from runners.host.locks import is_held
 from runners.host.procfs import process_state
-from runners.lifecycle.control.signal_job import cancel_job, signal_job
 from runners.lifecycle.launch.adopt import adopt
 from runners.lifecycle.launch.preconditions import refuse_other_host, refuse_untrusted_run
 from runners.lifecycle.supervisor.spawn import hand_over_stop, poke_supervisor
@@ -58,6 +57,8 @@ def request_stop(
     # First the disk, then the signal: a poke that is lost only delays the stop.
     problem = _write(directory, intent)
     if is_job(run.plan):
+        from runners.lifecycle.control.signal_job import signal_job  # few runs are jobs
+
         signal_job(directory)
     elif is_held(directory.supervisor_lock):
         if problem is None:
@@ -117,6 +118,8 @@ def why_unheard(state: StateDirectory, run: Run, within_s: float = _HEARD_WITHIN
             break
         time.sleep(_POLL_EVERY_S)
     if is_job(run.plan):
+        from runners.lifecycle.control.signal_job import cancel_job  # few runs are jobs
+
         return cancel_job(run, directory)
     if not is_held(directory.supervisor_lock):
         return f"it has no supervisor, and none could be started; see {directory.supervisor_log}"

@@ -1,24 +1,28 @@
 """Where a preset's values come from, so that an error can name file, line and nearest key."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from runners.model.errors import WrongInput
 from runners.model.suggestions import did_you_mean
-from runners.presets.reading.yaml_lines import Lines, read_yaml
+
+if TYPE_CHECKING:
+    from runners.presets.reading.yaml_lines import Lines
 
 KeyPath = tuple[str | int, ...]
 """Where a value stands: the keys and indices that lead to it."""
 
 
-@dataclass
 class KeyMistake(Exception):
     """What is wrong with the value at `key`; in which file and line, says who read it."""
 
-    key: KeyPath
-    message: str
+    def __init__(self, key: KeyPath, message: str) -> None:
+        super().__init__(key, message)
+        self.key, self.message = key, message
 
 
 @contextmanager
@@ -73,6 +77,8 @@ def located(path: str) -> Iterator[None]:
         key, colon, _ = error.message.partition(": ")
         if not path or not colon or " " in key:
             raise
+        from runners.presets.reading.yaml_lines import read_yaml  # few launches need any YAML
+
         lines = read_yaml(Path(path))[1]
         line = lines.get(tuple(key.split("."))) or lines.get((key.split(".")[0],))
         place = f"{path}:{line}" if line else path

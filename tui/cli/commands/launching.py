@@ -284,7 +284,10 @@ def _how(parser: CommandParser, is_priced: bool = True) -> None:
 
 def _slurm(parser: CommandParser) -> None:
     """The keys of `place.slurm` as flags of the same names; each of them means Slurm too."""
-    from runners.presets.declared_keys import declared_keys
+    from runners.host.helpers import without_backports
+
+    with without_backports():
+        from runners.presets.declared_keys import declared_keys
 
     group = parser.add_argument_group(
         "Slurm", "As a job of this machine's Slurm; its node and GPUs are chosen there."
