@@ -196,10 +196,13 @@ class SlurmJobs:
         return {NAME: self._jobs} if self._jobs.rows else {}
 
     def _keep_current(self) -> None:
-        while not self._is_over.wait(_LOOKS_EVERY_S if self._jobs.came else 0.0):
+        while True:
             with suppress(OSError):
-                if self._jobs.take(refresh(self._state)):
+                if self._state.slurm.is_dir() and self._jobs.take(refresh(self._state)):
                     self._changed()
+            # Whether there was an answer or not: one who never gets any must not ask for ever.
+            if self._is_over.wait(_LOOKS_EVERY_S):
+                return
 
     def refresh(self) -> None:
         """Nothing: its own thread looks."""
