@@ -143,8 +143,11 @@ PROCESS_LAUNCHERS = tuple(name for name in LAUNCHERS if traits_of(name).starts_p
 
 
 def place_on_nodes(spec: RunSpec, nodes: NodePlace) -> RunSpec:
-    """`spec` for one of several machines; WrongInput for a launcher that knows only one."""
-    if not traits_of(spec.launcher).starts_processes:
+    """`spec` for one of several machines.
+
+    WrongInput for one that is started by Slurm, which gives a plain program no rank.
+    """
+    if nodes.by_slurm and not traits_of(spec.launcher).starts_processes:
         raise WrongInput(
             f"`{spec.preset}` is launched by {spec.launcher}, on one machine",
             f"several machines need the launcher {' or '.join(PROCESS_LAUNCHERS)}",

@@ -193,8 +193,11 @@ class NodeHosts(msgspec.Struct, frozen=True):
             min_length=2,
         ),
     ]
-    port: Annotated[int, key("Where they meet.", ge=1, le=65535)] = 29500
+    port: Annotated[int, key("Where they meet; 0 is a port that is free.", ge=0, le=65535)] = 0
 
+
+MEETING_PORT = 29500
+"""torchrun's own, for those who start every node by hand."""
 
 NODE_RANK = "$SLURM_NODEID"
 FIRST_NODE = "$SLURM_LAUNCH_NODE_IPADDR"
@@ -205,6 +208,7 @@ class NodePlace(msgspec.Struct, frozen=True):
     """A machine's place among those that run one program, from 0, and where rank 0 listens.
 
     Of one that is `by_slurm` the first machine starts it on all: each takes its rank there.
+    `addresses` are those of all of them, as far as they are known.
     """
 
     count: int
@@ -212,6 +216,7 @@ class NodePlace(msgspec.Struct, frozen=True):
     address: str
     port: int
     by_slurm: bool = False
+    addresses: tuple[str, ...] = ()
 
     @property
     def rank_word(self) -> str:

@@ -18,8 +18,11 @@ _WORD = b"fresnel-tui was here\n"
 
 
 async def listen(exchange: Exchange) -> None:
-    """Listen on the port until cancelled; send this machine's addresses. DeniedError if taken."""
-    port = int(exchange.fields["port"])
+    """Listen on the port until cancelled; send this machine's addresses. DeniedError if taken.
+
+    0 is a port that is free; which, is sent too.
+    """
+    port = int(exchange.fields["port"]) or _free_port()
 
     async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(_WORD)
@@ -35,10 +38,17 @@ async def listen(exchange: Exchange) -> None:
             "choose another with --master-port",
         ) from None
     try:
-        await exchange.send({"listening": own_addresses()})
+        await exchange.send({"listening": own_addresses(), "port": port})
         await asyncio.sleep(_PATIENCE_S)
     finally:
         server.close()
+
+
+def _free_port() -> int:
+    """A port that nobody has on any of this machine's addresses, as the kernel gives them."""
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return int(probe.getsockname()[1])
 
 
 async def reach(exchange: Exchange) -> None:

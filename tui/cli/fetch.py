@@ -13,13 +13,14 @@ from runners.model.units import parse_duration
 from runners.places.ssh.copier_choice import make_copier
 from runners.places.ssh.fetch import CURVES, FetchedRun, ask_manifests, fetch_run
 from runners.places.ssh.registry import RemoteRegistry
+from runners.places.ssh.remote_command import remote_output
 from runners.places.ssh.remote_ledger import keep_ledger
 from runners.places.ssh.retries import FIRST_PAUSES_S, retry
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
 from runners.state.layout import StateDirectory
 from tui.cli.copy_progress import progress_line
 from tui.cli.host import local_place
-from tui.cli.host_run import remote_json, remote_output
+from tui.cli.host_run import remote_json
 from tui.cli.output import echo, print_json
 from tui.views.format import size
 

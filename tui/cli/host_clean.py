@@ -11,10 +11,10 @@ from runners.places.ssh.frames import decoded
 from runners.places.ssh.leftovers import Leftovers, LeftoversQuestion
 from runners.places.ssh.pushed_files import forget_pushed, list_pushed_folders
 from runners.places.ssh.registry import RemoteRegistry
+from runners.places.ssh.remote_command import remote_output
 from runners.places.ssh.ssh import Ssh
 from runners.state.layout import StateDirectory
 from tui.cli.host_end import refuse_while_needed
-from tui.cli.host_run import remote_output
 from tui.cli.output import echo, is_confirmed, print_json, print_table
 from tui.views.format import DASH, size
 

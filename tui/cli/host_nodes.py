@@ -6,14 +6,13 @@ import json
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from runners.host.identity import user_name
 from runners.model.errors import DeniedError, ExitCode, FresnelError, WrongInput
-from runners.model.launchers import PROCESS_LAUNCHERS
-from runners.model.run_ids import is_run_id
 from runners.places.ssh.connection import AgentConnection, LineLost
 from runners.places.ssh.frames import Hello, ListeningFrame, ReachAnswer
 from runners.places.ssh.node_groups import (
@@ -25,11 +24,13 @@ from runners.places.ssh.node_groups import (
     save_group,
 )
 from runners.places.ssh.node_watch import start_watcher
+from runners.places.ssh.protocol import new_request_name
 from runners.places.ssh.pushed import pushed_overrides
 from runners.places.ssh.registry import RemoteRegistry
+from runners.places.ssh.remote_command import output_over, remote_output
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
 from runners.state.layout import StateDirectory
-from tui.cli.host_run import launch_over, output_over, remote_output
+from tui.cli.arguments import split_command
 from tui.cli.output import echo, print_json, print_table
 from tui.views.format import DASH
 
@@ -70,9 +71,12 @@ class _Status(NamedTuple):
 
 
 _POLL_S = 0.5
+_START_POLL_S = 0.05
 _SEEN_TO_EVERY = 20
 # How many words follow each.
-_OWN_OPTIONS = {"--hosts": 1, "--name": 1, "--master-addr": 1, "--master-port": 1}
+_OWN_OPTIONS = dict.fromkeys(
+    ("--hosts", "--name", "--master-addr", "--master-port", "--node-addresses"), 1
+)
 
 
 def launch_on_hosts(arguments: argparse.Namespace) -> int:
@@ -82,11 +86,11 @@ def launch_on_hosts(arguments: argparse.Namespace) -> int:
     names = [name for name in arguments.hosts.split(",") if name]
     if len(set(names)) < 2 or len(set(names)) != len(names):
         raise WrongInput(f"--hosts {arguments.hosts}: expected two names or more, each once")
-    if arguments.preset is None:
-        launchers = " or ".join(PROCESS_LAUNCHERS)
-        raise WrongInput(f"--hosts goes with a preset that {launchers} launches")
     machines = [Ssh(registry, registry.find(name)) for name in names]
-    port, name = arguments.master_port, arguments.name or new_name(arguments.preset)
+    what = arguments.preset or Path((arguments.trailing_command or [""])[0]).name
+    if not what:
+        raise WrongInput("--hosts: name a preset, or give a command after --")
+    name = arguments.name or new_name(what)
     with ExitStack() as stack:
         lines = []
         for ssh in machines:
@@ -94,20 +98,23 @@ def launch_on_hosts(arguments: argparse.Namespace) -> int:
             lines[-1].begin()
         # First of all: a closed port shows up here at once, and in NCCL after ten minutes of
         # silence.
-        address = _meet(machines, lines, port, arguments.master_addr)
-        echo(f"{names[0]} is reached at {address}:{port} by all, and reaches all")
-        command = _node_arguments(arguments.remote_command)
-        commands = []
+        addresses, port = _meet(machines, lines, arguments.master_port, arguments.master_addr)
+        echo(f"{names[0]} is reached at {addresses[0]}:{port} by all, and reaches all")
+        before, command = split_command(_node_arguments(arguments.remote_command))
+        nodes = []
         for rank, ssh in enumerate(machines):
-            place = ["--nodes", str(len(machines)), "--node-rank", str(rank)]
-            place += ["--master-addr", address, "--master-port", str(port), "--name", name]
-            place += pushed_overrides(registry, ssh.host, arguments.preset, arguments.overrides)
-            commands.append([*command[1:], *place])
-        _check_plans(machines, lines, commands)
-        nodes = _launch_all(machines, lines, commands)
-    group = NodeGroup(name, arguments.preset, time.time(), address, port, nodes)
+            place = ["--nodes", str(len(machines)), "--node-rank", str(rank), "--name", name]
+            place += ["--master-addr", addresses[0], "--master-port", str(port)]
+            place += ["--node-addresses", ",".join(addresses)]
+            if arguments.preset:
+                place += pushed_overrides(registry, ssh.host, arguments.preset, arguments.overrides)
+            words = (*before[1:], *place, *(["--", *command] if command else []))
+            nodes.append(NodeRun(ssh.host.name, "", new_request_name(), words))
+        _check_plans(machines, lines, [list(node.command) for node in nodes])
+    # Before the first of them starts: whoever dies from here on leaves none alone.
+    group = NodeGroup(name, what, time.time(), addresses[0], port, tuple(nodes))
     save_group(state, group)
-    start_watcher(state, group)
+    group = _await_start(state, group)
     if arguments.wait or arguments.follow:
         return _wait(state, group, arguments.json)
     if arguments.json:
@@ -120,18 +127,42 @@ def launch_on_hosts(arguments: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
+def _await_start(state: StateDirectory, group: NodeGroup) -> NodeGroup:
+    """Have all nodes started by a process of its own; DeniedError when one was refused."""
+    try:
+        for turn in itertools.count():
+            if turn % _SEEN_TO_EVERY == 0:
+                start_watcher(state, group)
+            group = find_group(state, group.name)
+            if group.has_started:
+                return group
+            if group.ended:
+                break
+            time.sleep(_START_POLL_S)
+    except KeyboardInterrupt:
+        echo(f"the launch goes on: fresnel-tui nodes stop {group.name} ends it")
+        raise
+    raise DeniedError(group.cause, "nothing runs on any machine")
+
+
 def _meet(
-    machines: Sequence[Ssh], lines: Sequence[AgentConnection], port: int, wanted: str | None
-) -> str:
-    """The address of the first machine that all others reach; tried both ways, as NCCL connects."""
+    machines: Sequence[Ssh],
+    lines: Sequence[AgentConnection],
+    port: int | None,
+    wanted: str | None,
+) -> tuple[list[str], int]:
+    """Every machine's address and the port at the first one; tried both ways, as NCCL connects.
+
+    Without a `port` the first one chooses a free one.
+    """
     try:
         _compare(machines, [line.ask({"do": "hello"}, Hello) for line in lines])
-        address = _reach(machines[0], lines[0], machines[1:], lines[1:], port, wanted)
+        found = [_reach(machines[0], lines[0], machines[1:], lines[1:], port or 0, wanted)]
         for i in range(1, len(lines)):
-            _reach(machines[i], lines[i], machines[:1], lines[:1], port, None)
+            found.append(_reach(machines[i], lines[i], machines[:1], lines[:1], port or 0, None))
     except LineLost as error:
         raise RemoteTrouble(Trouble.NOT_REACHED, str(error)) from None
-    return address
+    return [address for address, _ in found], found[0][1]
 
 
 def _compare(machines: Sequence[Ssh], hellos: Sequence[Hello]) -> None:
@@ -154,10 +185,10 @@ def _reach(
     lines: Sequence[AgentConnection],
     port: int,
     wanted: str | None,
-) -> str:
-    """An address of `target` that all others reach at the port."""
+) -> tuple[str, int]:
+    """An address of `target` that all others reach, and the port: 0 asks for a free one."""
     target_line.send({"do": "listen", "id": 7, "port": port})
-    addresses = _addresses(target_line)
+    addresses, port = _addresses(target_line)
     try:
         candidates = [wanted] if wanted else addresses
         for other, line in zip(others, lines, strict=True):
@@ -170,18 +201,18 @@ def _reach(
                     "a firewall, or another network: --master-addr and --master-port name others",
                 )
             candidates = [found.reached]
-        return candidates[0]
+        return candidates[0], port
     finally:
         target_line.send({"do": "cancel", "id": 7})
         target_line.ask({"do": "hello"}, Hello)  # answered when nobody listens there any more
 
 
-def _addresses(line: AgentConnection) -> list[str]:
+def _addresses(line: AgentConnection) -> tuple[list[str], int]:
     """Where a machine that was asked to listen does."""
     for message in line.answers(7):
-        found = line.understood(message.fields, ListeningFrame).listening
-        if found:
-            return found
+        found = line.understood(message.fields, ListeningFrame)
+        if found.listening and found.port:
+            return found.listening, found.port
     raise LineLost("it does not listen")
 
 
@@ -189,7 +220,8 @@ def _node_arguments(argv: Sequence[str]) -> list[str]:
     """The launch's words without those that are meant for us."""
     kept: list[str] = []
     skip = 0
-    for word in argv:
+    before, command = split_command(argv)
+    for word in before:
         flag, equals, _ = word.partition("=")
         if skip:
             skip -= 1
@@ -197,11 +229,11 @@ def _node_arguments(argv: Sequence[str]) -> list[str]:
             skip = 0 if equals else _OWN_OPTIONS[flag]
         elif word not in ("--wait", "--follow", "--json", "--no-queue"):
             kept.append(word)
-    return kept
+    return [*kept, *(["--", *command] if command else [])]
 
 
 def _check_plans(
-    machines: Sequence[Ssh], lines: Sequence[AgentConnection], commands: Sequence[list[str]]
+    machines: Sequence[Ssh], lines: Sequence[AgentConnection], commands: Sequence[Sequence[str]]
 ) -> None:
     """Refuse before anything starts where one machine would; compare what would run."""
     versions: dict[str, str] = {}
@@ -223,31 +255,6 @@ def _check_plans(
     if len(known) > 1:
         each = ", ".join(f"{name} {version}" for name, version in versions.items())
         echo(f"⚠ torch differs: {each}")
-
-
-def _launch_all(
-    machines: Sequence[Ssh], lines: Sequence[AgentConnection], commands: Sequence[list[str]]
-) -> tuple[NodeRun, ...]:
-    """Start every node, or none: when one is refused, those started before it are killed."""
-    started: list[NodeRun] = []
-    for ssh, line, command in zip(machines, lines, commands, strict=True):
-        problem, run = "", ""
-        try:
-            done = launch_over(line, ssh, ["launch", *command, "--no-queue"])
-            run = done.output.decode("utf-8", "replace").strip()
-            problem = done.errors.decode("utf-8", "replace").strip() if done.exit_code else ""
-            if not problem and not is_run_id(run):
-                problem = f"an answer that is not a run: {run[:80]!r}"
-        except FresnelError as error:
-            problem = str(error)
-        if problem:
-            registry = ssh.registry
-            for node in started:
-                # Killed, not stopped: a rank that waits for the others has nothing to save.
-                remote_output(Ssh(registry, registry.find(node.host)), ["kill", node.run])
-            raise DeniedError(f"{ssh.host.name}: {problem}", "nothing runs on any machine")
-        started.append(NodeRun(ssh.host.name, run))
-    return tuple(started)
 
 
 def run_nodes(arguments: argparse.Namespace) -> int:
@@ -285,6 +292,9 @@ def _statuses(registry: RemoteRegistry, group: NodeGroup) -> list[_Status | None
     found: list[_Status | None] = []
     for node in group.nodes:
         try:
+            if not node.run:
+                found.append(None)
+                continue
             ssh = Ssh(registry, registry.find(node.host))
             done = remote_output(ssh, ["status", node.run, "--json"], keep=False)
             run = msgspec.json.decode(done.output, type=_RunStatus)
@@ -303,13 +313,19 @@ def _show(group: NodeGroup, statuses: list[_Status | None], as_json: bool) -> No
         (
             str(rank),
             node.host,
-            node.run,
-            status.run.state if status else "not reached",
+            node.run or DASH,
+            status.run.state if status else _without_status(group, node),
             (status.run.reason or DASH) if status else DASH,
         )
         for rank, (node, status) in enumerate(zip(group.nodes, statuses, strict=True))
     ]
     print_table(("node", "machine", "run", "state", "reason"), rows)
+
+
+def _without_status(group: NodeGroup, node: NodeRun) -> str:
+    if node.run:
+        return "not reached"
+    return "not started" if group.ended else "starting"
 
 
 def _stop(state: StateDirectory, group: NodeGroup, force: bool) -> None:
@@ -320,6 +336,8 @@ def _stop(state: StateDirectory, group: NodeGroup, force: bool) -> None:
         save_group(state, msgspec.structs.replace(group, cause=f"stopped by {user_name()}"))
     # The others wait for the first: stopped before them, it would leave them hanging.
     for node in reversed(group.nodes):
+        if not node.run:  # whoever starts them sees that they are to stop
+            continue
         try:
             done = remote_output(Ssh(registry, registry.find(node.host)), [*word, node.run])
             echo(f"{node.host}: {done.errors.decode().strip() or 'asked to stop'}")
@@ -351,5 +369,5 @@ def _json(group: NodeGroup) -> dict[str, Any]:
         "address": group.address,
         "port": group.port,
         "cause": group.cause or None,
-        "nodes": [{"host": node.host, "run": node.run} for node in group.nodes],
+        "nodes": [{"host": node.host, "run": node.run or None} for node in group.nodes],
     }

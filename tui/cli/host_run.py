@@ -1,11 +1,10 @@
 """`--host NAME`: a headless command, run on a rented machine through its link."""
 
 import argparse
-import itertools
 import os
 import time
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -16,6 +15,7 @@ from runners.places.ssh.groups import ANY, chooses, machines_named, names_severa
 from runners.places.ssh.protocol import new_request_name
 from runners.places.ssh.pushed import pushed_overrides
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
+from runners.places.ssh.remote_command import LAUNCH_TRIES_S, remote_output
 from runners.places.ssh.remote_request import command_message
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble, quoted
 from runners.state.layout import StateDirectory
@@ -35,12 +35,9 @@ READING = frozenset(
 """What may be asked again when the line breaks; of all else it is not known whether it was done."""
 
 _TRIES_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-_MOST_OUTPUT = 256 << 20
-"""Bytes that a command may print for somebody who waits for all of it: the curves of a long run."""
 
 _FIRST_TRIES = 2
 """So often a launch tries to reach a machine again before anything was sent to it."""
-_LAUNCH_TRIES_S = (*_TRIES_S, 20.0, 30.0, 30.0)
 
 
 def run_remotely(arguments: argparse.Namespace) -> int:
@@ -91,7 +88,7 @@ def _patiently(
     request name keeps it from starting anything twice.
     """
     launches = name == "launch"
-    tries = _LAUNCH_TRIES_S if launches else _TRIES_S
+    tries = LAUNCH_TRIES_S if launches else _TRIES_S
     request = (os.environ.get(REQUEST) or new_request_name()) if launches else ""
     sent, environment = False, {**_shown_as(), **secrets}
     for turn, pause in enumerate((*tries, None)):
@@ -162,21 +159,6 @@ def _take_answers(connection: AgentConnection, printed: RemotePrinter) -> int:
     raise LineLost("it ended without an answer")
 
 
-class RemoteResult(NamedTuple):
-    """What a command on another machine came to."""
-
-    exit_code: int
-    output: bytes
-    errors: bytes
-
-
-def remote_output(ssh: Ssh, command: Sequence[str], keep: bool = True) -> RemoteResult:
-    """Run one command on a machine and take down what it says; RemoteTrouble when that fails."""
-    with AgentConnection(ssh) as connection:
-        connection.begin()
-        return output_over(connection, ssh, command, keep)
-
-
 def remote_json(ssh: Ssh, command: Sequence[str], kind: type[T]) -> T:
     """What a command there prints with --json. FresnelError when it fails, or prints no `kind`."""
     done = remote_output(ssh, [*command, "--json"])
@@ -186,52 +168,6 @@ def remote_json(ssh: Ssh, command: Sequence[str], kind: type[T]) -> T:
         return msgspec.json.decode(done.output, type=kind)
     except (ValueError, RecursionError, OverflowError) as error:
         raise not_understood(ssh.host.name, f"{command[0]}: {error}") from None
-
-
-# Above those that this module gives by hand.
-_numbers = itertools.count(1000)
-
-
-def output_over(
-    connection: AgentConnection,
-    ssh: Ssh,
-    command: Sequence[str],
-    keep: bool = True,
-    request: str = "",
-) -> RemoteResult:
-    """The same over a connection that is there already; `request` names a launch."""
-    parts: dict[int, bytes] = {1: b"", 2: b""}
-    number = next(_numbers)
-    try:
-        connection.send(command_message(number, command, ssh.host.folder, request, keep))
-        for message in connection.answers(number):
-            piece = connection.understood(message.fields, CommandFrame)
-            parts[piece.stream] += message.payload
-            if piece.exit is not None:
-                return RemoteResult(piece.exit, parts[1], parts[2])
-            if sum(map(len, parts.values())) > _MOST_OUTPUT:
-                raise FresnelError(f"{ssh.host.name}: more than {_MOST_OUTPUT >> 20} MiB of answer")
-    except LineLost as error:
-        raise RemoteTrouble(Trouble.NOT_REACHED, f"{ssh.host.name}: {error}", "try again") from None
-    raise RemoteTrouble(Trouble.NOT_REACHED, f"{ssh.host.name}: no answer", "try again")
-
-
-def launch_over(connection: AgentConnection, ssh: Ssh, command: Sequence[str]) -> RemoteResult:
-    """Launch over a connection, and over others when it breaks; nothing starts twice."""
-    request = new_request_name()
-    try:
-        return output_over(connection, ssh, command, request=request)
-    except RemoteTrouble as error:
-        problem = error
-    for pause in _LAUNCH_TRIES_S:
-        time.sleep(pause)
-        try:
-            with AgentConnection(ssh) as another:
-                another.begin()
-                return output_over(another, ssh, command, request=request)
-        except RemoteTrouble as error:
-            problem = error
-    raise problem
 
 
 def _shown_as() -> dict[str, str]:

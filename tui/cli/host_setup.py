@@ -8,6 +8,7 @@ import msgspec
 
 from runners.model.errors import ExitCode, FresnelError
 from runners.places.ssh.registry import RemoteRegistry
+from runners.places.ssh.remote_command import remote_output
 from runners.places.ssh.rental import require_address
 from runners.places.ssh.setup import (
     FoundMachine,
@@ -18,7 +19,7 @@ from runners.places.ssh.setup import (
 )
 from runners.places.ssh.ssh import Ssh
 from runners.state.layout import StateDirectory
-from tui.cli.host_run import remote_json, remote_output
+from tui.cli.host_run import remote_json
 from tui.cli.output import echo, print_json, print_pairs
 from tui.views.format import DASH, size
 

@@ -11,7 +11,7 @@ from runners.model.course import parse_after
 from runners.model.errors import WrongInput
 from runners.model.launchers import place_on_nodes
 from runners.model.parameters import with_values
-from runners.model.program import chosen_gpus
+from runners.model.program import MEETING_PORT, chosen_gpus
 from runners.model.python_command import devices_of
 from runners.model.scaling import rescaled
 from runners.model.spec import GpuRequest, NodePlace, RunSpec, ScalingRule
@@ -137,7 +137,9 @@ def _on_nodes(spec: RunSpec, arguments: argparse.Namespace) -> RunSpec:
             "several machines: --nodes 2 --node-rank 0 --master-addr ADDRESS, on each its own rank",
             "or --slurm --nodes 2",
         )
-    place = NodePlace(*given, arguments.master_port)
+    text = arguments.node_addresses
+    addresses = tuple(text.split(",")) if text else ()
+    place = NodePlace(*given, arguments.master_port or MEETING_PORT, addresses=addresses)
     return place_on_nodes(spec, place)
 
 

@@ -91,8 +91,26 @@ def completed(
     interpreter: Interpreter | None,
 ) -> Variables:
     """With what several nodes and the watching of the run need, where nobody has chosen it."""
+    variables = variables.filled_up(_rank_environment(inputs))
     variables = variables.filled_up(_node_environment(inputs.spec.node, variables.whole))
     return variables.filled_up(watched_environment(inputs, argv, variables.whole, interpreter))
+
+
+def _rank_environment(inputs: LaunchInputs) -> dict[str, str]:
+    """What torchrun would tell its one process on each of several machines (its manual's names)."""
+    node = inputs.spec.node
+    if node is None or node.by_slurm or inputs.traits.starts_processes:
+        return {}
+    found = {
+        "RANK": str(node.rank),
+        "WORLD_SIZE": str(node.count),
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+        "GROUP_RANK": str(node.rank),
+        "MASTER_ADDR": node.address,
+        "MASTER_PORT": str(node.port),
+    }
+    return found | ({"FRESNEL_NODE_ADDRESSES": ",".join(node.addresses)} if node.addresses else {})
 
 
 def _node_environment(nodes: NodePlace | None, environment: Mapping[str, str]) -> dict[str, str]:

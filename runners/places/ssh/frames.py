@@ -129,10 +129,21 @@ class EndAnswer(msgspec.Struct, frozen=True):
     asked: bool
 
 
+class _Withdrawn(msgspec.Struct, frozen=True):
+    runs: Annotated[list[_Word], Meta(max_length=100)]
+
+
+class WithdrawnAnswer(msgspec.Struct, frozen=True):
+    """The runs that a launch had made before it was withdrawn."""
+
+    found: _Withdrawn
+
+
 class ListeningFrame(AgentFrame, frozen=True, forbid_unknown_fields=True):
-    """The addresses at which a machine listens for others."""
+    """The addresses, and the port, at which a machine listens for others."""
 
     listening: Annotated[list[_Word], Meta(max_length=100)] | None = None
+    port: Annotated[int, Meta(ge=1, le=65535)] | None = None
 
 
 class ReachAnswer(msgspec.Struct, frozen=True):

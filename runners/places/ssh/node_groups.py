@@ -12,10 +12,16 @@ from runners.state.layout import StateDirectory
 
 
 class NodeRun(msgspec.Struct, frozen=True):
-    """One node: the machine, and the run's id there. Its rank is its place in the group."""
+    """One node: the machine, and the run's id there, empty until it is known to have started.
+
+    Its rank is its place in the group. It is started by `command`, the words behind `launch`, and
+    once for one `request`.
+    """
 
     host: str
     run: str
+    request: str = ""
+    command: tuple[str, ...] = ()
 
 
 class NodeGroup(msgspec.Struct, frozen=True):
@@ -31,6 +37,11 @@ class NodeGroup(msgspec.Struct, frozen=True):
     nodes: tuple[NodeRun, ...]
     cause: str = ""
     ended: float = 0.0
+
+    @property
+    def has_started(self) -> bool:
+        """Whether every node is known to have started."""
+        return all(node.run for node in self.nodes)
 
 
 _decoder = msgspec.json.Decoder(NodeGroup)

@@ -32,6 +32,7 @@ from runners.places.ssh.node_groups import (
     list_groups,
     save_group,
 )
+from runners.places.ssh.node_launch import launch_nodes
 from runners.places.ssh.protocol import LinkMessage
 from runners.places.ssh.registry import RemoteRegistry
 from runners.places.ssh.ssh import Ssh
@@ -299,5 +300,7 @@ def main() -> None:
 def _watch_if_open(state: StateDirectory, name: str) -> None:
     with suppress(NotFound):
         group = find_group(state, name)
+        if not group.ended and not group.has_started:
+            group = launch_nodes(state, group)
         if not group.ended:
             watch_nodes(state, group)

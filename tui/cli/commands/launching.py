@@ -311,4 +311,5 @@ def _where(parser: CommandParser) -> None:
     argument(parser, "--nodes", "N", each, type=int)
     argument(parser, "--node-rank", "R", "which of them: 0 to N-1", type=int)
     argument(parser, "--master-addr", "ADDRESS", "where they meet: an address of the machine 0")
-    argument(parser, "--master-port", "PORT", "and its port (29500)", type=int, default=29500)
+    argument(parser, "--master-port", "PORT", "and its port (29500; --hosts: a free one)", type=int)
+    argument(parser, "--node-addresses", "A,B", "all addresses in order, for the program to know")
