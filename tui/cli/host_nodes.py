@@ -108,8 +108,8 @@ def launch_on_hosts(arguments: argparse.Namespace) -> int:
             place += ["--node-addresses", ",".join(addresses)]
             if arguments.preset:
                 place += pushed_overrides(registry, ssh.host, arguments.preset, arguments.overrides)
-            words = (*before[1:], *place, *(["--", *command] if command else []))
-            nodes.append(NodeRun(ssh.host.name, "", new_request_name(), words))
+            arguments_there = (*before[1:], *place, *(["--", *command] if command else []))
+            nodes.append(NodeRun(ssh.host.name, "", new_request_name(), arguments_there))
         _check_plans(machines, lines, [list(node.command) for node in nodes])
     # Before the first of them starts: whoever dies from here on leaves none alone.
     group = NodeGroup(name, what, time.time(), addresses[0], port, tuple(nodes))
