@@ -298,3 +298,25 @@ def test_a_missing_package_is_said_before_the_launch(presets: Path, tmp_path: Pa
     launched = headless("launch", "needy")
     assert launched.returncode == 2 and "install no_such_package_x" in launched.stderr
     assert json.loads(headless("list", "--json", "--all").stdout) == []
+
+
+def test_the_rate_follows_the_batch_by_the_rule_that_a_key_changes(
+    show: Show, presets: Path
+) -> None:
+    (presets / "aa-batch.yaml").write_text(
+        "launcher: command\ncommand: [sleep, '300']\ngpus: 4\n"
+        "parameters:\n  batch_size: {value: 8, flag: '', help: of each device}\n"
+        "  lr: {value: 1e-3, flag: '', help: the rate}\n"
+        "scaling: {batch: batch_size, per: device, learning_rate: lr, rule: linear, "
+        "base_batch: 32, base_rate: 1e-3}\n"
+    )
+    panel = show(rows=50)
+    panel.press("n", *"aa-batch", "Enter")
+    panel.wait_for(FORM)
+    move(panel, "Tab", "lr", "GPUs")
+    panel.press("Backspace", "8")
+    panel.wait_for(r"lr=0\.002 follow the GPUs: linear \(F3 changes\)")
+    panel.wait_for(r"changed +lr 0\.001 → 0\.002")
+    panel.press("\x1bOR")
+    panel.wait_for(r"lr=0\.00141\d* follow the GPUs: square root")
+    panel.wait_for(r"changed +lr 0\.001 → 0\.00141")
