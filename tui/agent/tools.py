@@ -76,11 +76,13 @@ def _manifest(request: dict[str, Any], line: Any) -> None:
     from runners.state.runs import find_runs
 
     state, checkpoints = StateDirectory(), request.get("checkpoints", "best")
+    pushed = [str(folder) for folder in request.get("pushed", ())]
     answer = Manifests()
     try:
         with _beating(line):
             runs = [
-                make_manifest(state, run, checkpoints) for run in find_runs(state, request["runs"])
+                make_manifest(state, run, checkpoints, pushed)
+                for run in find_runs(state, request["runs"])
             ]
         answer = Manifests(runs)
     except FresnelError as error:

@@ -69,6 +69,12 @@ def run_remotely(arguments: argparse.Namespace) -> int:
 
         folder = folder_there(ssh, arguments)
     secrets = sent_secrets(arguments) if hasattr(arguments, "env") else {}
+    if folder != host.folder and arguments.command_name == "launch" and not arguments.no_fetch:
+        from tui.cli.pushed_command import with_results
+
+        return with_results(
+            ssh, arguments, lambda: _patiently(ssh, mine, "launch", folder, secrets)
+        )
     return _patiently(ssh, mine, arguments.command_name, folder, secrets)
 
 

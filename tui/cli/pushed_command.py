@@ -3,13 +3,19 @@
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from runners.model.errors import DeniedError, FresnelError, WrongInput
+from runners.model.run_ids import is_run_id
+from runners.places.ssh.connection import AgentConnection
+from runners.places.ssh.protocol import new_request_name
 from runners.places.ssh.push import names_file_of, plan_folder_push
 from runners.places.ssh.pushed_files import place_of_folder
 from runners.places.ssh.ssh import Ssh
+from runners.state.requests import REQUEST
+from tui.cli.fetch import run_fetch
+from tui.cli.host_run import output_over
 from tui.cli.output import echo, is_confirmed
 from tui.cli.push import Shipment, prepare, send_all
 from tui.views.format import size
@@ -57,6 +63,35 @@ def folder_there(ssh: Ssh, arguments: argparse.Namespace) -> str:
         _ask_for_much(total, arguments.yes)
         send_all(ssh, changed)
     return remote
+
+
+def with_results(ssh: Ssh, arguments: argparse.Namespace, launch: Callable[[], int]) -> int:
+    """The exit code of `launch`; where it waits for the runs, their results are brought here."""
+    if not (arguments.wait or arguments.follow):
+        return launch()
+    # By its name a launch is asked for what it has started.
+    request = os.environ.setdefault(REQUEST, new_request_name())
+    code = launch()
+    try:
+        with AgentConnection(ssh) as connection:
+            connection.begin()
+            asked = ["launch", "--gpus", "0", "--", "true"]
+            runs = output_over(connection, ssh, asked, request=request).output.decode().split()
+        _bring(ssh, runs)
+    except FresnelError as error:
+        echo(f"⚠ not fetched: {error.message}; fresnel-tui fetch last --host {ssh.host.name}")
+    return code
+
+
+def _bring(ssh: Ssh, runs: Sequence[str]) -> None:
+    if not all(is_run_id(run) for run in runs) or not runs:
+        raise FresnelError(f"{ssh.host.name} does not say what was started")
+    to = Path("fetched")
+    if not to.exists():
+        to.mkdir()
+        (to / ".gitignore").write_text("*\n")  # or the next launch would send it back
+    asked = {"all": False, "every": None, "checkpoints": "best", "to": str(to), "json": False}
+    run_fetch(argparse.Namespace(runs=runs, host=ssh.host.name, **asked))
 
 
 def _ask_for_much(total: int, is_agreed: bool) -> None:

@@ -20,14 +20,18 @@ from runners.places.ssh.agent_tool import ask_patiently
 from runners.places.ssh.connection import RefusedThere
 from runners.places.ssh.copying import Copied, Copier
 from runners.places.ssh.fetched_before import FetchedBefore
+from runners.places.ssh.folder_results import is_below
 from runners.places.ssh.frames import decoded
 from runners.places.ssh.manifest import FileEntry, Manifest, hash_of
+from runners.places.ssh.pushed_files import list_pushed_folders
 from runners.places.ssh.ssh import Ssh
 
 MANIFEST = "fresnel-manifest.json"
 CURVES = "fresnel-metrics.csv"
 OUTSIDE = "elsewhere"
 """The folder of what a run wrote outside of its own."""
+FOLDER = "folder"
+"""The folder of what a run wrote into the one that was pushed for it."""
 
 _ROUNDS = 5
 _GROWING = (".log", ".jsonl")
@@ -69,17 +73,27 @@ def ask_manifests(
 
     RefusedThere for a run that is not there, FresnelError for an answer that cannot be one.
     """
-    asked = {"runs": list(runs), "checkpoints": checkpoints}
+    pushed = _pushed(ssh)
+    asked = {"runs": list(runs), "checkpoints": checkpoints, "pushed": pushed}
     try:
         answer = decoded(ask_patiently(ssh, "manifest", asked, notify), Manifests)
         if answer.error is not None:
             raise RefusedThere(*answer.error)
         _check_runs(runs, [manifest.run for manifest in answer.runs])
+        for manifest in answer.runs:
+            if manifest.working_directory and not is_below(manifest.working_directory, pushed):
+                raise ValueError(f"{manifest.working_directory!r} was not pushed")
     except ValueError as error:
         raise FresnelError(
             f"{ssh.host.name}: its list of files cannot be parsed: {error}", "nothing was written"
         ) from None
     return answer
+
+
+def _pushed(ssh: Ssh) -> list[str]:
+    """The folders there that were pushed, without the one where all runs start."""
+    found = {folder.remote for folder in list_pushed_folders(ssh.registry, ssh.host)}
+    return sorted(found - {ssh.host.folder})
 
 
 def _check_runs(asked: Sequence[str], answered: Sequence[str]) -> None:
@@ -176,10 +190,10 @@ def _past(manifest: Manifest, folder: Path) -> dict[str, _Past]:
     """Of each file that only grows, what was fetched of it before."""
     found = {}
     for key in _keys(manifest):
-        path = folder / _name(key)
+        path = folder / _name(manifest, key)
         try:
             if path.suffix in _GROWING and (size := path.stat().st_size):
-                found[_name(key)] = _Past(size, hash_of(path, size))
+                found[_name(manifest, key)] = _Past(size, hash_of(path, size))
         except OSError:
             continue
     return found
@@ -208,17 +222,26 @@ def _same(before: Manifest, after: Manifest) -> set[_Key]:
     return {key for key, entry in _keys(after).items() if old.get(key) == entry}
 
 
-def _name(key: _Key) -> str:
+def _place(manifest: Manifest, root: str) -> str:
+    """Where the files of a folder there lie in the folder of their run here; empty: at its top."""
+    if root == "/":
+        return OUTSIDE
+    return FOLDER if root == manifest.working_directory else ""
+
+
+def _name(manifest: Manifest, key: _Key) -> str:
     """A file's name in the folder of its run here."""
     root, name = key
-    return name if root != "/" else f"{OUTSIDE}/{name}"
+    place = _place(manifest, root)
+    return f"{place}/{name}" if place else name
 
 
 def _claim(before: FetchedBefore, manifest: Manifest) -> None:
     """Check every name, and note it as fetched, before anything is written."""
-    if any(entry.root not in (manifest.directory, "/") for entry in manifest.files):
+    roots = {manifest.directory, manifest.working_directory, "/"} - {""}
+    if any(entry.root not in roots for entry in manifest.files):
         raise FresnelError(f"{manifest.run}: files of another folder than its own")
-    names = [_name(key) for key in _keys(manifest)]
+    names = [_name(manifest, key) for key in _keys(manifest)]
     if {MANIFEST, CURVES} & set(names):
         raise FresnelError(f"{manifest.run}: a file has a name that is kept for ours")
     before.claim([*names, MANIFEST, CURVES])
@@ -236,7 +259,7 @@ def _copy(
             if keys is None or (entry.root, entry.name) in keys
         }
         root = batch[0].root
-        target = folder / OUTSIDE if root == "/" else folder
+        target = folder / _place(manifest, root)
         some = copier.bring(root, sizes, target, anew)
         copied = Copied(copied.files + some.files, copied.bytes + some.bytes)
     return copied
@@ -261,7 +284,7 @@ def _differing(manifest: Manifest, folder: Path) -> set[_Key]:
     """The files here that are not what the manifest says; a log may have grown since."""
     bad = set()
     for key, entry in _keys(manifest).items():
-        path = folder / _name(key)
+        path = folder / _name(manifest, key)
         try:
             size = path.stat().st_size
             grew = manifest.live and path.suffix in _GROWING and size > entry.size
@@ -274,7 +297,9 @@ def _differing(manifest: Manifest, folder: Path) -> set[_Key]:
 
 def _check_room(manifest: Manifest, folder: Path) -> None:
     """FresnelError when it does not fit on the disk here."""
-    missing = sum(_missing(folder / _name(key), entry) for key, entry in _keys(manifest).items())
+    missing = sum(
+        _missing(folder / _name(manifest, key), entry) for key, entry in _keys(manifest).items()
+    )
     free = shutil.disk_usage(folder).free
     if missing + _SPARE > free:
         raise FresnelError(

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +13,7 @@ from runners.host.identity import host_name
 from runners.host.newest_file import UNFINISHED, NewestFile, first_whole
 from runners.host.printed_paths import CHECKPOINTS
 from runners.model.run import Run
+from runners.places.ssh.folder_results import pushed_folder_of, written_files
 from runners.state.layout import StateDirectory
 from runners.watch.metrics.checkpoints import checkpoint_files, run_checkpoint
 
@@ -49,13 +50,18 @@ class Manifest(Struct, frozen=True):
     live: bool
     checkpoints: Annotated[tuple[_Name, ...], Meta(max_length=100_000)]
     files: Annotated[tuple[FileEntry, ...], Meta(max_length=1_000_000)]
+    working_directory: _Name = ""
+    """The pushed folder that it ran in; empty when it ran in none."""
 
 
-def make_manifest(state: StateDirectory, run: Run, checkpoints: str = "best") -> Manifest:
-    """The files of a run: logs, curves, pictures, models, checkpoints.
+def make_manifest(
+    state: StateDirectory, run: Run, checkpoints: str = "best", pushed: Sequence[str] = ()
+) -> Manifest:
+    """The files of a run: logs, curves, pictures, models, checkpoints, and what it wrote into the
+    folder that was `pushed` for it.
 
     Of the checkpoints the best and the newest that is whole (`best`), `all`, or `none`.
-    The root of each is the run's folder, or `/`.
+    The root of each is the run's folder, the pushed one that it ran in, or `/`.
     """
     folder = state.run(run.id).path
     found = checkpoint_files(run)
@@ -66,10 +72,16 @@ def make_manifest(state: StateDirectory, run: Run, checkpoints: str = "best") ->
         if _is_checkpoint(path, folder, matched) and not _is_below(path, chosen):
             continue
         files[str(folder), str(path.relative_to(folder))] = path
+    beside = pushed_folder_of(run, pushed)
     for top in chosen:
         for path in _walk(Path(top)) if os.path.isdir(top) else [Path(top)]:
             if folder not in path.parents:
-                files["/", str(path).lstrip("/")] = path
+                root = beside if beside and _is_below(path, [beside]) else "/"
+                files[root, str(path.relative_to(root))] = path
+    if beside:
+        known = [*matched, str(folder)]
+        for path in written_files(beside, run, checkpoints, lambda path: _is_below(path, known)):
+            files[beside, str(path.relative_to(beside))] = path
     entries = []
     for (root, name), path in sorted(files.items()):
         tops = (os.path.basename(top) for top in chosen if _is_below(path, [top]))
@@ -84,6 +96,7 @@ def make_manifest(state: StateDirectory, run: Run, checkpoints: str = "best") ->
         live=run.is_live,
         checkpoints=tuple(os.path.basename(path) for path in chosen),
         files=tuple(entries),
+        working_directory=beside,
     )
 
 

@@ -206,12 +206,14 @@ def _pushing(parser: CommandParser) -> None:
     group = parser.add_argument_group(
         "commands with --host",
         "This folder is pushed first where the command names a file of it: what git lists, tracked "
-        "and not ignored.",
+        "and not ignored. Waited for, its results are fetched to ./fetched when it has ended, with "
+        "what it wrote into the folder there.",
     )
     which = group.add_mutually_exclusive_group()
     flag(which, "--push", "push this folder, whatever the command names")
     flag(which, "--no-push", "run in the folder as it was pushed before")
     repeated(group, "--also", "PATH", "send this too, e.g. data that git ignores")
+    flag(group, "--no-fetch", "with --wait or --follow: leave its results there")
     flag(group, "--secrets", "also files named like secrets: .env, keys, tokens")
     flag(group, "--yes", "do not ask before much is sent")
 
