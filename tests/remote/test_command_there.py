@@ -99,7 +99,7 @@ pathlib.Path("out/table.csv").write_text("a,b")
 for i, name in enumerate(("epoch_1", "best", "epoch_2")):
     pathlib.Path(f"out/weights/{name}.pt").write_bytes(name.encode())
     os.utime(f"out/weights/{name}.pt", (time.time(), time.time() + i / 10))
-pathlib.Path("input.txt").write_text("changed by the run")
+pathlib.Path("input.txt").write_text("sent-2")
 """
 
 
@@ -107,21 +107,22 @@ def test_what_it_wrote_into_its_folder_comes_back(
     line: CommandLine, rented: RentedMachine, way: str, program: Path
 ) -> None:
     (program / "train.py").write_text(_WRITES)
-    (program / "input.txt").write_text("as it was sent")
+    (program / "input.txt").write_text("sent-1")
     os.utime(program / "input.txt", (10**9, 10**9))
     os.utime(program / "helper.py", (10**9, 10**9))
     run = line.run("launch", *_TRAINS).stdout.strip()
     came = program / "fetched" / run
-    assert "as it was sent" in (came / "output.log").read_text()
+    assert "sent-1" in (came / "output.log").read_text()
     found = {str(path.relative_to(came / "folder")) for path in (came / "folder").rglob("*.*")}
-    assert found - {"train.py"} == {
+    assert found == {
         "input.txt",
         "out/table.csv",
         "out/weights/best.pt",
         "out/weights/epoch_2.pt",
     }
-    assert (came / "folder" / "input.txt").read_text() == "changed by the run"
+    assert (came / "folder" / "input.txt").read_text() == "sent-2"
+    before = {path.name for path in (program / "fetched").iterdir()}
     # It is not sent back, and nothing comes where nobody waits or wants it.
     assert line.run("launch", *_RUN, "--no-fetch", *_TRAINS[-3:]).stdout.strip() != run
-    assert {path.name for path in (program / "fetched").iterdir()} == {".gitignore", run}
+    assert {path.name for path in (program / "fetched").iterdir()} == before
     assert not (rented.home / "fresnel" / "program" / "fetched").exists()

@@ -22,6 +22,9 @@ _CODES = {
     ExitCode.INTERRUPTED: "interrupted",
 }
 """What an error is called in JSON, by its exit code."""
+_REMOTE = "host_run:run_remotely"
+_PUSHED = frozenset({"launch", "plan", "verify"})
+"""Commands that run one of a person's own, for which this folder is taken there."""
 _WARNED = frozenset({"launch", "plan", "list", "status", "monitor"})
 """Commands that say so when the settings cannot be read."""
 
@@ -38,7 +41,8 @@ def run_command(argv: Sequence[str]) -> int:
         arguments.remote_command = remaining
         if name:
             arguments.host = name
-            arguments.action = "host_run:run_remotely"
+            is_command = arguments.trailing_command and arguments.command_name in _PUSHED
+            arguments.action = "pushed_command:run_pushed" if is_command else _REMOTE
         from runners.host.helpers import without_backports  # `--help` needs none
 
         with without_backports():

@@ -35,7 +35,9 @@ def sent_secrets(arguments: argparse.Namespace) -> dict[str, str]:
 
     Those that `--env` names, and those of its preset, as far as that is here.
     """
-    given = given_variables(getattr(arguments, "env", ()))
+    if not hasattr(arguments, "env"):  # none that starts a program
+        return {}
+    given = given_variables(arguments.env)
     texts = list(given.values())
     preset = getattr(arguments, "preset", None)
     if preset is not None:

@@ -44,7 +44,7 @@ def run_remotely(arguments: argparse.Namespace) -> int:
     """Run the command on the machine `--host` names, and be its output and its exit code."""
     refuse_elsewhere(arguments)
     registry = RemoteRegistry(StateDirectory())
-    if _is_for_any(registry, arguments):
+    if is_for_any(registry, arguments):
         from tui.cli.host_any import run_anywhere
 
         return run_anywhere(arguments)
@@ -63,29 +63,17 @@ def run_remotely(arguments: argparse.Namespace) -> int:
         mine = [*mine, *pushed_overrides(registry, host, arguments.preset, arguments.overrides)]
         if arguments.trailing_command is not None:
             raise WrongInput("give one of them: a preset, or a command after --")
-    folder = host.folder
-    if arguments.trailing_command and arguments.command_name in ("launch", "plan", "verify"):
-        from tui.cli.pushed_command import folder_there
-
-        folder = folder_there(ssh, arguments)
-    secrets = sent_secrets(arguments) if hasattr(arguments, "env") else {}
-    if folder != host.folder and arguments.command_name == "launch" and not arguments.no_fetch:
-        from tui.cli.pushed_command import with_results
-
-        return with_results(
-            ssh, arguments, lambda: _patiently(ssh, mine, "launch", folder, secrets)
-        )
-    return _patiently(ssh, mine, arguments.command_name, folder, secrets)
+    return run_patiently(ssh, mine, arguments.command_name, host.folder, sent_secrets(arguments))
 
 
-def _is_for_any(registry: RemoteRegistry, arguments: argparse.Namespace) -> bool:
+def is_for_any(registry: RemoteRegistry, arguments: argparse.Namespace) -> bool:
     """Whether it is about one of several machines, not about each of them."""
     if arguments.command_name in ("launch", "plan"):
         return chooses(registry, arguments.host)
     return arguments.host == ANY and ANY not in registry.names()
 
 
-def _patiently(
+def run_patiently(
     ssh: Ssh, command: list[str], name: str, folder: str, secrets: Mapping[str, str]
 ) -> int:
     """Run a command, and again after a broken connection where that repeats nothing.

@@ -9,22 +9,47 @@ from pathlib import Path
 from runners.model.errors import DeniedError, FresnelError, WrongInput
 from runners.model.run_ids import is_run_id
 from runners.places.ssh.connection import AgentConnection
+from runners.places.ssh.groups import names_several
 from runners.places.ssh.protocol import new_request_name
 from runners.places.ssh.push import names_file_of, plan_folder_push
 from runners.places.ssh.pushed_files import place_of_folder
+from runners.places.ssh.registry import RemoteRegistry
+from runners.places.ssh.remote_command import output_over
 from runners.places.ssh.ssh import Ssh
+from runners.state.layout import StateDirectory
 from runners.state.requests import REQUEST
 from tui.cli.fetch import run_fetch
-from tui.cli.host_run import output_over
+from tui.cli.given_variables import sent_secrets
+from tui.cli.host_run import is_for_any, run_patiently, run_remotely
 from tui.cli.output import echo, is_confirmed
 from tui.cli.push import Shipment, prepare, send_all
+from tui.cli.shown_secrets import refuse_elsewhere
 from tui.views.format import size
 
 _ASKED_ABOVE = 200_000_000
 """Bytes: more than so many are not sent without a question."""
 
 
-def folder_there(ssh: Ssh, arguments: argparse.Namespace) -> str:
+def run_pushed(arguments: argparse.Namespace) -> int:
+    """`launch`, `plan` and `verify` of a command on the machine that `--host` names."""
+    refuse_elsewhere(arguments)
+    registry = RemoteRegistry(StateDirectory())
+    is_one = not (is_for_any(registry, arguments) or names_several(registry, arguments.host))
+    if not is_one or arguments.preset:
+        return run_remotely(arguments)
+    ssh = Ssh(registry, registry.find(arguments.host))
+    folder = _folder_there(ssh, arguments)
+    name, secrets = arguments.command_name, sent_secrets(arguments)
+
+    def run() -> int:
+        return run_patiently(ssh, arguments.remote_command, name, folder, secrets)
+
+    if name == "launch" and folder != ssh.host.folder and not arguments.no_fetch:
+        return _with_results(ssh, arguments, run)
+    return run()
+
+
+def _folder_there(ssh: Ssh, arguments: argparse.Namespace) -> str:
     """The folder there in which the command runs; what it needs of this one is sent first.
 
     The folder where runs start, where the command names nothing of this one. A `plan` only says
@@ -65,7 +90,7 @@ def folder_there(ssh: Ssh, arguments: argparse.Namespace) -> str:
     return remote
 
 
-def with_results(ssh: Ssh, arguments: argparse.Namespace, launch: Callable[[], int]) -> int:
+def _with_results(ssh: Ssh, arguments: argparse.Namespace, launch: Callable[[], int]) -> int:
     """The exit code of `launch`; where it waits for the runs, their results are brought here."""
     if not (arguments.wait or arguments.follow):
         return launch()

@@ -29,6 +29,7 @@ from tui.cli.host_setup import SetupWishes, set_up_machine
 from tui.cli.output import echo, is_confirmed
 from tui.cli.parsing import CommandParser
 from tui.cli.push import prepare, send_preset
+from tui.cli.pushed_command import run_pushed
 from tui.views.format import size
 
 
@@ -77,7 +78,7 @@ def run_up(arguments: argparse.Namespace) -> int:
         echo(f"push: {size(total)}" if changed else "push: everything is there")
         send_preset(ssh, arguments.preset, arguments.overrides, plan, changed)
     launch.host = ssh.host.name
-    return run_remotely(launch)
+    return run_remotely(launch) if arguments.preset else run_pushed(launch)
 
 
 def _launch_of(arguments: argparse.Namespace) -> argparse.Namespace:

@@ -37,7 +37,7 @@ def written_files(
     Those that `is_known`, as checkpoints that were chosen from already, are left out. Of other
     weights in one folder, with `best` those called so and the newest, with `none` none.
     """
-    begin = (run.started or run.created) - _MARGIN_S
+    begin = run.created  # what was pushed was there before
     end = run.ended + _MARGIN_S if run.ended is not None else float("inf")
     found: dict[Path, float] = {}
     for path in _plain_files(folder):

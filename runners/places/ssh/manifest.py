@@ -57,10 +57,10 @@ class Manifest(Struct, frozen=True):
 def make_manifest(
     state: StateDirectory, run: Run, checkpoints: str = "best", pushed: Sequence[str] = ()
 ) -> Manifest:
-    """The files of a run: logs, curves, pictures, models, checkpoints, and what it wrote into the
-    folder that was `pushed` for it.
+    """The files of a run: logs, curves, pictures, models, checkpoints.
 
-    Of the checkpoints the best and the newest that is whole (`best`), `all`, or `none`.
+    With them what it wrote into the folder that was `pushed` for it. Of the checkpoints the best
+    and the newest that is whole (`best`), `all`, or `none`.
     The root of each is the run's folder, the pushed one that it ran in, or `/`.
     """
     folder = state.run(run.id).path
