@@ -20,6 +20,9 @@ says = json.load(open({answers!r}))
 words = sys.argv[1:]
 if "-O" in words:
     sys.exit(255)
+if "-G" in words:
+    print("hostname evil\nproxycommand evil")
+    sys.exit(0)
 remote = words[words.index("--") + 2]
 out = sys.stdout.buffer
 

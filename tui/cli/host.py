@@ -11,10 +11,9 @@ import msgspec
 from runners.cost.machines import close_account
 from runners.cost.prices import is_amount, list_prices
 from runners.host.locks import is_held
-from runners.model.errors import DeniedError, ExitCode, FresnelError, WrongInput
+from runners.model.errors import DeniedError, ExitCode, WrongInput
 from runners.places.ssh.accounts import rented_names
-from runners.places.ssh.connection import AgentConnection, LineLost
-from runners.places.ssh.frames import Hello
+from runners.places.ssh.connection_steps import ConnectionStep, ConnectionTest
 from runners.places.ssh.groups import check_labels, labelled, machines_named, names_several
 from runners.places.ssh.host_keys import pin_key
 from runners.places.ssh.panel_source import source_digest
@@ -32,7 +31,6 @@ from runners.places.ssh.rental import (
     require_address,
 )
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
-from runners.places.ssh.status_text import offset_text
 from runners.state.layout import StateDirectory
 from tui.cli import host_ways
 from tui.cli.output import echo, print_json, print_pairs, print_table
@@ -252,47 +250,32 @@ def _connect(arguments: argparse.Namespace, ssh: Ssh) -> int:
 
 def _test(arguments: argparse.Namespace, ssh: Ssh) -> int:
     """Look at the way there step by step; the first that fails decides."""
-    host, steps = ssh.host, []
-    began = time.monotonic()
-    try:
-        done = ssh.run("echo fresnel-reached")
-        login = time.monotonic() - began
-        noisy = done.stdout.strip() != b"fresnel-reached"
-        steps.append(("login", f"ok, {login * 1000:.0f} ms, key {host.fingerprint}"))
-        if noisy:
-            steps.append(("shell", "its shell prints something at login: ignored"))
-        began = time.monotonic()
-        with AgentConnection(ssh) as connection:
-            connection.begin()
-            before = time.time()
-            hello = connection.ask({"do": "hello"}, Hello)
-            offset = hello.time - (before + time.time()) / 2
-        steps.append(("panel", f"{hello.version} on Python {hello.python}"))
-        steps.append(("", f"answers in {(time.monotonic() - began) * 1000:.0f} ms"))
-        if hello.installed != source_digest():
-            steps.append(("", f"differs from the version here: host setup {host.name}"))
-        steps.append(("clock", offset_text(offset) or "as here"))
-        steps.append(("state", hello.state))
-    except LineLost as error:
-        raise RemoteTrouble(Trouble.NOT_REACHED, f"{host.name}: {error}") from None
-    except FresnelError as error:
-        if arguments.json:
-            print_json({"host": host.name, "ok": False, "problem": error.message})
-        elif steps:
-            print_pairs(steps)
-        raise
+    test, steps = ConnectionTest(ssh), []
+    for step in test.steps():
+        steps.append(step)
+        if not arguments.json:
+            _show_step(step)
     if arguments.json:
-        print_json(
-            {
-                "host": host.name,
-                "ok": True,
-                "agent": msgspec.to_builtins(hello),
-                "clock_offset_s": offset,
-            }
-        )
-    else:
-        print_pairs(steps)
+        found = {
+            "host": ssh.host.name,
+            "ok": test.trouble is None,
+            "steps": [msgspec.to_builtins(step) for step in steps],
+            "agent": msgspec.to_builtins(test.hello) if test.hello else None,
+            "clock_offset_s": test.clock_offset,
+        }
+        if test.trouble is not None:
+            found["problem"] = test.trouble.message
+        print_json(found)
+    if test.trouble is not None:
+        raise test.trouble
     return ExitCode.DONE
+
+
+def _show_step(step: ConnectionStep) -> None:
+    sign = ("⚠" if step.remedy else "✔") if step.ok else "✖"
+    print_pairs([(f"{sign} {step.step:8}", step.text)])
+    if step.ok and step.remedy:  # that of a failure is its hint
+        print_pairs([(" " * 10, step.remedy)])
 
 
 def local_place(path: str) -> str:

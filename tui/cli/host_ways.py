@@ -84,15 +84,9 @@ def print_configuration(arguments: argparse.Namespace, ssh: Ssh) -> int:
 
 def _resolved(ssh: Ssh) -> list[tuple[str, str]]:
     """Where ssh's own configuration leads; of the keys it would try, those that are there."""
-    options = [word for option in ssh.host.options for word in ("-o", option)]
-    options += ["-p", str(ssh.host.port)] if ssh.host.port else []
-    argv = ["ssh", "-G", *options, "--", ssh.host.address]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise WrongInput(f"ssh does not understand {ssh.host.address}", done.stderr.strip()[:200])
     return [
         (_SPELLED[name], value)
-        for name, _, value in (line.partition(" ") for line in done.stdout.splitlines())
+        for name, value in ssh.configuration()
         if name in _SPELLED
         and value != "none"
         and (name != "identityfile" or Path(value).expanduser().exists())

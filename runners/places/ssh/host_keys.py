@@ -40,6 +40,14 @@ def pin_key(registry: RemoteRegistry, host: RemoteHost, expected: str = "") -> s
     return found
 
 
+def key_shown_now(registry: RemoteRegistry, host: RemoteHost) -> str | None:
+    """The fingerprint of the key that the machine shows now; None when it shows none."""
+    with tempfile.TemporaryDirectory(prefix="fresnel-key-") as folder:
+        seen = Path(folder) / "known_hosts"
+        _first_contact(registry, host, seen)
+        return fingerprint(seen) if seen.exists() and seen.stat().st_size else None
+
+
 def fingerprint(known_hosts: Path) -> str:
     """The fingerprint of the key in a file of ssh's known hosts, as `SHA256:…`."""
     done = subprocess.run(

@@ -16,7 +16,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Literal
 
-from runners.model.errors import DeniedError, ExitCode, FresnelError
+from runners.model.errors import DeniedError, ExitCode, FresnelError, WrongInput
 from runners.places.ssh.output_tail import OutputTail
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry, address_text
 
@@ -185,6 +185,18 @@ class Ssh:
         """What `host add` was given: the address with its port, and the options."""
         options = (f"--ssh-option {shlex.quote(option)}" for option in self.host.options)
         return " ".join([address_text(self.host), *options])
+
+    def configuration(self) -> list[tuple[str, str]]:
+        """Where ssh's own configuration leads, as `ssh -G` prints it; WrongInput for no address."""
+        options = [word for option in self.host.options for word in ("-o", option)]
+        options += ["-p", str(self.host.port)] if self.host.port else []
+        argv = ["ssh", "-G", *options, "--", self.host.address]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        if done.returncode:
+            problem = done.stderr.strip()[:200]
+            raise WrongInput(f"ssh does not understand {self.host.address}", problem)
+        lines = (line.partition(" ") for line in done.stdout.splitlines())
+        return [(name, value) for name, _, value in lines]
 
     def is_connected(self) -> bool:
         """Whether a shared connection is open."""
