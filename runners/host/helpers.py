@@ -89,6 +89,9 @@ HELPERS = {
     "fleet-queue": HelperProcess(
         "runners.places.fleet.dispatcher", "starts launches that wait for one of several machines"
     ),
+    "keep-fetching": HelperProcess(
+        "runners.places.ssh.kept_fetches", "fetches runs of a machine until they have ended"
+    ),
     "empty-trash": HelperProcess(
         "runners.lifecycle.control.trash", "removes deleted runs that nobody brought back"
     ),

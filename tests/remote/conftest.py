@@ -37,7 +37,7 @@ def put_away(line: CommandLine) -> None:
         if child.poll() is None:
             child.kill()
         child.communicate()
-    for lock in (line.state.remote / ".groups").glob("*.lock"):
+    for lock in line.state.remote.glob(".[fg]*/*.lock"):  # of fetches and groups
         if is_held(lock):
             eventually(lock.read_text)  # it writes its number down at once
             os.kill(int(lock.read_text()), signal.SIGKILL)

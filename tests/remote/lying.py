@@ -21,7 +21,8 @@ words = sys.argv[1:]
 if "-O" in words:
     sys.exit(255)
 if "-G" in words:
-    print("hostname evil\nproxycommand evil")
+    print("hostname evil")
+    print("proxycommand evil")
     sys.exit(0)
 remote = words[words.index("--") + 2]
 out = sys.stdout.buffer

@@ -2,8 +2,11 @@
 
 import json
 import os
+import signal
 from pathlib import Path
 
+from runners.host.locks import is_held
+from runners.places.ssh.kept_fetches import lock_of
 from runners.places.ssh.registry import RemoteRegistry
 from runners.state.layout import StateDirectory
 from tests.command_text import NOT_FETCHED_FROM
@@ -112,8 +115,26 @@ def test_a_live_run_is_fetched_but_not_marked(line: CommandLine, rented: RentedM
     assert line.json("fetched", "--host", "rented")["unfetched"] == [run]
     assert f"1 live on rented: {run}" in line.run("host", "end", "rented", exits=4).stderr
 
-    waiting = line.begin("fetch", run, "--host", "rented", "--to", "got", "--every", "1s")
+    words = ("fetch", run, "--host", "rented", "--to", "got", "--every", "1s")
+    line.run(*words)
+    (kept,) = line.json("fetches")
+    assert kept["runs"] == [run] and kept["ended"] is None
+    os.kill(int(eventually(lock_of(line.state, kept["name"]).read_text)), signal.SIGKILL)
     (rented.home / "fresnel" / "enough").touch()
+    waiting = line.begin(*words, "--wait")  # whose process was lost is taken up again
     assert waiting.wait(2 * CEILING_S) == 0, waiting.communicate()
+    eventually(lambda: line.json("fetches")[0]["ended"], 2 * CEILING_S)
     assert (line.folder / "got" / run / "output.log").read_bytes() == truth.read_bytes()
     assert line.json("fetched", "--host", "rented")["unfetched"] == []
+
+
+def test_a_repeated_fetch_is_stopped(line: CommandLine, rented: RentedMachine) -> None:
+    program = ("sleep", "1000")
+    run = line.run("launch", "--gpus", "0", "--host", "rented", "--", *program).stdout.strip()
+    line.run("fetch", "--all", "--host", "rented", "--every", "1h", exits=0)
+    line.run("fetch", run, "--host", "rented", "--every", "1h")
+    lock = lock_of(line.state, f"rented-{run}")
+    eventually(lambda: is_held(lock))
+    line.run("fetches", "stop", run)
+    eventually(lambda: not is_held(lock))
+    assert run not in str(line.json("fetches"))

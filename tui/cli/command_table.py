@@ -120,6 +120,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "push": Command("hosts:push", "copy what a preset needs to a rented machine", _HOSTS),
     "fetch": Command("hosts:fetch", "copy results from a rented machine, verified by hash", _HOSTS),
+    "fetches": Command("hosts:fetches", "fetches that are repeated: list, stop", _HOSTS),
     "nodes": Command("hosts:nodes", "launches over several rented machines", _HOSTS),
     "presets": Command(
         "machine:presets", "list the presets, save one from a run, or print their schema", _MACHINE

@@ -12,6 +12,12 @@ from runners.model.errors import ExitCode, FresnelError, WrongInput
 from runners.model.units import parse_duration
 from runners.places.ssh.copier_choice import make_copier
 from runners.places.ssh.fetch import CURVES, FetchedRun, ask_manifests, fetch_run
+from runners.places.ssh.kept_fetches import (
+    KeptFetch,
+    keep_fetching,
+    list_fetches,
+    resume_fetches,
+)
 from runners.places.ssh.registry import RemoteRegistry
 from runners.places.ssh.remote_command import remote_output
 from runners.places.ssh.remote_ledger import keep_ledger
@@ -22,9 +28,11 @@ from tui.cli.copy_progress import progress_line
 from tui.cli.host import local_place
 from tui.cli.host_run import remote_json
 from tui.cli.output import echo, print_json
-from tui.views.format import size
+from tui.views.format import duration, size
 
 T = TypeVar("T")
+
+_POLL_S = 0.5
 
 
 def run_fetch(arguments: argparse.Namespace) -> int:
@@ -40,14 +48,48 @@ def run_fetch(arguments: argparse.Namespace) -> int:
         except ValueError as error:
             raise WrongInput(f"--every: {error}") from None
     to = Path(arguments.to).expanduser().absolute()
-    while True:
-        found = _once(ssh, arguments, to, patient=every is not None)
-        if every is None or (found is not None and not any(result.is_live for result in found)):
-            break
-        time.sleep(every)
+    found = _once(ssh, arguments, to, patient=every is not None)
+    if every is not None and (found is None or any(result.is_live for result in found)):
+        kept = _keep(ssh, arguments, to, every, found or [])
+        if arguments.wait:
+            _await_end(kept)
+            found = _once(ssh, arguments, to, patient=True)  # what there is of it now
     if arguments.json:
         print_json([_json(result) for result in found or ()])
     return ExitCode.DONE
+
+
+def _keep(
+    ssh: Ssh, arguments: argparse.Namespace, to: Path, every_s: float, found: list[FetchedRun]
+) -> KeptFetch:
+    """Have it repeated without this terminal, of these very runs: `last` is another one soon."""
+    live = tuple(result.run for result in found if result.is_live)
+    runs = () if arguments.all else live or tuple(arguments.runs)
+    name = f"{ssh.host.name}-{runs[0] if runs else 'all'}"
+    kept = KeptFetch(
+        name, ssh.host.name, runs, str(to), arguments.checkpoints, every_s, time.time()
+    )
+    state = StateDirectory().create()
+    keep_fetching(state, kept)
+    echo(
+        f"repeated every {duration(every_s)} until they have ended, without this terminal: "
+        f"fresnel-tui fetches; fresnel-tui fetches stop {name}"
+    )
+    return kept
+
+
+def _await_end(kept: KeptFetch) -> None:
+    """Wait until they have ended and are here, or nobody repeats it any more."""
+    state, problem = StateDirectory(), ""
+    while True:
+        fetches = [each for each in list_fetches(state) if each.name == kept.name]
+        if not fetches or fetches[0].ended:
+            return
+        if fetches[0].problem not in ("", problem):
+            echo(f"{time.strftime('%H:%M')} {fetches[0].problem}; trying again later")
+        problem = fetches[0].problem
+        resume_fetches(state)
+        time.sleep(_POLL_S)
 
 
 def _once(

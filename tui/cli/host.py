@@ -272,7 +272,9 @@ def _test(arguments: argparse.Namespace, ssh: Ssh) -> int:
 
 
 def _show_step(step: ConnectionStep) -> None:
-    sign = ("⚠" if step.remedy else "✔") if step.ok else "✖"
+    sign = "✖"
+    if step.ok:
+        sign = "⚠" if step.remedy else "✔"
     print_pairs([(f"{sign} {step.step:8}", step.text)])
     if step.ok and step.remedy:  # that of a failure is its hint
         print_pairs([(" " * 10, step.remedy)])

@@ -184,7 +184,13 @@ def fetch(parser: CommandParser) -> None:
     argument(parser, "--host", "HOST", "from which machine", required=True)
     flag(parser, "--all", "every run there not fetched yet")
     argument(parser, "--to", "FOLDER", "the local folder (default: ./fetched)", default="fetched")
-    argument(parser, "--every", "TIME", "repeat until the runs have ended, e.g. 10m")
+    argument(
+        parser,
+        "--every",
+        "TIME",
+        "repeat until the runs have ended, e.g. 10m, without this terminal (`fetches` lists them)",
+    )
+    flag(parser, "--wait", "with --every, wait until they have ended")
     parser.add_argument(
         "--checkpoints",
         choices=["best", "all", "none"],
@@ -198,6 +204,18 @@ def fetch(parser: CommandParser) -> None:
         "fetch last --host amd --every 10m",
         "fetch --all --host amd",
     )
+
+
+def fetches(parser: CommandParser) -> None:
+    """`fetches`: those that are repeated."""
+    actions = Actions(parser, "list")
+    parser.set_defaults(action="fetches:run_fetches")
+    actions.add("list", "show them (the same as `fetches` alone)", ["fetches --json"])
+    stop = actions.add(
+        "stop", "repeat one no more; what was fetched stays", ["fetches stop amd-all"]
+    )
+    argument(stop, "fetch", "FETCH", "its name, or a run's id")
+    examples(parser, "fetches", "fetches stop amd-all", notes="Begun by `fetch --every 10m`.")
 
 
 def nodes(parser: CommandParser) -> None:

@@ -20,6 +20,7 @@ from runners.places.place import WatchedPlace
 from runners.places.remote import RemoteRows, remote_gpus, remote_leases
 from runners.places.run_row import RunRow
 from runners.places.snapshot import PlaceSnapshot
+from runners.places.ssh.kept_fetches import resume_fetches
 from runners.places.ssh.node_watch import start_watchers
 from runners.scheduling.allocation import free_gpus, usable_gpus
 from runners.state.layout import StateDirectory
@@ -59,6 +60,7 @@ class CockpitHosts:
         # others.
         if not getattr(app, "read_only", False):
             start_watchers(state)
+            resume_fetches(state)
             start_dispatcher(state)
         self._rows: tuple[object, RemoteRows] = (None, RemoteRows())
         self._kept: tuple[tuple[RunRow, ...], ...] = ()
