@@ -121,14 +121,14 @@ class ConnectionTest:
             try:
                 with socket.create_connection((place, self._number), _PORT_WITHIN_S) as line:
                     line.settimeout(_PORT_WITHIN_S)
-                    said = line.recv(64)
+                    banner = line.recv(64)
             except TimeoutError:
                 problems.append(f"{place} does not answer within {_PORT_WITHIN_S:.0f} s")
                 continue
             except OSError as error:
                 problems.append(f"{place}: {error.strerror or error}")
                 continue
-            if said.startswith(b"SSH-"):
+            if banner.startswith(b"SSH-"):
                 return _Found(f"{self._number}: an ssh server answers")
             problems.append(f"{place}: what answers is no ssh server")
         raise RemoteTrouble(
@@ -181,9 +181,9 @@ class ConnectionTest:
         name, folder = self._ssh.host.name, self._ssh.host.folder
         quoted = "'" + folder.replace("'", "'\\''") + "'"
         done = self._ssh.run("exec sh -s", _DISK.format(folder=quoted).encode())
-        said = done.stdout.decode("utf-8", "replace").strip().splitlines()
+        lines = done.stdout.decode("utf-8", "replace").strip().splitlines()
         free = None
-        for line in said:
+        for line in lines:
             with suppress(IndexError, ValueError):
                 free = int(line.split()[3]) << 10
         size = "unknown" if free is None else f"{free / 1e9:,.1f} GB"
@@ -191,7 +191,7 @@ class ConnectionTest:
             f"`fresnel-tui prune --host {name}` removes old runs, `fresnel-tui host shell {name}` "
             "opens a shell for the rest"
         )
-        if "writable" not in said:
+        if "writable" not in lines:
             why = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2][-200:]
             raise FresnelError(f"{name}: nothing can be written to {folder}: {why}", remedy)
         is_little = free is not None and free < _LITTLE_SPACE
