@@ -130,7 +130,7 @@ def _wait_for_hosts(panel: DrawnScreen, machines: int) -> None:
 
 def _walk(panel: DrawnScreen) -> list[float]:
     """Milliseconds from an arrow key to the selected run's log title, up and down the list."""
-    took, shown = [], ""
+    took, shown = [], panel.find_shown(_TITLE, bool)[1]
     for turn in range(KEYS):
         pump([panel], 0.1 + 0.017 * (turn % 7))
         pressed, before = panel.press("\x1b[B" if turn % 4 < 2 else "\x1b[A"), shown

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.widgets import Input, OptionList, Static
 
 from runners.host.locks import is_held
 from runners.places.fleet.waiting import open_launches, queue_lock, read_launches
@@ -18,6 +19,10 @@ from tests.process.conftest import CommandLine
 from tests.remote.conftest import add
 from tests.remote.machines import RentedMachine
 from tests.support import eventually
+from tests.ui.waiting import until
+from tui.panel.app import PanelApp
+from tui.panel.screens.launch import LaunchScreen
+from tui.panel.screens.machine_choice import MachineChoiceScreen
 
 HOLD = ("--", "sleep", "600")
 
@@ -155,3 +160,33 @@ def test_a_variable_reaches_the_program_and_is_kept_in_no_file(
         line.run("wait", *launch["runs"], *where)
         assert f"got {word}" in line.run("logs", *launch["runs"], *where).stdout
     assert not any(word in path.read_text() for path in queue_lock(line.state).parent.glob("*"))
+
+
+async def test_the_launch_form_lists_machines_and_launches_on_any(
+    line: CommandLine, fleet: dict[str, Path]
+) -> None:
+    app = PanelApp(StateDirectory().create())
+    async with app.run_test(size=(130, 34)) as pilot:
+        await until(pilot, lambda: app.snapshot is not None)
+        hosts = app.cockpit.remote.open().links.hosts
+        await until(pilot, lambda: all(hosts[name].is_reached for name in fleet))
+        await pilot.press("n")
+        await until(pilot, lambda: isinstance(app.screen, LaunchScreen) and app.screen.is_mounted)
+        screen = app.screen
+        assert isinstance(screen, LaunchScreen)
+        await until(pilot, lambda: len(screen.presets._choices) > 1)
+        screen.query_one("#filter", Input).value = "sleep 600"
+        await pilot.press("enter")
+        await pilot.press("f8")
+        await until(pilot, lambda: isinstance(app.screen, MachineChoiceScreen))
+        listed = app.screen.query_one(OptionList)
+        assert [each.name for each in screen.planners] == ["", "any", "@dear", "a", "b"]
+        assert listed.option_count == len(screen.planners)
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: app.screen is screen)
+        plan = screen.query_one("#planned", Static)
+        await until(pilot, lambda: "sleep" in str(plan.content) and screen.planner.name == "any")
+        await pilot.press("f2")
+        await until(pilot, lambda: any(launch.machine for launch in read_launches(line.state)))
+    assert [launch.machine for launch in read_launches(line.state)] == ["b"]
+    assert "--host any" in app.runs.log.script

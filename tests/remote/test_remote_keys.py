@@ -22,6 +22,7 @@ from tui.panel.app import PanelApp
 from tui.panel.screens.compare import CompareScreen
 from tui.panel.screens.dialogs import LineScreen, QuestionScreen
 from tui.panel.screens.launch import LaunchScreen
+from tui.panel.screens.machine_choice import MachineChoiceScreen
 from tui.panel.screens.machines import MachinesScreen
 from tui.panel.screens.note import NoteScreen
 from tui.panel.screens.pictures import PicturesScreen
@@ -256,7 +257,8 @@ async def test_the_form_changes_machines_and_keeps_what_was_typed(
             return False
 
         await panel.until(put)
-        await panel.pilot.press("f8")
+        await panel.open("f8", MachineChoiceScreen)
+        await panel.pilot.press("down", "enter")
         await panel.until(lambda: "rented" in str(screen.query_one(".dialog").border_title))
         (rented.home / "elsewhere").mkdir()
         folder = next(field for field in screen.query(FormField) if field.key == "d:folder")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import msgspec
-from textual.app import App
 
 from runners.model.errors import FresnelError
 from runners.model.spec import RunSpec
 from runners.places.place import Place, WatchedPlace
+from runners.scheduling.allocation import free_gpus, usable_gpus
 from runners.verify.verify import Verification
 from tui.snapshot.feed import PanelSnapshot
 from tui.snapshot.questions import LaunchQuestion
@@ -72,6 +72,10 @@ class LaunchPlanner(Protocol):
     def obstacle(self) -> str:
         """Why nothing can be launched there now; empty when something can."""
 
+    @property
+    def about(self) -> str:
+        """How it stands: its free GPUs and what it costs."""
+
     def snapshot(self, snapshot: PanelSnapshot) -> PanelSnapshot:
         """The GPUs that can be chosen there, in place of this machine's."""
 
@@ -92,19 +96,6 @@ class LaunchPlanner(Protocol):
         """Launch it there."""
 
 
-def next_planner(
-    planners: Sequence[LaunchPlanner], at: LaunchPlanner, app: App[Any]
-) -> LaunchPlanner | None:
-    """The next machine that is reached; those that are not are passed over, and named."""
-    place = planners.index(at)
-    for planner in [*planners[place + 1 :], *planners[:place]]:
-        if not planner.obstacle:
-            return planner
-        app.notify(planner.obstacle, severity="warning", timeout=4, markup=False)
-    app.notify("there is no other machine: H adds one", timeout=4)
-    return None
-
-
 class PlannerHere:
     """This machine: by the specs themselves, whose secrets go nowhere."""
 
@@ -112,6 +103,15 @@ class PlannerHere:
 
     def __init__(self, parts: CockpitParts) -> None:
         self._parts = parts
+
+    @property
+    def about(self) -> str:
+        """Its free GPUs."""
+        snapshot = self._parts.snapshot
+        gpus = usable_gpus(snapshot.gpus) if snapshot else []
+        if snapshot is None or not gpus:
+            return "no GPU"
+        return f"{len(free_gpus(snapshot.gpus, snapshot.leases))} of {len(gpus)} GPUs free"
 
     def snapshot(self, snapshot: PanelSnapshot) -> PanelSnapshot:
         """As it is."""
@@ -184,6 +184,13 @@ class PlannerThere:
     def obstacle(self) -> str:
         """Why it is not reached."""
         return self._place.obstacle
+
+    @property
+    def about(self) -> str:
+        """Its free GPUs, its runs, its rate."""
+        hosts, snapshot = self._parts.remote.hosts, self._parts.snapshot
+        lines = [] if hosts is None or snapshot is None else hosts.fleet(snapshot)
+        return next((line.about for line in lines if line.name == self.name), "")
 
     def snapshot(self, snapshot: PanelSnapshot) -> PanelSnapshot:
         """Its GPUs and leases under their own names there."""

@@ -19,7 +19,7 @@ LAUNCH_KEYS: list[BindingType] = [
     hotkey("f5", "save", "save these settings as a preset"),
     hotkey("f6", "edit", "open the preset's file in $EDITOR; checked on return"),
     hotkey("f7", "verify", "check these settings: programs, GPUs, data"),
-    hotkey("f8", "next_machine", "launch on another machine: here, each that is reached"),
+    hotkey("f8", "choose_machine", "launch on another machine, or on any: a list"),
     hotkey("f9", "begin_anew", "forget what was typed"),
 ]
 MONEY_KEYS: list[BindingType] = [

@@ -46,13 +46,32 @@ class Launcher:
         else:
             self._push(self._here, old)
 
+    def _groups(self) -> list[LaunchPlanner]:
+        """Any machine, and any of those with a label, where there are several."""
+        if len(self._others) < 2:
+            return []
+        from runners.places.ssh.groups import ANY, labelled
+        from runners.places.ssh.registry import RemoteRegistry
+        from tui.panel.fleet_planner import PlannerAny
+
+        groups = {
+            f"@{label}": names
+            for label, names in labelled(RemoteRegistry(self._parts.state)).items()
+        }
+        found = {ANY: list(self._others), **groups}
+        planners = {
+            name: {each: self._others[each] for each in names if each in self._others}
+            for name, names in found.items()
+        }
+        return [PlannerAny(name, each, self._parts) for name, each in planners.items() if each]
+
     def _refuse(self, machine: str, planner: LaunchPlanner | None) -> None:
         """Tell why nothing can be launched there."""
         obstacle = planner.obstacle if planner is not None else f"{machine} is not set up"
         notify_error(self._parts.app, obstacle)
 
     def _push(self, planner: LaunchPlanner, old: LaunchChoice | None = None) -> None:
-        every: list[LaunchPlanner] = [self._here, *self._others.values()]
+        every: list[LaunchPlanner] = [self._here, *self._groups(), *self._others.values()]
         self._parts.app.push_screen(
             LaunchScreen(every, planner, self._parts.snapshot, self._parts.commands.drafts, old)
         )

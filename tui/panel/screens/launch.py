@@ -16,7 +16,7 @@ from textual.widgets import Button, Static
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.masking import mask_text
 from runners.model.spec import RunSpec
-from tui.panel.launch_planner import LaunchPlanner, LaunchRequest, next_planner
+from tui.panel.launch_planner import LaunchPlanner, LaunchRequest
 from tui.panel.screen_keys import LAUNCH_KEYS
 from tui.panel.screens.dialogs import FormDialog
 from tui.panel.screens.launch_plan_text import (
@@ -109,14 +109,15 @@ class LaunchScreen(FormDialog):
         self.form.machine = name
         self.form.describe_gpus()
 
-    def action_next_machine(self) -> None:
-        """Launch on the next machine that is reached; what was typed goes along."""
-        planner = next_planner(self.planners, self.planner, self.app)
-        if planner is None:
-            return
+    def action_choose_machine(self) -> None:
+        """Choose another machine, or whichever suits; what was typed goes along."""
+        from tui.panel.screens.machine_choice import choose_machine
+
+        choose_machine(self.app, self.planners, self.planner, self._move_to)
+
+    def _move_to(self, planner: LaunchPlanner) -> None:
         self.planner, self._moves = planner, True
-        snapshot = getattr(self.app, "snapshot", None)
-        if snapshot is not None:
+        if (snapshot := getattr(self.app, "snapshot", None)) is not None:
             self.show(snapshot)
         self._show_machine()
         self._read_presets(self.choice.entry.name if self.choice is not None else "")
@@ -150,13 +151,11 @@ class LaunchScreen(FormDialog):
     # ---- what there is to launch
 
     def _read_presets(self, changed: str = "") -> None:
-        planner = self.planner
-        self.planner.choices(
-            lambda choices: self._list_presets(planner, choices, changed), self._show_problem
-        )
+        listed = partial(self._list_presets, self.planner, changed)
+        self.planner.choices(listed, self._show_problem)
 
     def _list_presets(
-        self, planner: LaunchPlanner, found: Sequence[LaunchChoice], changed: str
+        self, planner: LaunchPlanner, changed: str, found: Sequence[LaunchChoice]
     ) -> None:
         """List them; one that was `changed` is read anew, else what is being edited stays."""
         # F8 may have gone on to the next machine while these were read.

@@ -31,6 +31,16 @@ class FleetLine(NamedTuple):
         return (self.total - self.free) / self.total if self.total else None
 
     @property
+    def about(self) -> str:
+        """`6 of 8 GPUs free · 2 runs · $15.92/h`, or why it is not reached."""
+        if self.problem:
+            return self.problem
+        gpus = f"{self.free} of {self.total} GPUs free" if self.total else "no GPU"
+        runs = f"{self.runs} run{'' if self.runs == 1 else 's'}"
+        rate = "" if self.rate is None else f"{dollars(self.rate)}/h"
+        return " · ".join(part for part in (gpus, runs, rate) if part)
+
+    @property
     def shown(self) -> str:
         """What people know it by."""
         return self.name or "here"
