@@ -77,6 +77,27 @@ def test_on_a_disk_that_is_really_full(cli: CommandLine, tmp_path: Path) -> None
         os.system(f"umount -l {disk}")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+@pytest.mark.parametrize("free", [4 << 10, 20 << 10, 28 << 10])
+def test_what_has_no_room_for_its_records_is_not_started(
+    cli: CommandLine, tmp_path: Path, free: int
+) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if os.system(f"mount -t tmpfs -o size=2m tmpfs {disk} 2>/dev/null"):
+        pytest.skip("nothing may be mounted here")
+    try:
+        there = {"FRESNEL_STATE_DIR": str(disk / "state")}
+        cli.run("list", **there)
+        left = os.statvfs(disk)
+        (disk / "filler").write_bytes(bytes(left.f_bavail * left.f_frsize - free))
+        refused = cli.run("launch", "--gpus", "0", "--", "true", exits=1, **there)
+        assert os.strerror(errno.ENOSPC) in refused.stderr
+        assert json.loads(cli.run("list", "--json", **there).stdout) == []
+    finally:
+        os.system(f"umount -l {disk}")
+
+
 def _is_free(disk: Path) -> bool:
     from runners.host.procfs import marked_processes
 

@@ -1,5 +1,6 @@
 """Starting a run: choose its GPUs under one short lock, write its directory, supervise it."""
 
+import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,9 +27,12 @@ from runners.model.run import Run
 from runners.model.spec import RunSpec
 from runners.scheduling.queue_order import Granted
 from runners.slurm.options import keys_of
-from runners.state.layout import StateDirectory
+from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.requests import note_run
 from runners.state.runs import read_run
+
+_ROOM = 256 << 10
+"""Bytes that a supervisor's records and a launch's beginning need, amply."""
 
 
 class NotSupervised(FresnelError):
@@ -131,6 +135,21 @@ def _environment(planned: PlannedRun) -> dict[str, str]:
     return base | travelling(planned.planned.secrets)
 
 
+def _require_room(run: RunDirectory) -> None:
+    """OSError where the supervisor could not write down how the run does: it would be `starting`.
+
+    Asked of the disk itself: quotas show in no number of free bytes.
+    """
+    probe = run.path / "room.tmp"
+    with probe.open("wb") as file:
+        try:
+            os.posix_fallocate(file.fileno(), 0, _ROOM)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise OSError(error.errno, error.strerror, str(run.path)) from None
+    probe.unlink()
+
+
 def _write(state: StateDirectory, planned: PlannedRun, request: str) -> list[int]:
     """Make the run's directory and take both its locks, which the supervisor inherits.
 
@@ -150,6 +169,7 @@ def _write(state: StateDirectory, planned: PlannedRun, request: str) -> list[int
         record_why(run, planned.decision)
     run.output.touch(mode=0o600)
     reserve(run)
+    _require_room(run)
     if is_local:
         keep_environment(run, _environment(planned))
     return [descriptor for descriptor in descriptors if descriptor is not None]
