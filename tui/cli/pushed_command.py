@@ -8,13 +8,12 @@ from pathlib import Path
 
 from runners.model.errors import DeniedError, FresnelError, WrongInput
 from runners.model.run_ids import is_run_id
-from runners.places.ssh.connection import AgentConnection
 from runners.places.ssh.groups import names_several
 from runners.places.ssh.protocol import new_request_name
 from runners.places.ssh.push import names_file_of, plan_folder_push
 from runners.places.ssh.pushed_files import place_of_folder
 from runners.places.ssh.registry import RemoteRegistry
-from runners.places.ssh.remote_command import output_over
+from runners.places.ssh.remote_command import launch_once
 from runners.places.ssh.ssh import Ssh
 from runners.state.layout import StateDirectory
 from runners.state.requests import REQUEST
@@ -98,11 +97,8 @@ def _with_results(ssh: Ssh, arguments: argparse.Namespace, launch: Callable[[], 
     request = os.environ.setdefault(REQUEST, new_request_name())
     code = launch()
     try:
-        with AgentConnection(ssh) as connection:
-            connection.begin()
-            asked = ["launch", "--gpus", "0", "--", "true"]
-            runs = output_over(connection, ssh, asked, request=request).output.decode().split()
-        _bring(ssh, runs)
+        started = launch_once(ssh, ["launch", "--gpus", "0", "--", "true"], request)
+        _bring(ssh, started.output.decode().split())
     except FresnelError as error:
         echo(f"⚠ not fetched: {error.message}; fresnel-tui fetch last --host {ssh.host.name}")
     return code
