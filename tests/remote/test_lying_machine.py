@@ -104,6 +104,7 @@ def test_an_honest_answer_is_fetched(line: CommandLine, evil: LyingMachine) -> N
         manifest(file={"name": "{victim}/authorized_keys"}),
         manifest(file={"name": "link/authorized_keys"}),
         manifest(file={"root": "/etc"}),
+        manifest(working_directory="/etc", file={"root": "/etc"}),
         manifest(file={"name": "fresnel-manifest.json"}),
         manifest(file={"name": ".fresnel-fetched.json"}),
         manifest(file={"name": "mine.txt"}),
