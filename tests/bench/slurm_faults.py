@@ -4,7 +4,8 @@
     python tests/bench/slurm_faults.py --faults 40 --seed 7
 
 Ten runs and ten faults at a time, on a cluster of two nodes: daemons are killed or hang, a node
-crashes, jobs are cancelled, put back, preempted, bodies and programs killed (tests/slurm/faults.py).
+crashes, its spool is full, its clock is wrong, the login node is lost, squeue hangs, jobs are
+cancelled, put back, preempted, bodies and programs killed (tests/slurm/faults.py).
 """
 
 import argparse
@@ -34,7 +35,10 @@ def main() -> int:
         return 2
     begun, faults, endings = time.monotonic(), Counter[str](), Counter[str]()
     problems: list[str] = []
-    with tempfile.TemporaryDirectory() as folder, running_lab(Path(folder) / "lab", nodes=2) as lab:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running_lab(Path(folder) / "lab", nodes=2, is_frail=True) as lab,
+    ):
         os.environ |= {
             "PATH": PATH,
             "SLURM_CONF": str(lab.conf),

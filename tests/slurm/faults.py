@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from runners.host.procfs import marked_processes
+from runners.host.procfs import command_of, marked_processes, read_processes
 from runners.lifecycle.launch.settle import settle_jobs
 from runners.model.endings import EndingCause, JobEnd
 from runners.slurm.queue import refresh
@@ -25,6 +25,8 @@ from tests.slurm.cluster import Cluster
 from tests.support import eventually
 
 _SETTLED_WITHIN_S = 180.0
+_MOST_OFF_S = 120
+"""Munge takes nobody's word whose clock is off by five minutes."""
 _REGISTERS_EVERY_S = 20.0
 """Nodes here are back within seconds, before a controller counts what they no longer have as lost:
 they say so again.
@@ -50,11 +52,11 @@ print("finished", file=journal)
 """
 _MEANS = {
     JobEnd.CANCELLED: {"cancel"},
-    JobEnd.REQUEUED: {"requeue", "preempt"},
+    JobEnd.REQUEUED: {"requeue", "preempt", "fill_spool"},
     JobEnd.PREEMPTED: {"preempt"},
-    JobEnd.NODE_FAILED: {"crash_node", "lose_node", "kill_slurmd"},
+    JobEnd.NODE_FAILED: {"crash_node", "lose_node", "kill_slurmd", "shift_clock", "fill_spool"},
     # Processes of a node that crashes are killed one after the other here: Slurm sees some fail.
-    JobEnd.FAILED: {"kill_body", "crash_node", "kill_slurmd"},
+    JobEnd.FAILED: {"kill_body", "crash_node", "kill_slurmd", "shift_clock", "fill_spool"},
     JobEnd.COMPLETED: {"kill_body"},
     JobEnd.UNKNOWN: {"cancel", "requeue", "preempt", "lose_node"},
 }
@@ -116,6 +118,8 @@ class Trial:
         kinds = [name.removeprefix("_do_") for name in dir(self) if name.startswith("_do_")]
         kind = self.random.choice(sorted(kinds))
         is_of_run = getattr(self, f"_do_{kind}")(run)
+        if is_of_run is None:
+            return  # it cannot be done on this machine
         self.faults[kind] += 1
         for met in [run.id] if is_of_run else self.done:
             self.done[met].add(kind)
@@ -184,6 +188,52 @@ class Trial:
 
     def _do_preempt(self, run: RunDirectory) -> bool:
         self.cluster.lab.submit("sleep 0.5", "--exclusive", "--partition=urgent", "--mem=0")
+        return False
+
+    def _do_fill_spool(self, run: RunDirectory) -> bool | None:
+        node = self._node()
+        if not self.cluster.lab.fill_spool(node):
+            return None
+        # What has room there is killed, and something begins that has none.
+        self._try("scontrol", "requeue", self._job(run))
+        self.done[run.id].add("requeue")
+        self._look_while_broken()
+        return False
+
+    def _do_shift_clock(self, run: RunDirectory) -> bool | None:
+        off = self.random.choice((-1, 1)) * self.random.randint(5, _MOST_OFF_S)
+        if not self.cluster.lab.shift_clock(self._node(), off):
+            return None
+        self._look_while_broken()
+        return False
+
+    def _do_hang_squeue(self, run: RunDirectory) -> bool:
+        tools, path = self.folder / "tools", os.environ["PATH"]
+        tools.mkdir(exist_ok=True)
+        (tools / "squeue").write_text("#!/bin/sh\nexec sleep 30\n")
+        (tools / "squeue").chmod(0o700)
+        os.environ["PATH"] = f"{tools}:{path}"
+        try:
+            self._look_while_broken()
+        finally:
+            os.environ["PATH"] = path
+        return False
+
+    def _do_lose_login(self, run: RunDirectory) -> bool:
+        """Whatever somebody does there is killed at a random moment, and who settles for him."""
+        what = self.random.choice((["status", run.id], ["list"], ["stop", run.id], ["cost"]))
+        doing = self.cluster.line.begin(*what)
+        if what[0] == "stop":
+            self.done[run.id].add("stop")
+        time.sleep(self.random.uniform(0.0, 0.6))
+        doing.kill()
+        doing.communicate()
+        root = str(self.cluster.line.state.root)
+        for pid in read_processes():
+            argv = command_of(pid)
+            if root in argv and argv[-1:] != ["--job"] and "supervisor.py" in " ".join(argv):
+                with suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
         return False
 
     def _look_while_broken(self) -> None:

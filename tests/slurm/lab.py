@@ -96,6 +96,13 @@ NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=16 Board
 SocketsPerBoard=1 CoresPerSocket=16 ThreadsPerCore=1 RealMemory=16000 Gres=gpu:a100:{gpus} \
 State=UNKNOWN
 """
+_TASK_PROLOG = """\
+#!/bin/sh
+read -r off <{folder}/clock.$SLURMD_NODENAME && [ "$off" -ne 0 ] || exit 0
+echo export LD_PRELOAD={folder}/clock.so
+echo export FRESNEL_LAB_CLOCK_S=$off
+"""
+_SPOOL = "size=6m"
 _MARK = "FRESNEL_LAB_NODE"
 """Names its node to a slurmd, and to Slurm's own processes that it starts."""
 
@@ -114,9 +121,12 @@ class SlurmLab:
     """A cluster of so many nodes; its commands find it by `SLURM_CONF`.
 
     With accounting, it has a database, and the account `lab` for everybody who is made a user of it.
+    A frail one has nodes whose spool can be filled, and whose clock can be changed.
     """
 
-    def __init__(self, folder: Path, nodes: int = 1, is_accounted: bool = False) -> None:
+    def __init__(
+        self, folder: Path, nodes: int = 1, is_accounted: bool = False, is_frail: bool = False
+    ) -> None:
         self.folder = folder
         folder.mkdir(mode=0o755, parents=True)
         self.conf = folder / "slurm.conf"
@@ -127,6 +137,9 @@ class SlurmLab:
             (folder / part).mkdir()
         self._devices()
         self._configure()
+        self._small: list[Path] = []
+        if is_frail:
+            self._make_frail()
         try:
             self.start_munge()
             if is_accounted:
@@ -167,6 +180,48 @@ class SlurmLab:
             "CgroupPlugin=cgroup/v1\nCgroupMountpoint=/sys/fs/cgroup\nCgroupAutomount=no\n"
             "ConstrainRAMSpace=yes\n"
         )
+
+    def _make_frail(self) -> None:
+        """Small disks for the spools where one may mount, a clock of its own where one can build it."""
+        for node in self.nodes:
+            spool = self._spool(node)
+            mount = ("mount", "-t", "tmpfs", "-o", _SPOOL, "tmpfs", str(spool))
+            if subprocess.run(mount, capture_output=True, check=False).returncode == 0:
+                self._small.append(spool)
+        source = Path(__file__).with_name("clock.c")
+        build = ("cc", "-shared", "-fPIC", "-o", f"{self.folder}/clock.so", str(source), "-ldl")
+        if shutil.which("cc") and not subprocess.run(build, check=False).returncode:
+            for node in self.nodes:
+                self._clock(node).write_text("0\n")
+            prolog = self.folder / "prolog.sh"
+            prolog.write_text(_TASK_PROLOG.format(folder=self.folder))
+            prolog.chmod(0o755)
+            with self.conf.open("a") as conf:
+                conf.write(f"TaskProlog={prolog}\n")
+
+    def _spool(self, node: str) -> Path:
+        return self.folder / f"spool.{node}"
+
+    def _clock(self, node: str) -> Path:
+        return self.folder / f"clock.{node}"
+
+    def fill_spool(self, node: str) -> bool:
+        """Leave no room in a node's spool until it is healed; False where that cannot be done."""
+        if self._spool(node) not in self._small:
+            return False
+        with suppress(OSError), (self._spool(node) / "filled").open("wb", buffering=0) as file:
+            while True:
+                file.write(b"x" * 4096)
+        return True
+
+    def shift_clock(self, node: str, seconds: int) -> bool:
+        """Let the clock of a node be so far ahead, from its next job on; False: it cannot be."""
+        if not self._clock(node).exists():
+            return False
+        self._clock(node).write_text(f"{seconds}\n")
+        self.kill("slurmd", node)
+        self.start_node(node)
+        return True
 
     def _start_accounting(self) -> None:
         """Start the database and slurmdbd, with this cluster and an account in it."""
@@ -212,7 +267,7 @@ class SlurmLab:
         with (self.folder / f"{name}.out").open("ab") as log:
             self._daemons[name + node] = subprocess.Popen(
                 [program, *arguments],
-                env={**self.environment(), _MARK: node},
+                env={**self.environment(), _MARK: node, **self._clock_of(node)},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -220,6 +275,12 @@ class SlurmLab:
                 start_new_session=True,
                 preexec_fn=_end_with_tests,
             )
+
+    def _clock_of(self, node: str) -> dict[str, str]:
+        if not node or not self._clock(node).exists():
+            return {}
+        off = self._clock(node).read_text().strip()
+        return {"LD_PRELOAD": f"{self.folder}/clock.so", "FRESNEL_LAB_CLOCK_S": off}
 
     def start_munge(self) -> None:
         """Start what the daemons and commands know each other by."""
@@ -292,6 +353,8 @@ class SlurmLab:
 
     def heal(self) -> None:
         """Start what was killed, let go on what hangs, let each node take jobs again."""
+        for spool in self._small:
+            (spool / "filled").unlink(missing_ok=True)
         self._go_on("munged", self.start_munge)
         self._go_on("slurmctld", self.start_controller)
         eventually(self._answers, what="a controller that answers")
@@ -424,6 +487,8 @@ class SlurmLab:
             self._end(daemon, signal.SIGKILL)
         for node in self.nodes:
             self._kill_jobs(node)
+        for spool in self._small:
+            subprocess.run(("umount", "--lazy", str(spool)), check=False)
 
 
 def _proc(pid: int, file: str) -> bytes:
@@ -445,9 +510,11 @@ def _end_with_tests() -> None:
 
 
 @contextmanager
-def running_lab(folder: Path, nodes: int = 1, is_accounted: bool = False) -> Iterator[SlurmLab]:
+def running_lab(
+    folder: Path, nodes: int = 1, is_accounted: bool = False, is_frail: bool = False
+) -> Iterator[SlurmLab]:
     """A cluster of so many nodes that ends with the block."""
-    lab = SlurmLab(folder, nodes, is_accounted)
+    lab = SlurmLab(folder, nodes, is_accounted, is_frail)
     try:
         yield lab
         lab.clear()
