@@ -2,7 +2,7 @@
 
 import time
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 
 import msgspec
@@ -53,19 +53,19 @@ class CostReader:
         now: Moment | None = None,
         whole: bool = False,
         ids: Sequence[str] | None = None,
+        unbegun: Collection[str] = (),
     ) -> Costs:
-        """What `runs`, and all that is live beside them, cost at `now`.
+        """What `runs`, and all that is live beside them but the `unbegun`, cost at `now`.
 
         The open session is accounted for only from the earliest of the runs on, unless `whole`.
         """
         now = now or moment_now()
         seen = list(runs)
         # The runs beside are needed too: whoever shares a GPU lowers the others' shares.
-        everyone = {run.id: run for run in seen} | {
-            run_id: read_run(self._state, run_id)
-            for run_id in live_run_ids(self._state)
-            if run_id not in {run.id for run in seen}
-        }
+        everyone = {run.id: run for run in seen}
+        for run_id in live_run_ids(self._state):
+            if run_id not in everyone and run_id not in unbegun:
+                everyone[run_id] = read_run(self._state, run_id)
         session = read_session(self._state)
         grown = self._follow_ledger(everyone.values(), session if whole else None)
         lines = {run.id: line for run in everyone.values() if (line := line_of(run)) is not None}

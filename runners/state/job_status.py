@@ -4,18 +4,23 @@ Its node's locks and processes mean nothing here, and its own record comes befor
 scheduler: that is asked for what waits, and for what ended without a record.
 """
 
+import os
 import time
+from pathlib import Path
 
 from runners.host.clock import local_time
 from runners.host.files import modified_at
 from runners.host.mounts import is_network_folder
 from runners.model.endings import job_end_of
 from runners.model.pending import pending_text
-from runners.model.run import RunRecord
+from runners.model.plan import is_job
+from runners.model.run import Run, RunRecord
 from runners.model.states import State
 from runners.state.jobs import JobNote, JobRow, called, read_job, read_table
-from runners.state.layout import RunDirectory
+from runners.state.layout import RunDirectory, StateDirectory
 
+_SETTLED_S = 2.0
+"""A folder that changed so lately may change once more without another modification time."""
 SEEN_WITHIN_S = 60.0
 """So long a job that was just submitted, or has just ended, may be missing from what Slurm says."""
 
@@ -73,6 +78,52 @@ def is_put_back(directory: RunDirectory) -> bool:
 def _delay(directory: RunDirectory) -> float:
     """How much later than on its node what a supervisor records may be seen here, in seconds."""
     return SEEN_WITHIN_S if is_network_folder(directory.home.root) else 0.0
+
+
+class WaitingJobs:
+    """Live runs that wait for Slurm, as they were read last: thousands wait, and few of them move.
+
+    What is shown of one rests on its folder and on what Slurm says of its job, and on nothing else
+    while it waits.
+    """
+
+    def __init__(self, state: StateDirectory) -> None:
+        self._state = state
+        self._kept: dict[str, tuple[int, str, JobRow]] = {}
+
+    def keep(self, run: Run) -> bool:
+        """Remember of a run that was just read what it rests on; whether it will be known again."""
+        directory = self._state.run(run.id)
+        self._kept.pop(run.id, None)
+        if run.state is not State.QUEUED or not is_job(run.plan):
+            return False
+        note = read_job(directory)
+        row = row_of(directory, note)
+        changed = _changed(directory.path)
+        settled = time.time() - changed / 1e9 > _SETTLED_S
+        if note is None or not note.id or row is None or row.state != "PENDING" or not settled:
+            return False
+        self._kept[run.id] = changed, note.id, row
+        return True
+
+    def unchanged(self) -> set[str]:
+        """The ids of those of which nothing has changed; none while Slurm does not answer."""
+        table, rows = read_table(self._state)
+        if table.problem:
+            return set()
+        runs = self._state.runs
+        return {
+            run_id
+            for run_id, (changed, number, row) in self._kept.items()
+            if rows.get(number) == row and _changed(runs / run_id) == changed
+        }
+
+
+def _changed(folder: Path) -> int:
+    try:
+        return os.stat(folder).st_mtime_ns  # noqa: PTH116 (of thousands, every second)
+    except OSError:
+        return 0
 
 
 def status_of_job(directory: RunDirectory, record: RunRecord | None) -> tuple[State, str]:

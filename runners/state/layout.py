@@ -2,6 +2,7 @@
 
 import os
 import sys
+from functools import lru_cache
 from pathlib import Path
 
 from runners.host.clock import local_time
@@ -190,6 +191,13 @@ class StateDirectory:
             return False
 
 
+@lru_cache(16)
+def _home_of(root: Path, job: str) -> StateDirectory:
+    """The state folder at `root`, as seen from `job`: its many paths are made once."""
+    del job
+    return StateDirectory(root)
+
+
 class _File:
     """A file of a run, whose path is made on first use: listing thousands of runs needs few."""
 
@@ -244,7 +252,8 @@ class RunDirectory:
     def at(cls, folder: str | Path) -> "RunDirectory":
         """The directory of the run whose folder this is, in whichever state folder."""
         folder = Path(folder)
-        return cls(StateDirectory(folder.parent.parent), folder.name)
+        job = os.environ.get("SLURM_JOB_ID", "")
+        return cls(_home_of(folder.parent.parent, job), folder.name)
 
     def was_launched(self) -> bool:
         """Whether its launch got so far that it counts as a run."""

@@ -1,7 +1,7 @@
 """Leases: which GPU is in use by which run, derived from held locks, never stored."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import msgspec
@@ -65,11 +65,16 @@ def _is_pending(run: RunDirectory) -> bool:
     return not run_permission_problem(run)
 
 
-def held_leases(state: StateDirectory) -> dict[str, list[Lease]]:
-    """All leases of this host by GPU UUID; a GPU that nobody holds has no entry."""
+def held_leases(state: StateDirectory, unbegun: Collection[str] = ()) -> dict[str, list[Lease]]:
+    """All leases of this host by GPU UUID; a GPU that nobody holds has no entry.
+
+    Runs that are `unbegun` are not looked at.
+    """
     leases: dict[str, list[Lease]] = {}
     # Only live runs are looked at, so the cost does not grow with the number of ended ones.
     for run_id in live_run_ids(state):
+        if run_id in unbegun:
+            continue
         outline = _leased(state.run(run_id), _will_need_gpus)
         if outline is not None:
             _add(leases, run_id, outline)

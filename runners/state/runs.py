@@ -265,17 +265,19 @@ def list_runs(
     finished: int | None = None,
     known: Mapping[str, Run] | None = None,
     ids: list[str] | None = None,
+    later: Collection[str] = (),
 ) -> list[Run]:
     """Live runs and the newest `finished` of the others (all when None), oldest first.
 
     Ended runs found in `known` are taken from there: an ending never changes. With `ids`,
-    they are not listed again.
+    they are not listed again; live ones that are read `later` are left out.
     """
     ids = list_run_ids(state) if ids is None else ids
     known = known or {}
     live = set(live_run_ids(state))
     ended = (run_id for run_id in reversed(ids) if run_id not in live)
-    chosen = live | set(ended if finished is None else islice(ended, finished))
+    chosen = live.difference(later)
+    chosen |= set(ended if finished is None else islice(ended, finished))
     return [known.get(run_id) or read_run(state, run_id) for run_id in sorted(chosen)]
 
 

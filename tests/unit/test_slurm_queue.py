@@ -1,5 +1,7 @@
 """What squeue prints, as rows; why jobs wait, in words; the script that is submitted."""
 
+import json
+import os
 import subprocess
 import time
 import tracemalloc
@@ -15,11 +17,12 @@ from runners.model.errors import WrongInput
 from runners.model.pending import pending
 from runners.model.plan import AssignedGpu, on_all_nodes
 from runners.model.spec import GpuRequest, PlaceKeys, RestartRule, RunSpec
+from runners.model.states import State
 from runners.slurm import queue
 from runners.slurm.options import duration_text, ladder_s, options_of, over_nodes, script_of
 from runners.slurm.queue import read_rows, seconds_of
 from runners.state.deadline import deadline_of
-from runners.state.job_status import is_over, row_of, status_of_job
+from runners.state.job_status import WaitingJobs, is_over, row_of, status_of_job
 from runners.state.jobs import (
     JobNote,
     JobRow,
@@ -33,6 +36,7 @@ from runners.state.jobs import (
 )
 from runners.state.layout import RunDirectory, StateDirectory
 from tests.support import make_plan, make_run
+from tui.snapshot import feed
 
 _RUN = "20261123-020750-demo-7f3a"
 _LIMIT = "the time limit of its Slurm job"
@@ -316,3 +320,48 @@ def test_when_slurm_ends_a_job(tmp_path: Path) -> None:
     )
     found = deadline_of(limited, now=1000.0)
     assert found is not None and 400.0 < found.in_s <= 500.0 and "$2.50" in found.limit
+
+
+def test_a_waiting_job_is_read_again_only_when_something_of_it_has_changed(tmp_path: Path) -> None:
+    """Its folder, or what Slurm says of it; while Slurm is silent, always."""
+    directory = _job(tmp_path, id="12")
+    plan = make_plan(_RUN, place=PlaceKeys(slurm=SlurmKeys()))
+    run = make_run(State.QUEUED, id=_RUN, plan=plan, directory=str(directory.path))
+    waits = JobRow("12", _RUN, "PENDING", "Priority")
+    write_table(directory.home, JobTable(9000.0, 9000.0, jobs=(waits,)))
+    jobs = WaitingJobs(directory.home)
+    assert not jobs.keep(run), "it was written a moment ago"
+    os.utime(directory.path, (1000.0, 1000.0))
+    assert jobs.keep(run) and jobs.unchanged() == {_RUN}
+    for other in (
+        JobTable(9030.0, 9030.0, jobs=(msgspec.structs.replace(waits, reason="Resources"),)),
+        JobTable(9030.0, 9000.0, "no answer", jobs=(waits,)),
+        JobTable(9030.0, 9030.0),
+    ):
+        write_table(directory.home, other)
+        assert not jobs.unchanged()
+    write_table(directory.home, JobTable(9060.0, 9060.0, jobs=(waits,)))
+    assert jobs.unchanged() == {_RUN}, "another answer, which says the same"
+    directory.stop.touch()
+    assert not jobs.unchanged()
+    assert not jobs.keep(make_run(id=_RUN, plan=plan)), "one that runs is read every second"
+
+
+def test_the_first_screen_does_not_wait_for_all_that_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What has begun is in it, the newest of the others too; the next snapshot has all."""
+    monkeypatch.setattr(feed, "_FIRST_LIVE", 2)
+    state = StateDirectory(tmp_path).create()
+    names = [f"20261123-02075{n}-demo-7f3a" for n in range(5)]
+    for name in names:
+        state.run(name).path.mkdir()
+        state.live_marker(name).touch()
+    state.run(names[0]).state.write_text(json.dumps({"state": "running", "attempt": 1}))
+    found = feed.SnapshotFeed(state, read_only=True)
+    first = found.first_snapshot(30.0)
+    assert first is not None
+    assert {view.run.id for view in first.runs} == {names[0], *names[-2:]}
+    assert set(names[1:]) <= set(first.letters), "those that are read later have theirs"
+    second = found._take()
+    assert {view.run.id for view in second.runs} == set(names)

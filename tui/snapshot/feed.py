@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from importlib import import_module
@@ -23,6 +23,7 @@ from runners.model.errors import FresnelError
 from runners.model.gpus import GpuReading, GpuSnapshot
 from runners.model.run import Run
 from runners.state.decoding import keep_what_is_read
+from runners.state.job_status import WaitingJobs
 from runners.state.labels_file import labels_stamp, with_labels
 from runners.state.layout import StateDirectory
 from runners.state.leases import Lease, held_leases, live_run_ids
@@ -33,6 +34,7 @@ from tui.views.runs.ended_index import EndedIndex, EndedRows
 from tui.views.runs.run_view import RunView, view_run
 
 _SHOWN_ENDED = 100
+_FIRST_LIVE = 100  # of those that wait
 _FIRST_SHOWN = 16  # rows of a first screen; what ended before follows at once
 _EVERY_S = 1.0
 _FIRST_WITHIN_S = 0.05
@@ -99,6 +101,8 @@ class SnapshotFeed:
         self.read_only = read_only
         self._reports: dict[str, LiveReport] = {}
         self._ended: dict[str, RunView] = {}
+        self._waiting: dict[str, RunView] = {}
+        self._waiting_jobs = WaitingJobs(state)
         self._labels_stamp = 0
         self._relabelled = False
         self._costs = CostReader(state)
@@ -187,8 +191,9 @@ class SnapshotFeed:
         now = time.time()
         ids = self._run_ids()
         self._take_in_labels()
-        runs = self._list_runs(ids)
-        costs = self._costs.read(runs, moment_now(), whole=True, ids=ids)
+        later = self._read_later()
+        runs = self._list_runs(ids, later)
+        costs = self._costs.read(runs, moment_now(), whole=True, ids=ids, unbegun=later)
         views = self._views(runs, now, costs)
         if self._turn > 2:
             verify = self._turn % _VERIFY_EVERY == 0 or self._relabelled
@@ -205,9 +210,9 @@ class SnapshotFeed:
             time=now,
             host=host_name(),
             runs=tuple(reversed(views)),
-            letters=self._letters(runs),
+            letters=self._letters(runs, later),
             reading=latest(self.state),
-            leases=held_leases(self.state),
+            leases=held_leases(self.state, later),
             session=costs.session,
             meter=read_meter(runs, costs),
             hidden=len(ids) - len(runs),
@@ -217,10 +222,24 @@ class SnapshotFeed:
             ended=self._index.ended,
         )
 
-    def _letters(self, runs: list[Run]) -> dict[str, str]:
-        return live_letters(
-            self.state, (run.id for run in runs if run.is_live), may_write=not self.read_only
-        )
+    def _letters(self, runs: list[Run], later: Collection[str]) -> dict[str, str]:
+        live = [run.id for run in runs if run.is_live]
+        return live_letters(self.state, (*live, *later), may_write=not self.read_only)
+
+    def _read_later(self) -> Collection[str]:
+        """Runs that have never begun, but for the newest: the first screen does not wait for all.
+
+        They cost nothing, and hold nothing that others would have to know of.
+        """
+        if self._turn > 1:
+            return ()
+        live = live_run_ids(self.state)
+        if len(live) <= _FIRST_LIVE:
+            return ()
+        runs = str(self.state.runs)
+        # Of thousands, before anything is painted.
+        unbegun = [run for run in live if not os.path.exists(f"{runs}/{run}/state.json")]  # noqa: PTH110
+        return set(sorted(unbegun)[:-_FIRST_LIVE])
 
     def _look_up_costs(self, now: float) -> None:
         try:
@@ -267,23 +286,27 @@ class SnapshotFeed:
         live = set(live_run_ids(self.state))
         return sum(run_id not in live for run_id in ids)
 
-    def _list_runs(self, ids: list[str]) -> list[Run]:
+    def _list_runs(self, ids: list[str], later: Collection[str]) -> list[Run]:
+        same = self._waiting_jobs.unchanged() if self._waiting else set()
+        self._waiting = {k: v for k, v in self._waiting.items() if k in same}
         return list_runs(
             self.state,
             _SHOWN_ENDED if self._turn > 1 else self._ended_among(ids[-_FIRST_SHOWN:]),
-            {k: v.run for k, v in self._ended.items()},
+            {k: v.run for kept in (self._ended, self._waiting) for k, v in kept.items()},
             ids,
+            later,
         )
 
     def _views(self, runs: list[Run], now: float, costs: Costs) -> list[RunView]:
         views = []
         for run in runs:
-            kept = self._ended.get(run.id)
+            store = self._ended if run.id in self._ended else self._waiting
+            kept = store.get(run.id)
             if kept is not None:
                 # Only its money may still change: a session's price is corrected afterwards.
                 money = costs.of(run)
                 if money != kept.money:
-                    kept = self._ended[run.id] = msgspec.structs.replace(kept, money=money)
+                    kept = store[run.id] = msgspec.structs.replace(kept, money=money)
                 views.append(kept)
                 continue
             report = self._reports.get(run.id) or self._reports.setdefault(run.id, LiveReport(run))
@@ -292,6 +315,8 @@ class SnapshotFeed:
             if _is_settled(view, now):
                 self._ended[run.id] = view
                 self._reports.pop(run.id, None)
+            elif self._waiting_jobs.keep(run):
+                self._waiting[run.id] = view
         return views
 
 
