@@ -29,6 +29,16 @@ os.environ |= {"RANK": given["node-rank"], "WORLD_SIZE": given["nnodes"]}
 print("meets at", given["master-addr"], flush=True)
 os.execv(sys.executable, [sys.executable, *words[program:]])
 """
+_ACCELERATE = """\
+import os, sys
+words = sys.argv[1:]
+given = dict(word.lstrip("-").split("=", 1) for word in words if "=" in word)
+program = next(i for i, word in enumerate(words) if not word.startswith("-"))
+assert given["num_processes"] == "4" and "--multi_gpu" in words, words
+os.environ |= {"RANK": given["machine_rank"], "WORLD_SIZE": given["num_machines"]}
+print("meets at", given["main_process_ip"], flush=True)
+os.execv(sys.executable, [sys.executable, *words[program:]])
+"""
 
 
 def _preset(cluster: Cluster, *arguments: str) -> Path:
@@ -104,3 +114,23 @@ def test_a_plan_shows_what_starts_on_each_node(cluster_of_two: Cluster) -> None:
     assert {"srun", "--nodes=2", "--nnodes=2", "--node-rank=$SLURM_NODEID"} <= {*plan["argv"]}
     refused = line.run("plan", "--slurm", "--nodes", "2", "--", "true", exits=2)
     assert "torchrun" in refused.stderr
+
+
+def test_accelerate_on_two_nodes(cluster_of_two: Cluster) -> None:
+    """As torchrun: one on each, which meet on the first."""
+    line = cluster_of_two.line
+    preset = _preset(cluster_of_two)
+    package = line.folder / "accelerate" / "commands"
+    package.mkdir(parents=True)
+    for file in (package / "__init__.py", package.parent / "__init__.py"):
+        file.touch()
+    (package / "launch.py").write_text(_ACCELERATE)
+    preset.write_text(preset.read_text().replace("launcher: torchrun", "launcher: accelerate"))
+    run = line.launch(str(preset), "--nodes", "2")
+    for rank in (0, 1):
+        eventually(lambda r=rank: f"ready {r}" in _said(run, r), what=f"rank {rank}")
+    met = {text for r in (0, 1) for text in _said(run, r).splitlines() if "meets" in text}
+    assert len(met) == 1
+    line.run("stop", run.id)
+    assert line.ended(run)["state"] == "stopped"
+    assert all("saved" in _said(run, rank) for rank in (0, 1))
