@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Collection
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from importlib import import_module
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import msgspec
 
@@ -21,9 +21,10 @@ from runners.host.clock import moment_now
 from runners.host.identity import host_name
 from runners.model.errors import FresnelError
 from runners.model.gpus import GpuReading, GpuSnapshot
+from runners.model.plan import is_job
 from runners.model.run import Run
+from runners.model.states import State
 from runners.state.decoding import keep_what_is_read
-from runners.state.job_status import WaitingJobs
 from runners.state.labels_file import labels_stamp, with_labels
 from runners.state.layout import StateDirectory
 from runners.state.leases import Lease, held_leases, live_run_ids
@@ -32,6 +33,9 @@ from runners.state.runs import list_run_ids, list_runs, read_run
 from runners.watch.metrics.live import LiveReport
 from tui.views.runs.ended_index import EndedIndex, EndedRows
 from tui.views.runs.run_view import RunView, view_run
+
+if TYPE_CHECKING:
+    from runners.state.job_status import WaitingJobs
 
 _SHOWN_ENDED = 100
 _FIRST_LIVE = 100  # of those that wait
@@ -102,7 +106,7 @@ class SnapshotFeed:
         self._reports: dict[str, LiveReport] = {}
         self._ended: dict[str, RunView] = {}
         self._waiting: dict[str, RunView] = {}
-        self._waiting_jobs = WaitingJobs(state)
+        self._waiting_jobs: WaitingJobs | None = None
         self._labels_stamp = 0
         self._relabelled = False
         self._costs = CostReader(state)
@@ -226,6 +230,13 @@ class SnapshotFeed:
         live = [run.id for run in runs if run.is_live]
         return live_letters(self.state, (*live, *later), may_write=not self.read_only)
 
+    def _may_keep(self, run: Run) -> bool:
+        if self._waiting_jobs is None:
+            from runners.state.job_status import WaitingJobs  # clusters only
+
+            self._waiting_jobs = WaitingJobs(self.state)
+        return self._waiting_jobs.keep(run)
+
     def _read_later(self) -> Collection[str]:
         """Runs that have never begun, but for the newest: the first screen does not wait for all.
 
@@ -287,7 +298,7 @@ class SnapshotFeed:
         return sum(run_id not in live for run_id in ids)
 
     def _list_runs(self, ids: list[str], later: Collection[str]) -> list[Run]:
-        same = self._waiting_jobs.unchanged() if self._waiting else set()
+        same = self._waiting_jobs.unchanged() if self._waiting_jobs is not None else set()
         self._waiting = {k: v for k, v in self._waiting.items() if k in same}
         return list_runs(
             self.state,
@@ -315,7 +326,7 @@ class SnapshotFeed:
             if _is_settled(view, now):
                 self._ended[run.id] = view
                 self._reports.pop(run.id, None)
-            elif self._waiting_jobs.keep(run):
+            elif run.state is State.QUEUED and is_job(run.plan) and self._may_keep(run):
                 self._waiting[run.id] = view
         return views
 
