@@ -168,3 +168,13 @@ def test_nothing_is_rented_that_nobody_agreed_to(line: CommandLine, provider: Pr
     wrong = [word if word != "3600" else "no-such-price" for word in provider.words()]
     line.run(*wrong, exits=2)
     assert provider.done == [] and RemoteRegistry(line.state).names() == []
+
+
+def test_what_was_never_there_is_forgotten_with_what_it_was_counted_for(
+    line: CommandLine, provider: Provider
+) -> None:
+    line.run(*provider.words(creates="exit 5"), exits=3)
+    assert machine_of(line)["usd"] > 0
+    line.run("host", "remove", "rented", exits=4)
+    line.run("host", "remove", "rented", "--anyway")
+    assert line.json("cost")["machines"] == []

@@ -213,12 +213,15 @@ def _list(arguments: argparse.Namespace) -> int:
 def _remove(arguments: argparse.Namespace, ssh: Ssh) -> int:
     """Forget a machine here, and count no further; nothing is touched there."""
     state = ssh.registry.state
-    if read_rental(ssh.registry, ssh.host.name) is not None and not arguments.anyway:
+    is_rented = read_rental(ssh.registry, ssh.host.name) is not None
+    if is_rented and not arguments.anyway:
         raise DeniedError(
             f"{ssh.host.name} was created by `host create`: it may be billed still",
             f"`fresnel-tui host end {ssh.host.name}` ends it; --anyway only forgets it",
         )
-    close_account(state, ssh.host.name, rented_names(state), is_gone=False)
+    # One that never had an address was counted in case it is there: somebody says that it is not.
+    if ssh.host.address or not is_rented:
+        close_account(state, ssh.host.name, rented_names(state), is_gone=False)
     ssh.disconnect()
     ssh.registry.forget(ssh.host.name)
     echo(f"{ssh.host.name} is forgotten, with its key; the machine was not touched")

@@ -18,7 +18,7 @@ from runners.lifecycle.control.fetched import Unfetched
 from runners.model.errors import DeniedError, ExitCode, FresnelError
 from runners.places.ssh.accounts import refresh_account, rented_names
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
-from runners.places.ssh.rental import creation_lock, surroundings
+from runners.places.ssh.rental import creation_lock, read_rental, surroundings
 from runners.places.ssh.ssh import Ssh, quoted
 from runners.state.layout import StateDirectory
 from tui.cli.host_run import remote_json
@@ -74,7 +74,7 @@ def end_host(arguments: argparse.Namespace) -> int:
         echo(
             f"nothing was ended: no --end-command. Destroy it at the provider, or remove what is "
             f"left there (`fresnel-tui host clean {host.name}`), then "
-            f"`fresnel-tui host remove {host.name}`"
+            f"`fresnel-tui host remove {host.name}{_anyway(registry, host.name)}`"
         )
     total = _total(state, host.name)
     if ended:
@@ -88,6 +88,11 @@ def end_host(arguments: argparse.Namespace) -> int:
         so_far = "in total" if ended else "so far, and counting"
         echo(f"{dollars(total)} spent on it {so_far}, an estimate; recorded in {state.ledger}")
     return ExitCode.DONE if ended or not command else ExitCode.RUN_FAILED
+
+
+def _anyway(registry: RemoteRegistry, name: str) -> str:
+    """The flag without which a machine that was created from here is not forgotten."""
+    return "" if read_rental(registry, name) is None else " --anyway"
 
 
 class _Needed(DeniedError):
