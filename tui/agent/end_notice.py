@@ -2,6 +2,8 @@
 
 import asyncio
 import re
+import time
+from contextlib import suppress
 from typing import Any
 
 from runners.host.files import read_tail
@@ -44,6 +46,16 @@ def _failed_rank(state: StateDirectory, run: Run) -> int | None:
         return None
     found = _FIRST_FAILURE.search(read_tail(state.run(run.id).output, _TAIL))
     return int(found[1]) if found else None
+
+
+async def send_quiet(exchange: Exchange) -> None:
+    """Send for how long the run has written neither output nor events, by the disk's times."""
+    run = exchange.state.run(exchange.find_run().id)
+    written = [0.0]
+    for path in (run.output, run.events):
+        with suppress(OSError):
+            written.append(path.stat().st_mtime)
+    await exchange.answer({"quiet_s": max(0.0, time.time() - max(written))})
 
 
 async def end_run(exchange: Exchange) -> None:

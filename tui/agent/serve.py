@@ -49,6 +49,7 @@ _HANDLERS = {
     "follow": "follow:follow_output",
     "listen": "meeting:listen",
     "older": "answers:send_older",
+    "quiet": "end_notice:send_quiet",
     "reach": "meeting:reach",
     "watch": "snapshots:send_snapshots",
 }

@@ -284,6 +284,8 @@ def run_nodes(arguments: argparse.Namespace) -> int:
     _show(group, _statuses(registry, group), arguments.json)
     if group.cause:
         echo(group.cause)
+    if group.alert:
+        echo(f"⚠ {group.alert}")
     return ExitCode.DONE
 
 
@@ -347,9 +349,12 @@ def _stop(state: StateDirectory, group: NodeGroup, force: bool) -> None:
 
 def _wait(state: StateDirectory, group: NodeGroup, as_json: bool) -> int:
     """Until all have ended; when one fails, the others are stopped, and it is named."""
-    shown, turns = "", itertools.count()
+    shown, alert, turns = "", "", itertools.count()
     while True:
         group = find_group(state, group.name)
+        if group.alert != alert:
+            alert = group.alert
+            echo(f"⚠ {alert}" if alert else "all nodes are reached, or go on, again")
         if group.cause != shown:
             shown = group.cause
             echo(shown)
@@ -369,5 +374,6 @@ def _json(group: NodeGroup) -> dict[str, Any]:
         "address": group.address,
         "port": group.port,
         "cause": group.cause or None,
+        "alert": group.alert or None,
         "nodes": [{"host": node.host, "run": node.run or None} for node in group.nodes],
     }

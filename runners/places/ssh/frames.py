@@ -123,6 +123,12 @@ class EndingAnswer(msgspec.Struct, frozen=True):
     rank: _Count | None = None
 
 
+class QuietAnswer(msgspec.Struct, frozen=True):
+    """For how many seconds a run has written nothing."""
+
+    quiet_s: Annotated[float, Meta(ge=0, le=1e12)]
+
+
 class EndAnswer(msgspec.Struct, frozen=True):
     """Whether a run was asked to stop."""
 

@@ -26,7 +26,8 @@ class NodeRun(msgspec.Struct, frozen=True):
 
 class NodeGroup(msgspec.Struct, frozen=True):
     """One launch over several machines, started at `created` (unix seconds). `cause` says which
-    node failed first and why; `ended` is 0 until all have.
+    node failed first and why; `alert` that one is not reached while the others stand still; `ended`
+    is 0 until all have.
     """
 
     name: str
@@ -37,6 +38,7 @@ class NodeGroup(msgspec.Struct, frozen=True):
     nodes: tuple[NodeRun, ...]
     cause: str = ""
     ended: float = 0.0
+    alert: str = ""
 
     @property
     def has_started(self) -> bool:

@@ -33,6 +33,7 @@ from runners.places.ssh.node_groups import (
     save_group,
 )
 from runners.places.ssh.node_launch import launch_nodes
+from runners.places.ssh.node_silence import NodeView, SilenceWatch, asking
 from runners.places.ssh.protocol import LinkMessage
 from runners.places.ssh.registry import RemoteRegistry
 from runners.places.ssh.ssh import Ssh
@@ -201,7 +202,13 @@ def watch_nodes(state: StateDirectory, group: NodeGroup) -> NodeGroup:
     for node in nodes:
         node.link.start()
     try:
-        _wait(lambda: _any_failed(nodes) or _all_ended(nodes) or is_gone(state.root))
+        silence = SilenceWatch()
+
+        def goes_on() -> bool:
+            _follow_silence(state, group.name, nodes, silence)
+            return not (_any_failed(nodes) or _all_ended(nodes) or is_gone(state.root))
+
+        _wait(lambda: not goes_on())
         if is_gone(state.root):
             return group
         if _any_failed(nodes):
@@ -210,6 +217,25 @@ def watch_nodes(state: StateDirectory, group: NodeGroup) -> NodeGroup:
         for node in nodes:
             node.link.stop(patience_s=1.0)
     return _keep(state, msgspec.structs.replace(group, ended=time.time()))
+
+
+def _follow_silence(
+    state: StateDirectory, name: str, nodes: Sequence[_Watched], silence: SilenceWatch
+) -> None:
+    """Keep in the launch's file whether a node may hold up the others, and announce when one does."""
+    views = [
+        NodeView(
+            f"node {i} on {node.node.host}",
+            node.known.is_reached,
+            node.ending is not None,
+            asking(node.link, node.node.run),
+        )
+        for i, node in enumerate(nodes)
+    ]
+    if silence.follow(views, time.monotonic()):
+        _keep(state, msgspec.structs.replace(find_group(state, name), alert=silence.text))
+        if silence.text:
+            helpers.spawn("notify", state.root, "", "alert", f"{name}: {silence.text}")
 
 
 def _end_all(state: StateDirectory, group: NodeGroup, nodes: Sequence[_Watched]) -> NodeGroup:
