@@ -44,12 +44,18 @@ class Wire:
     """A port in front of another: what goes through it can be cut at any byte, and slowed down."""
 
     def __init__(
-        self, target: int, machine: str = "127.0.0.1", delay_s: float = 0.0, rate: float = 0.0
+        self,
+        target: int,
+        machine: str = "127.0.0.1",
+        delay_s: float = 0.0,
+        rate: float = 0.0,
+        listen: str = "127.0.0.1",
     ) -> None:
         """`delay_s` each way; `rate` in bytes a second each way, 0 for as many as go."""
         self._target = machine, target
         self._delay_s, self._rate = delay_s, rate
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        family = socket.AF_INET6 if ":" in listen else socket.AF_INET
+        self._listener = socket.create_server((listen, 0), family=family)
         self.port = int(self._listener.getsockname()[1])
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._lock = threading.Lock()

@@ -26,7 +26,8 @@ folder={folder}
 [ -d "$folder" ] || folder=$HOME
 df -Pk "$folder" | tail -n 1
 probe="$folder/.fresnel-tui-probe.$$"
-echo probe > "$probe" && cat "$probe" > /dev/null && rm -f "$probe" && echo writable
+echo probe | cat > "$probe" && rm -f "$probe" && echo writable
+rm -f "$probe"
 """
 
 StepName = Literal["name", "port", "key", "login", "shell", "python", "disk", "clock", "version"]

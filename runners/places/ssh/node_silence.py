@@ -58,7 +58,7 @@ class SilenceWatch:
             verb = "is" if len(lost) == 1 else "are"
             self.text = (
                 f"{names} {verb} not reached, and nothing was written for {quiet:.0f} s by "
-                f"{others}: waiting for it, possibly"
+                f"{others}, which may wait for that"
             )
         return self.text != before
 

@@ -222,7 +222,7 @@ def watch_nodes(state: StateDirectory, group: NodeGroup) -> NodeGroup:
 def _follow_silence(
     state: StateDirectory, name: str, nodes: Sequence[_Watched], silence: SilenceWatch
 ) -> None:
-    """Keep in the launch's file whether a node may hold up the others, and announce when one does."""
+    """Keep in the launch's file whether a node may hold up the others; announce when one does."""
     views = [
         NodeView(
             f"node {i} on {node.node.host}",
