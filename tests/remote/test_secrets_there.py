@@ -97,5 +97,28 @@ def test_a_kept_secret_goes_with_the_one_launch_that_names_it(
     line.run("launch", "own", "--wait", "--host", "rented")
 
 
+def test_a_kept_secret_goes_to_whichever_machine_is_chosen(
+    line: CommandLine, rented: RentedMachine
+) -> None:
+    keep_secret(line.state, "LABEL", SECRET)
+    rented.write("fresnel/expected", SECRET)
+    checks = ("--", "sh", "-c", 'test "$LABEL" = "$(cat ~/fresnel/expected)"')
+    line.run("launch", "--gpus", "1", "--env", "LABEL", "--host", "any", "--wait", *checks)
+    held = [path for path in line.state.root.rglob("*") if _holds(path)]
+    assert held == [line.state.secrets / "LABEL"]
+
+
+def test_a_secret_is_not_written_down_for_several_machines(line: CommandLine) -> None:
+    """No machine is asked before."""
+    both = ("launch", "own", "--hosts", "a,b")
+    for given in (
+        ("--env", "LABEL"),
+        ("--env", f"API_TOKEN={SECRET}"),
+        ("--set", f"environment.API_TOKEN={SECRET}"),
+    ):
+        assert "secrets" in line.run(*both, *given, exits=2).stderr
+    assert line.run(*both, "--env", "NCCL_DEBUG=INFO", exits=3).stderr
+
+
 def _holds(path: Path) -> bool:
     return path.is_file() and os.access(path, os.R_OK) and SECRET.encode() in path.read_bytes()

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 
 from runners.model.errors import FresnelError, WrongInput
+from runners.model.masking import mask_value
 from runners.model.placeholders import secrets_in
 from runners.presets.catalogue import resolve_runs
 from runners.state.secret_store import PLACE, check_secret_name, find_secret, travelling_secrets
@@ -28,6 +29,19 @@ def given_variables(texts: Sequence[str]) -> dict[str, str]:
         else:
             found[name] = f"${{{PLACE}{name}}}"
     return found
+
+
+def refuse_secrets(arguments: argparse.Namespace) -> None:
+    """Raise WrongInput for a secret of a launch that is written down until all have started."""
+    prefix = "environment."
+    overrides = [text[len(prefix) :] for text in arguments.overrides if text.startswith(prefix)]
+    for text in (*arguments.env, *overrides):
+        name, equals, value = text.partition("=")
+        if not equals or mask_value(name, value) != value:
+            raise WrongInput(
+                f"{name}: a launch over several machines is written down here, secrets are not",
+                "have it on the machines: in a file that the program reads, or in their shells",
+            )
 
 
 def sent_secrets(arguments: argparse.Namespace) -> dict[str, str]:

@@ -4,7 +4,6 @@
 """
 
 import argparse
-import os
 import time
 from collections.abc import Sequence
 from threading import Event
@@ -27,6 +26,7 @@ from runners.places.ssh.groups import candidates
 from runners.places.ssh.registry import RemoteRegistry
 from runners.places.table import open_kinds
 from runners.state.layout import StateDirectory
+from runners.state.secret_store import find_secret
 from tui.cli.output import echo, print_json, print_table
 from tui.views.format import DASH, dollars, duration
 from tui.views.json_values import iso, number
@@ -102,7 +102,7 @@ def _command(given: Sequence[str]) -> tuple[str, ...]:
 def _without_values(command: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
     """The command with `--env NAME` for `--env NAME=VALUE`, and the values, which may be secrets.
 
-    Of one that is named only, the value that it has here now.
+    Of one that is named only, the value that it has here now, or that is kept.
     """
     at = command.index("--") if "--" in command else len(command)
     kept, environment = list(command), {}
@@ -112,8 +112,9 @@ def _without_values(command: Sequence[str]) -> tuple[tuple[str, ...], dict[str, 
             continue
         where, text = (i, given) if equals else (i + 1, kept[i + 1])
         name, has_value, value = text.partition("=")
-        if has_value or name in os.environ:
-            environment[name] = value if has_value else os.environ[name]
+        known = value if has_value else find_secret(name)
+        if known is not None:
+            environment[name] = known
             kept[where] = f"--env={name}" if equals else name
     return tuple(kept), environment
 

@@ -31,6 +31,7 @@ from runners.places.ssh.remote_command import output_over, remote_output
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
 from runners.state.layout import StateDirectory
 from tui.cli.arguments import split_command
+from tui.cli.given_variables import refuse_secrets
 from tui.cli.output import echo, print_json, print_table
 from tui.views.format import DASH
 
@@ -81,6 +82,7 @@ _OWN_OPTIONS = dict.fromkeys(
 
 def launch_on_hosts(arguments: argparse.Namespace) -> int:
     """Launch on all, or on none; print the group's name."""
+    refuse_secrets(arguments)
     state = StateDirectory().create()
     registry = RemoteRegistry(state)
     names = [name for name in arguments.hosts.split(",") if name]
