@@ -111,7 +111,7 @@ def launches_over_cuts(lab: Lab) -> str:
             machine.wire.cut()
         said, _ = child.communicate(timeout=240)
         made = set(lab.runs(machine)) - before
-        right += made == {said.strip()}
+        right += made == {said.decode().strip()}
     return f"{right} of 16 started exactly once, with the id that was printed"
 
 
@@ -239,7 +239,7 @@ def frozen(lab: Lab) -> str:
     begun = time.monotonic()
     fetch = lab.line.begin("fetch", run, "--host", "rented", "--to", "got")
     _, problem = fetch.communicate(timeout=300)
-    return f"after {time.monotonic() - begun:.0f} s, {fetch.returncode}: {problem.strip()[:150]!r}"
+    return f"after {time.monotonic() - begun:.0f} s, {fetch.returncode}: {problem.decode().strip()[:150]!r}"
 
 
 def node_unreached(lab: Lab) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 from textual.pilot import Pilot
 from textual.widgets import Static
 
+from runners.places.ssh.registry import RemoteRegistry
 from runners.state.layout import StateDirectory
 from tests.process.conftest import CommandLine
 from tests.remote.machines import RentedMachine
@@ -85,6 +86,12 @@ async def test_keys_of_the_cockpit_work_on_a_rented_machine(
         meter = app.cockpit.query_one(MeterBar)
         await until(pilot, lambda: "rented, not reached since" in meter.remote[0])
         assert "stopped" in shown(key)
+
+        gpus.focus()
+        await pilot.press("h")
+        await until(pilot, lambda: "rented" in str(gpus.border_title))
+        RemoteRegistry(line.state).forget("rented")  # the only one: its GPUs are not shown any more
+        await until(pilot, lambda: "rented" not in str(gpus.border_title))
     assert f"fresnel-tui stop {there} --host rented" in app.runs.log.script
 
 

@@ -135,6 +135,9 @@ class RemoteSide:
 
     def _gpus(self, snapshot: PanelSnapshot) -> PanelSnapshot:
         assert self.hosts is not None
+        hosts = self.hosts.links.hosts
+        if self.where not in hosts and (self.where != "*" or not hosts):
+            self.where = ""  # it was removed: what is shown is this machine again
         pane = self._screen.query_one(GpuPane)
         pane.where = "all machines" if self.where == "*" else self.where
         pane.machines = self.hosts.machines(self.where)
