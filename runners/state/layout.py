@@ -84,6 +84,7 @@ class StateDirectory:
         self.drain = self.root / "drain.json"
         # Rented machines that were added: what is known of each, and what was seen of its runs.
         self.remote = self.root / "remote"
+        self.all_budget = self.remote / ".budget.json"
         self.requests = self.root / "requests"
         self.secrets = self.root / "secrets"
         self.launching = self.root / "launching"

@@ -11,6 +11,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from runners.cost.accounting import to_decimal
+from runners.cost.all_machines import AllMachines, add_up, is_at_least
 from runners.cost.machines import MachineAccount, close_account, read_machines, write_account
 from runners.cost.meter import Meter
 from runners.cost.sessions import Session
@@ -21,7 +22,6 @@ from runners.state.layout import StateDirectory
 from tests.process.conftest import CommandLine
 from tests.support import account_of
 from tui.snapshot.remote_meter import RemoteMeter, remote_meters
-from tui.views.money.machine_costs import AllMachines, add_up, is_at_least
 
 HOUR = 3600.0
 

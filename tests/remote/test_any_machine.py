@@ -5,12 +5,15 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from textual.widgets import Input, OptionList, Static
 
+from runners.cost.all_machines import read_all_budget
 from runners.host.locks import is_held
 from runners.places.fleet.waiting import open_launches, queue_lock, read_launches
 from runners.state.layout import StateDirectory
@@ -190,3 +193,36 @@ async def test_the_launch_form_lists_machines_and_launches_on_any(
         await until(pilot, lambda: any(launch.machine for launch in read_launches(line.state)))
     assert [launch.machine for launch in read_launches(line.state)] == ["b"]
     assert "--host any" in app.runs.log.script
+
+
+def test_a_budget_over_all_machines_refuses_launches_when_it_is_spent(
+    line: CommandLine, fleet: dict[str, Path]
+) -> None:
+    set_now = line.json("host", "budget", "500")
+    assert set_now["left_usd"] == pytest.approx(500, abs=1)
+    costs = line.json("cost")
+    assert costs["all_budget_usd"] == 500
+    assert costs["all_budget_left_usd"] <= set_now["left_usd"]
+    line.run("host", "budget", "much", exits=2)
+    # As after a month, without waiting for it.
+    budget = read_all_budget(line.state)
+    assert budget is not None
+    spent = msgspec.structs.replace(budget, before=str(Fraction(budget.before) - 501))
+    line.state.all_budget.write_bytes(msgspec.json.encode(spent))
+    for where in ("a", "any"):
+        line.run("launch", "--host", where, *HOLD, exits=4)
+    line.run("host", "budget", "none")
+    assert _any(line)["machine"] == "b"
+
+
+def test_the_folder_of_a_command_goes_to_the_machine_that_was_chosen(
+    line: CommandLine, fleet: dict[str, Path]
+) -> None:
+    program = line.folder / "program"
+    program.mkdir()
+    (program / "show.py").write_text("print('pushed')\n")
+    command = ("launch", "--json", "--host", "any", "--", "python3", "show.py")
+    launch = json.loads(line.run(*command, folder=program).stdout)
+    where = ("--host", launch["machine"])
+    line.run("wait", *launch["runs"], *where)
+    assert "pushed" in line.run("logs", *launch["runs"], *where).stdout

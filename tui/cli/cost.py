@@ -47,7 +47,7 @@ def run_cost(arguments: argparse.Namespace) -> int:
         return ExitCode.DONE
     costs = report.costs
     pairs = session_pairs(report.meter, costs.session, costs.now, report.guard)
-    print_pairs([*pairs, *machine_pairs(report.statement, report.machines)])
+    print_pairs([*pairs, *machine_pairs(report.statement, report.machines, report.all_budget)])
     if is_damaged(state):
         echo(
             f"{state.session} cannot be read: its session is not counted; `fresnel-tui "
@@ -81,7 +81,7 @@ def report_json(report: CostReport) -> dict[str, Any]:
         "ledger_problem": report.statement.problem or None,
         "suspended_s": report.suspended_s,
         "accounts": budgets_json(report.budgets),
-        **machines_json(report.statement, report.machines),
+        **machines_json(report.statement, report.machines, report.all_budget),
     }
 
 

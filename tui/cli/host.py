@@ -43,6 +43,10 @@ def run_host(arguments: argparse.Namespace) -> int:
     what = arguments.what
     if what == "list":
         return _list(arguments)
+    if what == "budget":
+        from tui.cli.host_budget import run_budget
+
+        return run_budget(arguments)
     if not arguments.name:
         raise WrongInput(f"host {what}: which?", f"fresnel-tui host {what} NAME")
     if what == "add":

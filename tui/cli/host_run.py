@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
+from runners.cost.all_machines import refuse_over_budget
 from runners.model.errors import ExitCode, FresnelError, WrongInput
 from runners.places.ssh.connection import AgentConnection, LineLost, not_understood
 from runners.places.ssh.frames import CommandFrame
@@ -42,8 +43,8 @@ _FIRST_TRIES = 2
 
 def run_remotely(arguments: argparse.Namespace) -> int:
     """Run the command on the machine `--host` names, and be its output and its exit code."""
-    refuse_elsewhere(arguments)
     registry = RemoteRegistry(StateDirectory())
+    check_allowed(registry, arguments)
     if is_for_any(registry, arguments):
         from tui.cli.host_any import run_anywhere
 
@@ -64,6 +65,13 @@ def run_remotely(arguments: argparse.Namespace) -> int:
         if arguments.trailing_command is not None:
             raise WrongInput("give one of them: a preset, or a command after --")
     return run_patiently(ssh, mine, arguments.command_name, host.folder, sent_secrets(arguments))
+
+
+def check_allowed(registry: RemoteRegistry, arguments: argparse.Namespace) -> None:
+    """DeniedError for secrets shown elsewhere, and for launches when all budget is spent."""
+    refuse_elsewhere(arguments)
+    if arguments.command_name == "launch":
+        refuse_over_budget(registry.state, registry.names())
 
 
 def is_for_any(registry: RemoteRegistry, arguments: argparse.Namespace) -> bool:

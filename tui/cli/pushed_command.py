@@ -19,10 +19,9 @@ from runners.state.layout import StateDirectory
 from runners.state.requests import REQUEST
 from tui.cli.fetch import run_fetch
 from tui.cli.given_variables import sent_secrets
-from tui.cli.host_run import is_for_any, run_patiently, run_remotely
+from tui.cli.host_run import check_allowed, is_for_any, run_patiently, run_remotely
 from tui.cli.output import echo, is_confirmed
 from tui.cli.push import Shipment, prepare, send_all
-from tui.cli.shown_secrets import refuse_elsewhere
 from tui.views.format import size
 
 _ASKED_ABOVE = 200_000_000
@@ -31,8 +30,8 @@ _ASKED_ABOVE = 200_000_000
 
 def run_pushed(arguments: argparse.Namespace) -> int:
     """`launch`, `plan` and `verify` of a command on the machine that `--host` names."""
-    refuse_elsewhere(arguments)
     registry = RemoteRegistry(StateDirectory())
+    check_allowed(registry, arguments)
     is_one = not (is_for_any(registry, arguments) or names_several(registry, arguments.host))
     if not is_one or arguments.preset:
         return run_remotely(arguments)

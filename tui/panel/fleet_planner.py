@@ -41,7 +41,7 @@ class PlannerAny:
         """How many GPUs are free on all of them."""
         lines = self._lines()
         free, total = sum(line.free for line in lines), sum(line.total for line in lines)
-        return f"the cheapest that is free; {free} of {total} GPUs free on {len(lines)} machines"
+        return f"the cheapest of {len(lines)} machines · {free} of {total} GPUs free"
 
     def _lines(self) -> Sequence[FleetLine]:
         hosts, snapshot = self._parts.remote.hosts, self._parts.snapshot

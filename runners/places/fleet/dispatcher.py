@@ -24,6 +24,7 @@ from typing import Any
 
 import msgspec
 
+from runners.cost.all_machines import refuse_over_budget
 from runners.host import helpers
 from runners.host.detach import run_alone
 from runners.host.files import is_gone
@@ -115,13 +116,23 @@ class Dispatcher:
         offers = self._fleet.offers(launch, places, taken)
         choice = choose(offers)
         if choice.machine is not None:
-            launch = self._start(launch, choice)
+            # A launch waits for a new budget as it does for a machine.
+            spent = self._over_budget()
+            launch = self._note(launch, spent) if spent else self._start(launch, choice)
         elif is_hopeless(offers):
             self._end(launch, problem=choice.reason, exit_code=ExitCode.DENIED)
             return set()
         else:
             self._note(launch, choice.reason)
         return set() if launch.ended else kept_by(offers)
+
+    def _over_budget(self) -> str:
+        """That the budget over all machines is spent; empty while it is not."""
+        try:
+            refuse_over_budget(self._state, RemoteRegistry(self._state).names())
+        except FresnelError as error:
+            return error.message
+        return ""
 
     def _is_early(self, places: Sequence[WatchedPlace]) -> bool:
         """Whether machines may yet be reached that were not tried to the end."""

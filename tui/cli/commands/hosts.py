@@ -25,6 +25,13 @@ def host(parser: CommandParser) -> None:
         if name == "remove":
             flag(action, "--anyway", "even if it was created from here, and may be billed still")
     _add_labels(actions)
+    budget = actions.add(
+        "budget",
+        "show or set what all machines together may cost from now on; launches on machines are "
+        "refused once it is spent",
+        ["host budget", "host budget 500", "host budget none"],
+    )
+    argument(budget, "name", "USD", "US dollars, or `none` to lift it", nargs="?", default="")
     _add_ways(actions)
     end = actions.add(
         "end",

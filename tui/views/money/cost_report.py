@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from runners.cost.accounting import add_fractions, round_to_sum, to_decimal
+from runners.cost.all_machines import AllBudget, add_up, read_all_budget
 from runners.cost.ledger import line_of
 from runners.cost.machines import MachineCost, read_machines
 from runners.cost.meter import Meter, read_meter
@@ -28,7 +29,7 @@ from runners.state.layout import StateDirectory
 from runners.state.runs import list_runs
 from tui.views.format import dollars, duration
 from tui.views.money.account_budgets import BUDGET_HEADINGS, budget_rows
-from tui.views.money.machine_costs import add_up, machine_rows
+from tui.views.money.machine_costs import machine_rows
 from tui.views.money.money_text import cells
 from tui.views.runs.run_view import RunView, view_run
 
@@ -61,6 +62,8 @@ class CostReport(NamedTuple):
     """For how long this machine was suspended in this session, in this boot."""
     budgets: tuple[AccountBudget, ...] = ()
     """What is left on the accounts of this machine's cluster."""
+    all_budget: AllBudget | None = None
+    """What all machines together may cost."""
 
 
 class CostPage(msgspec.Struct, frozen=True):
@@ -103,6 +106,7 @@ def read_report(state: StateDirectory) -> CostReport:
     return CostReport(
         *(meter, costs, rows, statement, spending, guard, machines, resized, suspended),
         known_budgets(state),
+        read_all_budget(state),
     )
 
 

@@ -5,9 +5,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-import msgspec
-
 from runners.cost.accounting import add_fractions, round_to_sum, to_decimal
+from runners.cost.all_machines import AllBudget, AllMachines, add_up, is_at_least
 from runners.cost.machines import MachineCost, MachineState
 from runners.cost.sessions import Session
 from runners.cost.statement import Statement
@@ -17,34 +16,18 @@ from tui.views.json_values import iso, number
 from tui.views.money.money_text import session_json
 
 
-class AllMachines(msgspec.Struct, frozen=True):
-    """This machine's sessions and those of all others: dollars, and dollars per hour now.
-
-    `at_least` is True while one that costs money is not reached, and where a line of the ledger
-    cannot be read.
-    """
-
-    total: Fraction
-    per_hour: Decimal
-    at_least: bool
-
-
-def add_up(here: Statement, machines: Sequence[MachineCost]) -> AllMachines:
-    """All sessions together; a machine that goes by two names counts once."""
-    counted = [machine for machine in machines if not machine.same_as]
-    own = [here.account(session).total for session in here.sessions]
-    rates = [session.rate for session in here.sessions if session.end is None]
-    rates += [machine.session.rate for machine in counted if machine.session is not None]
-    return AllMachines(
-        add_fractions([*own, *(machine.total for machine in counted)]),
-        sum(rates, Decimal(0)),
-        bool(here.problem) or any(is_at_least(machine) for machine in counted),
-    )
-
-
-def is_at_least(machine: MachineCost) -> bool:
-    """Whether what is known of its money may be less than what it cost."""
-    return machine.state is MachineState.NOT_REACHED or bool(machine.statement.problem)
+def budget_text(budget: AllBudget, together: AllMachines) -> str:
+    """`$188.00 of $500.00 left since Mon 12:04; enough for 11h at $15.92/h`."""
+    left = budget.left(together)
+    about = "at most " if together.at_least else ""
+    since = local_time(budget.since, "%a %d %b %H:%M")
+    if left <= 0:
+        return f"{dollars(Decimal(budget.amount))} since {since}: spent; no launch on machines"
+    text = f"{about}{dollars(left)} of {dollars(Decimal(budget.amount))} left, since {since}"
+    if together.per_hour <= 0:
+        return text
+    lasts = duration(float(left / together.per_hour) * 3600)
+    return f"{text}; enough for {lasts} at {dollars(together.per_hour)}/h"
 
 
 def shown_amounts(here: Statement, machines: Sequence[MachineCost]) -> dict[str, Decimal]:
@@ -87,8 +70,13 @@ def machine_text(machine: MachineCost, amounts: Mapping[str, Decimal]) -> str:
     return f"{rate}, not reached since {since}: {by_now}"
 
 
-def machine_pairs(here: Statement, machines: Sequence[MachineCost]) -> list[tuple[str, str]]:
-    """Each machine as name and value, and what all of them come to; nothing without any."""
+def machine_pairs(
+    here: Statement, machines: Sequence[MachineCost], budget: AllBudget | None = None
+) -> list[tuple[str, str]]:
+    """Each machine as name and value, what all of them come to, and the budget over all.
+
+    Nothing without any machine.
+    """
     if not machines:
         return []
     together = add_up(here, machines)
@@ -96,7 +84,8 @@ def machine_pairs(here: Statement, machines: Sequence[MachineCost]) -> list[tupl
     total = f"{about}{dollars(to_decimal(together.total))}, now {dollars(together.per_hour)}/h"
     amounts = shown_amounts(here, machines)
     pairs = [(machine.name, machine_text(machine, amounts)) for machine in machines]
-    return [*pairs, ("all", f"{total} (this machine and the others)")]
+    pairs.append(("all", f"{total} (this machine and the others)"))
+    return [*pairs, *([("budget of all", budget_text(budget, together))] if budget else [])]
 
 
 def machine_rows(here: Statement, machines: Sequence[MachineCost]) -> list[tuple[str, ...]]:
@@ -145,12 +134,17 @@ def machine_json(machine: MachineCost) -> dict[str, Any]:
     }
 
 
-def machines_json(here: Statement, machines: Sequence[MachineCost]) -> dict[str, Any]:
-    """Every machine, and all together."""
+def machines_json(
+    here: Statement, machines: Sequence[MachineCost], budget: AllBudget | None
+) -> dict[str, Any]:
+    """Every machine, all together, and the budget over all."""
     together = add_up(here, machines)
+    left = None if budget is None else budget.left(together)
     return {
         "machines": [machine_json(machine) for machine in machines],
         "all_usd": number(to_decimal(together.total)),
         "all_usd_per_hour": number(together.per_hour),
         "all_at_least": together.at_least,
+        "all_budget_usd": None if budget is None else number(Decimal(budget.amount)),
+        "all_budget_left_usd": number(left),
     }
