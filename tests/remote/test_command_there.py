@@ -91,6 +91,13 @@ def test_two_folders_of_one_name_lie_apart_there(
     assert (rented.home / "fresnel" / "program" / "train.py").read_text() == _TRAIN
 
 
+def test_whichever_machine_is_chosen_gets_the_folder(
+    line: CommandLine, rented: RentedMachine, program: Path
+) -> None:
+    line.run("launch", "--host", "any", *_TRAINS[2:])
+    assert (rented.home / "fresnel" / "program" / "helper.py").exists()
+
+
 _WRITES = """\
 import os, pathlib, time
 print(pathlib.Path("input.txt").read_text())

@@ -72,8 +72,8 @@ def test_rented_waited_for_set_up_and_ended(line: CommandLine, provider: Provide
     # It is counted from its creation on, for as many GPUs as were named.
     counted = machine_of(line)
     assert counted["usd_per_hour"] == 7200 and counted["at_least"] and counted["usd"] > 0
-    refused = line.run("host", "test", "rented", exits=3).stderr
-    assert goes_on("rented") in refused
+    for early in (("host", "test", "rented"), ("up", "rented", "example")):
+        assert goes_on("rented") in line.run(*early, exits=3).stderr
     provider.is_ready()
     eventually(lambda: registry.find("rented").address)
     provider.machine.start()

@@ -19,6 +19,7 @@ from runners.places.ssh.panel_source import source_digest
 from runners.places.ssh.push import names_file_of, plan_push
 from runners.places.ssh.push_list import list_to_push
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry, check_name, parse_address
+from runners.places.ssh.rental import require_address
 from runners.places.ssh.ssh import Ssh
 from runners.state.layout import StateDirectory
 from tui.cli.arguments import parse, split_command
@@ -114,6 +115,7 @@ def _find(registry: RemoteRegistry, arguments: argparse.Namespace) -> _Machine:
         known = [host for host in registry.all() if (host.address, host.port) == (address, port)]
     if known:
         host = known[0]
+        require_address(registry, host)
         if arguments.price and not host.price:
             host = msgspec.structs.replace(host, price=arguments.price)
         return _Machine(host, False)
