@@ -16,7 +16,10 @@ from runners.places.ssh.rental import CreationStage, read_rental
 from tests.command_text import ends_it, goes_on
 from tests.process.conftest import CommandLine
 from tests.remote.machines import RentedMachine
+from tests.remote.test_host_end import meter_of
 from tests.support import eventually
+from tests.ui.waiting import until
+from tui.panel.app import PanelApp
 
 
 class Provider:
@@ -178,3 +181,13 @@ def test_what_was_never_there_is_forgotten_with_what_it_was_counted_for(
     line.run("host", "remove", "rented", exits=4)
     line.run("host", "remove", "rented", "--anyway")
     assert line.json("cost")["machines"] == []
+
+
+async def test_the_header_counts_a_machine_from_its_creation(
+    line: CommandLine, provider: Provider
+) -> None:
+    line.run(*provider.words(), "--within", "0s", exits=3)
+    app = PanelApp(line.state)
+    async with app.run_test(size=(200, 30)) as pilot:
+        await until(pilot, lambda: "$7,200.00/h" in meter_of(app))
+        assert "rented" in meter_of(app)

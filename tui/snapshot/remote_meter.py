@@ -6,7 +6,7 @@ from decimal import Decimal
 import msgspec
 
 from runners.cost.accounting import to_decimal
-from runners.cost.machines import MachineAccount, counted_under, read_account
+from runners.cost.machines import MachineAccount, counted_under, read_account, read_accounts
 from runners.cost.statement import Statement
 from runners.host.clock import Moment, local_time
 from runners.places.place import WatchedPlace
@@ -29,11 +29,20 @@ class RemoteMeter(msgspec.Struct, frozen=True):
         return self.is_down and self.spent is not None
 
 
-def remote_meters(state: StateDirectory, machines: Sequence[WatchedPlace]) -> list[RemoteMeter]:
+def remote_meters(
+    state: StateDirectory, machines: Sequence[WatchedPlace], unwatched: Sequence[str] = ()
+) -> list[RemoteMeter]:
     """The meters of machines, each once: one that goes by two names under the first.
 
-    A machine's own while it is reached; reckoned on from there when it is not.
+    A machine's own while it is reached; reckoned on from there when it is not. Of those that are
+    `unwatched`, as nothing is installed there, each that is counted already.
     """
+    rented = read_accounts(state, unwatched)
+    counted_only = [
+        _reckoned(name, account, is_down=True)
+        for name, account in rented.items()
+        if account.session is not None
+    ]
     known = {machine.name: _known(state, machine) for machine in machines}
     firsts = counted_under({name: seen for name, seen in known.items() if seen is not None})
     counted: dict[str, list[WatchedPlace]] = {}
@@ -44,7 +53,7 @@ def remote_meters(state: StateDirectory, machines: Sequence[WatchedPlace]) -> li
         # By the name under which it answers, if one of them is down.
         machine = min(names, key=lambda machine: machine.is_down)
         meters.append(_meter(name, machine, known[machine.name]))
-    return meters
+    return meters + counted_only
 
 
 def _meter(name: str, machine: WatchedPlace, known: MachineAccount | None) -> RemoteMeter:
@@ -53,11 +62,16 @@ def _meter(name: str, machine: WatchedPlace, known: MachineAccount | None) -> Re
         return RemoteMeter(name, snapshot.meter.per_hour, snapshot.meter.session)
     if known is None:
         return RemoteMeter(name, is_down=machine.is_down)
+    return _reckoned(name, known, machine.is_down)
+
+
+def _reckoned(name: str, known: MachineAccount, is_down: bool) -> RemoteMeter:
+    """What a machine costs by its session as last known."""
     if known.session is None:
-        return RemoteMeter(name, since=known.reached, is_down=machine.is_down)
+        return RemoteMeter(name, since=known.reached, is_down=is_down)
     account = Statement([known.session], (), known.now).account(known.session)
     spent = to_decimal(account.total)
-    return RemoteMeter(name, known.session.rate, spent, known.reached, machine.is_down)
+    return RemoteMeter(name, known.session.rate, spent, known.reached, is_down)
 
 
 def _known(state: StateDirectory, machine: WatchedPlace) -> MachineAccount | None:

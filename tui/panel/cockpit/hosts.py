@@ -261,13 +261,16 @@ class CockpitHosts:
     def money(self) -> tuple[str, str, str]:
         """What the other machines cost: each by name, all together, and in brief."""
         machines = list(self.links.hosts.values())
-        if not machines:
-            return "", "", ""
         meters = self._meters()
+        if not (machines or meters):
+            return "", "", ""
         rate = sum((meter.per_hour or Decimal(0) for meter in meters), Decimal(0))
         total = sum((meter.spent or Decimal(0) for meter in meters), Decimal(0))
         down = [machine.name for machine in machines if machine.is_down]
-        number = f"{len(machines)} host{'s' if len(machines) > 1 else ''}"
+        # Rented, counted, and not set up yet.
+        waited = [meter.name for meter in meters if meter.name not in self.links.hosts]
+        down, count = [*down, *waited], len(machines) + len(waited)
+        number = f"{count} host{'s' if count > 1 else ''}"
         about = "at least " if any(meter.is_at_least for meter in meters) else ""
         text = " ".join(
             [number]
@@ -283,13 +286,12 @@ class CockpitHosts:
 
     def _meters(self) -> Sequence[RemoteMeter]:
         """What each costs; read again once a second, since files are read for it."""
-        now, key = (
-            time.monotonic(),
-            tuple((machine.name, machine.is_down) for machine in self.links.hosts.values()),
-        )
+        now, machines = time.monotonic(), list(self.links.hosts.values())
+        unwatched = self.links.not_set_up
+        key = (*((machine.name, machine.is_down) for machine in machines), *unwatched)
         before, until, meters = self._metered
         if key != before or now >= until:
-            meters = remote_meters(self._state, list(self.links.hosts.values()))
+            meters = remote_meters(self._state, machines, unwatched)
             self._metered = key, now + _METERS_HOLD_S, meters
         return meters
 
