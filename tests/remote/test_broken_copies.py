@@ -94,6 +94,17 @@ def test_what_is_brought_goes_on_where_it_broke(
     assert make_copier(ssh).bring(str(there), sizes, here) == Copied()
 
 
+def test_a_shell_that_talks_is_passed_over(far: tuple[RentedMachine, Ssh], tmp_path: Path) -> None:
+    machine, ssh = far
+    machine.write(".bashrc", "echo welcome to your GPU\n")
+    there, here = machine.home / "from", tmp_path / "here"
+    sizes = make_files(there)
+    copier = make_copier(ssh)
+    assert copier.bring(str(there), sizes, here) == Copied(len(sizes), sum(sizes.values()))
+    copier.send(here, sizes, str(machine.home / "to"))
+    assert same(there, machine.home / "to", sizes)
+
+
 def test_what_is_sent_goes_on_where_it_broke(
     far: tuple[RentedMachine, Ssh], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

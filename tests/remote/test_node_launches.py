@@ -16,7 +16,11 @@ from tests.remote.machines import RentedMachine
 from tests.support import CEILING_S, eventually
 
 SHOWN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "FRESNEL_NODE_ADDRESSES")
-SHOW = f"import json, os; print(json.dumps({{name: os.environ.get(name) for name in {SHOWN!r}}}))"
+SHOW = (
+    "import json, os, sys; "
+    f"found = {{name: os.environ.get(name) for name in {SHOWN!r}}}; "
+    "print(json.dumps({**found, 'arguments': sys.argv[1:]}))"
+)
 
 
 @pytest.fixture
@@ -45,10 +49,11 @@ def test_each_has_its_rank_and_all_have_one_port(
     line: CommandLine, pair: Sequence[RentedMachine]
 ) -> None:
     words = ("launch", "--hosts", "a,b", "--gpus", "0", "--wait", "--", "python3", "-c", SHOW)
-    line.run(*words)
+    line.run(*words, "--its-own")
     ranks = [json.loads(output_of(machine)) for machine in pair]
     assert [rank["RANK"] for rank in ranks] == ["0", "1"]
     for rank in ranks:
+        assert rank["arguments"] == ["--its-own"]
         assert rank["WORLD_SIZE"] == "2" and rank["LOCAL_RANK"] == "0"
         assert rank["MASTER_PORT"] == ranks[0]["MASTER_PORT"] not in ("29500", "0", None)
         addresses = rank["FRESNEL_NODE_ADDRESSES"].split(",")

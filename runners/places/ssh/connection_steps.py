@@ -161,7 +161,7 @@ class ConnectionTest:
             return _Found("says nothing of itself")
         return _Found(
             "it prints something at login: ignored",
-            "rsync and scp stumble over it: in ~/.bashrc there, print only if `[ -t 1 ]`",
+            "copies cannot go by rsync: in ~/.bashrc, print only if [ -t 1 ]",
         )
 
     def _python(self) -> _Found:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from runners.host.files import read_plain
 from runners.model.errors import DeniedError
-from runners.places.ssh.registry import RemoteHost, RemoteRegistry
+from runners.places.ssh.registry import RemoteHost, RemoteRegistry, address_text
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
 
 
@@ -23,7 +23,7 @@ def pin_key(registry: RemoteRegistry, host: RemoteHost, expected: str = "") -> s
         seen = Path(folder) / "known_hosts"
         errors = _first_contact(registry, host, seen)
         if not seen.exists() or not seen.stat().st_size:
-            raise Ssh(registry, host).trouble(errors)
+            raise _trouble(registry, host, errors)
         found = fingerprint(seen)
         if expected and expected.removeprefix("SHA256:").rstrip("=") != found[7:].rstrip("="):
             raise DeniedError(
@@ -46,6 +46,15 @@ def key_shown_now(registry: RemoteRegistry, host: RemoteHost) -> str | None:
         seen = Path(folder) / "known_hosts"
         _first_contact(registry, host, seen)
         return fingerprint(seen) if seen.exists() and seen.stat().st_size else None
+
+
+def _trouble(registry: RemoteRegistry, host: RemoteHost, errors: str) -> RemoteTrouble:
+    """Why no key came; a machine that was not added yet cannot be tested by its name."""
+    trouble = Ssh(registry, host).trouble(errors)
+    if trouble.kind is Trouble.NOT_REACHED and host.name not in registry.names():
+        hint = f"nothing was added: is {address_text(host)} right, and the machine on?"
+        return RemoteTrouble(trouble.kind, trouble.message, hint)
+    return trouble
 
 
 def fingerprint(known_hosts: Path) -> str:

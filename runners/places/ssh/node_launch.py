@@ -52,7 +52,7 @@ def _launch(state: StateDirectory, node: NodeRun) -> tuple[str, str]:
     try:
         registry = RemoteRegistry(state)
         ssh = Ssh(registry, registry.find(node.host))
-        done = launch_once(ssh, ["launch", *node.command, "--no-queue"], node.request)
+        done = launch_once(ssh, ["launch", "--no-queue", *node.command], node.request)
     except FresnelError as error:
         return "", str(error)
     run = done.output.decode("utf-8", "replace").strip()

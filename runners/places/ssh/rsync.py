@@ -25,6 +25,14 @@ _PARTIAL = ".rsync-partial"
 _PERCENT = re.compile(rb"(\d+)% +(\S+/s) +(\d+:\d+:\d+)")
 
 
+_ODD_ANSWER, _TALKS = 2, "is your shell clean"
+"""How rsync ends where the shell there prints something before it."""
+
+
+class TalkingShell(Exception):
+    """The shell there prints something at login, over which rsync stumbles."""
+
+
 class RsyncCopier(Copier):
     """Copies to and from one machine."""
 
@@ -115,6 +123,8 @@ class RsyncCopier(Copier):
         stderr.close()
         if code in _BROKEN_LINE:
             raise self._ssh.trouble(errors)
+        if code == _ODD_ANSWER and _TALKS in errors:
+            raise TalkingShell
         if code not in (0, 24):
             raise FresnelError(f"{self._ssh.host.name}: rsync ended with {code}: {errors[-500:]}")
 
