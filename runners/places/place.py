@@ -70,6 +70,10 @@ class WatchedPlace(Protocol):
         """What it is called here."""
 
     @property
+    def is_machine(self) -> bool:
+        """Whether it has GPUs and money of its own, and can be launched on."""
+
+    @property
     def place(self) -> Place:
         """What can be done there."""
 

@@ -8,6 +8,7 @@ packed piece that is only taken apart when somebody asks for one of them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -152,3 +153,18 @@ class RunRow(msgspec.Struct, array_like=True, gc=False):
 def running_first(row: RunRow) -> tuple[bool, bool, float]:
     """Sorts rows as lists do: those that run, those that wait, those that ended; newest first."""
     return not row.is_live, row.state is State.QUEUED, -row.created
+
+
+def view_of_row(row: RunRow, reason: str) -> dict[str, Any]:
+    """A row as plain values of a view in full: what no row has is missing."""
+    run = {
+        "id": row.id,
+        "preset": "",
+        "name": row.name,
+        "state": str(row.state),
+        "reason": reason,
+        "directory": "",
+        "created": row.created,
+    }
+    nothing: dict[str, Any] = {"metrics": {}, "summary": {}, "trend": (), "images": ()}
+    return {**nothing, "run": run, "progress": {}, "checkpoint": None, "seconds": row.seconds}

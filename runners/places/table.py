@@ -29,6 +29,11 @@ def _has_machines(state: StateDirectory) -> bool:
         return False
 
 
+def _waits(state: StateDirectory) -> bool:
+    """Whether a launch ever waited for one of several machines."""
+    return (state.remote / ".waiting").is_dir()
+
+
 def _asks_slurm(state: StateDirectory) -> bool:
     """Whether this machine's Slurm was ever asked; inside of a job only that job exists."""
     return state.slurm.is_dir() and slurm_job() is None
@@ -36,6 +41,7 @@ def _asks_slurm(state: StateDirectory) -> bool:
 
 KINDS: dict[str, KindRow] = {
     "slurm": KindRow("runners.places.slurm.foreign:SlurmJobs", _asks_slurm),
+    "fleet": KindRow("runners.places.fleet.place:WaitingKind", _waits),
     "ssh": KindRow("runners.places.ssh.machine:SshMachines", _has_machines),
 }
 

@@ -25,6 +25,7 @@ class FakePlace:
     obstacle = address = older_problem = ""
     clock_offset = came = 0.0
     is_reached, is_down, hidden = True, False, 0
+    is_machine = True
     status_text = "reached"
 
     def __init__(self, folder: Path, changed: Callable[[], None]) -> None:

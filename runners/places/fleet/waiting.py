@@ -3,6 +3,7 @@
 Its one writer is the process that starts them; `ID.cancel` beside it asks for its end.
 """
 
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -88,6 +89,15 @@ def read_launches(state: StateDirectory) -> list[WaitingLaunch]:
     found = (read(path, _decoder) for path in _folder(state).glob("*.json"))
     known = [launch for launch in found if launch is not None]
     return sorted(known, key=lambda launch: (launch.created, launch.id))
+
+
+def launches_stamp(state: StateDirectory) -> object:
+    """By which it is known that something changed: reads no file."""
+    try:
+        with os.scandir(_folder(state)) as entries:
+            return sorted((entry.name, entry.stat().st_mtime_ns) for entry in entries)
+    except OSError:
+        return None
 
 
 def open_launches(state: StateDirectory) -> list[WaitingLaunch]:

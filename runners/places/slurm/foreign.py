@@ -17,8 +17,8 @@ from runners.host.clock import local_time
 from runners.model.errors import FresnelError
 from runners.places.actions import Outcome, RunAction, StopRuns
 from runners.places.remote import remote_row
-from runners.places.run_row import RunRow
-from runners.places.slurm.job_rows import row_of_job, view_of_row
+from runners.places.run_row import RunRow, view_of_row
+from runners.places.slurm.job_rows import HOW_IT_ENDS, row_of_job
 from runners.places.snapshot import PlaceSnapshot
 from runners.slurm.foreign_jobs import (
     cancel_foreign,
@@ -43,6 +43,7 @@ class ForeignJobs:
 
     name = NAME
     clock_offset = 0.0
+    is_machine = False
     hidden = 0
     older_problem = obstacle = ""
     address = "this machine's Slurm: jobs that were not launched here"
@@ -136,7 +137,7 @@ class ForeignJobs:
         elif row is None:
             done(None, "this job has ended")
         else:
-            done(view_of_row(row), "")
+            done(view_of_row(row, HOW_IT_ENDS), "")
 
     def preset_flags(self, preset: str, given: Sequence[str]) -> list[str]:
         """None: nothing is launched there."""

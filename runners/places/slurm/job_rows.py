@@ -1,7 +1,6 @@
 """A job that was not launched here as a row of the run table, and in full for its dialogs."""
 
 import time
-from typing import Any
 
 from runners.host.identity import user_name
 from runners.model.pending import pending_text
@@ -49,18 +48,3 @@ def row_of_job(job: JobRow, seen: float) -> RunRow:
         best=None,
         is_live=True,
     )
-
-
-def view_of_row(row: RunRow) -> dict[str, Any]:
-    """The same as plain values of a view in full: what is not known of such a job is missing."""
-    run = {
-        "id": row.id,
-        "preset": "",
-        "name": row.name,
-        "state": str(row.state),
-        "reason": HOW_IT_ENDS,
-        "directory": "",
-        "created": row.created,
-    }
-    nothing: dict[str, Any] = {"metrics": {}, "summary": {}, "trend": (), "images": ()}
-    return {**nothing, "run": run, "progress": {}, "checkpoint": None, "seconds": row.seconds}

@@ -122,6 +122,7 @@ class LinkedHost:
         )
 
     is_over = False
+    is_machine = True
 
     # ---- what a screen asks for
 

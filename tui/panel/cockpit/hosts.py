@@ -163,7 +163,7 @@ class CockpitHosts:
         """The machine of each GPU that `where` shows, by UUID; this one's have none."""
         return {
             gpu.uuid: name
-            for name in self.links.hosts
+            for name in self.links.machines
             if where in (name, ALL)
             for gpu in self._gpus_of(name).gpus
         }
@@ -213,7 +213,7 @@ class CockpitHosts:
         local = snapshot.reading
         gpus = list(local.gpus) if local else []
         leases = dict(snapshot.leases)
-        for name in self.links.hosts:
+        for name in self.links.machines:
             found = self._gpus_of(name)
             gpus += found.gpus
             leases.update(found.leases)
@@ -248,7 +248,7 @@ class CockpitHosts:
         own = sum(view.run.is_live for view in snapshot.runs)
         total = len(usable_gpus(snapshot.gpus))
         lines = [FleetLine("", free, total, own, snapshot.meter.per_hour)]
-        for name, host in self.links.hosts.items():
+        for name, host in self.links.machines.items():
             found = self._gpus_of(name)
             problem = "" if host.is_reached and host.snapshot else host.status_text
             total = len(usable_gpus(found.gpus))
@@ -260,7 +260,7 @@ class CockpitHosts:
 
     def money(self) -> tuple[str, str, str]:
         """What the other machines cost: each by name, all together, and in brief."""
-        machines = list(self.links.hosts.values())
+        machines = list(self.links.machines.values())
         meters = self._meters()
         if not (machines or meters):
             return "", "", ""
@@ -286,7 +286,7 @@ class CockpitHosts:
 
     def _meters(self) -> Sequence[RemoteMeter]:
         """What each costs; read again once a second, since files are read for it."""
-        now, machines = time.monotonic(), list(self.links.hosts.values())
+        now, machines = time.monotonic(), list(self.links.machines.values())
         unwatched = self.links.not_set_up
         key = (*((machine.name, machine.is_down) for machine in machines), *unwatched)
         before, until, meters = self._metered

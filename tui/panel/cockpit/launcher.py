@@ -18,7 +18,7 @@ class Launcher:
     def __init__(self, parts: CockpitParts, places: PlaceOfRuns) -> None:
         self._parts = parts
         self._here = PlannerHere(parts)
-        hosts = parts.remote.hosts.links.hosts if parts.remote.hosts is not None else {}
+        hosts = parts.remote.hosts.links.machines if parts.remote.hosts is not None else {}
         self._others = {name: PlannerThere(host, parts, places) for name, host in hosts.items()}
 
     def open(self, machine: str = "") -> None:

@@ -29,6 +29,11 @@ class LinkedHosts:
         """The names of those that cannot be used yet."""
         return [name for kind in self._kinds for name in kind.not_set_up]
 
+    @property
+    def machines(self) -> dict[str, WatchedPlace]:
+        """Those that have GPUs and money of their own."""
+        return {name: place for name, place in self.hosts.items() if place.is_machine}
+
     def listen(self, changed: Callable[[], None]) -> None:
         """Have `changed` called in the app's own thread when something is new."""
         self._listeners.append(changed)

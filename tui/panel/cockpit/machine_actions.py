@@ -64,7 +64,7 @@ class Machines:
     def _current(self) -> str:
         """The machine whose GPUs are shown, else that of the selected run, else the only one."""
         remote = self._parts.remote
-        hosts = remote.open().links.hosts
+        hosts = remote.open().links.machines
         machine = remote.chosen(self._parts.pane.selected_row)
         return next(iter(hosts)) if not machine and len(hosts) == 1 else machine
 
@@ -72,7 +72,8 @@ class Machines:
         links = self._parts.remote.open().links
         links.refresh()
         lines = [
-            MachineLine(name, _summary(host), host.is_reached) for name, host in links.hosts.items()
+            MachineLine(name, _summary(host), host.is_reached)
+            for name, host in links.machines.items()
         ]
         hint = "not set up: u sets it up"
         return lines + [MachineLine(name, hint, False) for name in links.not_set_up]

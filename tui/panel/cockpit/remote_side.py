@@ -155,12 +155,12 @@ class RemoteSide:
         screen, snapshot = self._screen, self._snapshot
         if snapshot is None:
             return
-        if self.hosts is None or not self.hosts.links.hosts:
+        if self.hosts is None or not self.hosts.links.machines:
             known = any_place(self._state)
             hint = "no rented machine yet: H adds one"
             screen.notify("connecting…" if known else hint, timeout=4, markup=False)
             return
-        names = list(self.hosts.links.hosts)
+        names = list(self.hosts.links.machines)
         # All in one look where stepping through them would take long.
         places = ["", "*", *names] if len(names) > _FEW else ["", *names, "*"]
         at = places.index(self.where) if self.where in places else 0
