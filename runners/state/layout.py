@@ -99,6 +99,7 @@ class StateDirectory:
         self.slurm = self.root / "slurm"
         self.jobs = self.slurm / "jobs.json"
         self.budgets = self.slurm / "accounts.json"
+        self.expected_starts = self.slurm / "starts.json"
         self._known: dict[str, RunDirectory] = {}
 
     def create(self) -> "StateDirectory":

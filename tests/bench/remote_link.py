@@ -76,8 +76,39 @@ def main() -> None:
             _run("ip", "netns", "del", _SPACE)
 
 
-def _measure(folder: Path) -> None:
+def at_rest(folder: Path, environment: dict[str, str]) -> tuple[int, float]:
+    """Runs of a machine with this environment, and bytes a second of its link when nothing happens.
+
+    Needs root and ip.
+    """
+    os.environ["FRESNEL_STATE_DIR"] = f"{folder}/here"
+    _shape()
+    try:
+        machine, ssh, _, _ = _far(folder, environment)
+        watcher, link = Watcher(), Link(ssh)
+        link.subscribe(watcher)
+        link.start()
+        while watcher.first is None:
+            time.sleep(0.005)
+        time.sleep(_IDLE_S)  # all that it has is told
+        before = _carried()
+        time.sleep(_IDLE_S)
+        rate = (_carried() - before) / _IDLE_S
+        link.stop()
+        machine.stop()
+        return len(watcher.snapshot.runs) if watcher.snapshot else 0, rate
+    finally:
+        _run("ip", "netns", "del", _SPACE)
+
+
+def _far(
+    folder: Path, environment: dict[str, str]
+) -> tuple[RentedMachine, Ssh, RemoteRegistry, RemoteHost]:
     machine = RentedMachine(folder / "machine", "far", listen="0.0.0.0", space=_SPACE)
+    if environment:
+        machine.environment |= environment
+        machine.stop()
+        machine.start()
     registry = RemoteRegistry(StateDirectory().create())
     host = RemoteHost(
         "far",
@@ -89,7 +120,11 @@ def _measure(folder: Path) -> None:
     )
     host = msgspec.structs.replace(host, fingerprint=pin_key(registry, host))
     registry.save(host)
-    ssh = Ssh(registry, host)
+    return machine, Ssh(registry, host), registry, host
+
+
+def _measure(folder: Path) -> None:
+    machine, ssh, registry, host = _far(folder, {})
     for turn in range(3):
         watcher, begun = Watcher(), time.monotonic()
         link = Link(ssh)

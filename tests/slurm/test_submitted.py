@@ -53,6 +53,12 @@ def test_a_waiting_job_says_why(cluster: Cluster) -> None:
     shown = cluster.line.json("status", run.id)
     assert shown["state"] == "queued"
     assert job in shown["reason"] and shown["job"] == job
+    starts = cluster.line.state.expected_starts
+    cluster.line.run("status", run.id)
+    asked = json.loads(starts.read_text())[job]
+    assert asked["before"] is not None
+    cluster.line.run("status", run.id)
+    assert json.loads(starts.read_text())[job] == asked, "once a minute at most"
     cluster.line.run("stop", run.id)
     ended = cluster.line.ended(run)
     assert ended["state"] == "cancelled"

@@ -234,3 +234,23 @@ def test_a_run_whose_job_cannot_be_put_back_has_ended_and_says_why(
     recorded = record_fields(json.loads(run.state.read_text()))
     assert (recorded["state"], recorded["exit_code"]) == (State.STOPPED, 0)
     assert "disabled" in recorded["ending"]["detail"]
+
+
+def test_a_job_that_could_not_see_the_state_folder_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slurm says no more than that it failed."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    answer = tmp_path / "sacct"
+    answer.write_text("#!/bin/sh\necho 'FAILED|12|demo'\n")
+    answer.chmod(0o700)
+    run = StateDirectory(tmp_path / "state").create().run("20261123-020750-demo-7f3a")
+    run.path.mkdir(parents=True)
+    run.home.slurm.mkdir()
+    run.job.write_text(json.dumps({"name": "demo", "submitted": 1.0, "id": "12"}))
+    never = record_fields({})
+    _, ending, _ = settled_ending(run, plan_fields({}), never)
+    assert str(run.home.root) in ending["detail"]
+    (run.home.slurm / "12.log").touch()
+    _, ending, _ = settled_ending(run, plan_fields({}), never)
+    assert "detail" not in ending

@@ -19,6 +19,7 @@ from runners.model.plan import AssignedGpu, on_all_nodes
 from runners.model.spec import GpuRequest, PlaceKeys, RestartRule, RunSpec
 from runners.model.states import State
 from runners.slurm import queue
+from runners.slurm.expected_start import count_before, read_start
 from runners.slurm.options import duration_text, ladder_s, options_of, over_nodes, script_of
 from runners.slurm.queue import read_rows, seconds_of
 from runners.state.deadline import deadline_of
@@ -345,6 +346,15 @@ def test_a_waiting_job_is_read_again_only_when_something_of_it_has_changed(tmp_p
     directory.stop.touch()
     assert not jobs.unchanged()
     assert not jobs.keep(make_run(id=_RUN, plan=plan)), "one that runs is read every second"
+
+
+def test_what_comes_before_a_job_and_when_it_may_start() -> None:
+    """By priority, then by number; what cannot be read is not counted, and no start is none."""
+    job = JobRow("50", _RUN, "PENDING", "Priority", priority=7.0)
+    assert count_before("9 60\n7 49\n7 50\n7 51\n5 3\nN/A x\n", job) == 2
+    assert count_before("9 60\n", msgspec.structs.replace(job, priority=None)) is None
+    assert read_start("1795397281\n1795397200\n") == 1795397200.0
+    assert read_start("N/A\n") is None
 
 
 def test_the_first_screen_does_not_wait_for_all_that_wait(

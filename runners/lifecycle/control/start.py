@@ -2,6 +2,7 @@
 
 import errno
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -33,6 +34,8 @@ from runners.state.runs import read_run
 
 _ROOM = 256 << 10
 """Bytes that a supervisor's records and a launch's beginning need, amply."""
+_BETWEEN_JOBS_S = 0.5
+"""Between submissions of one launch: a cluster's controller has others to serve."""
 
 
 class NotSupervised(FresnelError):
@@ -97,7 +100,10 @@ def _submit(state: StateDirectory, runs: Sequence[PlannedRun]) -> None:
     environments = {run.plan.run: _environment(run) for run in runs}
     left = [run.plan.run for run in runs if keys_of(run.plan.spec)]
     try:
-        for job in submissions(state, ((run.plan.run, run.plan.spec) for run in runs)):
+        for number, job in enumerate(
+            submissions(state, ((run.plan.run, run.plan.spec) for run in runs))
+        ):
+            time.sleep(_BETWEEN_JOBS_S if number else 0.0)
             submit(state, job, environments)
             left = [run_id for run_id in left if run_id not in job.runs]
     except BaseException:

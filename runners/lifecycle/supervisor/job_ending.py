@@ -13,7 +13,7 @@ from runners.lifecycle.supervisor.exit_report import judge_ending, judge_unstart
 from runners.lifecycle.supervisor.record_keeper import RecordKeeper
 from runners.model.endings import Ending, EndingCause, JobEnd, ending_text
 from runners.model.states import State
-from runners.state.layout import RunDirectory
+from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.records import (
     PlanFields,
     RecordFields,
@@ -73,7 +73,15 @@ def settled_ending(
         return State.FAILED, {"cause": EndingCause.NOT_STARTED, "detail": f"Slurm {known}"}, None
     if found["job_end"] is JobEnd.CANCELLED:
         return State.CANCELLED, found, None
+    if found["job_end"] is JobEnd.FAILED and not has_output(run.home, found["job"]):
+        # Its script could not even write: the folder is not there, on that node.
+        found["detail"] = f"and left no output: {run.home.root} has to be on a disk its node shares"
     return found["job_end"].run_state, found, None
+
+
+def has_output(state: StateDirectory, job: str) -> bool:
+    """Whether a job's script has written its own log."""
+    return (state.slurm / f"{job}.log").exists() or "_" in job
 
 
 def _not_begun_anew(run: RunDirectory, found: Ending) -> tuple[State, Ending, int | None]:

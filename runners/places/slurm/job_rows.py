@@ -29,7 +29,7 @@ def row_of_job(job: JobRow, seen: float) -> RunRow:
         preset="",
         group="",
         state=state,
-        remark=f"not launched here; {waits if job.state == 'PENDING' else runs}",
+        remark=f"{waits if job.state == 'PENDING' else runs}; not launched here",
         host="",
         user=user_name(),
         created=started or seen,

@@ -2,6 +2,7 @@
 
 from runners.host.clock import local_time
 from runners.model.run import Run
+from runners.slurm.expected_start import expected_start
 from runners.state.job_status import job_number, row_of
 from runners.state.jobs import read_job
 from runners.state.layout import StateDirectory
@@ -20,6 +21,14 @@ def job_pairs(run: Run, state: StateDirectory) -> list[tuple[str, str]]:
     if row is None or not run.is_live:
         return pairs
     pairs += [("partition", row.partition), ("node", row.nodes)]
+    if row.state == "PENDING":
+        expected = expected_start(state, row)
+        if expected.before and row.reason.startswith("Priority"):
+            where = f"in {row.partition}, as far as you may see them"
+            pairs.append(("jobs before it", f"{expected.before} {where}"))
+        if expected.at is not None:
+            when = local_time(expected.at, "%Y-%m-%d %H:%M")
+            pairs.append(("expected start", f"{when}, as Slurm plans now"))
     if row.limit_s is not None:
         ends = row.ends if row.state == "RUNNING" else None
         when = f", ends {local_time(ends, '%Y-%m-%d %H:%M')} at the latest" if ends else ""
