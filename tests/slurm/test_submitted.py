@@ -150,3 +150,30 @@ def test_the_gpus_of_the_cluster_and_own_jobs_on_them(cluster: Cluster) -> None:
     assert (shown["own_running"], shown["own_waiting"], shown["is_default"]) == (1, 1, True)
     assert (found["closed"]["free"], found["closed"]["down"]) == (0, 5)
     assert found["short"]["limit_s"] == 120
+
+
+_COUNTS = """\
+launcher: command
+shell: true
+command: >-
+  from() { while [ $# -gt 0 ]; do [ "$1" = --resume ] && cat "$2"; shift; done; };
+  n=$(from "$0" "$@"); echo "from $${n:-nothing}"; mkdir -p $FRESNEL_RUN_DIR/c;
+  echo $(( $${n:-0} + 5 )) > $FRESNEL_RUN_DIR/c/e.txt
+gpus: 0
+parameters: {resume: {value: null, type: str}}
+resume: {parameter: resume}
+checkpoints: ["${run_dir}/c/*.txt"]
+place: {slurm: {time: 5m}}
+"""
+
+
+def test_a_job_resumes_from_the_checkpoint_of_an_earlier_one(cluster: Cluster) -> None:
+    """As a run of this machine does."""
+    preset = cluster.line.folder / "count.yaml"
+    preset.write_text(_COUNTS)
+    first = cluster.line.launch(str(preset))
+    assert cluster.line.ended(first)["state"] == "done"
+    second = cluster.line.launch("--resume", first.id)
+    assert cluster.line.ended(second)["state"] == "done"
+    assert second.output.read_text().strip() == "from 5"
+    assert json.loads(second.job.read_text())["id"] != json.loads(first.job.read_text())["id"]

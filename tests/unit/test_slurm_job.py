@@ -10,6 +10,8 @@ import pytest
 from runners.gpus.job_gpus import gpus_of_job, problem_of_job
 from runners.host.locks import is_held
 from runners.host.slurm_job import SlurmJob, slurm_job
+from runners.lifecycle.control import start
+from runners.lifecycle.launch.submit import Submission
 from runners.lifecycle.supervisor.job_ending import (
     forget_stop,
     put_back,
@@ -254,3 +256,17 @@ def test_a_job_that_could_not_see_the_state_folder_says_so(
     (run.home.slurm / "12.log").touch()
     _, ending, _ = settled_ending(run, plan_fields({}), never)
     assert "detail" not in ending
+
+
+def test_several_jobs_of_a_launch_are_submitted_with_pauses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller has others to serve."""
+    done: list[object] = []
+    monkeypatch.setattr(start.time, "sleep", done.append)
+    monkeypatch.setattr(start, "submit", lambda _, job, __: done.append(job.name))
+    jobs = [Submission(name, (name,), "") for name in ("a", "b", "c")]
+    monkeypatch.setattr(start, "submissions", lambda *_: jobs)
+    start._submit(StateDirectory(tmp_path), ())
+    pause = start._BETWEEN_JOBS_S
+    assert pause > 0 and done == [0.0, "a", pause, "b", pause, "c"]

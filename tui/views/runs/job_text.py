@@ -23,7 +23,7 @@ def job_pairs(run: Run, state: StateDirectory) -> list[tuple[str, str]]:
     pairs += [("partition", row.partition), ("node", row.nodes)]
     if row.state == "PENDING":
         expected = expected_start(state, row)
-        if expected.before and row.reason.startswith("Priority"):
+        if expected.before:
             where = f"in {row.partition}, as far as you may see them"
             pairs.append(("jobs before it", f"{expected.before} {where}"))
         if expected.at is not None:
