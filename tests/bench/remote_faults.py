@@ -23,6 +23,7 @@ from runners.places.ssh.node_groups import find_group
 from runners.places.ssh.registry import RemoteRegistry
 from tests.process.conftest import CommandLine
 from tests.remote.conftest import add, put_away
+from tests.remote.lab import Lab as NetworkLab
 from tests.remote.machines import RentedMachine, Wire
 from tests.support import eventually
 
@@ -256,6 +257,30 @@ def node_unreached(lab: Lab) -> str:
     return f"after {took:.0f} s: {alert}"
 
 
+def node_cable(_: Lab) -> str:
+    """The same with a cable that is pulled, behind a jump host, in a network of its own."""
+    with tempfile.TemporaryDirectory(prefix="fresnel-bench-") as name:
+        net = NetworkLab(Path(name) / "lab")
+        try:
+            for machine in "ab":
+                net.set_up(machine)
+                net.machine(machine).write("fresnel/here", "")
+            program = ("sh", "-c", "echo up; sleep 300")
+            words = ("launch", "--hosts", "a,b", "--gpus", "0", "--name", "both", "--", *program)
+            net.line.run(*words)
+            time.sleep(25)
+            net.network.unplug("b")
+            begun = time.monotonic()
+            alert = eventually(lambda: find_group(net.line.state, "both").alert, 120)
+            took = time.monotonic() - begun
+            net.network.plug("b")
+            eventually(lambda: not find_group(net.line.state, "both").alert, 120)
+            net.line.run("nodes", "stop", "both", "--force", exits=None)
+            return f"after {took:.0f} s: {alert}; gone when it was plugged in again"
+        finally:
+            net.close()
+
+
 ROWS: tuple[Callable[[Lab], str], ...] = (
     agent_killed,
     launches_over_cuts,
@@ -268,6 +293,7 @@ ROWS: tuple[Callable[[Lab], str], ...] = (
     ipv6,
     frozen,
     node_unreached,
+    node_cable,
 )
 
 

@@ -1,6 +1,5 @@
 """What is to be brought of a run, made where the run lies: every file with its size and hash."""
 
-import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -8,19 +7,20 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from runners.host.files import open_binary
 from runners.host.identity import host_name
 from runners.host.newest_file import UNFINISHED, NewestFile, first_whole
 from runners.host.printed_paths import CHECKPOINTS
 from runners.model.run import Run
 from runners.places.ssh.folder_results import pushed_folder_of, written_files
+from runners.places.ssh.known_hashes import KNOWN_HASHES, KnownHashes
 from runners.state.layout import StateDirectory
 from runners.watch.metrics.checkpoints import checkpoint_files, run_checkpoint
 
-LEFT_OUT = frozenset({"supervisor.lock", "run.lock", "stop.reserve", "tty.sock", "fetched.json"})
+LEFT_OUT = frozenset(
+    {"supervisor.lock", "run.lock", "stop.reserve", "tty.sock", "fetched.json"}
+) | {KNOWN_HASHES}
 """Signs of life and notes of that machine: nothing of a run's results."""
 
-_BLOCK = 1 << 20
 _Name = Annotated[str, Meta(max_length=4096)]
 
 
@@ -82,12 +82,13 @@ def make_manifest(
         known = [*matched, str(folder)]
         for path in written_files(beside, run, checkpoints, lambda path: _is_below(path, known)):
             files[beside, str(path.relative_to(beside))] = path
-    entries = []
+    entries, hashes = [], KnownHashes(folder)
     for (root, name), path in sorted(files.items()):
         tops = (os.path.basename(top) for top in chosen if _is_below(path, [top]))
-        entry = _entry(root, name, path, next(tops, ""))
+        entry = _entry(hashes, root, name, path, next(tops, ""))
         if entry is not None:
             entries.append(entry)
+    hashes.close()
     return Manifest(
         run=run.id,
         host=host_name(),
@@ -100,20 +101,11 @@ def make_manifest(
     )
 
 
-def hash_of(path: Path, size: int) -> str:
-    """The SHA-256 of a file's first `size` bytes."""
-    digest, left = hashlib.sha256(), size
-    with open_binary(path) as file:
-        while left and (block := file.read(min(left, _BLOCK))):
-            digest.update(block)
-            left -= len(block)
-    return digest.hexdigest()
-
-
-def _entry(root: str, name: str, path: Path, checkpoint: str) -> FileEntry | None:
+def _entry(
+    hashes: KnownHashes, root: str, name: str, path: Path, checkpoint: str
+) -> FileEntry | None:
     try:
-        size = path.stat().st_size
-        return FileEntry(root, name, size, hash_of(path, size), checkpoint)
+        return FileEntry(root, name, *hashes.of(path), checkpoint)
     except OSError:
         return None  # it went away: a checkpoint that is not kept, a file that was renamed
 
