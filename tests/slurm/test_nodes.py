@@ -1,11 +1,14 @@
 """One run on several nodes: started, told apart, stopped and ended together."""
 
 import json
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
-from runners.host.procfs import marked_processes
+from runners.host.procfs import command_of, marked_processes, process_state
 from runners.state.layout import RunDirectory
 from tests.slurm.cluster import Cluster
+from tests.slurm.lab import PATH
 from tests.support import eventually
 
 _PROGRAM = """\
@@ -134,3 +137,30 @@ def test_accelerate_on_two_nodes(cluster_of_two: Cluster) -> None:
     line.run("stop", run.id)
     assert line.ended(run)["state"] == "stopped"
     assert all("saved" in _said(run, rank) for rank in (0, 1))
+
+
+def _is_program(argv: Sequence[str]) -> bool:
+    return len(argv) == 2 and argv[1].endswith("train.py")
+
+
+def test_a_pause_reaches_every_node(cluster_of_two: Cluster) -> None:
+    """By the job's step: signals of the first node's machine go no further."""
+    line = cluster_of_two.line
+    run = _launch(cluster_of_two)
+    for rank in (0, 1):
+        eventually(lambda r=rank: f"ready {r}" in _said(run, r), what=f"rank {rank}")
+    tools, real = line.folder / "tools", shutil.which("scancel", path=PATH)
+    tools.mkdir()
+    (tools / "scancel").write_text(f'#!/bin/sh\necho "$@" >>{tools}/asked\nexec {real} "$@"\n')
+    (tools / "scancel").chmod(0o700)
+    line.run("pause", run.id, PATH=f"{tools}:{PATH}")
+    programs = [pid for pid in marked_processes(run.id) if _is_program(command_of(pid))]
+    assert len(programs) == 2
+    # Slurm freezes the control group of a step that it is to stop.
+    eventually(lambda: {process_state(pid) for pid in programs} <= {"T", "D"}, what="all stopped")
+    line.run("continue", run.id, PATH=f"{tools}:{PATH}")
+    eventually(lambda: {process_state(pid) for pid in programs} == {"S"}, what="they go on")
+    job = str(json.loads(run.job.read_text())["id"])
+    assert (tools / "asked").read_text().split() == ["--signal=STOP", job, "--signal=CONT", job]
+    line.run("stop", run.id)
+    assert line.ended(run)["state"] == "stopped"

@@ -14,10 +14,12 @@ from runners.host.signals import signal_process
 from runners.lifecycle.launch.preconditions import refuse_other_host, refuse_untrusted_run
 from runners.lifecycle.supervisor.processes import RunProcesses
 from runners.lifecycle.supervisor.spawn import supervisor_of
-from runners.model.errors import FresnelError, WrongInput
+from runners.model.errors import DeniedError, FresnelError, WrongInput
 from runners.model.quantities import gpus_text
 from runners.model.run import Pause, Run
+from runners.slurm.client import SlurmRefused, SlurmSilent, ask
 from runners.state.codec import read_record
+from runners.state.job_status import job_number
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.runs import read_run
 
@@ -40,6 +42,11 @@ def pause(state: StateDirectory, run: Run) -> Run:
     if not _send_until(directory, signal.SIGSTOP, lambda letter: letter in "TtZX"):
         proceed(state, read_run(state, run.id))
         raise FresnelError(f"{run.id}: not all of its processes could be stopped; it goes on")
+    try:
+        _signal_nodes(run, directory, "STOP")
+    except FresnelError:
+        proceed(state, read_run(state, run.id))
+        raise
     leader = directory.leader_pid()
     if leader is not None:
         note = msgspec.structs.replace(note, switches=switches_of(leader))
@@ -65,10 +72,25 @@ def proceed(state: StateDirectory, run: Run) -> Run:
     directory = _pausable(state, run, "continue")
     if run.pause is None and not directory.pause.exists():
         raise WrongInput(f"{run.id} is not paused: it is {run.state}")
+    _signal_nodes(run, directory, "CONT")
     _send_until(directory, signal.SIGCONT, lambda letter: letter != "T")
     directory.pause.unlink(missing_ok=True)
     append_event(directory.supervisor_events, "continue", by=user_name())
     return read_run(state, run.id)
+
+
+def _signal_nodes(run: Run, directory: RunDirectory, name: str) -> None:
+    """Signal the program on all nodes of a run's Slurm job, by its step; nothing where it has one.
+
+    Raises DeniedError where Slurm does not do that.
+    """
+    nodes = run.plan.spec.node if run.plan is not None else None
+    if nodes is None or not nodes.by_slurm:
+        return
+    try:
+        ask("scancel", f"--signal={name}", job_number(directory))
+    except (SlurmRefused, SlurmSilent) as problem:
+        raise DeniedError(f"Slurm does not reach the other nodes: {problem.message}") from None
 
 
 def _pausable(state: StateDirectory, run: Run, what: str) -> RunDirectory:
