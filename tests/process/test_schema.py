@@ -157,7 +157,7 @@ OF_ONE = {"status", "tag", "untag", "best"}
 """Commands that take the name of one run or of one group."""
 
 
-@pytest.mark.parametrize("command", sorted(ABOUT_RUNS - {"launch", "plan", "rename", "note"}))
+@pytest.mark.parametrize("command", sorted(ABOUT_RUNS - {"launch", "up", "plan", "rename", "note"}))
 def test_one_run_that_is_named_is_an_object_and_all_else_a_list(
     groups: CommandLine, command: str
 ) -> None:

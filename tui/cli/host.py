@@ -207,7 +207,7 @@ def _list(arguments: argparse.Namespace) -> int:
             panel = f"another version: host setup {host.name}"
         else:
             panel = "set up"
-        address = address_text(host)
+        address = address_text(host) or DASH
         labels = " ".join(f"@{label}" for label in host.labels) or DASH
         rows.append((host.name, address, host.price or DASH, labels, panel, host.fingerprint))
     print_table(("host", "address", "price", "labels", "panel there", "host key"), rows)
