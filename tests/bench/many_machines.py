@@ -120,7 +120,7 @@ def _wait_for_hosts(panel: DrawnScreen, machines: int) -> None:
     while True:
         panel.press("h")
         try:
-            panel.find_shown(r"(GPUs free)", bool, 2.0)
+            panel.find_shown(r"(GPUs free)", bool, 8.0)
             break
         except TimeoutError:
             continue

@@ -1,6 +1,7 @@
 """The places of all kinds, for as long as the panel lives once somebody asked for them."""
 
 import atexit
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,9 @@ from runners.places.place import WatchedPlace
 from runners.places.table import open_kinds
 from runners.state.layout import StateDirectory
 
+_LEAST_S = 0.1
+"""Between two looks at what the places show."""
+
 
 class LinkedHosts:
     """Every place but this machine, by name."""
@@ -18,6 +22,7 @@ class LinkedHosts:
         self._app = app
         self._listeners: list[Callable[[], None]] = []
         self._is_scheduled = False
+        self._notified_at = 0.0
         self._kinds = open_kinds(state, self._schedule)
         self.hosts: dict[str, WatchedPlace] = {}
         self.refresh()
@@ -57,7 +62,12 @@ class LinkedHosts:
             self._app.call_later(self._notify_listeners)
 
     def _notify_listeners(self) -> None:
-        self._is_scheduled = False
+        # Fifty machines say something fifty times a second: nobody reads that, and keys wait.
+        early = self._notified_at + _LEAST_S - time.monotonic()
+        if early > 0:
+            self._app.set_timer(early, self._notify_listeners)
+            return
+        self._is_scheduled, self._notified_at = False, time.monotonic()
         # A copy: a listener may open what listens too.
         for changed in tuple(self._listeners):
             changed()
