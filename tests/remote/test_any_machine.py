@@ -15,7 +15,12 @@ from textual.widgets import Input, OptionList, Static
 
 from runners.cost.all_machines import read_all_budget
 from runners.host.locks import is_held
-from runners.places.fleet.waiting import open_launches, queue_lock, read_launches
+from runners.places.fleet.waiting import (
+    WaitingLaunch,
+    open_launches,
+    queue_lock,
+    read_launches,
+)
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
 from tests.process.conftest import CommandLine
@@ -84,17 +89,25 @@ def test_what_no_machine_can_run_is_refused(line: CommandLine, fleet: dict[str, 
 def test_it_waits_in_the_order_of_launch_and_starts_where_something_ends(
     line: CommandLine, fleet: dict[str, Path]
 ) -> None:
-    held = [_any(line, "--gpus", "2") for _ in fleet]
-    assert {launch["machine"] for launch in held} == set(fleet)
+    halves = [_any(line, "--gpus", "1") for _ in range(2)]
+    _any(line, "--gpus", "2")
     large, small = _any(line, "--gpus", "2", "--name", "large"), _any(line, "--name", "small")
     assert large["waits"]
     assert small["waits"]
     assert [launch["name"] for launch in line.json("list", "--host", "any")] == ["large", "small"]
     line.run("launch", "--no-queue", "--host", "any", *HOLD, exits=4)
-    line.run("stop", *held[1]["runs"], "--wait", "--host", held[1]["machine"])
-    eventually(lambda: [launch.name for launch in open_launches(line.state)] == ["small"])
+
+    def first() -> WaitingLaunch:
+        return open_launches(line.state)[0]
+
+    for half in halves:
+        before = first().reason
+        line.run("stop", *half["runs"], "--wait", "--host", "b")
+        # One GPU is room for the small one, which the large one waits for.
+        eventually(lambda before=before: first().reason != before)
+    assert [launch.name for launch in open_launches(line.state)] == ["small"]
     started = {launch.name: launch.machine for launch in read_launches(line.state)}
-    assert started["large"] == held[1]["machine"]
+    assert started["large"] == "b"
     line.run("cancel", "--all", "--host", "any")
     assert line.json("list", "--host", "any") == []
 
