@@ -103,7 +103,7 @@ import os, pathlib, time
 print(pathlib.Path("input.txt").read_text())
 pathlib.Path("out/weights").mkdir(parents=True, exist_ok=True)
 pathlib.Path("out/table.csv").write_text("a,b")
-for i, name in enumerate(("epoch_1", "best", "epoch_2")):
+for i, name in enumerate(("encoder", "decoder", "epoch_1", "best", "epoch_2")):
     pathlib.Path(f"out/weights/{name}.pt").write_bytes(name.encode())
     os.utime(f"out/weights/{name}.pt", (time.time(), time.time() + i / 10))
 pathlib.Path("input.txt").write_text("sent-2")
@@ -125,6 +125,8 @@ def test_what_it_wrote_into_its_folder_comes_back(
         "input.txt",
         "out/table.csv",
         "out/weights/best.pt",
+        "out/weights/decoder.pt",
+        "out/weights/encoder.pt",
         "out/weights/epoch_2.pt",
     }
     assert (came / "folder" / "input.txt").read_text() == "sent-2"
@@ -133,3 +135,11 @@ def test_what_it_wrote_into_its_folder_comes_back(
     assert line.run("launch", *_RUN, "--no-fetch", *_TRAINS[-3:]).stdout.strip() != run
     assert {path.name for path in (program / "fetched").iterdir()} == before
     assert not (rented.home / "fresnel" / "program" / "fetched").exists()
+
+
+def test_a_launch_that_is_refused_leaves_nothing_there(
+    line: CommandLine, rented: RentedMachine, program: Path
+) -> None:
+    words = ("launch", "--host", "rented", "--gpus", "99", "--no-queue", "--wait")
+    line.run(*words, "--", "python3", "train.py", exits=4)
+    assert line.json("list", "--all", "--host", "rented") == []

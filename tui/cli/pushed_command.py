@@ -13,7 +13,7 @@ from runners.places.ssh.protocol import new_request_name
 from runners.places.ssh.push import names_file_of, plan_folder_push
 from runners.places.ssh.pushed_files import place_of_folder
 from runners.places.ssh.registry import RemoteRegistry
-from runners.places.ssh.remote_command import launch_once
+from runners.places.ssh.remote_command import withdraw
 from runners.places.ssh.ssh import Ssh
 from runners.state.layout import StateDirectory
 from runners.state.requests import REQUEST
@@ -96,15 +96,15 @@ def _with_results(ssh: Ssh, arguments: argparse.Namespace, launch: Callable[[], 
     request = os.environ.setdefault(REQUEST, new_request_name())
     code = launch()
     try:
-        started = launch_once(ssh, ["launch", "--gpus", "0", "--", "true"], request)
-        _bring(ssh, started.output.decode().split())
+        if runs := withdraw(ssh, request):
+            _bring(ssh, runs)
     except FresnelError as error:
         echo(f"⚠ not fetched: {error.message}; fresnel-tui fetch last --host {ssh.host.name}")
     return code
 
 
 def _bring(ssh: Ssh, runs: Sequence[str]) -> None:
-    if not all(is_run_id(run) for run in runs) or not runs:
+    if not all(map(is_run_id, runs)):
         raise FresnelError(f"{ssh.host.name} does not say what was started")
     to = Path("fetched")
     if not to.exists():

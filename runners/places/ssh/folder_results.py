@@ -2,6 +2,7 @@
 
 import fnmatch
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from runners.model.run import Run
 from runners.places.ssh.push_list import EXCLUDES
 
+_NUMBERS = re.compile(r"\d+")
 _WEIGHTS = (".pt", ".pth", ".ckpt", ".safetensors")
 _LEFT_OUT = tuple(pattern for pattern in EXCLUDES if pattern != "wandb")
 _MARGIN_S = 2.0
@@ -35,7 +37,8 @@ def written_files(
     """The plain files below `folder` that changed while the run ran, sorted.
 
     Those that `is_known`, as checkpoints that were chosen from already, are left out. Of other
-    weights in one folder, with `best` those called so and the newest, with `none` none.
+    weights in one folder whose names differ by numbers alone, as those of epochs do, with `best`
+    those called so and the newest, with `none` none.
     """
     begin = run.created  # what was pushed was there before
     end = run.ended + _MARGIN_S if run.ended is not None else float("inf")
@@ -49,17 +52,18 @@ def written_files(
             found[path] = status.st_mtime
     if checkpoints == "all":
         return sorted(found)
-    newest: dict[Path, Path] = {}
-    for path in sorted(found, key=found.__getitem__):
-        if path.suffix in _WEIGHTS:
-            newest[path.parent] = path
+    newest = {_series(path): path for path in sorted(found, key=found.__getitem__)}
     keeps_some = checkpoints != "none"
     return sorted(
         path
         for path in found
         if path.suffix not in _WEIGHTS
-        or (keeps_some and ("best" in path.name or newest[path.parent] == path))
+        or (keeps_some and ("best" in path.name or newest[_series(path)] == path))
     )
+
+
+def _series(path: Path) -> Path:
+    return path.with_name(_NUMBERS.sub("0", path.name))
 
 
 def _plain_files(folder: str) -> Iterator[Path]:

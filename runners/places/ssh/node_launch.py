@@ -12,12 +12,10 @@ import msgspec
 from runners.host.files import is_gone
 from runners.model.errors import FresnelError
 from runners.model.run_ids import is_run_id
-from runners.places.ssh.connection import AgentConnection, LineLost
-from runners.places.ssh.frames import WithdrawnAnswer
 from runners.places.ssh.node_groups import NodeGroup, NodeRun, find_group, save_group
 from runners.places.ssh.registry import RemoteRegistry
-from runners.places.ssh.remote_command import launch_once, remote_output
-from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
+from runners.places.ssh.remote_command import launch_once, remote_output, withdraw
+from runners.places.ssh.ssh import RemoteTrouble, Ssh
 from runners.state.layout import StateDirectory
 
 _LATE_S = 600.0
@@ -82,7 +80,7 @@ def _is_undone(state: StateDirectory, node: NodeRun) -> bool:
     registry = RemoteRegistry(state)
     try:
         ssh = Ssh(registry, registry.find(node.host))
-        runs = [node.run] if node.run else _withdraw(ssh, node.request)
+        runs = [node.run] if node.run else withdraw(ssh, node.request)
         for run in runs:
             # Killed, not stopped: a rank that waits for the others has nothing to save.
             remote_output(ssh, ["kill", run])
@@ -91,15 +89,3 @@ def _is_undone(state: StateDirectory, node: NodeRun) -> bool:
     except FresnelError:
         pass  # a machine that was removed here, or that refuses: there is nothing more to ask
     return True
-
-
-def _withdraw(ssh: Ssh, request: str) -> list[str]:
-    """The runs that a launch of this name has made there; it makes none from now on."""
-    asked = {"do": "ask", "question": "withdraw", "subjects": [request]}
-    with AgentConnection(ssh) as connection:
-        connection.begin()
-        try:
-            return connection.ask(asked, WithdrawnAnswer).found.runs
-        except LineLost as error:
-            message = f"{ssh.host.name}: {error}"
-            raise RemoteTrouble(Trouble.NOT_REACHED, message) from None

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from runners.model.errors import FresnelError
 from runners.places.ssh.connection import AgentConnection, LineLost
-from runners.places.ssh.frames import CommandFrame
+from runners.places.ssh.frames import CommandFrame, WithdrawnAnswer
 from runners.places.ssh.remote_request import command_message
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
 
@@ -72,3 +72,15 @@ def launch_once(ssh: Ssh, command: Sequence[str], request: str) -> RemoteResult:
                 raise
             time.sleep(pause)
     raise AssertionError("the last try returns or raises")
+
+
+def withdraw(ssh: Ssh, request: str) -> list[str]:
+    """The runs that a launch of this name has made there; it makes none from now on."""
+    asked = {"do": "ask", "question": "withdraw", "subjects": [request]}
+    with AgentConnection(ssh) as connection:
+        connection.begin()
+        try:
+            return connection.ask(asked, WithdrawnAnswer).found.runs
+        except LineLost as error:
+            message = f"{ssh.host.name}: {error}"
+            raise RemoteTrouble(Trouble.NOT_REACHED, message) from None
