@@ -224,6 +224,7 @@ def test_a_budget_over_all_machines_refuses_launches_when_it_is_spent(
     line.state.all_budget.write_bytes(msgspec.json.encode(spent))
     for where in ("a", "any"):
         line.run("launch", "--host", where, *HOLD, exits=4)
+    line.run("launch", "--hosts", "a,b", "--gpus", "0", *HOLD, exits=4)
     line.run("host", "budget", "none")
     assert _any(line)["machine"] == "b"
 

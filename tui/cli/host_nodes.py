@@ -1,39 +1,30 @@
-"""One program over several rented machines: `launch PRESET --hosts a,b`, and `nodes`."""
+"""One program over several rented machines: `launch PRESET --hosts a,b`."""
 
 import argparse
 import itertools
-import json
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import msgspec
 
-from runners.host.identity import user_name
+from runners.cost.all_machines import refuse_over_budget
 from runners.model.errors import DeniedError, ExitCode, FresnelError, WrongInput
 from runners.places.ssh.connection import AgentConnection, LineLost
 from runners.places.ssh.frames import Hello, ListeningFrame, ReachAnswer
-from runners.places.ssh.node_groups import (
-    NodeGroup,
-    NodeRun,
-    find_group,
-    list_groups,
-    new_name,
-    save_group,
-)
+from runners.places.ssh.node_groups import NodeGroup, NodeRun, add_group, find_group, new_name
 from runners.places.ssh.node_watch import start_watcher
 from runners.places.ssh.protocol import new_request_name
 from runners.places.ssh.pushed import pushed_overrides
 from runners.places.ssh.registry import RemoteRegistry
-from runners.places.ssh.remote_command import output_over, remote_output
+from runners.places.ssh.remote_command import output_over
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
 from runners.state.layout import StateDirectory
 from tui.cli.arguments import split_command
 from tui.cli.given_variables import refuse_secrets
-from tui.cli.output import echo, print_json, print_table
-from tui.views.format import DASH
+from tui.cli.nodes import nodes_json, wait_for_nodes
+from tui.cli.output import echo, print_json
 
 
 class _Problem(msgspec.Struct, frozen=True):
@@ -57,21 +48,6 @@ class _Plan(msgspec.Struct, frozen=True):
     provenance: _Provenance | None = None
 
 
-class _RunStatus(msgspec.Struct, frozen=True):
-    """What `status --json` says of a node's run, as far as it is shown."""
-
-    state: str
-    reason: str | None = None
-
-
-class _Status(NamedTuple):
-    """The same, and all that was said."""
-
-    run: _RunStatus
-    value: dict[str, Any]
-
-
-_POLL_S = 0.5
 _START_POLL_S = 0.05
 _SEEN_TO_EVERY = 20
 # How many words follow each.
@@ -85,6 +61,7 @@ def launch_on_hosts(arguments: argparse.Namespace) -> int:
     refuse_secrets(arguments)
     state = StateDirectory().create()
     registry = RemoteRegistry(state)
+    refuse_over_budget(state, registry.names())
     names = [name for name in arguments.hosts.split(",") if name]
     if len(set(names)) < 2 or len(set(names)) != len(names):
         raise WrongInput(f"--hosts {arguments.hosts}: expected two names or more, each once")
@@ -115,12 +92,12 @@ def launch_on_hosts(arguments: argparse.Namespace) -> int:
         _check_plans(machines, lines, [list(node.command) for node in nodes])
     # Before the first of them starts: whoever dies from here on leaves none alone.
     group = NodeGroup(name, what, time.time(), addresses[0], port, tuple(nodes))
-    save_group(state, group)
+    add_group(state, group)
     group = _await_start(state, group)
     if arguments.wait or arguments.follow:
-        return _wait(state, group, arguments.json)
+        return wait_for_nodes(state, group, arguments.json)
     if arguments.json:
-        print_json(_json(group))
+        print_json(nodes_json(group))
     else:
         print(group.name)
         for rank, node in enumerate(group.nodes):
@@ -257,125 +234,3 @@ def _check_plans(
     if len(known) > 1:
         each = ", ".join(f"{name} {version}" for name, version in versions.items())
         echo(f"⚠ torch differs: {each}")
-
-
-def run_nodes(arguments: argparse.Namespace) -> int:
-    """`nodes`: list, status, stop, wait."""
-    state = StateDirectory()
-    registry = RemoteRegistry(state)
-    if arguments.what == "list":
-        groups = list_groups(state)
-        if arguments.json:
-            print_json([_json(group) for group in groups])
-        elif groups:
-            rows = [
-                (group.name, group.preset, ", ".join(node.host for node in group.nodes))
-                for group in groups
-            ]
-            print_table(("launch", "preset", "machines"), rows)
-        else:
-            echo("none yet: fresnel-tui launch PRESET --hosts a,b")
-        return ExitCode.DONE
-    group = find_group(state, arguments.group)
-    if arguments.what == "stop":
-        _stop(state, group, arguments.force)
-        return ExitCode.DONE
-    if arguments.what == "wait":
-        return _wait(state, group, arguments.json)
-    start_watcher(state, group)
-    _show(group, _statuses(registry, group), arguments.json)
-    if group.cause:
-        echo(group.cause)
-    if group.alert:
-        echo(f"⚠ {group.alert}")
-    return ExitCode.DONE
-
-
-def _statuses(registry: RemoteRegistry, group: NodeGroup) -> list[_Status | None]:
-    """Every node's status; None for a machine that is not reached, whose run may well go on."""
-    found: list[_Status | None] = []
-    for node in group.nodes:
-        try:
-            if not node.run:
-                found.append(None)
-                continue
-            ssh = Ssh(registry, registry.find(node.host))
-            done = remote_output(ssh, ["status", node.run, "--json"], keep=False)
-            run = msgspec.json.decode(done.output, type=_RunStatus)
-            found.append(_Status(run, json.loads(done.output)))
-        except (FresnelError, ValueError, RecursionError):
-            found.append(None)
-    return found
-
-
-def _show(group: NodeGroup, statuses: list[_Status | None], as_json: bool) -> None:
-    if as_json:
-        values = [None if status is None else status.value for status in statuses]
-        print_json({**_json(group), "runs": values})
-        return
-    rows = [
-        (
-            str(rank),
-            node.host,
-            node.run or DASH,
-            status.run.state if status else _without_status(group, node),
-            (status.run.reason or DASH) if status else DASH,
-        )
-        for rank, (node, status) in enumerate(zip(group.nodes, statuses, strict=True))
-    ]
-    print_table(("node", "machine", "run", "state", "reason"), rows)
-
-
-def _without_status(group: NodeGroup, node: NodeRun) -> str:
-    if node.run:
-        return "not reached"
-    return "not started" if group.ended else "starting"
-
-
-def _stop(state: StateDirectory, group: NodeGroup, force: bool) -> None:
-    """Every node by its ladder; the one where they meet comes last."""
-    word, registry = ["kill"] if force else ["stop"], RemoteRegistry(state)
-    if not group.ended and not group.cause:
-        # So that the watcher asks none of them a second time, which would be the next step.
-        save_group(state, msgspec.structs.replace(group, cause=f"stopped by {user_name()}"))
-    # The others wait for the first: stopped before them, it would leave them hanging.
-    for node in reversed(group.nodes):
-        if not node.run:  # whoever starts them sees that they are to stop
-            continue
-        try:
-            done = remote_output(Ssh(registry, registry.find(node.host)), [*word, node.run])
-            echo(f"{node.host}: {done.errors.decode().strip() or 'asked to stop'}")
-        except FresnelError as error:
-            echo(f"⚠ {node.host}: {error}")
-
-
-def _wait(state: StateDirectory, group: NodeGroup, as_json: bool) -> int:
-    """Until all have ended; when one fails, the others are stopped, and it is named."""
-    shown, alert, turns = "", "", itertools.count()
-    while True:
-        group = find_group(state, group.name)
-        if group.alert != alert:
-            alert = group.alert
-            echo(f"⚠ {alert}" if alert else "all nodes are reached, or go on, again")
-        if group.cause != shown:
-            shown = group.cause
-            echo(shown)
-        if group.ended:
-            break
-        if next(turns) % _SEEN_TO_EVERY == 0:
-            start_watcher(state, group)
-        time.sleep(_POLL_S)
-    _show(group, _statuses(RemoteRegistry(state), group), as_json)
-    return ExitCode.RUN_FAILED if group.cause else ExitCode.DONE
-
-
-def _json(group: NodeGroup) -> dict[str, Any]:
-    return {
-        "name": group.name,
-        "preset": group.preset,
-        "address": group.address,
-        "port": group.port,
-        "cause": group.cause or None,
-        "alert": group.alert or None,
-        "nodes": [{"host": node.host, "run": node.run or None} for node in group.nodes],
-    }

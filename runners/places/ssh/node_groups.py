@@ -1,14 +1,20 @@
 """Programs that run over several rented machines: which run is whose node."""
 
+import re
 import time
 from pathlib import Path
 
 import msgspec
 
 from runners.host.files import replace
-from runners.model.errors import NotFound
+from runners.model.errors import NotFound, WrongInput
 from runners.state.decoding import read
 from runners.state.layout import StateDirectory
+
+NEWEST = "last"
+"""What names the newest launch, and can be no other's name."""
+_NAME = re.compile(r"[^/.\x00-\x1f\x7f][^/\x00-\x1f\x7f]{0,59}")
+_ODD = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class NodeRun(msgspec.Struct, frozen=True):
@@ -56,6 +62,21 @@ def save_group(state: StateDirectory, group: NodeGroup) -> None:
     replace(folder / f"{group.name}.json", msgspec.json.encode(group))
 
 
+def add_group(state: StateDirectory, group: NodeGroup) -> None:
+    """Remember a new launch; WrongInput for a name that is none, or of one that has not ended."""
+    if group.name == NEWEST or not _NAME.fullmatch(group.name):
+        raise WrongInput(
+            f"`{group.name[:80]}` is no name for a launch over several machines",
+            "at most 60 characters, no slash, no dot at its beginning",
+        )
+    if any(known.name == group.name and not known.ended for known in list_groups(state)):
+        raise WrongInput(
+            f"a launch over several machines `{group.name}` goes on",
+            f"--name gives this one another; `fresnel-tui nodes stop {group.name}` ends that one",
+        )
+    save_group(state, group)
+
+
 def list_groups(state: StateDirectory) -> list[NodeGroup]:
     """Every launch, oldest first."""
     found = (read(path, _decoder) for path in _folder(state).glob("*.json"))
@@ -65,8 +86,9 @@ def list_groups(state: StateDirectory) -> list[NodeGroup]:
 def find_group(state: StateDirectory, name: str) -> NodeGroup:
     """The launch of this name, of a preset's name (its newest), or `last`; NotFound."""
     groups = list_groups(state)
-    for group in reversed(groups):
-        if name in (group.name, group.preset, "last"):
+    # Its own name before the preset of another: by it a launch is watched.
+    for group in (*(group for group in groups if group.name == name), *reversed(groups)):
+        if name in (group.name, group.preset, NEWEST):
             return group
     known = ", ".join(group.name for group in groups[-5:]) or "none yet"
     raise NotFound(f"no launch over several machines `{name}`", f"newest: {known}")
@@ -79,7 +101,8 @@ def group_lock(state: StateDirectory, name: str) -> Path:
 
 def new_name(preset: str) -> str:
     """A name for a launch that starts now."""
-    return f"{preset}-{time.strftime('%m%d-%H%M%S')}"
+    plain = _ODD.sub("-", Path(preset).name).lstrip("-.") or "launch"
+    return f"{plain[:40]}-{time.strftime('%m%d-%H%M%S')}"
 
 
 def _folder(state: StateDirectory) -> Path:

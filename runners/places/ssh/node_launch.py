@@ -42,7 +42,8 @@ def launch_nodes(state: StateDirectory, group: NodeGroup) -> NodeGroup:
         nodes[rank] = msgspec.structs.replace(node, run=run)
         group = msgspec.structs.replace(group, nodes=tuple(nodes))
         save_group(state, group)
-    return group
+    # Asked to stop while the last one started: nobody has asked that one.
+    return _undo(state, group) if group.cause else group
 
 
 def _launch(state: StateDirectory, node: NodeRun) -> tuple[str, str]:

@@ -228,7 +228,7 @@ def fetches(parser: CommandParser) -> None:
 def nodes(parser: CommandParser) -> None:
     """`nodes`: one program over several machines."""
     actions = Actions(parser, "list")
-    parser.set_defaults(action="host_nodes:run_nodes")
+    parser.set_defaults(action="nodes:run_nodes")
     actions.add("list", "show the launches (the same as `nodes` alone)", ["nodes --json"])
     for name, summary in (
         ("status", "show every node"),
