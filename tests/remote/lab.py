@@ -50,19 +50,24 @@ class Lab:
         more: str = "",
         shown: Sequence[Path] = (),
         alter: Callable[[MachineDisk], None] = lambda _: None,
+        shell: str = "/bin/bash",
     ) -> FarMachine:
-        """Start a machine, and `host add` it."""
-        machine = self._machine(name, more, shown, alter)
+        """Start a machine, and `host add` it. `shell` is its user's login shell."""
+        machine = self._machine(name, more, shown, alter, shell)
         if name == "a":
             machine.write(".bashrc", _TALKING)
         self.line.run("host", "add", name, machine.address, *machine.through(self._gate))
         return machine
 
     def set_up(
-        self, name: str, more: str = "", alter: Callable[[MachineDisk], None] = lambda _: None
+        self,
+        name: str,
+        more: str = "",
+        alter: Callable[[MachineDisk], None] = lambda _: None,
+        shell: str = "/bin/bash",
     ) -> RemoteHost:
         """A machine that was added, with what `host setup` would leave."""
-        machine = self.add(name, "MaxSessions 1" if name == "a" else more, (), alter)
+        machine = self.add(name, "MaxSessions 1" if name == "a" else more, (), alter, shell)
         registry = RemoteRegistry(self.line.state)
         host = msgspec.structs.replace(
             registry.find(name),
@@ -79,12 +84,13 @@ class Lab:
         more: str,
         shown: Sequence[Path] = (),
         alter: Callable[[MachineDisk], None] = lambda _: None,
+        shell: str = "/bin/bash",
     ) -> FarMachine:
         folder = self._folder / f"machine-{name}"
         shown = [self.shared, *shown]
         user = self._user or USERS[name]
         number = 0 if self._user else self.network.names.index(name)
-        made = make_user(user, number, self.network.etc(name))
+        made = make_user(user, number, self.network.etc(name), shell)
         machine = FarMachine(self.network, folder, name, made, more, shown, alter)
         self.machines.append(machine)
         return machine

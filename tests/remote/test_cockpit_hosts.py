@@ -1,18 +1,21 @@
 """Runs, GPUs, logs and money of a rented machine in the cockpit, beside those of this one."""
 
+import socket
 from typing import Any
 
 from textual.pilot import Pilot
-from textual.widgets import Static
+from textual.widgets import OptionList, Static
 
-from runners.places.ssh.registry import RemoteRegistry
+from runners.places.ssh.registry import RemoteHost, RemoteRegistry
 from runners.state.layout import StateDirectory
 from tests.process.conftest import CommandLine
 from tests.remote.machines import RentedMachine
+from tests.support import free_port
 from tests.ui.waiting import until
 from tui.panel.app import PanelApp
 from tui.panel.screens.dialogs import LineScreen
 from tui.panel.screens.gpu_detail import GpuDetailScreen
+from tui.panel.screens.machines import MachinesScreen
 from tui.panel.screens.run_detail import RunDetailScreen
 from tui.panel.screens.stop import StopScreen
 from tui.panel.widgets.gpu.pane import GpuPane
@@ -93,6 +96,29 @@ async def test_keys_of_the_cockpit_work_on_a_rented_machine(
         RemoteRegistry(line.state).forget("rented")  # the only one: its GPUs are not shown any more
         await until(pilot, lambda: "rented" not in str(gpus.border_title))
     assert f"fresnel-tui stop {there} --host rented" in app.runs.log.script
+
+
+async def test_machines_that_are_not_reached_at_the_start_hold_up_nothing(
+    line: CommandLine,
+) -> None:
+    """One refuses at once; the other takes the call, and says nothing for as long as one waits."""
+    here = line.run("launch", "--gpus", "0", "--name", "near", "--", "echo", "here").stdout.strip()
+    registry = RemoteRegistry(line.state)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        for name, port in (("gone", free_port()), ("silent", silent.getsockname()[1])):
+            registry.save(RemoteHost(name, "root@127.0.0.1", port, command="/nowhere/fresnel-tui"))
+        app = PanelApp(StateDirectory().create())
+        async with app.run_test(size=(130, 30)) as pilot:
+            pane = app.cockpit.query_one(RunPane)
+            await until(pilot, lambda: here in pane.keys)
+            hosts = app.cockpit.remote.open().links.hosts
+            assert not (hosts["silent"].is_down or hosts["silent"].is_reached)
+            meter = app.cockpit.query_one(MeterBar)
+            await until(pilot, lambda: any("gone" in text for text in meter.remote))
+            await press(pilot, app, "H", MachinesScreen)
+            listed = app.screen.query_one(OptionList)
+            rows = [str(listed.get_option_at_index(i).prompt) for i in range(listed.option_count)]
+            assert "not reached since" in next(row for row in rows if "gone" in row)
 
 
 async def test_a_panel_without_hosts_loads_nothing_of_them(line: CommandLine) -> None:

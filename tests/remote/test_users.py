@@ -2,6 +2,8 @@
 
 import json
 import os
+import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,6 +65,28 @@ def test_each_user_has_a_panel_of_its_own(lab: Lab) -> None:
     assert "at login: ignored" in line.run("host", "test", "a").stdout
 
 
+@pytest.mark.parametrize("shell", ["fish", "tcsh"])
+def test_a_login_shell_of_another_kind(lab: Lab, shell: str) -> None:
+    """Neither reads a line as sh does: words arrive byte for byte, and copies go both ways."""
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"no {shell} here: apt-get install {shell}")
+    line = lab.line
+    lab.set_up("b", shell=program)
+    words = ("a b", "'", '"', "$HOME", "!1", "`id`", "*", "~", "\\", "{x,y}", "(", ";", "#", "é")
+    show = ("--", "sh", "-c", 'printf "%s\\n" "$@"', "sh", *words)
+    run = line.run("launch", "--gpus", "0", "--host", "b", "--wait", *show).stdout.strip()
+    assert line.run("logs", run, "--host", "b").stdout.splitlines() == list(words)
+    shown = line.run("host", "shell", "b", "--", "printf", "%s\\n", *words).stdout
+    assert shown.splitlines() == list(words)
+    named = line.run("host", "shell", "b", "--", "sh", "-c", "echo $SHELL; pwd").stdout
+    assert named.splitlines() == [program, "/home/ben/fresnel"]
+    tested = line.json("host", "test", "b")
+    assert {step["step"]: step["ok"] for step in tested["steps"]}["shell"]
+    line.run("fetch", run, "--host", "b", "--to", "got")
+    _walk(lab, "b", "ben", sys.version_info[:2])
+
+
 def test_a_machine_with_nothing_but_python_3_10(lab: Lab, tmp_path: Path) -> None:
     python = find_python("3.10")
     if python is None:
@@ -86,10 +110,10 @@ def test_a_machine_with_nothing_but_python_3_10(lab: Lab, tmp_path: Path) -> Non
     assert "(3.10." in done["python"]
     assert "on Python 3.10." in lab.line.run("host", "test", "old").stdout
 
-    _walk(lab, "old", "olga")
+    _walk(lab, "old", "olga", (3, 10))
 
 
-def _walk(lab: Lab, name: str, user: str) -> None:
+def _walk(lab: Lab, name: str, user: str, python: tuple[int, int]) -> None:
     """Push a preset, run it, fetch what it left, and end the machine."""
     line = lab.line
     (line.folder / "data").mkdir()
@@ -100,7 +124,7 @@ def _walk(lab: Lab, name: str, user: str) -> None:
     run = line.run("launch", "tiny", "--host", name).stdout.strip()
     assert line.run("wait", run, "--host", name).returncode == 0
     said = line.run("logs", run, "--host", name).stdout
-    assert said == f"{user} /home/{user}/fresnel (3, 10) ['skull.jpg']\n"
+    assert said == f"{user} /home/{user}/fresnel {python} ['skull.jpg']\n"
     refused = line.run("host", "end", name, "--end-command", "true", "--yes", exits=4).stderr
     assert "fetch" in refused
     line.run("fetch", run, "--host", name, "--to", "got")

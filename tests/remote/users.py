@@ -30,13 +30,13 @@ class LabUser(NamedTuple):
             os.chown(one, self.number, self.number, follow_symlinks=False)
 
 
-def make_user(name: str, number: int, etc: Path) -> LabUser:
+def make_user(name: str, number: int, etc: Path, shell: str = "/bin/bash") -> LabUser:
     """A user with the `number`th id of the lab, entered in a copy of the user databases in `etc`:
     `ip netns exec` lays what is in there over `/etc`.
     """
     user = LabUser(name, _FIRST_NUMBER + number)
     own = f"{name}:x:{user.number}:"
-    passwd = f"{own}{user.number}::{user.home}:/bin/bash\n"
+    passwd = f"{own}{user.number}::{user.home}:{shell}\n"
     (etc / "passwd").write_text(Path("/etc/passwd").read_text() + passwd)
     (etc / "group").write_text(Path("/etc/group").read_text() + f"{own}\n")
     (etc / "shadow").write_text(f"root:*:::::::\n{name}:*:::::::\n")

@@ -29,10 +29,16 @@ def open_shell(arguments: argparse.Namespace, ssh: Ssh) -> int:
     """A shell there, in the folder where runs start; or a command, whose exit code is ours."""
     command = arguments.trailing_command
     folder = f"cd {shlex.quote(ssh.host.folder)} 2>/dev/null; " if ssh.host.folder else ""
-    remote = folder + (f"exec {shlex.join(command)}" if command else 'exec "$SHELL" -l')
+    line = folder + (f"exec {shlex.join(command)}" if command else 'exec "$SHELL" -l')
     terminal = sys.stdin.isatty() and (not command or sys.stdout.isatty())
     argv = ssh.command(ssh.link_sharing, batch=not sys.stdin.isatty(), terminal=terminal)
-    return subprocess.run([*argv, "--", ssh.host.address, remote], check=False).returncode
+    return subprocess.run([*argv, "--", ssh.host.address, _by_sh(line)], check=False).returncode
+
+
+def _by_sh(line: str) -> str:
+    """A command line that has `sh` read `line`, whatever the login shell there makes of quotes."""
+    octal = "".join(f"\\{byte:03o}" for byte in line.encode("utf-8", "surrogateescape"))
+    return f"exec sh -c 'eval \"$(printf \"$0\")\"' '{octal}'"
 
 
 def forward_ports(arguments: argparse.Namespace, ssh: Ssh) -> int:
