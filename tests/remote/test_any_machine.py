@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import msgspec
 import pytest
 from textual.widgets import Input, OptionList, Static
@@ -28,6 +30,7 @@ from tests.remote.conftest import add
 from tests.remote.machines import RentedMachine
 from tests.support import eventually
 from tests.ui.waiting import until
+from tui.cli.schema import read_schemas, schema_of
 from tui.panel.app import PanelApp
 from tui.panel.screens.launch import LaunchScreen
 from tui.panel.screens.machine_choice import MachineChoiceScreen
@@ -54,6 +57,10 @@ def end_queue(line: CommandLine) -> None:
     if is_held(lock):
         os.kill(int(eventually(lock.read_text)), signal.SIGKILL)
         eventually(lambda: not is_held(lock))
+
+
+def fits(value: object, command: str) -> None:
+    jsonschema.validate(value, schema_of(command, read_schemas()))
 
 
 def _any(line: CommandLine, *flags: str, where: str = "any") -> Any:
@@ -92,9 +99,13 @@ def test_it_waits_in_the_order_of_launch_and_starts_where_something_ends(
     halves = [_any(line, "--gpus", "1") for _ in range(2)]
     _any(line, "--gpus", "2")
     large, small = _any(line, "--gpus", "2", "--name", "large"), _any(line, "--name", "small")
+    fits(large, "launch")
     assert large["waits"]
     assert small["waits"]
-    assert [launch["name"] for launch in line.json("list", "--host", "any")] == ["large", "small"]
+    waiting = line.json("list", "--host", "any")
+    fits(waiting, "list")
+    assert [launch["name"] for launch in waiting] == ["large", "small"]
+    fits(line.json("plan", "--host", "any", *HOLD, exits=4), "plan")
     line.run("launch", "--no-queue", "--host", "any", *HOLD, exits=4)
 
     def first() -> WaitingLaunch:
@@ -108,7 +119,9 @@ def test_it_waits_in_the_order_of_launch_and_starts_where_something_ends(
     assert [launch.name for launch in open_launches(line.state)] == ["small"]
     started = {launch.name: launch.machine for launch in read_launches(line.state)}
     assert started["large"] == "b"
-    line.run("cancel", "--all", "--host", "any")
+    cancelled = line.json("cancel", "--all", "--host", "any")
+    fits(cancelled, "cancel")
+    assert [(launch["name"], launch["waits"]) for launch in cancelled] == [("small", False)]
     assert line.json("list", "--host", "any") == []
 
 
@@ -234,9 +247,20 @@ def test_the_folder_of_a_command_goes_to_the_machine_that_was_chosen(
 ) -> None:
     program = line.folder / "program"
     program.mkdir()
-    (program / "show.py").write_text("print('pushed')\n")
-    command = ("launch", "--json", "--host", "any", "--", "python3", "show.py")
-    launch = json.loads(line.run(*command, folder=program).stdout)
+    (program / "show.py").write_text("print('pushed'); open('made.txt', 'w').write('there')\n")
+    command = ("--", "python3", "show.py")
+    launch = json.loads(
+        line.run("launch", "--json", "--host", "any", *command, folder=program).stdout
+    )
     where = ("--host", launch["machine"])
     line.run("wait", *launch["runs"], *where)
     assert "pushed" in line.run("logs", *launch["runs"], *where).stdout
+
+    # Waited for, its results come back as from a machine that is named.
+    for flag in ("--wait", "--follow"):
+        line.run("launch", "--host", "any", flag, "--no-fetch", *command, folder=program)
+        assert not (program / "fetched").exists()
+        line.run("launch", "--host", "any", flag, *command, folder=program)
+        (brought,) = (program / "fetched").rglob("made.txt")
+        assert brought.read_text() == "there"
+        shutil.rmtree(program / "fetched")

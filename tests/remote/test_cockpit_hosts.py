@@ -8,6 +8,7 @@ from textual.widgets import OptionList, Static
 
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
 from runners.state.layout import StateDirectory
+from tests.command_text import NOT_REACHED_SINCE
 from tests.process.conftest import CommandLine
 from tests.remote.machines import RentedMachine
 from tests.support import free_port
@@ -118,7 +119,7 @@ async def test_machines_that_are_not_reached_at_the_start_hold_up_nothing(
             await press(pilot, app, "H", MachinesScreen)
             listed = app.screen.query_one(OptionList)
             rows = [str(listed.get_option_at_index(i).prompt) for i in range(listed.option_count)]
-            assert "not reached since" in next(row for row in rows if "gone" in row)
+            assert NOT_REACHED_SINCE in next(row for row in rows if "gone" in row)
 
 
 async def test_a_panel_without_hosts_loads_nothing_of_them(line: CommandLine) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from runners.places.ssh.registry import RemoteHost, RemoteRegistry
 from tests.process.conftest import CommandLine
 from tests.remote.conftest import add
 from tests.remote.machines import RentedMachine
@@ -108,3 +109,17 @@ def test_one_command_on_several_machines(
 
 def asleep_on(host: str) -> tuple[str, ...]:
     return ("--host", host, "--", "sleep", "300")
+
+
+@pytest.mark.parametrize("word", ["any", "all"])
+def test_no_machine_and_no_label_has_a_word_for_several(line: CommandLine, word: str) -> None:
+    """Refused before anything is reached, rented or written down."""
+    line.run("host", "add", word, "root@127.0.0.1:1", exits=2)
+    line.run("host", "add", "fine", "root@127.0.0.1:1", "--label", word, exits=2)
+    line.run("host", "create", word, "--create-command", "touch rented", exits=2)
+    line.run("up", "root@127.0.0.1:1", "--as", word, "--yes", "--", "true", exits=2)
+    RemoteRegistry(line.state).save(RemoteHost("known", "root@127.0.0.1"))
+    line.run("host", "label", "known", word, exits=2)
+    assert RemoteRegistry(line.state).names() == ["known"]
+    assert RemoteRegistry(line.state).find("known").labels == ()
+    assert not (line.folder / "rented").exists()

@@ -21,7 +21,7 @@ from runners.places.ssh.registry import (
     RemoteHost,
     RemoteRegistry,
     address_text,
-    check_name,
+    check_new_name,
     parse_address,
 )
 from runners.places.ssh.rental import (
@@ -83,7 +83,7 @@ def run_host(arguments: argparse.Namespace) -> int:
 
 def _add(arguments: argparse.Namespace) -> int:
     """Pin the key, and remember the rest."""
-    name = check_name(arguments.name)
+    name = check_new_name(arguments.name)
     registry = RemoteRegistry(StateDirectory().create())
     before = registry.find(name) if name in registry.names() else None
     address, port = parse_address(arguments.address or name)

@@ -143,11 +143,15 @@ def _started(launch: WaitingLaunch, arguments: argparse.Namespace) -> int:
     echo(f"on {launch.choice or launch.machine}")
     if arguments.wait or arguments.follow:
         from tui.cli import run_command
+        from tui.cli.pushed_command import bring_results, brings_results
 
         where = ["--host", launch.machine, *(["--json"] if arguments.json else [])]
         if arguments.follow and not arguments.json and len(launch.runs) == 1:
             run_command(["logs", "--follow", *launch.runs, *where])
-        return run_command(["wait", *launch.runs, *where])
+        code = run_command(["wait", *launch.runs, *where])
+        if brings_results(arguments):
+            bring_results(launch.machine, lambda: launch.runs)
+        return code
     if arguments.json:
         print_json(_json(launch))
     else:

@@ -17,7 +17,7 @@ from runners.host.locks import acquire
 from runners.model.errors import DeniedError, ExitCode, FresnelError, NotFound, WrongInput
 from runners.model.units import parse_duration
 from runners.places.ssh.host_keys import pin_key
-from runners.places.ssh.registry import RemoteHost, RemoteRegistry, check_name
+from runners.places.ssh.registry import RemoteHost, RemoteRegistry, check_new_name
 from runners.places.ssh.rental import (
     CreationStage,
     Rental,
@@ -41,7 +41,7 @@ _LATER = (Trouble.NOT_REACHED, Trouble.LOGIN)
 def create_host(arguments: argparse.Namespace) -> int:
     """Rent a machine, or go on with one that was; wait for it, and set it up."""
     registry = RemoteRegistry(StateDirectory().create())
-    name = check_name(arguments.name)
+    name = check_new_name(arguments.name)
     try:
         patience_s = parse_duration(arguments.within)
     except ValueError as error:

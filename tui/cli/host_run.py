@@ -12,10 +12,10 @@ from runners.cost.all_machines import refuse_over_budget
 from runners.model.errors import ExitCode, FresnelError, WrongInput
 from runners.places.ssh.connection import AgentConnection, LineLost, not_understood
 from runners.places.ssh.frames import CommandFrame
-from runners.places.ssh.groups import ANY, chooses, machines_named, names_several
+from runners.places.ssh.groups import chooses, machines_named, names_several
 from runners.places.ssh.protocol import new_request_name
 from runners.places.ssh.pushed import pushed_overrides
-from runners.places.ssh.registry import RemoteHost, RemoteRegistry
+from runners.places.ssh.registry import ANY, RemoteHost, RemoteRegistry
 from runners.places.ssh.remote_command import LAUNCH_TRIES_S, remote_output
 from runners.places.ssh.remote_request import command_message
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble, quoted

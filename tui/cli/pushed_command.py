@@ -42,9 +42,24 @@ def run_pushed(arguments: argparse.Namespace) -> int:
     def run() -> int:
         return run_patiently(ssh, arguments.remote_command, name, folder, secrets)
 
-    if name == "launch" and folder != ssh.host.folder and not arguments.no_fetch:
+    if brings_results(arguments):
         return _with_results(ssh, arguments, run)
     return run()
+
+
+def brings_results(arguments: argparse.Namespace) -> bool:
+    """Whether what was started is waited for, in this folder there, and its results are wanted."""
+    is_waited_for = arguments.command_name == "launch" and (arguments.wait or arguments.follow)
+    return is_waited_for and not arguments.no_fetch and _is_about_folder(arguments)
+
+
+def _is_about_folder(arguments: argparse.Namespace) -> bool:
+    """Whether a command is one of this folder, which it needs there."""
+    is_old = getattr(arguments, "again", None) or getattr(arguments, "resume", None)
+    command: Sequence[str] | None = arguments.trailing_command
+    if arguments.preset or command is None or is_old:
+        return False
+    return bool(arguments.push or names_file_of(Path.cwd(), command))
 
 
 def _folder_there(ssh: Ssh, arguments: argparse.Namespace) -> str:
@@ -55,8 +70,7 @@ def _folder_there(ssh: Ssh, arguments: argparse.Namespace) -> str:
     """
     host, here = ssh.host, Path.cwd()
     command: Sequence[str] = arguments.trailing_command
-    is_old = getattr(arguments, "again", None) or getattr(arguments, "resume", None)
-    if is_old or not (arguments.push or names_file_of(here, command)):
+    if not _is_about_folder(arguments):
         return host.folder
     if not host.folder:
         raise FresnelError(
@@ -89,29 +103,32 @@ def _folder_there(ssh: Ssh, arguments: argparse.Namespace) -> str:
 
 
 def _with_results(ssh: Ssh, arguments: argparse.Namespace, launch: Callable[[], int]) -> int:
-    """The exit code of `launch`; where it waits for the runs, their results are brought here."""
-    if not (arguments.wait or arguments.follow):
-        return launch()
+    """The exit code of `launch`; the results of the runs that it waited for are brought here."""
     # By its name a launch is asked for what it has started.
     request = os.environ.setdefault(REQUEST, new_request_name())
     code = launch()
-    try:
-        if runs := withdraw(ssh, request):
-            _bring(ssh, runs)
-    except FresnelError as error:
-        echo(f"⚠ not fetched: {error.message}; fresnel-tui fetch last --host {ssh.host.name}")
+    bring_results(ssh.host.name, lambda: withdraw(ssh, request))
     return code
 
 
-def _bring(ssh: Ssh, runs: Sequence[str]) -> None:
+def bring_results(host: str, runs: Callable[[], Sequence[str]]) -> None:
+    """Fetch what runs on a machine left to `./fetched`; a warning where that fails."""
+    try:
+        if found := runs():
+            _bring(host, found)
+    except FresnelError as error:
+        echo(f"⚠ not fetched: {error.message}; fresnel-tui fetch last --host {host}")
+
+
+def _bring(host: str, runs: Sequence[str]) -> None:
     if not all(map(is_run_id, runs)):
-        raise FresnelError(f"{ssh.host.name} does not say what was started")
+        raise FresnelError(f"{host} does not say what was started")
     to = Path("fetched")
     if not to.exists():
         to.mkdir()
         (to / ".gitignore").write_text("*\n")  # or the next launch would send it back
     asked = {"all": False, "every": None, "checkpoints": "best", "to": str(to), "json": False}
-    run_fetch(argparse.Namespace(runs=runs, host=ssh.host.name, **asked))
+    run_fetch(argparse.Namespace(runs=runs, host=host, **asked))
 
 
 def _ask_for_much(total: int, is_agreed: bool) -> None:

@@ -18,7 +18,7 @@ from runners.places.ssh.host_keys import pin_key
 from runners.places.ssh.panel_source import source_digest
 from runners.places.ssh.push import names_file_of, plan_push
 from runners.places.ssh.push_list import list_to_push
-from runners.places.ssh.registry import RemoteHost, RemoteRegistry, check_name, parse_address
+from runners.places.ssh.registry import RemoteHost, RemoteRegistry, check_new_name, parse_address
 from runners.places.ssh.rental import require_address
 from runners.places.ssh.ssh import Ssh
 from runners.state.layout import StateDirectory
@@ -120,7 +120,7 @@ def _find(registry: RemoteRegistry, arguments: argparse.Namespace) -> _Machine:
             host = msgspec.structs.replace(host, price=arguments.price)
         return _Machine(host, False)
     plain = "".join(char if char.isalnum() or char in "._-" else "-" for char in address)
-    name = check_name(arguments.as_ or plain.rpartition("@")[2].split("@")[-1])
+    name = check_new_name(arguments.as_ or plain.rpartition("@")[2].split("@")[-1])
     if name in names:
         raise WrongInput(f"there is a host `{name}` already", "--as NAME gives this one another")
     options = tuple(arguments.ssh_option)

@@ -20,7 +20,7 @@ from runners.places.fleet.waiting import (
 from runners.places.remote import remote_row
 from runners.places.run_row import RunRow, view_of_row
 from runners.places.snapshot import PlaceSnapshot
-from runners.places.ssh.groups import ANY
+from runners.places.ssh.registry import ANY
 from runners.state.layout import StateDirectory
 
 _WAITS = "it waits for a machine: it can be taken out of the queue (s), and nothing else"

@@ -3,11 +3,7 @@
 from collections.abc import Sequence
 
 from runners.model.errors import NotFound, WrongInput
-from runners.places.ssh.registry import RemoteRegistry, check_name
-
-ALL = "all"
-ANY = "any"
-"""One of all, whichever suits."""
+from runners.places.ssh.registry import ALL, ANY, RemoteRegistry, check_new_name
 
 
 def names_several(registry: RemoteRegistry, text: str) -> bool:
@@ -54,9 +50,10 @@ def check_labels(labels: Sequence[str]) -> tuple[str, ...]:
     found = [label.removeprefix("@") for label in labels]
     for label in found:
         try:
-            check_name(label)
+            check_new_name(label)
         except WrongInput:
-            raise WrongInput(f"`{label}` is no label", "letters, digits, dots, dashes") from None
+            hint = f"letters, digits, dots, dashes; neither `{ALL}` nor `{ANY}`"
+            raise WrongInput(f"`{label}` is no label", hint) from None
     return tuple(dict.fromkeys(found))
 
 

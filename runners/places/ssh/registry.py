@@ -15,6 +15,9 @@ from runners.model.errors import NotFound, WrongInput
 from runners.state.decoding import read_or_raise
 from runners.state.layout import StateDirectory
 
+ALL = "all"
+ANY = "any"
+"""One of all, whichever suits."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _ADDRESS = re.compile(r"[A-Za-z0-9_.+-]+(@[A-Za-z0-9_.:%-]+)?|[0-9A-Fa-f:.]+(%[A-Za-z0-9_.-]+)?")
 _BRACKETED = re.compile(r"((?:[^@\[\]]+@)?)\[([^\[\]]+)\](?::(\d+))?")
@@ -122,6 +125,13 @@ def check_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise WrongInput(f"`{name}` is no name for a host", "letters, digits, dots and dashes")
     return name
+
+
+def check_new_name(name: str) -> str:
+    """`name` when a machine or a label may be given it; WrongInput otherwise."""
+    if name in (ALL, ANY):
+        raise WrongInput(f"`{name}` means several hosts: none is called so", "another name")
+    return check_name(name)
 
 
 def parse_address(text: str) -> tuple[str, int | None]:

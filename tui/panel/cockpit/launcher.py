@@ -50,8 +50,8 @@ class Launcher:
         """Any machine, and any of those with a label, where there are several."""
         if len(self._others) < 2:
             return []
-        from runners.places.ssh.groups import ANY, labelled
-        from runners.places.ssh.registry import RemoteRegistry
+        from runners.places.ssh.groups import labelled
+        from runners.places.ssh.registry import ANY, RemoteRegistry
         from tui.panel.fleet_planner import PlannerAny
 
         groups = {
