@@ -28,6 +28,7 @@ from runners.places.table import open_kinds
 from runners.state.layout import StateDirectory
 from runners.state.secret_store import find_secret
 from tui.cli.output import echo, print_json, print_table
+from tui.cli.results_here import bring_results, brings_results
 from tui.views.format import DASH, dollars, duration
 from tui.views.json_values import iso, number
 
@@ -143,14 +144,13 @@ def _started(launch: WaitingLaunch, arguments: argparse.Namespace) -> int:
     echo(f"on {launch.choice or launch.machine}")
     if arguments.wait or arguments.follow:
         from tui.cli import run_command
-        from tui.cli.pushed_command import bring_results, brings_results
 
         where = ["--host", launch.machine, *(["--json"] if arguments.json else [])]
         if arguments.follow and not arguments.json and len(launch.runs) == 1:
             run_command(["logs", "--follow", *launch.runs, *where])
         code = run_command(["wait", *launch.runs, *where])
         if brings_results(arguments):
-            bring_results(launch.machine, lambda: launch.runs)
+            bring_results(launch.machine, launch.runs)
         return code
     if arguments.json:
         print_json(_json(launch))

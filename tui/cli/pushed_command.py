@@ -7,21 +7,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from runners.model.errors import DeniedError, FresnelError, WrongInput
-from runners.model.run_ids import is_run_id
 from runners.places.ssh.groups import names_several
 from runners.places.ssh.protocol import new_request_name
-from runners.places.ssh.push import names_file_of, plan_folder_push
+from runners.places.ssh.push import plan_folder_push
 from runners.places.ssh.pushed_files import place_of_folder
 from runners.places.ssh.registry import RemoteRegistry
 from runners.places.ssh.remote_command import withdraw
 from runners.places.ssh.ssh import Ssh
 from runners.state.layout import StateDirectory
 from runners.state.requests import REQUEST
-from tui.cli.fetch import run_fetch
 from tui.cli.given_variables import sent_secrets
 from tui.cli.host_run import check_allowed, is_for_any, run_patiently, run_remotely
 from tui.cli.output import echo, is_confirmed
 from tui.cli.push import Shipment, prepare, send_all
+from tui.cli.results_here import bring_results, brings_results, is_about_folder
 from tui.views.format import size
 
 _ASKED_ABOVE = 200_000_000
@@ -47,21 +46,6 @@ def run_pushed(arguments: argparse.Namespace) -> int:
     return run()
 
 
-def brings_results(arguments: argparse.Namespace) -> bool:
-    """Whether what was started is waited for, in this folder there, and its results are wanted."""
-    is_waited_for = arguments.command_name == "launch" and (arguments.wait or arguments.follow)
-    return is_waited_for and not arguments.no_fetch and _is_about_folder(arguments)
-
-
-def _is_about_folder(arguments: argparse.Namespace) -> bool:
-    """Whether a command is one of this folder, which it needs there."""
-    is_old = getattr(arguments, "again", None) or getattr(arguments, "resume", None)
-    command: Sequence[str] | None = arguments.trailing_command
-    if arguments.preset or command is None or is_old:
-        return False
-    return bool(arguments.push or names_file_of(Path.cwd(), command))
-
-
 def _folder_there(ssh: Ssh, arguments: argparse.Namespace) -> str:
     """The folder there in which the command runs; what it needs of this one is sent first.
 
@@ -70,7 +54,7 @@ def _folder_there(ssh: Ssh, arguments: argparse.Namespace) -> str:
     """
     host, here = ssh.host, Path.cwd()
     command: Sequence[str] = arguments.trailing_command
-    if not _is_about_folder(arguments):
+    if not is_about_folder(arguments):
         return host.folder
     if not host.folder:
         raise FresnelError(
@@ -107,28 +91,11 @@ def _with_results(ssh: Ssh, arguments: argparse.Namespace, launch: Callable[[], 
     # By its name a launch is asked for what it has started.
     request = os.environ.setdefault(REQUEST, new_request_name())
     code = launch()
-    bring_results(ssh.host.name, lambda: withdraw(ssh, request))
-    return code
-
-
-def bring_results(host: str, runs: Callable[[], Sequence[str]]) -> None:
-    """Fetch what runs on a machine left to `./fetched`; a warning where that fails."""
     try:
-        if found := runs():
-            _bring(host, found)
+        bring_results(ssh.host.name, withdraw(ssh, request))
     except FresnelError as error:
-        echo(f"⚠ not fetched: {error.message}; fresnel-tui fetch last --host {host}")
-
-
-def _bring(host: str, runs: Sequence[str]) -> None:
-    if not all(map(is_run_id, runs)):
-        raise FresnelError(f"{host} does not say what was started")
-    to = Path("fetched")
-    if not to.exists():
-        to.mkdir()
-        (to / ".gitignore").write_text("*\n")  # or the next launch would send it back
-    asked = {"all": False, "every": None, "checkpoints": "best", "to": str(to), "json": False}
-    run_fetch(argparse.Namespace(runs=runs, host=host, **asked))
+        echo(f"⚠ not fetched: {error.message}; fresnel-tui fetch last --host {ssh.host.name}")
+    return code
 
 
 def _ask_for_much(total: int, is_agreed: bool) -> None:
