@@ -86,18 +86,20 @@ def read_budgets(output: str) -> tuple[AccountBudget, ...]:
         account, _, *texts = fields
         limits, used, reserved = map(_minutes, texts)
         for resource, minutes in limits.items():
-            hours = (part.get(resource, 0.0) / 60 for part in (limits, used, reserved))
-            if _WORD.fullmatch(account) and minutes > 0:
+            parts = minutes, used.get(resource, 0.0), reserved.get(resource, 0.0)
+            hours = [part / 60 for part in parts if part is not None]
+            if _WORD.fullmatch(account) and minutes and len(hours) == len(parts):
                 found.append(AccountBudget(account, resource, *hours))
     return tuple(found)
 
 
-def _minutes(text: str) -> dict[str, float]:
+def _minutes(text: str) -> dict[str, float | None]:
+    """Minutes by resource; None for a number that is not understood, as one with a unit."""
     pairs = (part.partition("=") for part in text.split(","))
     return {
-        name: float(value)
+        name: float(value) if re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,9})?", value) else None
         for name, _, value in pairs
-        if re.fullmatch(r"[a-z][\w/:.-]{0,60}", name) and re.fullmatch(r"\d{1,15}(\.\d+)?", value)
+        if re.fullmatch(r"[a-z][\w/:.-]{0,60}", name)
     }
 
 

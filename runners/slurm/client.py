@@ -1,6 +1,7 @@
 """Slurm's commands, each with a deadline: a controller that is busy or gone must not stop anybody.
 
-Times are asked for as unix seconds (`SLURM_TIME_FORMAT`).
+Times are asked for as unix seconds (`SLURM_TIME_FORMAT`), lists of an array's tasks in full
+(`SLURM_BITSTR_LEN`): they are cut off after 64 characters else.
 """
 
 import os
@@ -59,7 +60,11 @@ def ask_both(
 ) -> tuple[str, str]:
     """What the command `command` prints to its output and beside it; raises as `ask` does."""
     variables = {**(os.environ if environment is None else environment)}
-    variables |= {"SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8"}
+    variables |= {
+        "SLURM_TIME_FORMAT": "%s",
+        "SLURM_BITSTR_LEN": "0",
+        "LC_ALL": "C.UTF-8",
+    }
     try:
         done = subprocess.run(
             command,

@@ -3,21 +3,20 @@
 import re
 from pathlib import Path
 
-from runners.model.endings import job_end_of
 from runners.model.errors import NotFound
+from runners.model.job_states import job_is_over
 from runners.slurm.client import ask
+from runners.slurm.job_end import path_of
 from runners.state.jobs import JobRow, JobTable
 from runners.state.layout import StateDirectory
 
-_JOB = re.compile(r"\d{1,12}(_(\d{1,9}|\[[\d,:-]{1,1000}\]))?")
+_JOB = re.compile(r"\d{1,12}(_(\d{1,9}|\[[0-9,:-]{1,4000}\]))?")
 
 
 def foreign_jobs(state: StateDirectory, table: JobTable) -> tuple[JobRow, ...]:
     """Those in `table` that have not ended and were not submitted from this state folder."""
     ours = {script.stem for script in state.slurm.glob("*.sh")}
-    return tuple(
-        row for row in table.jobs if row.name not in ours and job_end_of(row.state) is None
-    )
+    return tuple(row for row in table.jobs if row.name not in ours and not job_is_over(row.state))
 
 
 def shown_number(row: JobRow) -> str:
@@ -48,8 +47,8 @@ def output_of(number: str) -> Path | None:
     Raises SlurmSilent or SlurmRefused, which say why.
     """
     shown = ask("scontrol", "show", "job", "--oneliner", number)
-    found = re.search(r"\bStdOut=(/.+?)(?: [A-Z]\w*=|$)", shown, re.MULTILINE)
-    return Path(found[1]) if found else None
+    path = path_of("StdOut", shown)
+    return Path(path) if path else None
 
 
 def cancel_foreign(number: str) -> None:

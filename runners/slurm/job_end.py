@@ -5,6 +5,7 @@ from pathlib import Path
 
 from runners.host.files import read_tail
 from runners.model.endings import JobEnd, job_end_of
+from runners.model.job_states import job_is_active, job_is_over, job_waits
 from runners.slurm.client import SlurmRefused, SlurmSilent, ask
 
 _WITHIN_S = 3.0
@@ -12,7 +13,7 @@ _REQUEUED_WITHIN_S = 10.0
 _TAIL_BYTES = 16 << 10
 # Source: Slurm's slurmd/slurmstepd/req.c.
 _ENDED = re.compile(
-    r"\*\*\* JOB (\d+) ON \S+ CANCELLED AT \S+(?: DUE TO ([A-Z ]+?))?(?:,.*)? \*\*\*"
+    r"\*\*\* JOB (\d+) ON \S+ CANCELLED AT \S+(?: DUE (?:TO|to) ([A-Za-z0-9 ]+?))?(?:,.*)? \*\*\*"
 )
 _REASONS = {
     "": JobEnd.CANCELLED,
@@ -21,6 +22,7 @@ _REASONS = {
     "NODE FAILURE": JobEnd.NODE_FAILED,
     "JOB REQUEUE": JobEnd.REQUEUED,
 }
+_STATE = re.compile(r"\bJobState=([A-Z_]{1,40}) Reason=")
 _FORGOTTEN = "Invalid job id"
 _KILL_WAIT_S = 30.0
 """Slurm's default of KillWait."""
@@ -46,13 +48,29 @@ def end_of_job(job: str, name: str = "") -> tuple[JobEnd | None, str]:
         return None, ""
     if name and not re.search(rf"\bJobName={re.escape(name)} \w+=", shown):
         return None, ""
-    found = re.search(r"\bJobState=(\S+)", shown)
-    end = job_end_of(found[1]) if found else None
-    output = re.search(r"\bStdErr=(.+?)(?: [A-Z]\w*=|$)", shown, re.MULTILINE)
-    if end is None and output is not None:
+    states = states_in(shown)
+    end = job_end_of(states[0]) if states else None
+    # Since 25.11 it is empty where it is the same as the other.
+    output = path_of("StdErr", shown) or path_of("StdOut", shown)
+    if end is None and output:
         # While its processes are ended, a job is COMPLETING and no more.
-        end = end_in_output(read_tail(Path(output[1]), _TAIL_BYTES).decode("utf-8", "replace"), job)
+        end = end_in_output(read_tail(Path(output), _TAIL_BYTES).decode("utf-8", "replace"), job)
     return end, ""
+
+
+def states_in(shown: str) -> list[str]:
+    """The states in what `scontrol show job --oneliner` prints, one for each of its jobs.
+
+    A name or a comment may have any text: the state stands behind the job's user.
+    """
+    found = (_STATE.search(line, max(0, line.find(" UserId="))) for line in shown.splitlines())
+    return [match[1] for match in found if match]
+
+
+def path_of(name: str, shown: str) -> str:
+    """The file that `scontrol show job` names so; empty for none."""
+    found = re.search(rf"\b{name}=(/[^\n]*?)(?: [A-Z]\w*=|$)", shown, re.MULTILINE)
+    return found[1] if found else ""
 
 
 def is_in_queue(job: str, name: str = "") -> bool:
@@ -62,7 +80,7 @@ def is_in_queue(job: str, name: str = "") -> bool:
     except (SlurmRefused, SlurmSilent):
         return False
     state, _, called = shown.strip().partition(" ")
-    alive = state in ("PENDING", "CONFIGURING", "RUNNING", "SUSPENDED")
+    alive = job_waits(state) or (job_is_active(state) and state != "COMPLETING")
     return alive and name in ("", called.strip())
 
 
@@ -83,7 +101,7 @@ def kill_wait_s() -> float:
         shown = ask("scontrol", "show", "config", within_s=_WITHIN_S)
     except (SlurmRefused, SlurmSilent):
         return _KILL_WAIT_S
-    found = re.search(r"^KillWait\s*=\s*(\d+)", shown, re.MULTILINE)
+    found = re.search(r"^KillWait\s*=\s*([0-9]{1,6}) sec", shown, re.MULTILINE)
     return float(found[1]) if found else _KILL_WAIT_S
 
 
@@ -93,7 +111,17 @@ def billing_of(job: str) -> float:
         shown = ask("scontrol", "show", "job", "--oneliner", job, within_s=_WITHIN_S)
     except (SlurmRefused, SlurmSilent):
         return 0.0
-    found = re.search(r"\b(?:Alloc)?TRES=\S*\bbilling=(\d{1,12}(?:\.\d{1,6})?)", shown)
+    return read_billing(shown)
+
+
+_BILLING = re.compile(
+    r" (?:Alloc)?TRES=(?:\S*,)?billing=([0-9]{1,12}(?:\.[0-9]{1,6})?)(?=[,\s]|$)", re.MULTILINE
+)
+
+
+def read_billing(shown: str) -> float:
+    """The units in what `scontrol show job` prints; 0 where it names none, or shortens them."""
+    found = _BILLING.search(shown, max(0, shown.find(" UserId=")))
     return float(found[1]) if found else 0.0
 
 
@@ -117,5 +145,5 @@ def is_settled(job: str) -> bool:
         return _FORGOTTEN in refusal.message
     except SlurmSilent:
         return False
-    states = re.findall(r"\bJobState=(\S+)", shown)
-    return bool(states) and all(job_end_of(state) is not None for state in states)
+    states = states_in(shown)
+    return bool(states) and all(map(job_is_over, states))

@@ -2,6 +2,7 @@
 
 The answer is kept in the state folder, under a lock: front ends beside each other ask once. Text
 with named fields is what every version since 20.11 prints alike; JSON changed its shape four times.
+A job's name, which may have any character, comes last, before a mark of our own for its end.
 """
 
 import os
@@ -15,7 +16,7 @@ import msgspec
 
 from runners.host.identity import user_name
 from runners.host.locks import acquire
-from runners.model.endings import job_end_of
+from runners.model.job_states import job_is_over
 from runners.slurm.client import SlurmRefused, SlurmSilent, ask
 from runners.state.jobs import JobRow, JobTable, forget_table, read_table, write_table
 from runners.state.layout import StateDirectory
@@ -26,8 +27,13 @@ _LONGEST_S = 300.0
 _MOST_ROWS = 100_000
 _LONGEST_TEXT = 1000
 _LONGEST_NUMBER = 12
-_FORMAT = "%A\x1f%F\x1f%K\x1f%j\x1f%T\x1f%r\x1f%P\x1f%N\x1f%e\x1f%l\x1f%Q"
+_LONGEST_TASKS = 4000
+_FORMAT = "%A\x1f%F\x1f%K\x1f%T\x1f%r\x1f%P\x1f%N\x1f%e\x1f%l\x1f%Q\x1f%j\x1e"
 _COLUMNS = 11
+_TASKS_AT = 2
+_END = "\x1e"
+_STATE = re.compile(r"[A-Z][A-Z_]{1,40}")
+_TASKS = re.compile(r"[0-9][0-9,:%-]*")
 
 
 def refresh(state: StateDirectory, every_s: float = EVERY_S, within_s: float = 5.0) -> JobTable:
@@ -67,7 +73,9 @@ def _asked(state: StateDirectory, within_s: float) -> JobTable:
         return JobTable(now, before.answered, problem.message, failures, before.jobs)
     missing = tuple(_missing(before, {line.partition("\x1f")[0] for line in _lines(output)}, now))
     del before
-    return JobTable(now, now, jobs=(*missing, *read_rows(output)))
+    jobs = read_rows(output)
+    unread = max(output.count(_END), int(bool(output.strip()))) - len(jobs)
+    return JobTable(now, now, jobs=(*missing, *jobs), unread=max(0, unread))
 
 
 def _missing(before: JobTable, named: set[str], now: float) -> Iterator[JobRow]:
@@ -76,45 +84,59 @@ def _missing(before: JobTable, named: set[str], now: float) -> Iterator[JobRow]:
     One answer without them is no proof that they are gone.
     """
     for row in before.jobs:
-        if row.number not in named and job_end_of(row.state) is None:
+        if row.number not in named and not job_is_over(row.state):
             seen = row.missing_since or before.answered
             if now < seen + MISSING_S:
                 yield msgspec.structs.replace(row, missing_since=seen)
 
 
 def read_rows(output: str) -> tuple[JobRow, ...]:
-    """The jobs in squeue's answer; a line that is not whole is left out."""
+    """The jobs in squeue's answer; one that is not understood whole is left out."""
     found = []
     # States, partitions, nodes and reasons repeat: each is kept once, however many jobs there are.
     known: dict[str, str] = {}
     for line in _lines(output):
-        fields = line.split("\x1f")
+        fields = line.split("\x1f", _COLUMNS - 1)
         if len(fields) != _COLUMNS:
             continue
         if " " in line or len(line) > _LONGEST_TEXT:
-            fields = [field.strip()[:_LONGEST_TEXT] for field in fields]
-        if fields[0].isdecimal():
-            found.append(_row(fields, known))
+            fields = [
+                field.strip() if place == _TASKS_AT else _cut(field.strip())
+                for place, field in enumerate(fields)
+            ]
+        row = _row(fields, known)
+        if row is not None:
+            found.append(row)
     return tuple(found)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 1]}…"
 
 
 def _lines(output: str) -> Iterator[str]:
     """Line by line, without a second copy of the whole: it may be of a hundred thousand jobs."""
     begin = 0
     for _ in range(_MOST_ROWS):
-        if begin >= len(output):
+        end = output.find(_END, begin)
+        if end < 0:
             return
-        end = output.find("\n", begin)
-        end = len(output) if end < 0 else end
-        yield output[begin:end].rstrip("\r")
+        yield output[begin:end].lstrip("\r\n")
         begin = end + 1
 
 
-def _row(fields: list[str], known: dict[str, str]) -> JobRow:
-    number, array, tasks, name, state, reason, partition, nodes, ends, limit, priority = fields
-    is_array = tasks[:1].isdecimal()
+def _row(fields: list[str], known: dict[str, str]) -> JobRow | None:
+    """The job that the fields tell of; None where its number, state or tasks are no such thing."""
+    number, array, tasks, state, reason, partition, nodes, ends, limit, priority, name = fields
+    is_array = tasks not in ("", "N/A")
+    if is_array and (len(tasks) > _LONGEST_TASKS or not _TASKS.fullmatch(tasks)):
+        return None  # a list that was cut off would name fewer tasks than wait
+    if not _is_number(number) or (is_array and not _is_number(array)):
+        return None
+    if not _STATE.fullmatch(state):
+        return None
     state, reason, partition, nodes = (
-        known.setdefault(text, text) for text in (state.upper(), reason, partition, nodes)
+        known.setdefault(text, text) for text in (state, reason, partition, nodes)
     )
     return JobRow(
         number=number,
@@ -131,16 +153,23 @@ def _row(fields: list[str], known: dict[str, str]) -> JobRow:
     )
 
 
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) <= _LONGEST_NUMBER and text.isascii()
+
+
 def _number(text: str) -> float | None:
-    if text.isdecimal() and len(text) <= _LONGEST_NUMBER and text.isascii():
+    if _is_number(text):
         return float(text)
     return float(text) if re.fullmatch(r"\d{1,12}(\.\d{1,12})?", text) else None
 
 
 @lru_cache(256)
 def seconds_of(text: str) -> float | None:
-    """`1-02:03:04`, `02:03:04` or `3:04` in seconds; None for `UNLIMITED` and the like."""
-    found = re.fullmatch(r"(?:(\d{1,5})-)?(?:(\d{1,3}):)?(\d{1,3}):(\d{1,2})", text)
+    """`1-02:03:04`, `02:03:04` or `3:04` in seconds; None for `UNLIMITED` and the like.
+
+    Not for `1-02:03`, which are hours and minutes in what Slurm reads, and which it never prints.
+    """
+    found = re.fullmatch(r"(?:(?:([0-9]{1,5})-)?([0-9]{1,3}):)?([0-9]{1,3}):([0-5][0-9])", text)
     if found is None:
         return None
     days, hours, minutes, seconds = (int(part or 0) for part in found.groups())

@@ -11,7 +11,7 @@ from pathlib import Path
 from runners.host.clock import local_time
 from runners.host.files import modified_at
 from runners.host.mounts import is_network_folder
-from runners.model.endings import job_end_of
+from runners.model.job_states import job_is_active, job_is_over, job_waits
 from runners.model.pending import pending_text
 from runners.model.plan import is_job
 from runners.model.run import Run, RunRecord
@@ -58,9 +58,9 @@ def is_over(directory: RunDirectory) -> bool:
     if row is not None:
         # What its supervisor recorded on its node may take a while to be seen here.
         is_seen = table.answered > (row.ends or 0.0) + _delay(directory)
-        return job_end_of(row.state) is not None and is_seen
-    if note is None or table.problem:
-        return False
+        return job_is_over(row.state) and is_seen
+    if note is None or table.problem or table.unread:
+        return False  # it may be among those that were not understood
     return table.answered > note.submitted + SEEN_WITHIN_S
 
 
@@ -70,7 +70,7 @@ def is_put_back(directory: RunDirectory) -> bool:
     Where its supervisor could not record that: its node was lost.
     """
     row, table = row_of(directory, read_job(directory)), read_table(directory.home)[0]
-    if row is None or row.state != "PENDING" or row.missing_since is not None:
+    if row is None or not job_waits(row.state) or row.missing_since is not None:
         return False
     return table.answered > modified_at(directory.state) + _delay(directory)
 
@@ -101,7 +101,7 @@ class WaitingJobs:
         row = row_of(directory, note)
         changed = _changed(directory.path)
         settled = time.time() - changed / 1e9 > _SETTLED_S
-        if note is None or not note.id or row is None or row.state != "PENDING" or not settled:
+        if note is None or not note.id or row is None or not job_waits(row.state) or not settled:
             return False
         self._kept[run.id] = changed, note.id, row
         return True
@@ -143,13 +143,16 @@ def status_of_job(directory: RunDirectory, record: RunRecord | None) -> tuple[St
         return record.state, record.reason or (gone and f"{name} {gone}") or silent
     if silent:
         return State.QUEUED, f"{name}: {silent}"
+    if row is None and table.unread:
+        unread = f"{table.unread} of the jobs that Slurm names are told of in words not understood"
+        return State.QUEUED, f"{name}: {unread}"
     if row is None:
         fresh = note is not None and time.time() < note.submitted + SEEN_WITHIN_S
         if note is not None and not note.id:
             return State.QUEUED, f"{name} was handed to Slurm, whose answer did not come"
         return State.QUEUED, f"{name} was submitted" if fresh else f"{name}: not in Slurm's queue"
-    if row.state == "PENDING":
+    if job_waits(row.state):
         return State.QUEUED, f"{name} waits: {pending_text(row.reason).replace('JOB', row.number)}"
-    if row.state in ("RUNNING", "CONFIGURING", "COMPLETING"):
+    if job_is_active(row.state):
         return State.STARTING, f"{name} has begun on {row.nodes or 'its node'}"
-    return State.QUEUED, f"{name}: {row.state}"
+    return State.QUEUED, f"{name}: Slurm says {row.state}"

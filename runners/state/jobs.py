@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from runners.host.files import replace
-from runners.model.endings import job_end_of
+from runners.model.job_states import job_is_over
 from runners.state.decoding import read
 from runners.state.layout import RunDirectory, StateDirectory
 
@@ -72,7 +72,8 @@ class JobRow(msgspec.Struct, frozen=True):
 class JobTable(msgspec.Struct, frozen=True):
     """All of one's own jobs: when Slurm was asked and when it last answered (unix seconds).
 
-    `problem` says why it did not answer when it was last asked, `failures` how often in a row.
+    `problem` says why it did not answer when it was last asked, `failures` how often in a row;
+    `unread` how many jobs it named in an answer that was not understood.
     """
 
     asked: _Second = 0.0
@@ -80,6 +81,7 @@ class JobTable(msgspec.Struct, frozen=True):
     problem: _Text = ""
     failures: int = 0
     jobs: tuple[JobRow, ...] = ()
+    unread: int = 0
 
 
 _note = msgspec.json.Decoder(JobNote)
@@ -122,7 +124,7 @@ def _keep(state: StateDirectory, version: tuple[int, int], table: JobTable) -> d
     for row in table.jobs:
         for name in names_of(row):
             # Of two jobs of one name, submitted one after the other, the one that has not ended.
-            if name not in rows or job_end_of(row.state) is None:
+            if name not in rows or not job_is_over(row.state):
                 rows[name] = row
     _read_before[str(state.jobs)] = version, table, rows
     return rows

@@ -72,3 +72,13 @@ async def test_they_stand_in_the_run_table(cluster: Cluster) -> None:
         assert [bool(outcome.problem) for outcome in done] == [True, False]
         await until(pilot, lambda: waits not in {row.run_id for row in hosts.rows().live})
     assert not list(state.slurm.glob("foreign-*.log"))
+
+
+def test_a_name_with_a_line_break_is_one_job(cluster: Cluster) -> None:
+    """And hides none of those beside it."""
+    names = ("before", "a\nb\x1fc", "after")
+    jobs = [cluster.lab.submit("true", "--hold", f"--job-name={name}") for name in names]
+    table = refresh(cluster.line.state.create(), every_s=0.0)
+    shown = {row.number: row.name for row in table.jobs}
+    assert [shown[job] for job in jobs] == [*names]
+    assert not table.unread

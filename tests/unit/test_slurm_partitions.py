@@ -28,7 +28,7 @@ def test_gpus_are_added_up_by_partition_and_model() -> None:
         + _line("closed", "down", "idle", "gpu:2", "gpu:0", "infinite")
         + _node("idle", "(null)", "(null)", "cpu")
     )
-    assert read_partitions(output) == (
+    assert read_partitions(output)[0] == (
         PartitionGpus("gpu", "a100", 26, 14, 6, 6, True, _DAY),
         PartitionGpus("gpu", "h100", 8, 0, 4, 4, True, _DAY),
         PartitionGpus("closed", "", 2, 0, 0, 2),
@@ -37,7 +37,7 @@ def test_gpus_are_added_up_by_partition_and_model() -> None:
 
 def test_parts_of_a_gpu_are_a_model_of_their_own() -> None:
     """MIG instances, as Slurm's AutoDetect names them."""
-    (found,) = read_partitions(_node("mix", "gpu:a100_1g.5gb:7", "gpu:a100_1g.5gb:2(IDX:0-1)"))
+    ((found,), _) = read_partitions(_node("mix", "gpu:a100_1g.5gb:7", "gpu:a100_1g.5gb:2(IDX:0-1)"))
     assert (found.model, found.total, found.free) == ("a100_1g.5gb", 7, 5)
 
 
@@ -46,11 +46,11 @@ def test_parts_of_a_gpu_are_a_model_of_their_own() -> None:
     ["", "sinfo: warning\n", "a|b|c\n", _node("idle", "gpu:many", ""), _line("", *"abcde")],
 )
 def test_what_is_no_such_answer_is_nothing(output: str) -> None:
-    assert read_partitions(output) == ()
+    assert read_partitions(output)[0] == ()
 
 
 def test_a_node_s_gpus_are_never_more_than_it_has() -> None:
     """Whatever it says is used; in every state each GPU is counted once."""
     for state, used in product(("idle", "mix", "down*", "maint", "alloc#"), ("0", "3", "99", "x")):
-        for row in read_partitions(_node(state, "gpu:a100:4", f"gpu:a100:{used}")):
+        for row in read_partitions(_node(state, "gpu:a100:4", f"gpu:a100:{used}"))[0]:
             assert row.free + row.used + row.down == row.total == 4

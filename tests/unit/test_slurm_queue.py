@@ -44,19 +44,19 @@ _LIMIT = "the time limit of its Slurm job"
 
 
 def _line(*fields: str) -> str:
-    return "\x1f".join(fields)
+    return "\x1f".join(fields) + "\x1e"
 
 
 _RUNNING = _line(
-    *("398276", "398276", "N/A", _RUN, "RUNNING", "None", "gpu", "n1", "1795397281"),
-    *("3:00", "4294901758"),
+    *("398276", "398276", "N/A", "RUNNING", "None", "gpu", "n1", "1795397281"),
+    *("3:00", "4294901758", _RUN),
 )
 _ARRAY = _line(
-    *("40", "40", "2-4,7%2", "sweep", "PENDING", "JobArrayTaskLimit", "gpu", "", "N/A"),
-    *("1-02:00:00", "4294901757"),
+    *("40", "40", "2-4,7%2", "PENDING", "JobArrayTaskLimit", "gpu", "", "N/A"),
+    *("1-02:00:00", "4294901757", "sweep"),
 )
 _TASK = _line(
-    *("42", "40", "1", "sweep", "RUNNING", "None", "gpu", "n2", "1795397281", "UNLIMITED", "1")
+    *("42", "40", "1", "RUNNING", "None", "gpu", "n2", "1795397281", "UNLIMITED", "1", "sweep")
 )
 
 
@@ -71,7 +71,8 @@ def test_rows_of_squeue() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["", "nonsense", _RUNNING[:-30], _line(*["x"] * 11), _RUNNING + "\x1fmore"]
+    "line",
+    ["nonsense\x1e", _RUNNING[:20] + "\x1e", _line(*["x"] * 11), _ARRAY.replace("%", ",...%")],
 )
 def test_a_line_that_is_not_whole_is_left_out(line: str) -> None:
     """And those beside it are read."""

@@ -4,8 +4,8 @@ import argparse
 import sys
 import time
 
-from runners.model.endings import job_end_of
 from runners.model.errors import DeniedError, ExitCode, WrongInput
+from runners.model.job_states import job_is_over, job_waits
 from runners.model.pending import pending_text
 from runners.slurm.client import SlurmRefused, SlurmSilent
 from runners.slurm.foreign_jobs import (
@@ -63,7 +63,7 @@ def _value(row: JobRow) -> dict[str, object]:
         "state": row.state,
         "partition": row.partition,
         "nodes": row.nodes or None,
-        "reason": row.reason if row.state == "PENDING" else None,
+        "reason": row.reason if job_waits(row.state) else None,
         "limit_s": row.limit_s,
         "ends": iso(row.ends) if row.ends and row.state == "RUNNING" else None,
     }
@@ -72,7 +72,7 @@ def _value(row: JobRow) -> dict[str, object]:
 def _cells(row: JobRow) -> tuple[str, ...]:
     limit = DASH if row.limit_s is None else duration(row.limit_s)
     number = shown_number(row)
-    waits = pending_text(row.reason).replace("JOB", number) if row.state == "PENDING" else ""
+    waits = pending_text(row.reason).replace("JOB", number) if job_waits(row.state) else ""
     return number, row.name, row.state.lower(), row.partition, row.nodes or DASH, limit, waits
 
 
@@ -115,4 +115,4 @@ def _lives(table: JobTable, number: str) -> bool:
     row = next((row for row in table.jobs if row.number == number), None)
     if row is None or row.missing_since is not None:
         return bool(table.problem)
-    return job_end_of(row.state) is None
+    return not job_is_over(row.state)

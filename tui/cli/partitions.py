@@ -6,6 +6,7 @@ from collections import Counter
 import msgspec
 
 from runners.model.errors import DeniedError, ExitCode, WrongInput
+from runners.model.job_states import job_is_active, job_waits
 from runners.presets.reading.user_settings import Settings, read_settings
 from runners.slurm.accounts import AccountBudget, account_budgets, proposed_keys, settings_text
 from runners.slurm.client import SlurmRefused, SlurmSilent
@@ -26,7 +27,7 @@ def run_partitions(state: StateDirectory, watch: bool, as_json: bool) -> int:
     if watch:
         raise WrongInput("--slurm with --watch: Slurm is not asked every second", "leave one out")
     try:
-        found = partition_gpus()
+        found, unread = partition_gpus()
     except (SlurmSilent, SlurmRefused) as problem:
         hint = "`sinfo` shows whether it answers"
         raise DeniedError(f"Slurm says nothing of its GPUs: {problem.message}", hint) from None
@@ -38,6 +39,7 @@ def run_partitions(state: StateDirectory, watch: bool, as_json: bool) -> int:
             {
                 "time": iso(time.time()),
                 "partitions": [_value(row, table) for row in found],
+                "unread_nodes": unread,
                 "accounts": budgets_json(budgets),
                 "proposed": proposed or None,
                 "is_set_up": is_set_up,
@@ -47,6 +49,8 @@ def run_partitions(state: StateDirectory, watch: bool, as_json: bool) -> int:
         print_table(_HEADINGS, [_cells(row, table) for row in found])
     else:
         echo("Slurm names no GPU in any partition")
+    if unread and not as_json:
+        echo(f"{unread} lines of sinfo are not understood: their GPUs are in none of these numbers")
     if budgets and not as_json:
         print()
         print_table(BUDGET_HEADINGS, budget_rows(budgets))
@@ -68,7 +72,10 @@ def _budgets() -> tuple[AccountBudget, ...]:
 def _own(row: PartitionGpus, table: JobTable) -> tuple[int, int]:
     """One's own jobs in a partition: how many run, how many wait."""
     states = Counter(job.state for job in table.jobs if row.partition in job.partition.split(","))
-    return states["RUNNING"] + states["COMPLETING"], states["PENDING"] + states["CONFIGURING"]
+    starting = states.pop("CONFIGURING", 0)
+    running = sum(number for state, number in states.items() if job_is_active(state))
+    waiting = sum(number for state, number in states.items() if job_waits(state))
+    return running, waiting + starting
 
 
 def _value(row: PartitionGpus, table: JobTable) -> dict[str, object]:

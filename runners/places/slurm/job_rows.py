@@ -3,25 +3,29 @@
 import time
 
 from runners.host.identity import user_name
+from runners.model.job_states import is_understood, job_is_active, job_waits
 from runners.model.pending import pending_text
 from runners.model.states import State
 from runners.places.run_row import RunRow
 from runners.slurm.foreign_jobs import shown_number
 from runners.state.jobs import JobRow
 
-_STATES = {"PENDING": State.QUEUED, "CONFIGURING": State.STARTING}
 _LONGEST_NAME = 120
 HOW_IT_ENDS = "scancel: Slurm sends SIGTERM, and SIGKILL when its KillWait is over"
 
 
 def row_of_job(job: JobRow, seen: float) -> RunRow:
     """Its row; `seen`: when it was first seen here (unix s), for a job that waits."""
-    state = _STATES.get(job.state, State.RUNNING)
+    state = State.RUNNING if job_is_active(job.state) else State.QUEUED
+    if job.state == "CONFIGURING":
+        state = State.STARTING
     started = None
     if state is State.RUNNING and job.ends and job.limit_s:
         started = min(job.ends - job.limit_s, time.time())
     waits = f"waits: {pending_text(job.reason).replace('JOB', shown_number(job))}"
     runs = f"on {job.nodes or 'its node'}, partition {job.partition}"
+    if not is_understood(job.state):
+        runs = f"Slurm says {job.state}"
     return RunRow(
         id=shown_number(job),
         stamp=0,
@@ -29,7 +33,7 @@ def row_of_job(job: JobRow, seen: float) -> RunRow:
         preset="",
         group="",
         state=state,
-        remark=f"{waits if job.state == 'PENDING' else runs}; not launched here",
+        remark=f"{waits if job_waits(job.state) else runs}; not launched here",
         host="",
         user=user_name(),
         created=started or seen,

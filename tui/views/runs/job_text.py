@@ -1,6 +1,7 @@
 """What Slurm said last of the job that a run is, as names and values."""
 
 from runners.host.clock import local_time
+from runners.model.job_states import job_waits
 from runners.model.run import Run
 from runners.slurm.expected_start import expected_start
 from runners.state.job_status import job_number, row_of
@@ -21,7 +22,7 @@ def job_pairs(run: Run, state: StateDirectory) -> list[tuple[str, str]]:
     if row is None or not run.is_live:
         return pairs
     pairs += [("partition", row.partition), ("node", row.nodes)]
-    if row.state == "PENDING":
+    if job_waits(row.state):
         expected = expected_start(state, row)
         if expected.before:
             where = f"in {row.partition}, as far as you may see them"
