@@ -10,7 +10,10 @@ from runners.state.layout import StateDirectory
 from runners.state.secret_store import keep_secret
 from tests.process.conftest import CommandLine
 from tests.remote.machines import RentedMachine
+from tests.remote.test_remote_keys import opened
 from tests.support import eventually
+from tui.panel.launch_planner import LaunchRequest
+from tui.panel.screens.launch import LaunchScreen
 
 SECRET = "planted-4f1d9c"
 PRESET = """\
@@ -106,6 +109,31 @@ def test_a_kept_secret_goes_to_whichever_machine_is_chosen(
     line.run("launch", "--gpus", "1", "--env", "LABEL", "--host", "any", "--wait", *checks)
     held = [path for path in line.state.root.rglob("*") if _holds(path)]
     assert held == [line.state.secrets / "LABEL"]
+
+
+async def test_the_panel_s_form_sends_no_kept_secret_and_says_what_does(
+    line: CommandLine, rented: RentedMachine
+) -> None:
+    keep_secret(line.state, "LABEL", SECRET)
+    (line.folder / "presets").mkdir()
+    preset = PRESET.replace("none", '"${secrets.LABEL}"')
+    (line.folder / "presets" / "own.yaml").write_text(preset)
+    line.run("push", "own", "--host", "rented")
+    async with opened(rented) as panel:
+        hosts = panel.app.cockpit.remote.open().links.hosts
+        await panel.until(lambda: hosts["rented"].is_reached)
+        await panel.open("n", LaunchScreen)
+        screen = panel.app.screen
+        assert isinstance(screen, LaunchScreen)
+        planner = next(each for each in screen.planners if each.name == "rented")
+        answers: list[object] = []
+        planner.plan(LaunchRequest([], ["launch", "own"]), answers.append, answers.append)
+        await panel.until(lambda: answers)
+    (problem,) = answers
+    assert isinstance(problem, str)
+    # The command that it names takes the secret there.
+    command = problem.split("`fresnel-tui ")[1].rstrip("`").split()
+    line.run(*command, "--wait")
 
 
 def test_a_secret_is_not_written_down_for_several_machines(line: CommandLine) -> None:

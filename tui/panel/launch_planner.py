@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from runners.model.errors import FresnelError
+from runners.model.placeholders import secrets_in
 from runners.model.spec import RunSpec
 from runners.places.place import Place, WatchedPlace
 from runners.scheduling.allocation import free_gpus, usable_gpus
@@ -220,6 +222,7 @@ class PlannerThere:
     ) -> None:
         """Planned by its agent, from the words that launch it."""
         arguments = self._arguments(request)
+        failed = self._about_secrets(request, failed)
         self._places.ask(self._place, LaunchQuestion.PLAN, arguments, FormPlan, then, failed)
 
     def verify(
@@ -232,12 +235,26 @@ class PlannerThere:
             self._arguments(request),
             Verifications,
             lambda found: then(found.runs),
-            failed,
+            self._about_secrets(request, failed),
         )
 
     def launch(self, request: LaunchRequest) -> None:
         """Launch it by its command, once, whatever the line does; and select it."""
         self._parts.commands.launch(self._place, self._arguments(request))
+
+    def _about_secrets(self, request: LaunchRequest, failed: Failed) -> Failed:
+        """Says of a secret that is not there what takes it there: a question carries none."""
+
+        def tell(problem: str) -> None:
+            if names := secrets_in(problem):
+                given = _before_command(request.arguments, ["--host", self.name])
+                problem = (
+                    f"{', '.join(names)}: no such secret is kept on {self.name}. One that is kept "
+                    f"here goes along when it is launched by `fresnel-tui {shlex.join(given)}`"
+                )
+            failed(problem)
+
+        return tell
 
     def _arguments(self, request: LaunchRequest) -> list[str]:
         """Those of the request, and where a pushed preset finds its things there."""
