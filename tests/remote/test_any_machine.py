@@ -34,6 +34,8 @@ from tui.cli.schema import read_schemas, schema_of
 from tui.panel.app import PanelApp
 from tui.panel.screens.launch import LaunchScreen
 from tui.panel.screens.machine_choice import MachineChoiceScreen
+from tui.panel.screens.money import MoneyScreen
+from tui.panel.widgets.meter import MeterBar
 
 HOLD = ("--", "sleep", "600")
 
@@ -240,6 +242,34 @@ def test_a_budget_over_all_machines_refuses_launches_when_it_is_spent(
     line.run("launch", "--hosts", "a,b", "--gpus", "0", *HOLD, exits=4)
     line.run("host", "budget", "none")
     assert _any(line)["machine"] == "b"
+
+
+async def test_the_panel_shows_the_budget_over_all_machines(
+    line: CommandLine, fleet: dict[str, Path]
+) -> None:
+    """In its header, with a mark when little is left and when none is, and on the page of money."""
+    line.run("host", "budget", "500")
+    app = PanelApp(StateDirectory().create())
+    async with app.run_test(size=(160, 34)) as pilot:
+        await until(pilot, lambda: app.snapshot is not None)
+        meter = app.cockpit.query_one(MeterBar)
+        await until(pilot, lambda: "$" in meter.all_budget)
+        assert meter.all_budget in str(meter.render())
+        assert not meter.all_budget.startswith("⚠")
+        for spent in (451, 501):  # as after a month, without waiting for it
+            budget = read_all_budget(line.state)
+            assert budget is not None
+            now = msgspec.structs.replace(budget, before=str(-spent))
+            line.state.all_budget.write_bytes(msgspec.json.encode(now))
+            before = meter.all_budget
+            await until(pilot, lambda before=before: meter.all_budget != before)
+            assert meter.all_budget.startswith("⚠")
+            await until(pilot, lambda: meter.all_budget in str(meter.render()))
+        assert "$" not in meter.all_budget
+        app.cockpit.place_pages.money()
+        await until(pilot, lambda: isinstance(app.screen, MoneyScreen) and app.screen.is_mounted)
+        notes = [str(part.content) for part in app.screen.query(Static)]
+        assert any("$500.00" in text for text in notes)
 
 
 def test_the_folder_of_a_command_goes_to_the_machine_that_was_chosen(

@@ -28,6 +28,7 @@ from runners.state.leases import Lease
 from runners.watch.metrics.judging import JudgeByMetric
 from tui.panel.cockpit.links import LinkedHosts
 from tui.panel.notifications import Notification, notify_error
+from tui.snapshot.all_budget import AllBudgetText
 from tui.snapshot.feed import PanelSnapshot
 from tui.snapshot.remote_meter import RemoteMeter, meter_text, remote_meters
 from tui.views.format import dollars
@@ -56,6 +57,7 @@ class CockpitHosts:
         self._app = app
         self._state = state
         self.links = LinkedHosts(app, state)
+        self.all_budget = AllBudgetText(state)
         # They end a launch whose other machines failed: a panel that only shows leaves that to
         # others.
         if not getattr(app, "read_only", False):

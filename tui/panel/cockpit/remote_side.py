@@ -120,6 +120,7 @@ class RemoteSide:
         assert self.hosts is not None
         meter = self._screen.query_one(MeterBar)
         meter.remote = self.hosts.money()
+        meter.all_budget = self.hosts.all_budget.read()
         if meter.snapshot is not None:
             meter.show(meter.snapshot)
         settings = getattr(self._screen.app, "settings", None)

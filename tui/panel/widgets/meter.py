@@ -27,6 +27,8 @@ class MeterBar(Widget):
         self.snapshot: PanelSnapshot | None = None
         self.remote = "", "", ""
         """What other machines cost: by name, in all, in brief; empty where there are none."""
+        self.all_budget = ""
+        """What is left of the budget over all machines; empty without one."""
         self._shown = Text()
 
     @property
@@ -56,6 +58,8 @@ class MeterBar(Widget):
         named, full, short = self.remote
         if full:
             parts.append(lambda brief: _first_fitting(brief, {1: named, 3: full, 6: short}))
+            is_urgent = self.all_budget.startswith("⚠")
+            parts.append(lambda brief: self.all_budget if is_urgent or brief < 4 else "")
         if self.read_only:
             parts.insert(0, lambda brief: "read-only" if brief < 7 else "")
         for brief in range(_BRIEFEST + 1):

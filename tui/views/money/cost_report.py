@@ -29,7 +29,7 @@ from runners.state.layout import StateDirectory
 from runners.state.runs import list_runs
 from tui.views.format import dollars, duration
 from tui.views.money.account_budgets import BUDGET_HEADINGS, budget_rows
-from tui.views.money.machine_costs import machine_rows
+from tui.views.money.machine_costs import budget_text, machine_rows
 from tui.views.money.money_text import cells
 from tui.views.runs.run_view import RunView, view_run
 
@@ -83,7 +83,11 @@ class CostTable(NamedTuple):
 def read_page(state: StateDirectory) -> CostPage:
     """Tables and notes of this machine, its runs by name."""
     report = read_report(state)
-    return CostPage(cost_tables(report, by_name=True), cost_notes(report))
+    notes = cost_notes(report)
+    if report.all_budget is not None:
+        together = add_up(report.statement, report.machines)
+        notes = [f"all machines: {budget_text(report.all_budget, together)}", *notes]
+    return CostPage(cost_tables(report, by_name=True), notes)
 
 
 def read_report(state: StateDirectory) -> CostReport:
