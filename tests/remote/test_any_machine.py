@@ -19,10 +19,14 @@ from runners.cost.all_machines import read_all_budget
 from runners.host.locks import is_held
 from runners.places.fleet.waiting import (
     WaitingLaunch,
+    new_launch,
     open_launches,
     queue_lock,
     read_launches,
+    save_launch,
 )
+from runners.places.ssh.protocol import new_request_name
+from runners.places.ssh.registry import RemoteRegistry
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
 from tests.process.conftest import CommandLine
@@ -155,6 +159,38 @@ def test_a_machine_that_breaks_off_while_it_is_asked_keeps_the_launch(
         machine.wire.is_open = True
         eventually(lambda: not open_launches(line.state))
         assert len(_runs(line)["a"]) == 2
+    finally:
+        end_queue(line)
+
+
+def test_a_launch_that_a_lost_machine_was_asked_for_is_cancelled_as_far_as_is_known(
+    line: CommandLine, rent: Callable[..., RentedMachine]
+) -> None:
+    """Whether it began there is said to be open, then settled: by the machine, or without it."""
+    machine = rent("a")
+    add(line, machine)
+    machine.wire.is_open = False
+    machine.wire.cut()
+    try:
+        for name in ("settled", "given-up"):
+            launch = new_launch(("launch", "--name", name, *HOLD), "any", True, {})
+            asked = msgspec.structs.replace(launch, asked="a", request=new_request_name())
+            save_launch(line.state, asked)
+        cancelled = line.json("cancel", "--all", "--host", "any", exits=4)
+        assert [(launch["waits"], launch["machine"]) for launch in cancelled] == [(True, None)] * 2
+        assert all(launch["reason"] for launch in cancelled)
+        again = line.run("cancel", launch.id, "--host", "any", exits=4)
+        assert "host remove a" in again.stderr
+        end_queue(line)
+        (line.state.remote / ".waiting" / f"{launch.id}.json").rename(line.folder / "kept")
+        machine.wire.is_open = True
+        line.run("cancel", "--all", "--host", "any")
+        eventually(lambda: not is_held(queue_lock(line.state)))
+        assert _runs(line)["a"] == []
+        (line.folder / "kept").rename(line.state.remote / ".waiting" / f"{launch.id}.json")
+        RemoteRegistry(line.state).forget("a")
+        (gone,) = line.json("cancel", launch.id, "--host", "any")
+        assert "a was removed" in gone["reason"]
     finally:
         end_queue(line)
 

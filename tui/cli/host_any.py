@@ -17,6 +17,7 @@ from runners.places.fleet.dispatcher import start_dispatcher
 from runners.places.fleet.waiting import (
     WaitingLaunch,
     ask_to_cancel,
+    cancelled_at,
     new_launch,
     open_launches,
     read_launch,
@@ -277,13 +278,34 @@ def _cancel(arguments: argparse.Namespace) -> int:
     )
     for launch in launches:
         ask_to_cancel(state, launch)
-    ended = [_follow(state, launch, until_ended=True, quiet=True) for launch in launches]
+    ended = [_until_cancelled(state, launch) for launch in launches]
     if arguments.json:
         print_json([_json(launch) for launch in ended])
     for launch in () if arguments.json else ended:
-        began = f"had begun on {launch.machine}: {', '.join(launch.runs)}"
-        echo(f"{launch.id}: {began if launch.runs else launch.problem}")
-    return ExitCode.DENIED if any(launch.runs for launch in ended) else ExitCode.DONE
+        echo(f"{launch.id}: {_cancelled_text(launch)}")
+    is_out = all(launch.ended and not launch.runs for launch in ended)
+    return ExitCode.DONE if is_out else ExitCode.DENIED
+
+
+def _until_cancelled(state: StateDirectory, launch: WaitingLaunch) -> WaitingLaunch:
+    """Wait until it is out of the queue, or until it is known that a machine keeps it there."""
+    since = cancelled_at(state, launch)
+    while not (launch.ended or (launch.in_doubt and launch.looked >= since)):
+        start_dispatcher(state)
+        time.sleep(_POLL_S)
+        launch = read_launch(state, launch.id)
+    return launch
+
+
+def _cancelled_text(launch: WaitingLaunch) -> str:
+    if launch.runs:
+        return f"had begun on {launch.machine}: {', '.join(launch.runs)}"
+    if launch.ended:
+        return launch.problem
+    return (
+        f"{launch.reason}. It is taken out when {launch.asked} is reached, unless it has begun; "
+        f"`fresnel-tui host remove {launch.asked}` gives that machine up"
+    )
 
 
 def _json(launch: WaitingLaunch) -> dict[str, object]:

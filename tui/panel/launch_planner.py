@@ -245,7 +245,7 @@ class PlannerThere:
     def _about_secrets(self, request: LaunchRequest, failed: Failed) -> Failed:
         """Says of a secret that is not there what takes it there: a question carries none."""
 
-        def tell(problem: str) -> None:
+        def explain(problem: str) -> None:
             if names := secrets_in(problem):
                 given = _before_command(request.arguments, ["--host", self.name])
                 problem = (
@@ -254,7 +254,7 @@ class PlannerThere:
                 )
             failed(problem)
 
-        return tell
+        return explain
 
     def _arguments(self, request: LaunchRequest) -> list[str]:
         """Those of the request, and where a pushed preset finds its things there."""

@@ -35,6 +35,7 @@ from runners.places.fleet.asking import PLACEMENT, Fleet
 from runners.places.fleet.choosing import MachineChoice, choose, is_hopeless, kept_by
 from runners.places.fleet.waiting import (
     WaitingLaunch,
+    cancelled_at,
     forget_old,
     is_cancelled,
     is_tended,
@@ -55,6 +56,7 @@ _REST_S = 0.2
 _CONNECTS_WITHIN_S = 10.0
 """So long machines may take to be reached before a launch goes on without them."""
 _ANSWERS_WITHIN_S = 20.0
+_NOT_ASKED = {"asked": "", "in_doubt": False}
 _CANCELLED = "cancelled before it found a machine"
 
 
@@ -175,16 +177,22 @@ class Dispatcher:
         if place is None:
             problem = f"{machine} was removed while it was asked: it may have started there"
             return self._end(launch, problem=problem)
+        if self._is_early([place]):
+            return launch
         made, problem = self._withdraw(place, launch.request)
         if made is None:
-            return self._note(launch, f"{machine}: {problem}; whether it began there is not known")
+            reason = f"{machine}: {problem}; whether it began there is not known"
+            is_known = launch.in_doubt and launch.reason == reason
+            if is_known and cancelled_at(self._state, launch) < launch.looked:
+                return launch
+            return self._save(launch, reason=reason, in_doubt=True, looked=time.time())
         if made:
             return self._end(launch, machine=machine, runs=tuple(made))
         if exit_code != ExitCode.DENIED:
             return self._end(launch, problem=f"{machine}: {why}", exit_code=exit_code)
         reason = _first_line(why) or "refused"
         self._fleet.refused(launch, machine, reason)
-        freed = {"asked": "", "request": "", "choice": "", "looked": 0.0}
+        freed = {**_NOT_ASKED, "request": "", "choice": "", "looked": 0.0}
         return self._save(launch, **freed, reason=f"{machine}: {reason}")
 
     def _withdraw(self, place: WatchedPlace, request: str) -> tuple[list[str] | None, str]:
@@ -212,7 +220,9 @@ class Dispatcher:
     def _end(self, launch: WaitingLaunch, **changes: Any) -> WaitingLaunch:
         if changes.get("problem"):
             changes = {"exit_code": ExitCode.RUN_FAILED, "choice": "", **changes}
-        return self._save(launch, **changes, asked="", environment={}, ended=time.time())
+        return self._save(
+            launch, **changes, asked="", in_doubt=False, environment={}, ended=time.time()
+        )
 
     def _save(self, launch: WaitingLaunch, **changes: Any) -> WaitingLaunch:
         launch = msgspec.structs.replace(launch, **changes)

@@ -25,6 +25,7 @@ from runners.state.layout import StateDirectory
 
 _WAITS = "it waits for a machine: it can be taken out of the queue (s), and nothing else"
 _ENDS = "taken out of the queue; nothing was started"
+_ASKED = "{} is asked to start it: it is taken out unless that has begun there"
 
 
 class WaitingLaunches:
@@ -63,11 +64,13 @@ class WaitingLaunches:
         if not isinstance(action, StopRuns):
             done(Outcome(problem=_WAITS))
             return
+        messages = []
         for launch in open_launches(self._state):
             if launch.id in action.runs:
                 ask_to_cancel(self._state, launch)
+                messages.append(_ASKED.format(launch.asked) if launch.asked else _ENDS)
         start_dispatcher(self._state)
-        done(Outcome(messages=(_ENDS,)))
+        done(Outcome(messages=tuple(dict.fromkeys(messages))))
 
     def command(self, arguments: Sequence[str], done: Callable[[Outcome], None]) -> None:
         """Nothing is launched there: `launch --host any` is of this machine."""

@@ -38,6 +38,8 @@ class WaitingLaunch(msgspec.Struct, frozen=True):
     """Variables that `--env` gives it; forgotten when it has started."""
     asked: str = ""
     request: str = ""
+    in_doubt: bool = False
+    """Whether the machine that is asked broke off: what began there is not known for now."""
     reason: str = ""
     choice: str = ""
     machine: str = ""
@@ -125,7 +127,15 @@ def ask_to_cancel(state: StateDirectory, launch: WaitingLaunch) -> None:
 
 def is_cancelled(state: StateDirectory, launch: WaitingLaunch) -> bool:
     """Whether somebody asked for that."""
-    return (_folder(state) / f"{launch.id}.cancel").exists()
+    return cancelled_at(state, launch) > 0
+
+
+def cancelled_at(state: StateDirectory, launch: WaitingLaunch) -> float:
+    """When somebody asked for that last, in unix seconds; 0 if nobody did."""
+    try:
+        return (_folder(state) / f"{launch.id}.cancel").stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def forget_old(state: StateDirectory) -> None:
