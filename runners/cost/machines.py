@@ -13,7 +13,7 @@ import msgspec
 
 from runners.cost.accounting import add_fractions
 from runners.cost.ledger import Ledger, RunEntry
-from runners.cost.sessions import Session, SessionLine
+from runners.cost.sessions import Session, SessionLine, parse_budget
 from runners.cost.statement import Statement, make_statement
 from runners.host.clock import Moment, local_time, moment_now, seconds_between
 from runners.host.files import append_line, replace
@@ -42,6 +42,8 @@ class MachineAccount(msgspec.Struct, frozen=True):
     """Another name of the same machine, under which its lines are in our ledger."""
     gone: Moment | None = None
     """When its provider takes it away, as far as that is announced."""
+    is_created: bool = False
+    """Whether the session is that of its creation: counted until it names one of its own."""
 
     @property
     def now(self) -> Moment:
@@ -160,7 +162,8 @@ def open_account(
 ) -> None:
     """Count a machine from the moment it is asked for, in unix seconds, before it is reached.
 
-    Its own session takes the place of this one when it is. WrongInput for what is no price.
+    Its own session takes the place of this one when it has one. WrongInput for what is no price,
+    and for a budget that is no amount.
     """
     from runners.cost.prices import choose_price  # only a new machine needs the list
 
@@ -170,13 +173,14 @@ def open_account(
         host=name,
         price=choose_price(price, "session"),
         gpus=gpus,
-        budget=budget or None,
+        budget=parse_budget(budget or None),
         id=f"{local_time(began, '%Y%m%d-%H%M%S')}-{name}",
         began=start,
         uuids=tuple(f"{name}-{i}" for i in range(gpus)),
         caveat="from its creation; its GPUs are as stated, until it is reached",
     )
-    write_account(state, name, MachineAccount(name, start, began, session, missed=began))
+    account = MachineAccount(name, start, began, session, missed=began, is_created=True)
+    write_account(state, name, account)
 
 
 def close_account(

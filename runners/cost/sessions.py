@@ -178,7 +178,7 @@ def start_session(
         host=host_name(),
         price=chosen,
         gpus=gpus,
-        budget=_parse_budget(budget),
+        budget=parse_budget(budget),
         id=f"{local_time(began.wall, '%Y%m%d-%H%M%S')}-{host_name()}",
         began=began,
         uuids=uuids,
@@ -204,9 +204,7 @@ def change_budget(state: StateDirectory, budget: str) -> Session:
 
     Raises NotFound when no session is open, WrongInput for something that is not an amount.
     """
-    return _write(
-        state, msgspec.structs.replace(_open_session(state), budget=_parse_budget(budget))
-    )
+    return _write(state, msgspec.structs.replace(_open_session(state), budget=parse_budget(budget)))
 
 
 def change_price(
@@ -250,7 +248,8 @@ def _open_session(state: StateDirectory) -> Session:
     return session
 
 
-def _parse_budget(text: str | None) -> str | None:
+def parse_budget(text: str | None) -> str | None:
+    """A budget as a session keeps it, US dollars as decimal text; WrongInput for no amount."""
     from runners.cost.prices import parse_rate
 
     try:

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from runners.cost.ledger import Ledger
+from runners.cost.machines import open_account
 from runners.places.ssh.registry import RemoteRegistry
 from runners.places.ssh.rental import CreationStage, read_rental
 from tests.command_text import ends_it, goes_on
@@ -101,6 +103,8 @@ def test_killed_while_it_rents(line: CommandLine, provider: Provider) -> None:
     hangs = f"{provider.creates}; exec sleep 600"
     child = line.begin(*provider.words(creates=hangs))
     eventually(lambda: provider.done)
+    # Nobody forgets it meanwhile.
+    line.run("host", "remove", "rented", "--anyway", exits=4)
     child.send_signal(signal.SIGKILL)
     child.wait()
     end_of(hangs)
@@ -170,6 +174,7 @@ def test_nothing_is_rented_that_nobody_agreed_to(line: CommandLine, provider: Pr
     line.run("host", "create", "rented", exits=3)
     wrong = [word if word != "3600" else "no-such-price" for word in provider.words()]
     line.run(*wrong, exits=2)
+    line.run(*provider.words(), "--budget", "much", exits=2)
     assert provider.done == [] and RemoteRegistry(line.state).names() == []
 
 
@@ -181,6 +186,36 @@ def test_what_was_never_there_is_forgotten_with_what_it_was_counted_for(
     line.run("host", "remove", "rented", exits=4)
     line.run("host", "remove", "rented", "--anyway")
     assert line.json("cost")["machines"] == []
+
+
+def test_set_up_by_another_command_it_costs_since_its_creation(
+    line: CommandLine, provider: Provider
+) -> None:
+    line.run(*provider.words(), "--budget", "99000", "--within", "0s", exits=3)
+    rental = read_rental(RemoteRegistry(line.state), "rented")
+    assert rental is not None
+    provider.machine.start()
+    # Its address command finds nothing: somebody looked it up.
+    where = (provider.machine.address, *provider.machine.options)
+    line.run("host", "add", "rented", *where, "--replace")
+    line.run("host", "setup", "rented", "--python", sys.executable)
+    session = line.json("session", "--host", "rented")
+    began = datetime.fromisoformat(session["session_started"]).timestamp()
+    assert began == pytest.approx(rental.began, abs=1.0)
+    assert session["budget_usd"] == 99000
+
+
+def test_reached_without_a_session_of_its_own_it_goes_on_costing(
+    line: CommandLine, provider: Provider
+) -> None:
+    provider.is_ready()
+    provider.machine.start()
+    line.run(*provider.words())
+    # As where its set-up broke off before its session began.
+    line.run("session", "end", "--host", "rented")
+    open_account(line.state, "rented", "3600", 2, time.time() - 10)
+    for _ in range(2):
+        assert machine_of(line)["usd_per_hour"] == 7200
 
 
 async def test_the_header_counts_a_machine_from_its_creation(

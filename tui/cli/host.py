@@ -28,6 +28,7 @@ from runners.places.ssh.rental import (
     CreationStage,
     creation_lock,
     read_rental,
+    refuse_while_created,
     require_address,
 )
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
@@ -217,6 +218,7 @@ def _list(arguments: argparse.Namespace) -> int:
 def _remove(arguments: argparse.Namespace, ssh: Ssh) -> int:
     """Forget a machine here, and count no further; nothing is touched there."""
     state = ssh.registry.state
+    refuse_while_created(ssh.registry, ssh.host.name)
     is_rented = read_rental(ssh.registry, ssh.host.name) is not None
     if is_rented and not arguments.anyway:
         raise DeniedError(

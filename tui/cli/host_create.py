@@ -13,6 +13,7 @@ import msgspec
 
 from runners.cost.machines import open_account
 from runners.cost.prices import choose_price
+from runners.cost.sessions import parse_budget
 from runners.host.locks import acquire
 from runners.model.errors import DeniedError, ExitCode, FresnelError, NotFound, WrongInput
 from runners.model.units import parse_duration
@@ -31,7 +32,6 @@ from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
 from runners.state.layout import StateDirectory
 from tui.cli.host_setup import SetupWishes, print_setup, set_up_machine
 from tui.cli.output import echo, is_confirmed, print_json
-from tui.views.json_values import iso
 
 _ASKS_EVERY_S = 3.0
 _LATER = (Trouble.NOT_REACHED, Trouble.LOGIN)
@@ -101,6 +101,7 @@ def _new(arguments: argparse.Namespace) -> tuple[RemoteHost, Rental]:
         )
     if arguments.price:
         choose_price(arguments.price, "session")
+    parse_budget(arguments.budget)
     gpus = arguments.gpus if arguments.gpus is not None else 1
     if gpus < 1:
         raise WrongInput(f"--gpus {gpus}: expected 1 or more")
@@ -158,10 +159,7 @@ def _finish(ssh: Ssh, until: float) -> tuple[Ssh, dict[str, object]]:
         echo(f"{name} is at {address}{f':{port}' if port else ''}")
     if not ssh.host.fingerprint:
         ssh = _wait_for_ssh(ssh, until)
-    since = iso(rental.began) or "boot"
-    wishes = SetupWishes(
-        python=rental.python, budget=rental.budget, train=rental.train, since=since
-    )
+    wishes = SetupWishes(python=rental.python, budget=rental.budget, train=rental.train)
     return set_up_machine(ssh, wishes)
 
 

@@ -13,12 +13,11 @@ from runners.cost.accounting import add_fractions, to_decimal
 from runners.cost.ledger import Ledger
 from runners.cost.machines import close_account, machine_statement
 from runners.cost.prices import PriceEntry, list_prices
-from runners.host.locks import is_held
 from runners.lifecycle.control.fetched import Unfetched
 from runners.model.errors import DeniedError, ExitCode, FresnelError
 from runners.places.ssh.accounts import refresh_account, rented_names
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
-from runners.places.ssh.rental import creation_lock, read_rental, surroundings
+from runners.places.ssh.rental import read_rental, refuse_while_created, surroundings
 from runners.places.ssh.ssh import Ssh, quoted
 from runners.state.layout import StateDirectory
 from tui.cli.host_run import remote_json
@@ -53,10 +52,7 @@ def end_host(arguments: argparse.Namespace) -> int:
     registry = RemoteRegistry(state)
     host = registry.find(arguments.name)
     ssh = Ssh(registry, host)
-    if is_held(creation_lock(registry, host.name)):
-        raise DeniedError(
-            f"{host.name} is being created by another process", "wait for it, or press Ctrl+C there"
-        )
+    refuse_while_created(registry, host.name)
     if host.command:
         try:
             _take_stock(state, ssh, arguments.anyway)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from runners.cost.machines import read_account
 from runners.model.errors import ExitCode, FresnelError
 from runners.places.ssh.registry import RemoteRegistry
 from runners.places.ssh.remote_command import remote_output
@@ -22,6 +23,7 @@ from runners.state.layout import StateDirectory
 from tui.cli.host_run import remote_json
 from tui.cli.output import echo, print_json, print_pairs
 from tui.views.format import DASH, size
+from tui.views.json_values import iso
 
 _MUCH_BYTES = 2_000_000_000
 _OF_TORCH = ("gpus_seen_by_torch", "torch")
@@ -34,17 +36,13 @@ class _Session(msgspec.Struct, frozen=True):
 
 
 class SetupWishes(NamedTuple):
-    """What may be chosen of a set-up; empty where it is found out.
-
-    `since` is when the machine's session begins: its boot, or an ISO time.
-    """
+    """What may be chosen of a set-up; empty where it is found out."""
 
     python: str = ""
     folder: str = ""
     budget: str = ""
     train: bool = False
     torch_index: str = ""
-    since: str = "boot"
 
 
 def set_up(arguments: argparse.Namespace) -> int:
@@ -102,7 +100,7 @@ def set_up_machine(ssh: Ssh, wishes: SetupWishes) -> tuple[Ssh, dict[str, object
         "folder": host.folder,
         "copies_by": "rsync" if host.has_rsync else "over the link: no rsync there",
         "at_logout": _logout_text(lingers, host.name),
-        "session": _session(ssh, wishes.budget, wishes.since),
+        "session": _session(ssh, wishes.budget),
     }
     if found.has_slurm:
         facts["slurm"] = _slurm_text(ssh)
@@ -152,12 +150,19 @@ def _logout_text(lingers: bool | None, host: str) -> str:
     return f"lingering is off and was refused: {doctor} says whether runs go on"
 
 
-def _session(ssh: Ssh, budget: str, since: str) -> str:
-    """Start the machine's billing period, if it has a price and none is open."""
+def _session(ssh: Ssh, budget: str) -> str:
+    """Start the machine's billing period, if it has a price and none is open.
+
+    Since its boot; of one that was created from here, since its creation, with that one's budget.
+    """
     if remote_json(ssh, ["session", "status"], _Session).session_started:
         return "goes on"
     if not ssh.host.price:
         return f"{DASH} (no --price was given at `host add`)"
+    account, since = read_account(ssh.registry.state, ssh.host.name), "boot"
+    if account is not None and account.is_created and account.session is not None:
+        since = iso(account.session.started) or since
+        budget = budget or account.session.budget or ""
     command = ["session", "start", "--price", ssh.host.price]
     command += ["--budget", budget] if budget else []
     done = remote_output(ssh, [*command, "--since", since])

@@ -58,7 +58,8 @@ def remote_meters(
 
 def _meter(name: str, machine: WatchedPlace, known: MachineAccount | None) -> RemoteMeter:
     snapshot = machine.snapshot
-    if snapshot is not None and not machine.is_down:
+    is_own = known is None or not known.is_created
+    if snapshot is not None and not machine.is_down and is_own:
         return RemoteMeter(name, snapshot.meter.per_hour, snapshot.meter.session)
     if known is None:
         return RemoteMeter(name, is_down=machine.is_down)
@@ -77,7 +78,7 @@ def _reckoned(name: str, known: MachineAccount, is_down: bool) -> RemoteMeter:
 def _known(state: StateDirectory, machine: WatchedPlace) -> MachineAccount | None:
     """What is known of a machine: what it showed last, else what was kept by whatever command."""
     kept, snapshot = read_account(state, machine.name), machine.snapshot
-    if snapshot is None:
+    if snapshot is None or (snapshot.session is None and kept is not None and kept.is_created):
         return kept
     boot = "" if kept is None else kept.then.boot
     then = Moment(machine.came + machine.clock_offset, boot)

@@ -112,6 +112,10 @@ def _keep(state: StateDirectory, ssh: Ssh, answer: AccountAnswer) -> MachineAcco
     asked = ssh.host.name
     name = _name_in_ledger(state, ssh, answer)
     account = msgspec.structs.replace(_account(answer, name), same_as="" if name == asked else name)
+    before = read_account(state, asked)
+    if account.session is None and before is not None and before.is_created:
+        # It was reached, and is not set up yet: what it is rented for goes on.
+        account = msgspec.structs.replace(account, session=before.session, is_created=True)
     take_in_ledger(state, answer.ledger, name)
     write_account(state, asked, account)
     return account

@@ -12,7 +12,8 @@ from pathlib import Path
 import msgspec
 
 from runners.host.files import replace
-from runners.model.errors import NotFound, WrongInput
+from runners.host.locks import is_held
+from runners.model.errors import DeniedError, NotFound, WrongInput
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry, parse_address
 from runners.state.decoding import read
 
@@ -69,6 +70,14 @@ def write_rental(registry: RemoteRegistry, name: str, rental: Rental) -> None:
 def creation_lock(registry: RemoteRegistry, name: str) -> Path:
     """The lock that whoever creates this machine holds."""
     return registry.folder(name) / "creation.lock"
+
+
+def refuse_while_created(registry: RemoteRegistry, name: str) -> None:
+    """DeniedError while another process creates the machine."""
+    if is_held(creation_lock(registry, name)):
+        raise DeniedError(
+            f"{name} is being created by another process", "wait for it, or press Ctrl+C there"
+        )
 
 
 def require_address(registry: RemoteRegistry, host: RemoteHost) -> None:
