@@ -1,11 +1,14 @@
 """Runs, GPUs, logs and money of a rented machine in the cockpit, beside those of this one."""
 
 import socket
+import time
 from typing import Any
 
+import msgspec
 from textual.pilot import Pilot
 from textual.widgets import OptionList, Static
 
+from runners.places.ssh.node_groups import NodeGroup, NodeRun, save_group
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
 from runners.state.layout import StateDirectory
 from tests.command_text import NOT_REACHED_SINCE
@@ -120,6 +123,29 @@ async def test_machines_that_are_not_reached_at_the_start_hold_up_nothing(
             listed = app.screen.query_one(OptionList)
             rows = [str(listed.get_option_at_index(i).prompt) for i in range(listed.option_count)]
             assert NOT_REACHED_SINCE in next(row for row in rows if "gone" in row)
+
+
+async def test_a_node_that_holds_up_the_others_is_a_notice(line: CommandLine) -> None:
+    """Once for each alert."""
+    registry = RemoteRegistry(line.state)
+    for name in "ab":
+        host = RemoteHost(name, "root@127.0.0.1", free_port(), command="/nowhere/fresnel-tui")
+        registry.save(host)
+    nodes = (NodeRun("a", ""), NodeRun("b", ""))
+    group = NodeGroup("pair", "", time.time(), "127.0.0.1", 29500, nodes)
+    save_group(line.state, group)
+    # One that only shows: another's watcher writes the alert.
+    app = PanelApp(StateDirectory().create(), read_only=True)
+    async with app.run_test(size=(130, 30)) as pilot:
+        await until(pilot, lambda: app.snapshot is not None)
+        for alert in ("node 1 silent", "node 0 silent"):
+            save_group(line.state, msgspec.structs.replace(group, alert=alert))
+            await until(
+                pilot, lambda alert=alert: [n.message for n in app._notifications].count(alert) == 1
+            )
+        save_group(line.state, msgspec.structs.replace(group, ended=time.time(), alert="over"))
+        await until(pilot, lambda: app.cockpit.remote.hosts._alerts._known == {})
+        assert "over" not in [notice.message for notice in app._notifications]
 
 
 async def test_a_panel_without_hosts_loads_nothing_of_them(line: CommandLine) -> None:

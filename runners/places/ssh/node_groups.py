@@ -1,5 +1,6 @@
 """Programs that run over several rented machines: which run is whose node."""
 
+import os
 import re
 import time
 from pathlib import Path
@@ -75,6 +76,15 @@ def add_group(state: StateDirectory, group: NodeGroup) -> None:
             f"--name gives this one another; `fresnel-tui nodes stop {group.name}` ends that one",
         )
     save_group(state, group)
+
+
+def groups_stamp(state: StateDirectory) -> object:
+    """By which it is known that a launch changed: reads no file."""
+    try:
+        with os.scandir(_folder(state)) as entries:
+            return sorted((entry.name, entry.stat().st_mtime_ns) for entry in entries)
+    except OSError:
+        return None
 
 
 def list_groups(state: StateDirectory) -> list[NodeGroup]:

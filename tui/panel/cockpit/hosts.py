@@ -30,6 +30,7 @@ from tui.panel.cockpit.links import LinkedHosts
 from tui.panel.notifications import Notification, notify_error
 from tui.snapshot.all_budget import AllBudgetText
 from tui.snapshot.feed import PanelSnapshot
+from tui.snapshot.node_alerts import NodeAlerts
 from tui.snapshot.remote_meter import RemoteMeter, meter_text, remote_meters
 from tui.views.format import dollars
 from tui.views.machines.fleet_text import FleetLine, by_free, named_briefly
@@ -58,6 +59,7 @@ class CockpitHosts:
         self._state = state
         self.links = LinkedHosts(app, state)
         self.all_budget = AllBudgetText(state)
+        self._alerts = NodeAlerts(state)
         # They end a launch whose other machines failed: a panel that only shows leaves that to
         # others.
         if not getattr(app, "read_only", False):
@@ -139,9 +141,10 @@ class CockpitHosts:
             self._known[row.id] = row.is_live
 
     def news(self) -> list[Notification]:
-        """Runs that ended since this was asked last."""
+        """Runs that ended since this was asked last, and nodes that hold up others."""
         news, self._news = self._news, []
-        return news
+        alerts = [Notification("alert", group.name, group.alert) for group in self._alerts.new()]
+        return [*news, *alerts]
 
     def open_metrics(self, rows: Sequence[RunRow], judge: JudgeByMetric | None) -> None:
         """The curves of runs of one machine, beside those of this one."""
