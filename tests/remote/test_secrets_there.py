@@ -111,6 +111,17 @@ def test_a_kept_secret_goes_to_whichever_machine_is_chosen(
     assert held == [line.state.secrets / "LABEL"]
 
 
+def test_a_secret_that_a_preset_names_goes_to_whichever_machine_is_chosen(
+    line: CommandLine, rented: RentedMachine
+) -> None:
+    (line.folder / "presets").mkdir()
+    preset = PRESET.replace("none", '"${secrets.LABEL}"')
+    (line.folder / "presets" / "own.yaml").write_text(preset)
+    line.run("push", "own", "--host", "rented")
+    line.run("launch", "--gpus", "0", "own", "--host", "any", "--wait", LABEL=SECRET)
+    assert [path for path in line.state.root.rglob("*") if _holds(path)] == []
+
+
 async def test_the_panel_s_form_sends_no_kept_secret_and_says_what_does(
     line: CommandLine, rented: RentedMachine
 ) -> None:

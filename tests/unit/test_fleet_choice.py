@@ -87,9 +87,11 @@ def test_a_pushed_preset_is_planned_with_its_things_there() -> None:
         seen.append((preset, given))
         return ["--set", "data=/there"]
 
-    launch = _launch("mine", "--set", "lr=1")
+    launch = msgspec.structs.replace(
+        _launch("--gpus", "2", "mine", "--set=lr=1"), preset="mine", overrides=("lr=1",)
+    )
     assert plan_command(launch, flags)[-2:] == ["--set", "data=/there"]
-    assert seen == [("mine", ["lr=1"])]
+    assert seen == [("mine", ("lr=1",))]
 
 
 def test_the_machine_stands_before_the_command() -> None:

@@ -45,19 +45,29 @@ def refuse_secrets(arguments: argparse.Namespace) -> None:
 
 
 def sent_secrets(arguments: argparse.Namespace) -> dict[str, str]:
-    """The variables in which the secrets of a command go to another machine, with it alone.
+    """The variables in which the secrets of a command go to another machine, with it alone."""
+    return travelling_secrets(named_secrets(arguments))
 
-    Those that `--env` names, and those of its preset, as far as that is here.
+
+def named_secrets(arguments: argparse.Namespace) -> set[str]:
+    """The secrets that `--env` names, and those of the preset, as far as that is here.
+
+    WrongInput for one that `--env` names and that is nowhere.
     """
     if not hasattr(arguments, "env"):  # none that starts a program
-        return {}
-    given = given_variables(arguments.env)
-    texts = list(given.values())
+        return set()
+    texts = {**preset_secrets(arguments), **given_variables(arguments.env)}.values()
+    return {name for text in texts for name in secrets_in(text)}
+
+
+def preset_secrets(arguments: argparse.Namespace) -> dict[str, str]:
+    """The variables of the preset that name secrets, as it writes them; none where it is not here."""
     preset = getattr(arguments, "preset", None)
-    if preset is not None:
-        try:
-            specs = resolve_runs(preset, arguments.overrides)
-        except FresnelError:  # one of that machine's own
-            specs = []
-        texts += [text for spec in specs for text in spec.environment.values()]
-    return travelling_secrets({name for text in texts for name in secrets_in(text)})
+    if preset is None:
+        return {}
+    try:
+        specs = resolve_runs(preset, arguments.overrides)
+    except FresnelError:  # one of that machine's own
+        return {}
+    pairs = (pair for spec in specs for pair in spec.environment.items())
+    return {name: text for name, text in pairs if secrets_in(text)}

@@ -28,6 +28,7 @@ from runners.places.ssh.registry import RemoteRegistry
 from runners.places.table import open_kinds
 from runners.state.layout import StateDirectory
 from runners.state.secret_store import find_secret
+from tui.cli.given_variables import named_secrets, preset_secrets
 from tui.cli.output import echo, print_json, print_table
 from tui.cli.results_here import bring_results, brings_results
 from tui.views.format import DASH, dollars, duration
@@ -74,7 +75,11 @@ def _launch(arguments: argparse.Namespace) -> int:
     state = StateDirectory().create()
     _set_up(RemoteRegistry(state), arguments.host)
     command, environment = _without_values(_command(arguments.remote_command))
-    launch = new_launch(command, arguments.host, is_attended(), environment)
+    # As they are here now: whoever starts it has another shell's.
+    for name in named_secrets(arguments) - set(environment):
+        if (value := find_secret(name)) is not None:
+            environment[name] = value
+    launch = _new_launch(arguments, command, environment)
     save_launch(state, launch)
     launch = _follow(state, launch, until_ended=arguments.wait or arguments.follow)
     if not launch.ended and arguments.no_queue:
@@ -93,6 +98,15 @@ def _launch(arguments: argparse.Namespace) -> int:
     if launch.problem:
         raise _failed(launch)
     return _started(launch, arguments)
+
+
+def _new_launch(
+    arguments: argparse.Namespace, command: tuple[str, ...], environment: dict[str, str]
+) -> WaitingLaunch:
+    attended, preset = is_attended(), arguments.preset or ""
+    where, overrides = arguments.host, arguments.overrides
+    concealed = sorted(preset_secrets(arguments))
+    return new_launch(command, where, attended, environment, preset, overrides, concealed)
 
 
 def _command(given: Sequence[str]) -> tuple[str, ...]:
@@ -174,7 +188,7 @@ def _plan(arguments: argparse.Namespace) -> int:
     state = StateDirectory().create()
     registry = RemoteRegistry(state)
     names = _set_up(registry, arguments.host)
-    launch = new_launch(_command(arguments.remote_command), arguments.host, is_attended(), {})
+    launch = _new_launch(arguments, _command(arguments.remote_command), {})
     offers = _ask_once(state, launch, names)
     choice = choose(offers)
     if arguments.json:

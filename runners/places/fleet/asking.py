@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Sequence
 from decimal import Decimal
+from itertools import chain
 from queue import Empty, Queue
 from typing import NamedTuple
 
@@ -142,10 +143,9 @@ def plan_command(
     if "--" in given:
         at = given.index("--")
         return [*begin, *given[:at], "--", _ALIKE]
-    preset = given[0] if given and not given[0].startswith("-") else ""
-    overrides = [given[i + 1] for i, text in enumerate(given[:-1]) if text == "--set"]
-    flags = preset_flags(preset, overrides) if preset else ()
-    return [*begin, *given, *flags]
+    flags = preset_flags(launch.preset, launch.overrides) if launch.preset else ()
+    concealed = (("--set", f"environment.{name}={_ALIKE}") for name in launch.concealed)
+    return [*begin, *given, *flags, *chain.from_iterable(concealed)]
 
 
 def _without_variables(given: Sequence[str]) -> list[str]:

@@ -35,7 +35,12 @@ class WaitingLaunch(msgspec.Struct, frozen=True):
     created: float
     attended: bool = True
     environment: dict[str, str] = {}
-    """Variables that `--env` gives it; forgotten when it has started."""
+    """Variables that it is given, secrets among them; forgotten when it has started."""
+    preset: str = ""
+    """Empty for a command of somebody's own; `overrides` are those that its command gives."""
+    overrides: tuple[str, ...] = ()
+    concealed: tuple[str, ...] = ()
+    """The variables of its preset that name secrets: machines plan it without those."""
     asked: str = ""
     request: str = ""
     in_doubt: bool = False
@@ -70,13 +75,30 @@ _decoder = msgspec.json.Decoder(WaitingLaunch)
 
 
 def new_launch(
-    command: tuple[str, ...], where: str, attended: bool, environment: dict[str, str]
+    command: tuple[str, ...],
+    where: str,
+    attended: bool,
+    environment: dict[str, str],
+    preset: str = "",
+    overrides: Sequence[str] = (),
+    concealed: Sequence[str] = (),
 ) -> WaitingLaunch:
     """A launch that begins to look for a machine."""
     # Such as runs have: in tables it stands among them.
     number = new_run_id(name_of(command))
     here = str(Path.cwd())
-    return WaitingLaunch(number, command, where, here, time.time(), attended, environment)
+    return WaitingLaunch(
+        number,
+        command,
+        where,
+        here,
+        time.time(),
+        attended,
+        environment,
+        preset=preset,
+        overrides=tuple(overrides),
+        concealed=tuple(concealed),
+    )
 
 
 def save_launch(state: StateDirectory, launch: WaitingLaunch) -> None:
