@@ -14,6 +14,7 @@ from runners.places.ssh.copier_choice import make_copier
 from runners.places.ssh.fetch import CURVES, FetchedRun, ask_manifests, fetch_run
 from runners.places.ssh.kept_fetches import (
     KeptFetch,
+    free_name,
     keep_fetching,
     list_fetches,
     resume_fetches,
@@ -65,11 +66,11 @@ def _keep(
     """Have it repeated without this terminal, of these very runs: `last` is another one soon."""
     live = tuple(result.run for result in found if result.is_live)
     runs = () if arguments.all else live or tuple(arguments.runs)
-    name = f"{ssh.host.name}-{runs[0] if runs else 'all'}"
+    state, base = StateDirectory().create(), f"{ssh.host.name}-{runs[0] if runs else 'all'}"
+    name = free_name(state, base, runs, str(to))
     kept = KeptFetch(
         name, ssh.host.name, runs, str(to), arguments.checkpoints, every_s, time.time()
     )
-    state = StateDirectory().create()
     keep_fetching(state, kept)
     echo(
         f"repeated every {duration(every_s)} until they have ended, without this terminal: "

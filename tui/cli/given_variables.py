@@ -61,7 +61,7 @@ def named_secrets(arguments: argparse.Namespace) -> set[str]:
 
 
 def preset_secrets(arguments: argparse.Namespace) -> dict[str, str]:
-    """The variables of the preset that name secrets, as it writes them; none where it is not here."""
+    """The variables of the preset that name secrets, as it is written; none of one elsewhere."""
     preset = getattr(arguments, "preset", None)
     if preset is None:
         return {}

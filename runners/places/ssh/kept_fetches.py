@@ -4,10 +4,12 @@ It needs no terminal. What is known of one lies in `remote/.fetches/NAME.json`; 
 file is removed.
 """
 
+import itertools
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -84,6 +86,17 @@ def find_fetch(state: StateDirectory, name: str) -> KeptFetch:
     raise NotFound(f"no repeated fetch `{name}`", f"there are: {known}")
 
 
+def free_name(state: StateDirectory, base: str, runs: Sequence[str], to: str) -> str:
+    """A name for a fetch of these runs into `to`, in the place of none that brings more."""
+    kept = {
+        fetch.name
+        for fetch in list_fetches(state)
+        if not fetch.ended and (fetch.to != to or not set(fetch.runs) <= set(runs))
+    }
+    names = (f"{base}-{number}" if number > 1 else base for number in itertools.count(1))
+    return next(name for name in names if name not in kept)
+
+
 def forget_fetch(state: StateDirectory, fetch: KeptFetch) -> None:
     """Repeat it no more; what was fetched stays."""
     _file(state, fetch.name).unlink(missing_ok=True)
@@ -112,12 +125,14 @@ def _repeat(state: StateDirectory, name: str) -> None:
         if fetch is None or fetch.ended:
             return
         problem, is_over = _fetch(state, fetch)
-        now = time.time()
+        now, asked = time.time(), read(_file(state, name), _decoder)
+        if asked is None:
+            return
+        if asked.created != fetch.created:
+            continue  # it was replaced meanwhile
         done = msgspec.structs.replace(
             fetch, last=now, problem=problem, ended=now if is_over else 0.0
         )
-        if not _file(state, name).exists():
-            return
         _save(state, done)
         until = time.monotonic() + fetch.every_s
         while time.monotonic() < until and not is_over and _file(state, name).exists():
