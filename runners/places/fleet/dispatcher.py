@@ -31,6 +31,7 @@ from runners.host.files import is_gone
 from runners.host.identity import UNATTENDED
 from runners.host.procfs import HELPER_MARK
 from runners.model.errors import ExitCode, FresnelError
+from runners.model.run_ids import is_run_id
 from runners.places.fleet.asking import PLACEMENT, Fleet
 from runners.places.fleet.choosing import MachineChoice, choose, is_hopeless, kept_by
 from runners.places.fleet.waiting import (
@@ -165,7 +166,7 @@ class Dispatcher:
         except OSError as error:
             return self._end(launch, problem=f"{launch.folder}: {error.strerror}")
         runs = tuple(done.stdout.split())
-        if done.returncode == ExitCode.DONE and runs:
+        if done.returncode == ExitCode.DONE and runs and all(map(is_run_id, runs)):
             return self._end(launch, machine=launch.asked, runs=runs)
         return self._settle(launch, done.returncode, done.stderr.strip())
 
@@ -206,7 +207,8 @@ class Dispatcher:
         except Empty:
             return None, "no answer"
         runs = found.get("runs") if isinstance(found, dict) else None
-        if problem or not isinstance(runs, list):
+        # They become words of commands: what is no run is none of them.
+        if problem or not isinstance(runs, list) or not all(map(is_run_id, map(str, runs))):
             return None, problem or "an answer that cannot be understood"
         return [str(run) for run in runs], ""
 
