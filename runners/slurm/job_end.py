@@ -1,6 +1,7 @@
 """One job as Slurm tells of it: how it ended, whether it waits again, what it is billed as."""
 
 import re
+from contextlib import suppress
 from pathlib import Path
 
 from runners.host.files import read_tail
@@ -23,6 +24,10 @@ _REASONS = {
     "JOB REQUEUE": JobEnd.REQUEUED,
 }
 _STATE = re.compile(r"\bJobState=([A-Z_]{1,40}) Reason=")
+_EXIT = re.compile(r"([0-9]{1,3}):[0-9]{1,3}")
+_NODES = re.compile(r"[A-Za-z0-9][\w.,\[\]-]{0,199}")
+_ENDED_WITH = re.compile(r" ExitCode=([0-9]{1,3}):[0-9]{1,3} ")
+_HOST = re.compile(r" BatchHost=([A-Za-z0-9][\w.-]{0,63}) ")
 _FORGOTTEN = "Invalid job id"
 _KILL_WAIT_S = 30.0
 """Slurm's default of KillWait."""
@@ -56,6 +61,25 @@ def end_of_job(job: str, name: str = "") -> tuple[JobEnd | None, str]:
         # While its processes are ended, a job is COMPLETING and no more.
         end = end_in_output(read_tail(Path(output), _TAIL_BYTES).decode("utf-8", "replace"), job)
     return end, ""
+
+
+def exit_of_job(job: str, name: str = "") -> tuple[int | None, str]:
+    """The exit code of a job's script, and the node it ran on, or its nodes; accounting first."""
+    with suppress(SlurmRefused, SlurmSilent):
+        columns = "--format=ExitCode,NodeList,JobName%200"
+        output = ask(*_SACCT[:-1], columns, "--jobs", job, within_s=_WITHIN_S)
+        for line in reversed(output.splitlines()):
+            code, _, rest = line.partition("|")
+            nodes, _, called = rest.partition("|")
+            if name in ("", called) and (found := _EXIT.fullmatch(code)):
+                return int(found[1]), nodes if _NODES.fullmatch(nodes) else ""
+    with suppress(SlurmRefused, SlurmSilent):
+        shown = ask("scontrol", "show", "job", "--oneliner", job, within_s=_WITHIN_S)
+        begin = max(0, shown.find(" UserId="))
+        ended, host = _ENDED_WITH.search(shown, begin), _HOST.search(shown, begin)
+        if ended is not None:
+            return int(ended[1]), host[1] if host else ""
+    return None, ""
 
 
 def states_in(shown: str) -> list[str]:

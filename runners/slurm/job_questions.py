@@ -10,14 +10,27 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from runners.slurm.job_end import billing_of, end_of_job, is_in_queue, kill_wait_s, requeue
+from runners.model.endings import JobEnd
+from runners.slurm.job_end import (
+    billing_of,
+    end_of_job,
+    exit_of_job,
+    is_in_queue,
+    kill_wait_s,
+    requeue,
+)
 
 
 def _end(job: str, name: str = "") -> dict[str, Any]:
-    """How the job of that name ended, by whom, whether it lives, and how long it may take."""
+    """How the job of that name ended, by whom, whether it lives, and how long it may take.
+
+    Of one that failed, the exit code of its script too, and where that ran.
+    """
     end, by = end_of_job(job, name)
     lives = end is None and is_in_queue(job, name)
-    return {"end": end, "by": by, "lives": lives, "kill_wait_s": kill_wait_s()}
+    code, node = exit_of_job(job, name) if end is JobEnd.FAILED else (None, "")
+    shown = {"end": end, "by": by, "lives": lives, "kill_wait_s": kill_wait_s()}
+    return {**shown, "code": code, "node": node}
 
 
 def _billing(job: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -261,12 +261,14 @@ class SlurmLab:
         ):
             self.call("sacctmgr", "--immediate", "add", *words)
 
-    def _start(self, name: str, *arguments: str, node: str = "") -> None:
+    def _start(
+        self, name: str, *arguments: str, node: str = "", before: Sequence[str] = ()
+    ) -> None:
         program = shutil.which(name, path=PATH)
         assert program is not None
         with (self.folder / f"{name}.out").open("ab") as log:
             self._daemons[name + node] = subprocess.Popen(
-                [program, *arguments],
+                [*before, program, *arguments],
                 env={**self.environment(), _MARK: node, **self._clock_of(node)},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -307,6 +309,20 @@ class SlurmLab:
     def start_node(self, node: str) -> None:
         """Start a node's daemon, or start it again."""
         self._start("slurmd", "-D", "-f", str(self.conf), "-N", node, node=node)
+
+    def show_other(self, node: str, folder: Path, other: Path) -> bool:
+        """Let what runs on a node see `other` where `folder` is; False where that cannot be done.
+
+        Until its daemon is started again.
+        """
+        unshare = ("unshare", "--mount", "--propagation", "private")
+        if subprocess.run((*unshare, "true"), capture_output=True, check=False).returncode:
+            return False
+        self.kill("slurmd", node)
+        mount = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
+        before = (*unshare, "sh", "-c", mount, "sh", str(other), str(folder))
+        self._start("slurmd", "-D", "-f", str(self.conf), "-N", node, node=node, before=before)
+        return True
 
     def kill(self, daemon: str, node: str = "") -> None:
         """End `munged`, `slurmctld`, or the `slurmd` of a node, as a crash would."""

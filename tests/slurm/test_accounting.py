@@ -6,7 +6,7 @@ import pytest
 
 from runners.model.endings import JobEnd
 from runners.slurm.accounts import read_budgets
-from runners.slurm.job_end import end_of_job
+from runners.slurm.job_end import end_of_job, exit_of_job
 from runners.state.layout import settings_file
 from tests.slurm.cluster import Cluster
 from tests.support import eventually
@@ -50,6 +50,9 @@ def test_accounting_knows_a_job_that_the_controller_forgot(accounted: Cluster) -
     told = JobEnd.CANCELLED, "0"  # by root: the controller does not say by whom
     eventually(lambda: end_of_job(job, "by-hand") == told, what="its end")
     assert end_of_job(job, "another")[0] is None
+    failed = accounted.lab.submit("exit 66", "--job-name=by-hand")
+    told_of = 66, accounted.lab.nodes[0]
+    eventually(lambda: exit_of_job(failed, "by-hand") == told_of, what="its exit code")
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,13 @@ from runners.host.identity import boot_id, host_name
 from runners.host.locks import acquire
 from runners.host.signals import signal_process
 from runners.lifecycle.supervisor.job_ending import forget_stop
+from runners.lifecycle.supervisor.job_folder import OTHER_FOLDER, folder_problem, own_number
 from runners.lifecycle.supervisor.job_owner import JobOwner, Superseded
 from runners.lifecycle.supervisor.kept_environment import unpack_environment
 from runners.lifecycle.supervisor.processes import RunProcesses
 from runners.model.states import State
 from runners.state.layout import ENVIRONMENT, RunDirectory, StateDirectory
 from runners.state.records import QUEUED, RecordFields, plan_fields, record_fields
-from runners.state.trust import run_permission_problem
 
 _LET_GO_WITHIN_S = 5.0
 _BILLING_WITHIN_S = 5.0
@@ -51,13 +51,14 @@ def begin_job(root: str, run_id: str) -> tuple[RunDirectory, list[int], JobOwner
     """Make this process the owner of a run on this node: its folder, and the locks that it holds.
 
     Where those are not to be trusted, its name in the folder says who it is. None for a run that
-    has ended, or has another owner. Raises OSError when its plan is gone or cannot be written.
+    has ended, or has another owner. Raises OSError when its plan is gone or cannot be written;
+    exits with `OTHER_FOLDER` where this node does not see the folder that was submitted.
     """
-    take_environment(root, run_id)
     run = StateDirectory(Path(root)).run(run_id)
-    reason = run_permission_problem(run)
-    if reason:
-        sys.exit(f"refused: {reason}")
+    if problem := folder_problem(run):
+        print(problem, file=sys.stderr, flush=True)
+        sys.exit(OTHER_FOLDER)
+    take_environment(root, run_id)
     for folder in (run.home.host.parent, run.home.host, run.home.readings):
         folder.mkdir(mode=0o700, exist_ok=True)
     is_anew = run.state.exists()
@@ -117,7 +118,7 @@ def _move_here(run: RunDirectory) -> None:
     if plan is None:
         raise OSError(f"{run.plan} is missing or damaged")
     job = os.environ.get("SLURM_JOB_ID", "")
-    _note_job(run, job)
+    _note_job(run)
     origin = plan.get("origin")
     here = {"host": host_name(), "boot_id": boot_id(), "job": job}
     origin = {**(origin if isinstance(origin, dict) else {}), **here}
@@ -141,7 +142,7 @@ def _billed_units(job: str) -> float:
     return 0.0
 
 
-def _note_job(run: RunDirectory, job: str) -> None:
+def _note_job(run: RunDirectory) -> None:
     """Write down when this job began, and which it is: the answer to its submission may be lost.
 
     And for how long it has waited since its last attempt, which is not paid for.
@@ -153,8 +154,6 @@ def _note_job(run: RunDirectory, job: str) -> None:
         signs = (run.state, run.output, run.events, run.exit)
         left = before.get("left") or max(map(modified_at, signs))
         note["waited"] = (before.get("waited") or 0.0) + max(0.0, now - left)
-    array, task = (os.environ.get(f"SLURM_ARRAY_{name}_ID", "") for name in ("JOB", "TASK"))
-    found = f"{array}_{task}" if array and task else job
     submitted = note.get("submitted") or time.time()
     name = os.environ.get("SLURM_JOB_NAME", "")
-    write_json(run.job, {"name": name, "submitted": submitted, **note, "id": found})
+    write_json(run.job, {"name": name, "submitted": submitted, **note, "id": own_number()})

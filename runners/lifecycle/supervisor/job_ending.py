@@ -10,6 +10,7 @@ from runners.host.exit_status import read_exit_status
 from runners.host.files import append_event, read_json, read_tail, write_json
 from runners.host.slurm_job import SlurmJob
 from runners.lifecycle.supervisor.exit_report import judge_ending, judge_unstarted
+from runners.lifecycle.supervisor.job_folder import folder_problem_of
 from runners.lifecycle.supervisor.record_keeper import RecordKeeper
 from runners.model.endings import Ending, EndingCause, JobEnd, ending_text
 from runners.model.states import State
@@ -73,7 +74,8 @@ def settled_ending(
         return State.FAILED, {"cause": EndingCause.NOT_STARTED, "detail": f"Slurm {known}"}, None
     if found["job_end"] is JobEnd.CANCELLED:
         return State.CANCELLED, found, None
-    if found["job_end"] is JobEnd.FAILED and not has_output(run.home, found["job"]):
+    is_silent = not has_output(run.home, found["job"]) and not found.get("detail")
+    if found["job_end"] is JobEnd.FAILED and is_silent:
         # Its script could not even write: the folder is not there, on that node.
         found["detail"] = f"and left no output: {run.home.root} has to be on a disk its node shares"
     return found["job_end"].run_state, found, None
@@ -94,6 +96,7 @@ def _not_begun_anew(run: RunDirectory, found: Ending) -> tuple[State, Ending, in
     if found["job_end"] in _OF_BODY and ending is not None:
         gone = found["job_end"] is JobEnd.UNKNOWN
         text = "did not come back" if gone else f"{found['job_end'].text} before it began anew"
+        text = f"{text} {found.get('detail', '')}".strip()
         found = {**ending, "detail": f"and {text}"}
     return State.STOPPED, found, code if type(code) is int else None
 
@@ -187,4 +190,9 @@ def _job_ending(run: RunDirectory, plan: PlanFields, waits: bool = False) -> End
     answer = ask_slurm(job, str(note.get("name") or "")) if job else {}
     if answer.get("lives"):
         raise JobLives(job)
-    return job_ending(job, answer)
+    ending = job_ending(job, answer)
+    if ending["job_end"] is JobEnd.FAILED:
+        code, node = answer.get("code"), str(answer.get("node") or "")
+        if text := folder_problem_of(run, job, code if type(code) is int else None, node):
+            ending["detail"] = text
+    return ending
