@@ -131,6 +131,20 @@ def test_it_waits_in_the_order_of_launch_and_starts_where_something_ends(
     assert line.json("list", "--host", "any") == []
 
 
+def test_a_higher_priority_goes_first_among_those_that_wait(
+    line: CommandLine, fleet: dict[str, Path]
+) -> None:
+    (_, held) = [_any(line, "--gpus", "2") for _ in range(2)]
+    for name, flags in (("low", ()), ("high", ("--priority", "3")), ("top", ("--priority=7",))):
+        assert _any(line, "--gpus", "2", "--name", name, *flags)["waits"]
+    waiting = line.json("list", "--host", "any")
+    assert [launch["name"] for launch in waiting] == ["top", "high", "low"]
+    line.run("stop", *held["runs"], "--wait", "--host", held["machine"])
+    eventually(lambda: len(open_launches(line.state)) == 2)
+    assert [launch.name for launch in open_launches(line.state)] == ["high", "low"]
+    line.run("cancel", "--all", "--host", "any")
+
+
 def test_a_queue_that_is_killed_while_it_starts_one_starts_it_once(
     line: CommandLine, fleet: dict[str, Path]
 ) -> None:

@@ -6,6 +6,7 @@ Its one writer is the process that starts them; `ID.cancel` beside it asks for i
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -60,6 +61,18 @@ class WaitingLaunch(msgspec.Struct, frozen=True):
         """What people know it by."""
         return name_of(self.command)
 
+    @property
+    def priority(self) -> int:
+        """That of `--priority`: higher goes first."""
+        end = self.command.index("--") if "--" in self.command else len(self.command)
+        found = 0
+        for i, text in enumerate(self.command[:end]):
+            flag, equals, given = text.partition("=")
+            if flag == "--priority" and (equals or i + 1 < end):
+                with suppress(ValueError):
+                    found = int(given if equals else self.command[i + 1])
+        return found
+
 
 def name_of(command: Sequence[str]) -> str:
     """The name that a launch's command gives, its preset, or its program."""
@@ -112,7 +125,7 @@ def read_launches(state: StateDirectory) -> list[WaitingLaunch]:
     """Every launch that is kept, the first of the queue first."""
     found = (read(path, _decoder) for path in _folder(state).glob("*.json"))
     known = [launch for launch in found if launch is not None]
-    return sorted(known, key=lambda launch: (launch.created, launch.id))
+    return sorted(known, key=lambda launch: (-launch.priority, launch.created, launch.id))
 
 
 def launches_stamp(state: StateDirectory) -> object:
