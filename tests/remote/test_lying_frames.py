@@ -70,7 +70,10 @@ SAMPLES: dict[type[msgspec.Struct], dict[str, Any]] = {
         "rank": 1,
     },
     frames.EndAnswer: {"asked": True},
-    frames.ListeningFrame: {**COMMON, "listening": ["10.0.0.1"]},
+    frames.QuietAnswer: {"quiet_s": 3.0},
+    frames._Withdrawn: {"runs": [RUN]},
+    frames.WithdrawnAnswer: {"found": {"runs": [RUN]}},
+    frames.ListeningFrame: {**COMMON, "listening": ["10.0.0.1"], "port": 29500},
     frames.ReachAnswer: {"reached": "10.0.0.1", "why": ""},
 }
 """One honest message of each kind."""
