@@ -110,9 +110,13 @@ def derive_state(
         return Status(recorded, None, f"runs on host {home}; as recorded there")
     if is_held(directory.supervisor_lock):
         return _with_supervisor(directory, plan, record)
+    # An ending is recorded before the marker goes: then this record is not what was written.
+    is_damaged = not _is_marked_live(directory) and directory.state.exists()
     # Nobody supervises it, and every process of an earlier boot is gone.
     boot = _boot_of(plan, record)
     if boot and boot != boot_id():
+        if is_damaged:
+            return _judge_by_exit(directory)
         if _survives_reboot(plan, record) and _is_marked_live(directory):
             return Status(State.ORPHANED, None, "host rebooted; it will be queued again")
         return _ended(State.LOST, {"cause": EndingCause.REBOOTED})
@@ -133,8 +137,7 @@ def derive_state(
     # The waiter wrote the exit code, and the supervisor that would record it died.
     if directory.exit.exists() and _is_marked_live(directory):
         return Status(recorded, None, "has ended; its ending is about to be recorded")
-    if not _is_marked_live(directory) and directory.state.exists():
-        # An ending is recorded before the marker goes: this record is not what was written.
+    if is_damaged:
         return _judge_by_exit(directory)
     if record is None or record.started is None:
         return _ended(State.FAILED, {"cause": EndingCause.INTERRUPTED})
