@@ -75,6 +75,9 @@ def test_much_is_sent_only_when_somebody_agrees(
     refused = line.run("launch", *_TRAINS, exits=4).stderr
     assert "--yes" in refused
     assert not (rented.home / "fresnel" / "program").exists()
+    # Nobody is asked by what starts it later: it would be refused for ever.
+    queued = line.run("launch", "--host", "any", *_TRAINS[2:], exits=4).stderr
+    assert "--yes" in queued
     (program / ".gitignore").write_text("*.bin\n")
     line.run("launch", *_TRAINS)
 

@@ -175,6 +175,7 @@ def test_nothing_is_rented_that_nobody_agreed_to(line: CommandLine, provider: Pr
     wrong = [word if word != "3600" else "no-such-price" for word in provider.words()]
     line.run(*wrong, exits=2)
     line.run(*provider.words(), "--budget", "much", exits=2)
+    line.run(*provider.words(), "--user", "a b", exits=2)
     assert provider.done == [] and RemoteRegistry(line.state).names() == []
 
 

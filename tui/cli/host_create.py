@@ -18,7 +18,12 @@ from runners.host.locks import acquire
 from runners.model.errors import DeniedError, ExitCode, FresnelError, NotFound, WrongInput
 from runners.model.units import parse_duration
 from runners.places.ssh.host_keys import pin_key
-from runners.places.ssh.registry import RemoteHost, RemoteRegistry, check_new_name
+from runners.places.ssh.registry import (
+    RemoteHost,
+    RemoteRegistry,
+    check_new_name,
+    parse_address,
+)
 from runners.places.ssh.rental import (
     CreationStage,
     Rental,
@@ -102,6 +107,7 @@ def _new(arguments: argparse.Namespace) -> tuple[RemoteHost, Rental]:
     if arguments.price:
         choose_price(arguments.price, "session")
     parse_budget(arguments.budget)
+    parse_address(f"{arguments.user}@machine")
     gpus = arguments.gpus if arguments.gpus is not None else 1
     if gpus < 1:
         raise WrongInput(f"--gpus {gpus}: expected 1 or more")

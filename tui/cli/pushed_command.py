@@ -10,6 +10,7 @@ from runners.model.errors import DeniedError, FresnelError, WrongInput
 from runners.places.ssh.groups import names_several
 from runners.places.ssh.protocol import new_request_name
 from runners.places.ssh.push import plan_folder_push
+from runners.places.ssh.push_list import list_to_push
 from runners.places.ssh.pushed_files import place_of_folder
 from runners.places.ssh.registry import RemoteRegistry
 from runners.places.ssh.remote_command import withdraw
@@ -31,8 +32,10 @@ def run_pushed(arguments: argparse.Namespace) -> int:
     """`launch`, `plan` and `verify` of a command on the machine that `--host` names."""
     registry = RemoteRegistry(StateDirectory())
     check_allowed(registry, arguments)
-    is_one = not (is_for_any(registry, arguments) or names_several(registry, arguments.host))
-    if not is_one or arguments.preset:
+    is_any = is_for_any(registry, arguments)
+    if is_any or names_several(registry, arguments.host) or arguments.preset:
+        if is_any and arguments.command_name == "launch":
+            _ask_before_waiting(arguments)
         return run_remotely(arguments)
     ssh = Ssh(registry, registry.find(arguments.host))
     folder = _folder_there(ssh, arguments)
@@ -96,6 +99,18 @@ def _with_results(ssh: Ssh, arguments: argparse.Namespace, launch: Callable[[], 
     except FresnelError as error:
         echo(f"⚠ not fetched: {error.message}; fresnel-tui fetch last --host {ssh.host.name}")
     return code
+
+
+def _ask_before_waiting(arguments: argparse.Namespace) -> None:
+    """Whether much may be sent is asked now: whoever starts it later asks nobody."""
+    if arguments.preset or arguments.no_push or not is_about_folder(arguments):
+        return
+    listed = list_to_push(Path.cwd(), is_program=True, excludes=(), secrets=arguments.secrets)
+    _ask_for_much(listed.bytes, arguments.yes)
+    if listed.bytes > _ASKED_ABOVE and not arguments.yes:
+        given = arguments.remote_command
+        at = given.index("--") if "--" in given else len(given)
+        arguments.remote_command = [*given[:at], "--yes", *given[at:]]
 
 
 def _ask_for_much(total: int, is_agreed: bool) -> None:
