@@ -1,5 +1,6 @@
 """Groups of machines by label: a command, a push or a set-up on all of them at once."""
 
+import sys
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -50,3 +51,12 @@ def test_a_preset_is_pushed_to_many_at_once(
     pushed = line.json("push", "./mine.yaml", "--host", "all")
     assert {name: answer["sent"] for name, answer in pushed.items()} == dict.fromkeys("abc", True)
     assert all((machine.home / "fresnel" / "presets" / "mine.yaml").is_file() for machine in three)
+
+
+def test_several_are_set_up_at_once(line: CommandLine, rent: Callable[..., RentedMachine]) -> None:
+    for name in "ab":
+        machine = rent(name)
+        line.run("host", "add", name, machine.address, *machine.options, "--label", "spot")
+    done = line.json("host", "setup", "@spot", "--python", sys.executable)
+    assert sorted(done) == ["a", "b"]
+    assert sorted(line.json("list", "--host", "@spot")) == ["a", "b"]
