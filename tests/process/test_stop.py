@@ -140,8 +140,10 @@ def test_stop_all_stops_every_live_run_and_says_nothing_of_the_ended(cli: Comman
 
 
 def test_a_stop_file_is_seen_by_the_program_and_needs_no_signal(cli: CommandLine) -> None:
+    # It waits for what is recorded too: the request alone is there before anybody acts on it.
     script = (
-        'echo ready; while [ ! -e "$FRESNEL_RUN_DIR/stop.json" ]; do sleep 0.01; done; echo saved'
+        'cd "$FRESNEL_RUN_DIR"; echo ready; while [ ! -e stop.json ]; do sleep 0.01; done; '
+        "until grep -q stop-file supervisor.jsonl; do sleep 0.01; done; echo saved"
     )
     run = cli.command(
         "sh",
