@@ -26,9 +26,12 @@ def test_without_an_answer_it_asks_once_in_a_while(
     monkeypatch.setattr(foreign, "_LOOKS_EVERY_S", 1000.0)
     if is_asked:
         state.slurm.mkdir()
+    before = set(threading.enumerate())
     jobs = foreign.SlurmJobs(state, lambda: None)
     if is_asked:
         asked.acquire()
     jobs.stop()
-    eventually(lambda: all(each.name != "slurm-jobs" for each in threading.enumerate()))
+    eventually(
+        lambda: not any(each.name == "slurm-jobs" for each in set(threading.enumerate()) - before)
+    )
     assert calls == is_asked
