@@ -72,7 +72,7 @@ def test_who_dies_between_two_nodes_leaves_none_alone(
         client = line.begin(
             *("launch", "--hosts", "a,b", "--gpus", "0", "--name", "both", "--", *program)
         )
-        eventually(lambda: runs_on(pair[0]), what="node 0")
+        eventually(lambda: runs_on(pair[0]), ceiling_s=90.0, what="node 0")
         if killed == "client":
             client.kill()
         else:

@@ -1,7 +1,8 @@
 """Copies by the system's rsync over the same strict ssh: resumed, and only what changed.
 
 Facts: a half file never has its final name with --partial-dir; exit 24 (a file vanished) is normal
-for a live run; 12, 30 and 255 are a broken line; what rsync skips by size and time is not compared.
+for a live run; 10, 12, 30 and 255 are a broken line; what rsync skips by size and time is not
+compared.
 """
 
 import os
@@ -20,7 +21,7 @@ from runners.places.ssh.output_tail import OutputTail
 from runners.places.ssh.retries import retry
 from runners.places.ssh.ssh import Ssh
 
-_BROKEN_LINE = frozenset({12, 30, 35, 255})
+_BROKEN_LINE = frozenset({10, 12, 30, 35, 255})
 _PARTIAL = ".rsync-partial"
 _PERCENT = re.compile(rb"(\d+)% +(\S+/s) +(\d+:\d+:\d+)")
 
