@@ -72,7 +72,8 @@ def test_who_dies_between_two_nodes_leaves_none_alone(
         client = line.begin(
             *("launch", "--hosts", "a,b", "--gpus", "0", "--name", "both", "--", *program)
         )
-        eventually(lambda: runs_on(pair[0]), ceiling_s=90.0, what="node 0")
+        eventually(lambda: runs_on(pair[0]) or client.poll() is not None, what="node 0")
+        assert client.poll() is None, client.communicate()
         if killed == "client":
             client.kill()
         else:
