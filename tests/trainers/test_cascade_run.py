@@ -20,6 +20,7 @@ from tests.trainers.saved_state import differing_files  # noqa: E402
 from tests.warm import TORCH  # noqa: E402
 from trainers.cascade import sample  # noqa: E402
 from trainers.cascade.make_patients import make_patients  # noqa: E402
+from trainers.common.weights import read_weights, write_weights  # noqa: E402
 
 pytestmark = pytest.mark.trainers
 FOLDER = Path(__file__).resolve().parents[2] / "trainers" / "cascade"
@@ -382,3 +383,29 @@ def test_two_x_rays_become_a_ct(tmp_path, whole, patients, capsys) -> None:
     assert again.stdout == done.stdout, "the same seed gives the same volume"
     assert sample.main(command[2:6]) == 2
     assert "--lateral: this cascade was trained on frontal and lateral" in capsys.readouterr().err
+
+
+def test_the_trained_cascade_is_exported_with_its_card(tmp_path, whole, patients, capfd) -> None:
+    folder = whole[0] / "checkpoints"
+    exported, described = read_weights(folder / "cascade.safetensors")
+    best = weights(whole[0], "stage2_best.pt")
+    for name, tensor in best["ema"]["weights"].items():
+        assert torch.equal(exported[f"stages.stage2.{name}"], tensor), "the averaged weights"
+    assert exported.keys() == best["model_state_dict"].keys() and len(described["levels"]) == 2
+    card = (folder / "cascade.md").read_text()
+    figure = events(whole[0], "summary")[0]["values"]["test_psnr"]
+    assert "license: mit" in card and f"| test_psnr | {figure:.5g} |" in card
+    assert "8 to train on, 1 to choose" in card and str(tmp_path.parent.parent) not in card
+    stem = patients / "patient_0001" / "patient_0001"
+    volumes = []
+    for name in ("stage2_best.pt", "cascade.safetensors"):
+        output = tmp_path / f"{name}.nii.gz"
+        flags = ["--frontal", f"{stem}_pa_drr.png", "--lateral", f"{stem}_lat_drr.png", "--device",
+                 "cpu", "--samples", "1", "--steps", "2", "--output", str(output)]  # fmt: skip
+        assert sample.main(["--checkpoint", str(folder / name), *flags]) == 0
+        volumes.append(nibabel.load(output).get_fdata())
+    assert (volumes[0] == volumes[1]).all(), "the same weights, so the same volume"
+    broken = tmp_path / "other.safetensors"
+    write_weights(broken, {"a": torch.ones(1)})
+    assert sample.main(["--checkpoint", str(broken), *flags]) == 2
+    assert "is not a checkpoint of this trainer" in capfd.readouterr().err

@@ -10,7 +10,7 @@ from typing import Any
 
 from trainers.cascade.config import Config, read_config
 from trainers.common.arithmetic import add_arithmetic_flags
-from trainers.common.devices import DEVICES
+from trainers.common.device_flags import add_device_flags
 from trainers.common.report import run_directory
 from trainers.common.settings_parser import (
     SettingsError,
@@ -84,13 +84,13 @@ def make_parser() -> CascadeParser:
     add("--wandb", action=switch, default=None,
         help="log to Weights & Biases; offline without a key")
     add("--wandb_project", help="its project; default: the file's, else hybrid-vit-cascade")
-    add("--device", choices=DEVICES, default="auto", help="auto: a GPU if one was given or is seen")
-    add("--threads", type=any_number, default=0,
-        help="CPU threads of PyTorch; 0: as PyTorch chooses")
     add("--made_up", type=any_number, default=0, metavar="N",
         help="make N patients of ellipsoids in"
         " dataset_path first, where they are missing")
     # fmt: on
+    add_device_flags(
+        parser, None, "loading processes per GPU; default: the file's", also=("--num_workers",)
+    )  # fmt: skip
     _add_overrides(parser)
     add_arithmetic_flags(parser, benchmark=True, tf32=True)
     parser.refuse(
@@ -119,7 +119,6 @@ def _add_overrides(parser: CascadeParser) -> None:
         help="steps of a rising rate at the beginning of a stage")
     add("--sampling_steps", type=some, help="steps of the DDIM sampler that judges")
     add("--validation_samples", type=some, help="samples whose mean is judged")
-    add("--num_workers", type=any_number, help="loading processes per GPU")
     add("--dataset_path", help="folder with a folder for each patient")
     add("--max_patients", type=whole_number(3), help="use at most so many patients")
     add("--cache_in_memory", action=switch, default=None, help="keep loaded patients in memory")

@@ -12,6 +12,7 @@ from trainers.cascade.config import Config, build_config
 from trainers.cascade.patients import Calibration, three_numbers
 from trainers.common.checkpoint import load_checkpoint
 from trainers.common.settings_parser import SettingsError
+from trainers.common.weights import SUFFIX, read_weights
 
 
 def config_of(settings: dict[str, Any]) -> Config:
@@ -31,12 +32,21 @@ def config_of(settings: dict[str, Any]) -> Config:
     return build_config(content, [])
 
 
-def load_cascade(path: Path, device: torch.device) -> tuple[Cascade, Calibration, dict[str, Any]]:
-    """Return a checkpoint's stages with averaged weights, what its X-rays meant, its content.
+def read_content(path: Path) -> dict[str, Any]:
+    """Return what a checkpoint holds, or as much of it as an exported file does."""
+    if path.suffix != SUFFIX:
+        return load_checkpoint(path)
+    weights, described = read_weights(path)
+    return {"ema": None, **(described or {}), "model_state_dict": weights}
 
+
+def load_cascade(path: Path, device: torch.device) -> tuple[Cascade, Calibration, dict[str, Any]]:
+    """Return a file's stages with averaged weights, what its X-rays meant, its content.
+
+    The file is a checkpoint of train.py or the safetensors it exports.
     Raises SettingsError where the file is none of this trainer's.
     """
-    content = load_checkpoint(path)
+    content = read_content(path)
     if "position" not in content or "calibration" not in content:
         raise SettingsError(f"--checkpoint: {path} is not a checkpoint of this trainer")
     config = config_of(content["settings"])

@@ -42,7 +42,8 @@ from trainers.cascade.patients import (
 from trainers.cascade.pictures import write_comparison
 from trainers.cascade.projector import HU_HIGH, HU_LOW, hu_from_unit, unit_from_hu
 from trainers.cascade.restore import load_cascade
-from trainers.common.devices import DEVICES, choose_device, describe_device
+from trainers.common.device_flags import add_device_flags, use_device
+from trainers.common.devices import describe_device
 from trainers.common.files import write_whole
 from trainers.common.report import EventLog, run_directory
 from trainers.common.settings_parser import (
@@ -66,7 +67,7 @@ def read_settings(arguments: list[str] | None) -> argparse.Namespace:
         "--checkpoint",
         type=Path,
         required=True,
-        help="stageN_best.pt; its stage is the last one used",
+        help="stageN_best.pt, whose stage is the last one used, or cascade.safetensors",
     )
     add("--frontal", type=Path, help="frontal X-ray; needed if the cascade was trained on one")
     add("--lateral", type=Path, help="lateral X-ray; the same")
@@ -85,8 +86,7 @@ def read_settings(arguments: list[str] | None) -> argparse.Namespace:
     add("--like", type=Path, help="a NIfTI file whose place in space the volume takes")
     add("--flip_vertical", action="store_true", help="the X-rays stand on their heads")
     add("--truth", type=Path, help="the CT, to measure against and to show beside")
-    add("--device", choices=DEVICES, default="auto", help="auto: a GPU if one was given or is seen")
-    add("--threads", type=whole_number(0), default=0, help="CPU threads; 0: as PyTorch chooses")
+    add_device_flags(parser, "two X-rays are read at once, there is nothing to share out")
     settings = parser.parse_args(arguments)
     if not settings.output.name.endswith((".nii", ".nii.gz")):
         parser.error(f"--output: {settings.output} must end in .nii or .nii.gz")
@@ -156,9 +156,7 @@ def read_views(
 
 def sample(settings: argparse.Namespace) -> int:
     """Sample as the settings say and return the exit code. Raises SettingsError."""
-    if settings.threads:
-        torch.set_num_threads(settings.threads)
-    device, reason = choose_device(settings.device)
+    device, reason = use_device(settings)
     cascade, calibration, _ = load_cascade(settings.checkpoint, device)
     config, number = cascade.config, len(cascade.stages)
     size = cascade.stages[-1].sizes.size

@@ -39,6 +39,7 @@ from torch import Tensor
 from trainers.cascade.cascade import Cascade
 from trainers.cascade.dataset import PatientSet, split_patients
 from trainers.cascade.diffusion import seeded_generator, seeded_noise
+from trainers.cascade.export import export_trained
 from trainers.cascade.judging import judge, means, picture, table, validation_loss
 from trainers.cascade.losses import StageLoss, spoil, stage_loss
 from trainers.cascade.make_patients import make_patients
@@ -347,7 +348,11 @@ def report_test(run: CascadeRun, baselines: Baselines) -> None:
             f"{run.stage.name}_test.png",
             f"{run.stage.name}: {patients[0].name}, test",
         )
-    run.reporter.finish({f"{name}_{key}": value for key, value in means(judged).items()})
+    figures = {f"{name}_{key}": value for key, value in means(judged).items()}
+    if run.ranks.leads:
+        weights, card = export_trained(run, figures)
+        run.reporter.write(f"weights      {weights}, described in {card.name}")
+    run.reporter.finish(figures)
 
 
 def train(settings: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ import torch
 from torch.distributed.elastic.multiprocessing.errors import record
 
 from trainers.common.arithmetic import add_arithmetic_flags, set_arithmetic
-from trainers.common.devices import DEVICES
+from trainers.common.device_flags import add_device_flags, use_threads
 from trainers.common.errors import DivergedError, SettingsError
 from trainers.common.precision import PRECISIONS
 from trainers.common.ranks import RanksDifferError, leave_ranks
@@ -46,14 +46,11 @@ def add_run_flags(
         help="save every so many epochs")
     add("--keep", type=_any, default=keep,
         help="keep so many checkpoints, the newest, beside best.pt; 0: all")
-    add("--device", choices=DEVICES, default="auto",
-        help="auto: a GPU if one was given or is seen; cpu: the CPU though there are GPUs")
-    add("--threads", type=_any, default=0, help="CPU threads of PyTorch; 0: as PyTorch chooses")
-    add("--workers", type=_any, default=0, help="processes that load data; 0: load in the trainer")
     add("--tensorboard", action=argparse.BooleanOptionalAction, default=True,
         help="write TensorBoard files where tensorboardX is installed")
     add("--wandb", metavar="PROJECT", help="log to Weights & Biases; offline where no key is found")
     # fmt: on
+    add_device_flags(parser)
     add_arithmetic_flags(parser, fixed_shapes, tf32)
 
 
@@ -146,8 +143,7 @@ def _leads() -> bool:
 
 
 def _run(train: Callable[[argparse.Namespace], int], settings: argparse.Namespace) -> int:
-    if getattr(settings, "threads", 0):
-        torch.set_num_threads(settings.threads)
+    use_threads(settings)
     if hasattr(settings, "tf32"):
         set_arithmetic(settings.tf32, settings.cudnn_benchmark)
     # Before any other thread is there, which inherit it. Squares of small gradients in Adam's
