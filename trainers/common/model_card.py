@@ -96,9 +96,9 @@ def _cell(value: Any) -> str:
 
 def code_version() -> str:
     """Return the commit of this checkout, else the version that is installed."""
-    words = ["git", "-C", str(ROOT), "describe", "--always", "--dirty=, with changes"]
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty=, with changes"]
     try:
-        found = subprocess.run(words, capture_output=True, text=True, timeout=10, check=False)
+        found = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
         if found.returncode == 0 and (ROOT / ".git").exists():
             return f"commit {found.stdout.strip()}"
         return f"version {importlib.metadata.version('fresnel-tui')}"
