@@ -4,7 +4,7 @@
 # make test-oldest   unit and process tests on Python 3.10, where there is one
 # make test-newest   the same with the newest of every dependency, and which differ from constraints.txt
 # make lock     constraints.txt anew: the versions that make takes
-# make install  only the set-up     make bench  the bench tables     make screenshots  the README's pictures     make recording  docs/tutorial.cast     make fuzz  damaged files for every reader
+# make install  only the set-up     make bench  the bench tables, each row beside the run before     make screenshots  the README's pictures     make recording  docs/tutorial.cast     make fuzz  damaged files for every reader
 # make packages wheel and sdist, installed by pip, uv and pipx in every Python from 3.10 on that is here
 # make site     docs/ as pages of HTML, in build/site; a link that leads nowhere is an error
 # make docs     the reference pages of docs/ from what the program says

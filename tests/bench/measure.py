@@ -57,23 +57,26 @@ class Table:
     title: str
     rows: Sequence[Row] = ()
     text: str = ""
+    before: Mapping[str, str] = field(default_factory=dict)
+    """What an earlier run said of some rows, by their names."""
 
     def markdown(self) -> str:
         """The table for the README."""
         lines = [f"## {self.title}", ""]
         if self.rows:
             lines += [
-                "| what | here | beside it | compared | goal | reached |",
-                "|---|---|---|---|---|---|",
+                "| what | here | beside it | compared | before | goal | reached |",
+                "|---|---|---|---|---|---|---|",
             ]
-            lines += [_line(row) for row in self.rows]
+            lines += [_line(row, self.before.get(row.what, "")) for row in self.rows]
             lines.append("")
         return "\n".join([*lines, *([self.text.strip(), ""] if self.text else [])])
 
 
-def _line(row: Row) -> str:
+def _line(row: Row, before: str) -> str:
     reached = "" if row.reached is None else "yes" if row.reached else "**no**"
-    return f"| {' | '.join((row.what, row.here, row.beside, row.compared, row.goal, reached))} |"
+    cells = (row.what, row.here, row.beside, row.compared, before, row.goal, reached)
+    return f"| {' | '.join(cells)} |"
 
 
 def spread(values: Sequence[float], unit: str = "", digits: int = 3) -> str:

@@ -4,7 +4,8 @@ trainer]
 
 Without names everything is measured, which takes about half an hour on two quiet cores,
 and the README beside this file is written anew. `--quick` only shows that everything works: its
-numbers mean little.
+numbers mean little, and are not kept. What a run measured is added to `history.jsonl`; the tables say
+beside it what the run before did, and `plots` shows all of them.
 """
 
 import argparse
@@ -15,8 +16,10 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
+import history
 from measure import Row, Table, machine, revision, write
 from place import Bench
 
@@ -31,14 +34,13 @@ GROUPS = {
     "trainer": "trainer",
 }
 README = Path(__file__).with_name("README.md")
-BY_HAND = "\n## Durations of the suite"
-"""Where the part of the README begins that is not written by this program."""
 METHOD = """\
 Medians of five with the range in brackets, unless a row says otherwise (launches 15, lists 7, keys 10 or 40, a hundred
 runs 3, the trainer 3); one warm-up before. Whatever is compared was measured in this same run, in turns or side by
 side, and ratios are those of the pairs: they are firmer than the absolute numbers, which are those of one machine on
 one day. Everything goes through the command line and a real terminal (a pty), as people use it. nvitop is installed
-by the bench itself. Goals are aims, not promises; a row that says **no** misses its goal."""
+by the bench itself. Goals are aims, not promises; a row that says **no** misses its goal. `before` is what the run of the
+bench before this one said, on whatever machine that was; [history.jsonl](history.jsonl) has all of them."""
 
 
 def main() -> int:
@@ -62,15 +64,22 @@ def main() -> int:
     os.umask(0o077)
     began, load = time.monotonic(), os.getloadavg()[0]
     tables, failed = [], False
+    past = history.read()
     for name in chosen.names or GROUPS:
         table, well = _measure(name, chosen.quick)
+        table = replace(table, before=history.last_said(past, table.title))
         print(table.markdown(), flush=True)
         tables.append(table)
         failed |= not well
-    text = _document(tables, chosen.quick, load, time.monotonic() - began)
+    took_s = time.monotonic() - began
+    text = _document(tables, chosen.quick, load, took_s)
+    if not chosen.quick:
+        history.add(history.read_page(text))
+        history.draw(history.read())
+        text = _document(tables, chosen.quick, load, took_s)  # with pictures that are new
     target = chosen.markdown or (README if not chosen.names and not chosen.quick else None)
     if target is not None:
-        _, heading, by_hand = README.read_text().partition(BY_HAND)
+        _, heading, by_hand = README.read_text().partition(history.BY_HAND)
         target.write_text(text + heading + by_hand if target == README else text)
         write(f"written: {target.name}")
     return int(failed)
@@ -123,7 +132,14 @@ def _document(tables: list[Table], quick: bool, load: float, seconds: float) -> 
         head.append(
             "* **quick run: small counts, which show that it works and not how fast it is**"
         )
-    return "\n".join([*head, "", METHOD, "", *(table.markdown() for table in tables)])
+    shown = [f"{table.markdown()}{_picture(table.title)}" for table in tables]
+    return "\n".join([*head, "", METHOD, "", *shown])
+
+
+def _picture(title: str) -> str:
+    """The link to a table's plot, where it has been drawn."""
+    file = history.file_of(title)
+    return f"\n![{title}, all runs]({file.parent.name}/{file.name})\n" if file.is_file() else ""
 
 
 if __name__ == "__main__":
