@@ -30,6 +30,7 @@ class GuideCommands(CommandLine):
             **kept,
             "PYTHONPATH": str(REPOSITORY),
             "XDG_CONFIG_HOME": str(self.folder.parent / "config"),
+            "XDG_CACHE_HOME": str(self.folder.parent / "cache"),
             "FRESNEL_STATE_DIR": str(self.state.root),
             "FRESNEL_SAMPLER_LINGER_S": "2",
             "FRESNEL_GPUS": self.gpus,

@@ -45,6 +45,14 @@ def one_thread() -> None:
         sys.modules["torch"].set_num_threads(1)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def cache_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What programs keep for the next run does not go to the user's own cache."""
+    with pytest.MonkeyPatch.context() as here:
+        here.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def run_trainer() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs the trainer by its path on a few small images and waits for it; with `cold` in an

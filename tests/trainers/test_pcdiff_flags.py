@@ -91,6 +91,19 @@ def test_settings_that_do_not_fit_are_one_line(
     assert len(errors) == 1 and told in errors[0]
 
 
+@pytest.mark.parametrize(
+    ("words", "told"), [("--bs 11", "10 samples"), ("--bs 7 --accumulate 2", "")]
+)
+def test_a_batch_that_cannot_be_is_refused_before_skulls_are_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str, told: str
+) -> None:
+    where = ("--made_up", "3", "--output_dir", str(tmp_path), "--no-tensorboard")
+    assert world.train_here(*words.split(), *where) == 2
+    errors = capsys.readouterr().err
+    assert errors.startswith(f"error: {' '.join(words.split()[:2])}") and told in errors
+    assert not (tmp_path / "skulls").exists()
+
+
 def spoil(root: Path, how: str) -> str:
     """Spoil one cloud of a set; what the error has to name."""
     cloud = root / "implant" / "000_surf.npy"

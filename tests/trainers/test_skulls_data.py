@@ -14,6 +14,7 @@ nrrd = pytest.importorskip("nrrd")
 from scipy.spatial import cKDTree  # noqa: E402
 
 from tests.warm import TORCH  # noqa: E402
+from trainers.skulls import made_up  # noqa: E402
 from trainers.skulls.listing import (  # noqa: E402
     DEFECTS,
     SkullDataError,
@@ -65,6 +66,25 @@ def test_made_up_skulls_are_complete_pairs_and_not_symmetric(skulls) -> None:
     assert read_volume(volume_of(samples[0].complete)).spacing == (6.4, 6.4, 6.4)
     assert (complete[::-1] != complete).mean() > 0.01
     check_split(samples, read_listing(skulls / "test.csv"))
+
+
+def test_skulls_made_once_are_copied_the_next_time(skulls, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(made_up, "skull_mask", None)  # nothing can be made any more
+    made_up.make_up(tmp_path, 3, 32, points=1500)
+    assert "skulls made up  3/3" in capsys.readouterr().err
+    for path in sorted(path for path in skulls.rglob("*_surf.npy") if "random" in str(path)):
+        again = tmp_path / path.relative_to(skulls)
+        assert again.read_bytes() == path.read_bytes() and not again.samefile(path)
+        assert again.stat().st_nlink == 1, "who changes it must not change the next run's"
+    with pytest.raises(TypeError):
+        made_up.make_up(tmp_path / "other", 3, 24, points=1500)
+
+
+def test_where_nothing_can_be_kept_skulls_are_made_all_the_same(tmp_path, monkeypatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    made_up.make_up(tmp_path / "root", 2, 24, "SkullFix", points=200)
+    assert load_cloud(tmp_path / "root" / "implant" / "001_surf.npy").shape == (200, 3)
 
 
 def test_both_generations_of_lists_and_the_four_columns_read_alike(

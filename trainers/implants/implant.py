@@ -77,6 +77,7 @@ def make_parser() -> SettingsParser:
     add("--members", action="store_true", help="write each completion's own implant too")
     add("--device", choices=DEVICES, default="auto", help="auto: a GPU if one was given or is seen")
     add("--threads", type=whole_number(0), default=0, help="CPU threads; 0: as PyTorch chooses")
+    add("--workers", type=some, default=1, help="processes that make skulls up")
     # fmt: on
     return parser
 
@@ -90,7 +91,9 @@ def find_samples(settings: argparse.Namespace) -> tuple[list[SkullSample], Path]
         root = settings.output_dir.absolute() / "made_up"
         # One skull more than asked for: a set needs a training part.
         count, size = settings.made_up + 1, settings.made_up_size
-        make_up(root, count, size, held_out=settings.made_up, seed=MADE_UP_SEED)
+        print(f"loading      making up {count} skulls in {root}", flush=True)
+        held, seed = settings.made_up, MADE_UP_SEED
+        make_up(root, count, size, held_out=held, seed=seed, workers=settings.workers)
         listing = root / "test.csv"
     samples = read_listing(listing)[: settings.limit]
     check_clouds(samples)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -166,8 +167,12 @@ def implant_moments(data: SkullPoints, most: int = 64) -> tuple[Tensor, Tensor]:
     return points.mean(1), points.std(1).clamp(min=1e-3)
 
 
-def check_batch(bs: int, accumulate: int, world: int, count: int) -> int:
-    """Return the samples of a device's pass; raise SettingsError where --bs cannot be dealt."""
+def check_batch(settings: argparse.Namespace, world: int, count: int) -> int:
+    """Return the samples of a device's pass; raise SettingsError where --bs cannot be dealt.
+
+    `count` is the training list's number of samples.
+    """
+    bs, accumulate = settings.bs, settings.accumulate
     parts = world * accumulate
     if bs % parts:
         lower, upper = bs // parts * parts, (bs // parts + 1) * parts

@@ -32,7 +32,7 @@ from trainers.pcdiff.diffusion import PointDiffusion
 from trainers.pcdiff.model import PVCNN, Sizes
 from trainers.pcdiff.runlog import RunLog
 from trainers.skulls.listing import check_split
-from trainers.skulls.made_up import make_up
+from trainers.skulls.made_up import make_up, training_samples
 
 
 @dataclass
@@ -162,9 +162,12 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> PcdiffRun:
     log = RunLog(
         ranks, settings.output_dir, vars(settings), tensorboard=settings.tensorboard, wandb=project
     )
+    if settings.made_up is not None:
+        # Making skulls up takes a second each: what cannot be is said before.
+        check_batch(settings, ranks.world, training_samples(settings.made_up, settings.dataset))
     data, held_out = find_data(settings, ranks, log)
     share = settings.bs // ranks.world
-    check_batch(settings.bs, settings.accumulate, ranks.world, len(data))
+    check_batch(settings, ranks.world, len(data))
     seed_everything(settings.manualSeed)
     network = PVCNN(sizes_of(settings), settings.neighbours).to(ranks.device)
     model = wrap_model(network, ranks, static_graph=settings.ddp_static_graph)

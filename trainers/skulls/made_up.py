@@ -5,7 +5,8 @@
 
 Writes the layout of SkullBreak (or SkullFix): NRRD volumes, `_surf.npy` clouds beside them, and
 train.csv and test.csv with different skulls. What is there already is left as it is, so a run that
-was cut short goes on. Nothing in these shapes is measured on people: they serve to try programs.
+was cut short goes on; skulls made once are kept (see kept.py) and copied the next time. Nothing in
+these shapes is measured on people: they serve to try programs.
 """
 
 # Our own package can only be imported once sys.path is right.
@@ -24,11 +25,14 @@ import trainers  # noqa: F401 - before torch: how its threads wait
 # isort: split
 
 import argparse
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor, as_completed
 
 import numpy as np
 
 from trainers.common.bar import bar
 from trainers.common.settings_parser import SettingsError, SettingsParser, whole_number
+from trainers.skulls.kept import bring, kept_folder
 from trainers.skulls.listing import DEFECTS, cloud_of
 from trainers.skulls.surfaces import surface_cloud
 from trainers.skulls.volumes import replace_file, write_array, write_volume
@@ -103,18 +107,39 @@ def defect_mask(skull: np.ndarray, kind: str, generator: np.random.Generator) ->
     return mask
 
 
+def kinds_of(dataset: str) -> tuple[str, ...]:
+    """Return the kinds of defect that a skull of this layout is given."""
+    return DEFECTS if dataset == "SkullBreak" else ("random_2",)
+
+
+def volume_names(number: int, dataset: str) -> list[Path]:
+    """Return the names of a skull's volumes: complete, then defective and implant per defect."""
+    file = f"{number:03d}.nrrd"
+    names = [Path("complete_skull") / file]
+    for kind in kinds_of(dataset):
+        folder = kind if dataset == "SkullBreak" else ""
+        names += [Path(part) / folder / file for part in ("defective_skull", "implant")]
+    return names
+
+
+def has_all(root: Path, volumes: Iterable[Path]) -> bool:
+    """Return whether volumes of these names and their clouds lie under root."""
+    return all((root / name).is_file() and cloud_of(root / name).is_file() for name in volumes)
+
+
 def write_skull(root: Path, number: int, dataset: str, size: int, points: int, seed: int) -> None:
     """Write one skull's volumes and clouds under root, those that are there already left alone."""
+    names = volume_names(number, dataset)
+    if has_all(root, names):
+        return
     generator = np.random.default_rng([seed, number])
     complete = skull_mask(size, generator)
-    masks = {Path("complete_skull") / f"{number:03d}.nrrd": complete}
-    for kind in DEFECTS if dataset == "SkullBreak" else ("random_2",):
+    masks = [complete]
+    for kind in kinds_of(dataset):
         gone = defect_mask(complete, kind, generator)
-        folder = kind if dataset == "SkullBreak" else ""
-        masks[Path("defective_skull") / folder / f"{number:03d}.nrrd"] = complete & ~gone
-        masks[Path("implant") / folder / f"{number:03d}.nrrd"] = gone
+        masks += [complete & ~gone, gone]
     spacing = FIELD_OF_VIEW / size
-    for name, mask in masks.items():
+    for name, mask in zip(names, masks, strict=True):
         volume, cloud = root / name, cloud_of(root / name)
         if not volume.is_file():
             write_volume(volume, mask, (spacing, spacing, spacing))
@@ -135,6 +160,22 @@ def write_lists(root: Path, dataset: str, count: int, held_out: int) -> None:
         replace_file(root / name, lambda draft, text=text: draft.write_text(text))
 
 
+def held_back(count: int, wanted: int | None = None) -> int:
+    """Return how many of `count` skulls are the test set: a fifth, at least one, or the wanted.
+
+    Raises SettingsError where either side would have none.
+    """
+    held = max(1, round(count / 5)) if wanted is None else wanted
+    if not 0 < held < count:
+        raise SettingsError(f"--test {held}: of {count} skulls some must be left on either side")
+    return held
+
+
+def training_samples(count: int, dataset: str) -> int:
+    """Return how many samples the training list of so many made-up skulls has."""
+    return (count - held_back(count)) * len(kinds_of(dataset))
+
+
 def make_up(
     root: Path,
     count: int,
@@ -143,14 +184,35 @@ def make_up(
     points: int = 20_000,
     held_out: int | None = None,
     seed: int = 0,
+    workers: int = 1,
 ) -> None:
-    """Write `count` made-up skulls under root; a fifth of them, at least one, is the test set."""
-    held = max(1, round(count / 5)) if held_out is None else held_out
-    if not 0 < held < count:
-        raise SettingsError(f"--test {held}: of {count} skulls some must be left on either side")
-    for number in bar(range(count), "skulls made up"):
-        write_skull(root, number, dataset, size, points, seed)
+    """Write `count` made-up skulls under root; a fifth of them, at least one, is the test set.
+
+    Skulls that were made before, by any run, are copied; `workers` processes make the others.
+    """
+    held = held_back(count, held_out)
+    kept = kept_folder(dataset, size, points, seed)
+    missing = [n for n in range(count) if not has_all(root, volume_names(n, dataset))]
+    jobs = [(kept or root, number, dataset, size, points, seed) for number in missing]
+    for number in bar(_made(jobs, workers), "skulls made up", len(missing)):
+        if kept is not None:
+            volumes = volume_names(number, dataset)
+            bring(kept, root, [name for path in volumes for name in (path, cloud_of(path))])
     write_lists(root, dataset, count, held)
+
+
+def _made(jobs: list[tuple[Path, int, str, int, int, int]], workers: int) -> Iterable[int]:
+    """Yield the numbers of skulls as they are made."""
+    if workers < 2:
+        for job in jobs:
+            write_skull(*job)
+            yield job[1]
+        return
+    with ProcessPoolExecutor(min(workers, len(jobs))) as pool:
+        waiting = {pool.submit(write_skull, *job): job[1] for job in jobs}
+        for future in as_completed(waiting):
+            future.result()
+            yield waiting[future]
 
 
 def read_settings(arguments: list[str] | None) -> argparse.Namespace:
@@ -164,6 +226,8 @@ def read_settings(arguments: list[str] | None) -> argparse.Namespace:
     add("--points", type=whole_number(100), default=20_000, help="points of each cloud")
     add("--test", type=whole_number(1), help="skulls of the test set; a fifth when left away")
     add("--seed", type=whole_number(0), default=0, help="another seed, other skulls")
+    add("--workers", type=whole_number(1), default=1, help="processes that make them")
+    parser.refuse("--device", "--threads", reason="shapes are made by NumPy; use --workers")
     return parser.parse_args(arguments)
 
 
@@ -179,6 +243,7 @@ def main(arguments: list[str] | None = None) -> int:
             settings.points,
             settings.test,
             settings.seed,
+            settings.workers,
         )
     except (SettingsError, OSError) as problem:
         print(f"error: {problem}", file=sys.stderr, flush=True)

@@ -217,10 +217,12 @@ def read_settings(arguments: list[str] | None) -> argparse.Namespace:
     add("--num_points", type=some, default=30_720, help="points of a pair (30720)")
     add("--num_nn", type=some, default=3_072, help="of them the implant's (3072)")
     add("--results", type=Path, help="folder syn/ of generated completions to train on")
-    add("--threads", type=some, default=processors, help=f"processes ({processors} here)")
+    add("--workers", "--threads", type=some, default=processors, dest="workers",
+        help=f"processes ({processors} here); --threads is the original's name")
     add("--seed", type=whole_number(0), default=123, help="of the split into train and eval (123)")
     add("--to", type=Path, help="folder for resampled SkullFix volumes, with --steps volumes")
     # fmt: on
+    parser.refuse("--device", reason="volumes and clouds are made on the CPU; use --workers")
     settings = parser.parse_args(arguments)
     if settings.num_nn >= settings.num_points:
         parser.error(
@@ -238,11 +240,11 @@ def prepare(settings: argparse.Namespace) -> int:
     if "volumes" in settings.steps:
         from trainers.skulls.resampling import resample_dataset
 
-        failures = run_jobs(resample_dataset(root, settings.to), settings.threads, "volumes")
+        failures = run_jobs(resample_dataset(root, settings.to), settings.workers, "volumes")
         root = settings.to
     if "clouds" in settings.steps and not failures:
         jobs = cloud_jobs(root, settings.target_points)
-        failures = run_jobs(jobs, settings.threads, "clouds")
+        failures = run_jobs(jobs, settings.workers, "clouds")
         print(f"clouds: {len(jobs) - len(failures)} made, {len(failures)} failed")
     if "pairs" in settings.steps and not failures:
         counts = (settings.num_points - settings.num_nn, settings.num_nn)
@@ -250,7 +252,7 @@ def prepare(settings: argparse.Namespace) -> int:
             root,
             listing or root / "train.csv",
             counts,
-            settings.threads,
+            settings.workers,
             seed=settings.seed,
             results=settings.results,
         )

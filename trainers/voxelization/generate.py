@@ -108,6 +108,7 @@ def make_parser() -> GenerationParser:
     add("--no_cuda", action="store_true", help="the same as --device cpu")
     add("--threads", type=whole_number(0), default=0, help="CPU threads; 0: as PyTorch chooses")
     # fmt: on
+    parser.refuse("--workers", reason="a case's arrays are read in milliseconds; use --threads")
     return parser
 
 
