@@ -6,8 +6,9 @@
 
 Each defective skull gets n completions (trainers/pcdiff/sample.py), each of them a volume, and
 their vote an implant: mean_impl.nrrd, implant.stl and slices.png, with DSC, 10 mm boundary DSC and
-HD95 beside those of the mirrored healthy side, per kind of defect. `--completions true` uses the
-true implants' points, to judge the voxelizer alone. Started again, it goes on where it was.
+HD95 beside those of the mirrored healthy side, and of a 3-D U-Net (--unet), per kind of defect.
+`--completions true` uses the true implants' points, to judge the voxelizer alone. Started again, it
+goes on where it was.
 """
 
 # Our own package can only be imported once sys.path is right.
@@ -26,6 +27,9 @@ import trainers  # noqa: F401 - before torch: how its threads wait
 # isort: split
 
 import argparse
+from collections.abc import Callable
+
+import numpy as np
 
 from trainers.common.devices import DEVICES
 from trainers.common.errors import SettingsError
@@ -37,6 +41,7 @@ from trainers.common.stopping import StopRequest
 from trainers.implants.completing import SAMPLE, complete_truly, missing_cases, run_program
 from trainers.implants.quick import train_quickly
 from trainers.implants.trained_models import AUTO, find_model
+from trainers.implants.unet import TRAINER, load_unet
 from trainers.skulls.listing import SkullSample, check_clouds, read_listing, volume_of
 from trainers.skulls.made_up import make_up
 from trainers.voxelization.cases import Output
@@ -49,6 +54,7 @@ from trainers.voxelization.generate import (
 )
 from trainers.voxelization.reconstruction import Voxelization, load_voxelization
 
+Way = Callable[[np.ndarray], np.ndarray]
 MADE_UP_SEED = 7_000
 """Seed of the skulls made up here, so that they are none a model was trained on by default."""
 
@@ -65,6 +71,8 @@ def make_parser() -> SettingsParser:
     add("--limit", type=some, help="only the first so many cases")
     add("--pcdiff", default=AUTO, help="checkpoint; auto: the newest of runs beside this one")
     add("--voxelizer", default=AUTO, help="checkpoint; auto: the newest of runs beside this one")
+    add("--unet", metavar="FILE|auto",
+        help="a checkpoint of trainers/implants/train_unet.py, judged beside; auto: the newest")
     add("--train_first", type=some, metavar="SECONDS",
         help="where auto finds no model, train a small one on made-up skulls for about so long")
     add("--completions", choices=("pcdiff", "true"), default="pcdiff",
@@ -125,6 +133,19 @@ def need_model(settings: argparse.Namespace, which: str, stop: StopRequest) -> P
     return found
 
 
+def find_rivals(settings: argparse.Namespace, ranks: Ranks) -> tuple[Path | None, dict[str, Way]]:
+    """Return the U-Net's checkpoint and other ways to an implant by name, where one is asked for.
+
+    Raises SettingsError where `auto` finds none.
+    """
+    if settings.unet is None:
+        return None, {}
+    path = find_model(settings.unet, TRAINER, "--unet")
+    if path is None:
+        raise SettingsError("--unet auto: no run beside this one trained one; launch skull-unet")
+    return path, {TRAINER: load_unet(path, ranks.device).implant}
+
+
 def complete(
     settings: argparse.Namespace,
     samples: list[SkullSample],
@@ -174,6 +195,7 @@ def make_implants(settings: argparse.Namespace) -> int:
     voxelizer = need_model(settings, "voxelizer", stop)
     print(f"voxelizer    {voxelizer}", flush=True)
     voxelization = load_voxelization(voxelizer, None, ranks.device)
+    unet, rivals = find_rivals(settings, ranks)
     syn = output / ("completions_true" if settings.completions == "true" else "completions") / "syn"
     if not complete(settings, samples, syn, stop, voxelization):
         print("stopped while completing; start again to go on from there")
@@ -188,7 +210,13 @@ def make_implants(settings: argparse.Namespace) -> int:
         Output(
             folder,
             members=settings.members,
-            made_with=describe_making(voxelizer, members, settings.sampling_method),
+            made_with=describe_making(
+                voxelizer,
+                members,
+                settings.sampling_method,
+                *([describe_making(unet)] if unet else []),
+            ),
+            rivals=rivals,
         ),
         members,
         stop=stop.asked,

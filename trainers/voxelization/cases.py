@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,8 @@ from trainers.voxelization.reconstruction import Voxelization
 class Output:
     """What to write for a case, and how implants are shaped (None: by the voxels' size).
 
-    `made_with` names model and ensemble; a case made with others is made again.
+    `made_with` names model and ensemble; a case made with others is made again. `rivals` are other
+    ways to an implant, by name, judged beside: from a defective skull's mask to the implant's.
     """
 
     folder: Path
@@ -42,6 +43,7 @@ class Output:
     shaping: Shaping | None = None
     originals: Path | None = None
     made_with: str = ""
+    rivals: Mapping[str, Callable[[np.ndarray], np.ndarray]] = field(default_factory=dict)
 
 
 def make_implant(
@@ -95,6 +97,8 @@ def make_implant(
     }
     if truth is not None:
         row |= _judge(folder, implant, truth, defective, write)
+        for name, way in output.rivals.items():
+            row |= _judge_rival(folder, name, way(defective.mask), truth, defective, write)
         if output.truth:
             write_volume(folder / "true_impl.nrrd", truth.mask, truth.spacing)
     _picture(folder / "slices.png", case, implant, truth, defective)
@@ -138,8 +142,23 @@ def _judge(
     return {"eval_metrics_path": str(path), **asdict(found), **mirror_row}
 
 
+def _judge_rival(
+    folder: Path,
+    name: str,
+    implant: np.ndarray,
+    truth: Volume,
+    defective: Volume,
+    write: Callable[[str], None],
+) -> dict[str, Any]:
+    """Write another way's implant and return its figures under its name."""
+    write_volume(folder / f"{name}_impl.nrrd", implant, defective.spacing)
+    found = score(implant, truth.mask, defective.mask, defective.spacing)
+    write(f"{name}: Dice {found.dice:.4f}   10mm {found.bdice_10mm:.4f}   HD95 {found.hd95_mm:.3f}")
+    return {f"{name}_{figure}": value for figure, value in asdict(found).items()}
+
+
 def scores_of(row: dict[str, Any], prefix: str = "") -> Scores:
-    """Return the figures of a case's row, or with the prefix `mirror_` the baseline's."""
+    """Return the figures of a case's row, or with the prefix `mirror_` or `unet_` another's."""
     names = ("dice", "bdice_10mm", "hd95_mm")
     return Scores(*(float(row[f"{prefix}{name}"]) for name in names))
 

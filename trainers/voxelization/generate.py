@@ -54,9 +54,12 @@ from trainers.voxelization.config import read_config
 from trainers.voxelization.reconstruction import Voxelization, load_voxelization
 
 FIGURES = ("dice", "bdice_10mm", "hd95_mm")
+OTHERS = ("mirror", "unet")
+"""Whose figures stand beside: the healthy side's, and a 3-D U-Net's where one is given."""
 COLUMNS = (
     "case_name", "case_dir", "mean_implant_path", "eval_metrics_path", *FIGURES,
-    "runtime_sec", "gpu_peak_memory_mb", "defect", *(f"mirror_{name}" for name in FIGURES),
+    "runtime_sec", "gpu_peak_memory_mb", "defect",
+    *(f"{other}_{name}" for other in OTHERS for name in FIGURES),
 )  # fmt: skip
 
 OVERRIDES = {
@@ -193,7 +196,8 @@ def write_benchmark(
     write_text_whole(folder / "benchmark_cases.csv", text.getvalue())
     judged = [row for row in rows if "dice" in row]
     summary: dict[str, Any] = {"case_count": len(rows), **facts}
-    for name in (*FIGURES, *(f"mirror_{name}" for name in FIGURES), "runtime_sec"):
+    beside = [f"{other}_{name}" for other in OTHERS for name in FIGURES]
+    for name in (*FIGURES, *beside, "runtime_sec"):
         found = np.array([float(row[name]) for row in rows if name in row])
         found = found[np.isfinite(found)]
         if len(found):
@@ -206,9 +210,12 @@ def write_benchmark(
             }
     if judged:
         summary["per_defect"] = summarise((row["defect"], scores_of(row)) for row in judged)
-        summary["per_defect_mirror"] = summarise(
-            (row["defect"], scores_of(row, "mirror_")) for row in judged
-        )
+        for other in OTHERS:
+            theirs = [row for row in judged if f"{other}_dice" in row]
+            if theirs:
+                summary[f"per_defect_{other}"] = summarise(
+                    (row["defect"], scores_of(row, f"{other}_")) for row in theirs
+                )
     text = json.dumps(finite(summary), indent=2, allow_nan=False)
     write_text_whole(folder / "benchmark_summary.json", text + "\n")
     return summary
@@ -218,25 +225,31 @@ def print_table(summary: dict[str, Any], write: Callable[[str], None] = print) -
     """Print the figures per kind of defect, the mirror's beside each."""
     if "per_defect" not in summary:
         return
-    write(
-        f"{'defect':<18}{'cases':>6}{'failed':>8}"
-        "   DSC (mirror)     bDSC (mirror)    HD95 mm (mirror)"
-    )
+    names = [other for other in OTHERS if f"per_defect_{other}" in summary]
+    told = f"({', '.join(names)})"
+    width = 7 * len(names) + 8
+    heads = "  ".join(f"{f'{name} {told}':<{width}}" for name in ("DSC", "bDSC", "HD95 mm"))
+    write(f"{'defect':<18}{'cases':>6}{'failed':>8}   {heads}")
     for kind, found in summary["per_defect"].items():
-        plain = summary["per_defect_mirror"][kind]
-        pairs = [f"{found[n]:.3f} ({plain[n]:.3f})" for n in ("dice", "bdice_10mm", "hd95_mm")]
-        columns = "  ".join(f"{pair:<15}" for pair in pairs)
+        beside = [summary[f"per_defect_{name}"][kind] for name in names]
+        pairs = [
+            f"{found[n]:.3f} ({', '.join(f'{other[n]:.3f}' for other in beside)})" for n in FIGURES
+        ]
+        columns = "  ".join(f"{pair:<{width}}" for pair in pairs)
         write(f"{kind:<18}{found['cases']:>6}{found['failed']:>8}   {columns}")
-    found, plain = summary["per_defect"]["all"], summary["per_defect_mirror"]["all"]
-    verdict = "above" if found["dice"] > plain["dice"] else "not above"
-    write(f"mean DSC {found['dice']:.4f}, {verdict} the mirror baseline's {plain['dice']:.4f}")
+    found = summary["per_defect"]["all"]
+    for name in names:
+        plain = summary[f"per_defect_{name}"]["all"]
+        verdict = "above" if found["dice"] > plain["dice"] else "not above"
+        write(f"mean DSC {found['dice']:.4f}, {verdict} the {name} baseline's {plain['dice']:.4f}")
 
 
 def report_rows(events: EventLog, rows: list[dict[str, Any]], summary: dict[str, Any]) -> None:
     """Report a panel the figures, the files and some pictures."""
     for number, row in enumerate(rows, 1):
         values = {name: float(row[name]) for name in FIGURES if name in row}
-        plain = {f"mirror_{n}": float(row[f"mirror_{n}"]) for n in FIGURES if f"mirror_{n}" in row}
+        beside = (f"{other}_{name}" for other in OTHERS for name in FIGURES)
+        plain = {name: float(row[name]) for name in beside if name in row}
         events.emit("metrics", epoch=1, step=number, values={**values, **plain})
         if number <= 12:
             picture = Path(row["case_dir"]) / "slices.png"

@@ -1,0 +1,407 @@
+"""Train the plain baseline: a 3-D U-Net (MONAI's) from defective skulls to their implants.
+
+    python trainers/implants/train_unet.py --made_up 10 --grid_res 32 --epochs 20
+    python trainers/implants/train_unet.py --path pcdiff/datasets/SkullBreak/train.csv
+
+Volumes are those of the list's skulls; test.csv beside it is judged on, by DSC at the volumes' own
+resolution beside the mirrored healthy side. `implant.py --unet FILE` judges it beside PCDiff. It
+stops after the step it is in on SIGINT, SIGTERM, SIGUSR1 or the panel's stop file, and --resume
+goes on from there to the bit.
+"""
+
+# Our own package can only be imported once sys.path is right.
+# ruff: noqa: E402
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE, ROOT = Path(__file__).resolve().parent, Path(__file__).resolve().parents[2]
+sys.path[:] = [str(ROOT), *(entry for entry in sys.path if Path(entry).resolve() != HERE)]
+
+import trainers  # noqa: F401 - before torch: how its threads wait
+
+# isort: split
+
+import argparse
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from trainers.common.checkpoint import CheckpointFolder
+from trainers.common.ema import Ema
+from trainers.common.loading import check_shared_memory, make_loader, to_device
+from trainers.common.main_program import add_optimiser_flags, add_run_flags, run_main
+from trainers.common.meters import ThroughputMeter
+from trainers.common.precision import Precision, in_groups
+from trainers.common.preview import write_preview
+from trainers.common.randomness import restore_rank_state, seed_everything
+from trainers.common.ranks import (
+    Ranks,
+    compare_ranks,
+    epoch_batches,
+    gradients_shared,
+    join_ranks,
+    sum_over_ranks,
+    wrap_model,
+)
+from trainers.common.reporter import Reporter
+from trainers.common.resuming import changes_on_resume, find_checkpoint
+from trainers.common.schedules import batch_sentence, rate_at, scaled_rate, set_rate
+from trainers.common.settings_parser import SettingsParser, whole_number
+from trainers.common.stopping import StopRequest
+from trainers.implants.unet import (
+    TRAINER,
+    TrainedUNet,
+    UNetSizes,
+    as_saved,
+    make_network,
+    overlap_loss,
+)
+from trainers.implants.volume_pairs import Volumes, find_data
+from trainers.skulls.listing import SkullSample, volume_of
+from trainers.skulls.metrics import dice
+from trainers.skulls.mirror import mirror_implant
+from trainers.skulls.volumes import read_volume
+
+IDENTITY = ("path", "made_up", "made_up_size", "grid_res", "channels", "levels", "units", "seed")
+
+
+def make_parser() -> SettingsParser:
+    """Return the program's parser."""
+    parser = SettingsParser(__doc__ or "")
+    add, some = parser.add_argument, whole_number(1)
+    # fmt: off
+    add("--path", type=Path, metavar="CSV", help="list of training skulls, such as train.csv")
+    add("--val_path", type=Path, metavar="CSV", help="judged by; else test.csv beside --path")
+    add("--made_up", type=whole_number(2, 500), metavar="N", help="instead: make N skulls up")
+    add("--made_up_size", type=whole_number(24, 512), default=64, help="voxels of their sides")
+    add("--grid_res", type=whole_number(8, 512), default=128,
+        help="voxels a side of what the network sees; the volumes' side is a multiple of it")
+    add("--channels", type=some, default=16, help="of the first level; each level doubles them")
+    add("--levels", type=whole_number(2, 7), default=5, help="levels of the U")
+    add("--units", type=whole_number(0, 4), default=2, help="residual units of a level")
+    add("--validate_every", type=some, default=10, metavar="EPOCHS", help="judge so often")
+    add("--val_samples", type=some, default=20, help="of the held-out samples, at most")
+    # fmt: on
+    add_run_flags(parser, epochs=200, fixed_shapes=True)
+    add_optimiser_flags(parser, 1e-3, 2, base_batch=2, ema=0.99)
+    return parser
+
+
+# ------------------------------------------------------------------------------------------ a run
+
+
+@dataclass
+class Position:
+    """How far a run has come; `loss_sum` and `samples` are of the epoch it is in."""
+
+    epoch: int = 0
+    step: int = 0
+    in_epoch: int = 0
+    used: int = 0
+    loss_sum: float = 0.0
+    samples: float = 0.0
+    best: float = -1.0
+    mirror: float = math.nan
+
+
+@dataclass
+class UNetRun:
+    """What the functions of the loop share."""
+
+    settings: argparse.Namespace
+    ranks: Ranks
+    log: Reporter
+    folder: CheckpointFolder
+    stop: StopRequest
+    training: Volumes
+    held_out: list[SkullSample]
+    sizes: UNetSizes
+    network: nn.Module
+    model: nn.Module
+    optimiser: torch.optim.Optimizer
+    precision: Precision
+    ema: Ema | None
+    rate: float
+    position: Position = field(default_factory=Position)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Optimiser steps of a whole epoch."""
+        batch = self.settings.batch_size * self.ranks.world * self.settings.accumulate
+        return math.ceil(len(self.training) / batch)
+
+    @property
+    def steps(self) -> int:
+        """Steps of the whole run."""
+        return int(self.settings.epochs) * self.steps_per_epoch
+
+
+def prepare(settings: argparse.Namespace, stop: StopRequest) -> UNetRun:
+    """Return a run before its first step, announced."""
+    ranks = join_ranks(settings.device)
+    sizes = UNetSizes(settings.grid_res, settings.channels, settings.levels, settings.units)
+    seed_everything(settings.seed)
+    network = make_network(sizes).to(ranks.device)
+    wandb = settings.wandb
+    log = Reporter(ranks, settings.output_dir, TRAINER, vars(settings), settings.tensorboard, wandb)
+    training, held_out = find_data(settings, ranks, log)
+    batch = settings.batch_size * settings.accumulate * ranks.world
+    rate, rate_told = scaled_rate(settings.lr, settings.lr_rule, batch, settings.base_batch)
+    checkpoints = settings.output_dir.absolute() / "checkpoints"
+    run = UNetRun(
+        settings,
+        ranks,
+        log,
+        CheckpointFolder(checkpoints, TRAINER, vars(settings), ranks, settings.keep),
+        stop,
+        Volumes(training, sizes.grid, settings.seed),
+        held_out,
+        sizes,
+        network,
+        wrap_model(network, ranks),
+        torch.optim.AdamW(network.parameters(), lr=rate),
+        Precision(settings.precision, ranks.device, volumes=True),
+        Ema(network, settings.ema) if settings.ema else None,
+        rate,
+    )
+    seed_everything(settings.seed, ranks.rank)
+    resumed_from = resume(run)
+    announce(run, rate_told, resumed_from)
+    return run
+
+
+def resume(run: UNetRun) -> Path | None:
+    """Bring the run to where its checkpoint left it; return the file, or None to begin anew."""
+    found = find_checkpoint(run.settings.resume, run.folder, run.ranks, IDENTITY)
+    if found is None:
+        return None
+    content, path, warnings = found
+    run.network.load_state_dict(content["model"])
+    run.optimiser.load_state_dict(content["optimiser"])
+    run.precision.load_state_dict(content["precision"])
+    if run.ema is not None and content["ema"]:
+        run.ema.load_state_dict(content["ema"])
+    run.position = Position(**content["position"])
+    lost = restore_rank_state(content["random"], run.ranks)
+    for line in [*warnings, *changes_on_resume(content, run.folder), lost]:
+        if line:
+            run.log.warn(line)
+    return path
+
+
+def announce(run: UNetRun, rate_told: str, resumed_from: Path | None) -> None:
+    """Print what was found and will be done, and draw the first pairs."""
+    settings, log = run.settings, run.log
+    parameters = sum(part.numel() for part in run.network.parameters())
+    log.write(f"Number of parameters: {parameters:,} (MONAI UNet)")
+    log.start(
+        found={
+            "samples": len(run.training),
+            "held_out": len(run.held_out),
+            "grid": f"{run.sizes.grid}³",
+        },
+        batch=batch_sentence(settings.batch_size, run.ranks.world, settings.accumulate),
+        rate=rate_told,
+        precision=run.precision.name,
+        epochs=settings.epochs,
+        steps=run.steps,
+        step=run.position.step,
+        resumed_from=resumed_from,
+    )
+    if run.precision.trouble:
+        log.warn(f"precision fp32: {run.precision.trouble}")
+    if settings.workers:
+        item = 2 * run.training.pair(0)[0].nbytes
+        each = item, settings.batch_size, settings.workers, run.ranks.world
+        log.write(f"loading      {check_shared_memory(*each)}")
+    if not run.ranks.leads:
+        return
+    shown = [run.training.pair(index) for index in range(min(4, len(run.training)))]
+    rows = {
+        name: [middle(pair[place]) for pair in shown]
+        for place, name in enumerate(("defective", "implant"))
+    }
+    names = [sample.name for sample in run.training.samples[:4]]
+    log.image(write_preview(log.folder / "inputs.png", rows, "first pairs", names), "first pairs")
+
+
+def middle(grid: Tensor) -> Tensor:
+    """Return the greatest value along the left-right axis of a grid (1, G, G, G), upright."""
+    return grid[0].amax(0).T.flip(0).float().cpu()
+
+
+# ------------------------------------------------------------------------------------------- loop
+
+
+def take_step(run: UNetRun, group: list[dict[str, Any]]) -> tuple[float, float, int]:
+    """Take one step over a group of batches; return loss, gradient's norm, and own samples."""
+    settings, position = run.settings, run.position
+    rate = rate_at(
+        position.step, run.steps, run.rate, settings.schedule, settings.warmup, settings.lr_floor
+    )
+    set_rate(run.optimiser, rate)
+    count = sum(len(batch["name"]) for batch in group)
+    total = torch.zeros((), device=run.ranks.device)
+    for place, loaded in enumerate(group):
+        batch = to_device(loaded, run.ranks.device)
+        with gradients_shared(run.model, place == len(group) - 1):
+            with run.precision.autocast():
+                logits = run.model(batch["defective"])
+            loss = overlap_loss(logits, batch["implant"])
+            share = len(batch["name"]) / count
+            run.precision.backward(loss * share)
+        total += loss.detach() * share
+    norm, stepped = run.precision.step(run.optimiser, run.network.parameters(), settings.clip)
+    if stepped and run.ema:
+        run.ema.update(run.network)
+    if run.precision.is_first:
+        compare_ranks(run.model, run.ranks, position.step + 1)
+    loss_sum, samples = sum_over_ranks([float(total) * count, float(count)], run.ranks.device)
+    position.step += 1
+    position.in_epoch += 1
+    position.used += int(samples)
+    position.loss_sum += loss_sum
+    position.samples += samples
+    return loss_sum / samples, norm, count
+
+
+def train_epoch(run: UNetRun) -> bool:
+    """Take the steps that are left of the epoch; return whether a stop was asked for inside."""
+    settings, ranks, position = run.settings, run.ranks, run.position
+    run.training.epoch = position.epoch
+    batches = epoch_batches(
+        len(run.training), settings.batch_size, settings.seed, position.epoch,
+        ranks.rank, ranks.world, position.used,
+    )  # fmt: skip
+    loader = make_loader(run.training, batches, ranks.device, settings.workers, settings.seed)
+    meter = ThroughputMeter(ranks.device, ranks.world)
+    run.model.train()
+    run.log.phase("training")
+    for group in in_groups(meter.waiting(loader), settings.accumulate):
+        loss, norm, count = take_step(run, group)
+        meter.count(count)
+        rate = run.optimiser.param_groups[0]["lr"]
+        values = {"loss": loss, "learning_rate": rate, "gradient_norm": norm, **meter.values()}
+        last = position.in_epoch == run.steps_per_epoch
+        run.log.step(position.epoch + 1, position.step, values, always=last)
+        if run.stop.agreed(ranks.device) and not last:
+            return True
+    finish_epoch(run, meter.seconds)
+    return False
+
+
+def finish_epoch(run: UNetRun, seconds: float) -> None:
+    """Judge, report and save after an epoch."""
+    settings, position = run.settings, run.position
+    loss = position.loss_sum / max(position.samples, 1)
+    position.epoch += 1
+    position.in_epoch = position.used = 0
+    position.loss_sum = position.samples = 0.0
+    last = position.epoch == settings.epochs
+    values = {"loss": loss}
+    if run.held_out and (last or position.epoch % settings.validate_every == 0):
+        values |= judge(run)
+    run.log.epoch(position.epoch, position.step, seconds, values)
+    run.log.write(f"epoch {position.epoch}/{settings.epochs}  loss {loss:.4f}")
+    score = values.get("val/dice", math.nan)
+    if score > position.best:
+        position.best = score
+        save(run, best=True)
+    if last or position.epoch % settings.checkpoint_every == 0:
+        save(run)
+
+
+def judge(run: UNetRun) -> dict[str, float]:
+    """Return the mean DSC on held-out samples beside the mirror's, and draw the first."""
+    run.log.phase("validating")
+    if run.ema is not None:
+        with run.ema.applied(run.network):
+            return _judge(run)
+    return _judge(run)
+
+
+def _judge(run: UNetRun) -> dict[str, float]:
+    position, ranks = run.position, run.ranks
+    trained = TrainedUNet(run.network.eval(), run.sizes, ranks.device)
+    mirrored = math.isnan(position.mirror)
+    sums, shown = [0.0, 0.0, 0.0], list[tuple[np.ndarray, ...]]()
+    for sample in run.held_out[ranks.rank :: ranks.world]:
+        defective = read_volume(volume_of(sample.defective))
+        truth = read_volume(volume_of(sample.implant)).mask
+        found = trained.implant(defective.mask)
+        sums[0] += dice(found, truth)
+        if mirrored:
+            sums[1] += dice(mirror_implant(defective.mask, defective.spacing), truth)
+        sums[2] += 1
+        if len(shown) < 4:
+            shown.append((defective.mask, truth, found))
+    run.network.train()
+    found_sum, mirror_sum, count = sum_over_ranks(sums, ranks.device)
+    if mirrored:
+        position.mirror = mirror_sum / count
+    mean = found_sum / count
+    verdict = "" if mean > position.mirror else "  (NOT ABOVE THE MIRROR: nothing learnt)"
+    run.log.write(f"  DSC {mean:.4f}   mirror {position.mirror:.4f}{verdict}")
+    if ranks.leads:
+        rows = {
+            name: [middle(torch.from_numpy(part[place])[None].float()) for part in shown]
+            for place, name in enumerate(("defective", "truth", "found"))
+        }
+        path = run.log.folder / "pictures" / f"validation_{position.epoch:04d}.png"
+        names = [sample.name for sample in run.held_out[:: ranks.world][: len(shown)]]
+        title = f"implants after epoch {position.epoch}"
+        run.log.image(write_preview(path, rows, title, names), title, position.step)
+    return {"val/dice": mean, "val/dice_mirror": position.mirror}
+
+
+def save(run: UNetRun, best: bool = False) -> None:
+    """Write a checkpoint that a run can go on from to the bit; every rank calls this."""
+    run.log.phase("saving")
+    position = run.position
+    state = {
+        "model": run.network.state_dict(),
+        "ema": run.ema.state_dict() if run.ema else None,
+        "optimiser": run.optimiser.state_dict(),
+        "precision": run.precision.state_dict(),
+        "position": asdict(position),
+        "sizes": as_saved(run.sizes),
+    }
+    saved = run.folder.save(
+        state, epoch=position.epoch, step=position.step, step_in_epoch=position.in_epoch, best=best
+    )
+    run.log.checkpoint(saved, position.epoch + (position.in_epoch > 0), position.step, best)
+
+
+def train(settings: argparse.Namespace) -> int:
+    """Train as the settings say and return the exit code."""
+    stop = StopRequest()
+    stop.listen()
+    run = prepare(settings, stop)
+    position, stopped = run.position, False
+    while position.epoch < settings.epochs and not stopped:
+        inside = train_epoch(run)
+        stopped = inside or stop.agreed(run.ranks.device)
+    if stopped and position.epoch < settings.epochs:
+        save(run)
+        run.log.write(f"stopped on {stop.reason or 'request'}; resume with  --resume auto")
+        run.log.finish()
+        return 0
+    best = {"val/dice": position.best, "val/dice_mirror": position.mirror}
+    run.log.finish(best if run.held_out else {})
+    return 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the program; return the exit code."""
+    return run_main(train, make_parser(), arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""Pairs of volumes: a defective skull and its implant on the U-Net's grid."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from trainers.common.errors import SettingsError
+from trainers.common.ranks import Ranks, from_leader
+from trainers.common.reporter import Reporter
+from trainers.implants.unet import coarse
+from trainers.skulls.listing import SkullSample, check_split, read_listing, volume_of
+from trainers.skulls.made_up import make_up
+from trainers.skulls.volumes import read_volume
+
+KEPT_BYTES = 4 << 30
+"""Of coarse volumes that stay in the memory of each process that loads them."""
+
+
+class Volumes(Dataset[dict[str, Any]]):
+    """Pairs `defective` and `implant` (1, G, G, G) float32, mirrored left-right at random."""
+
+    def __init__(self, samples: list[SkullSample], grid: int, seed: int) -> None:
+        self.samples, self.grid, self.seed, self.epoch = samples, grid, seed, 0
+        self._kept: dict[int, tuple[Tensor, Tensor]] = {}
+        self._room = KEPT_BYTES
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def pair(self, index: int) -> tuple[Tensor, Tensor]:
+        """Return the coarse volumes of a sample, read once while there is room."""
+        if index in self._kept:
+            return self._kept[index]
+        sample = self.samples[index]
+        paths = volume_of(sample.defective), volume_of(sample.implant)
+        found = [coarse(read_volume(path).mask, self.grid, path) for path in paths]
+        pair = found[0], found[1]
+        if 2 * pair[0].nbytes <= self._room:
+            self._room -= 2 * pair[0].nbytes
+            self._kept[index] = pair
+        return pair
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        defective, implant = self.pair(index)
+        if np.random.default_rng([self.seed, self.epoch, index]).random() < 0.5:
+            defective, implant = defective.flip(1), implant.flip(1)
+        return {"defective": defective, "implant": implant, "name": self.samples[index].name}
+
+
+def find_data(
+    settings: argparse.Namespace, ranks: Ranks, log: Reporter
+) -> tuple[list[SkullSample], list[SkullSample]]:
+    """Return training and held-out samples; the skulls are made up first where asked."""
+    if (settings.path is None) == (settings.made_up is None):
+        raise SettingsError("name a list with --path, or try --made_up 10")
+    path = settings.path
+    if path is None:
+        root = settings.output_dir.absolute() / "made_up"
+        log.phase("loading", f"making up {settings.made_up} skulls in {root}")
+        from_leader(ranks, lambda: make_up(root, settings.made_up, settings.made_up_size))
+        path = root / "train.csv"
+    log.phase("loading", f"reading {path}")
+    training = read_listing(path)
+    beside = path.with_name("test.csv")
+    judged = settings.val_path or (beside if beside.is_file() and beside != path else None)
+    if judged is None:
+        log.warn("no --val_path and no test.csv beside --path: nothing is judged on unseen skulls")
+        return training, []
+    unseen = read_listing(judged)
+    check_split(training, unseen)
+    places = np.unique(np.linspace(0, len(unseen) - 1, settings.val_samples).astype(int))
+    return training, [unseen[place] for place in places]
