@@ -10,22 +10,31 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("skimage")
-pytest.importorskip("nrrd")
+nrrd = pytest.importorskip("nrrd")
 trimesh = pytest.importorskip("trimesh")
 yaml = pytest.importorskip("yaml")
 
 from trainers.common.errors import SettingsError  # noqa: E402
 from trainers.common.settings_parser import write_settings  # noqa: E402
+from trainers.implants import evaluate  # noqa: E402
 from trainers.implants import implant as pipeline  # noqa: E402
 from trainers.implants.completing import complete_truly, missing_cases  # noqa: E402
+from trainers.implants.published import PROTOCOLS  # noqa: E402
 from trainers.implants.trained_models import find_model  # noqa: E402
-from trainers.skulls.listing import SkullDataError, read_listing  # noqa: E402
+from trainers.skulls.listing import (  # noqa: E402
+    DEFECTS,
+    SkullDataError,
+    SkullSample,
+    read_listing,
+)
 from trainers.skulls.made_up import make_up  # noqa: E402
+from trainers.skulls.shaping import Shaping, cut_out, vote  # noqa: E402
 from trainers.skulls.volumes import read_volume  # noqa: E402
 from trainers.voxelization import generate  # noqa: E402
 from trainers.voxelization.cases import Output  # noqa: E402
 from trainers.voxelization.completions import find_cases, read_completion  # noqa: E402
 from trainers.voxelization.config import read_config  # noqa: E402
+from trainers.voxelization.dpsr import DPSR  # noqa: E402
 from trainers.voxelization.model import Voxelizer  # noqa: E402
 from trainers.voxelization.reconstruction import load_voxelization  # noqa: E402
 
@@ -187,6 +196,46 @@ def test_generate_runs_from_its_flags_and_says_when_the_mirror_is_better(
     assert "is a case of SkullBreak" in capsys.readouterr().err
 
 
+def test_published_weights_make_implants(root, syn, tmp_path, monkeypatch, capsys) -> None:
+    """A file as the original project writes it: its sizes, DDP's names, a NumPy scalar inside."""
+    monkeypatch.delenv("FRESNEL_RUN_DIR", raising=False)
+    torch.manual_seed(0)
+    network = Voxelizer(load_sizes(read_config(None, {})))
+    state = network.state_dict()
+    assert (sum(p.numel() for p in network.parameters()), len(state)) == (1_085_272, 129)
+    content = {
+        "epoch": 7,
+        "it": 99,
+        "loss_val_best": np.float64(0.25),
+        "state_dict": {f"module.{name}": tensor for name, tensor in state.items()},
+    }
+    torch.save(content, tmp_path / "model_best.pt")
+    flags = ["--path", str(syn), "--model_file", str(tmp_path / "model_best.pt")]
+    flags += ["--num_ensemble", "1", "--psr_resolution", "32", "--output_dir", str(tmp_path)]
+    assert generate.main([*flags, "--device", "cpu", "--threads", "1"]) == 0
+    assert "5 cases of SkullBreak" in capsys.readouterr().out
+    case = find_cases(syn)[0]
+    made = read_any(tmp_path / "generation_ours" / case.name / "mean_impl.nrrd")
+    # The same by hand: points through the network, solved, cut from the defective skull.
+    voxelization = load_voxelization(tmp_path / "model_best.pt", None, torch.device("cpu"))
+    completion = read_completion(case, 1)
+    skull = voxelization.skull(completion.clouds[0], (32, 32, 32), 1)
+    bone = read_volume(completion.volume(root, "defective_skull"))
+    how = Shaping.for_spacing(bone.spacing)
+    np.testing.assert_array_equal(
+        made, cut_out(vote([skull], how.dilation), bone.mask, completion.implants[0], how)
+    )
+    with torch.no_grad():
+        points = torch.from_numpy(completion.clouds[0][None] / 32).float().clamp(0, 1 - 1e-5)
+        field = DPSR((32, 32, 32), 2)(*network.eval()(points))
+    np.testing.assert_array_equal(skull, (field[0] <= 0).numpy())
+
+
+def read_any(path: Path) -> np.ndarray:
+    """A mask that may be empty, as random weights make it."""
+    return nrrd.read(str(path))[0] > 0
+
+
 def test_a_coarser_solution_is_interpolated_to_the_volumes_voxels(model) -> None:
     fine = load_voxelization(model, None, torch.device("cpu"))
     assert fine.points == 300
@@ -218,6 +267,48 @@ def test_the_pipeline_goes_from_made_up_skulls_to_implants(
     assert "launch skull-both or skull-both-tiny first" in capsys.readouterr().err
     assert pipeline.main(["--device", "cpu"]) == 2
     assert "name a list with --path" in capsys.readouterr().err
+
+
+def test_the_table_stands_beside_the_published_and_says_what_is_not_comparable(
+    model, tmp_path, monkeypatch, capsys
+) -> None:
+    monkeypatch.delenv("FRESNEL_RUN_DIR", raising=False)
+    monkeypatch.setattr(pipeline, "find_rivals", lambda *_: (model, {"unet": lambda bone: ~bone}))
+    flags = ["--made_up", "2", "--made_up_size", "32", "--limit", "2", "--device", "cpu"]
+    flags += ["--output_dir", str(tmp_path), "--completions", "true", "--voxelizer", str(model)]
+    assert evaluate.main(flags) == 0
+    output = capsys.readouterr().out
+    assert "mean DSC" in output and "the unet baseline's" in output
+    folder = tmp_path / "implants_true"
+    written = (folder / "evaluation.md").read_text()
+    assert written.strip() in output
+    lines = written.splitlines()
+    ours, published = "\n".join(lines).split("published, not measured here")
+    assert [f"{name} (here) | 2 |" in ours for name in evaluate.OURS.values()] == [True] * 3
+    assert "| PCDiff, 5 members (Friedrich et al. 2023) |  | 0.87 | 0.89 | 2.45 |" in published
+    assert "NOT the published protocol: 2 cases of 1 skulls" in published
+    assert (folder / "bilateral001_surf" / "unet_impl.nrrd").is_file()
+    again = ["--results", str(folder), "--train_path", str(tmp_path / "made_up" / "train.csv")]
+    assert evaluate.main(again) == 0
+    assert "trained on 1 skulls, and not 114" in capsys.readouterr().out
+    assert evaluate.main(["--results", str(tmp_path)]) == 2
+    assert "benchmark_cases.csv: cannot be read" in capsys.readouterr().err
+
+
+def test_the_protocols_own_numbers_are_said_to_be_so() -> None:
+    rows = [
+        {"case_name": f"{defect}{skull:03d}_surf", "defect": defect}
+        for skull in range(20)
+        for defect in DEFECTS
+    ]
+    training = [
+        SkullSample(str(n), None, Path(f"complete_skull/{n:03d}_surf.npy"), Path(), Path())
+        for n in range(114)
+    ]
+    protocol = PROTOCOLS["SkullBreak"]
+    assert "as many as" in evaluate.protocol_sentence(rows, protocol, training)
+    assert "NOT" in evaluate.protocol_sentence(rows[:-1], protocol, training)
+    assert "NOT" in evaluate.protocol_sentence(rows, protocol, [])
 
 
 def test_auto_takes_the_newest_model_of_the_runs_beside(tmp_path, monkeypatch) -> None:

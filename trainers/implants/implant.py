@@ -31,7 +31,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from trainers.common.devices import DEVICES
+from trainers.common.device_flags import add_device_flags
 from trainers.common.errors import SettingsError
 from trainers.common.main_program import run_main
 from trainers.common.ranks import Ranks, join_ranks
@@ -83,10 +83,8 @@ def make_parser() -> SettingsParser:
     add("--seed", type=whole_number(0), default=48, help="of the completions (48)")
     add("--output_dir", type=Path, default=run_directory() or Path("implants"), help="results")
     add("--members", action="store_true", help="write each completion's own implant too")
-    add("--device", choices=DEVICES, default="auto", help="auto: a GPU if one was given or is seen")
-    add("--threads", type=whole_number(0), default=0, help="CPU threads; 0: as PyTorch chooses")
-    add("--workers", type=some, default=1, help="processes that make skulls up")
     # fmt: on
+    add_device_flags(parser, 1, "processes that make skulls up")
     return parser
 
 
@@ -180,6 +178,12 @@ def complete(
     return run_program(command, stop.asked, folder.parent / "sampling")
 
 
+def implants_folder(settings: argparse.Namespace) -> Path:
+    """Return the folder of implants and figures."""
+    output: Path = settings.output_dir.absolute()
+    return output / ("implants_true" if settings.completions == "true" else "implants")
+
+
 def make_implants(settings: argparse.Namespace) -> int:
     """Run the pipeline; return 0 when done or stopped, 1 where cases failed."""
     stop = StopRequest()
@@ -201,7 +205,7 @@ def make_implants(settings: argparse.Namespace) -> int:
         print("stopped while completing; start again to go on from there")
         return 0
     truly = settings.completions == "true"
-    folder = output / ("implants_true" if truly else "implants")
+    folder = implants_folder(settings)
     members = 1 if truly else settings.num_ens
     rows, failures = make_all(
         [syn / sample.case for sample in samples],

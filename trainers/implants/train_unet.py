@@ -31,12 +31,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from trainers.common.checkpoint import CheckpointFolder
 from trainers.common.ema import Ema
 from trainers.common.loading import check_shared_memory, make_loader, to_device
-from trainers.common.main_program import add_optimiser_flags, add_run_flags, run_main
+from trainers.common.main_program import run_main
 from trainers.common.meters import ThroughputMeter
 from trainers.common.precision import Precision, in_groups
 from trainers.common.preview import write_preview
@@ -53,45 +53,24 @@ from trainers.common.ranks import (
 from trainers.common.reporter import Reporter
 from trainers.common.resuming import changes_on_resume, find_checkpoint
 from trainers.common.schedules import batch_sentence, rate_at, scaled_rate, set_rate
-from trainers.common.settings_parser import SettingsParser, whole_number
 from trainers.common.stopping import StopRequest
 from trainers.implants.unet import (
     TRAINER,
     TrainedUNet,
     UNetSizes,
-    as_saved,
+    export_unet,
     make_network,
     overlap_loss,
 )
-from trainers.implants.volume_pairs import Volumes, find_data
+from trainers.implants.unet_options import make_parser
+from trainers.implants.volume_pairs import Volumes, find_data, middle
+from trainers.skulls.card import skull_counts
 from trainers.skulls.listing import SkullSample, volume_of
 from trainers.skulls.metrics import dice
 from trainers.skulls.mirror import mirror_implant
 from trainers.skulls.volumes import read_volume
 
 IDENTITY = ("path", "made_up", "made_up_size", "grid_res", "channels", "levels", "units", "seed")
-
-
-def make_parser() -> SettingsParser:
-    """Return the program's parser."""
-    parser = SettingsParser(__doc__ or "")
-    add, some = parser.add_argument, whole_number(1)
-    # fmt: off
-    add("--path", type=Path, metavar="CSV", help="list of training skulls, such as train.csv")
-    add("--val_path", type=Path, metavar="CSV", help="judged by; else test.csv beside --path")
-    add("--made_up", type=whole_number(2, 500), metavar="N", help="instead: make N skulls up")
-    add("--made_up_size", type=whole_number(24, 512), default=64, help="voxels of their sides")
-    add("--grid_res", type=whole_number(8, 512), default=128,
-        help="voxels a side of what the network sees; the volumes' side is a multiple of it")
-    add("--channels", type=some, default=16, help="of the first level; each level doubles them")
-    add("--levels", type=whole_number(2, 7), default=5, help="levels of the U")
-    add("--units", type=whole_number(0, 4), default=2, help="residual units of a level")
-    add("--validate_every", type=some, default=10, metavar="EPOCHS", help="judge so often")
-    add("--val_samples", type=some, default=20, help="of the held-out samples, at most")
-    # fmt: on
-    add_run_flags(parser, epochs=200, fixed_shapes=True)
-    add_optimiser_flags(parser, 1e-3, 2, base_batch=2, ema=0.99)
-    return parser
 
 
 # ------------------------------------------------------------------------------------------ a run
@@ -130,6 +109,7 @@ class UNetRun:
     ema: Ema | None
     rate: float
     position: Position = field(default_factory=Position)
+    figures: dict[str, float] = field(default_factory=dict)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -232,11 +212,6 @@ def announce(run: UNetRun, rate_told: str, resumed_from: Path | None) -> None:
     log.image(write_preview(log.folder / "inputs.png", rows, "first pairs", names), "first pairs")
 
 
-def middle(grid: Tensor) -> Tensor:
-    """Return the greatest value along the left-right axis of a grid (1, G, G, G), upright."""
-    return grid[0].amax(0).T.flip(0).float().cpu()
-
-
 # ------------------------------------------------------------------------------------------- loop
 
 
@@ -307,7 +282,8 @@ def finish_epoch(run: UNetRun, seconds: float) -> None:
     last = position.epoch == settings.epochs
     values = {"loss": loss}
     if run.held_out and (last or position.epoch % settings.validate_every == 0):
-        values |= judge(run)
+        run.figures = judge(run)
+        values |= run.figures
     run.log.epoch(position.epoch, position.step, seconds, values)
     run.log.write(f"epoch {position.epoch}/{settings.epochs}  loss {loss:.4f}")
     score = values.get("val/dice", math.nan)
@@ -371,7 +347,7 @@ def save(run: UNetRun, best: bool = False) -> None:
         "optimiser": run.optimiser.state_dict(),
         "precision": run.precision.state_dict(),
         "position": asdict(position),
-        "sizes": as_saved(run.sizes),
+        "sizes": asdict(run.sizes),
     }
     saved = run.folder.save(
         state, epoch=position.epoch, step=position.step, step_in_epoch=position.in_epoch, best=best
@@ -393,14 +369,25 @@ def train(settings: argparse.Namespace) -> int:
         run.log.write(f"stopped on {stop.reason or 'request'}; resume with  --resume auto")
         run.log.finish()
         return 0
-    best = {"val/dice": position.best, "val/dice_mirror": position.mirror}
-    run.log.finish(best if run.held_out else {})
+    if run.figures and run.ranks.leads:
+        export(run)
+    run.log.finish(run.figures)
     return 0
+
+
+def export(run: UNetRun) -> None:
+    """Write the last weights, averaged where they are, as safetensors with a card."""
+    run.log.phase("saving", "the weights for others")
+    counts = skull_counts(run.training.samples, run.held_out)
+    weights = run.ema.weights() if run.ema else run.network.state_dict()
+    folder, settings = run.folder.folder, vars(run.settings)
+    files = export_unet(folder, weights, run.sizes, counts, run.figures, settings)
+    run.log.write(f"weights      {files[0]}, described in {files[1].name}")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the program; return the exit code."""
-    return run_main(train, make_parser(), arguments)
+    return run_main(train, make_parser(__doc__ or ""), arguments)
 
 
 if __name__ == "__main__":

@@ -18,10 +18,18 @@ from torch.nn import functional
 
 from trainers.common.checkpoint import load_checkpoint
 from trainers.common.errors import SettingsError
+from trainers.common.model_card import export_model
+from trainers.common.weights import SUFFIX, read_weights
+from trainers.skulls.card import skull_card
 from trainers.skulls.listing import SkullDataError
 from trainers.skulls.shaping import largest
 
 TRAINER = "unet"
+NAME = "unet.safetensors"
+ABOUT = (
+    "A defective skull's volume in, its implant out: the plain baseline. Judge it beside PCDiff by"
+    " `python trainers/implants/implant.py --unet FILE`."
+)
 MISSING = "the U-Net is MONAI's: pip install 'fresnel-tui[unet]', or pip install monai"
 
 
@@ -122,7 +130,11 @@ def sizes_of(content: Mapping[str, Any], path: Path) -> UNetSizes:
 
 def load_unet(path: Path, device: torch.device) -> TrainedUNet:
     """Return the network of a checkpoint, its averaged weights where there are any."""
-    content = load_checkpoint(path)
+    if path.suffix == SUFFIX:
+        weights, about = read_weights(path, "--unet")
+        content = {**(about or {}), "model": weights}
+    else:
+        content = load_checkpoint(path)
     sizes = sizes_of(content, path)
     network = make_network(sizes)
     averaged = content.get("ema")
@@ -130,6 +142,20 @@ def load_unet(path: Path, device: torch.device) -> TrainedUNet:
     return TrainedUNet(network.to(device).eval(), sizes, device)
 
 
-def as_saved(sizes: UNetSizes) -> dict[str, int]:
-    """Return sizes in plain types for a checkpoint."""
-    return asdict(sizes)
+def export_unet(
+    folder: Path,
+    weights: Mapping[str, Tensor],
+    sizes: UNetSizes,
+    counts: Mapping[str, str],
+    figures: Mapping[str, float],
+    settings: Mapping[str, Any],
+) -> list[Path]:
+    """Write weights as safetensors and their card into a folder; return both files.
+
+    `figures` are what these weights were judged by, `counts` what skull_counts returned.
+    """
+    made_up = settings["made_up"] is not None
+    title = f"3-D U-Net for implants, grid {sizes.grid}"
+    card = skull_card(title, TRAINER, ABOUT, counts, figures, settings, made_up)
+    about = {"sizes": asdict(sizes), "written_by": {"trainer": TRAINER}}
+    return export_model(folder / NAME, weights, card, about)

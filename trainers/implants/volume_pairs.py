@@ -75,3 +75,8 @@ def find_data(
     check_split(training, unseen)
     places = np.unique(np.linspace(0, len(unseen) - 1, settings.val_samples).astype(int))
     return training, [unseen[place] for place in places]
+
+
+def middle(grid: Tensor) -> Tensor:
+    """Return the greatest value along the left-right axis of a grid (1, G, G, G), upright."""
+    return grid[0].amax(0).T.flip(0).float().cpu()

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from trainers.common.checkpoint import load_checkpoint
 from trainers.common.errors import SettingsError
+from trainers.common.weights import SUFFIX, read_weights
 from trainers.pcdiff.diffusion import NOISE_SETTINGS, PointDiffusion
 from trainers.pcdiff.geometry import Steady, survey
 from trainers.pcdiff.model import HEAD, PVCNN, Sizes
@@ -39,6 +40,14 @@ def noise_predictor(
     return predict
 
 
+def read_content(path: Path) -> dict[str, Any]:
+    """Return what a checkpoint holds, or as much of it as an exported file does."""
+    if path.suffix != SUFFIX:
+        return load_checkpoint(path)
+    weights, about = read_weights(path, "--model")
+    return {**(about or {}), "model": weights}
+
+
 def load_network(
     path: Path, given: Mapping[str, Any], search: str, device: torch.device
 ) -> tuple[PVCNN, PointDiffusion, str]:
@@ -48,7 +57,7 @@ def load_network(
     settings the user names (None where not), which have to agree. Averaged weights are taken where
     there are any.
     """
-    content = load_checkpoint(path)
+    content = read_content(path)
     averaged = content.get("ema")
     weights = averaged["weights"] if averaged else content.get("model", content.get("model_state"))
     if not isinstance(weights, Mapping) or not weights:

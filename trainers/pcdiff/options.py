@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from trainers.common.devices import DEVICES
+from trainers.common.device_flags import add_device_flags
 from trainers.common.report import run_directory
 from trainers.common.schedules import RATE_RULES
 from trainers.common.settings_parser import SettingsParser, number_between, whole_number
@@ -84,6 +84,7 @@ def make_parser(description: str, examples: str) -> SettingsParser:
     add_training_flags(parser)
     add_output_flags(parser)
     add_run_flags(parser)
+    add_device_flags(parser, 8, "processes that load data, of all devices together")
     for flags, reason in REFUSED:
         parser.refuse(*flags, reason=reason)
     return parser
@@ -101,7 +102,6 @@ def add_data_flags(parser: SettingsParser) -> None:
     add("--val_path", type=Path, metavar="CSV", help="judged by; else test.csv beside --path")
     add("--bs", type=_some, default=8, help="samples of a step, over all devices together")
     add("--accumulate", type=_some, default=1, help="parts of a device's share of --bs")
-    add("--workers", type=_any, default=8, help="processes that load data, in all")
     add("--prefetch-factor", type=_some, default=4, help="batches each of them prepares ahead")
     add("--niter", type=_some, default=15_000, help="epochs")
     add("--nc", type=int, choices=(3,), default=3, help="coordinates of a point")
@@ -207,8 +207,6 @@ def add_run_flags(parser: SettingsParser) -> None:
     add("--resume", metavar="PATH|auto|auto-or-new",
         help="go on from a checkpoint; auto: the newest of this run or of one like it")
     add("--manualSeed", type=_any, default=1234, help="decides weights, order and all chance")
-    add("--device", choices=DEVICES, default="auto", help="auto: a GPU if one was given or is seen")
-    add("--threads", type=_any, default=0, help="CPU threads of PyTorch; 0: as PyTorch chooses")
     add("--gating-enabled", type=truth, action=never(GATES), help=argparse.SUPPRESS)
     add("--proxy-eval-enabled", type=truth, action=never(PROXY), help=argparse.SUPPRESS)
 # fmt: on

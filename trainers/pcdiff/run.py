@@ -69,6 +69,7 @@ class PcdiffRun:
     rate: float
     share: int
     position: PcdiffPosition = field(default_factory=PcdiffPosition)
+    figures: dict[str, float] = field(default_factory=dict)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -112,9 +113,10 @@ def find_data(
     if path is None:
         root = settings.output_dir / "skulls"
         log.phase("loading", f"making up {settings.made_up} skulls in {root}")
-        from_leader(
-            ranks, lambda: make_up(root, settings.made_up, settings.made_up_size, settings.dataset)
-        )
+        # A sample draws so many of them; more take longer to make than a tiny run trains.
+        points = min(20_000, 4 * settings.num_points)
+        size, dataset = settings.made_up_size, settings.dataset
+        from_leader(ranks, lambda: make_up(root, settings.made_up, size, dataset, points))
         path = root / "train.csv"
     log.phase("loading", f"reading {path}")
     recipe = Recipe(

@@ -31,7 +31,8 @@ import numpy as np
 import torch
 
 from trainers.common.bar import bar
-from trainers.common.devices import DEVICES, describe_device, peak_memory
+from trainers.common.device_flags import add_device_flags
+from trainers.common.devices import describe_device, peak_memory
 from trainers.common.main_program import run_main
 from trainers.common.randomness import sample_generator
 from trainers.common.ranks import Ranks, gather_from_ranks, join_ranks
@@ -90,8 +91,6 @@ def make_parser() -> SettingsParser:
     add("--attention", type=truth, metavar="True|False", help="has to agree with the checkpoint")
     add("--neighbours", choices=SEARCHES, default="auto", help="how neighbours are found")
     add("--manualSeed", type=whole_number(0), default=48, help="decides points and noise")
-    add("--device", choices=DEVICES, default="auto", help="auto: a GPU if one was given or is seen")
-    add("--threads", type=whole_number(0), default=0, help="CPU threads of PyTorch")
     add("--overwrite", action="store_true", help="draw finished cases again")
     # fmt: on
     add_diffusion_flags(parser)
@@ -99,9 +98,7 @@ def make_parser() -> SettingsParser:
     parser.set_defaults(**dict.fromkeys(NOISE_SETTINGS))
     parser.refuse("--gpu", reason="choose GPUs with CUDA_VISIBLE_DEVICES")
     parser.refuse("--distr_train", reason="start it with torchrun to share the cases out")
-    parser.refuse(
-        "--workers", reason="a case is read in milliseconds, there is nothing to share out"
-    )
+    add_device_flags(parser, "a case is read in milliseconds, there is nothing to share out")
     parser.refuse("--dropout", reason="nothing is dropped when drawing")
     parser.refuse("--loss_type", reason="nothing is trained here")
     parser.refuse("--eval_saved", "--eval_recon_mvr", reason=SAVED)

@@ -36,6 +36,7 @@ from trainers.common.stopping import StopRequest, ignore_stop_signals
 from trainers.pcdiff import judging
 from trainers.pcdiff.data import EpochBatches, SkullPoints, spread_evenly
 from trainers.pcdiff.diffusion import NOISE_SETTINGS, noise_losses
+from trainers.pcdiff.export import export_trained
 from trainers.pcdiff.naming import write_published
 from trainers.pcdiff.options import make_parser
 from trainers.pcdiff.pictures import views, write_sheet
@@ -190,7 +191,8 @@ def finish_epoch(run: PcdiffRun, meter: ThroughputMeter) -> None:
     position.last_loss, position.loss_sum, position.loss_count = mean, 0.0, 0.0
     if run.ranks.world > 1 and epoch % 100 == 0:
         log.write(f"Epoch {epoch}: All ranks completed {run.steps_per_epoch} steps ✓")
-    values = {"loss": mean, **meter.values(), **judge(run)}
+    run.figures = judge(run)
+    values = {"loss": mean, **meter.values(), **run.figures}
     log.epoch(position.epoch, position.step, meter.seconds, values)
     last = position.epoch == settings.niter
     due = last or position.epoch % settings.checkpoint_freq == 0
@@ -322,7 +324,10 @@ def train(settings: argparse.Namespace) -> int:
     run.log.write("=== TRAINING COMPLETED ===")
     run.log.write(f"  Final epoch: {position.epoch - 1}")
     run.log.write("  Stop reason: max_epochs_reached")
-    run.log.finish({"loss": position.last_loss})
+    if run.figures and run.ranks.leads:
+        weights, card = export_trained(run, run.figures)
+        run.log.write(f"weights      {weights}, described in {card.name}")
+    run.log.finish({"loss": position.last_loss, **run.figures})
     return 0
 
 

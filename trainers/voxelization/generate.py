@@ -36,7 +36,7 @@ from typing import Any
 
 import numpy as np
 
-from trainers.common.devices import DEVICES
+from trainers.common.device_flags import add_device_flags
 from trainers.common.errors import SettingsError
 from trainers.common.files import write_text_whole
 from trainers.common.main_program import run_main
@@ -107,11 +107,9 @@ def make_parser() -> GenerationParser:
     add("--dilation", type=whole_number(0, 8), help="voxels a skull grows; by the voxels' size")
     add("--output_dir", type=Path, help="where generation_dir goes; default: run folder or out_dir")
     add("--overwrite", action="store_true", help="do cases again that are done")
-    add("--device", choices=DEVICES, default="auto", help="auto: a GPU if one was given or is seen")
     add("--no_cuda", action="store_true", help="the same as --device cpu")
-    add("--threads", type=whole_number(0), default=0, help="CPU threads; 0: as PyTorch chooses")
     # fmt: on
-    parser.refuse("--workers", reason="a case's arrays are read in milliseconds; use --threads")
+    add_device_flags(parser, "a case's arrays are read in milliseconds; use --threads")
     return parser
 
 
@@ -226,9 +224,9 @@ def print_table(summary: dict[str, Any], write: Callable[[str], None] = print) -
     if "per_defect" not in summary:
         return
     names = [other for other in OTHERS if f"per_defect_{other}" in summary]
-    told = f"({', '.join(names)})"
+    others = f"({', '.join(names)})"
     width = 7 * len(names) + 8
-    heads = "  ".join(f"{f'{name} {told}':<{width}}" for name in ("DSC", "bDSC", "HD95 mm"))
+    heads = "  ".join(f"{f'{name} {others}':<{width}}" for name in ("DSC", "bDSC", "HD95 mm"))
     write(f"{'defect':<18}{'cases':>6}{'failed':>8}   {heads}")
     for kind, found in summary["per_defect"].items():
         beside = [summary[f"per_defect_{name}"][kind] for name in names]

@@ -24,6 +24,7 @@ from trainers.common.reporter import Reporter
 from trainers.common.resuming import changes_on_resume, find_checkpoint
 from trainers.common.settings_parser import plain
 from trainers.common.stopping import StopRequest
+from trainers.common.weights import SUFFIX, read_weights
 from trainers.voxelization.data import VoxelPairs
 from trainers.voxelization.dpsr import DPSR
 from trainers.voxelization.model import Voxelizer, load_weights
@@ -141,7 +142,11 @@ def load_published(path: Path) -> dict[str, Any]:
     """Return a checkpoint of the original project without running code from it.
 
     Its best loss is a NumPy scalar, which weights_only refuses unless the scalar's types are named.
+    Of a safetensors file of ours, what it holds of a checkpoint.
     """
+    if path.suffix == SUFFIX:
+        weights, about = read_weights(path, "--model_file")
+        return {**(about or {}), "state_dict": weights}
     scalar = np._core.multiarray.scalar  # type: ignore[attr-defined]
     allowed: list[Any] = [
         scalar,

@@ -64,6 +64,7 @@ from trainers.voxelization.data import (
     target_of,
 )
 from trainers.voxelization.dpsr import DPSR
+from trainers.voxelization.export import export_trained
 from trainers.voxelization.memory import memory_sentence
 from trainers.voxelization.model import Voxelizer
 from trainers.voxelization.options import choose_gpu, make_parser
@@ -379,6 +380,9 @@ def train(settings: argparse.Namespace) -> int:
             f"stopped by {stop.reason or 'another rank'} after {run.position.it} steps;"
             f" resume with --resume {settings.output_dir.absolute() / 'model.pt'}"
         )
+    elif judged and run.ranks.leads:
+        weights, card = export_trained(run, judged)
+        run.reporter.write(f"weights      {weights}, described in {card.name}")
     run.reporter.finish(judged or None)
     return 0
 

@@ -1,0 +1,116 @@
+"""The 3-D U-Net baseline: a known answer, resuming to the bit, its place beside PCDiff."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("nrrd")
+
+from tests.trainers.pcdiff_world import signals_kept  # noqa: E402
+from tests.trainers.saved_state import differing_files  # noqa: E402
+from trainers.common.errors import SettingsError  # noqa: E402
+from trainers.implants import train_unet, unet  # noqa: E402
+from trainers.implants.unet import UNetSizes, coarse, fine, load_unet, overlap_loss  # noqa: E402
+from trainers.skulls.listing import SkullDataError  # noqa: E402
+from trainers.skulls.made_up import make_up  # noqa: E402
+
+pytestmark = pytest.mark.trainers
+SMALL = (
+    *("--grid_res", "8", "--channels", "4", "--levels", "2", "--units", "0", "--threads", "1"),
+    *("--device", "cpu", "--no-tensorboard", "--batch_size", "5", "--val_samples", "2"),
+)
+
+
+@pytest.fixture(scope="module")
+def listed(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("skulls")
+    make_up(folder, 3, 24, points=500, held_out=1)
+    return folder / "train.csv"
+
+
+@pytest.fixture(autouse=True)
+def one_layer(monkeypatch) -> None:
+    """MONAI takes seconds to import: but for one test a convolution stands for its network."""
+
+    def network(sizes: UNetSizes) -> torch.nn.Module:
+        sizes.check()
+        return torch.nn.Conv3d(1, 1, 3, padding=1)
+
+    monkeypatch.setattr(unet, "make_network", network)
+    monkeypatch.setattr(train_unet, "make_network", network)
+
+
+def train(*words: object) -> int:
+    with signals_kept(), pytest.MonkeyPatch.context() as here:
+        here.setitem(__import__("sys").modules, "matplotlib.backends.backend_agg", None)
+        return train_unet.main([*SMALL, *map(str, words)])
+
+
+def test_a_volume_goes_to_the_grid_and_back() -> None:
+    mask = np.zeros((16, 16, 16), bool)
+    mask[4:12, 2:8, 6:10] = True
+    seen = coarse(mask, 8)
+    assert seen.shape == (1, 8, 8, 8) and float(seen.sum()) == mask.sum() / 8
+    bone = np.zeros_like(mask)
+    bone[4:6] = True
+    back = fine(20 * seen[None] - 10, bone)
+    assert not (back & bone).any()
+    assert (back ^ (mask & ~bone)).mean() < 0.01
+    with pytest.raises(SkullDataError, match="a cube whose side is a multiple of"):
+        coarse(mask[:12], 8)
+    with pytest.raises(SettingsError, match="take a multiple of 16, at least 32"):
+        UNetSizes(24).check()
+
+
+def test_the_loss_is_least_at_the_truth() -> None:
+    target = (torch.arange(64.0) % 3 == 0).float().view(1, 1, 4, 4, 4)
+    right, wrong = (overlap_loss(sign * (40 * target - 20), target) for sign in (1, -1))
+    assert float(right) < 1e-3 and float(wrong) > 10
+    noise = torch.randn(1, 1, 4, 4, 4, dtype=torch.double).requires_grad_()
+    assert torch.isfinite(torch.autograd.grad(overlap_loss(noise, target), noise)[0]).all()
+
+
+def test_it_resumes_to_the_bit_and_exports_what_it_judged(listed, tmp_path, capsys) -> None:
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    words = ("--path", listed, "--validate_every", 1)
+    assert train(*words, "--epochs", 2, "--output_dir", whole) == 0
+    assert "mirror" in capsys.readouterr().out
+    (parts / "run").mkdir(parents=True)
+    stop = parts / "run" / "stop.json"
+    stop.write_text("{}")
+    with pytest.MonkeyPatch.context() as here:
+        here.setenv("FRESNEL_RUN_DIR", str(parts / "run"))
+        assert train(*words, "--epochs", 2, "--output_dir", parts) == 0
+    stop.unlink()
+    saved = [path.name for path in (parts / "checkpoints").glob("epoch_*")]
+    assert saved == ["epoch_0001_step_000001.pt"]
+    assert train(*words, "--epochs", 2, "--output_dir", parts, "--resume", "auto") == 0
+    for name in ("last.pt", "best.pt"):
+        assert differing_files(*(run / "checkpoints" / name for run in (whole, parts))) == []
+    card = (whole / "checkpoints" / "unet.md").read_text()
+    assert "val/dice_mirror" in card and "10 samples of 2 skulls" in card
+    assert str(tmp_path) not in card, "a card names no path of this machine"
+    exported = load_unet(whole / "checkpoints" / "unet.safetensors", torch.device("cpu"))
+    saved = load_unet(whole / "checkpoints" / "last.pt", torch.device("cpu"))
+    assert exported.sizes == saved.sizes == UNetSizes(8, 4, 2, 0)
+    for one, other in zip(exported.network.parameters(), saved.network.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_files_of_others_are_refused(tmp_path) -> None:
+    torch.save({"model": {}}, tmp_path / "other.pt")
+    with pytest.raises(SettingsError, match="was not written by"):
+        load_unet(tmp_path / "other.pt", torch.device("cpu"))
+
+
+def test_monais_network_has_the_shapes_and_its_absence_is_one_line(monkeypatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.setitem(__import__("sys").modules, "monai.networks.nets", None)
+    with pytest.raises(SettingsError, match=r"pip install 'fresnel-tui\[unet\]'"):
+        unet.make_network(UNetSizes(8, 4, 2, 1))
+    monkeypatch.undo()
+    pytest.importorskip("monai")
+    network = unet.make_network(UNetSizes(8, 4, 2, 1))
+    assert network(torch.zeros(2, 1, 8, 8, 8)).shape == (2, 1, 8, 8, 8)
