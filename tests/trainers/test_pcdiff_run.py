@@ -14,6 +14,7 @@ pytest.importorskip("numba")
 from tests.trainers import pcdiff_world as world
 from tests.trainers.said_once import series_of, told_twice
 from tests.trainers.saved_state import differing_files
+from trainers.pcdiff.completing import load_network
 from trainers.pcdiff.rates import rate_of_epoch
 
 # Whole programs are started here, and a busy machine takes its time over importing torch.
@@ -74,6 +75,17 @@ def test_a_run_writes_what_the_guide_names(listed: Path, tmp_path: Path) -> None
     expected = {"val_loss", "val_loss_baseline", "chamfer", "chamfer_mirror", "diag_total_bpd"}
     assert expected <= last.keys()
     assert "baseline" in log and "mirrored skull" in log
+    # What was judged last is exported, and drawn from.
+    exported, diffusion, words = load_network(
+        tmp_path / "checkpoints" / "pcdiff.safetensors", {}, "auto", torch.device("cpu")
+    )
+    assert words == "weights of epoch 2, 256 points" and diffusion.steps == 1000
+    assert world.same(world.weights(tmp_path / "epoch_1.pth"), {
+        f"model.{name}": tensor for name, tensor in exported.state_dict().items()
+    })  # fmt: skip
+    card = (tmp_path / "checkpoints" / "pcdiff.md").read_text()
+    assert "| chamfer_mirror |" in card and "10 samples of 2 skulls" in card
+    assert str(tmp_path) not in card and str(listed.parent) not in card
 
 
 def test_resuming_goes_on_to_the_bit(listed: Path, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from tests.trainers.saved_state import differing_files  # noqa: E402
 from tests.warm import TORCH  # noqa: E402
 from trainers.skulls.made_up import make_up  # noqa: E402
 from trainers.skulls.prepare import prepare_pairs  # noqa: E402
+from trainers.voxelization.reconstruction import load_voxelization  # noqa: E402
 from trainers.voxelization.train import main  # noqa: E402
 
 from .conftest import environment  # noqa: E402
@@ -104,6 +105,23 @@ def test_a_run_writes_what_the_guide_names_and_judges_beside_the_mean_volume(
     last = load(folder / "model.pt")
     assert (last["epoch"], last["it"]) == (2, 8)
     assert isinstance(last["loss_val_best"], float)
+
+
+def test_what_was_judged_last_is_exported_with_a_card_and_read_by_generate(whole) -> None:
+    folder, output = whole
+    path = folder / "checkpoints" / "voxelization.safetensors"
+    assert f"weights      {path}, described in voxelization.md" in output
+    exported, saved = (
+        load_voxelization(file, None, torch.device("cpu")) for file in (path, folder / "model.pt")
+    )
+    assert (exported.points, exported.sigma) == (saved.points, saved.sigma)
+    for one, other in zip(
+        exported.network.state_dict().values(), saved.network.state_dict().values(), strict=True
+    ):
+        assert torch.equal(one, other)
+    card = path.with_suffix(".md").read_text()
+    assert "| val/psr_l2 |" in card and "5 samples of 1 skulls" in card
+    assert str(folder.parent) not in card and "skulls.csv" not in card
 
 
 def test_a_network_drawn_inside_out_says_so_and_learns_as_the_others_do(config, tmp_path) -> None:
