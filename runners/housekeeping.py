@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from runners.guard.keeper import ensure_guard, ensure_preemption_watch
 from runners.host import helpers
-from runners.lifecycle.control.trash import expired
 from runners.lifecycle.launch.adopt import adopt_orphans
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
@@ -43,8 +42,11 @@ def tend(state: StateDirectory) -> list[str]:
         from runners.guard.sweep_watch import ensure_sweep_watches  # few have a sweep
 
         ensure_sweep_watches(state)
-    if expired(state):
-        helpers.spawn("empty-trash", state.root)
+    if state.trash.is_dir():
+        from runners.lifecycle.control.trash import expired  # nothing is deleted in most folders
+
+        if expired(state):
+            helpers.spawn("empty-trash", state.root)
     return adopt_orphans(state)
 
 

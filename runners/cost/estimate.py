@@ -19,6 +19,7 @@ from runners.host.clock import seconds_between
 from runners.model.parameters import with_values
 from runners.model.plan import Estimate
 from runners.model.python_command import processes_for
+from runners.model.quantities import median
 from runners.model.spec import Parameter, Price, RunSpec
 from runners.model.workload import (
     Workload,
@@ -29,7 +30,6 @@ from runners.model.workload import (
 )
 from runners.state.decoding import read
 from runners.state.layout import RunDirectory, StateDirectory
-from runners.watch.metrics.epoch_timing import median, read_epoch_timing
 
 NEWEST_RUNS = 200
 """How many of the newest ended runs are looked at; of those that fit, `ENOUGH` are read."""
@@ -201,6 +201,8 @@ def _rhythm(run: RunDirectory, line: RunEntry) -> _Rhythm | None:
     plan = read(run.plan, _plan)
     if plan is None or line.finished is None:
         return None
+    from runners.watch.metrics.epoch_timing import read_epoch_timing  # of a program seen before
+
     parameters = {p.name: p.value for p in plan.spec.parameters}
     whole, timing = seconds_between(line.began, line.finished), read_epoch_timing(run.path)
     first = after = 0.0

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from runners.watch.metrics.epoch_timing import median
+from runners.model.quantities import median
 
 _MOST = 256
 _WINDOWS = 8

@@ -20,6 +20,7 @@ from runners.host.tail import Follower
 from runners.model.gpus import UsageInterval
 from runners.model.health import RankSign
 from runners.model.python_command import processes_started
+from runners.model.quantities import median
 from runners.model.run import Progress, Run
 from runners.state.deadline import deadline_of
 from runners.state.decoding import decode_lines
@@ -33,7 +34,6 @@ from runners.state.rank_processes import (
 )
 from runners.watch.logs.rank_logs import rank_logs
 from runners.watch.metrics.checkpoints import checkpoint_files
-from runners.watch.metrics.epoch_timing import median
 from runners.watch.metrics.live import LiveReport
 from runners.watch.metrics.sample import higher_is_better
 

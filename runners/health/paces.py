@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from runners.watch.metrics.epoch_timing import median
+from runners.model.quantities import median
 
 BLOCK_S = 180.0
 _BLOCKS = 240

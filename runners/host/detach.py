@@ -11,7 +11,6 @@ import shutil
 import signal
 import subprocess
 import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -213,5 +212,7 @@ def run_alone(lock: Path, log: Path, work: Callable[[], object]) -> None:
     try:
         work()
     except Exception:
+        import traceback  # seldom needed, and each launch would load it
+
         traceback.print_exc()
         raise

@@ -1,5 +1,7 @@
 """Lengths of time and amounts of memory in the core's own messages; front ends have `tui.views`."""
 
+from collections.abc import Sequence
+
 
 def duration_text(seconds: float) -> str:
     """`9m05s`, `8h00m`: a length of time, rounded up to the second."""
@@ -21,3 +23,9 @@ def gpus_text(count: int, model: str = "") -> str:
     """`1 GPU`, `2 H100 GPUs`."""
     kind = f" {model}" if model else ""
     return f"{count}{kind} GPU{'' if count == 1 else 's'}"
+
+
+def median(values: Sequence[float]) -> float:
+    """The middle value, or the mean of two; `statistics` takes longer to import than this."""
+    ordered, half = sorted(values), len(values) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2

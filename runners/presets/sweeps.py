@@ -7,17 +7,19 @@ lists they stand for themselves, and `{a,b}` around the values makes a sweep of 
 
 import math
 import os
-import random
 import re
 from collections.abc import Callable, Sequence
 from itertools import product
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from runners.model.errors import WrongInput
 from runners.model.masking import mask_value
 from runners.model.spec import RunSpec
+
+if TYPE_CHECKING:
+    from random import Random
 
 MOST_RUNS = 200
 _LONGEST_NAME = 60
@@ -36,7 +38,7 @@ class SampleRange(NamedTuple):
     log: bool
     whole: bool
 
-    def draw(self, source: random.Random) -> str:
+    def draw(self, source: "Random") -> str:
         """One of them, with four significant digits."""
         if self.log:
             value = math.exp(source.uniform(math.log(self.low), math.log(self.high)))
@@ -209,7 +211,9 @@ def _grid(axes: dict[int, tuple[str, list[str] | SampleRange]]) -> list[tuple[st
 def _sampled(
     axes: dict[int, tuple[str, list[str] | SampleRange]], samples: int, seed: int
 ) -> list[tuple[str, ...]]:
-    source = random.Random(seed)
+    from random import Random  # most sweeps take every combination
+
+    source = Random(seed)
     return [
         tuple(
             values.draw(source) if isinstance(values, SampleRange) else source.choice(values)

@@ -91,7 +91,14 @@ def test_the_launch_of_an_own_command_reads_no_yaml(
     monkeypatch.setenv("FRESNEL_GPUS", "none")
     found = loaded_by("plan", "--", "true")
     assert "runners.lifecycle.launch.planner" in found
-    assert not found & {"yaml", "dataclasses", "runners.slurm.queue"}
+    assert not found & {"yaml", "dataclasses", "random", "socket", "tempfile", "traceback"}
+    # Clusters, sweeps by a sampler, presets, guards and the trash are asked for by few.
+    rooms = ("launch.submit", "launch.job_dependency", "launch.sampled_runs", "control.trash")
+    later = [*(f"runners.lifecycle.{room}" for room in rooms), "runners.presets.sampler_flag"]
+    later += ["runners.slurm.client", "runners.presets.catalogue", "runners.guard.rule"]
+    assert not found & set(later)
+    ours = [name for name in found if name.partition(".")[0] in ("runners", "tui")]
+    assert len(ours) <= 158, sorted(ours)
     if sys.version_info >= (3, 11):
         assert not found & {"typing_extensions", "inspect"}
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.masking import mask_value
 from runners.model.placeholders import secrets_in
-from runners.presets.catalogue import resolve_runs
 from runners.state.secret_store import PLACE, check_secret_name, find_secret, travelling_secrets
 
 
@@ -65,6 +64,8 @@ def preset_secrets(arguments: argparse.Namespace) -> dict[str, str]:
     preset = getattr(arguments, "preset", None)
     if preset is None:
         return {}
+    from runners.presets.catalogue import resolve_runs  # a command needs none
+
     try:
         specs = resolve_runs(preset, arguments.overrides)
     except FresnelError:  # one of that machine's own

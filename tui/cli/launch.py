@@ -2,22 +2,20 @@
 
 import argparse
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from runners.guard.rule import read_guard
-from runners.guard.sweep_watch import watch_for_hopeless
 from runners.housekeeping import tend
 from runners.lifecycle.control.job_stop import ending_with_job
 from runners.lifecycle.control.start import NotSupervised, start_together
 from runners.lifecycle.control.wait import wait_until_ended
 from runners.lifecycle.launch.planner import PlannedRun, plan_runs
-from runners.lifecycle.launch.submit import submissions, test_only
 from runners.lifecycle.launch.sweep import judging_metric
 from runners.model.errors import ExitCode
-from runners.model.plan import LaunchPlan
+from runners.model.plan import LaunchPlan, is_job
 from runners.model.run import Run
 from runners.model.states import State
 from runners.scheduling.allocation import Denied
@@ -27,6 +25,9 @@ from runners.state.requests import open_request
 from tui.cli.output import echo, print_json_of_runs, print_pairs, print_summary, run_exit_code
 from tui.cli.specs import specs_from
 from tui.views.runs.plan_text import describe_plan, estimate_text, rate_text
+
+if TYPE_CHECKING:
+    from runners.lifecycle.launch.submit import Submission
 
 
 def run_launch(arguments: argparse.Namespace) -> int:
@@ -91,15 +92,11 @@ def _start(state: StateDirectory, arguments: argparse.Namespace, request: str) -
             print(*(run.id for run in error.runs), sep="\n")
         raise
     if judged_by is not None:
-        watch_for_hopeless(state, specs[0].group, [run.id for run in runs], judged_by)
-    guard = read_guard(state)
-    for problem in guard.problems:
-        echo(f"⚠ {problem}")
-    if guard.rule is not None:
-        from tui.views.money.guard_text import too_late_text  # most have no guard
+        from runners.guard.sweep_watch import watch_for_hopeless
 
-        if late := too_late_text(state):
-            echo(late)
+        watch_for_hopeless(state, specs[0].group, [run.id for run in runs], judged_by)
+    if state.guard.is_dir():
+        _tell_of_guard(state)
     shown: set[str] = set()
     for run in runs:
         for note in run.plan.notes if run.plan else ():
@@ -119,6 +116,18 @@ def _start(state: StateDirectory, arguments: argparse.Namespace, request: str) -
         if run.state is State.QUEUED and specs[0].parallel is None:
             echo(f"{run.id} is queued: {run.reason}")
     return runs
+
+
+def _tell_of_guard(state: StateDirectory) -> None:
+    """Say what is wrong with the guard, and which runs it would stop before their end."""
+    from runners.guard.rule import read_guard  # most have no guard
+    from tui.views.money.guard_text import too_late_text
+
+    guard = read_guard(state)
+    for problem in guard.problems:
+        echo(f"⚠ {problem}")
+    if guard.rule is not None and (late := too_late_text(state)):
+        echo(late)
 
 
 def _follow(state: StateDirectory, runs: list[Run], as_json: bool) -> int:
@@ -175,7 +184,7 @@ def run_plan(arguments: argparse.Namespace) -> int:
         refuse_elsewhere(arguments)
     state = StateDirectory()
     planned = plan_runs(state, specs_from(arguments))
-    jobs = submissions(state, ((run.plan.run, run.plan.spec) for run in planned))
+    jobs = _jobs_of(state, planned)
     if arguments.json:
         scripts = {run_id: job.script for job in jobs for run_id in job.runs}
         values = [_plan_json(run, scripts.get(run.plan.run)) for run in planned]
@@ -186,6 +195,8 @@ def run_plan(arguments: argparse.Namespace) -> int:
                 print()
             print_pairs(describe_plan(_shown_plan(run, arguments.show_secrets), run.decision))
         for job in jobs:
+            from runners.lifecycle.launch.submit import test_only
+
             print(f"\n{job.script}", end="")
             echo(f"sbatch --test-only: {test_only(job)}")
     hints = (run.decision.hint for run in planned if not isinstance(run.decision, Granted))
@@ -193,6 +204,15 @@ def run_plan(arguments: argparse.Namespace) -> int:
         echo(hint)
     refused = (run.refusal() for run in planned)
     return next((problem.exit_code for problem in refused if problem), ExitCode.DONE)
+
+
+def _jobs_of(state: StateDirectory, planned: Sequence[PlannedRun]) -> "Sequence[Submission]":
+    """What would be handed to Slurm; nothing for runs of this machine."""
+    if not any(is_job(run.plan) for run in planned):
+        return ()
+    from runners.lifecycle.launch.submit import submissions  # clusters only
+
+    return submissions(state, ((run.plan.run, run.plan.spec) for run in planned))
 
 
 def _shown_plan(run: PlannedRun, with_secrets: bool) -> LaunchPlan:

@@ -4,9 +4,7 @@ from functools import cached_property
 from typing import Protocol
 
 from runners.lifecycle.launch.sweep import fill_placeholders, takes_several
-from runners.lifecycle.launch.variation import takes_one_value, varied, with_flags
 from runners.model.spec import RunSpec
-from runners.presets.catalogue import resolve_runs
 from runners.presets.load import command_spec
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
@@ -32,11 +30,13 @@ class PresetSource:
 
     def specs(self, overrides: list[str], name: str) -> list[RunSpec]:
         """The runs that the preset starts."""
+        from runners.presets.catalogue import resolve_runs  # a command needs none
+
         return resolve_runs(self.preset, overrides, name)
 
     @cached_property
     def _unchanged(self) -> list[RunSpec]:
-        return resolve_runs(self.preset)
+        return self.specs([], "")
 
     def takes_several(self, key: str) -> bool:
         """Whether a parameter of the one run takes several values; a group has none of its own."""
@@ -69,6 +69,7 @@ class RunSource:
     @cached_property
     def _spec(self) -> RunSpec:
         from runners.lifecycle.control.relaunch import relaunch_spec
+        from runners.lifecycle.launch.variation import with_flags
 
         state = StateDirectory()
         spec = relaunch_spec(state, find_run(state, self.run))
@@ -76,8 +77,12 @@ class RunSource:
 
     def specs(self, overrides: list[str], name: str) -> list[RunSpec]:
         """The run's own spec, changed."""
+        from runners.lifecycle.launch.variation import varied
+
         return [varied(self._spec, overrides, name)]
 
     def takes_several(self, key: str) -> bool:
         """Whether several values of the key make several runs: of parameters by their type."""
+        from runners.lifecycle.launch.variation import takes_one_value
+
         return takes_several(self._spec, key, unknown=not takes_one_value(key))

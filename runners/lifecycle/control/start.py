@@ -18,16 +18,15 @@ from runners.lifecycle.launch.git_snapshot import start_recording
 from runners.lifecycle.launch.planner import PlannedRun, Planner
 from runners.lifecycle.launch.preconditions import refuse_taken_away, refuse_untrusted
 from runners.lifecycle.launch.run_files import write_files
-from runners.lifecycle.launch.submit import submissions, submit
 from runners.lifecycle.launch.unfinished import all_or_none, undo
 from runners.lifecycle.supervisor.kept_environment import keep_environment
 from runners.lifecycle.supervisor.spawn import spawn_supervisor
 from runners.model.errors import DeniedError, FresnelError
 from runners.model.masked_plan import travelling
+from runners.model.plan import is_job
 from runners.model.run import Run
 from runners.model.spec import RunSpec
 from runners.scheduling.queue_order import Granted
-from runners.slurm.options import keys_of
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.requests import note_run
 from runners.state.runs import read_run
@@ -78,7 +77,8 @@ def start_together(
         with all_or_none(state, [run.plan.run for run in launch.runs]):
             descriptors = [_write(state, run, request) for run in launch.runs]
     wake(state, launch.waiting, launch.decisions)
-    _submit(state, launch.runs)
+    if any(is_job(run.plan) for run in launch.runs):
+        _submit(state, launch.runs)
     # Git takes its time while the supervisors start; its answer is not needed to run.
     recording = start_recording(
         {state.run(run.plan.run): Path(run.plan.working_directory) for run in launch.runs}
@@ -86,7 +86,7 @@ def start_together(
     problems = [
         _supervise(state, run, locks)
         for run, locks in zip(launch.runs, descriptors, strict=True)
-        if not keys_of(run.plan.spec)
+        if not is_job(run.plan)
     ]
     recording.join()
     runs = [read_run(state, run.plan.run) for run in launch.runs]
@@ -97,8 +97,10 @@ def start_together(
 
 def _submit(state: StateDirectory, runs: Sequence[PlannedRun]) -> None:
     """Hand runs to Slurm; what it refuses, and what would follow, is as if never written."""
+    from runners.lifecycle.launch.submit import submissions, submit  # clusters only
+
     environments = {run.plan.run: _environment(run) for run in runs}
-    left = [run.plan.run for run in runs if keys_of(run.plan.spec)]
+    left = [run.plan.run for run in runs if is_job(run.plan)]
     try:
         for number, job in enumerate(
             submissions(state, ((run.plan.run, run.plan.spec) for run in runs))
@@ -163,7 +165,7 @@ def _write(state: StateDirectory, planned: PlannedRun, request: str) -> list[int
     with all others of its launch.
     """
     run = state.run(planned.plan.run)
-    is_local = not keys_of(planned.plan.spec)
+    is_local = not is_job(planned.plan)
     run.path.mkdir(mode=0o700)
     descriptors = [acquire(run.supervisor_lock), acquire(run.run_lock)] if is_local else []
     replace(run.spec, msgspec.json.encode(planned.plan.spec))

@@ -2,7 +2,6 @@
 
 import glob
 import os
-import socket
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -196,6 +195,8 @@ def fill_patterns(
 
 def find_free_port() -> int:
     """A TCP port of the loopback interface on which nobody listens now. Raises OSError."""
+    import socket  # most launches need no port
+
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

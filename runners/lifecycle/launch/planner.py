@@ -16,10 +16,9 @@ from runners.cost.rates import device_count
 from runners.cost.sessions import read_session
 from runners.gpus.client import read_gpus
 from runners.lifecycle.launch.dispatch import candidate_of, judge, resolve_after, waiting
-from runners.lifecycle.launch.job_dependency import dependency_options
+from runners.lifecycle.launch.job_defaults import SLURM_DECIDES, with_defaults, with_time_limit
 from runners.lifecycle.launch.planning import Planned, make_plan
 from runners.lifecycle.launch.probe_results import probe_notes
-from runners.lifecycle.launch.submit import SLURM_DECIDES, with_defaults, with_time_limit
 from runners.lifecycle.launch.unattended import denied_unattended
 from runners.lifecycle.launch.unmasking import refuse_masked
 from runners.model.closed import assert_never
@@ -102,6 +101,8 @@ class Planner:
             _check_texts(spec)
             refuse_masked(spec)
             if keys_of(spec):
+                from runners.lifecycle.launch.job_dependency import dependency_options
+
                 refuse_unfit(spec)
                 dependency_options(state, spec)  # or it is refused
         # A cluster chooses the GPUs itself, on machines that are not this one.

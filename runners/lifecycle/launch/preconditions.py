@@ -3,7 +3,6 @@
 Folders that others may write, runs of other hosts.
 """
 
-from runners.cost.preemption import read_preemption
 from runners.host.clock import moment_now
 from runners.host.identity import host_name
 from runners.model.errors import DeniedError
@@ -35,6 +34,10 @@ def refuse_untrusted_run(run: RunDirectory) -> None:
 
 def refuse_taken_away(state: StateDirectory) -> None:
     """Raise DeniedError while the provider announces that it takes this machine away."""
+    if not state.preemption.exists():
+        return
+    from runners.cost.preemption import read_preemption  # few machines are taken away
+
     found = read_preemption(state)
     if found is not None and found.ends is not None:
         raise DeniedError(

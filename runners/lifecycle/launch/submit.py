@@ -11,15 +11,12 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import NamedTuple
 
-import msgspec
-
 from runners.host.files import replace
 from runners.host.helpers import command
 from runners.lifecycle.launch.job_dependency import dependency_options
 from runners.lifecycle.supervisor.kept_environment import pack_environment
 from runners.model.errors import DeniedError
 from runners.model.spec import RunSpec
-from runners.presets.reading.user_settings import read_settings
 from runners.slurm.client import (
     SlurmRefused,
     SlurmSilent,
@@ -27,27 +24,13 @@ from runners.slurm.client import (
     ask,
     ask_both,
 )
-from runners.slurm.options import RUNS_AT_ONCE, keys_of, ladder_s, options_of, script_of
+from runners.slurm.options import RUNS_AT_ONCE, keys_of, options_of, script_of
 from runners.state.jobs import JobNote, write_job
 from runners.state.layout import StateDirectory
 
 _SUBMITTED_WITHIN_S = 30.0
 _PASSED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TERM")
 _OF_SLURM = ("SBATCH_", "SLURM_CONF", "SLURM_CLUSTERS")
-_DEFAULT_LIMIT = 1.3
-"""A time limit that is not given is this much of the estimate, and what the stop ladder takes."""
-
-
-SLURM_DECIDES = "Slurm decides when it starts"
-
-
-def with_defaults(spec: RunSpec) -> RunSpec:
-    """`spec` with what the user's settings say of the cluster, where it says nothing."""
-    keys = keys_of(spec)
-    if keys is None:
-        return spec
-    place = msgspec.structs.replace(spec.place, slurm=keys.over(read_settings().slurm))
-    return msgspec.structs.replace(spec, place=place)
 
 
 class Submission(NamedTuple):
@@ -56,21 +39,6 @@ class Submission(NamedTuple):
     name: str
     runs: tuple[str, ...]
     script: str
-
-
-def with_time_limit(spec: RunSpec, estimate_s: float | None) -> tuple[RunSpec, str]:
-    """`spec` with a time limit for its job where it has none, and what to say of that."""
-    keys = keys_of(spec)
-    if keys is None or keys.time is not None or not estimate_s:
-        return spec, ""
-    # The ladder begins before the limit: what it takes is no time to train in.
-    keys = msgspec.structs.replace(keys, time=estimate_s * _DEFAULT_LIMIT + ladder_s(spec))
-    place = msgspec.structs.replace(spec.place, slurm=keys)
-    text = (
-        f"time limit of the job: {_DEFAULT_LIMIT:g} × its estimate, and its stop ladder; "
-        "place.slurm.time sets it"
-    )
-    return msgspec.structs.replace(spec, place=place), text
 
 
 def submissions(

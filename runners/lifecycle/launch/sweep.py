@@ -5,19 +5,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from runners.lifecycle.launch.sampled_runs import waiting_note
 from runners.model.errors import WrongInput
 from runners.model.metric_rule import BestMetric
 from runners.model.spec import RunSpec
-from runners.presets.sampler_flag import (
-    RANDOM,
-    drawn_at_random,
-    make_search,
-    parse_sampler,
-    require_sampler,
-)
 from runners.presets.sweeps import SampleRange, Variant, as_sweep, expand, varied_keys
-from runners.watch.metrics.judging import higher_by
 from runners.watch.metrics.sample import metric_name
 
 Maker = Callable[[list[str]], RunSpec]
@@ -73,8 +64,11 @@ def sweep_of(
             if value is not None:
                 raise WrongInput(f"--{flag} goes with a sweep", "--set lr=1e-4,3e-4 makes one")
         return None
-    if request.sampler is not None and parse_sampler(request.sampler)[0] != RANDOM:
-        return _searched(request, make, varied_keys(overrides, several), variants, open_ended)
+    if request.sampler is not None:
+        from runners.presets.sampler_flag import RANDOM, parse_sampler  # few sweeps have one
+
+        if parse_sampler(request.sampler)[0] != RANDOM:
+            return _searched(request, make, varied_keys(overrides, several), variants, open_ended)
     members = [(make(variant.overrides), variant.label) for variant in variants]
     return Sweep(as_sweep(members, request.name, request.parallel), [])
 
@@ -87,8 +81,12 @@ def _searched(
     open_ended: bool,
 ) -> Sweep:
     """The runs of a sweep whose values are suggested when each has its turn."""
-    name, metric, higher = parse_sampler(request.sampler or "")
-    require_sampler(name, varied)
+    from runners.lifecycle.launch.sampled_runs import waiting_note
+    from runners.presets import sampler_flag
+    from runners.watch.metrics.judging import higher_by
+
+    name, metric, higher = sampler_flag.parse_sampler(request.sampler or "")
+    sampler_flag.require_sampler(name, varied)
     metric = metric_name(metric)
     _check_ends(make, varied, variants[0])
     specs = [make(_open(variant) if open_ended else variant.overrides) for variant in variants]
@@ -101,7 +99,7 @@ def _searched(
             f"--sampler {request.sampler}: is more or less of {metric} better?",
             f"say so: --sampler {name}:{metric}:max, or :min",
         )
-    search = make_search((name, metric, higher), varied, len(variants), request.seed)
+    search = sampler_flag.make_search((name, metric, higher), varied, len(variants), request.seed)
     digits = len(str(len(specs)))
     members = [(spec, f"{i:0{digits}}") for i, spec in enumerate(specs, 1)]
     # A sampler learns from what has ended: all at once would teach it nothing.
@@ -115,7 +113,7 @@ def _searched(
     ]
     notes = [
         f"{note}, for the {'most' if higher else 'least'} {metric or 'loss'}",
-        *drawn_at_random(name, varied),
+        *sampler_flag.drawn_at_random(name, varied),
     ]
     return Sweep(sweep, notes)
 

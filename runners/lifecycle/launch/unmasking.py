@@ -16,7 +16,6 @@ from runners.model.masked_plan import (
     secret_name,
 )
 from runners.model.spec import RunSpec
-from runners.presets.catalogue import resolve_preset
 
 _SPEC = "spec."
 
@@ -62,11 +61,13 @@ def refuse_masked(spec: RunSpec, run: str = "") -> None:
 
 def _of_preset(spec: RunSpec, tree: Mapping[str, Any]) -> dict[str, Any]:
     """The secrets in the file of its preset, where it still has the same text around them."""
+    if not Path(spec.source).is_file():
+        return {}
+    from runners.presets.catalogue import resolve_preset  # few runs have a secret
+
     try:
-        preset = resolve_preset(spec.source) if Path(spec.source).is_file() else None
+        preset = resolve_preset(spec.source)
     except FresnelError:
-        preset = None
-    if preset is None:
         return {}
     masked, secrets = mask_tree(msgspec.to_builtins(preset))
     before = dict(leaves(tree))

@@ -1,11 +1,11 @@
 """Epoch times by a run's own events; the first epoch compiles, and never predicts the others."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from runners.model.events import Event
+from runners.model.quantities import median
 from runners.watch.metrics.event_reader import EventReader
 from runners.watch.metrics.followed import ClockState
 
@@ -52,12 +52,6 @@ class EpochTiming(msgspec.Struct, frozen=True):
         # The time since the last epoch's end is part of the running one.
         left = each * (self.epochs - self.done) - max(0.0, now - self.ends[-1][1])
         return left if left > 0 else None
-
-
-def median(values: Sequence[float]) -> float:
-    """The middle value, or the mean of two; `statistics` takes longer to import than this."""
-    ordered, half = sorted(values), len(values) // 2
-    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
 class EpochClock:

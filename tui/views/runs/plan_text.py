@@ -15,7 +15,6 @@ from runners.scheduling.allocation import Denied
 from runners.scheduling.queue_order import Granted, QueueDecision, Waiting
 from runners.scheduling.visibility import ALL_VARIABLES, COUNT_VARIABLE
 from tui.views.format import dollars, duration, indices
-from tui.views.runs.run_text import nodes_text
 
 _TARGETS = {
     "leader": "to the process",
@@ -81,6 +80,12 @@ def _where(plan: LaunchPlan) -> str:
     if not plan.gpus:
         return "the CPU"
     return f"GPU {indices([gpu.index for gpu in plan.gpus_here])}{nodes_text(plan)}"
+
+
+def nodes_text(plan: LaunchPlan) -> str:
+    """What follows the GPUs of a run that has as many on each of several nodes."""
+    node = plan.spec.node
+    return f" on each of {node.count} nodes" if node is not None and node.by_slurm else ""
 
 
 def rate_text(price: Price, plan: LaunchPlan, starts: bool) -> str:

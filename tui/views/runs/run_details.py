@@ -27,7 +27,7 @@ from tui.views.health.diagnosis_text import diagnosis_pairs
 from tui.views.health.health_text import health_pairs
 from tui.views.log_lines import error_text
 from tui.views.runs.code_diff import DiffLine, diff_lines
-from tui.views.runs.plan_text import price_text, stop_text
+from tui.views.runs.plan_text import nodes_text, price_text, stop_text
 from tui.views.runs.queue_text import queue_lines
 from tui.views.runs.run_text import (
     asks_text,
@@ -39,7 +39,6 @@ from tui.views.runs.run_text import (
     format_metric,
     judged_text,
     no_gpus,
-    nodes_text,
     progress_pairs,
     readable_metric,
 )

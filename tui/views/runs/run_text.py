@@ -34,12 +34,6 @@ def no_gpus(plan: LaunchPlan) -> str:
     return "not given yet" if plan.waits_for_gpus else "none (CPU)"
 
 
-def nodes_text(plan: LaunchPlan) -> str:
-    """What follows the GPUs of a run that has as many on each of several nodes."""
-    node = plan.spec.node
-    return f" on each of {node.count} nodes" if node is not None and node.by_slurm else ""
-
-
 def describe_use(use: GpuUse) -> str:
     """What a run made of one GPU: `GPU 7: peak VRAM 62.1G of 80.0G, mean use 93%, 640 Wh`."""
     node = f"node {use.node} " if use.node else ""
