@@ -11,6 +11,7 @@ from runners.gpus.job_gpus import gpus_of_job, problem_of_job
 from runners.host.locks import is_held
 from runners.host.slurm_job import SlurmJob, slurm_job
 from runners.lifecycle.control import start
+from runners.lifecycle.launch import submit
 from runners.lifecycle.launch.submit import Submission
 from runners.lifecycle.supervisor.job_ending import (
     forget_stop,
@@ -264,9 +265,9 @@ def test_several_jobs_of_a_launch_are_submitted_with_pauses(
     """The controller has others to serve."""
     done: list[object] = []
     monkeypatch.setattr(start.time, "sleep", done.append)
-    monkeypatch.setattr(start, "submit", lambda _, job, __: done.append(job.name))
+    monkeypatch.setattr(submit, "submit", lambda _, job, __: done.append(job.name))
     jobs = [Submission(name, (name,), "") for name in ("a", "b", "c")]
-    monkeypatch.setattr(start, "submissions", lambda *_: jobs)
+    monkeypatch.setattr(submit, "submissions", lambda *_: jobs)
     start._submit(StateDirectory(tmp_path), ())
     pause = start._BETWEEN_JOBS_S
     assert pause > 0 and done == [0.0, "a", pause, "b", pause, "c"]
