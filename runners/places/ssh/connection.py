@@ -13,7 +13,15 @@ from runners.places.ssh.deadlines import ANSWERS_WITHIN_S
 from runners.places.ssh.frames import AgentFrame, check_frame, decoded
 from runners.places.ssh.output_tail import OutputTail
 from runners.places.ssh.protocol import LinkMessage, LinkNoise, MessageReader, pack
-from runners.places.ssh.ssh import RemoteTrouble, Sharing, Ssh, Trouble, quoted
+from runners.places.ssh.ssh import (
+    GREETS_AGAIN_AFTER_S,
+    RemoteTrouble,
+    Sharing,
+    Ssh,
+    Trouble,
+    hung_up_before_login,
+    quoted,
+)
 
 T = TypeVar("T")
 
@@ -42,35 +50,50 @@ class AgentConnection:
                 f"`fresnel-tui host setup {host.name}` does it",
             )
         self._ssh = ssh
-        self._stderr = OutputTail()
         remote = f"exec {quoted(host.command)} host-agent{' watch' if watches else ''}"
+        self._argv = [*ssh.command(sharing, compress=watches), "--", host.address, remote]
+        self._connect()
+        self._pending: list[LinkMessage] = []
+        self._woken, self._waker = os.pipe()
+        os.set_blocking(self._waker, False)
+        self.heard = time.monotonic()
+
+    def _connect(self) -> None:
+        self._stderr = OutputTail()
         with self._stderr.listening() as sink:
             self._process = subprocess.Popen(
-                [*ssh.command(sharing, compress=watches), "--", host.address, remote],
+                self._argv,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=sink,
                 start_new_session=True,  # Ctrl+C is ours, not ssh's
             )
         self._reader = MessageReader(marker=True)
-        self._pending: list[LinkMessage] = []
-        self._woken, self._waker = os.pipe()
-        os.set_blocking(self._waker, False)
-        self.heard = time.monotonic()
 
     def begin(self) -> None:
         """Wait for the agent; RemoteTrouble when it does not come."""
+        for pause_s in (*GREETS_AGAIN_AFTER_S, None):
+            try:
+                self._await_agent()
+                return
+            except (LineLost, LinkNoise):
+                trouble = self._no_agent()
+                if pause_s is None or not hung_up_before_login(self._stderr.data):
+                    raise trouble from None
+            hang_up(self._process)
+            self._stderr.close()
+            time.sleep(pause_s)
+            self._connect()
+
+    def _await_agent(self) -> None:
         deadline = time.monotonic() + BEGINS_WITHIN_S
-        try:
-            while not self._reader.begun:
-                if not self._read(max(0.0, deadline - time.monotonic())):
-                    raise RemoteTrouble(
-                        Trouble.NOT_REACHED,
-                        f"{self._ssh.host.name}: no agent within {BEGINS_WITHIN_S:.0f} s",
-                        self._reader.noise,
-                    )
-        except (LineLost, LinkNoise):
-            raise self._no_agent() from None
+        while not self._reader.begun:
+            if not self._read(max(0.0, deadline - time.monotonic())):
+                raise RemoteTrouble(
+                    Trouble.NOT_REACHED,
+                    f"{self._ssh.host.name}: no agent within {BEGINS_WITHIN_S:.0f} s",
+                    self._reader.noise,
+                )
 
     def _no_agent(self) -> RemoteTrouble:
         code, stderr, name = (

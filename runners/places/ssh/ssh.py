@@ -11,6 +11,7 @@ import shlex
 import stat
 import subprocess
 import tempfile
+import time
 from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
@@ -50,6 +51,11 @@ _STRICT = (
     "RemoteCommand=none",
     "LogLevel=ERROR",
 )
+_BEFORE_LOGIN = (b"kex_exchange_identification", b"banner exchange")
+"""In ssh's words where the server hung up before anybody had logged in (OpenSSH's `kex.c`)."""
+GREETS_AGAIN_AFTER_S = (0.3, 1.0)
+"""Pauses before another try after that, which a server does that is asked by many at once (sshd's
+MaxStartups): nothing has been done there."""
 
 
 class Trouble(str, Enum):
@@ -123,13 +129,23 @@ class Ssh:
         machine is not reached.
         """
         argv = [*self.command(sharing), "--", self.host.address, remote]
+        for pause_s in (*GREETS_AGAIN_AFTER_S, None):
+            done = self._run_once(argv, given, timeout_s)
+            if done.returncode != 255:
+                break
+            if pause_s is None or not hung_up_before_login(done.stderr):
+                raise self.trouble(done.stderr.decode("utf-8", "replace"))
+            time.sleep(pause_s)
+        return done
+
+    def _run_once(
+        self, argv: Sequence[str], given: bytes, timeout_s: float
+    ) -> "subprocess.CompletedProcess[bytes]":
         stderr, output = OutputTail(), OutputTail(_MOST_OUTPUT)
         with stderr.listening() as errors, output.listening() as sink:
             process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=sink, stderr=errors)
         try:
             process.communicate(given, timeout_s)
-            if process.returncode == 255:
-                raise self.trouble(stderr.text)
             return subprocess.CompletedProcess(argv, process.returncode, output.data, stderr.data)
         except subprocess.TimeoutExpired:
             raise RemoteTrouble(
@@ -212,6 +228,11 @@ class Ssh:
         argv = [*self.command("use"), "-O", order, "--", self.host.address]
         done = subprocess.run(argv, capture_output=True, stdin=subprocess.DEVNULL, check=False)
         return done.returncode == 0
+
+
+def hung_up_before_login(errors: bytes) -> bool:
+    """Whether ssh's words say that the server ended the line in the key exchange or before it."""
+    return any(sign in errors for sign in _BEFORE_LOGIN)
 
 
 def quoted(text: str) -> str:

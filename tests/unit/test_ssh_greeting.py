@@ -1,0 +1,81 @@
+"""A server that hangs up before any login: asked again, as nothing has been done there."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from runners.places.ssh import connection, ssh
+from runners.places.ssh.connection import AgentConnection
+from runners.places.ssh.protocol import MARKER
+from runners.places.ssh.registry import RemoteHost, RemoteRegistry
+from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
+from runners.state.layout import StateDirectory
+
+RESET = "kex_exchange_identification: read: Connection reset by peer"
+Server = Callable[[str, int], Ssh]
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Server:
+    """A machine whose ssh ends with some words a few times before its agent answers."""
+    for module in (connection, ssh):
+        monkeypatch.setattr(module, "GREETS_AGAIN_AFTER_S", (0.0, 0.0))
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    (tmp_path / "greeting").write_bytes(MARKER)
+
+    def serve(words: str, times: int) -> Ssh:
+        program = tmp_path / "ssh"
+        program.write_text(
+            f"#!/bin/sh\necho try >>{tmp_path}/tries\n"
+            f"[ $(wc -l <{tmp_path}/tries) -gt {times} ] || {{ echo '{words}' >&2; exit 255; }}\n"
+            f"cat {tmp_path}/greeting; exec cat\n"
+        )
+        program.chmod(0o755)
+        host = RemoteHost("box", "root@10.0.0.1", command="/home/a/fresnel-tui")
+        return Ssh(RemoteRegistry(StateDirectory().create()), host)
+
+    return serve
+
+
+def tries(folder: Path) -> int:
+    return len((folder / "tries").read_text().splitlines())
+
+
+def test_a_line_reset_in_the_key_exchange_is_made_again(server: Server, tmp_path: Path) -> None:
+    with AgentConnection(server(RESET, 2)) as line:
+        line.begin()
+    assert tries(tmp_path) == 3
+
+
+def test_a_short_command_is_asked_again_too(server: Server, tmp_path: Path) -> None:
+    there = server(RESET, 2)
+    assert there.run("true", b"given").stdout == MARKER + b"given"
+    assert tries(tmp_path) == 3
+    (tmp_path / "tries").unlink()
+    with pytest.raises(RemoteTrouble, match="reset by peer"):
+        server(RESET, 99).run("true")
+    assert tries(tmp_path) == 3
+
+
+def test_a_server_that_always_hangs_up_is_not_reached(server: Server, tmp_path: Path) -> None:
+    with (
+        AgentConnection(server(RESET, 99)) as line,
+        pytest.raises(RemoteTrouble, match="reset by peer") as found,
+    ):
+        line.begin()
+    assert found.value.kind is Trouble.NOT_REACHED
+    assert tries(tmp_path) == 3
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["Permission denied (publickey).", "ssh: connect to host 10.0.0.1 port 22: timed out"],
+)
+def test_what_another_try_would_not_change_is_said_at_once(
+    server: Server, tmp_path: Path, words: str
+) -> None:
+    with AgentConnection(server(words, 99)) as line, pytest.raises(RemoteTrouble):
+        line.begin()
+    assert tries(tmp_path) == 1
