@@ -50,6 +50,7 @@ from trainers.common.ranks import (
     sum_over_ranks,
     wrap_model,
 )
+from trainers.common.readings import Reading
 from trainers.common.reporter import Reporter
 from trainers.common.resuming import changes_on_resume, find_checkpoint
 from trainers.common.schedules import batch_sentence, rate_at, scaled_rate, set_rate
@@ -233,12 +234,13 @@ def take_step(run: UNetRun, group: list[dict[str, Any]]) -> tuple[float, float, 
             share = len(batch["name"]) / count
             run.precision.backward(loss * share)
         total += loss.detach() * share
+    reading = Reading(total)
     norm, stepped = run.precision.step(run.optimiser, run.network.parameters(), settings.clip)
     if stepped and run.ema:
         run.ema.update(run.network)
     if run.precision.is_first:
         compare_ranks(run.model, run.ranks, position.step + 1)
-    loss_sum, samples = sum_over_ranks([float(total) * count, float(count)], run.ranks.device)
+    loss_sum, samples = sum_over_ranks([reading.value() * count, float(count)], run.ranks.device)
     position.step += 1
     position.in_epoch += 1
     position.used += int(samples)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,7 @@ class PointDiffusion:
 
     betas: NDArray[np.float64]
     says: str = "eps"
+    _tables: dict[torch.device, Tensor] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def described(cls, about: Mapping[str, Any]) -> PointDiffusion:
@@ -63,14 +65,21 @@ class PointDiffusion:
         """T."""
         return len(self.betas)
 
-    @property
+    @cached_property
     def kept(self) -> NDArray[np.float64]:
         """How much of the signal's power is left after each step, (T,)."""
         return np.cumprod(1 - self.betas)
 
+    def kept_at(self, timesteps: Tensor) -> Tensor:
+        """Return the signal's power that is left at timesteps (B,), on their device."""
+        device = timesteps.device
+        if device not in self._tables:
+            self._tables[device] = torch.from_numpy(self.kept).to(device)
+        return self._tables[device][timesteps]
+
     def factors(self, timesteps: Tensor) -> tuple[Tensor, Tensor]:
         """Return the factors (B, 1, 1) of signal and noise at timesteps (B,)."""
-        kept = torch.from_numpy(self.kept).to(timesteps.device)[timesteps][:, None, None]
+        kept = self.kept_at(timesteps)[:, None, None]
         return kept.sqrt().float(), (1 - kept).sqrt().float()
 
     def noised(self, clean: Tensor, timesteps: Tensor, noise: Tensor) -> Tensor:
@@ -91,7 +100,7 @@ class PointDiffusion:
         For `mse` it makes it the error of what the network says: 1, or 1 / kept for v. For
         `mse_minsnr` it is min(SNR, gamma) / SNR, whichever of them that is.
         """
-        kept = torch.from_numpy(self.kept).to(timesteps.device)[timesteps]
+        kept = self.kept_at(timesteps)
         ratio = kept / (1 - kept)
         if loss == "mse":
             return (1 / kept if self.says == "v" else torch.ones_like(kept)).float()

@@ -119,14 +119,19 @@ class Steady:
 
 
 def survey(
-    points: Tensor, balls: Sequence[Ball], search: str = "auto", steady: Steady | None = None
+    points: Tensor,
+    balls: Sequence[Ball],
+    search: str = "auto",
+    steady: Steady | None = None,
+    known_finite: bool = False,
 ) -> list[PointLevel]:
     """Return one level per ball and a last one, for points (B, N, 3).
 
-    Raises ArithmeticError where a coordinate is not finite and ValueError for an unknown search.
+    Raises ArithmeticError where a coordinate is not finite, unless it is known that all are: to
+    look waits for the device. Raises ValueError for an unknown search.
     """
     points = points.detach().float().contiguous()
-    if not bool(torch.isfinite(points).all()):
+    if not known_finite and not bool(torch.isfinite(points).all()):
         raise ArithmeticError("the point cloud has coordinates that are not finite")
     search = search_on(points.device, search)
     levels = []
@@ -293,14 +298,22 @@ def place_in_grid(points: Tensor, resolution: int) -> Voxels:
     cell = (((x * side + y) * side + z) + base).flatten()
     low = place.floor()
     part = place - low
-    corner = low.long()
+    # Without a fraction there is no upper corner; its share is zero and it may not exist.
+    ends = [low.long().unbind(-1), (low.long() + 1).clamp(max=side - 1).unbind(-1)]
+    parts = [(1 - part).unbind(-1), part.unbind(-1)]
     corners, shares = [], []
-    for dx, dy, dz in np.ndindex(2, 2, 2):
-        step = torch.tensor([dx, dy, dz], device=points.device)
-        # Without a fraction there is no upper corner; its share is zero and it may not exist.
-        at = (corner + step).clamp(max=side - 1)
-        x, y, z = at.unbind(-1)
+    for steps in np.ndindex(2, 2, 2):
+        x, y, z = (ends[step][axis] for axis, step in enumerate(steps))
         corners.append(((x * side + y) * side + z + base).flatten())
-        shares.append(torch.where(step > 0, part, 1 - part).prod(-1).flatten())
-    counts = torch.bincount(cell, minlength=batch * side**3).float()
+        each = [parts[step][axis] for axis, step in enumerate(steps)]
+        shares.append(torch.stack(each, -1).prod(-1).flatten())
+    counts = _counts(cell, batch * side**3)
     return Voxels(side, cell, counts, torch.stack(corners, 1), torch.stack(shares, 1))
+
+
+def _counts(cells: Tensor, number: int) -> Tensor:
+    """Return how often each of `number` cells is named (number,); bincount makes a GPU wait."""
+    if cells.device.type == "cpu":
+        return torch.bincount(cells, minlength=number).float()
+    ones = torch.ones(len(cells), device=cells.device)
+    return torch.zeros(number, device=cells.device).scatter_add_(0, cells, ones)

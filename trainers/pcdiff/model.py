@@ -186,7 +186,9 @@ class PVCNN(nn.Module):
         """Return the noise (B, 3, N); levels are `survey`'s of these points where known already."""
         batch = len(points)
         if levels is None:
-            levels = survey(points.transpose(1, 2), self.balls, self.search)
+            # While it trains, points are those of clouds that were checked.
+            cloud = points.transpose(1, 2)
+            levels = survey(cloud, self.balls, self.search, known_finite=self.training)
         time = self.embedf(timestep_embedding(timesteps, self.sizes.embedding))
         rows = points.transpose(1, 2).reshape(-1, 3)
         skips: list[Tensor | None] = [None]

@@ -45,7 +45,7 @@ def ball_query(points: Tensor, centres: Tensor, radius: float, most: int) -> tup
     Without a point with d² < r² it is point 0.
     """
     batch, number, _ = points.shape
-    limit = torch.tensor(radius, dtype=torch.float32, device=points.device) ** 2
+    limit = torch.full((), radius, dtype=torch.float32, device=points.device) ** 2
     found, numbers = [], []
     width = max(BLOCK // number, 1)
     for sample in range(batch):

@@ -31,6 +31,7 @@ from trainers.common.loading import to_device
 from trainers.common.main_program import run_main
 from trainers.common.meters import ThroughputMeter
 from trainers.common.ranks import compare_ranks, gradients_shared, sum_over_ranks
+from trainers.common.readings import Reading
 from trainers.common.schedules import batch_sentence, scaled_rate, set_rate
 from trainers.common.stopping import StopRequest, ignore_stop_signals
 from trainers.pcdiff import judging
@@ -130,7 +131,7 @@ def train_step(run: PcdiffRun, batch: dict[str, Any], rate: float) -> tuple[floa
     """Take one optimiser step; return the loss's mean over all ranks and the gradient's norm."""
     settings, ranks, parts = run.settings, run.ranks, run.settings.accumulate
     set_rate(run.optimiser, rate)
-    total = 0.0
+    total = torch.zeros((), device=ranks.device)
     names = ("skull", "implant", "timestep", "noise")
     columns = [to_device(batch[name], ranks.device).chunk(parts) for name in names]
     for place, (skull, implant, steps, noise) in enumerate(zip(*columns, strict=True)):
@@ -139,7 +140,8 @@ def train_step(run: PcdiffRun, batch: dict[str, Any], rate: float) -> tuple[floa
             weights = run.diffusion.weights(steps, settings.loss_type, settings.min_snr_gamma)
             loss = (losses * weights).mean()
             run.precision.backward(loss / parts)
-        total += float(loss.detach()) / parts
+        total += loss.detach() / parts
+    reading = Reading(total)
     norm, stepped = run.precision.step(run.optimiser, run.network.parameters(), settings.grad_clip)
     position = run.position
     position.step += 1
@@ -150,7 +152,7 @@ def train_step(run: PcdiffRun, batch: dict[str, Any], rate: float) -> tuple[floa
         compare_ranks(run.model, ranks, position.step)
     if not stepped:
         run.log.warn(f"step {position.step}: the gradient is not finite; the step is left out")
-    loss_mean = sum_over_ranks([total], ranks.device)[0] / ranks.world
+    loss_mean = sum_over_ranks([reading.value()], ranks.device)[0] / ranks.world
     position.loss_sum += loss_mean if stepped else 0.0
     position.loss_count += float(stepped)
     return loss_mean, norm

@@ -219,7 +219,8 @@ def target_of(batch: Mapping[str, Any], grid: tuple[int, int, int]) -> Tensor:
         whole: Tensor = batch["gt_psr"]
         return whole
     bits: Tensor = batch["gt_bits"]
-    places = torch.tensor([128, 64, 32, 16, 8, 4, 2, 1], dtype=torch.uint8, device=bits.device)
+    # Made on the device: a list sent there would be waited for.
+    places = 2 ** torch.arange(7, -1, -1, dtype=torch.uint8, device=bits.device)
     inside = (bits.unsqueeze(-1) & places).ne(0).flatten(-2)[..., : math.prod(grid)]
     return inside.to(torch.float32).neg_().add_(0.5).unflatten(-1, grid)
 

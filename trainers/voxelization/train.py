@@ -49,6 +49,7 @@ from trainers.common.ranks import (
     sum_over_ranks,
     wrap_model,
 )
+from trainers.common.readings import Reading
 from trainers.common.report import EventLog, run_directory
 from trainers.common.schedules import batch_sentence, rate_at, scaled_rate, set_rate
 from trainers.common.stopping import StopRequest
@@ -238,7 +239,7 @@ def take_step(
     )
     set_rate(run.optimiser, rate)
     count = sum(len(batch["name"]) for batch in group)
-    total = 0.0
+    total = torch.zeros((), device=run.ranks.device)
     every = run.values["train.visualize_every"]
     for place, loaded in enumerate(group):
         batch = to_device(loaded, run.ranks.device)
@@ -246,14 +247,15 @@ def take_step(
             loss, points, normals = forward(run, batch)
             share = len(batch["name"]) / count
             run.precision.backward(loss * share)
-        total += loss.item() * share
+        total += loss.detach() * share
         if place == 0 and every and position.it and position.it % every == 0:
             visualise(run, batch, points, normals)
+    reading = Reading(total)
     norm, stepped = run.precision.step(run.optimiser, run.network.parameters(), settings.clip)
     if stepped and run.ema:
         run.ema.update(run.network)
     meter.count(count)
-    samples, loss_sum = sum_over_ranks([float(count), total * count], run.ranks.device)
+    samples, loss_sum = sum_over_ranks([float(count), reading.value() * count], run.ranks.device)
     position.samples += samples
     position.loss_sum += loss_sum
     position.used += int(samples)
