@@ -150,6 +150,10 @@ class Expectation(msgspec.Struct, frozen=True, omit_defaults=True):
     memory_per_sample: Annotated[
         Bytes | None, key("VRAM that each further sample on a GPU takes (with `scaling`), e.g. 2G.")
     ] = None
+    shared_memory_per_sample: Annotated[
+        Bytes | None,
+        key("What a loader's worker puts into /dev/shm for a sample (with `scaling`), e.g. 17M."),
+    ] = None
     final_below: Annotated[
         dict[str, float], key("Metrics that end below these values, e.g. {val_loss: 0.1}.")
     ] = {}

@@ -37,12 +37,32 @@ def check_open_files(facts: LaunchFacts) -> Iterator[Check]:
         yield Check("open files", "PASS", "unlimited" if soft < 0 else f"{soft:,}")
 
 
+def shared_memory_asked(facts: LaunchFacts) -> int | None:
+    """Bytes of /dev/shm that loader workers fill at most; None where no sample's size is known.
+
+    PyTorch's loaders keep two batches of every worker ready.
+    """
+    sample, workers = facts.spec.expect.shared_memory_per_sample, workers_of(facts)
+    if sample is None or workers is None or facts.batch is None:
+        return None
+    return round(sample * facts.batch.each * 2 * workers * computing_processes(facts.plan))
+
+
 def check_shared_memory(facts: LaunchFacts) -> Iterator[Check]:
     """/dev/shm, where loader workers and NCCL pass tensors."""
     host, workers = facts.host, workers_of(facts)
     if host is None or host.shm_free is None:
         return
     text = f"/dev/shm has {gib_text(host.shm_free)} free"
+    asked = shared_memory_asked(facts)
+    if asked is not None and asked > 0:
+        text += f"; {workers} loader workers with two batches each fill {gib_text(asked)} at most"
+        if asked > host.shm_free:
+            advice = "fewer workers, or docker run --shm-size=16g or --ipc=host"
+            yield Check("shared memory", "FAIL", text, advice)
+        else:
+            yield Check("shared memory", "PASS", text)
+        return
     uses = (workers or 0) > 0 or computing_processes(facts.plan) > 1
     if uses and host.shm_free < SMALL_SHM:
         what = "loader workers" if (workers or 0) > 0 else "NCCL"

@@ -8,6 +8,7 @@ import pytest
 from runners.doctor.checks import Check
 from runners.doctor.host_facts import HostFacts
 from runners.doctor.logout import LogoutVerdict
+from runners.model.course import Expectation
 from runners.model.gpus import GpuSnapshot
 from runners.model.plan import AssignedGpu
 from runners.model.spec import CommandRule, DeclaredChecks, FileRule, Parameter, RunSpec
@@ -66,6 +67,11 @@ def facts(
 def parameter(name: str, value: Any, config_key: str = "") -> Parameter:
     kind: Any = "str" if isinstance(value, str) else "int"
     return Parameter(name, value, value, kind, f"--{name}", config_key=config_key)
+
+
+def sharing(workers: int) -> dict[str, Any]:
+    expected = Expectation(shared_memory_per_sample=16 << 20)
+    return {"parameters": (parameter("workers", workers),), "expect": expected}
 
 
 def config(**values: Any) -> dict[str, Any]:
@@ -248,6 +254,12 @@ CASES: dict[str, tuple[str, str, str, LaunchFacts]] = {
         "shared memory", "WARN", "--shm-size",
         facts(spec={"parameters": (parameter("workers", 8),)}, host=HostFacts(shm_free=64 << 20)),
     ),
+    "shm that the samples fill": (
+        "shared memory", "FAIL", "8 loader workers with two batches each fill 1.0 GiB at most",
+        facts(spec=sharing(8), host=HostFacts(shm_free=GIB - 1), batch=BatchFacts(4, 4, 1)),
+    ),
+    "shm that holds the samples": ("shared memory", "PASS", "fill 0.5 GiB",
+        facts(spec=sharing(4), host=HostFacts(shm_free=GIB - 1), batch=BatchFacts(4, 4, 1))),
     "small shm, unused": ("shared memory", "PASS", "/dev/shm",
         facts(host=HostFacts(shm_free=64 << 20))),
     "a memory limit": (
