@@ -70,7 +70,13 @@ def train_both(place: Path, seed: int) -> dict[str, float]:
 
 def judge(place: Path, members: int, truly: bool) -> dict[str, dict[str, dict[str, float]]]:
     """Return the figures per kind of defect, `found` and the `mirror`'s."""
-    words = [str(ROOT / "trainers" / "skulls" / "implant.py"), "--made_up", "2", "--device", "cpu"]
+    words = [
+        str(ROOT / "trainers" / "implants" / "implant.py"),
+        "--made_up",
+        "2",
+        "--device",
+        "cpu",
+    ]
     words += ["--output_dir", str(place / "judged"), "--num_ens", str(members), "--threads", "1"]
     words += ["--sampling_steps", "20", "--completions", "true" if truly else "pcdiff"]
     for flag, trainer in (("--pcdiff", "pcdiff"), ("--voxelizer", "voxelization")):

@@ -2,20 +2,26 @@
 
     python tests/bench/voxelization.py
     python tests/bench/voxelization.py --memory 128 256     # peak of a step, each a process
+    python tests/bench/voxelization.py --resolutions 32 64 128 --model RUN/model_best.pt
+
 
 Two threads, medians of five, the two solvers taking turns in one run. Memory is the peak of a
-process that takes one training step of the full network at batch 1, less what it had before.
+process that takes one training step of the full network at batch 1, less what it had before. The
+table of resolutions takes a trained network and the true implants' points of a made-up skull's five
+defects, and solves the field at each resolution: what a finer grid gives and costs.
 The quality of both networks together is measured by tests/bench/skull_quality.py.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -137,14 +143,85 @@ def memory_rows(sizes: list[int]) -> list[tuple[str, str]]:
     return rows
 
 
+def judged_at(model: str, resolution: int, size: int, folder: str) -> dict[str, float]:
+    """Return seconds a skull, peak bytes and mean figures of five implants at a resolution."""
+    import numpy as np
+
+    from trainers.implants.completing import complete_truly
+    from trainers.skulls.listing import read_listing
+    from trainers.skulls.made_up import make_up
+    from trainers.skulls.metrics import score
+    from trainers.skulls.shaping import Shaping, cut_out, vote
+    from trainers.skulls.volumes import read_volume
+    from trainers.voxelization.completions import read_completion
+    from trainers.voxelization.reconstruction import load_voxelization
+
+    torch.set_num_threads(2)
+    root = Path(folder)
+    make_up(root, 2, size, held_out=1, seed=7_000)
+    voxelization = load_voxelization(Path(model), None, torch.device("cpu"))
+    voxelization.resolution = (resolution,) * 3
+    samples, syn = read_listing(root / "test.csv"), root / "results" / "syn"
+    implant_points = voxelization.points // 10
+    complete_truly(samples, syn, voxelization.points - implant_points, implant_points)
+    took, found = [], []
+    for sample in samples:
+        case = read_completion(syn / sample.case, 1)
+        bone, truth = (
+            read_volume(case.volume(root, part)) for part in ("defective_skull", "implant")
+        )
+        begun = time.perf_counter()
+        skull = voxelization.skull(case.clouds[0], bone.mask.shape, 1)
+        took.append(time.perf_counter() - begun)
+        how = Shaping.for_spacing(bone.spacing)
+        implant = cut_out(vote([skull], how.dilation), bone.mask, case.implants[0], how)
+        found.append(score(implant, truth.mask, bone.mask, bone.spacing))
+    return {
+        "seconds": statistics.median(took),
+        "peak": peak_memory(torch.device("cpu")),
+        **{
+            name: float(np.mean([getattr(one, name) for one in found]))
+            for name in ("dice", "bdice_10mm", "hd95_mm")
+        },
+    }
+
+
+def resolution_rows(model: Path, resolutions: list[int], size: int) -> list[tuple[str, str]]:
+    """Return a row for each resolution, each measured in a process of its own."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for resolution in resolutions:
+            words = f"{str(model.absolute())!r}, {resolution}, {size}, {folder!r}"
+            code = "import json; from tests.bench import voxelization as v; "
+            code += f"print(json.dumps(v.judged_at({words})))"
+            done = subprocess.run(
+                [sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True
+            )
+            found = json.loads(done.stdout.splitlines()[-1])
+            told = (
+                f"{found['seconds']:.2f} s, {found['peak'] / 1e9:.2f} GB, DSC {found['dice']:.3f},"
+                f" bDSC {found['bdice_10mm']:.3f}, HD95 {found['hd95_mm']:.1f} mm"
+            )
+            rows.append((f"solved at {resolution}³, volume {size}³", told))
+    return rows
+
+
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--memory", type=int, nargs="+", metavar="SIZE", help="grids to measure")
+    parser.add_argument("--resolutions", type=int, nargs="+", metavar="SIZE", help="to solve at")
+    parser.add_argument("--model", type=Path, help="trained network, for --resolutions")
+    parser.add_argument("--size", type=int, default=128, help="voxels of the skull's side (128)")
     settings = parser.parse_args()
+    if bool(settings.resolutions) != bool(settings.model):
+        parser.error("--resolutions needs --model, and --model --resolutions")
     torch.set_num_threads(2)
     print(f"{platform.processor() or platform.machine()}, torch {torch.__version__}, 2 threads")
-    rows = memory_rows(settings.memory) if settings.memory else solver_rows()
+    if settings.resolutions:
+        rows = resolution_rows(settings.model, settings.resolutions, settings.size)
+    else:
+        rows = memory_rows(settings.memory) if settings.memory else solver_rows()
     for name, value in rows:
         print(f"{name:<52}{value:>24}")
     return 0

@@ -33,6 +33,7 @@ import numpy as np
 
 from trainers.common.device_flags import add_device_flags
 from trainers.common.errors import SettingsError
+from trainers.common.files import write_text_whole
 from trainers.common.main_program import run_main
 from trainers.common.ranks import Ranks, join_ranks
 from trainers.common.report import EventLog, run_directory
@@ -54,6 +55,8 @@ from trainers.voxelization.generate import (
 )
 from trainers.voxelization.reconstruction import Voxelization, load_voxelization
 
+MADE_WITH = "drawn_with.txt"
+"""Beside syn/: what its completions were drawn with."""
 Way = Callable[[np.ndarray], np.ndarray]
 MADE_UP_SEED = 7_000
 """Seed of the skulls made up here, so that they are none a model was trained on by default."""
@@ -114,12 +117,33 @@ def find_samples(settings: argparse.Namespace) -> tuple[list[SkullSample], Path]
     return samples, roots.pop()
 
 
-def need_model(settings: argparse.Namespace, which: str, stop: StopRequest) -> Path:
-    """Return a model's checkpoint; one trained quickly where that is asked for."""
-    asked, flag = getattr(settings, which), f"--{which}"
+def drawn_with(model: Path, settings: argparse.Namespace) -> str:
+    """Return a text that changes with whatever decides a completion."""
+    details = (settings.sampling_method, settings.sampling_steps, settings.seed)
+    return describe_making(model, *details)
+
+
+def made_with(folder: Path) -> str:
+    """Return what the completions in a syn/ folder were drawn with, or nothing."""
+    try:
+        return (folder.parent / MADE_WITH).read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
+def existing_model(settings: argparse.Namespace, which: str) -> Path | None:
+    """Return a model's checkpoint where there is one, named, beside this run or of its own."""
     trainer = {"voxelizer": "voxelization"}.get(which, which)
     own = settings.output_dir.absolute() / f"quick_{trainer}"
-    found = find_model(asked, trainer, flag) or find_model(AUTO, trainer, flag, [own])
+    found = find_model(getattr(settings, which), trainer, f"--{which}")
+    return found or find_model(AUTO, trainer, f"--{which}", [own])
+
+
+def need_model(settings: argparse.Namespace, which: str, stop: StopRequest) -> Path:
+    """Return a model's checkpoint; one trained quickly where that is asked for."""
+    flag, trainer = f"--{which}", {"voxelizer": "voxelization"}.get(which, which)
+    own = settings.output_dir.absolute() / f"quick_{trainer}"
+    found = existing_model(settings, which)
     if found is None and settings.train_first:
         train_quickly(trainer, own, settings.train_first, settings.made_up_size, stop.asked)
         found = find_model(AUTO, trainer, flag, [own])
@@ -156,11 +180,16 @@ def complete(
         implant = voxelization.points // 10
         complete_truly(samples, folder, voxelization.points - implant, implant)
         return True
-    missing = missing_cases(samples, folder, settings.num_ens)
+    missing, again = missing_cases(samples, folder, settings.num_ens), []
+    before, known = made_with(folder), existing_model(settings, "pcdiff")
+    if known is not None and before not in ("", drawn_with(known, settings)):
+        print("completions  were drawn with other settings: all are drawn again", flush=True)
+        missing, again = samples, ["--overwrite"]
     if not missing:
         print("completions  all there already", flush=True)
         return True
     model = need_model(settings, "pcdiff", stop)
+    write_text_whole(folder.parent / MADE_WITH, drawn_with(model, settings))
     print(f"completions  {len(missing)} cases by {model}", flush=True)
     listing = folder.parent / "to_complete.csv"
     listing.parent.mkdir(parents=True, exist_ok=True)
@@ -173,7 +202,7 @@ def complete(
         *("--sampling_method", settings.sampling_method),
         *("--sampling_steps", str(settings.sampling_steps)),
         *("--manualSeed", str(settings.seed), "--device", settings.device),
-        *("--threads", str(settings.threads)),
+        *("--threads", str(settings.threads), *again),
     ]
     return run_program(command, stop.asked, folder.parent / "sampling")
 
@@ -217,7 +246,7 @@ def make_implants(settings: argparse.Namespace) -> int:
             made_with=describe_making(
                 voxelizer,
                 members,
-                settings.sampling_method,
+                made_with(syn),
                 *([describe_making(unet)] if unet else []),
             ),
             rivals=rivals,
