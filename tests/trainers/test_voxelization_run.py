@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,8 +17,13 @@ pytest.importorskip("nrrd")
 from tests.trainers.said_once import series_of, told_twice  # noqa: E402
 from tests.trainers.saved_state import differing_files  # noqa: E402
 from tests.warm import TORCH  # noqa: E402
+from trainers.common.errors import SettingsError  # noqa: E402
+from trainers.common.stopping import StopRequest  # noqa: E402
 from trainers.skulls.made_up import make_up  # noqa: E402
 from trainers.skulls.prepare import prepare_pairs  # noqa: E402
+from trainers.voxelization import train as voxelization  # noqa: E402
+from trainers.voxelization.model import Voxelizer  # noqa: E402
+from trainers.voxelization.options import join_on_gpu, make_parser  # noqa: E402
 from trainers.voxelization.reconstruction import load_voxelization  # noqa: E402
 from trainers.voxelization.train import main  # noqa: E402
 
@@ -240,6 +246,41 @@ def test_a_bad_setting_is_one_line_and_exit_code_2(
     assert code == 2
     assert told.count("\n") == 1
     assert words in told
+
+
+def test_a_gpu_that_is_named_is_the_only_one_touched(monkeypatch) -> None:
+    touched: list[torch.device] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    monkeypatch.setattr(torch.cuda, "set_device", touched.append)
+    ranks = join_on_gpu("auto", 2)
+    assert touched == [ranks.device] == [torch.device("cuda", 2)]
+    assert ranks.reason == "train.gpu 2 of 3"
+    with pytest.raises(SettingsError, match="sees 3 GPU"):
+        join_on_gpu("auto", 3)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(SettingsError, match="CUDA_VISIBLE_DEVICES=2"):
+        join_on_gpu("auto", 2)
+    assert len(touched) == 1
+    monkeypatch.delenv("WORLD_SIZE")
+    assert join_on_gpu("cpu", 0).device.type == "cpu"
+
+
+def test_a_compiled_network_takes_the_same_steps(config, tmp_path, monkeypatch) -> None:
+    """By the backend that traces and generates no code: a compiler need not be there."""
+    compiled = torch.nn.Module.compile
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda it: compiled(it, backend="aot_eager"))
+    losses = []
+    for more in ([], ["--compile"]):
+        folder = tmp_path / str(len(more))
+        words = [str(config), "--device", "cpu", "--no-tensorboard", "--output_dir", str(folder)]
+        settings = make_parser().read([*words, *more])
+        made = voxelization.prepare(settings, StopRequest())
+        group = [voxelization.collate_pairs([made.training[0], made.training[1]])]
+        meter = SimpleNamespace(count=lambda _: None)
+        losses.append([voxelization.take_step(made, group, meter)[0] for _ in range(2)])
+        assert set(made.network.state_dict()) == set(Voxelizer(made.network.sizes).state_dict())
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
 def test_implants_are_misplaced_as_a_model_would_and_skulls_never(config) -> None:

@@ -27,7 +27,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader
 
-from trainers.common.loading import to_device
+from trainers.common.loading import check_shared_memory, to_device
 from trainers.common.main_program import run_main
 from trainers.common.meters import ThroughputMeter
 from trainers.common.ranks import compare_ranks, gradients_shared, sum_over_ranks
@@ -303,6 +303,16 @@ def publish(run: PcdiffRun) -> None:
     run.log.write(f"Periodic checkpoint saved: {saved[0]}")
 
 
+def reckon_memory(run: PcdiffRun) -> None:
+    """Say how much of /dev/shm the loader's workers fill; raise SettingsError for too much."""
+    settings, workers = run.settings, run.settings.workers // run.ranks.world
+    if workers:
+        first = run.data[0, 0]
+        item = sum(part.nbytes for part in first.values() if isinstance(part, torch.Tensor))
+        each = item, run.share, workers, run.ranks.world, settings.prefetch_factor
+        run.log.write(f"loading      {check_shared_memory(*each)}")
+
+
 def train(settings: argparse.Namespace) -> int:
     """Train as the settings say and return the exit code."""
     stop = StopRequest()
@@ -310,6 +320,7 @@ def train(settings: argparse.Namespace) -> int:
     run = prepare(settings, stop)
     resumed_from = go_on(run)
     announce(run, resumed_from)
+    reckon_memory(run)
     run.network.warm_up(run.log.phase, (run.share // settings.accumulate, settings.num_points))
     batches, stopped = load_batches(run), False
     while run.position.epoch < settings.niter and not stopped:

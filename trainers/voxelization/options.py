@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,9 +11,10 @@ from typing import Any
 
 import torch
 
+from trainers.common.devices import choose_device
 from trainers.common.errors import SettingsError
 from trainers.common.main_program import add_optimiser_flags, add_run_flags
-from trainers.common.ranks import Ranks
+from trainers.common.ranks import Ranks, join_ranks
 from trainers.common.report import run_directory
 from trainers.common.settings_parser import SettingsParser, whole_number
 from trainers.voxelization.config import read_config
@@ -87,6 +89,8 @@ def make_parser() -> VoxelizationParser:
     add("--made_up_root", type=Path, help="where they go, to share them with another run")
     add("--gpu", type=whole_number(0), help="which of the GPUs that are seen (train.gpu)")
     add("--no_cuda", action="store_true", help="the same as --device cpu")
+    add("--compile", action="store_true",
+        help="compile the network by torch.compile; the solver's transforms stay as they are")
     add("--no-wandb", action="store_true", help="the default: wandb is off without --wandb")
     # fmt: on
     add_run_flags(parser, epochs=1300, fixed_shapes=True)
@@ -124,16 +128,19 @@ def _resolve(settings: argparse.Namespace, path: Path | None) -> None:
         raise SettingsError("--made_up makes its own pairs; leave train_path and eval_path away")
 
 
-def choose_gpu(ranks: Ranks, gpu: int) -> Ranks:
-    """Return the ranks with GPU number `gpu` of those that are seen (train.gpu)."""
-    if gpu == 0 or ranks.device.type != "cuda":
-        return ranks
-    seen = torch.cuda.device_count()
-    if ranks.world > 1 or gpu >= seen:
+def join_on_gpu(device: str, gpu: int) -> Ranks:
+    """Join the ranks on GPU number `gpu` of those that are seen (train.gpu); touch no other.
+
+    Asking one for its name or setting it makes a context on it: half a gigabyte on somebody's GPU.
+    """
+    seen = torch.cuda.device_count() if device != "cpu" else 0
+    if gpu == 0 or seen == 0:
+        return join_ranks(device)
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1 or gpu >= seen:
         raise SettingsError(
             f"train.gpu {gpu}: this program sees {seen} GPU(s), numbered from 0; with"
             f" CUDA_VISIBLE_DEVICES={gpu} the GPU you mean is 0 here"
         )
-    device = torch.device("cuda", gpu)
-    torch.cuda.set_device(device)
-    return Ranks(ranks.rank, ranks.world, device, f"train.gpu {gpu} of {seen}")
+    chosen, _ = choose_device(device, gpu)
+    told = f"train.gpu {gpu} of {seen}" if chosen.type == "cuda" else ""
+    return Ranks(0, 1, chosen, told)

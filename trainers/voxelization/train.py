@@ -45,7 +45,6 @@ from trainers.common.ranks import (
     epoch_batches,
     from_leader,
     gradients_shared,
-    join_ranks,
     sum_over_ranks,
     wrap_model,
 )
@@ -68,7 +67,7 @@ from trainers.voxelization.dpsr import DPSR
 from trainers.voxelization.export import export_trained
 from trainers.voxelization.memory import memory_sentence
 from trainers.voxelization.model import Voxelizer
-from trainers.voxelization.options import choose_gpu, make_parser
+from trainers.voxelization.options import join_on_gpu, make_parser
 from trainers.voxelization.orientation import turn_normals
 from trainers.voxelization.reporting import VoxelReporter
 from trainers.voxelization.state import TRAINER, VoxelRun, described, link, resume, save
@@ -124,7 +123,7 @@ def make_sets(
 
 def prepare(settings: argparse.Namespace, stop: StopRequest) -> VoxelRun:
     """Return a run before its first step."""
-    ranks = choose_gpu(join_ranks(settings.device), settings.gpu)
+    ranks = join_on_gpu(settings.device, settings.gpu)
     pairs = from_leader(ranks, lambda: find_data(settings))
     training, evaluation = make_sets(settings, pairs)
     seed_everything(settings.seed)
@@ -136,6 +135,8 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> VoxelRun:
         training,
         training.grid,
     )
+    if settings.compile:
+        network.compile()  # in place: names in checkpoints stay what they are
     model = wrap_model(network, ranks)
     seed_everything(settings.seed, ranks.rank)
     fused = ranks.device.type == "cuda"
