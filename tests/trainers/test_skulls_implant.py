@@ -332,6 +332,29 @@ def test_cases_that_lack_members_are_completed_again(root, syn) -> None:
     assert missing_cases(samples, root / "nowhere", 1) == samples
 
 
+def test_completions_of_other_settings_are_drawn_again(root, model, tmp_path, monkeypatch) -> None:
+    """Else figures are told of a network or of steps that drew nothing of what was judged."""
+    monkeypatch.delenv("FRESNEL_RUN_DIR", raising=False)
+    drawn: list[list[str]] = []
+    samples, syn = read_listing(root / "test.csv"), tmp_path / "completions" / "syn"
+
+    def sample(command: list[str], *_: object) -> bool:
+        complete_truly(samples, syn, 270, 30)
+        drawn.append(command)
+        return True
+
+    monkeypatch.setattr(pipeline, "run_program", sample)
+    base = ["--path", str(root / "test.csv"), "--pcdiff", str(model), "--output_dir", str(tmp_path)]
+    for more in ([], [], ["--sampling_steps", "9"], ["--sampling_steps", "9"]):
+        settings = pipeline.make_parser().read([*base, *more])
+        assert pipeline.complete(settings, samples, syn, pipeline.StopRequest(), None)
+    assert [("--overwrite" in command) for command in drawn] == [False, True]
+    assert drawn[1][drawn[1].index("--sampling_steps") + 1] == "9"
+    os.utime(model)
+    pipeline.complete(settings, samples, syn, pipeline.StopRequest(), None)
+    assert len(drawn) == 3, "the same file name, another network"
+
+
 def test_the_small_trainings_of_the_pipeline_have_flags_their_programs_know(tmp_path) -> None:
     from trainers.implants.quick import quick_command
     from trainers.pcdiff.options import make_parser as pcdiff_parser
