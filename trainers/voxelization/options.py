@@ -142,5 +142,5 @@ def join_on_gpu(device: str, gpu: int) -> Ranks:
             f" CUDA_VISIBLE_DEVICES={gpu} the GPU you mean is 0 here"
         )
     chosen, _ = choose_device(device, gpu)
-    told = f"train.gpu {gpu} of {seen}" if chosen.type == "cuda" else ""
-    return Ranks(0, 1, chosen, told)
+    reason = f"train.gpu {gpu} of {seen}" if chosen.type == "cuda" else ""
+    return Ranks(0, 1, chosen, reason)
