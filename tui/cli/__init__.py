@@ -9,7 +9,7 @@ from importlib import import_module
 from runners.host.identity import is_attended
 from runners.model.errors import ExitCode, FresnelError, UnknownPreset
 from runners.state.layout import settings_file, state_dir
-from tui.cli.arguments import dashes_hint, parse, split_command
+from tui.cli.arguments import LAUNCHING, dashes_hint, parse, split_command
 from tui.cli.command_table import ALIASES
 from tui.cli.host_option import may_take_host, take_host
 from tui.cli.parsing import UsageError
@@ -23,8 +23,6 @@ _CODES = {
 }
 """What an error is called in JSON, by its exit code."""
 _REMOTE = "host_run:run_remotely"
-_PUSHED = frozenset({"launch", "plan", "verify"})
-"""Commands that run one of a person's own, for which this folder is taken there."""
 _WARNED = frozenset({"launch", "plan", "list", "status", "monitor"})
 """Commands that say so when the settings cannot be read."""
 
@@ -41,7 +39,7 @@ def run_command(argv: Sequence[str]) -> int:
         arguments.remote_command = remaining
         if name:
             arguments.host = name
-            is_command = arguments.trailing_command and arguments.command_name in _PUSHED
+            is_command = arguments.trailing_command and arguments.command_name in LAUNCHING
             arguments.action = "pushed_command:run_pushed" if is_command else _REMOTE
         from runners.host.helpers import without_backports  # `--help` needs none
 

@@ -30,8 +30,9 @@ examples:
   fresnel-tui list                                       the runs and their progress
   fresnel-tui COMMAND --help                             more on one command
 """
-_LAUNCHING = ("launch", "plan", "verify")
-_WITH_COMMAND = (*_LAUNCHING, "up", "host shell")
+LAUNCHING = ("launch", "plan", "verify")
+"""Commands of a program: one of a person's own stands behind `--`, with this folder."""
+_WITH_COMMAND = (*LAUNCHING, "up", "host shell")
 _SCRIPTS = (".py", ".sh", ".pl")
 _STARTERS = ("python", "torchrun", "accelerate", "deepspeed", "mpirun")
 
@@ -101,9 +102,10 @@ def declare(parser: CommandParser, name: str) -> None:
     parser.add_argument("--no-ui", action="store_true", help=argparse.SUPPRESS)
     if name in REMOTE_COMMANDS and name != "gpus":
         parser.add_argument("--host", metavar="HOST", help=host_help(name))
-    parser.set_defaults(command_name=name)
-    file, _, function = command.declared.partition(":")
-    getattr(import_module(f"tui.cli.commands.{file}"), function)(parser)
+    function = name.replace("-", "_")
+    parser.set_defaults(command_name=name, action=f"{command.done}:run_{function}")
+    declaring = import_module(f"tui.cli.commands.{command.declared}")
+    getattr(declaring, f"declare_{function}")(parser)
 
 
 def overall_help() -> str:
@@ -129,7 +131,7 @@ def overall_help() -> str:
 
 def dashes_hint(name: str, argv: Sequence[str], command: Sequence[str] | None) -> str:
     """What to type when `argv` name a program where launch expects a preset; empty when not."""
-    if name not in _LAUNCHING or command is not None:
+    if name not in LAUNCHING or command is not None:
         return ""
     at = _first_positional(command_parser(name), argv)
     if at is None or not _is_program_like(argv[at]):

@@ -4,8 +4,7 @@ import argparse
 
 from runners.housekeeping import tend
 from runners.lifecycle.control.job_limit import raise_limit
-from runners.model.errors import ExitCode, WrongInput
-from runners.model.units import parse_duration
+from runners.model.errors import ExitCode
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
 from tui.cli.output import echo, print_json
@@ -14,14 +13,10 @@ from tui.views.format import duration
 
 def run_extend(arguments: argparse.Namespace) -> int:
     """Ask Slurm to let it run so much longer."""
-    try:
-        seconds = parse_duration(arguments.time)
-    except ValueError as error:
-        raise WrongInput(str(error)) from None
     state = StateDirectory()
     tend(state)
     run = find_run(state, arguments.run)
-    limit_s = raise_limit(state, run, seconds)
+    limit_s = raise_limit(state, run, arguments.time)
     if arguments.json:
         print_json({"id": run.id, "limit_s": limit_s})
     else:

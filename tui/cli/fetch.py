@@ -9,7 +9,6 @@ from typing import TypeVar
 from runners.host.files import replace
 from runners.lifecycle.control.fetched import Unfetched
 from runners.model.errors import ExitCode, FresnelError, WrongInput
-from runners.model.units import parse_duration
 from runners.places.ssh.copier_choice import make_copier
 from runners.places.ssh.fetch import CURVES, FetchedRun, ask_manifests, fetch_run
 from runners.places.ssh.kept_fetches import (
@@ -30,6 +29,7 @@ from tui.cli.host import local_place
 from tui.cli.host_run import remote_json
 from tui.cli.output import echo, print_json
 from tui.views.format import duration, size
+from tui.views.json_values import fields_json
 
 T = TypeVar("T")
 
@@ -42,12 +42,7 @@ def run_fetch(arguments: argparse.Namespace) -> int:
         raise WrongInput("name the runs to fetch, or --all", "fresnel-tui fetch last --host NAME")
     registry = RemoteRegistry(StateDirectory())
     ssh = Ssh(registry, registry.find(arguments.host))
-    every = None
-    if arguments.every is not None:
-        try:
-            every = parse_duration(arguments.every)
-        except ValueError as error:
-            raise WrongInput(f"--every: {error}") from None
+    every = arguments.every
     to = Path(arguments.to).expanduser().absolute()
     found = _once(ssh, arguments, to, patient=every is not None)
     if every is not None and (found is None or any(result.is_live for result in found)):
@@ -162,15 +157,10 @@ def _print_result(result: FetchedRun) -> None:
 
 def _json(result: FetchedRun) -> dict[str, object]:
     return {
-        "run": result.run,
-        "state": result.state,
+        **fields_json(result, "run", "state", "files", "bytes", "checkpoints", "rewritten"),
         "live": result.is_live,
         "folder": str(result.folder),
-        "files": result.files,
-        "bytes": result.bytes,
-        "checkpoints": list(result.checkpoints),
-        "still_changing": list(result.changing),
+        "still_changing": result.changing,
         "copied_anew": result.mended,
-        "rewritten": list(result.rewritten),
         "fetched": not result.is_live,
     }

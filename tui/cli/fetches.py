@@ -16,6 +16,7 @@ from runners.places.ssh.kept_fetches import (
 from runners.state.layout import StateDirectory
 from tui.cli.output import echo, print_json, print_table
 from tui.views.format import DASH, duration
+from tui.views.json_values import fields_json
 
 
 def run_fetches(arguments: argparse.Namespace) -> int:
@@ -61,12 +62,7 @@ def _state(fetch: KeptFetch) -> str:
 
 def _json(fetch: KeptFetch) -> dict[str, Any]:
     return {
-        "name": fetch.name,
-        "host": fetch.host,
-        "runs": list(fetch.runs),
-        "to": fetch.to,
-        "every_s": fetch.every_s,
+        **fields_json(fetch, "name", "host", "runs", "to", "every_s", "problem"),
         "last": fetch.last or None,
-        "problem": fetch.problem or None,
         "ended": fetch.ended or None,
     }

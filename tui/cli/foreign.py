@@ -21,7 +21,7 @@ from runners.state.layout import StateDirectory
 from tui.cli.logs import OutputFollower, last_lines_offset
 from tui.cli.output import echo, is_confirmed, print_json, print_table
 from tui.views.format import DASH, duration
-from tui.views.json_values import iso
+from tui.views.json_values import fields_json, iso
 
 _HEADINGS = ("job", "name", "state", "partition", "node", "limit", "why it waits")
 _POLL_S = 0.2
@@ -59,12 +59,8 @@ def _list(rows: tuple[JobRow, ...], table: JobTable, as_json: bool) -> int:
 def _value(row: JobRow) -> dict[str, object]:
     return {
         "job": shown_number(row),
-        "name": row.name,
-        "state": row.state,
-        "partition": row.partition,
-        "nodes": row.nodes or None,
+        **fields_json(row, "name", "state", "partition", "nodes", "limit_s"),
         "reason": row.reason if job_waits(row.state) else None,
-        "limit_s": row.limit_s,
         "ends": iso(row.ends) if row.ends and row.state == "RUNNING" else None,
     }
 

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import time
+from importlib import import_module
 
 import msgspec
 
@@ -37,37 +38,26 @@ from tui.cli import host_ways
 from tui.cli.output import echo, print_json, print_pairs, print_table
 from tui.cli.several_hosts import run_each
 from tui.views.format import DASH
+from tui.views.json_values import fields_json
+
+_ELSEWHERE = {
+    "budget": "host_budget:run_budget",
+    "create": "host_create:create_host",
+    "end": "host_end:end_host",
+    "clean": "host_clean:clean_host",
+}
+"""FILE:FUNCTION of `tui.cli`, imported on use: they need much."""
 
 
 def run_host(arguments: argparse.Namespace) -> int:
     """One of the words behind `host`."""
     what = arguments.what
-    if what == "list":
-        return _list(arguments)
-    if what == "budget":
-        from tui.cli.host_budget import run_budget
-
-        return run_budget(arguments)
-    if not arguments.name:
-        raise WrongInput(f"host {what}: which?", f"fresnel-tui host {what} NAME")
-    if what == "add":
-        return _add(arguments)
-    if what == "setup":
-        return _set_up(arguments)
-    if what in ("label", "unlabel"):
-        return _label(arguments)
-    if what == "create":
-        from tui.cli.host_create import create_host
-
-        return create_host(arguments)
-    if what == "end":
-        from tui.cli.host_end import end_host
-
-        return end_host(arguments)
-    if what == "clean":
-        from tui.cli.host_clean import clean_host
-
-        return clean_host(arguments)
+    if what in _ELSEWHERE:
+        file, _, function = _ELSEWHERE[what].partition(":")
+        return int(getattr(import_module(f"tui.cli.{file}"), function)(arguments))
+    own = {"list": _list, "add": _add, "setup": _set_up, "label": _label, "unlabel": _label}
+    if what in own:
+        return own[what](arguments)
     registry = RemoteRegistry(StateDirectory())
     host = registry.find(arguments.name)
     if what != "remove":
@@ -130,17 +120,12 @@ def check_price(price: str | None) -> None:
 def host_json(registry: RemoteRegistry, host: RemoteHost) -> dict[str, object]:
     """A machine in JSON."""
     return {
-        "name": host.name,
+        **fields_json(host, "name", "port", "price", "folder", "interactive", "labels"),
         "address": host.address,
-        "port": host.port,
         "fingerprint": host.fingerprint,
-        "price": host.price or None,
         "set_up": bool(host.command),
         "current": host.installed == source_digest() if host.command else None,
-        "folder": host.folder or None,
         "connected": Ssh(registry, host).is_connected(),
-        "interactive": host.interactive,
-        "labels": list(host.labels),
         "creation": _creation(registry, host) or None,
     }
 

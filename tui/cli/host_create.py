@@ -16,7 +16,6 @@ from runners.cost.prices import choose_price
 from runners.cost.sessions import parse_budget
 from runners.host.locks import acquire
 from runners.model.errors import DeniedError, ExitCode, FresnelError, NotFound, WrongInput
-from runners.model.units import parse_duration
 from runners.places.ssh.host_keys import pin_key
 from runners.places.ssh.registry import (
     RemoteHost,
@@ -47,17 +46,13 @@ def create_host(arguments: argparse.Namespace) -> int:
     """Rent a machine, or go on with one that was; wait for it, and set it up."""
     registry = RemoteRegistry(StateDirectory().create())
     name = check_new_name(arguments.name)
-    try:
-        patience_s = parse_duration(arguments.within)
-    except ValueError as error:
-        raise WrongInput(f"--within: {error}") from None
     registry.folder(name).mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = acquire(creation_lock(registry, name))
     if lock is None:
         raise DeniedError(f"{name} is being created by another process")
     try:
         ssh = _rent(registry, name, arguments)
-        ssh, facts = _finish(ssh, time.monotonic() + patience_s)
+        ssh, facts = _finish(ssh, time.monotonic() + arguments.within)
     except (FresnelError, KeyboardInterrupt):
         _remind(registry, name)
         raise

@@ -2,31 +2,14 @@
 
 from collections.abc import Sequence
 
-from tui.cli.command_table import ALIASES
+from tui.cli.command_table import ALIASES, COMMANDS
 from tui.cli.parsing import UsageError
 
-REMOTE_COMMANDS = frozenset(
-    {
-        "launch",
-        "plan",
-        "verify",
-        "remedy",
-        "stop",
-        "kill",
-        "pause",
-        "continue",
-        "wait",
-        "cancel",
-        "priority",
-        "drain",
-        "extend",
-        "adopt",
-    }
-    | {"list", "status", "logs", "metrics", "compare", "diagnose", "stacks", "monitor", "gpus"}
-    | {"attach", "shell", "rename", "tag", "untag", "note", "star", "unstar", "delete"}
-    | {"undelete", "prune", "fetched", "cost", "session", "guard", "presets", "checkpoint"}
-    | {"doctor", "service", "probe"}
+_HERE_ONLY = (
+    *("up", "host", "push", "fetch", "fetches", "nodes", "secret", "serve", "demo", "schema"),
+    *("reset-terminal", "completion", "pictures", "report", "best", "prices"),
 )
+REMOTE_COMMANDS = frozenset(COMMANDS) - frozenset(_HERE_ONLY)
 _LOOKING = ("list", "status", "gpus", "cost", "monitor", "doctor", "guard")
 FOR_SEVERAL = (*_LOOKING, "stop", "kill", "pause", "continue", "drain")
 """What may be done on several machines at once."""

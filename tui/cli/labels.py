@@ -57,9 +57,13 @@ def run_note(arguments: argparse.Namespace) -> int:
 
 
 def run_star(arguments: argparse.Namespace) -> int:
-    """Mark runs as ones to keep, or take the mark away."""
-    starred = arguments.command_name == "star"
-    return _change_all(arguments, lambda state, run: control.star(state, run, starred), True)
+    """Mark runs as ones to keep."""
+    return _change_all(arguments, lambda state, run: control.star(state, run, True), True)
+
+
+def run_unstar(arguments: argparse.Namespace) -> int:
+    """Take the mark away."""
+    return _change_all(arguments, lambda state, run: control.star(state, run, False), True)
 
 
 def run_best(arguments: argparse.Namespace) -> int:

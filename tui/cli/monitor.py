@@ -5,7 +5,7 @@ import shutil
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from runners.cost.cost_reader import costs_of
 from runners.cost.meter import Meter, read_meter
@@ -35,6 +35,17 @@ from tui.views.runs.run_view import RunView, view_run
 _CLEAR = "\x1b[H\x1b[2J"
 
 
+class _Glance(NamedTuple):
+    """Everything at one moment; the last `lines` of each live run are shown."""
+
+    views: list[RunView]
+    meter: Meter
+    costs: Costs
+    reading: GpuReading
+    host: HostSnapshot
+    lines: int
+
+
 def run_monitor(arguments: argparse.Namespace) -> int:
     """Print it once, or every few seconds until interrupted."""
     state = StateDirectory().create()
@@ -46,16 +57,16 @@ def run_monitor(arguments: argparse.Namespace) -> int:
         live = [run for run in list_runs(state, 0) if run.is_live]
         costs = costs_of(state, live)
         views = [view_run(run, costs=costs) for run in live]
-        meter_now = read_meter(live, costs)
         reading = read_gpus(state)
         host = reading.cpu if reading.cpu.cpu_percent is not None else meter.read()
+        glance = _Glance(views, read_meter(live, costs), costs, reading, host, arguments.lines)
         if arguments.json:
-            print_json(_json(state, views, meter_now, costs, reading, host, arguments.lines))
+            print_json(_json(state, glance))
         else:
             # In a file or a mail the readings stand one below the other.
             if arguments.watch and sys.stdout.isatty():
                 control(_CLEAR)
-            _print(state, views, meter_now, costs, reading, host, arguments.lines)
+            _print(state, glance)
         if not arguments.watch:
             return ExitCode.DONE
         sys.stdout.flush()
@@ -80,15 +91,8 @@ def disks_of(view: RunView) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def _json(
-    state: StateDirectory,
-    views: list[RunView],
-    meter: Meter,
-    costs: Costs,
-    reading: GpuReading,
-    host: HostSnapshot,
-    lines: int,
-) -> dict[str, Any]:
+def _json(state: StateDirectory, glance: _Glance) -> dict[str, Any]:
+    views, meter, costs, reading, host, lines = glance
     value = reading_json(reading, held_leases(state))
     value["cpu"] = {name: getattr(host, name) for name in host.__struct_fields__}
     value["session"] = None if costs.session is None else meter_json(meter, costs.session)
@@ -100,15 +104,8 @@ def _json(
     return value
 
 
-def _print(
-    state: StateDirectory,
-    views: list[RunView],
-    meter: Meter,
-    costs: Costs,
-    reading: GpuReading,
-    host: HostSnapshot,
-    lines: int,
-) -> None:
+def _print(state: StateDirectory, glance: _Glance) -> None:
+    views, meter, costs, reading, host, lines = glance
     stamp = local_time(reading.time or time.time(), "%Y-%m-%d %H:%M:%S")
     print(f"{reading.host}  {stamp}")
     if costs.session is None:

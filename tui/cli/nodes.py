@@ -18,6 +18,7 @@ from runners.places.ssh.ssh import Ssh
 from runners.state.layout import StateDirectory
 from tui.cli.output import echo, print_json, print_table
 from tui.views.format import DASH
+from tui.views.json_values import fields_json
 
 _POLL_S = 0.5
 _SEEN_TO_EVERY = 20
@@ -150,11 +151,6 @@ def wait_for_nodes(state: StateDirectory, group: NodeGroup, as_json: bool) -> in
 def nodes_json(group: NodeGroup) -> dict[str, Any]:
     """A launch in JSON, without what its nodes are doing now."""
     return {
-        "name": group.name,
-        "preset": group.preset,
-        "address": group.address,
-        "port": group.port,
-        "cause": group.cause or None,
-        "alert": group.alert or None,
-        "nodes": [{"host": node.host, "run": node.run or None} for node in group.nodes],
+        **fields_json(group, "name", "preset", "address", "port", "cause", "alert"),
+        "nodes": [fields_json(node, "host", "run") for node in group.nodes],
     }

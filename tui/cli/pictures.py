@@ -8,7 +8,7 @@ from runners.state.runs import find_run
 from runners.watch.pictures import RunPicture, find_pictures
 from tui.cli.output import echo, print_json, print_table
 from tui.views.format import size
-from tui.views.json_values import iso
+from tui.views.json_values import fields_json, iso
 from tui.views.metrics.picture_album import place_text
 
 _HEADINGS = ("picture", "place", "size", "written", "file", "caption")
@@ -29,13 +29,8 @@ def run_pictures(arguments: argparse.Namespace) -> int:
 
 def _to_json(picture: RunPicture) -> dict[str, object]:
     return {
-        "path": picture.path,
-        "series": picture.series,
-        "epoch": picture.epoch,
-        "step": picture.step,
-        "bytes": picture.bytes,
+        **fields_json(picture, "path", "series", "epoch", "step", "bytes", "caption"),
         "modified": iso(picture.modified),
-        "caption": picture.caption or None,
         "told_by_events": picture.reported,
     }
 

@@ -11,7 +11,6 @@ import msgspec
 from runners.lifecycle.launch.probe_results import ProbeResult, ProbeStep
 from runners.model.errors import ExitCode, WrongInput
 from runners.model.spec import RunSpec
-from runners.model.units import parse_duration
 from runners.probe.largest_batch import ProbeWatcher, probe, rate_for, request_for
 from runners.probe.trial import TrialLength
 from runners.state.layout import StateDirectory
@@ -26,10 +25,7 @@ def run_probe(arguments: argparse.Namespace) -> int:
     if len(specs) > 1:
         raise WrongInput(f"`{arguments.preset}` is a group", "probe one of its presets")
     spec, state = specs[0], StateDirectory().create()
-    try:
-        length = TrialLength(arguments.steps, parse_duration(arguments.within))
-    except ValueError as error:
-        raise WrongInput(f"--within: {error}") from None
+    length = TrialLength(arguments.steps, arguments.within)
     request = request_for(state, spec, arguments.batch, arguments.first, arguments.most, length)
     request = request._replace(keep_runs=arguments.keep_runs)
     watcher = ProbeWatcher(lambda run: echo(f"{run.name}: {run.id}"), _print_step)

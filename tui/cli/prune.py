@@ -9,7 +9,6 @@ from runners.housekeeping import tend
 from runners.lifecycle.control.prune import Criteria, Pruned, prune
 from runners.model.errors import ExitCode, WrongInput
 from runners.model.states import TERMINAL, State
-from runners.model.units import parse_duration
 from runners.state.layout import StateDirectory
 from tui.cli.output import echo, echo_unfetched, print_json
 from tui.views.format import memory
@@ -38,13 +37,9 @@ def criteria_from(arguments: argparse.Namespace) -> Criteria:
             "--older-than 30d, --keep 100 and --state done,failed may be combined; --dry-run "
             "only shows",
         )
-    try:
-        age = None if arguments.older_than is None else parse_duration(arguments.older_than)
-    except ValueError as error:
-        raise WrongInput(f"--older-than: {error}") from None
     if arguments.keep is not None and arguments.keep < 0:
         raise WrongInput(f"--keep {arguments.keep}: expected 0 or more")
-    return Criteria(age, arguments.keep, _states(arguments.state))
+    return Criteria(arguments.older_than, arguments.keep, _states(arguments.state))
 
 
 def _states(text: str | None) -> frozenset[State]:

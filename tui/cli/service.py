@@ -31,7 +31,7 @@ def run_service(arguments: argparse.Namespace) -> int:
 
 
 def _install(arguments: argparse.Namespace) -> int:
-    system = _system(arguments)
+    system = bool(arguments.system)
     state = StateDirectory().create()
     folder = unit_folder(system)
     if system and os.geteuid() != 0:
@@ -76,7 +76,7 @@ def _status(arguments: argparse.Namespace) -> int:
 
 
 def _remove(arguments: argparse.Namespace) -> int:
-    system = _system(arguments)
+    system = bool(arguments.system)
     path = unit_folder(system) / NAME
     if not path.exists():
         echo(f"there is no {path}")
@@ -133,10 +133,6 @@ def _print_unit(arguments: argparse.Namespace) -> int:
         "systemd owns such a run: no queue, no cost meter, no panel; the GPUs stay as planned here"
     )
     return ExitCode.DONE
-
-
-def _system(arguments: argparse.Namespace) -> bool:
-    return bool(arguments.system)
 
 
 def _systemctl(system: bool, arguments: list[str]) -> None:

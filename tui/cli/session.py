@@ -80,9 +80,8 @@ def run_session(arguments: argparse.Namespace) -> int:
 
 def _ending(session: Session, meter: Meter) -> str:
     """What the session that was just ended came to."""
-    idle = "" if meter.idle is None else f", {dollars(meter.idle)} of it idle"
     text = f"session ended after {duration(meter.lasted_s)}: total {dollars(meter.session)}"
-    text += idle
+    text += "" if meter.idle is None else f", {dollars(meter.idle)} of it idle"
     if meter.budget_left is not None and session.budget is not None:
         over = meter.budget_left < 0
         rest = f"{dollars(abs(meter.budget_left))} {'over' if over else 'under'}"
@@ -97,7 +96,7 @@ def _start(state: StateDirectory, arguments: argparse.Namespace) -> Session:
     if price is None:
         price = _recognised_price(reading, instance)
     gpus = _stated_gpus(arguments) or max(1, len(list_cards(reading.gpus)))
-    caveat = _caveat(price, per, reading, arguments)
+    caveat = rate_caveat(price, per, reading, _stated_gpus(arguments))
     _await_word(caveat, arguments.anyway)
     session = start_session(
         state,
@@ -122,7 +121,7 @@ def _change_price(state: StateDirectory, arguments: argparse.Namespace) -> Sessi
         raise WrongInput(
             "session price: name the price", "fresnel-tui session price --rate 1.99 [--gpus 8]"
         )
-    caveat = _caveat(price, per, read_gpus(state), arguments)
+    caveat = rate_caveat(price, per, read_gpus(state), _stated_gpus(arguments))
     _await_word(caveat, arguments.anyway)
     earlier = _find_session(state, arguments.session) if arguments.session else None
     return change_price(state, price, per, _stated_gpus(arguments), caveat, earlier)
@@ -160,13 +159,6 @@ def _stated_gpus(arguments: argparse.Namespace) -> int | None:
     if not arguments.gpus.isdigit() or int(arguments.gpus) < 1:
         raise WrongInput(f"--gpus {arguments.gpus}: expected how many GPUs the machine has")
     return int(arguments.gpus)
-
-
-def _caveat(
-    price: str, per: Literal["gpu", "machine"], reading: GpuReading, arguments: argparse.Namespace
-) -> str:
-    """What speaks against the rate that this price makes here; empty when nothing does."""
-    return rate_caveat(price, per, reading, _stated_gpus(arguments))
 
 
 def _await_word(caveat: str, anyway: bool) -> None:

@@ -1,11 +1,12 @@
 """The command line of `launch` and `plan` as RunSpecs."""
 
 import argparse
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from runners.gpus.client import read_gpus
+from runners.lifecycle.launch.sweep import SweepWish, sweep_of
 from runners.model.cluster import PlaceKeys, SlurmKeys
 from runners.model.course import parse_after
 from runners.model.errors import WrongInput
@@ -20,7 +21,6 @@ from runners.state.layout import StateDirectory
 from tui.cli.given_variables import given_variables
 from tui.cli.output import echo
 from tui.cli.spec_sources import CommandSource, PresetSource, RunSource, SpecSource
-from tui.cli.sweep_flags import swept
 
 
 def specs_from(arguments: argparse.Namespace) -> list[RunSpec]:
@@ -39,7 +39,7 @@ def specs_from(arguments: argparse.Namespace) -> list[RunSpec]:
         )
     if arguments.resume is not None:
         _refuse_sweep(arguments)
-    specs = swept(arguments, _source(arguments))
+    specs = _swept(arguments, _source(arguments))
     _check_together(arguments, specs)
     return [_apply_flags(spec, arguments) for spec in specs]
 
@@ -54,6 +54,37 @@ def _source(arguments: argparse.Namespace) -> SpecSource:
     if arguments.trailing_command is not None:
         return CommandSource(arguments.trailing_command)
     return PresetSource(arguments.preset)
+
+
+def _swept(arguments: argparse.Namespace, source: SpecSource) -> list[RunSpec]:
+    """The runs that the overrides describe: one launch, or a sweep as a group."""
+
+    def member(overrides: list[str]) -> RunSpec:
+        specs = source.specs(overrides, "")
+        if len(specs) > 1:
+            raise WrongInput(
+                f"`{arguments.preset}` starts {len(specs)} runs together: it cannot be swept",
+                "sweep the preset of one of them",
+            )
+        return specs[0]
+
+    request = SweepWish(
+        arguments.samples,
+        int(arguments.sample_seed),
+        arguments.sampler,
+        arguments.parallel,
+        getattr(arguments, "early_stop", None),
+        arguments.name,
+    )
+    open_ended = arguments.trailing_command is not None and arguments.again is None
+    sweep = sweep_of(request, arguments.overrides, member, source.takes_several, open_ended)
+    if sweep is None:
+        return source.specs(list(arguments.overrides), arguments.name)
+    group = sweep.specs[0].group
+    echo(f"sweep {group}: {sweep.size}; `fresnel-tui compare {group}` ranks them")
+    for line in sweep.notes:
+        echo(line)
+    return sweep.specs
 
 
 def _refuse_sweep(arguments: argparse.Namespace) -> None:
@@ -87,27 +118,23 @@ def _apply_flags(spec: RunSpec, arguments: argparse.Namespace) -> RunSpec:
     spec = _on_nodes(_on_slurm(spec, arguments), arguments)
     if arguments.scale is not None and spec.scaling is not None:
         spec = _rescale(spec, request or spec.gpus, arguments.scale)
-    if request is not None:
-        spec = msgspec.structs.replace(spec, gpus=request)
+    changes: dict[str, Any] = {} if request is None else {"gpus": request}
     if arguments.env:
-        variables = {**spec.environment, **given_variables(arguments.env)}
-        spec = msgspec.structs.replace(spec, environment=variables)
+        changes["environment"] = {**spec.environment, **given_variables(arguments.env)}
     if arguments.placement:
-        warnings = (*spec.warnings, f"placed on {arguments.placement}")
-        spec = msgspec.structs.replace(spec, warnings=warnings)
+        changes["warnings"] = (*spec.warnings, f"placed on {arguments.placement}")
     if arguments.tty:
-        spec = msgspec.structs.replace(spec, terminal=True)
+        changes["terminal"] = True
     if arguments.priority is not None:
-        spec = msgspec.structs.replace(spec, priority=arguments.priority)
+        changes["priority"] = arguments.priority
     if arguments.after is not None:
         try:
-            after = parse_after(arguments.after)
+            changes["after"] = parse_after(arguments.after)
         except ValueError as error:
             raise WrongInput(f"--after {error}") from None
-        spec = msgspec.structs.replace(spec, after=after)
     if arguments.price is not None:
-        spec = msgspec.structs.replace(spec, price=arguments.price, price_basis="flag")
-    return spec
+        changes |= {"price": arguments.price, "price_basis": "flag"}
+    return msgspec.structs.replace(spec, **changes)
 
 
 def _on_slurm(spec: RunSpec, arguments: argparse.Namespace) -> RunSpec:

@@ -52,6 +52,9 @@ def run_stop(arguments: argparse.Namespace) -> int:
     return ExitCode.RUN_FAILED if unheard else ExitCode.DONE
 
 
+run_kill = run_stop  # with `force`, which its declaration sets
+
+
 def _is_unheard(state: StateDirectory, run: Run) -> bool:
     """Say why a forced stop was not acted on, if it was not."""
     reason = why_unheard(state, run)

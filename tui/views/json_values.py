@@ -2,6 +2,7 @@
 
 from datetime import datetime, timezone
 from decimal import ROUND_HALF_UP, Decimal
+from typing import Any
 
 _MICRO = Decimal("0.000001")
 
@@ -19,3 +20,9 @@ def iso(moment: float | None) -> str | None:
         return datetime.fromtimestamp(moment, timezone.utc).isoformat(timespec="milliseconds")
     except (ValueError, OverflowError, OSError):
         return None
+
+
+def fields_json(value: object, *names: str) -> dict[str, Any]:
+    """These fields of a struct; an empty text says that there is none, which is null."""
+    fields = {name: getattr(value, name) for name in names}
+    return {name: None if field == "" else field for name, field in fields.items()}

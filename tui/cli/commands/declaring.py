@@ -22,6 +22,16 @@ def argument(
     parser.add_argument(name, metavar=metavar, help=help, **more)
 
 
+def seconds(text: str) -> float:
+    """A length of time on the command line, such as `90m`, in seconds."""
+    from runners.model.units import parse_duration  # most commands take none
+
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def overrides(parser: argparse._ActionsContainer, help: str) -> None:
     """Declare the repeatable `--set KEY=VALUE`."""
     repeated(parser, "--set", "KEY=VALUE", help, dest="overrides")
@@ -32,6 +42,33 @@ def repeated(
 ) -> None:
     """Declare an option that may be given several times."""
     argument(parser, name, metavar, f"{help} (repeatable)", action="append", default=[], **more)
+
+
+_SHARED = {
+    "--price": ("NAME|USD", "a name from prices.yaml, or dollars per GPU and hour"),
+    "--fingerprint": ("SHA256:…", "what the provider shows: refuse any other key"),
+    "--end-command": ("CMD", "what `host end` runs here to destroy the machine"),
+    "--budget": ("USD", "what may be spent there"),
+    "--python": ("PATH", "an interpreter there (default: whose torch sees GPUs)"),
+    "--train": ("", "also what the shipped trainers need"),
+    "--secrets": ("", "also files named like secrets: .env, keys, tokens"),
+    "--yes": ("", "do not ask"),
+}
+
+
+def shared(parser: argparse._ActionsContainer, *names: str) -> None:
+    """Declare options that several commands have, which say the same in each."""
+    for name in names:
+        metavar, help = _SHARED[name]
+        if metavar:
+            argument(parser, name, metavar, help)
+        else:
+            flag(parser, name, help)
+
+
+def ssh_options(parser: argparse._ActionsContainer) -> None:
+    """Declare the repeatable `--ssh-option`."""
+    repeated(parser, "--ssh-option", "KEY=VALUE", "an option of ssh_config for this machine")
 
 
 def examples(parser: argparse.ArgumentParser, *lines: str, notes: str = "") -> None:

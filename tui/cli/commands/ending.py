@@ -1,23 +1,22 @@
 """`stop`, `kill`, `pause`, `continue`, `wait`, `cancel`, `priority`, `extend`, `drain`."""
 
-from tui.cli.commands.declaring import RUN, RUNS, argument, examples, flag
+from tui.cli.commands.declaring import RUN, RUNS, argument, examples, flag, seconds
 from tui.cli.parsing import CommandParser
 
 
-def stop(parser: CommandParser) -> None:
+def declare_stop(parser: CommandParser) -> None:
     """`stop`: ask, step by step."""
     _which(parser)
     flag(parser, "--force", "SIGKILL at once: no checkpoint is written")
     flag(parser, "--wait", "return when they have ended")
-    parser.set_defaults(action="stop:run_stop")
     examples(parser, "stop last", "stop my-sweep --wait", "stop gpu:3", "stop --all")
 
 
-def kill(parser: CommandParser) -> None:
+def declare_kill(parser: CommandParser) -> None:
     """`kill`: SIGKILL at once, the same as `stop --force`."""
     _which(parser)
     flag(parser, "--wait", "return when they have ended")
-    parser.set_defaults(action="stop:run_stop", force=True)
+    parser.set_defaults(force=True)
     examples(parser, "kill last", "kill --all --wait")
 
 
@@ -27,52 +26,46 @@ def _which(parser: CommandParser) -> None:
     flag(parser, "--yes", "do not ask, where a filter has found the runs")
 
 
-def pause(parser: CommandParser) -> None:
+def declare_pause(parser: CommandParser) -> None:
     """`pause`: SIGSTOP to all of a run."""
     argument(parser, "runs", "RUN", RUNS, nargs="+")
-    parser.set_defaults(action="pause:run_pause")
     examples(parser, "pause last", "pause my-sweep")
 
 
-def proceed(parser: CommandParser) -> None:
+def declare_continue(parser: CommandParser) -> None:
     """`continue`: SIGCONT to all of a run, whoever paused it."""
     argument(parser, "runs", "RUN", RUNS, nargs="+")
-    parser.set_defaults(action="pause:run_continue")
     examples(parser, "continue last", "continue my-sweep")
 
 
-def wait(parser: CommandParser) -> None:
+def declare_wait(parser: CommandParser) -> None:
     """`wait`: until runs have ended."""
     argument(parser, "runs", "RUN", RUNS, nargs="+")
-    parser.set_defaults(action="stop:run_wait")
     examples(parser, "wait last && echo it went well", "wait my-sweep")
 
 
-def cancel(parser: CommandParser) -> None:
+def declare_cancel(parser: CommandParser) -> None:
     """`cancel`: out of the queue."""
     argument(parser, "runs", "RUN", f"queued: {RUNS}", nargs="*")
     flag(parser, "--all", "every queued run")
-    parser.set_defaults(action="queue:run_cancel")
     examples(parser, "cancel last", "cancel --all")
 
 
-def priority(parser: CommandParser) -> None:
+def declare_priority(parser: CommandParser) -> None:
     """`priority`: of a queued run."""
     argument(parser, "run", "RUN", f"queued: {RUN}")
     argument(parser, "number", "N", "higher goes first (default 0)", nargs="?", type=int)
-    parser.set_defaults(action="queue:run_priority")
     examples(parser, "priority last 5", "priority last")
 
 
-def extend(parser: CommandParser) -> None:
+def declare_extend(parser: CommandParser) -> None:
     """`extend`: a longer time limit."""
     argument(parser, "run", "RUN", f"a live Slurm job: {RUN}")
-    argument(parser, "time", "TIME", "by so much, e.g. 90m or 2h")
-    parser.set_defaults(action="extend:run_extend")
+    argument(parser, "time", "TIME", "by so much, e.g. 90m or 2h", type=seconds)
     examples(parser, "extend last 2h")
 
 
-def drain(parser: CommandParser) -> None:
+def declare_drain(parser: CommandParser) -> None:
     """`drain`: hold the queue."""
     parser.add_argument(
         "what",
@@ -80,5 +73,4 @@ def drain(parser: CommandParser) -> None:
         choices=["on", "off", "status"],
         help="on: nothing new starts; off: the queue goes on; without: show which",
     )
-    parser.set_defaults(action="stop:run_drain")
     examples(parser, "drain", "drain on", "drain off")

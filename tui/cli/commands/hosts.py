@@ -1,16 +1,26 @@
 """`host`, `push` and `fetch`: rented machines."""
 
-from tui.cli.commands.declaring import RUN, Actions, argument, examples, flag, overrides, repeated
+from tui.cli.commands.declaring import (
+    RUN,
+    Actions,
+    argument,
+    examples,
+    flag,
+    overrides,
+    repeated,
+    seconds,
+    shared,
+    ssh_options,
+)
 from tui.cli.parsing import CommandParser
 
 _NAME = "its name on this machine"
 _SEVERAL = "a,b, @LABEL, all"
 
 
-def host(parser: CommandParser) -> None:
+def declare_host(parser: CommandParser) -> None:
     """`host`: added, set up, looked at, ended."""
     actions = Actions(parser, "list")
-    parser.set_defaults(action="host:run_host")
     actions.add("list", "show them (the same as `host` alone)", ["host --json"])
     _add_add(actions)
     _add_create(actions)
@@ -41,7 +51,7 @@ def host(parser: CommandParser) -> None:
     )
     argument(end, "name", "HOST", _NAME)
     argument(end, "--end-command", "CMD", "run here to destroy the machine")
-    flag(end, "--yes", "do not ask")
+    shared(end, "--yes")
     flag(end, "--anyway", "even if results are not fetched")
     clean = actions.add(
         "clean",
@@ -50,7 +60,7 @@ def host(parser: CommandParser) -> None:
         ["host clean lab", "host clean lab --yes"],
     )
     argument(clean, "name", "HOST", _NAME)
-    flag(clean, "--yes", "do not ask")
+    shared(clean, "--yes")
     flag(clean, "--anyway", "even if runs live there or are not fetched")
     examples(
         parser,
@@ -78,11 +88,9 @@ def _add_add(actions: Actions) -> None:
         "user@machine[:port], or an alias of ~/.ssh/config (default: NAME)",
         nargs="?",
     )
-    argument(parser, "--price", "NAME|USD", "a name from prices.yaml, or dollars per GPU and hour")
-    argument(parser, "--fingerprint", "SHA256:…", "what the provider shows: refuse any other key")
+    shared(parser, "--price", "--fingerprint", "--end-command")
     flag(parser, "--replace", "pin the new key of a machine that was rebuilt")
-    argument(parser, "--end-command", "CMD", "what `host end` runs here to destroy the machine")
-    repeated(parser, "--ssh-option", "KEY=VALUE", "an option of ssh_config for this machine")
+    ssh_options(parser)
     repeated(
         parser, "--label", "LABEL", "a group that it belongs to: --host @LABEL means all of it"
     )
@@ -113,17 +121,12 @@ def _add_create(actions: Actions) -> None:
     argument(parser, "name", "NAME", _NAME)
     argument(parser, "--create-command", "CMD", "run here once: rents the machine")
     argument(parser, "--address-command", "CMD", "run here until it prints its address")
-    argument(parser, "--end-command", "CMD", "what `host end` runs here to destroy the machine")
-    argument(parser, "--price", "NAME|USD", "a name from prices.yaml, or dollars per GPU and hour")
+    shared(parser, "--end-command", "--price", "--budget", "--python", "--train", "--yes")
     argument(parser, "--gpus", "N", "how many it has, for its rate until it is reached", type=int)
-    argument(parser, "--budget", "USD", "what may be spent there")
     argument(parser, "--user", "USER", "who logs in (root)", default="root")
-    argument(parser, "--python", "PATH", "an interpreter there (default: whose torch sees GPUs)")
-    flag(parser, "--train", "also what the shipped trainers need")
-    repeated(parser, "--ssh-option", "KEY=VALUE", "an option of ssh_config for this machine")
-    argument(parser, "--within", "TIME", "wait so long for it (20m)", default="20m")
+    ssh_options(parser)
+    argument(parser, "--within", "TIME", "wait so long for it (20m)", default="20m", type=seconds)
     flag(parser, "--again", "run the create command again, where nothing came of it")
-    flag(parser, "--yes", "do not ask")
 
 
 def _add_ways(actions: Actions) -> None:
@@ -155,10 +158,8 @@ def _add_setup(actions: Actions) -> None:
         ["host setup amd --budget 100", "host setup amd --python /opt/venv/bin/python"],
     )
     argument(parser, "name", "HOST", f"{_NAME}; several: {_SEVERAL}")
-    argument(parser, "--python", "PATH", "an interpreter there (default: whose torch sees GPUs)")
+    shared(parser, "--python", "--budget", "--train")
     argument(parser, "--folder", "PATH", "where runs start there (~/fresnel)")
-    argument(parser, "--budget", "USD", "what may be spent there")
-    flag(parser, "--train", "also what the shipped trainers need")
     argument(
         parser,
         "--torch-index",
@@ -168,7 +169,7 @@ def _add_setup(actions: Actions) -> None:
     )
 
 
-def push(parser: CommandParser) -> None:
+def declare_push(parser: CommandParser) -> None:
     """`push`: what a preset needs, taken there."""
     argument(parser, "preset", "PRESET", "a preset's name, or a YAML file")
     argument(parser, "--host", "HOST", f"to which machine; several: {_SEVERAL}", required=True)
@@ -176,8 +177,7 @@ def push(parser: CommandParser) -> None:
     flag(parser, "--dry-run", "show what would be sent, with sizes, and send nothing")
     repeated(parser, "--exclude", "PATTERN", "leave out")
     repeated(parser, "--also", "PATH", "send this too")
-    flag(parser, "--secrets", "also files named like secrets: .env, keys, tokens")
-    parser.set_defaults(action="push:run_push")
+    shared(parser, "--secrets")
     examples(
         parser,
         "push gaussian-fast --host amd --dry-run",
@@ -185,7 +185,7 @@ def push(parser: CommandParser) -> None:
     )
 
 
-def fetch(parser: CommandParser) -> None:
+def declare_fetch(parser: CommandParser) -> None:
     """`fetch`: results, brought here."""
     argument(parser, "runs", "RUN", RUN, nargs="*")
     argument(parser, "--host", "HOST", "from which machine", required=True)
@@ -196,6 +196,7 @@ def fetch(parser: CommandParser) -> None:
         "--every",
         "TIME",
         "repeat until the runs have ended, e.g. 10m, without this terminal (`fetches` lists them)",
+        type=seconds,
     )
     flag(parser, "--wait", "with --every, wait until they have ended")
     parser.add_argument(
@@ -204,7 +205,6 @@ def fetch(parser: CommandParser) -> None:
         default="best",
         help="the best and the newest (default), all, or none",
     )
-    parser.set_defaults(action="fetch:run_fetch")
     examples(
         parser,
         "fetch last --host amd --to results",
@@ -213,10 +213,9 @@ def fetch(parser: CommandParser) -> None:
     )
 
 
-def fetches(parser: CommandParser) -> None:
+def declare_fetches(parser: CommandParser) -> None:
     """`fetches`: those that are repeated."""
     actions = Actions(parser, "list")
-    parser.set_defaults(action="fetches:run_fetches")
     actions.add("list", "show them (the same as `fetches` alone)", ["fetches --json"])
     stop = actions.add(
         "stop", "repeat one no more; what was fetched stays", ["fetches stop amd-all"]
@@ -225,10 +224,9 @@ def fetches(parser: CommandParser) -> None:
     examples(parser, "fetches", "fetches stop amd-all", notes="Begun by `fetch --every 10m`.")
 
 
-def nodes(parser: CommandParser) -> None:
+def declare_nodes(parser: CommandParser) -> None:
     """`nodes`: one program over several machines."""
     actions = Actions(parser, "list")
-    parser.set_defaults(action="nodes:run_nodes")
     actions.add("list", "show the launches (the same as `nodes` alone)", ["nodes --json"])
     for name, summary in (
         ("status", "show every node"),

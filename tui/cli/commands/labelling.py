@@ -1,36 +1,33 @@
 """`rename`, `tag`, `untag`, `note`, `star`, `best`, `delete`, `undelete`, `prune`, `fetched`."""
 
-from tui.cli.commands.declaring import RUN, RUNS, argument, examples, flag
+from tui.cli.commands.declaring import RUN, RUNS, argument, examples, flag, seconds
 from tui.cli.parsing import CommandParser
 
 
-def rename(parser: CommandParser) -> None:
+def declare_rename(parser: CommandParser) -> None:
     """`rename`: another name."""
     argument(parser, "run", "RUN", RUN)
     argument(parser, "name", "NAME", "its name from now on", nargs="?")
     flag(parser, "--reset", "restore the name of its launch")
-    parser.set_defaults(action="labels:run_rename")
     examples(parser, "rename last baseline", "status baseline", "rename baseline --reset")
 
 
-def tag(parser: CommandParser) -> None:
+def declare_tag(parser: CommandParser) -> None:
     """`tag`: words to find runs by."""
     argument(parser, "run", "RUN", RUNS)
     argument(parser, "tags", "TAG", "one word each; without any, show them", nargs="*")
-    parser.set_defaults(action="labels:run_tag")
     examples(parser, "tag last good paper", "tag last")
 
 
-def untag(parser: CommandParser) -> None:
+def declare_untag(parser: CommandParser) -> None:
     """`untag`: take them away."""
     argument(parser, "run", "RUN", RUNS)
     argument(parser, "tags", "TAG", "which tags to take away", nargs="*")
     flag(parser, "--all", "all of them")
-    parser.set_defaults(action="labels:run_untag")
     examples(parser, "untag last good", "untag last --all")
 
 
-def note(parser: CommandParser) -> None:
+def declare_note(parser: CommandParser) -> None:
     """`note`: a text of your own."""
     argument(parser, "run", "RUN", RUN)
     argument(
@@ -41,7 +38,6 @@ def note(parser: CommandParser) -> None:
         nargs="*",
     )
     flag(parser, "--clear", "remove it")
-    parser.set_defaults(action="labels:run_note")
     examples(
         parser,
         "note last 'lower rate than planned, still fine'",
@@ -50,36 +46,32 @@ def note(parser: CommandParser) -> None:
     )
 
 
-def star(parser: CommandParser) -> None:
+def declare_star(parser: CommandParser) -> None:
     """`star`: one to keep."""
     _runs(parser)
-    parser.set_defaults(action="labels:run_star")
     examples(parser, "star last", "star my-sweep")
 
 
-def unstar(parser: CommandParser) -> None:
+def declare_unstar(parser: CommandParser) -> None:
     """`unstar`: no longer."""
     _runs(parser)
-    parser.set_defaults(action="labels:run_star")
     examples(parser, "unstar last")
 
 
-def best(parser: CommandParser) -> None:
+def declare_best(parser: CommandParser) -> None:
     """`best`: what runs are judged by."""
     argument(parser, "run", "RUN", RUNS)
     argument(parser, "metric", "METRIC", "its name; without it, show what holds", nargs="?")
     flag(parser, "--higher", "more of it is better")
     flag(parser, "--lower", "less of it is better")
     flag(parser, "--reset", "judge as the preset says, else by the loss")
-    parser.set_defaults(action="labels:run_best")
     examples(parser, "best last val_psnr", "best last reward --higher", "best last --reset")
 
 
-def delete(parser: CommandParser) -> None:
+def declare_delete(parser: CommandParser) -> None:
     """`delete`: into the trash."""
     _runs(parser)
     flag(parser, "--forever", "free the disk at once; this cannot be undone")
-    parser.set_defaults(action="trash:run_delete")
     examples(
         parser,
         "delete last",
@@ -88,11 +80,10 @@ def delete(parser: CommandParser) -> None:
     )
 
 
-def undelete(parser: CommandParser) -> None:
+def declare_undelete(parser: CommandParser) -> None:
     """`undelete`: out of the trash."""
     argument(parser, "runs", "DELETED", "id, its beginning, a name, or `last`", nargs="*")
     flag(parser, "--empty", "remove all of them for good")
-    parser.set_defaults(action="trash:run_undelete")
     examples(parser, "undelete", "undelete last", "undelete --empty")
 
 
@@ -100,13 +91,12 @@ def _runs(parser: CommandParser) -> None:
     argument(parser, "runs", "RUN", RUNS, nargs="+")
 
 
-def prune(parser: CommandParser) -> None:
+def declare_prune(parser: CommandParser) -> None:
     """`prune`: by age, number and ending."""
-    argument(parser, "--older-than", "AGE", "ended longer ago than this, e.g. 30d")
+    argument(parser, "--older-than", "AGE", "ended longer ago than this, e.g. 30d", type=seconds)
     argument(parser, "--keep", "N", "all but the newest N of those that ended so", type=int)
     argument(parser, "--state", "STATES", "only runs in these states, e.g. done,failed")
     flag(parser, "--dry-run", "only show what would be removed")
-    parser.set_defaults(action="prune:run_prune")
     examples(
         parser,
         "prune --older-than 30d --dry-run",
@@ -115,11 +105,10 @@ def prune(parser: CommandParser) -> None:
     )
 
 
-def fetched(parser: CommandParser) -> None:
+def declare_fetched(parser: CommandParser) -> None:
     """`fetched`: results that are safe."""
     argument(parser, "runs", "RUN", RUNS, nargs="*")
     flag(parser, "--all", "every ended run of this host")
     argument(parser, "--to", "WHERE", "where they were taken", default="")
     flag(parser, "--give-up", "nobody wants their results: they hold back no end any more")
-    parser.set_defaults(action="guard:run_fetched")
     examples(parser, "fetched last --to nas:/runs", "fetched --all", "fetched")

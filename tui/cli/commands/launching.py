@@ -2,7 +2,17 @@
 
 import argparse
 
-from tui.cli.commands.declaring import RUN, argument, examples, flag, overrides, repeated
+from tui.cli.commands.declaring import (
+    RUN,
+    argument,
+    examples,
+    flag,
+    overrides,
+    repeated,
+    seconds,
+    shared,
+    ssh_options,
+)
 from tui.cli.parsing import CommandParser
 
 _NOTES = """\
@@ -15,7 +25,7 @@ with its environment and its GPUs. Presets add checks of their own (key `checks`
 before every launch where they say `verify: true`."""
 
 
-def launch(parser: CommandParser) -> None:
+def declare_launch(parser: CommandParser) -> None:
     """`launch`: start runs."""
     _what(parser)
     _how(parser)
@@ -33,7 +43,6 @@ def launch(parser: CommandParser) -> None:
     flag(parser, "--no-verify", "skip the checks that the preset asks for")
     _slurm(parser)
     _until(parser)
-    parser.set_defaults(action="launch:run_launch")
     examples(
         parser,
         "launch gaussian-fast --set epochs=20 --follow",
@@ -50,7 +59,7 @@ def launch(parser: CommandParser) -> None:
     )
 
 
-def up(parser: CommandParser) -> None:
+def declare_up(parser: CommandParser) -> None:
     """`up`: from an address to a running job."""
     parser.takes_words_anywhere = True
     argument(
@@ -63,7 +72,7 @@ def up(parser: CommandParser) -> None:
     _pushing(parser)
     _sweep(parser)
     _until(parser)
-    parser.set_defaults(action="up:run_up", stop_hopeless=None, hosts=None)
+    parser.set_defaults(stop_hopeless=None, hosts=None)
     examples(
         parser,
         "up root@143.198.0.7 gaussian-fast --price amd-cloud-mi300x --budget 100",
@@ -80,14 +89,11 @@ def up_options(parser: argparse._ActionsContainer) -> None:
         parser, "--as", "NAME", "the machine's name here (default: of its address)", dest="as_"
     )
     argument(parser, "--price", "NAME|USD", "of the machine: a name from prices.yaml, or dollars")
-    argument(parser, "--budget", "USD", "what may be spent there")
-    argument(parser, "--fingerprint", "SHA256:…", "what the provider shows: refuse any other key")
-    argument(parser, "--python", "PATH", "an interpreter there (default: whose torch sees GPUs)")
-    flag(parser, "--train", "also what the shipped trainers need")
-    repeated(parser, "--ssh-option", "KEY=VALUE", "an option of ssh_config for this machine")
+    shared(parser, "--budget", "--fingerprint", "--python", "--train")
+    ssh_options(parser)
 
 
-def plan(parser: CommandParser) -> None:
+def declare_plan(parser: CommandParser) -> None:
     """`plan`: what launch would run."""
     _what(parser)
     _how(parser)
@@ -95,7 +101,6 @@ def plan(parser: CommandParser) -> None:
     _sweep(parser)
     _slurm(parser)
     flag(parser, "--show-secrets", "with its secrets, on a terminal of this machine only")
-    parser.set_defaults(action="launch:run_plan")
     examples(
         parser,
         "plan gaussian-fast --gpus 4 --scale linear",
@@ -104,7 +109,7 @@ def plan(parser: CommandParser) -> None:
     )
 
 
-def verify(parser: CommandParser) -> None:
+def declare_verify(parser: CommandParser) -> None:
     """`verify`: whether what launch would run can work."""
     _what(parser)
     _how(parser)
@@ -118,7 +123,6 @@ def verify(parser: CommandParser) -> None:
         "machine, outputs, own",
     )
     flag(parser, "--brief", "hide what passes")
-    parser.set_defaults(action="verify:run_verify")
     examples(
         parser,
         "verify pcdiff",
@@ -129,7 +133,7 @@ def verify(parser: CommandParser) -> None:
     )
 
 
-def probe(parser: CommandParser) -> None:
+def declare_probe(parser: CommandParser) -> None:
     """`probe`: the largest batch that fits."""
     _what(parser)
     _how(parser)
@@ -138,12 +142,12 @@ def probe(parser: CommandParser) -> None:
     argument(parser, "--first", "N", "start at N instead of the preset's value", type=int)
     argument(parser, "--most", "N", "try nothing larger", type=int)
     argument(parser, "--steps", "N", "steps per trial after the first (10)", type=int, default=10)
-    argument(parser, "--within", "TIME", "how long one trial may take (10m)", default="10m")
+    argument(
+        parser, "--within", "TIME", "how long one trial may take (10m)", default="10m", type=seconds
+    )
     flag(parser, "--keep-runs", "leave the trials in the list of runs")
     # A probe is of one run: no sweep.
-    parser.set_defaults(
-        action="probe:run_probe", samples=None, sample_seed=0, parallel=None, sampler=None
-    )
+    parser.set_defaults(samples=None, sample_seed=0, parallel=None, sampler=None)
     examples(
         parser,
         "probe gaussian-fast",
@@ -154,7 +158,7 @@ def probe(parser: CommandParser) -> None:
     )
 
 
-def remedy(parser: CommandParser) -> None:
+def declare_remedy(parser: CommandParser) -> None:
     """`remedy`: an ended run, launched again with what mends it."""
     argument(parser, "run", "RUN", RUN)
     flag(parser, "--list", "show them (what is done anyway)")
@@ -164,7 +168,6 @@ def remedy(parser: CommandParser) -> None:
     )
     flag(parser, "--dry-run", "with --apply: only show the diff")
     flag(parser, "--wait", "return when the new run has ended")
-    parser.set_defaults(action="remedy:run_remedy")
     examples(
         parser,
         "remedy last",
@@ -214,7 +217,7 @@ def _pushing(parser: CommandParser) -> None:
     flag(which, "--no-push", "run in the folder as it was pushed before")
     repeated(group, "--also", "PATH", "send this too, e.g. data that git ignores")
     flag(group, "--no-fetch", "with --wait or --follow: leave its results there")
-    flag(group, "--secrets", "also files named like secrets: .env, keys, tokens")
+    shared(group, "--secrets")
     flag(group, "--yes", "do not ask before much is sent")
 
 
@@ -264,8 +267,7 @@ def _how(parser: CommandParser, is_priced: bool = True) -> None:
     )
     parser.add_argument("--name", default="", help="name of the run")
     if is_priced:
-        text = "a name from prices.yaml, or dollars per GPU and hour"
-        argument(parser, "--price", "NAME|USD", text)
+        shared(parser, "--price")
     argument(parser, "--priority", "N", "higher goes first in the queue (default 0)", type=int)
     argument(
         parser,

@@ -1,6 +1,6 @@
 """Commands that look: `list`, `status`, `logs`, `metrics`, `diagnose`, `gpus`, others."""
 
-from tui.cli.commands.declaring import RUN, RUNS, argument, examples, flag
+from tui.cli.commands.declaring import RUN, RUNS, argument, examples, flag, shared
 from tui.cli.parsing import CommandParser
 
 _FIND = """\
@@ -15,7 +15,7 @@ or where kernel.yama.ptrace_scope is 0), else by the handler of our own trainers
 of each thread is always shown. Nothing is stopped. Saved in the run's folder, under stacks/."""
 
 
-def list_runs(parser: CommandParser) -> None:
+def declare_list(parser: CommandParser) -> None:
     """`list`: the runs."""
     argument(parser, "find", "WORD", "only runs that match: see below", nargs="*")
     flag(parser, "--all", "every ended run, not only the newest 100")
@@ -33,7 +33,6 @@ def list_runs(parser: CommandParser) -> None:
     argument(parser, "--since", "WHEN", "made since 7d, 12h, today, 2026-11-20")
     argument(parser, "--metric", "NAME", "last and best of this metric (default: the run's loss)")
     argument(parser, "--columns", "COLUMNS", "these, e.g. run,state,best:loss,set:lr,note")
-    parser.set_defaults(action="run_list:run_list")
     examples(
         parser,
         "list",
@@ -45,16 +44,15 @@ def list_runs(parser: CommandParser) -> None:
     )
 
 
-def status(parser: CommandParser) -> None:
+def declare_status(parser: CommandParser) -> None:
     """`status`: one run."""
     argument(parser, "run", "RUN", RUNS)
     flag(parser, "--diff", "also show uncommitted code changes")
     flag(parser, "--show-secrets", "also show its secrets, on a terminal of this machine only")
-    parser.set_defaults(action="inspect:run_status")
     examples(parser, "status last", "status my-sweep", "status last --diff", "status last --json")
 
 
-def logs(parser: CommandParser) -> None:
+def declare_logs(parser: CommandParser) -> None:
     """`logs`: a run's output."""
     argument(parser, "run", "RUN", RUN)
     which = parser.add_mutually_exclusive_group()
@@ -63,7 +61,6 @@ def logs(parser: CommandParser) -> None:
     argument(which, "--node", "K", "what node K of its Slurm job wrote (default: 0)", type=int)
     parser.add_argument("-f", "--follow", action="store_true", help="go on until the run has ended")
     parser.add_argument("-n", "--lines", type=int, metavar="N", help="only the last N lines")
-    parser.set_defaults(action="logs:run_logs")
     examples(
         parser,
         "logs last -f",
@@ -74,25 +71,23 @@ def logs(parser: CommandParser) -> None:
     )
 
 
-def metrics(parser: CommandParser) -> None:
+def declare_metrics(parser: CommandParser) -> None:
     """`metrics`: what a run measured."""
     argument(parser, "run", "RUN", RUN)
     flag(parser, "--csv", "every value: metric,step,epoch,time,value")
     argument(parser, "--name", "REGEX", "only metrics whose name matches")
     argument(parser, "--last", "N", "only the last N values of each", type=int)
     flag(parser, "--watch", "go on until the run has ended")
-    parser.set_defaults(action="metrics:run_metrics")
     examples(parser, "metrics last --watch", "metrics trial --name 'loss$' --csv > loss.csv")
 
 
-def pictures(parser: CommandParser) -> None:
+def declare_pictures(parser: CommandParser) -> None:
     """`pictures`: a run's images."""
     argument(parser, "run", "RUN", RUN)
-    parser.set_defaults(action="pictures:run_pictures")
     examples(parser, "pictures last", "pictures trial --json")
 
 
-def compare(parser: CommandParser) -> None:
+def declare_compare(parser: CommandParser) -> None:
     """`compare`: what differs, and which is best."""
     argument(parser, "runs", "RUN", RUNS, nargs="+")
     argument(
@@ -105,7 +100,6 @@ def compare(parser: CommandParser) -> None:
     flag(parser, "--all", "also the settings that are equal")
     flag(parser, "--code", "how their uncommitted changes differ (two runs)")
     flag(parser, "--csv", "a row for each run")
-    parser.set_defaults(action="compare:run_compare")
     examples(
         parser,
         "compare trial-1 trial-2",
@@ -115,7 +109,7 @@ def compare(parser: CommandParser) -> None:
     )
 
 
-def report(parser: CommandParser) -> None:
+def declare_report(parser: CommandParser) -> None:
     """`report`: one HTML file."""
     argument(parser, "runs", "RUN", RUNS, nargs="+")
     parser.add_argument(
@@ -124,7 +118,6 @@ def report(parser: CommandParser) -> None:
     argument(parser, "--title", "TEXT", "its heading (default: the run's name)")
     argument(parser, "--baseline", "RUN", "compare the others with this run")
     argument(parser, "--metric", "NAME", "rank by this metric (default: the loss)")
-    parser.set_defaults(action="report:run_report")
     examples(
         parser,
         "report last",
@@ -133,10 +126,9 @@ def report(parser: CommandParser) -> None:
     )
 
 
-def diagnose(parser: CommandParser) -> None:
+def declare_diagnose(parser: CommandParser) -> None:
     """`diagnose`: why a run ended."""
     argument(parser, "run", "RUN", RUN)
-    parser.set_defaults(action="diagnose:run_diagnose")
     examples(
         parser,
         "diagnose last",
@@ -145,18 +137,17 @@ def diagnose(parser: CommandParser) -> None:
     )
 
 
-def stacks(parser: CommandParser) -> None:
+def declare_stacks(parser: CommandParser) -> None:
     """`stacks`: where every rank is."""
     argument(parser, "run", "RUN", RUN)
     flag(parser, "--brief", "one line for each rank")
     flag(parser, "--saved", "the newest saved ones; those of an ended run always")
-    parser.set_defaults(action="stacks:run_stacks")
     examples(
         parser, "stacks last", "stacks RUN --brief", "stacks RUN --saved --json", notes=_STACKS
     )
 
 
-def monitor(parser: CommandParser) -> None:
+def declare_monitor(parser: CommandParser) -> None:
     """`monitor`: everything at a glance."""
     flag(parser, "--watch", "go on until interrupted")
     argument(
@@ -165,11 +156,10 @@ def monitor(parser: CommandParser) -> None:
     parser.add_argument(
         "-n", "--lines", type=int, default=3, metavar="N", help="last lines of each run (default 3)"
     )
-    parser.set_defaults(action="monitor:run_monitor")
     examples(parser, "monitor", "monitor --watch --every 10")
 
 
-def gpus(parser: CommandParser) -> None:
+def declare_gpus(parser: CommandParser) -> None:
     """`gpus`: readings and holders."""
     flag(parser, "--watch", "repeat with every new reading; JSON lines with --json")
     argument(
@@ -181,32 +171,28 @@ def gpus(parser: CommandParser) -> None:
         const=True,
     )
     flag(parser, "--slurm", "those of this machine's Slurm: free, used and down by partition")
-    parser.set_defaults(action="gpus:run_gpus")
     examples(parser, "gpus", "gpus --watch", "gpus --host --json", "gpus --slurm")
 
 
-def adopt(parser: CommandParser) -> None:
+def declare_adopt(parser: CommandParser) -> None:
     """`adopt`: jobs of one's own that were submitted by other means."""
     argument(parser, "job", "JOB", "its number, as `adopt` lists it: prints its output", nargs="?")
     parser.add_argument("-f", "--follow", action="store_true", help="go on until it has ended")
     parser.add_argument("-n", "--lines", type=int, metavar="N", help="only the last N lines")
     flag(parser, "--stop", "cancel it, after a question")
-    flag(parser, "--yes", "do not ask")
-    parser.set_defaults(action="foreign:run_adopt")
+    shared(parser, "--yes")
     examples(parser, "adopt", "adopt 1234 -f", "adopt 1234 --stop", "adopt --host cluster")
 
 
-def attach(parser: CommandParser) -> None:
+def declare_attach(parser: CommandParser) -> None:
     """`attach`: a run's terminal."""
     argument(parser, "run", "RUN", RUN)
     flag(parser, "--take", "take over the keyboard from whoever has it")
-    parser.set_defaults(action="attach:run_attach")
     examples(parser, "attach last", "attach trial --take")
 
 
-def shell(parser: CommandParser) -> None:
+def declare_shell(parser: CommandParser) -> None:
     """`shell`: in a run's surroundings."""
     argument(parser, "run", "RUN", RUN)
     argument(parser, "--do", "COMMAND", "run this instead of an interactive shell")
-    parser.set_defaults(action="attach:run_shell")
     examples(parser, "shell last", "shell last --do 'python -c \"import torch\"'")

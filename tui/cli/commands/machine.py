@@ -4,10 +4,9 @@ from tui.cli.commands.declaring import RUN, Actions, argument, examples, flag, o
 from tui.cli.parsing import CommandParser
 
 
-def presets(parser: CommandParser) -> None:
+def declare_presets(parser: CommandParser) -> None:
     """`presets`: listed, or their schema."""
     actions = Actions(parser, "list")
-    parser.set_defaults(action="presets:run_presets")
     actions.add("list", "name them (the same as `presets` alone)", ["presets --json"])
     actions.add("schema", "the JSON Schema of their files", ["presets schema > preset.json"])
     save = actions.add(
@@ -21,10 +20,9 @@ def presets(parser: CommandParser) -> None:
     examples(parser, "presets", "presets schema", "presets save my-best --from last")
 
 
-def secret(parser: CommandParser) -> None:
+def declare_secret(parser: CommandParser) -> None:
     """`secret`: kept, named, removed; never shown."""
     actions = Actions(parser, "list")
-    parser.set_defaults(action="secret:run_secret")
     actions.add("list", "name them (the same as `secret` alone)", ["secret"])
     for name, summary, line in (
         ("set", "keep a value: typed unseen, or from stdin", "secret set WANDB_API_KEY <key.txt"),
@@ -42,10 +40,10 @@ def secret(parser: CommandParser) -> None:
     )
 
 
-def checkpoint(parser: CommandParser) -> None:
+def declare_checkpoint(parser: CommandParser) -> None:
     """`checkpoint`: looked into, or copied with changes."""
     actions = Actions(parser, "")
-    parser.set_defaults(action="checkpoint:run_checkpoint", device="cpu", output=None)
+    parser.set_defaults(device="cpu", output=None)
     inspect = actions.add(
         "inspect",
         "keys, shapes, step, devices, wrappers, who wrote it",
@@ -81,16 +79,15 @@ def checkpoint(parser: CommandParser) -> None:
     )
 
 
-def doctor(parser: CommandParser) -> None:
+def declare_doctor(parser: CommandParser) -> None:
     """`doctor`: checks."""
-    parser.set_defaults(action="doctor:run_doctor")
     examples(parser, "doctor", "doctor --json")
 
 
-def service(parser: CommandParser) -> None:
+def declare_service(parser: CommandParser) -> None:
     """`service`: after a boot."""
     actions = Actions(parser, "")
-    parser.set_defaults(action="service:run_service", preset=None)
+    parser.set_defaults(preset=None)
     for name, summary in (
         ("install", "write and enable the unit"),
         ("status", "show whether it is installed and enabled"),
@@ -115,7 +112,7 @@ def _whose(parser: CommandParser) -> None:
     flag(whose, "--system", "in the system's, run as you")
 
 
-def serve(parser: CommandParser) -> None:
+def declare_serve(parser: CommandParser) -> None:
     """`serve`: the panel in a browser."""
     parser.add_argument(
         "--host",
@@ -125,14 +122,12 @@ def serve(parser: CommandParser) -> None:
     argument(parser, "--port", "N", "default 8811; 0 for any free one", type=int, default=8811)
     flag(parser, "--read-only", "read-only: launch, stop and change nothing")
     flag(parser, "--without-tls", "with another --host: the token crosses the network unencrypted")
-    parser.set_defaults(action="serve:run_serve")
     examples(parser, "serve", "serve --port 0 --read-only")
 
 
-def completion(parser: CommandParser) -> None:
+def declare_completion(parser: CommandParser) -> None:
     """`completion`: for a shell."""
     parser.add_argument("shell", choices=["bash", "zsh", "fish"], help="which shell")
-    parser.set_defaults(action="completion:run_completion")
     examples(
         parser,
         "completion fish > ~/.config/fish/completions/fresnel-tui.fish",
@@ -140,20 +135,17 @@ def completion(parser: CommandParser) -> None:
     )
 
 
-def schema(parser: CommandParser) -> None:
+def declare_schema(parser: CommandParser) -> None:
     """`schema`: of JSON output."""
     argument(parser, "command", "COMMAND", "one command's schema (default: all)", nargs="?")
-    parser.set_defaults(action="schema:run_schema")
     examples(parser, "schema list", "schema > fresnel-tui.json")
 
 
-def demo(parser: CommandParser) -> None:
+def declare_demo(parser: CommandParser) -> None:
     """`demo`: a small world in the panel."""
-    parser.set_defaults(action="demo:run_demo")
     examples(parser, "demo")
 
 
-def reset_terminal(parser: CommandParser) -> None:
+def declare_reset_terminal(parser: CommandParser) -> None:
     """`reset-terminal`: after a panel that was killed."""
-    parser.set_defaults(action="reset_terminal:run_reset_terminal")
     examples(parser, "reset-terminal")

@@ -1,16 +1,16 @@
-"""`cost`, `prices` and `session`."""
+"""`cost`, `prices`, `session` and `guard`."""
 
 import argparse
 
-from tui.cli.commands.declaring import Actions, argument, examples, flag
+from tui.cli.commands.declaring import Actions, argument, examples, flag, shared
 from tui.cli.parsing import CommandParser
 
 
-def cost(parser: CommandParser) -> None:
+def declare_cost(parser: CommandParser) -> None:
     """`cost`: shown, planned, exported."""
     actions = Actions(parser, "show")
     # What an action does not have, the code that serves all of them looks for.
-    parser.set_defaults(action="cost:run_cost", planned=[], budget=None, csv=False)
+    parser.set_defaults(planned=[], budget=None, csv=False)
     actions.add("show", "what is being spent, and on what", ["cost show --json"])
     plan = actions.add(
         "plan",
@@ -26,10 +26,9 @@ def cost(parser: CommandParser) -> None:
     examples(parser, "cost", "cost plan gaussian-fast:4 --budget 25", "cost export > runs.csv")
 
 
-def prices(parser: CommandParser) -> None:
+def declare_prices(parser: CommandParser) -> None:
     """`prices`: shown, updated."""
     actions = Actions(parser, "list")
-    parser.set_defaults(action="prices:run_prices")
     actions.add("list", "every known price, its source and date", ["prices list --json"])
     update = actions.add(
         "update",
@@ -41,10 +40,9 @@ def prices(parser: CommandParser) -> None:
     examples(parser, "prices", "prices update prices-list.yaml --sha256 HEX")
 
 
-def session(parser: CommandParser) -> None:
+def declare_session(parser: CommandParser) -> None:
     """`session`: started, shown, changed, ended."""
     actions = Actions(parser, "status")
-    parser.set_defaults(action="session:run_session")
     actions.add("status", "show it (the same as `session` alone)", ["session --json"])
     start = actions.add(
         "start",
@@ -77,7 +75,48 @@ def session(parser: CommandParser) -> None:
 
 
 def _add_price(parser: CommandParser) -> None:
-    argument(parser, "--price", "NAME|USD", "a name from prices.yaml, or dollars per GPU and hour")
+    shared(parser, "--price")
     argument(parser, "--rate", "USD", "dollars per hour for the whole machine")
     argument(parser, "--gpus", "N", "how many GPUs (cards) the machine has")
     flag(parser, "--anyway", "accept a price that does not fit this machine")
+
+
+def declare_guard(parser: CommandParser) -> None:
+    """`guard`: set, shown, postponed, lifted."""
+    actions = Actions(parser, "status")
+    actions.add("status", "show it (the same as `guard` alone)", ["guard --json"])
+    _add_set(actions)
+    postpone = actions.add("postpone", "hold back for a while", ["guard postpone 1h"])
+    argument(postpone, "length", "TIME", "for how long, e.g. 1h; 0 ends a postponement", nargs="?")
+    actions.add("off", "lift it", ["guard off"])
+    actions.add_hidden("run")
+    examples(
+        parser,
+        "guard set --budget-stop 95% --idle 30m",
+        "guard set --max-age 8h --end-command 'sudo poweroff'",
+        "guard postpone 1h",
+        "guard off",
+    )
+
+
+def _add_set(actions: Actions) -> None:
+    parser = actions.add(
+        "set",
+        "say what it watches and does",
+        ["guard set --budget-stop 95% --idle 30m", "guard set --max-age 8h --countdown 5m"],
+    )
+    argument(parser, "--budget-stop", "USD|PERCENT", "session total, or part of its budget: 95%%")
+    argument(parser, "--max-age", "TIME", "age of the session, or of the boot without one")
+    argument(parser, "--no-run", "TIME", "no run for so long")
+    argument(
+        parser,
+        "--idle",
+        "TIME",
+        "GPUs below 5%% for so long (at least 1m) while runs say they train",
+    )
+    argument(parser, "--warm-up", "TIME", "how long a first epoch may idle (30m)", default="30m")
+    argument(parser, "--countdown", "TIME", "between the warning and the stop (10m)", default="10m")
+    argument(parser, "--warn-command", "CMD", "run at the warning; FRESNEL_GUARD_TEXT says why")
+    argument(parser, "--webhook", "URL", "posted to, as JSON, at every step")
+    argument(parser, "--end-command", "CMD", "run once every run has stopped; none by default")
+    flag(parser, "--destroys", "the end command destroys: only when all is fetched")

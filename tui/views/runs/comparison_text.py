@@ -5,7 +5,7 @@ from typing import Any
 
 from runners.watch.metrics.final import FinalMetric
 from tui.views.format import DASH, dollars, duration, metric
-from tui.views.json_values import iso, number
+from tui.views.json_values import fields_json, iso, number
 from tui.views.runs.comparison import (
     Comparison,
     MetricRow,
@@ -234,15 +234,11 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
     }
 
 
+_FINAL = ("last", "step", "best", "best_step")
+
+
 def _final_json(final: FinalMetric | None) -> dict[str, Any] | None:
-    if final is None:
-        return None
-    return {
-        "last": final.last,
-        "step": final.step,
-        "best": final.best,
-        "best_step": final.best_step,
-    }
+    return None if final is None else fields_json(final, *_FINAL)
 
 
 def _seed_json(comparison: Comparison, group: SeedGroup) -> dict[str, Any]:
@@ -268,11 +264,7 @@ def csv_rows(comparison: Comparison) -> list[list[str]]:
         cells: list[object] = [fact.run.id, fact.run.name, fact.run.state]
         cells += [fact.seconds, number(fact.money.cost), *(row.values[i] for row in settings)]
         for row in comparison.metrics:
-            final = row.values[i]
-            cells += (
-                [None] * 4
-                if final is None
-                else [final.last, final.step, final.best, final.best_step]
-            )
+            found = _final_json(row.values[i]) or dict.fromkeys(_FINAL)
+            cells += found.values()
         rows.append(["" if cell is None else str(cell) for cell in cells])
     return rows

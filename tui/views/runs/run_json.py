@@ -14,7 +14,7 @@ from runners.model.run import Checkpoint, Pause, Run
 from runners.state.runs import job_of
 from runners.watch.metrics.judging import best_metric, higher, validation_metric
 from runners.watch.metrics.sample import not_finite as odd
-from tui.views.json_values import iso, number
+from tui.views.json_values import fields_json, iso, number
 from tui.views.runs.run_view import RunView
 
 
@@ -129,20 +129,11 @@ def _gpus_json(view: RunView) -> dict[str, Any]:
 
 def _usage_json(use: GpuUse) -> dict[str, Any]:
     return {
-        "node": use.node,
-        "index": use.index,
-        "uuid": use.uuid,
-        "logical": use.logical,
-        "peak_memory": use.peak_memory,
-        "memory_total": use.memory_total,
+        **fields_json(use, "node", "index", "uuid", "logical", "peak_memory", "memory_total"),
         "whole_gpu_memory": use.whole_gpu,
-        "mean_utilization": use.mean_utilization,
-        "energy_wh": use.energy_wh,
+        **fields_json(use, "mean_utilization", "energy_wh", "peak_temperature_c"),
         "energy_counted_s": use.counted_s,
-        "peak_temperature_c": use.peak_temperature_c,
-        "seconds": use.seconds,
-        "shared": use.shared,
-        "simulated": use.simulated,
+        **fields_json(use, "seconds", "shared", "simulated"),
         "xids": [
             {"code": xid.code, "time": iso(xid.time), "meaning": xid.meaning} for xid in use.xids
         ],
@@ -155,11 +146,7 @@ def _program_json(plan: LaunchPlan | None) -> dict[str, Any]:
         "user": plan.origin.user if plan else None,
         "command": list(plan.argv) if plan else None,
         "working_directory": plan.working_directory if plan else None,
-        "commit": provenance.commit,
-        "branch": provenance.branch,
-        "interpreter": provenance.interpreter,
-        "python": provenance.python,
-        "torch": provenance.torch,
+        **fields_json(provenance, "commit", "branch", "interpreter", "python", "torch"),
         "parent": plan.spec.parent or None if plan else None,
         "resumed_from": plan.spec.resumed_from or None if plan else None,
     }
@@ -179,11 +166,7 @@ def _course_json(view: RunView) -> dict[str, Any]:
 def _checkpoint_json(checkpoint: Checkpoint | None) -> dict[str, Any] | None:
     if checkpoint is None:
         return None
-    return {
-        "path": checkpoint.path,
-        "bytes": checkpoint.bytes,
-        "modified": iso(checkpoint.modified),
-    }
+    return {**fields_json(checkpoint, "path", "bytes"), "modified": iso(checkpoint.modified)}
 
 
 def _metrics_json(view: RunView) -> dict[str, Any]:
