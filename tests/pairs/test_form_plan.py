@@ -12,7 +12,7 @@ from runners.presets.load import command_spec
 from runners.state.layout import StateDirectory
 from tests.pairs.conftest import Worlds
 from tests.pairs.runs import DrawnHost, hosts
-from tui.agent.launching import answer_launch
+from tui.agent.launching import launch_answer
 from tui.cli.arguments import parse
 from tui.cli.specs import specs_from
 from tui.snapshot.questions import LaunchQuestion
@@ -30,7 +30,7 @@ OF_THE_RUN = ("run", "run folder", "environment", "checkpoints")
 
 
 def over_a_link(state: StateDirectory, words: Sequence[str]) -> FormPlan:
-    sent = json.dumps(answer_launch(state, LaunchQuestion.PLAN, words))
+    sent = json.dumps(launch_answer(state, LaunchQuestion.PLAN, words))
     return msgspec.convert(json.loads(sent), FormPlan)
 
 
@@ -46,7 +46,7 @@ def test_a_plan_over_a_link_is_that_of_the_same_words_here(worlds: Worlds, host:
             arguments = parse(words)
             assert arguments is not None
             specs = specs_from(arguments)
-            mine = form_plan(world.state, specs if specs[0].parallel is None else specs[:1])
+            mine = form_plan(world.state, specs)
             found = over_a_link(world.state, words)
             assert told(found) == told(mine)
             assert [run.starts for run in found.runs] == [run.starts for run in mine.runs]
@@ -57,7 +57,7 @@ def test_a_plan_over_a_link_is_that_of_the_same_words_here(worlds: Worlds, host:
 )
 def test_what_launches_nothing_is_refused(words: list[str]) -> None:
     with pytest.raises(FresnelError):
-        answer_launch(StateDirectory(), LaunchQuestion.PLAN, words)
+        launch_answer(StateDirectory(), LaunchQuestion.PLAN, words)
 
 
 def test_no_secret_of_a_spec_leaves_its_machine() -> None:

@@ -11,10 +11,10 @@ from textual.widgets import Input
 
 from runners.state.layout import StateDirectory
 from tests.ui.waiting import CEILING, until
-from tui.panel import launch_planner
 from tui.panel.app import PanelApp
 from tui.panel.screens.help import HelpScreen
 from tui.panel.screens.launch import LaunchScreen
+from tui.views.runs import form_plan, launch_choices
 
 TURNS = (0, 1, 2, 4, 7, 11, 20, 40)
 """Turns of the panel's loop between the form and Escape: from nothing to its first fields."""
@@ -70,20 +70,23 @@ async def test_closed_at_any_turn_of_its_loop_the_panel_goes_on(app: PanelApp) -
         await lives(app, pilot)
 
 
-@pytest.mark.parametrize("group", ["presets", "plan"])
+@pytest.mark.parametrize("group", ["choices", "plan"])
 async def test_what_a_thread_brings_while_the_form_is_closed_ends_nothing(
     app: PanelApp, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = threading.Event()
-    name = {"presets": "read_choices", "plan": "form_plan"}[group]
-    brings, kept = getattr(launch_planner, name), []
+    module, name = {
+        "choices": (launch_choices, "read_choices"),
+        "plan": (form_plan, "form_plan"),
+    }[group]
+    brings, kept = getattr(module, name), []
 
     def held(*given: Any) -> Any:
         kept[:] = kept or [brings(*given)]
         assert gate.wait(CEILING)
         return kept[0]
 
-    monkeypatch.setattr(launch_planner, name, held)
+    monkeypatch.setattr(module, name, held)
     async with app.run_test(size=(168, 40)) as pilot:
         await until(pilot, lambda: app.snapshot is not None)
         for turns in (0, 1, 2, 3, 5, 8):
@@ -101,13 +104,13 @@ async def test_what_a_thread_brings_while_the_form_is_closed_ends_nothing(
 async def test_enter_typed_before_the_presets_were_read_goes_on_to_the_form(
     app: PanelApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate, read = threading.Event(), launch_planner.read_choices
+    gate, read = threading.Event(), launch_choices.read_choices
 
     def held(*given: Any) -> Any:
         gate.wait(CEILING)
         return read(*given)
 
-    monkeypatch.setattr(launch_planner, "read_choices", held)
+    monkeypatch.setattr(launch_choices, "read_choices", held)
     async with app.run_test(size=(168, 40)) as pilot:
         await until(pilot, lambda: app.snapshot is not None)
         await pilot.press("n")

@@ -25,11 +25,11 @@ async def send_answer(exchange: Exchange) -> None:
     asked = str(exchange.fields["question"])
     subjects = [str(word) for word in exchange.fields["subjects"]]
     if asked in {question.value for question in LaunchQuestion}:
-        from tui.agent.launching import answer_launch, enter
+        from tui.agent.launching import enter, launch_answer
 
         enter(exchange.fields.get("folder"))
         wanted = LaunchQuestion(asked)
-        plan = await asyncio.to_thread(answer_launch, exchange.state, wanted, subjects)
+        plan = await asyncio.to_thread(launch_answer, exchange.state, wanted, subjects)
         await exchange.answer({"found": plan})
         return
     question = Question(asked)

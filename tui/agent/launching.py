@@ -7,14 +7,12 @@ from pathlib import Path
 import msgspec
 
 from runners.gpus.client import latest
-from runners.model.closed import assert_never
 from runners.model.errors import WrongInput
 from runners.model.spec import RunSpec
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run, list_runs
-from tui.snapshot.questions import LaunchQuestion
-from tui.views.runs.form_plan import form_plan
-from tui.views.runs.launch_choices import LaunchChoices, masked, old_choice, read_choices
+from tui.snapshot.questions import LaunchQuestion, answer_launch
+from tui.views.runs.launch_choices import LaunchChoices, masked, old_choice
 from tui.views.runs.run_view import view_run
 
 _NEWEST = 50
@@ -29,27 +27,23 @@ def enter(folder: object) -> None:
         os.chdir(path)
 
 
-def answer_launch(
+def launch_answer(
     state: StateDirectory, question: LaunchQuestion, arguments: Sequence[str]
 ) -> dict[str, object]:
     """The answer as plain values. Raises what a launch by these arguments raises."""
     state.create()
-    if question is LaunchQuestion.CHOICES:
-        runs = [view_run(run, brief=True) for run in list_runs(state, _NEWEST)]
-        choices = read_choices(latest(state), runs)
-        return _plain(LaunchChoices(tuple(masked(choice) for choice in choices)))
     if question is LaunchQuestion.AGAIN or question is LaunchQuestion.RESUME:
         run = find_run(state, arguments[0])
         choice = old_choice(state, run, question is LaunchQuestion.RESUME)
         return _plain(LaunchChoices((masked(choice),)))
-    specs = _specs(arguments)
-    if question is LaunchQuestion.PLAN:
-        return _plain(form_plan(state, specs if specs[0].parallel is None else specs[:1]))
-    if question is LaunchQuestion.VERIFY:
-        from runners.verify.verify import verify
-
-        return {"runs": msgspec.to_builtins(verify(state, specs))}
-    return assert_never(question)
+    is_listing = question is LaunchQuestion.CHOICES
+    specs = [] if is_listing else _specs(arguments)
+    ended = list_runs(state, _NEWEST) if is_listing else []
+    runs = [view_run(run, brief=True) for run in ended]
+    found = answer_launch(state, question, specs, latest(state), runs)
+    if isinstance(found, LaunchChoices):
+        found = LaunchChoices(tuple(masked(choice) for choice in found.choices))
+    return _plain(found)
 
 
 def _plain(value: msgspec.Struct) -> dict[str, object]:

@@ -20,6 +20,7 @@ from runners.model.errors import ExitCode, FresnelError
 from runners.model.spec import RunSpec
 from runners.presets.reading.user_settings import Settings, read_settings
 from runners.state.layout import StateDirectory
+from tui.panel.cockpit.keys import palette_commands
 from tui.panel.cockpit.screen import CockpitScreen
 from tui.panel.hotkeys import hotkey
 from tui.panel.notifications import changes_between
@@ -154,12 +155,7 @@ class PanelApp(TerminalApp):
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The palette: our actions first, then Textual's own."""
-        yield from self.cockpit.system_commands()
-        yield SystemCommand(
-            "Mouse", "give it back to the terminal, or take it (M)", self.action_mouse
-        )
-        yield SystemCommand("Keys and signs", "help (?)", self.action_help)
-        yield SystemCommand("Settings", "theme, mouse, notices (,)", self.action_settings)
+        yield from palette_commands(self.cockpit, self.read_only)
         for command in super().get_system_commands(screen):
             if command.title in _OWN_HELP:
                 yield command._replace(help=_OWN_HELP[command.title])

@@ -1,30 +1,42 @@
-"""What the launch form asks of a machine: its presets, a plan, the checks, and to launch."""
+"""What the launch form asks of a machine: its presets, a plan, the checks, and to launch.
+
+This one, another one, or whichever of several suits: shown by the one that would be chosen now.
+"""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from runners.model.errors import FresnelError
 from runners.model.placeholders import secrets_in
 from runners.model.spec import RunSpec
-from runners.places.place import Place, WatchedPlace
+from runners.places.place import WatchedPlace
 from runners.scheduling.allocation import free_gpus, usable_gpus
 from runners.verify.verify import Verification
 from tui.snapshot.feed import PanelSnapshot
-from tui.snapshot.questions import LaunchQuestion
-from tui.views.runs.form_plan import FormPlan, form_plan
-from tui.views.runs.launch_choices import LaunchChoice, LaunchChoices, read_choices
+from tui.snapshot.questions import LaunchQuestion, answer_launch
+from tui.views.health.verification_text import Verifications
+from tui.views.runs.form_plan import FormPlan
+from tui.views.runs.launch_choices import LaunchChoice, LaunchChoices
 
 if TYPE_CHECKING:
     from tui.panel.cockpit.cockpit_parts import CockpitParts
     from tui.panel.places import PlaceOfRuns
+    from tui.views.machines.fleet_text import FleetLine
 
+Then = Callable[[Any], None]
+"""Takes the answer, of the kind that the question has."""
 Failed = Callable[[str], None]
-Answer = TypeVar("Answer")
+_KINDS: dict[LaunchQuestion, type[msgspec.Struct]] = {
+    LaunchQuestion.CHOICES: LaunchChoices,
+    LaunchQuestion.PLAN: FormPlan,
+    LaunchQuestion.VERIFY: Verifications,
+}
 
 
 class LaunchRequest(NamedTuple):
@@ -45,11 +57,6 @@ class LaunchRequest(NamedTuple):
         specs = [msgspec.structs.replace(spec, verify=()) for spec in self.specs]
         return LaunchRequest(specs, _before_command(self.arguments, once), self.judged_by)
 
-    @property
-    def shown(self) -> list[RunSpec]:
-        """Of a sweep the first run: the others differ from it only in what varies."""
-        return self.specs if self.specs[0].parallel is None else self.specs[:1]
-
 
 def _before_command(arguments: Sequence[str], flags: Sequence[str]) -> list[str]:
     """The arguments with `flags` before the command that may stand after `--`."""
@@ -57,54 +64,62 @@ def _before_command(arguments: Sequence[str], flags: Sequence[str]) -> list[str]
     return [*arguments[:at], *flags, *arguments[at:]]
 
 
-class Verifications(msgspec.Struct, frozen=True):
-    """What the checks of some runs found."""
-
-    runs: list[Verification]
-
-
-class LaunchPlanner(Protocol):
+class LaunchPlanner(ABC):
     """One machine, for the form. What takes a moment is done beside the app's own thread."""
 
-    @property
-    def name(self) -> str:
-        """What the machine is called; empty for this one."""
+    def __init__(self, name: str, parts: CockpitParts) -> None:
+        """`name`: what the machine is called; empty for this one."""
+        self.name = name
+        self._parts = parts
 
     @property
+    @abstractmethod
     def obstacle(self) -> str:
         """Why nothing can be launched there now; empty when something can."""
 
     @property
+    @abstractmethod
     def about(self) -> str:
         """How it stands: its free GPUs and what it costs."""
 
+    @abstractmethod
     def snapshot(self, snapshot: PanelSnapshot) -> PanelSnapshot:
         """The GPUs that can be chosen there, in place of this machine's."""
 
+    @abstractmethod
+    def launch(self, request: LaunchRequest) -> None:
+        """Launch it there."""
+
+    @abstractmethod
+    def ask(
+        self, question: LaunchQuestion, request: LaunchRequest | None, then: Then, failed: Failed
+    ) -> None:
+        """Ask the machine; of a request, what it would come to there."""
+
     def choices(self, then: Callable[[Sequence[LaunchChoice]], None], failed: Failed) -> None:
         """Its presets."""
+        self.ask(LaunchQuestion.CHOICES, None, lambda found: then(found.choices), failed)
 
     def plan(
         self, request: LaunchRequest, then: Callable[[FormPlan], None], failed: Failed
     ) -> None:
         """What the request would come to there now."""
+        self.ask(LaunchQuestion.PLAN, request, then, failed)
 
     def verify(
         self, request: LaunchRequest, then: Callable[[list[Verification]], None], failed: Failed
     ) -> None:
         """What the checks there say of it."""
-
-    def launch(self, request: LaunchRequest) -> None:
-        """Launch it there."""
+        self.ask(LaunchQuestion.VERIFY, request, lambda found: then(found.runs), failed)
 
 
-class PlannerHere:
+class PlannerHere(LaunchPlanner):
     """This machine: by the specs themselves, whose secrets go nowhere."""
 
-    name = obstacle = ""
+    obstacle = ""
 
     def __init__(self, parts: CockpitParts) -> None:
-        self._parts = parts
+        super().__init__("", parts)
 
     @property
     def about(self) -> str:
@@ -119,128 +134,75 @@ class PlannerHere:
         """As it is."""
         return snapshot
 
-    def choices(self, then: Callable[[Sequence[LaunchChoice]], None], failed: Failed) -> None:
-        """The presets that are found here."""
-        snapshot = self._parts.snapshot
-        reading = snapshot.reading if snapshot else None
-        runs = snapshot.runs if snapshot else ()
-        self._in_thread("presets", lambda: read_choices(reading, runs), then, failed)
-
-    def plan(
-        self, request: LaunchRequest, then: Callable[[FormPlan], None], failed: Failed
-    ) -> None:
-        """Planned by the planner that a launch asks."""
-        state = self._parts.state
-        self._in_thread("plan", lambda: form_plan(state, request.shown), then, failed)
-
-    def verify(
-        self, request: LaunchRequest, then: Callable[[list[Verification]], None], failed: Failed
-    ) -> None:
-        """Importing torch takes seconds."""
-        from runners.verify.verify import verify
-
-        state = self._parts.state
-        self._in_thread("verify", lambda: verify(state, request.specs), then, failed)
-
     def launch(self, request: LaunchRequest) -> None:
         """Start the runs, and select the first."""
         commands = self._parts.commands
         noted = commands.log.note(request.arguments)
         commands.start(request.specs, commands.started, request.judged_by, noted)
 
-    def _in_thread(
-        self, group: str, do: Callable[[], Answer], then: Callable[[Answer], None], failed: Failed
+    def ask(
+        self, question: LaunchQuestion, request: LaunchRequest | None, then: Then, failed: Failed
     ) -> None:
-        app = self._parts.app
+        """In a thread: presets are many files, and importing torch takes seconds."""
+        app, state, snapshot = self._parts.app, self._parts.state, self._parts.snapshot
+        reading = snapshot.reading if snapshot else None
+        runs = snapshot.runs if snapshot else ()
 
         def work() -> None:
             try:
-                found = do()
+                specs = [] if request is None else request.specs
+                found = answer_launch(state, question, specs, reading, runs)
             except (FresnelError, OSError) as error:
                 app.call_later(failed, str(error))
             else:
                 app.call_later(then, found)
 
         # Exclusive: a question still waiting for a thread gives way to a newer one of its kind.
-        app.run_worker(work, thread=True, exclusive=True, group=group)
+        app.run_worker(work, thread=True, exclusive=True, group=question.value)
 
 
-class PlannerThere:
+class PlannerThere(LaunchPlanner):
     """Another machine: by the words of the command, so that nothing is decided here."""
 
     def __init__(self, host: WatchedPlace, parts: CockpitParts, places: PlaceOfRuns) -> None:
+        super().__init__(host.name, parts)
         self._host = host
-        self._parts = parts
         self._places = places
-
-    @property
-    def name(self) -> str:
-        """What the machine is called."""
-        return self._host.name
-
-    @property
-    def _place(self) -> Place:
-        return self._host.place
 
     @property
     def obstacle(self) -> str:
         """Why it is not reached."""
-        return self._place.obstacle
+        return self._host.place.obstacle
 
     @property
     def about(self) -> str:
         """Its free GPUs, its runs, its rate."""
-        hosts, snapshot = self._parts.remote.hosts, self._parts.snapshot
-        lines = [] if hosts is None or snapshot is None else hosts.fleet(snapshot)
-        return next((line.about for line in lines if line.name == self.name), "")
+        return next((line.about for line in _fleet(self._parts) if line.name == self.name), "")
 
     def snapshot(self, snapshot: PanelSnapshot) -> PanelSnapshot:
         """Its GPUs and leases under their own names there."""
         hosts = self._parts.remote.hosts
         return snapshot if hosts is None else hosts.own_snapshot(snapshot, self.name)
 
-    def choices(self, then: Callable[[Sequence[LaunchChoice]], None], failed: Failed) -> None:
-        """The presets that are found there."""
-        self._places.ask(
-            self._place,
-            LaunchQuestion.CHOICES,
-            (),
-            LaunchChoices,
-            lambda found: then(found.choices),
-            failed,
-        )
-
     def old_choice(self, run: str, resume: bool, then: Callable[[LaunchChoice], None]) -> None:
         """A run there to launch again or to resume; a problem is told."""
         question = LaunchQuestion.RESUME if resume else LaunchQuestion.AGAIN
         self._places.ask(
-            self._place, question, (run,), LaunchChoices, lambda found: then(found.choices[0])
-        )
-
-    def plan(
-        self, request: LaunchRequest, then: Callable[[FormPlan], None], failed: Failed
-    ) -> None:
-        """Planned by its agent, from the words that launch it."""
-        arguments = self._arguments(request)
-        failed = self._about_secrets(request, failed)
-        self._places.ask(self._place, LaunchQuestion.PLAN, arguments, FormPlan, then, failed)
-
-    def verify(
-        self, request: LaunchRequest, then: Callable[[list[Verification]], None], failed: Failed
-    ) -> None:
-        """Checked by its agent."""
-        self._places.ask(
-            self._place,
-            LaunchQuestion.VERIFY,
-            self._arguments(request),
-            Verifications,
-            lambda found: then(found.runs),
-            self._about_secrets(request, failed),
+            self._host.place, question, (run,), LaunchChoices, lambda found: then(found.choices[0])
         )
 
     def launch(self, request: LaunchRequest) -> None:
         """Launch it by its command, once, whatever the line does; and select it."""
-        self._parts.commands.launch(self._place, self._arguments(request))
+        self._parts.commands.launch(self._host.place, self._arguments(request))
+
+    def ask(
+        self, question: LaunchQuestion, request: LaunchRequest | None, then: Then, failed: Failed
+    ) -> None:
+        """Its agent answers, from the words that launch it."""
+        arguments = []
+        if request is not None:
+            arguments, failed = self._arguments(request), self._about_secrets(request, failed)
+        self._places.ask(self._host.place, question, arguments, _KINDS[question], then, failed)
 
     def _about_secrets(self, request: LaunchRequest, failed: Failed) -> Failed:
         """Says of a secret that is not there what takes it there: a question carries none."""
@@ -263,4 +225,62 @@ class PlannerThere:
         if "--" in found or found[1].startswith("--"):
             return found
         overrides = [found[i + 1] for i, argument in enumerate(found) if argument == "--set"]
-        return [*found, *self._place.preset_flags(found[1], overrides)]
+        return [*found, *self._host.place.preset_flags(found[1], overrides)]
+
+
+class PlannerAny(LaunchPlanner):
+    """Any machine, or any with a label. Its plan is that of the one with the most free GPUs; where
+    it starts is decided when it is launched, by `launch --host any`.
+    """
+
+    def __init__(
+        self, name: str, machines: Mapping[str, PlannerThere], parts: CockpitParts
+    ) -> None:
+        """`name` is how `--host` says it: `any`, or a label with its @."""
+        super().__init__(name, parts)
+        self._machines = machines
+
+    @property
+    def obstacle(self) -> str:
+        """Why nothing can be launched: none of them is reached."""
+        if any(not machine.obstacle for machine in self._machines.values()):
+            return ""
+        return f"{', '.join(self._machines)}: not reached" if self._machines else "no machine"
+
+    @property
+    def about(self) -> str:
+        """How many GPUs are free on all of them."""
+        lines = self._lines
+        free, total = sum(line.free for line in lines), sum(line.total for line in lines)
+        return f"the cheapest of {len(lines)} machines · {free} of {total} GPUs free"
+
+    @property
+    def _lines(self) -> Sequence[FleetLine]:
+        return [line for line in _fleet(self._parts) if line.name in self._machines]
+
+    @property
+    def _shown(self) -> PlannerThere:
+        """The machine whose presets and plan are shown."""
+        names = [line.name for line in self._lines if not line.problem]
+        return self._machines[names[0] if names else next(iter(self._machines))]
+
+    def snapshot(self, snapshot: PanelSnapshot) -> PanelSnapshot:
+        """The GPUs of that machine."""
+        return self._shown.snapshot(snapshot)
+
+    def launch(self, request: LaunchRequest) -> None:
+        """Launch it where it suits, or have it wait for a machine."""
+        given = _before_command(request.arguments, ["--host", self.name])
+        self._parts.commands.command(self._parts.commands.local_place, given)
+
+    def ask(
+        self, question: LaunchQuestion, request: LaunchRequest | None, then: Then, failed: Failed
+    ) -> None:
+        """That machine answers."""
+        self._shown.ask(question, request, then, failed)
+
+
+def _fleet(parts: CockpitParts) -> Sequence[FleetLine]:
+    """Every machine in a line; none before they are known."""
+    hosts, snapshot = parts.remote.hosts, parts.snapshot
+    return () if hosts is None or snapshot is None else hosts.fleet(snapshot)

@@ -11,7 +11,9 @@ import msgspec
 
 from runners.model.closed import assert_never
 from runners.model.errors import NotFound
+from runners.model.gpus import GpuReading
 from runners.model.run import Run
+from runners.model.spec import RunSpec
 from runners.state.layout import StateDirectory
 from runners.state.leases import Lease, held_leases
 from runners.state.runs import find_run, list_runs, read_run
@@ -109,6 +111,31 @@ def answer(
     if question is Question.IMAGE:
         return picture_file.read_image(run, Path(subjects[1]), MOST_IMAGE_BYTES)
     return assert_never(question)
+
+
+def answer_launch(
+    state: StateDirectory,
+    question: LaunchQuestion,
+    specs: Sequence[RunSpec],
+    reading: GpuReading | None,
+    runs: Sequence[RunView],
+) -> msgspec.Struct:
+    """The answer here, about `specs`, or what there is to launch beside these `runs`.
+
+    Raises what a launch of them raises.
+    """
+    if question is LaunchQuestion.CHOICES:
+        from tui.views.runs.launch_choices import LaunchChoices, read_choices
+
+        return LaunchChoices(tuple(read_choices(reading, runs)))
+    if question is LaunchQuestion.PLAN:
+        from tui.views.runs.form_plan import form_plan
+
+        return form_plan(state, specs)
+    from runners.verify.verify import verify
+    from tui.views.health.verification_text import Verifications
+
+    return Verifications(verify(state, specs))
 
 
 def _answer_without_run(

@@ -6,16 +6,13 @@ from collections.abc import Iterator
 from functools import partial
 
 from textual.app import SystemCommand
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
-from tui.panel.hotkeys import hotkey
+from tui.panel.hotkeys import hotkey, key_name
+from tui.panel.widgets.pane_keys import RUN_KEYS
 
-TOUCHING = frozenset(
-    {
-        *("launch", "runs", "drain", "postpone", "machine"),
-    }
-)
+TOUCHING = frozenset({"launch", "runs", "drain", "postpone", "machine"})
 """Actions that change something: a panel that only shows has none of them."""
 
 KEYS: list[BindingType] = [
@@ -39,12 +36,7 @@ KEYS: list[BindingType] = [
     hotkey("ctrl+right", "move_split(0, 1)", "move the border between GPUs and runs"),
     hotkey("m", "page('metrics')", "metrics: curves of one run or several"),
     hotkey("I", "page('pictures')", "pictures that the selected run wrote, by epoch"),
-    hotkey(
-        "equals_sign",
-        "page('compare')",
-        "compare the marked runs: what differs, and which is best",
-        display="=",
-    ),
+    hotkey("equals_sign", "page('compare')", "compare the marked runs: what differs", display="="),
     hotkey("escape", "back", "leave what is open: the zoom, then the log"),
     hotkey("dollar_sign", "money", "money and guard of the machine shown or selected", display="$"),
     hotkey("p", "postpone", "postpone the guard of that machine; asks for how long"),
@@ -59,69 +51,33 @@ KEYS: list[BindingType] = [
 ]
 
 
-_CHANGING = (
-    ("Launch a run", "choose a preset, edit it, launch (n)", "launch('new')"),
-    ("Launch again", "the selected run, or a variation of it (a)", "launch('again')"),
-    ("Resume", "the selected run, from its newest checkpoint (r)", "launch('resume')"),
-    ("Remedies", "why the selected run ended, what to do (d)", "runs('remedy')"),
-    ("Stop the selected run", "by its stop ladder (s)", "runs('stop')"),
-    ("Stop its group", "every live run of the selected run's (S)", "runs('stop_group')"),
-    ("Stop all runs", "every live run of this machine", "runs('stop_everything')"),
-    ("Pause", "the chosen runs, or let them go on; frees nothing (P)", "runs('pause')"),
-    ("Kill now", "the chosen runs, by SIGKILL (K)", "runs('kill')"),
-    ("Delete", "the chosen runs, to the trash (x)", "runs('delete')"),
-    ("Bring back", "what was deleted last (u)", "runs('undo')"),
-    ("Rename", "the selected run (R)", "runs('rename')"),
-    ("Tags", "of the chosen runs (t)", "runs('tag')"),
-    ("Note", "on the selected run (N)", "runs('note')"),
-    ("Star", "the chosen runs, or no longer (*)", "runs('star')"),
-    ("Drain", "running jobs finish, no new ones start; asks (D)", "drain"),
-    (
-        "Launch on a machine",
-        "a preset of the rented machine that is shown",
-        "machine('launch')",
-    ),
-    ("Reach a machine again", "without waiting for the next try", "machine('retry')"),
-    ("Add a machine", "a rented one, by its ssh address", "machine('add')"),
-    ("Set up a machine", "the panel there, or bring it up to date", "machine('setup')"),
-    ("Log in to a machine", "where a password has to be typed", "machine('connect')"),
-    ("End a machine", "results first, then its end command", "machine('end')"),
-    ("Fetch results", "of the selected run, from its machine (w)", "page('fetch')"),
-    ("Postpone the guard", "asks for how long (p)", "postpone"),
+_KEYLESS = (
+    ("stop every live run of this machine", "runs('stop_everything')"),
+    ("launch on the rented machine that is shown", "machine('launch')"),
+    ("reach a machine again, without waiting for the next try", "machine('retry')"),
+    ("add a rented machine, by its ssh address", "machine('add')"),
+    ("set up a machine: the panel there, or bring it up to date", "machine('setup')"),
+    ("log in to a machine, where a password has to be typed", "machine('connect')"),
+    ("end a machine: results first, then its end command", "machine('end')"),
 )
-_LOOKING = (
-    (
-        "Money and guard",
-        "costs, session, budget, guard ($)",
-        "money",
-    ),
-    ("Metrics", "curves of one run or several (m)", "page('metrics')"),
-    (
-        "Pictures",
-        "images of the selected run by epoch (I)",
-        "page('pictures')",
-    ),
-    ("Search in the log", "text or /regex/ (/)", "search"),
-    ("Filter the log", "only lines that match (&)", "filter"),
-    (
-        "Stacks",
-        "where every rank is, or was when it hung (T)",
-        "page('stacks')",
-    ),
-    ("Chart beside the log", "of the selected run, from 160 columns on (C)", "page('chart')"),
-    ("Two logs", "pin this log beside the next one (|)", "split"),
-    ("Zoom the focused pane", "and back (z)", "zoom"),
-    ("Rented machines", "how each is reached, and what can be done (H)", "machines"),
-    ("Next machine", "whose GPUs are shown: here, each host, all (h)", "next_machine"),
-    (
-        "Command log",
-        "what was done here, as commands (c)",
-        "commands",
-    ),
-)
+"""What only the palette offers."""
+_BY_KEY_ALONE = frozenset({"focus_pane", "move_split", "back", "app.quit"})
+"""What says nothing in a list: the palette has the keys, and Textual's own way to leave."""
 
 
 def palette_commands(screen: Screen[None], read_only: bool) -> Iterator[SystemCommand]:
-    """What the palette offers of all this."""
-    for title, explanation, action in _LOOKING if read_only else _CHANGING + _LOOKING:
-        yield SystemCommand(title, explanation, partial(screen.run_action, action))
+    """What the palette offers of all this: each key in its own words, and what has none."""
+    bound = [binding for binding in KEYS if isinstance(binding, Binding)]
+    # The run pane's own actions need its cursor: those of the screen work from anywhere.
+    bound += [key for key in RUN_KEYS if isinstance(key, Binding) and key.tooltip]
+    offered = {
+        binding.action.removeprefix("screen."): (binding.tooltip, binding.key)
+        for binding in bound
+        if binding in KEYS or binding.action.startswith("screen.")
+    }
+    offered |= {action: (text, "") for text, action in _KEYLESS}
+    for action, (text, keys) in offered.items():
+        name = action.partition("(")[0]
+        if name not in _BY_KEY_ALONE and not (read_only and name in TOUCHING):
+            key = f"key {key_name(keys.partition(',')[0])}" if keys else ""
+            yield SystemCommand(text[0].upper() + text[1:], key, partial(screen.run_action, action))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from runners.model.errors import FresnelError
 from runners.places.run_row import RunRow
 from tui.panel.cockpit.cockpit_parts import CockpitParts
-from tui.panel.launch_planner import LaunchPlanner, PlannerHere, PlannerThere
+from tui.panel.launch_planner import LaunchPlanner, PlannerAny, PlannerHere, PlannerThere
 from tui.panel.notifications import notify_error
 from tui.panel.places import PlaceOfRuns
 from tui.panel.screens.launch import LaunchScreen
@@ -52,7 +52,6 @@ class Launcher:
             return []
         from runners.places.ssh.groups import labelled
         from runners.places.ssh.registry import ANY, RemoteRegistry
-        from tui.panel.fleet_planner import PlannerAny
 
         groups = {
             f"@{label}": names

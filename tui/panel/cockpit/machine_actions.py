@@ -15,7 +15,7 @@ from runners.host.helpers import this_program
 from tui.panel.cockpit.cockpit_parts import CockpitParts
 from tui.panel.notifications import notify_error
 from tui.panel.places import PlaceOfRuns
-from tui.panel.screens.dialogs import LineScreen
+from tui.panel.screens.dialogs import LineScreen, if_answered
 from tui.panel.screens.machines import MachineLine, MachinesScreen
 
 if TYPE_CHECKING:
@@ -34,13 +34,8 @@ class Machines:
     def open(self) -> None:
         """Show every rented machine."""
         self._parts.remote.open()
-
-        def chosen(answer: tuple[str, str] | None) -> None:
-            if answer is not None:
-                self.act(*answer)
-
         screen = MachinesScreen(self._lines, self._parts.read_only)
-        self._parts.app.push_screen(screen, chosen)
+        self._parts.app.push_screen(screen, if_answered(lambda answer: self.act(*answer)))
 
     def act(self, what: str, machine: str = "") -> None:
         """Do this about a machine; about which, if not said: the one that is shown or selected."""
@@ -81,14 +76,13 @@ class Machines:
     # ---- in the terminal, as somebody may have to type there
 
     def _add(self) -> None:
-        def answered(text: str | None) -> None:
-            if text:
-                try:
-                    self._in_terminal(["host", "add", *shlex.split(text)])
-                except ValueError as error:
-                    notify_error(self._parts.app, str(error))
+        def add(text: str) -> None:
+            try:
+                self._in_terminal(["host", "add", *shlex.split(text)])
+            except ValueError as error:
+                notify_error(self._parts.app, str(error))
 
-        self._parts.app.push_screen(LineScreen("Add a machine", _ADD), answered)
+        self._parts.app.push_screen(LineScreen("Add a machine", _ADD), if_answered(add))
 
     def _in_terminal(self, arguments: Sequence[str]) -> None:
         """Run a headless command in this terminal, with the panel out of the way."""

@@ -55,7 +55,7 @@ class PlacePages:
 
     def drain(self) -> None:
         """Ask whether the queue there shall be drained, or go on."""
-        from tui.panel.screens.dialogs import QuestionScreen
+        from tui.panel.screens.dialogs import QuestionScreen, if_answered
 
         place = self._chosen()
         account = place.account() if place is not None else None
@@ -71,4 +71,4 @@ class PlacePages:
             text = f"{account.live} live runs go on; no new run starts until drain is ended."
             question = QuestionScreen(f"Drain{where}?", text, "Drain")
         do = place.do
-        self._parts.app.push_screen(question, lambda yes: do("drain", word) if yes else None)
+        self._parts.app.push_screen(question, if_answered(lambda _: do("drain", word)))

@@ -29,7 +29,7 @@ from runners.places.run_row import RunRow
 from tui.panel.cockpit.stranger_actions import StrangerActions
 from tui.panel.places import PlaceOfRuns
 from tui.panel.run_commands import RunCommands
-from tui.panel.screens.dialogs import LineScreen, QuestionScreen
+from tui.panel.screens.dialogs import LineScreen, QuestionScreen, if_answered
 from tui.panel.widgets.runs import RunPane
 from tui.snapshot.questions import Question
 from tui.views.runs.run_view import RunView
@@ -69,6 +69,7 @@ class RunActions:
             "tag": self.tag,
             "note": self.note,
             "star": self.star,
+            "fetch": self.fetch,
             "sooner": partial(self.prioritise, 1),
             "later": partial(self.prioritise, -1),
         }
@@ -108,12 +109,11 @@ class RunActions:
     def _ask_to_stop(self, row: RunRow, view: RunView) -> None:
         from tui.panel.screens.stop import StopScreen
 
-        def answered(how: str | None) -> None:
-            if how:
-                self._commands.act(self._places.of(row), StopRuns((row.run_id,), how == "kill"))
-                self._pane.forget_marks()
+        def stop(how: str) -> None:
+            self._commands.act(self._places.of(row), StopRuns((row.run_id,), how == "kill"))
+            self._pane.forget_marks()
 
-        self._app.push_screen(StopScreen(view, row.machine), answered)
+        self._app.push_screen(StopScreen(view, row.machine), if_answered(stop))
 
     def stop_all(self, rows: Rows) -> None:
         """Stop several runs, queued ones before they start; asked once for all of them."""
@@ -263,6 +263,16 @@ class RunActions:
         priority = (view.run.plan.spec.priority if view.run.plan else 0) + by
         self._commands.act(self._places.of(row), SetPriority(row.run_id, priority))
 
+    def fetch(self, rows: Rows) -> None:
+        """Bring the results of a rented machine's run here."""
+        row = self._pane.selected_row or rows[0]
+        if not row.machine:
+            self._notify(f"{row.name} ran here: its results are where it wrote them")
+            return
+        self._notify(f"fetching {row.name} into ./fetched…")
+        arguments = ["fetch", row.run_id, "--to", "fetched", "--host", row.machine]
+        self._commands.command(self._commands.local_place, arguments)
+
     # ---- after its end
 
     def remedy(self) -> None:
@@ -274,20 +284,11 @@ class RunActions:
         from tui.panel.screens.remedy import RemedyScreen
         from tui.views.health.remedy_offer import RemedyOffer
 
-        def answered(chosen: str | None) -> None:
-            if chosen is not None:
-                self._commands.act(self._places.of(row), ApplyRemedy(row.run_id, chosen))
-
-        screen = RemedyScreen(row.name)
-        self._app.push_screen(screen, answered)
-        self._places.ask(
-            self._places.of(row),
-            Question.REMEDIES,
-            [row.run_id],
-            RemedyOffer,
-            screen.take,
-            screen.fail,
-        )
+        place, run, screen = self._places.of(row), row.run_id, RemedyScreen(row.name)
+        apply = if_answered(lambda chosen: self._commands.act(place, ApplyRemedy(run, chosen)))
+        self._app.push_screen(screen, apply)
+        question = Question.REMEDIES
+        self._places.ask(place, question, [run], RemedyOffer, screen.take, screen.fail)
 
     # ---- asking
 
@@ -308,13 +309,12 @@ class RunActions:
         do: Callable[[Place, tuple[str, ...]], None],
         rows: Rows,
     ) -> None:
-        def answered(wanted: bool | None) -> None:
-            if wanted:
-                for place, runs in self._places.grouped(rows):
-                    do(place, runs)
-                self._pane.forget_marks()
+        def act(_: bool) -> None:
+            for place, runs in self._places.grouped(rows):
+                do(place, runs)
+            self._pane.forget_marks()
 
-        self._app.push_screen(QuestionScreen(title, text, yes), answered)
+        self._app.push_screen(QuestionScreen(title, text, yes), if_answered(act))
 
     def _notify(self, text: str) -> None:
         self._app.notify(text, timeout=4, markup=False)

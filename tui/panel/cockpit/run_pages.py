@@ -48,7 +48,6 @@ class RunPages:
             "metrics": self.metrics,
             "pictures": self.pictures,
             "compare": self.compare,
-            "fetch": self.fetch,
             "chart": lambda rows: self.chart.toggle(),
             "sort": self.sort,
             "views": self.views,
@@ -133,6 +132,7 @@ class RunPages:
 
     def sort(self, rows: Sequence[RunRow]) -> None:
         """Choose order and columns, of the table's and of the run's own metrics and settings."""
+        from tui.panel.screens.dialogs import if_answered
         from tui.panel.screens.table_choice import SortScreen
         from tui.panel.widgets.run_choice import sorted_by, with_column
         from tui.views.runs.run_sort import SETTING, SORTABLE
@@ -144,10 +144,6 @@ class RunPages:
         shown, order = lines.choice.columns, lines.choice.sort
         every = dict.fromkeys((*columns, *metrics, *settings, *shown))
 
-        def chosen(column: str | None) -> None:
-            if column is not None:
-                self._pane.choose(sorted_by(lines.choice, column))
-
         def toggle(column: str) -> bool:
             self._pane.choose(with_column(lines.choice, column))
             is_shown = column in lines.choice.columns
@@ -156,10 +152,12 @@ class RunPages:
             return is_shown
 
         screen = SortScreen(tuple(every), order[0] if order else None, shown, toggle)
-        self._parts.app.push_screen(screen, chosen)
+        sort = if_answered(lambda column: self._pane.choose(sorted_by(lines.choice, column)))
+        self._parts.app.push_screen(screen, sort)
 
     def views(self, rows: Sequence[RunRow]) -> None:
         """Show a saved view of the table, or save the present one."""
+        from tui.panel.screens.dialogs import if_answered
         from tui.panel.screens.table_choice import SavedView, ViewsScreen, sort_text
 
         def present(name: str) -> SavedView:
@@ -167,11 +165,10 @@ class RunPages:
             sort = sort_text(choice.sort)
             return SavedView(name, choice.query.text, sort, choice.metric, choice.columns)
 
-        def chosen(view: SavedView | None) -> None:
-            if view is not None:
-                self._pane.apply_view(view.filter, view.shown(self._pane.lines.choice))
+        def apply(view: SavedView) -> None:
+            self._pane.apply_view(view.filter, view.shown(self._pane.lines.choice))
 
-        self._parts.app.push_screen(ViewsScreen(self._parts.state, present), chosen)
+        self._parts.app.push_screen(ViewsScreen(self._parts.state, present), if_answered(apply))
 
     # ---- several runs
 
@@ -245,16 +242,6 @@ class RunPages:
             source = PictureSource(self._places)
             shown = [_named_by_row(row, views[row.id]) for row in rows]
             self._parts.app.push_screen(PicturesScreen(snapshot, shown, source))
-
-    def fetch(self, rows: Sequence[RunRow]) -> None:
-        """Bring the results of a rented machine's run here."""
-        row = self._pane.selected_row or rows[0]
-        if not row.machine:
-            self._notify(f"{row.name} ran here: its results are where it wrote them")
-            return
-        self._notify(f"fetching {row.name} into ./fetched…")
-        arguments = ["fetch", row.run_id, "--to", "fetched", "--host", row.machine]
-        self._parts.commands.command(self._parts.commands.local_place, arguments)
 
     # ---- launching
 

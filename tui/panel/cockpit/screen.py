@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
-from textual.app import ComposeResult, SystemCommand
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 
 from runners.model.states import State
 from runners.state.layout import StateDirectory
 from tui.panel.cockpit.cockpit_parts import WIDE, CockpitParts
-from tui.panel.cockpit.keys import KEYS, TOUCHING, palette_commands
+from tui.panel.cockpit.keys import KEYS, TOUCHING
 from tui.panel.cockpit.upper_part import ReasonLine, Split
 from tui.panel.hotkeys import key_meaning, key_name
 from tui.panel.run_commands import RunCommands
@@ -346,10 +345,6 @@ class CockpitScreen(PaintedOnce[None]):
             self.notify(READ_ONLY if self.read_only else ONLY_HERE, markup=False)
         else:
             self.actions.strangers.end(message.processes)
-
-    def system_commands(self) -> Iterable[SystemCommand]:
-        """What the palette offers of all this."""
-        return palette_commands(self, self.read_only)
 
     def action_next_machine(self) -> None:
         """The GPUs of the next machine."""

@@ -7,7 +7,7 @@ from textual.app import App
 from runners.lifecycle.control.end_process import OwnProcess, end_process, own_process
 from runners.model.errors import FresnelError
 from runners.model.gpus import GpuProcess
-from tui.panel.screens.dialogs import QuestionScreen
+from tui.panel.screens.dialogs import QuestionScreen, if_answered
 from tui.views.safe import safe_cell
 
 _SHOWN = 6
@@ -37,18 +37,11 @@ class StrangerActions:
         named = [f"pid {each.pid}  {safe_cell(each.command)[:_COMMAND]}" for each in ours[:_SHOWN]]
         lines = [*named, *others[:_SHOWN], "", f"By {how}. It belongs to no run."]
         title = f"End {len(ours)} process{'es' if len(ours) > 1 else ''} of yours?"
-
-        def answered(wanted: bool | None) -> None:
-            if wanted:
-                self._app.push_screen(again, confirmed)
-
-        def confirmed(wanted: bool | None) -> None:
-            if wanted:
-                self._end(ours, force)
-
         sure = f"{', '.join(named)}\n\nWhat it has not saved is lost."
         again = QuestionScreen("Are you sure?", sure, "End it")
-        self._app.push_screen(QuestionScreen(title, "\n".join(lines), "End it"), answered)
+        end = if_answered(lambda _: self._end(ours, force))
+        ask_again = if_answered(lambda _: self._app.push_screen(again, end))
+        self._app.push_screen(QuestionScreen(title, "\n".join(lines), "End it"), ask_again)
 
     def _end(self, processes: Sequence[OwnProcess], force: bool) -> None:
         for process in processes:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from rich.text import Text
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
-from textual.screen import ModalScreen
-from textual.widgets import Button, Input, Static
+from textual.screen import ModalScreen, Screen
+from textual.widgets import Button, Input, OptionList, Static
 
 from runners.model.errors import FresnelError
 from tui.panel.hotkeys import hotkey
@@ -25,10 +25,42 @@ SCREEN_STYLES = Path(__file__).with_name("screens.tcss")
 Result = TypeVar("Result")
 
 
+def is_open(screen: Screen[Any]) -> bool:
+    """Whether there is something to draw on: it is mounted, and was not closed since.
+
+    What a screen has asked for may come after it was closed. Textual's `is_mounted` stays true of
+    one that was, whose parts are gone.
+    """
+    return screen.is_mounted and screen in screen.app.screen_stack
+
+
+def if_answered(do: Callable[[Any], object]) -> Callable[[Any], None]:
+    """What a dialog calls when it closes: `do` with its answer, nothing when it has none."""
+
+    def closed(answer: Any) -> None:
+        if answer:
+            do(answer)
+
+    return closed
+
+
 class Dialog(ModalScreen[Result]):
     """A dialog, with the look that all of them have."""
 
     CSS_PATH = SCREEN_STYLES
+
+
+class ListDialog(Dialog[Result]):
+    """A dialog about one list, in which j and k move as the arrow keys do."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        hotkey("j", "move('down')", "the next"),
+        hotkey("k", "move('up')", "the one before"),
+    ]
+
+    def action_move(self, way: str) -> None:
+        """Move as the arrow keys do."""
+        getattr(self.query_one(OptionList), f"action_cursor_{way}")()
 
 
 class FormDialog(Dialog[None]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 from rich.text import Text
@@ -19,8 +20,7 @@ from runners.lifecycle.control.fetched import Unfetched
 from runners.model.errors import FresnelError, WrongInput
 from tui.panel.chosen_place import ChosenPlace
 from tui.panel.hotkeys import hotkey
-from tui.panel.screens.dialogs import LineScreen, PlaceForm
-from tui.panel.screens.standing import is_open
+from tui.panel.screens.dialogs import LineScreen, PlaceForm, if_answered, is_open
 from tui.panel.widgets.launch.fields import FormField
 from tui.snapshot.questions import Question
 from tui.views.money.guard_text import consequences, guard_text, postponed_text
@@ -149,9 +149,5 @@ def ask_to_postpone(app: App[Any], place: ChosenPlace) -> None:
             raise WrongInput("for how long?", "for example 1h, 30m; 0 resumes it")
         length_of("postpone", text, may_be_nothing=True)
 
-    def answered(text: str | None) -> None:
-        if text:
-            place.do("guard", "postpone", text)
-
-    title = f"Postpone the guard{place.of}"
-    app.push_screen(LineScreen(title, "\n".join(lines), "1h", check), answered)
+    screen = LineScreen(f"Postpone the guard{place.of}", "\n".join(lines), "1h", check)
+    app.push_screen(screen, if_answered(partial(place.do, "guard", "postpone")))

@@ -18,15 +18,15 @@ from runners.model.masking import mask_text
 from runners.model.spec import RunSpec
 from tui.panel.launch_planner import LaunchPlanner, LaunchRequest
 from tui.panel.screen_keys import LAUNCH_KEYS
-from tui.panel.screens.dialogs import FormDialog
+from tui.panel.screens.dialogs import FormDialog, if_answered, is_open
 from tui.panel.screens.launch_plan_text import (
     environment_lines,
+    form_keys,
+    form_title,
     outcome_text,
     plan_lines,
     show_batch,
 )
-from tui.panel.screens.launch_title import form_keys, form_title
-from tui.panel.screens.standing import is_open
 from tui.panel.terminal.key_order import InOrder
 from tui.panel.widgets.launch.command_input import CommandInput
 from tui.panel.widgets.launch.fields import FormField
@@ -319,12 +319,8 @@ class LaunchScreen(FormDialog):
         except FresnelError as error:
             self.notify(error.message, severity="error", markup=False)
             return
-
-        def answered(launch: bool | None) -> None:
-            if launch:
-                self._launch(request.checked)
-
-        self.app.push_screen(VerifyScreen(request, self.planner), answered)
+        launch = if_answered(lambda _: self._launch(request.checked))
+        self.app.push_screen(VerifyScreen(request, self.planner), launch)
 
     def _replan(self, wanted: int | None = None) -> None:
         if not self.is_open or wanted not in (None, self._plan_number):

@@ -1,4 +1,4 @@
-"""What the launch form says of its plan: the runs that it makes, and what the batch comes to."""
+"""What the launch form says: its title and keys, the runs of its plan, what the batch comes to."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tui.panel.widgets.launch.form import LaunchForm
 from tui.panel.widgets.launch.sweep_fields import sweep_text
 from tui.panel.widgets.named_lines import NamedLines
 from tui.views.runs.form_plan import FormPlan, FormRun
+from tui.views.runs.launch_choices import LaunchChoice
 
 _RULE_TEXT = {
     "linear": "linear",
@@ -32,6 +33,19 @@ _OUTCOMES = 2
 """Of so many runs it is said whether they start, where the space is short."""
 _NAMES = 13
 """Cells for the names of a plan's values, and the space behind them."""
+
+
+def form_title(choice: LaunchChoice | None, machine: str, several: bool) -> str:
+    """What is launched, and on which machine where there are several."""
+    where = machine or ("this machine" if several else "")
+    title = f"Launch a run on {where}" if where else "Launch a run"
+    return f"{title} · {choice.entry.name}" if choice is not None else title
+
+
+def form_keys(machine: str, several: bool) -> str:
+    """The keys of the form; presets of another machine are kept there."""
+    keys = ["F2 launch", "F4 more", *([] if machine else ["F5 save", "F6 edit"]), "F7 check"]
+    return " · ".join([*keys, *(["F8 machine"] if several else []), "Esc close"])
 
 
 def show_batch(form: LaunchForm) -> None:

@@ -13,7 +13,7 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from tui.panel.hotkeys import hotkey
-from tui.panel.screens.dialogs import Dialog
+from tui.panel.screens.dialogs import ListDialog
 from tui.views.safe import safe_cell
 
 if TYPE_CHECKING:
@@ -35,13 +35,11 @@ class MachineOption(NamedTuple):
         return text.append(safe_cell(f"  {self.obstacle or self.about}"))
 
 
-class MachineChoiceScreen(Dialog[int | None]):
+class MachineChoiceScreen(ListDialog[int | None]):
     """Returns the number of the machine in the list, from 0; None when none was chosen."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         hotkey("escape,q,f8", "dismiss(None)", "close; the machine stays"),
-        hotkey("j", "move('down')", "the next"),
-        hotkey("k", "move('up')", "the one before"),
     ]
 
     def __init__(self, machines: Sequence[MachineOption], at: int) -> None:
@@ -71,10 +69,6 @@ class MachineChoiceScreen(Dialog[int | None]):
             self.notify(chosen.obstacle, severity="warning", timeout=4, markup=False)
         else:
             self.dismiss(event.option_index)
-
-    def action_move(self, way: str) -> None:
-        """Move as the arrow keys do."""
-        getattr(self.query_one(OptionList), f"action_cursor_{way}")()
 
 
 def choose_machine(

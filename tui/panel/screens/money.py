@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 from rich.text import Text
@@ -13,8 +14,7 @@ from textual.widgets import Static
 from runners.cost.sessions import Session
 from tui.panel.chosen_place import ChosenPlace
 from tui.panel.screen_keys import MONEY_KEYS
-from tui.panel.screens.dialogs import Dialog, LineScreen, QuestionScreen
-from tui.panel.screens.standing import is_open
+from tui.panel.screens.dialogs import Dialog, LineScreen, QuestionScreen, if_answered, is_open
 from tui.panel.widgets.named_lines import NamedLines
 from tui.snapshot.feed import PanelSnapshot
 from tui.snapshot.questions import Question
@@ -135,12 +135,9 @@ class MoneyScreen(Dialog[None]):
 
         title = f"Budget of the session{self.place.of}"
         screen = LineScreen(title, "US dollars in all:", session.budget or "", check, "100")
-
-        def answered(text: str | None) -> None:
-            if text:
-                self._do("session", "budget", "--budget", text)
-
-        self.app.push_screen(screen, answered)
+        self.app.push_screen(
+            screen, if_answered(partial(self._do, "session", "budget", "--budget"))
+        )
 
     def action_end(self) -> None:
         """Ask whether the session shall end; its total is said."""
@@ -198,11 +195,8 @@ class MoneyScreen(Dialog[None]):
         self._ask(f"Guard{self.place.of} off?", lines, "Guard off", "guard", "off")
 
     def _ask(self, title: str, lines: list[str], yes: str, *arguments: str) -> None:
-        text = "\n".join(filter(None, lines))
-        self.app.push_screen(
-            QuestionScreen(title, text, yes),
-            lambda answer: self._do(*arguments) if answer else None,
-        )
+        question = QuestionScreen(title, "\n".join(filter(None, lines)), yes)
+        self.app.push_screen(question, if_answered(lambda _: self._do(*arguments)))
 
     def _notify(self, text: str) -> None:
         self.notify(text, timeout=4, markup=False)

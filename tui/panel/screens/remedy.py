@@ -15,8 +15,7 @@ from textual.widgets.option_list import Option
 from runners.diagnosis.remedy.remedies import Proposal
 from runners.diagnosis.verdict import Diagnosis, NotKnown
 from tui.panel.hotkeys import hotkey
-from tui.panel.screens.dialogs import Dialog
-from tui.panel.screens.standing import is_open
+from tui.panel.screens.dialogs import ListDialog, is_open
 from tui.views.health.remedy_offer import RemedyOffer
 from tui.views.safe import safe_cell
 
@@ -24,14 +23,12 @@ _NO_REMEDY = "No remedy can be applied by a key; `a` opens it in the launch form
 _SIGNS = {"-": "red", "+": "green"}
 
 
-class RemedyScreen(Dialog[str | None]):
+class RemedyScreen(ListDialog[str | None]):
     """Returns the remedy to launch the run with, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         hotkey("escape,q,h", "dismiss(None)", "close"),
         hotkey("enter", "apply", "launch the run with the remedy under the cursor", priority=True),
-        hotkey("j", "move(1)", "the next remedy"),
-        hotkey("k", "move(-1)", "the remedy before"),
     ]
 
     def __init__(self, name: str) -> None:
@@ -90,14 +87,6 @@ class RemedyScreen(Dialog[str | None]):
         if proposal.obstacle:
             text.append(f"not possible: {safe_cell(proposal.obstacle)}\n")
         self.query_one("#remedy-diff-text", Static).update(text)
-
-    def action_move(self, rows: int) -> None:
-        """Another remedy."""
-        options = self.query_one(OptionList)
-        if rows > 0:
-            options.action_cursor_down()
-        else:
-            options.action_cursor_up()
 
     def action_apply(self) -> None:
         """Launch with the remedy under the cursor."""

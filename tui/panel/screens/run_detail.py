@@ -14,8 +14,7 @@ from textual.widgets import Static
 
 from runners.model.states import State
 from tui.panel.hotkeys import hotkey
-from tui.panel.screens.dialogs import Dialog
-from tui.panel.screens.standing import is_open
+from tui.panel.screens.dialogs import Dialog, is_open
 from tui.panel.terminal.osc import copy_text
 from tui.panel.widgets.named_lines import NamedLines
 from tui.snapshot.feed import PanelSnapshot

@@ -14,7 +14,7 @@ from runners.model.errors import FresnelError, WrongInput
 from runners.model.spec import RunSpec
 from runners.presets.save import preset_path, preset_text, save_preset
 from runners.state.layout import SHIPPED_PRESETS, config_dir
-from tui.panel.screens.dialogs import LineScreen, QuestionScreen
+from tui.panel.screens.dialogs import LineScreen, QuestionScreen, if_answered
 from tui.panel.terminal.editor import edit_file
 from tui.panel.widgets.launch.form import LaunchForm
 from tui.views.runs.launch_choices import LaunchChoice
@@ -67,15 +67,13 @@ def _ask_to_save(screen: Screen[Any], spec: RunSpec, saved: Callable[[Path], Non
     """
     preset_text(spec)
 
-    def named(name: str | None) -> None:
-        if not name:
-            return
+    def named(name: str) -> None:
         path = preset_path(name)
         if path.exists():
             question = QuestionScreen(
                 f"Overwrite {name}?", f"{path} exists already and would be replaced.", "Overwrite"
             )
-            screen.app.push_screen(question, lambda yes: write(name, True) if yes else None)
+            screen.app.push_screen(question, if_answered(lambda _: write(name, True)))
         else:
             write(name, False)
 
@@ -86,7 +84,8 @@ def _ask_to_save(screen: Screen[Any], spec: RunSpec, saved: Callable[[Path], Non
             screen.notify(str(error), severity="error", timeout=10, markup=False)
 
     where = f"A name for the preset; it goes to {config_dir() / 'presets'}."
-    screen.app.push_screen(LineScreen("Save as a preset", where, spec.name, preset_path), named)
+    line = LineScreen("Save as a preset", where, spec.name, preset_path)
+    screen.app.push_screen(line, if_answered(named))
 
 
 def _edit_preset(app: App[Any], path: Path) -> Path:

@@ -21,8 +21,7 @@ from runners.model.errors import FresnelError, WrongInput
 from runners.model.gpus import GpuReading
 from tui.panel.chosen_place import ChosenPlace
 from tui.panel.hotkeys import hotkey
-from tui.panel.screens.dialogs import PlaceForm, QuestionScreen
-from tui.panel.screens.standing import is_open
+from tui.panel.screens.dialogs import PlaceForm, QuestionScreen, if_answered, is_open
 from tui.panel.widgets.launch.fields import FormField
 from tui.snapshot.questions import Question
 from tui.views.money.session_offer import SessionOffer
@@ -149,9 +148,7 @@ class SessionScreen(PlaceForm):
             self._start(price, per, gpus, "")
             return
         question = QuestionScreen("Use this price?", caveat, "Use it anyway")
-        self.app.push_screen(
-            question, lambda yes: self._start(price, per, gpus, caveat) if yes else None
-        )
+        self.app.push_screen(question, if_answered(lambda _: self._start(price, per, gpus, caveat)))
 
     def _start(self, price: str, per: Per, gpus: int, caveat: str) -> None:
         texts = {key: field.value for key, field in self._fields().items()}

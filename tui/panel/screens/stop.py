@@ -13,7 +13,7 @@ from runners.host.clock import age
 from runners.model.spec import Rung
 from runners.model.states import State
 from tui.panel.hotkeys import hotkey
-from tui.panel.screens.dialogs import Dialog, QuestionScreen
+from tui.panel.screens.dialogs import Dialog, QuestionScreen, if_answered
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.format import DASH, dollars, duration, size
 from tui.views.runs.run_text import projection_text
@@ -67,12 +67,7 @@ class StopScreen(Dialog[str]):
             f"Nothing more is saved: {self._loss()}"
         )
         question = QuestionScreen("Kill it now?", warning, "Kill now")
-
-        def answered(yes: bool | None) -> None:
-            if yes:
-                self.dismiss("kill")
-
-        self.app.push_screen(question, answered)
+        self.app.push_screen(question, if_answered(lambda _: self.dismiss("kill")))
 
     def show(self, snapshot: PanelSnapshot) -> None:
         """Take in a new snapshot; a run that has ended meanwhile needs no answer."""

@@ -17,7 +17,7 @@ from runners.model.errors import WrongInput
 from runners.state.layout import StateDirectory
 from tui.panel.hotkeys import hotkey
 from tui.panel.panel_memory import recall, remember
-from tui.panel.screens.dialogs import Dialog, LineScreen
+from tui.panel.screens.dialogs import Dialog, LineScreen, ListDialog, if_answered
 from tui.views.runs.run_sort import NAMED, SortKey, parse_sort
 from tui.views.runs.run_table import TableChoice
 
@@ -66,7 +66,7 @@ def read_views(state: StateDirectory) -> list[SavedView]:
     return views[:_MOST_VIEWS]
 
 
-class SortScreen(Dialog[str | None]):
+class SortScreen(ListDialog[str | None]):
     """Returns the column to sort by; the present one again turns it round.
     Shows metrics and settings as columns while it is open.
     """
@@ -74,8 +74,6 @@ class SortScreen(Dialog[str | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         hotkey("escape,q,O", "dismiss(None)", "close"),
         hotkey("space", "show", "show the metric or setting as a column, or no longer"),
-        hotkey("j", "move('down')", "the next"),
-        hotkey("k", "move('up')", "the one before"),
     ]
 
     def __init__(
@@ -109,10 +107,6 @@ class SortScreen(Dialog[str | None]):
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Enter, or a click."""
         self.dismiss(self._columns[event.option_index])
-
-    def action_move(self, way: str) -> None:
-        """Move as the arrow keys do."""
-        getattr(self.query_one(OptionList), f"action_cursor_{way}")()
 
     def action_show(self) -> None:
         """Have the metric or setting under the cursor as a column, or no longer."""
@@ -179,16 +173,17 @@ class ViewsScreen(Dialog[SavedView | None]):
     def action_save(self) -> None:
         """Ask for a name, and keep what is shown under it; a view of that name is replaced."""
 
-        def answered(name: str | None) -> None:
-            if name:
-                kept = [view for view in self._views if view.name != name]
-                self._keep([*kept, self._present(name)])
+        def save(name: str) -> None:
+            kept = [view for view in self._views if view.name != name]
+            self._keep([*kept, self._present(name)])
 
         if len(self._views) == _MOST_VIEWS:
             self.notify(f"{_MOST_VIEWS} views are kept: x deletes one", timeout=4)
         else:
             shown = self._present("").text or "all runs"
-            self.app.push_screen(LineScreen("Save a view", f"a name for: {shown}"), answered)
+            self.app.push_screen(
+                LineScreen("Save a view", f"a name for: {shown}"), if_answered(save)
+            )
 
     def action_delete(self) -> None:
         """Forget the view under the cursor."""

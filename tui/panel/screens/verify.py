@@ -14,8 +14,7 @@ from textual.widgets import Button, Static
 from runners.verify.verify import Verification
 from tui.panel.hotkeys import hotkey
 from tui.panel.launch_planner import LaunchPlanner, LaunchRequest
-from tui.panel.screens.dialogs import Dialog
-from tui.panel.screens.standing import is_open
+from tui.panel.screens.dialogs import Dialog, is_open
 from tui.views.health.verification_text import counts_text
 from tui.views.safe import safe_cell
 

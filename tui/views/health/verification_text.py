@@ -1,6 +1,14 @@
 """The result of checks before a launch, in words."""
 
+import msgspec
+
 from runners.verify.verify import Verification
+
+
+class Verifications(msgspec.Struct, frozen=True):
+    """What the checks of some runs found."""
+
+    runs: list[Verification]
 
 
 def counts_text(*found: Verification) -> str:

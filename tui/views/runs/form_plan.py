@@ -42,7 +42,11 @@ class FormPlan(msgspec.Struct, frozen=True):
 
 
 def form_plan(state: StateDirectory, specs: Sequence[RunSpec]) -> FormPlan:
-    """What a launch of `specs` would come to now on this machine. Raises as the planner does."""
+    """What a launch of `specs` would come to now on this machine. Raises as the planner does.
+
+    Of a sweep the first run is planned: the others differ from it only in what varies.
+    """
+    specs = specs if specs[0].parallel is None else specs[:1]
     runs = [_run(planned) for planned in plan_runs(state, specs)]
     reading = latest(state)
     if len(specs) > 1 or reading is None:
