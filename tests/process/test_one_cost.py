@@ -26,7 +26,7 @@ from tests.stubs import nvml as stub
 from tests.support import CEILING_S, eventually, make_plan
 from tui.api import RunHandle
 from tui.panel.screens.stop import StopScreen
-from tui.panel.widgets.metrics.run_environment import describe
+from tui.panel.widgets.metrics.settings_pane import describe
 from tui.snapshot.feed import SnapshotFeed
 from tui.views.runs.run_details import describe_run
 from tui.views.runs.run_json import to_json

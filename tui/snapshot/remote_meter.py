@@ -1,15 +1,18 @@
-"""What a rented machine costs now; while it is not reached, by its session as last known."""
+"""What rented machines cost now, each and all; by their last known sessions while not reached."""
 
+import time
 from collections.abc import Sequence
 from decimal import Decimal
 
 import msgspec
 
 from runners.cost.accounting import to_decimal
+from runners.cost.all_machines import AllBudget, AllMachines, read_all_budget, read_together
 from runners.cost.machines import MachineAccount, counted_under, read_account, read_accounts
 from runners.cost.statement import Statement
 from runners.host.clock import Moment, local_time
 from runners.places.place import WatchedPlace
+from runners.places.ssh.accounts import rented_names
 from runners.state.layout import StateDirectory
 from tui.views.format import dollars
 
@@ -94,3 +97,36 @@ def meter_text(meter: RemoteMeter) -> str:
     since = "" if meter.since is None else f" since {local_time(meter.since, '%H:%M')}"
     spent = "" if meter.spent is None else f": at least {dollars(meter.spent)} by now"
     return f"{meter.name}{rate}, not reached{since}{spent}"
+
+
+_HOLDS_S = 5.0
+_NEAR = Decimal("0.1")
+"""So small a part of it that is left is said before it is spent."""
+
+
+class AllBudgetText:
+    """That of one state folder; read again every few seconds, since every session is added up."""
+
+    def __init__(self, state: StateDirectory) -> None:
+        self._state = state
+        self._kept = ""
+        self._until = 0.0
+
+    def read(self) -> str:
+        """`all: $412.00 left`, with a ⚠ before it when that is little; empty without a budget."""
+        now = time.monotonic()
+        if now >= self._until:
+            budget = read_all_budget(self._state)
+            together = read_together(self._state, rented_names(self._state)) if budget else None
+            self._kept = left_text(budget, together) if budget and together else ""
+            self._until = now + _HOLDS_S
+        return self._kept
+
+
+def left_text(budget: AllBudget, together: AllMachines) -> str:
+    """What is left of it by what everything came to."""
+    left = budget.left(together)
+    if left <= 0:
+        return "⚠ all: budget spent"
+    text = f"all: {dollars(left)} left"
+    return f"⚠ {text}" if left < _NEAR * Decimal(budget.amount) else text

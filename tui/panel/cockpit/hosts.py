@@ -26,12 +26,10 @@ from runners.scheduling.allocation import free_gpus, usable_gpus
 from runners.state.layout import StateDirectory
 from runners.state.leases import Lease
 from runners.watch.metrics.judging import JudgeByMetric
-from tui.panel.cockpit.links import LinkedHosts
+from tui.panel.cockpit.links import LinkedHosts, NodeAlerts
 from tui.panel.notifications import Notification, notify_error
-from tui.snapshot.all_budget import AllBudgetText
 from tui.snapshot.feed import PanelSnapshot
-from tui.snapshot.node_alerts import NodeAlerts
-from tui.snapshot.remote_meter import RemoteMeter, meter_text, remote_meters
+from tui.snapshot.remote_meter import AllBudgetText, RemoteMeter, meter_text, remote_meters
 from tui.views.format import dollars
 from tui.views.machines.fleet_text import FleetLine, by_free, named_briefly
 

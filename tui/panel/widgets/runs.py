@@ -12,8 +12,7 @@ from textual.binding import BindingType
 from runners.places.run_row import RunRow
 from tui.panel.widgets.pane_keys import RUN_KEYS
 from tui.panel.widgets.row_list import RowList
-from tui.panel.widgets.run_arranging import NONE_SELECTED, RunArranging, changed
-from tui.panel.widgets.run_cursor import CursorTarget
+from tui.panel.widgets.run_arranging import NONE_SELECTED, CursorTarget, RunArranging, changed
 from tui.panel.widgets.run_filter import FilterTyping
 from tui.panel.widgets.run_lines import RunLines
 from tui.panel.widgets.run_messages import (

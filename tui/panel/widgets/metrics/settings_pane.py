@@ -2,14 +2,19 @@
 What other marked runs have otherwise is marked.
 """
 
+import textwrap
+
+from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
+from runners.model.python_command import processes_started
 from tui.panel.widgets.metrics.chart_request import RunCurve
-from tui.panel.widgets.metrics.run_environment import describe, draw_details
 from tui.snapshot.curve_store import CurveStore
+from tui.views.format import DASH, dollars, duration, indices
 from tui.views.runs.run_settings import settings_of
+from tui.views.runs.run_text import no_gpus
 from tui.views.runs.run_view import RunView
 
 _WIDTH = 44
@@ -40,3 +45,73 @@ class SettingsPane(VerticalScroll):
         for lines in self.query(Static):
             if text != lines.content:
                 lines.update(text)
+
+
+Section = tuple[str, dict[str, str]]
+
+
+def describe(view: RunView, reported: dict[str, object], notes: list[str]) -> list[Section]:
+    """What stands beside the curves of one run."""
+    run, plan = view.run, view.run.plan
+    about = {
+        "state": f"{run.state}" + (f": {run.reason}" if run.reason else ""),
+        "took" if not run.is_live else "runs for": duration(view.seconds),
+        "cost": dollars(view.money.cost),
+    }
+    if plan is not None and plan.spec.parent:
+        about["resumed from"] = plan.spec.parent
+    if view.checkpoint is not None:
+        about["checkpoint"] = view.checkpoint.path.rpartition("/")[2]
+    sections: list[Section] = [("Run", {"id": run.id, "preset": run.preset, **about})]
+    if notes:
+        sections.append(("Read this way", {f"{i}": note for i, note in enumerate(notes, 1)}))
+    sections.append(("Settings", settings_of(run, reported)))
+    if plan is not None:
+        given = indices([gpu.index for gpu in plan.gpus])
+        names = sorted({gpu.name for gpu in plan.gpus})
+        simulated = " (simulated)" if any(gpu.simulated for gpu in plan.gpus) else ""
+        origin, source = plan.origin, plan.provenance
+        sections.append(
+            (
+                "Environment",
+                {
+                    "host": origin.host,
+                    "GPUs": (given or no_gpus(plan)) + simulated,
+                    **({"GPU": ", ".join(names)} if names else {}),
+                    "processes": str(processes_started(plan) or DASH),
+                    "folder": plan.working_directory,
+                    "commit": (source.commit or DASH)[:12]
+                    + (f" on {source.branch}" if source.branch else ""),
+                    "python": source.python or DASH,
+                    "torch": source.torch or DASH,
+                    "driver": source.driver or DASH,
+                    **plan.environment,
+                },
+            )
+        )
+    return sections
+
+
+def draw_details(
+    title: str, sections: list[Section], others: list[dict[str, str]], width: int
+) -> Text:
+    """The sections as text; `≠` stands before a setting that another marked run has otherwise."""
+    text = Text(no_wrap=True, overflow="ellipsis")
+    text.append(f"{title}\n", style="bold")
+    for heading, pairs in sections:
+        text.append(f"\n{heading}\n", style="bold underline")
+        for name, value in pairs.items():
+            differs = heading == "Settings" and any(
+                other.get(name, value) != value for other in others
+            )
+            text.append("≠ " if differs else "  ", style="yellow bold" if differs else "")
+            if heading == "Read this way":
+                text.append(_wrapped(value, width - 2) + "\n", style="italic")
+                continue
+            text.append(f"{name} ", style="dim")
+            text.append(f"{value}\n", style="bold" if differs else "")
+    return text
+
+
+def _wrapped(text: str, width: int) -> str:
+    return textwrap.fill(text, max(12, width), subsequent_indent="  ")
