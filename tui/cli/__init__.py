@@ -53,7 +53,7 @@ def run_command(argv: Sequence[str]) -> int:
         if not gc.isenabled():  # off since the program began
             gc.freeze()
             gc.enable()
-        return int(action(arguments))
+        return int(action(arguments) or ExitCode.DONE)
     except FresnelError as error:
         usage = error.usage if isinstance(error, UsageError) else ""
         hint = error.hint

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from runners.lifecycle.control.resume import newest_checkpoint
-from runners.model.errors import ExitCode, NotFound, WrongInput
+from runners.model.errors import NotFound, WrongInput
 from runners.presets.catalogue import resolve_preset
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
@@ -18,7 +18,7 @@ from tui.views.format import size
 _SHOWN_KEYS = 40
 
 
-def run_checkpoint(arguments: argparse.Namespace) -> int:
+def run_checkpoint(arguments: argparse.Namespace) -> None:
     """Do what was asked of the files; exit 2 with one sentence when one cannot be used."""
     request = {
         "do": arguments.what,
@@ -34,7 +34,6 @@ def run_checkpoint(arguments: argparse.Namespace) -> int:
             if i:
                 print()
             _print_inspected(file) if arguments.what == "inspect" else _print_written(file)
-    return ExitCode.DONE
 
 
 def checkpoint_path(word: str, state: StateDirectory) -> str:

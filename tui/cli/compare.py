@@ -6,7 +6,7 @@ import difflib
 import sys
 
 from runners.housekeeping import tend
-from runners.model.errors import ExitCode, NotFound, WrongInput
+from runners.model.errors import NotFound, WrongInput
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run, find_runs
@@ -17,7 +17,7 @@ from tui.views.runs.comparison_text import agreements, csv_rows, tables_of, to_j
 from tui.views.runs.run_facts import RunFacts, compared_facts, read_diff
 
 
-def run_compare(arguments: argparse.Namespace) -> int:
+def run_compare(arguments: argparse.Namespace) -> None:
     """Show what differs between runs, and their metrics side by side."""
     if arguments.json and arguments.csv:
         raise WrongInput("--json and --csv: choose one")
@@ -25,7 +25,8 @@ def run_compare(arguments: argparse.Namespace) -> int:
     tend(state)
     facts = gather(state, arguments.runs, arguments.baseline)
     if arguments.code:
-        return _print_code(state, facts)
+        _print_code(state, facts)
+        return
     baseline = None if arguments.baseline is None else facts[0].run.id
     comparison = compare(facts, baseline, arguments.metric, arguments.all, pinned_charts(state))
     if arguments.metric is not None:
@@ -36,7 +37,6 @@ def run_compare(arguments: argparse.Namespace) -> int:
         csv.writer(sys.stdout, lineterminator="\n").writerows(csv_rows(comparison))
     else:
         _print(comparison)
-    return ExitCode.DONE
 
 
 def gather(
@@ -72,7 +72,7 @@ def _print(comparison: Comparison) -> None:
         echo(f"\nno difference in {' and '.join(', '.join(same).rsplit(', ', 1))}")
 
 
-def _print_code(state: StateDirectory, facts: list[RunFacts]) -> int:
+def _print_code(state: StateDirectory, facts: list[RunFacts]) -> None:
     """How the uncommitted changes of two runs differ, as a diff of their diffs."""
     if len(facts) != 2:
         raise WrongInput(f"--code compares two runs, not {len(facts)}")
@@ -89,4 +89,3 @@ def _print_code(state: StateDirectory, facts: list[RunFacts]) -> int:
         print(line)
     if not lines:
         echo("no difference in the uncommitted changes")
-    return ExitCode.DONE

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from runners.gpus.client import latest
 from runners.model.course import RunEnd
-from runners.model.errors import ExitCode, FresnelError, WrongInput
+from runners.model.errors import FresnelError, WrongInput
 from runners.model.run import Run
 from runners.model.spec import RunSpec
 from runners.model.states import State
@@ -54,7 +54,7 @@ Offers = Mapping[str, str]
 """What may be typed, in the order to show it, each with a few words on it."""
 
 
-def run_completion(arguments: argparse.Namespace) -> int:
+def run_completion(arguments: argparse.Namespace) -> None:
     """Print the shell's script; a person at a terminal is told where to put it."""
     try:
         shellcode = import_module("argcomplete").shellcode
@@ -63,11 +63,10 @@ def run_completion(arguments: argparse.Namespace) -> int:
     script = shellcode(["fresnel-tui"], shell=arguments.shell) + _IN_ORDER[arguments.shell]
     if arguments.json:
         print_json({"shell": arguments.shell, "script": script})
-        return ExitCode.DONE
+        return
     print(script)
     if sys.stdout.isatty():
         print(_INSTALLING[arguments.shell], file=sys.stderr)
-    return ExitCode.DONE
 
 
 def answer() -> None:

@@ -10,7 +10,7 @@ from runners.cost.accounting import add_fractions, round_to_sum, to_decimal
 from runners.cost.sessions import is_damaged
 from runners.cost.statement import Spending
 from runners.housekeeping import tend
-from runners.model.errors import ExitCode, WrongInput
+from runners.model.errors import WrongInput
 from runners.places.ssh.accounts import refresh_accounts
 from runners.state.layout import StateDirectory
 from tui.cli.output import echo, print_json, print_pairs, print_table
@@ -23,16 +23,18 @@ from tui.views.money.money_text import estimate_json, meter_json, session_json, 
 from tui.views.runs.run_json import money_json
 
 
-def run_cost(arguments: argparse.Namespace) -> int:
+def run_cost(arguments: argparse.Namespace) -> None:
     """Show the meter, each run's share, and what presets and days cost."""
     if arguments.what == "plan":
         from tui.cli.cost_plan import run_plan
 
-        return run_plan(arguments)
+        run_plan(arguments)
+        return
     if arguments.what == "export":
         from tui.cli.cost_export import run_export
 
-        return run_export(arguments)
+        run_export(arguments)
+        return
     if arguments.planned or arguments.budget is not None:
         raise WrongInput(
             "cost: only `cost plan` takes presets and a budget",
@@ -44,7 +46,7 @@ def run_cost(arguments: argparse.Namespace) -> int:
     report = read_report(state)
     if arguments.json:
         print_json(report_json(report))
-        return ExitCode.DONE
+        return
     costs = report.costs
     pairs = session_pairs(report.meter, costs.session, costs.now, report.guard)
     print_pairs([*pairs, *machine_pairs(report.statement, report.machines, report.all_budget)])
@@ -58,7 +60,6 @@ def run_cost(arguments: argparse.Namespace) -> int:
         print_table(table.headings, table.rows)
     for note in cost_notes(report):
         echo(note)
-    return ExitCode.DONE
 
 
 def report_json(report: CostReport) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from runners.cost.machines import read_machines
 from runners.cost.run_costs import Costs, costs_in
 from runners.cost.statement import Statement, open_statement
 from runners.housekeeping import tend
-from runners.model.errors import ExitCode
 from runners.places.ssh.accounts import refresh_accounts, rented_names
 from runners.state.layout import StateDirectory
 from runners.state.runs import list_runs
@@ -28,7 +27,7 @@ COLUMNS = (
 )
 
 
-def run_export(arguments: argparse.Namespace) -> int:
+def run_export(arguments: argparse.Namespace) -> None:
     """Print every session and run, pruned ones included, in the order in which they began."""
     state = StateDirectory()
     tend(state)
@@ -58,12 +57,11 @@ def run_export(arguments: argparse.Namespace) -> int:
                 for row in rows
             ]
         )
-        return ExitCode.DONE
+        return
     writer = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
     writer.writeheader()
     for row in rows:
         writer.writerow({key: "" if value is None else value for key, value in row.items()})
-    return ExitCode.DONE
 
 
 def _sessions(books: Statement) -> Iterator[dict[str, object]]:

@@ -13,7 +13,7 @@ from runners.cost.prices import choose_price, parse_rate
 from runners.cost.sessions import read_session
 from runners.gpus.cards import fraction_of
 from runners.gpus.client import read_gpus
-from runners.model.errors import ExitCode, NotFound, WrongInput
+from runners.model.errors import NotFound, WrongInput
 from runners.model.gpus import GpuSnapshot
 from runners.model.plan import Estimate
 from runners.model.spec import RunSpec
@@ -58,7 +58,7 @@ class PlanRow(msgspec.Struct, frozen=True):
         return self.each.doubt if self.each is not None else ""
 
 
-def run_plan(arguments: argparse.Namespace) -> int:
+def run_plan(arguments: argparse.Namespace) -> None:
     """Print the budget table of `PRESET:COUNT …`."""
     if not arguments.planned:
         raise WrongInput(
@@ -72,9 +72,8 @@ def run_plan(arguments: argparse.Namespace) -> int:
     lines = plan_lines(StateDirectory(), " ".join(arguments.planned))
     if arguments.json:
         print_json(_json(lines, budget))
-        return ExitCode.DONE
+        return
     _print(lines, budget)
-    return ExitCode.DONE
 
 
 def plan_lines(state: StateDirectory, text: str) -> list[PlanRow]:

@@ -8,7 +8,7 @@ from runners.diagnosis.signatures import load_signatures
 from runners.diagnosis.verdict import Diagnosis, to_json
 from runners.housekeeping import tend
 from runners.lifecycle.launch.run_environment import FLIGHT_PREFIX
-from runners.model.errors import ExitCode, WrongInput
+from runners.model.errors import WrongInput
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
@@ -27,7 +27,7 @@ def _recorder_pairs(run: Run) -> list[tuple[str, str]]:
     return [("flight recorder", text)]
 
 
-def run_diagnose(arguments: argparse.Namespace) -> int:
+def run_diagnose(arguments: argparse.Namespace) -> None:
     """Say why a run ended; exit 2 while it runs, or when a signature file cannot be used."""
     state = StateDirectory()
     tend(state)
@@ -52,4 +52,3 @@ def run_diagnose(arguments: argparse.Namespace) -> int:
         pairs += [("looked at", text) for text in verdict.looked_at]
         pairs += [*stack_pairs(Path(run.directory), time.time()), *_recorder_pairs(run)]
         print_pairs([(name, value) for name, value in pairs if value])
-    return ExitCode.DONE

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from runners.host.files import replace
 from runners.lifecycle.control.fetched import Unfetched
-from runners.model.errors import ExitCode, FresnelError, WrongInput
+from runners.model.errors import FresnelError, WrongInput
 from runners.places.ssh.copier_choice import make_copier
 from runners.places.ssh.fetch import CURVES, FetchedRun, ask_manifests, fetch_run
 from runners.places.ssh.kept_fetches import (
@@ -36,7 +36,7 @@ T = TypeVar("T")
 _POLL_S = 0.5
 
 
-def run_fetch(arguments: argparse.Namespace) -> int:
+def run_fetch(arguments: argparse.Namespace) -> None:
     """Bring what is asked for, once or until the runs have ended."""
     if bool(arguments.runs) == arguments.all:
         raise WrongInput("name the runs to fetch, or --all", "fresnel-tui fetch last --host NAME")
@@ -52,7 +52,6 @@ def run_fetch(arguments: argparse.Namespace) -> int:
             found = _once(ssh, arguments, to, patient=True)  # what there is of it now
     if arguments.json:
         print_json([_json(result) for result in found or ()])
-    return ExitCode.DONE
 
 
 def _keep(

@@ -5,7 +5,6 @@ import time
 from typing import Any
 
 from runners.host.clock import local_time
-from runners.model.errors import ExitCode
 from runners.places.ssh.kept_fetches import (
     KeptFetch,
     find_fetch,
@@ -19,7 +18,7 @@ from tui.views.format import DASH, duration
 from tui.views.json_values import fields_json
 
 
-def run_fetches(arguments: argparse.Namespace) -> int:
+def run_fetches(arguments: argparse.Namespace) -> None:
     """List them, or stop one."""
     state = StateDirectory()
     if arguments.what == "stop":
@@ -29,7 +28,7 @@ def run_fetches(arguments: argparse.Namespace) -> int:
             print_json([_json(fetch)])
         else:
             echo(f"{fetch.name} is repeated no more; what was fetched is in {fetch.to}")
-        return ExitCode.DONE
+        return
     resume_fetches(state)
     found = list_fetches(state)
     if arguments.json:
@@ -48,7 +47,6 @@ def run_fetches(arguments: argparse.Namespace) -> int:
         print_table(("fetch", "to", "every", "last", "state"), rows)
     else:
         echo("none: fresnel-tui fetch RUN --host NAME --every 10m")
-    return ExitCode.DONE
 
 
 def _state(fetch: KeptFetch) -> str:

@@ -11,7 +11,6 @@ import msgspec
 
 from runners.gpus.client import announce_reader, is_stale, latest, read_gpus
 from runners.host.clock import local_time
-from runners.model.errors import ExitCode
 from runners.model.gpus import GpuReading, GpuSnapshot
 from runners.scheduling.allocation import obstacle
 from runners.state.layout import StateDirectory
@@ -25,17 +24,18 @@ _POLL_S = 0.1
 _HEADINGS = ("GPU", "name", "use", "memory", "temp", "power", "held by", "others", "trouble")
 
 
-def run_gpus(arguments: argparse.Namespace) -> int:
+def run_gpus(arguments: argparse.Namespace) -> None:
     """Show every GPU with its use and its holder, and the host; once, or with every new reading."""
     state = StateDirectory().create()
     if arguments.slurm:
         from tui.cli.partitions import run_partitions  # clusters only
 
-        return run_partitions(state, arguments.watch, arguments.json)
+        run_partitions(state, arguments.watch, arguments.json)
+        return
     if arguments.watch:
         for reading in _readings(state):
             _watched(state, reading, arguments.json)
-        return ExitCode.DONE
+        return
     reading = read_gpus(state)
     leases = held_leases(state)
     if arguments.json:
@@ -51,7 +51,6 @@ def run_gpus(arguments: argparse.Namespace) -> int:
     elif not reading.gpus and not arguments.host:
         cluster = "; `gpus --slurm` shows its cluster's" if which("sbatch") else ""
         echo(f"no GPU here; {_host_text(reading)}; runs use the CPU{cluster}")
-    return ExitCode.DONE
 
 
 def reading_json(reading: GpuReading, leases: dict[str, list[Lease]]) -> dict[str, Any]:

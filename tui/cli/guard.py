@@ -148,7 +148,7 @@ def _show(state: StateDirectory, as_json: bool) -> int:
     return code
 
 
-def run_fetched(arguments: argparse.Namespace) -> int:
+def run_fetched(arguments: argparse.Namespace) -> None:
     """Mark runs whose results are safe; without any, show which are not."""
     state = StateDirectory()
     tend(state)
@@ -160,12 +160,11 @@ def run_fetched(arguments: argparse.Namespace) -> int:
     missing, removed = [run.id for run in unfetched_runs(state)], removed_unfetched(state)
     if arguments.json:
         print_json({"unfetched": missing, "removed": removed})
-        return ExitCode.DONE
+        return
     if missing:
         echo(f"not fetched: {', '.join(missing)}")
     if removed:
         echo(f"removed without having been fetched: {', '.join(removed)}")
-    return ExitCode.DONE
 
 
 def _mark_as_fetched(state: StateDirectory, arguments: argparse.Namespace) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from runners.cost.machines import close_account
 from runners.cost.prices import is_amount, list_prices
 from runners.host.locks import is_held
-from runners.model.errors import DeniedError, ExitCode, WrongInput
+from runners.model.errors import DeniedError, WrongInput
 from runners.places.ssh.accounts import rented_names
 from runners.places.ssh.connection_steps import ConnectionStep, ConnectionTest
 from runners.places.ssh.groups import check_labels, labelled, machines_named, names_several
@@ -49,12 +49,13 @@ _ELSEWHERE = {
 """FILE:FUNCTION of `tui.cli`, imported on use: they need much."""
 
 
-def run_host(arguments: argparse.Namespace) -> int:
+def run_host(arguments: argparse.Namespace) -> int | None:
     """One of the words behind `host`."""
     what = arguments.what
     if what in _ELSEWHERE:
         file, _, function = _ELSEWHERE[what].partition(":")
-        return int(getattr(import_module(f"tui.cli.{file}"), function)(arguments))
+        code: int | None = getattr(import_module(f"tui.cli.{file}"), function)(arguments)
+        return code
     own = {"list": _list, "add": _add, "setup": _set_up, "label": _label, "unlabel": _label}
     if what in own:
         return own[what](arguments)
@@ -72,7 +73,7 @@ def run_host(arguments: argparse.Namespace) -> int:
     }[what](arguments, Ssh(registry, host))
 
 
-def _add(arguments: argparse.Namespace) -> int:
+def _add(arguments: argparse.Namespace) -> None:
     """Pin the key, and remember the rest."""
     name = check_new_name(arguments.name)
     registry = RemoteRegistry(StateDirectory().create())
@@ -107,7 +108,6 @@ def _add(arguments: argparse.Namespace) -> int:
         echo(f"{name}: {address_text(host)}, host key {found}, pinned")
         echo("  compare it with what the provider shows; another key will be refused from now on")
         echo(f"next: fresnel-tui host setup {name}")
-    return ExitCode.DONE
 
 
 def check_price(price: str | None) -> None:
@@ -157,7 +157,7 @@ def _set_up(arguments: argparse.Namespace) -> int:
     )
 
 
-def _label(arguments: argparse.Namespace) -> int:
+def _label(arguments: argparse.Namespace) -> None:
     """Give labels to machines, or take them away."""
     registry = RemoteRegistry(StateDirectory())
     labels = check_labels(arguments.labels)
@@ -171,18 +171,17 @@ def _label(arguments: argparse.Namespace) -> int:
     for label in () if arguments.json else labels:
         names = ", ".join(labelled(registry).get(label, ())) or "no host"
         echo(f"@{label}: {names}")
-    return ExitCode.DONE
 
 
-def _list(arguments: argparse.Namespace) -> int:
+def _list(arguments: argparse.Namespace) -> None:
     registry = RemoteRegistry(StateDirectory())
     hosts = registry.all()
     if arguments.json:
         print_json([host_json(registry, host) for host in hosts])
-        return ExitCode.DONE
+        return
     if not hosts:
         echo("no hosts yet: `fresnel-tui host add NAME user@address` adds a rented machine")
-        return ExitCode.DONE
+        return
     rows = []
     for host in hosts:
         if creation := _creation(registry, host):
@@ -197,10 +196,9 @@ def _list(arguments: argparse.Namespace) -> int:
         labels = " ".join(f"@{label}" for label in host.labels) or DASH
         rows.append((host.name, address, host.price or DASH, labels, panel, host.fingerprint))
     print_table(("host", "address", "price", "labels", "panel there", "host key"), rows)
-    return ExitCode.DONE
 
 
-def _remove(arguments: argparse.Namespace, ssh: Ssh) -> int:
+def _remove(arguments: argparse.Namespace, ssh: Ssh) -> None:
     """Forget a machine here, and count no further; nothing is touched there."""
     state = ssh.registry.state
     refuse_while_created(ssh.registry, ssh.host.name)
@@ -216,14 +214,13 @@ def _remove(arguments: argparse.Namespace, ssh: Ssh) -> int:
     ssh.disconnect()
     ssh.registry.forget(ssh.host.name)
     echo(f"{ssh.host.name} is forgotten, with its key; the machine was not touched")
-    return ExitCode.DONE
 
 
-def _connect(arguments: argparse.Namespace, ssh: Ssh) -> int:
+def _connect(arguments: argparse.Namespace, ssh: Ssh) -> None:
     """Log in at this terminal, once, for everything that follows."""
     if ssh.is_connected():
         echo(f"{ssh.host.name} is connected already")
-        return ExitCode.DONE
+        return
     extra = ("ForkAfterAuthentication=yes", "SessionType=none")
     argv = [*ssh.command("open", batch=False, extra=extra), "--", ssh.host.address]
     # The connection stays when this terminal is closed: so must the ssh of a jump host on its way.
@@ -239,10 +236,9 @@ def _connect(arguments: argparse.Namespace, ssh: Ssh) -> int:
         f"{ssh.host.name} is connected until the connection is lost, or you run: "
         f"ssh -S {ssh.control_path} -O exit {ssh.host.address}"
     )
-    return ExitCode.DONE
 
 
-def _test(arguments: argparse.Namespace, ssh: Ssh) -> int:
+def _test(arguments: argparse.Namespace, ssh: Ssh) -> None:
     """Look at the way there step by step; the first that fails decides."""
     test, steps = ConnectionTest(ssh), []
     for step in test.steps():
@@ -262,7 +258,6 @@ def _test(arguments: argparse.Namespace, ssh: Ssh) -> int:
         print_json(found)
     if test.trouble is not None:
         raise test.trouble
-    return ExitCode.DONE
 
 
 def _show_step(step: ConnectionStep) -> None:

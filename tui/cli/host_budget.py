@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from runners.cost.all_machines import read_all_budget, read_together, set_all_budget
 from runners.cost.prices import parse_rate
-from runners.model.errors import ExitCode, WrongInput
+from runners.model.errors import WrongInput
 from runners.places.ssh.accounts import refresh_accounts, rented_names
 from runners.state.layout import StateDirectory
 from tui.cli.output import echo, print_json
@@ -13,7 +13,7 @@ from tui.views.json_values import iso, number
 from tui.views.money.machine_costs import budget_text
 
 
-def run_budget(arguments: argparse.Namespace) -> int:
+def run_budget(arguments: argparse.Namespace) -> None:
     """Show the budget over all machines, or begin another, or lift it."""
     state = StateDirectory().create()
     refresh_accounts(state)
@@ -33,7 +33,6 @@ def run_budget(arguments: argparse.Namespace) -> int:
     else:
         none = "no budget over all machines: fresnel-tui host budget USD"
         echo(none if budget is None else budget_text(budget, together))
-    return ExitCode.DONE
 
 
 def _amount(text: str) -> Decimal | None:

@@ -15,7 +15,7 @@ from runners.cost.machines import open_account
 from runners.cost.prices import choose_price
 from runners.cost.sessions import parse_budget
 from runners.host.locks import acquire
-from runners.model.errors import DeniedError, ExitCode, FresnelError, NotFound, WrongInput
+from runners.model.errors import DeniedError, FresnelError, NotFound, WrongInput
 from runners.places.ssh.host_keys import pin_key
 from runners.places.ssh.registry import (
     RemoteHost,
@@ -42,7 +42,7 @@ _LATER = (Trouble.NOT_REACHED, Trouble.LOGIN)
 """What a machine answers that is booting: its sshd is not there yet, or not your key."""
 
 
-def create_host(arguments: argparse.Namespace) -> int:
+def create_host(arguments: argparse.Namespace) -> None:
     """Rent a machine, or go on with one that was; wait for it, and set it up."""
     registry = RemoteRegistry(StateDirectory().create())
     name = check_new_name(arguments.name)
@@ -63,7 +63,6 @@ def create_host(arguments: argparse.Namespace) -> int:
     else:
         print_setup(facts)
         echo(f"next: fresnel-tui up {name} PRESET; fresnel-tui host end {name} ends the bill")
-    return ExitCode.DONE
 
 
 def _rent(registry: RemoteRegistry, name: str, arguments: argparse.Namespace) -> Ssh:

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from runners.model.errors import DeniedError, ExitCode, WrongInput
+from runners.model.errors import DeniedError, WrongInput
 from runners.places.ssh.output_tail import OutputTail
 from runners.places.ssh.ssh import Ssh
 from tui.cli.output import echo, print_json
@@ -41,7 +41,7 @@ def _by_sh(line: str) -> str:
     return f"exec sh -c 'eval \"$(printf \"$0\")\"' '{octal}'"
 
 
-def forward_ports(arguments: argparse.Namespace, ssh: Ssh) -> int:
+def forward_ports(arguments: argparse.Namespace, ssh: Ssh) -> None:
     """Ports of that machine's loopback at this one's, until Ctrl+C or the line's end."""
     pairs = [_ports(text) for text in arguments.ports]
     for here, _ in pairs:
@@ -62,14 +62,14 @@ def forward_ports(arguments: argparse.Namespace, ssh: Ssh) -> int:
         process.wait()
         raise ssh.trouble(errors.text)
     except KeyboardInterrupt:
-        return ExitCode.DONE
+        return
     finally:
         process.terminate()
         process.wait()
         errors.close()
 
 
-def print_configuration(arguments: argparse.Namespace, ssh: Ssh) -> int:
+def print_configuration(arguments: argparse.Namespace, ssh: Ssh) -> None:
     """A block for ~/.ssh/config by which editors and others reach the machine, its key pinned."""
     alias = f"fresnel-{ssh.host.name}"
     found = [
@@ -81,11 +81,10 @@ def print_configuration(arguments: argparse.Namespace, ssh: Ssh) -> int:
     ]
     if arguments.json:
         print_json({"host": ssh.host.name, "alias": alias, "options": found})
-        return ExitCode.DONE
+        return
     print("\n".join([f"Host {alias}", *(f"    {name} {value}" for name, value in found)]))
     if sys.stdout.isatty():
         echo(f"add it to ~/.ssh/config; editors then open {alias}")
-    return ExitCode.DONE
 
 
 def _resolved(ssh: Ssh) -> list[tuple[str, str]]:

@@ -12,7 +12,6 @@ from runners.cost.cost_reader import costs_of
 from runners.guard.rule import read_guard
 from runners.host.clock import moment_now
 from runners.housekeeping import tend
-from runners.model.errors import ExitCode
 from runners.model.run import Run
 from runners.model.states import State
 from runners.state.layout import StateDirectory
@@ -30,7 +29,7 @@ from tui.views.runs.run_view import RunView, view_run
 _COLOURS: dict[DiffKind, str] = {"file": "1", "place": "36", "added": "32", "removed": "31"}
 
 
-def run_status(arguments: argparse.Namespace) -> int:
+def run_status(arguments: argparse.Namespace) -> None:
     """Show one run, or all runs of a group."""
     if arguments.show_secrets:
         refuse_elsewhere(arguments)
@@ -59,7 +58,6 @@ def run_status(arguments: argparse.Namespace) -> int:
         guard = read_guard(state)
         if guard.is_urgent and any(view.run.is_live for view in views):
             echo(f"guard: {guard_text(guard, moment_now())}")
-    return ExitCode.DONE
 
 
 def _with_secrets(state: StateDirectory, run: Run) -> Run:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from runners.lifecycle.control import labels as control
-from runners.model.errors import ExitCode, WrongInput
+from runners.model.errors import WrongInput
 from runners.model.run import Labels, Run
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run, find_runs, read_run
@@ -15,32 +15,32 @@ from tui.views.runs.run_json import best_metric_json
 from tui.views.runs.run_text import judged_text
 
 
-def run_rename(arguments: argparse.Namespace) -> int:
+def run_rename(arguments: argparse.Namespace) -> None:
     """Give a run another name, or the one of its launch back."""
     if (arguments.name is None) != arguments.reset:
         raise WrongInput("rename it to what?", "fresnel-tui rename RUN NAME, or --reset")
     state = StateDirectory()
     run = find_run(state, arguments.run)
     control.rename(state, run, arguments.name or "")
-    return _print_labels(state, [run], arguments.json, is_one=True)
+    _print_labels(state, [run], arguments.json, is_one=True)
 
 
-def run_tag(arguments: argparse.Namespace) -> int:
+def run_tag(arguments: argparse.Namespace) -> None:
     """Add tags to a run, or to all runs of a group; without any, show those it has."""
-    return _change_all(
+    _change_all(
         arguments, lambda state, run: control.tag(state, run, arguments.tags), arguments.tags
     )
 
 
-def run_untag(arguments: argparse.Namespace) -> int:
+def run_untag(arguments: argparse.Namespace) -> None:
     """Take tags from a run, or from all runs of a group."""
     if bool(arguments.tags) == arguments.all:
         raise WrongInput("name the tags to take away, or --all")
     tags = None if arguments.all else arguments.tags
-    return _change_all(arguments, lambda state, run: control.untag(state, run, tags), True)
+    _change_all(arguments, lambda state, run: control.untag(state, run, tags), True)
 
 
-def run_note(arguments: argparse.Namespace) -> int:
+def run_note(arguments: argparse.Namespace) -> None:
     """Write a note on a run, clear it, or show it."""
     if arguments.text and arguments.clear:
         raise WrongInput("a text and --clear: choose one")
@@ -53,20 +53,20 @@ def run_note(arguments: argparse.Namespace) -> int:
         if from_input and not text.strip():
             raise WrongInput("stdin is empty: the note is unchanged", "--clear removes it")
         control.note(state, run, text)
-    return _print_labels(state, [run], arguments.json, is_one=True)
+    _print_labels(state, [run], arguments.json, is_one=True)
 
 
-def run_star(arguments: argparse.Namespace) -> int:
+def run_star(arguments: argparse.Namespace) -> None:
     """Mark runs as ones to keep."""
-    return _change_all(arguments, lambda state, run: control.star(state, run, True), True)
+    _change_all(arguments, lambda state, run: control.star(state, run, True), True)
 
 
-def run_unstar(arguments: argparse.Namespace) -> int:
+def run_unstar(arguments: argparse.Namespace) -> None:
     """Take the mark away."""
-    return _change_all(arguments, lambda state, run: control.star(state, run, False), True)
+    _change_all(arguments, lambda state, run: control.star(state, run, False), True)
 
 
-def run_best(arguments: argparse.Namespace) -> int:
+def run_best(arguments: argparse.Namespace) -> None:
     """Say by which metric runs are judged, or show it."""
     if arguments.higher and arguments.lower:
         raise WrongInput("--higher and --lower: choose one")
@@ -79,26 +79,26 @@ def run_best(arguments: argparse.Namespace) -> int:
     def judge(state: StateDirectory, run: Run) -> Labels:
         return control.judge_by(state, run, arguments.metric or "", upwards)
 
-    return _change_all(arguments, judge, arguments.metric or arguments.reset)
+    _change_all(arguments, judge, arguments.metric or arguments.reset)
 
 
 def _change_all(
     arguments: argparse.Namespace, change: Callable[[StateDirectory, Run], Labels], changes: object
-) -> int:
+) -> None:
     state = StateDirectory()
     names = arguments.runs if "runs" in arguments else [arguments.run]
     runs = find_runs(state, names)
     if changes:
         for run in runs:
             change(state, run)
-    return _print_labels(state, runs, arguments.json, runs.is_one)
+    _print_labels(state, runs, arguments.json, runs.is_one)
 
 
-def _print_labels(state: StateDirectory, runs: Sequence[Run], as_json: bool, is_one: bool) -> int:
+def _print_labels(state: StateDirectory, runs: Sequence[Run], as_json: bool, is_one: bool) -> None:
     now = [read_run(state, run.id) for run in runs]
     if as_json:
         print_json_of_runs([labels_json(run) for run in now], is_one)
-        return ExitCode.DONE
+        return
     for run in now:
         labels = run.labels
         star = "★ " if labels.starred else ""
@@ -109,7 +109,6 @@ def _print_labels(state: StateDirectory, runs: Sequence[Run], as_json: bool, is_
             echo(f"  judged by {judged_text(run, judged)}")
         for line in labels.note.splitlines():
             echo(f"  {line}")
-    return ExitCode.DONE
 
 
 def labels_json(run: Run) -> dict[str, object]:

@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 from runners.cost.cost_reader import CostCurve
-from runners.model.errors import ExitCode, WrongInput
+from runners.model.errors import WrongInput
 from runners.model.run import Run
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.runs import find_run, read_run
@@ -27,7 +27,7 @@ _EVERY_S = 1.0
 _HEADINGS = ("metric", "last", "at", "min", "max", "values", "from", "curve")
 
 
-def run_metrics(arguments: argparse.Namespace) -> int:
+def run_metrics(arguments: argparse.Namespace) -> None:
     """Show a run's metrics; with --watch again whenever one is new, until the run has ended."""
     wanted = _pattern(arguments.name)
     if arguments.json and arguments.csv:
@@ -45,7 +45,7 @@ def run_metrics(arguments: argparse.Namespace) -> int:
         pass
     if arguments.watch:
         _watch(state, metrics, wanted, arguments.last)
-        return ExitCode.DONE
+        return
     chosen = _chosen(metrics, wanted)
     if arguments.json:
         print_json(to_json(metrics, chosen, arguments.last))
@@ -57,7 +57,6 @@ def run_metrics(arguments: argparse.Namespace) -> int:
         echo(note)
     if not chosen:
         echo(_nothing(run, metrics, arguments.name))
-    return ExitCode.DONE
 
 
 def to_json(metrics: RunMetrics, chosen: dict[str, Series], last: int | None) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from runners.gpus.host_metrics import HostMeter
 from runners.guard.rule import read_guard
 from runners.host.clock import local_time
 from runners.housekeeping import tend
-from runners.model.errors import ExitCode
 from runners.model.gpus import GpuReading, HostSnapshot
 from runners.model.run import Run
 from runners.model.states import State
@@ -46,7 +45,7 @@ class _Glance(NamedTuple):
     lines: int
 
 
-def run_monitor(arguments: argparse.Namespace) -> int:
+def run_monitor(arguments: argparse.Namespace) -> None:
     """Print it once, or every few seconds until interrupted."""
     state = StateDirectory().create()
     meter = HostMeter(state.root)
@@ -68,7 +67,7 @@ def run_monitor(arguments: argparse.Namespace) -> int:
                 control(_CLEAR)
             _print(state, glance)
         if not arguments.watch:
-            return ExitCode.DONE
+            return
         sys.stdout.flush()
         time.sleep(arguments.every)
 

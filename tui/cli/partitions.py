@@ -5,7 +5,7 @@ from collections import Counter
 
 import msgspec
 
-from runners.model.errors import DeniedError, ExitCode, WrongInput
+from runners.model.errors import DeniedError, WrongInput
 from runners.model.job_states import job_is_active, job_waits
 from runners.presets.reading.user_settings import Settings, read_settings
 from runners.slurm.accounts import AccountBudget, account_budgets, proposed_keys, settings_text
@@ -22,7 +22,7 @@ from tui.views.money.account_budgets import BUDGET_HEADINGS, budget_rows, budget
 _HEADINGS = ("partition", "model", "GPUs", "free", "used", "down", "longest", "own jobs")
 
 
-def run_partitions(state: StateDirectory, watch: bool, as_json: bool) -> int:
+def run_partitions(state: StateDirectory, watch: bool, as_json: bool) -> None:
     """Ask Slurm once and print its answer. Raises DeniedError where none comes."""
     if watch:
         raise WrongInput("--slurm with --watch: Slurm is not asked every second", "leave one out")
@@ -45,20 +45,20 @@ def run_partitions(state: StateDirectory, watch: bool, as_json: bool) -> int:
                 "is_set_up": is_set_up,
             }
         )
-    elif found:
+        return
+    if found:
         print_table(_HEADINGS, [_cells(row, table) for row in found])
     else:
         echo("Slurm names no GPU in any partition")
-    if unread and not as_json:
+    if unread:
         echo(f"{unread} lines of sinfo are not understood: their GPUs are in none of these numbers")
-    if budgets and not as_json:
+    if budgets:
         print()
         print_table(BUDGET_HEADINGS, budget_rows(budgets))
-    if proposed and not is_set_up and not as_json:
+    if proposed and not is_set_up:
         echo(f"settings.yaml could say once for all presets: {proposed}")
-    if table.problem and not as_json:
+    if table.problem:
         echo(f"own jobs are not known now: {table.problem}")
-    return ExitCode.DONE
 
 
 def _budgets() -> tuple[AccountBudget, ...]:

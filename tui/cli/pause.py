@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from runners.housekeeping import tend
 from runners.lifecycle.control.pause import pause, paused_text, proceed
-from runners.model.errors import ExitCode, FresnelError
+from runners.model.errors import FresnelError
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_runs
@@ -14,25 +14,25 @@ from tui.views.runs.run_json import to_json
 from tui.views.runs.run_view import view_run
 
 
-def run_pause(arguments: argparse.Namespace) -> int:
+def run_pause(arguments: argparse.Namespace) -> None:
     """Pause runs, and say what that does not save."""
 
     def announce(run: Run) -> None:
         echo(f"{run.id} {paused_text(run)}")
 
-    return _each(arguments, pause, announce)
+    _each(arguments, pause, announce)
 
 
-def run_continue(arguments: argparse.Namespace) -> int:
+def run_continue(arguments: argparse.Namespace) -> None:
     """Let paused runs go on."""
-    return _each(arguments, proceed, lambda run: echo(f"{run.id} goes on"))
+    _each(arguments, proceed, lambda run: echo(f"{run.id} goes on"))
 
 
 def _each(
     arguments: argparse.Namespace,
     act: Callable[[StateDirectory, Run], Run],
     announce: Callable[[Run], None],
-) -> int:
+) -> None:
     """Do it to every run that is named; the first problem is raised after the others are done."""
     state = StateDirectory()
     tend(state)
@@ -51,4 +51,3 @@ def _each(
         raise problem
     if arguments.json:
         print_json_of_runs([to_json(view_run(run)) for run in done], runs.is_one)
-    return ExitCode.DONE

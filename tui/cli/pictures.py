@@ -2,7 +2,6 @@
 
 import argparse
 
-from runners.model.errors import ExitCode
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
 from runners.watch.pictures import RunPicture, find_pictures
@@ -14,7 +13,7 @@ from tui.views.metrics.picture_album import place_text
 _HEADINGS = ("picture", "place", "size", "written", "file", "caption")
 
 
-def run_pictures(arguments: argparse.Namespace) -> int:
+def run_pictures(arguments: argparse.Namespace) -> None:
     """List a run's pictures."""
     run = find_run(StateDirectory(), arguments.run)
     pictures = find_pictures(run)
@@ -24,7 +23,6 @@ def run_pictures(arguments: argparse.Namespace) -> int:
         print_table(_HEADINGS, [_row(picture) for picture in pictures])
     else:
         echo(f"no PNG or JPEG file of {run.name or run.id} was found")
-    return ExitCode.DONE
 
 
 def _to_json(picture: RunPicture) -> dict[str, object]:

@@ -2,22 +2,22 @@
 
 import argparse
 
-from runners.model.errors import ExitCode
 from runners.model.spec import GpuRequest
 from runners.presets.catalogue import PresetEntry, list_presets
 from tui.cli.output import echo, print_json, print_table
 from tui.views.format import DASH, duration, indices
 
 
-def run_presets(arguments: argparse.Namespace) -> int:
+def run_presets(arguments: argparse.Namespace) -> None:
     """List the presets with what they need, print the JSON Schema of their files, or save one."""
     if arguments.what == "schema":
         from runners.presets.preset_schema import json_schema
 
         print_json(json_schema())
-        return ExitCode.DONE
+        return
     if arguments.what == "save":
-        return _save(arguments)
+        _save(arguments)
+        return
     entries = list_presets()
     if arguments.json:
         print_json([_json(entry) for entry in entries])
@@ -26,10 +26,9 @@ def run_presets(arguments: argparse.Namespace) -> int:
     for entry in entries:
         if entry.problem:
             echo(f"not usable: {entry.problem}")
-    return ExitCode.DONE
 
 
-def _save(arguments: argparse.Namespace) -> int:
+def _save(arguments: argparse.Namespace) -> None:
     from runners.lifecycle.control.relaunch import relaunch_spec  # the list does without
     from runners.presets.save import save_preset
     from runners.state.layout import StateDirectory
@@ -43,7 +42,6 @@ def _save(arguments: argparse.Namespace) -> int:
     else:
         print(path)
         echo(f"fresnel-tui launch {arguments.name} launches it")
-    return ExitCode.DONE
 
 
 def describe_gpus(entry: PresetEntry) -> str:

@@ -8,12 +8,11 @@ import msgspec
 from runners.cost.price_update import PriceUpdate, update_prices
 from runners.cost.prices import PriceEntry, choose_price, list_prices, parse_rate
 from runners.cost.rates import price_age
-from runners.model.errors import ExitCode
 from tui.cli.output import echo, print_json, print_table
 from tui.views.format import dollars
 
 
-def run_prices(arguments: argparse.Namespace) -> int:
+def run_prices(arguments: argparse.Namespace) -> None:
     """Show the prices, or take in a newer list."""
     if arguments.what == "update":
         done = update_prices(arguments.source, arguments.sha256 or "")
@@ -21,11 +20,11 @@ def run_prices(arguments: argparse.Namespace) -> int:
             print_json(msgspec.to_builtins(done))
         else:
             echo(_update_text(done))
-        return ExitCode.DONE
+        return
     entries = list_prices()
     if arguments.json:
         print_json([_json(entry) for entry in entries])
-        return ExitCode.DONE
+        return
     print_table(
         ("price", "provider", "GPU", "$/h", "per", "date", "source"),
         [
@@ -47,7 +46,6 @@ def run_prices(arguments: argparse.Namespace) -> int:
             f"{old} of {len(entries)} are old (list prices after 90 days, market prices after 14): "
             "`fresnel-tui prices update FILE|URL` takes a newer list"
         )
-    return ExitCode.DONE
 
 
 def _age(entry: PriceEntry) -> str:

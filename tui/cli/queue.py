@@ -5,7 +5,7 @@ import argparse
 from runners.housekeeping import tend
 from runners.lifecycle.control.queue_order import cancel, set_priority
 from runners.lifecycle.control.wait import wait_until_ended
-from runners.model.errors import ExitCode, WrongInput
+from runners.model.errors import WrongInput
 from runners.model.states import State
 from runners.state.codec import read_waits
 from runners.state.layout import StateDirectory
@@ -15,7 +15,7 @@ from tui.views.runs.run_json import to_json
 from tui.views.runs.run_view import view_run
 
 
-def run_priority(arguments: argparse.Namespace) -> int:
+def run_priority(arguments: argparse.Namespace) -> None:
     """Change or show the priority of a queued run."""
     state = StateDirectory()
     tend(state)
@@ -30,10 +30,9 @@ def run_priority(arguments: argparse.Namespace) -> int:
     else:
         where = f", place {place} in the queue: {run.reason}" if place else f", {run.state}"
         echo(f"{run.id} priority {number}{where}")
-    return ExitCode.DONE
 
 
-def run_cancel(arguments: argparse.Namespace) -> int:
+def run_cancel(arguments: argparse.Namespace) -> None:
     """Take queued runs out of the queue, and return when that is recorded."""
     if bool(arguments.runs) == arguments.all:
         raise WrongInput("name the runs to cancel, or --all", "`fresnel-tui list` shows the queue")
@@ -50,7 +49,6 @@ def run_cancel(arguments: argparse.Namespace) -> int:
             echo(f"{run.id} {run.state}: {run.reason}")
         if not ended:
             echo("the queue is empty")
-    return ExitCode.DONE
 
 
 def _queued(state: StateDirectory) -> NamedRuns:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from runners.host.files import read_plain, replace
 from runners.housekeeping import tend
-from runners.model.errors import ExitCode, FresnelError, WrongInput
+from runners.model.errors import FresnelError, WrongInput
 from runners.state.layout import StateDirectory
 from tui.cli.compare import gather
 from tui.cli.output import echo, print_json
@@ -18,7 +18,7 @@ from tui.views.runs.run_facts import RunFacts
 _HEAD_BYTES = 1 << 30
 
 
-def run_report(arguments: argparse.Namespace) -> int:
+def run_report(arguments: argparse.Namespace) -> None:
     """Write one HTML file about runs, that needs no other."""
     state = StateDirectory()
     tend(state)
@@ -51,7 +51,6 @@ def run_report(arguments: argparse.Namespace) -> int:
             f"{len(facts)} run{'' if len(facts) == 1 else 's'}, {len(report.charts)} charts, "
             f"{pictures} pictures, {size(len(content))}"
         )
-    return ExitCode.DONE
 
 
 def _title(names: list[str], facts: list[RunFacts]) -> str:

@@ -6,7 +6,7 @@ import sys
 import termios
 from contextlib import suppress
 
-from runners.model.errors import ExitCode, WrongInput
+from runners.model.errors import WrongInput
 
 SEQUENCES = (
     "\x1b[<u"  # Kitty's keyboard protocol
@@ -17,7 +17,7 @@ SEQUENCES = (
 """What a panel switches on, switched off. xterm, "Control Sequences", and Kitty's protocols."""
 
 
-def run_reset_terminal(arguments: argparse.Namespace) -> int:
+def run_reset_terminal(arguments: argparse.Namespace) -> None:
     """Switch off what a panel switches on, and let the terminal echo and edit lines again."""
     if not sys.stdout.isatty():
         raise WrongInput("standard output is no terminal", "run it in the one to be mended")
@@ -25,7 +25,6 @@ def run_reset_terminal(arguments: argparse.Namespace) -> int:
     os.write(sys.stdout.fileno(), SEQUENCES.encode())
     with suppress(termios.error):
         _cook(sys.stdout.fileno())
-    return ExitCode.DONE
 
 
 def _cook(terminal: int) -> None:

@@ -8,7 +8,7 @@ from runners.cost.run_costs import Costs
 from runners.guard.rule import read_guard
 from runners.host.clock import moment_now
 from runners.housekeeping import tend
-from runners.model.errors import ExitCode, WrongInput
+from runners.model.errors import WrongInput
 from runners.model.run import Run
 from runners.places.run_row import RunRow, running_first
 from runners.state.layout import StateDirectory
@@ -34,7 +34,7 @@ _BY_DEFAULT = (
 )
 
 
-def run_list(arguments: argparse.Namespace) -> int:
+def run_list(arguments: argparse.Namespace) -> None:
     """Show the runs: what lives first, the newest first, or as it is asked for."""
     columns = _columns(arguments)
     if arguments.limit is not None and arguments.limit < 0:
@@ -68,7 +68,6 @@ def run_list(arguments: argparse.Namespace) -> int:
         echo(f"guard: {guard_text(guard, moment_now())}")
     if more > 0:
         echo(f"{more:,} more runs: --all shows them")
-    return ExitCode.DONE
 
 
 def _asks(arguments: argparse.Namespace) -> bool:

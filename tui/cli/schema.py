@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from runners.model.errors import ExitCode, NotFound
+from runners.model.errors import NotFound
 from runners.model.suggestions import did_you_mean
 from tui.cli.command_table import ALIASES
 from tui.cli.output import print_json
@@ -13,12 +13,11 @@ from tui.cli.output import print_json
 _FILE = Path(__file__).with_name("schema.json")
 
 
-def run_schema(arguments: argparse.Namespace) -> int:
+def run_schema(arguments: argparse.Namespace) -> None:
     """Print the schema of one command, or the file with those of all."""
     schemas = read_schemas()
     name = arguments.command
     print_json(schemas if name is None else schema_of(ALIASES.get(name, name), schemas))
-    return ExitCode.DONE
 
 
 def read_schemas() -> dict[str, Any]:

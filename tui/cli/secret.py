@@ -4,13 +4,13 @@ import argparse
 import getpass
 import sys
 
-from runners.model.errors import ExitCode, WrongInput
+from runners.model.errors import WrongInput
 from runners.state.layout import StateDirectory
 from runners.state.secret_store import check_secret_name, forget_secret, keep_secret, secret_names
 from tui.cli.output import echo, print_json
 
 
-def run_secret(arguments: argparse.Namespace) -> int:
+def run_secret(arguments: argparse.Namespace) -> None:
     """Keep one, remove one, or name those that are kept; a value is never shown."""
     state = StateDirectory()
     if arguments.what == "set":
@@ -26,7 +26,6 @@ def run_secret(arguments: argparse.Namespace) -> int:
         print(*names, sep="\n" if names else "", end="\n" if names else "")
         if not names:
             echo("no secrets yet: `fresnel-tui secret set NAME` keeps one")
-    return ExitCode.DONE
 
 
 def _read_value(name: str) -> str:

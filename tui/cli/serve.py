@@ -8,11 +8,11 @@ from ipaddress import ip_address
 
 from runners.host.helpers import this_program
 from runners.host.identity import host_name
-from runners.model.errors import ExitCode, WrongInput
+from runners.model.errors import WrongInput
 from tui.cli.output import echo, print_json
 
 
-def run_serve(arguments: argparse.Namespace) -> int:
+def run_serve(arguments: argparse.Namespace) -> None:
     """Serve the panel until Ctrl+C; the address, with its token, is printed once."""
     try:
         from aiohttp import web
@@ -61,7 +61,6 @@ def run_serve(arguments: argparse.Namespace) -> int:
     _log_discreetly()
     server = PanelServer(command, auth)
     web.run_app(server.application(), sock=listening, print=None, access_log=None)
-    return ExitCode.DONE
 
 
 class _Discreet(logging.Handler):

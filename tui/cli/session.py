@@ -27,7 +27,7 @@ from runners.gpus.client import read_gpus
 from runners.guard.rule import read_guard
 from runners.host.clock import moment_now
 from runners.housekeeping import tend
-from runners.model.errors import ExitCode, NotFound, WrongInput
+from runners.model.errors import NotFound, WrongInput
 from runners.model.gpus import GpuReading
 from runners.presets.reading.diagnostics import nearest
 from runners.state.layout import StateDirectory
@@ -37,7 +37,7 @@ from tui.views.format import dollars, duration
 from tui.views.money.money_text import meter_json, session_pairs
 
 
-def run_session(arguments: argparse.Namespace) -> int:
+def run_session(arguments: argparse.Namespace) -> None:
     """Start, show, change or end the session."""
     state = StateDirectory().create()
     tend(state)
@@ -75,7 +75,6 @@ def run_session(arguments: argparse.Namespace) -> int:
         echo(_ending(session, meter))
     if session is not None and statement.problem:
         echo(f"⚠ {statement.problem}: shares are at least")
-    return ExitCode.DONE
 
 
 def _ending(session: Session, meter: Meter) -> str:

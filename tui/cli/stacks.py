@@ -5,14 +5,14 @@ import argparse
 from runners.diagnosis.stack_parts import find_py_spy
 from runners.diagnosis.stacks import StackDump, newest_stacks, stack_text, take_stacks
 from runners.housekeeping import tend
-from runners.model.errors import ExitCode, NotFound, WrongInput
+from runners.model.errors import NotFound, WrongInput
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
 from tui.cli.output import echo, print_json, print_table
 from tui.views.health.stack_text import stacks_json
 
 
-def run_stacks(arguments: argparse.Namespace) -> int:
+def run_stacks(arguments: argparse.Namespace) -> None:
     """Take and show the stacks of a run that runs; of one that has ended, the newest saved."""
     state = StateDirectory()
     tend(state)
@@ -31,7 +31,6 @@ def run_stacks(arguments: argparse.Namespace) -> int:
         print_json(stacks_json(dump))
     else:
         _print(dump, arguments.brief)
-    return ExitCode.DONE
 
 
 def _print(dump: StackDump, brief: bool) -> None:

@@ -92,7 +92,7 @@ def run_wait(arguments: argparse.Namespace) -> int:
     return max(run_exit_code(run) for run in ended)
 
 
-def run_drain(arguments: argparse.Namespace) -> int:
+def run_drain(arguments: argparse.Namespace) -> None:
     """Hold the queue, let it go on, or say which."""
     state = StateDirectory()
     if arguments.what in ("on", "off"):
@@ -107,4 +107,3 @@ def run_drain(arguments: argparse.Namespace) -> int:
             if since
             else "not draining"
         )
-    return ExitCode.DONE

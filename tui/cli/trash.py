@@ -63,7 +63,7 @@ def _print_deleted(runs: list[Run], forever: bool) -> None:
     echo(f"{what} deleted, kept for {kept}: `fresnel-tui undelete {names}` restores")
 
 
-def run_undelete(arguments: argparse.Namespace) -> int:
+def run_undelete(arguments: argparse.Namespace) -> None:
     """Bring deleted runs back; without a name, list them."""
     state = StateDirectory()
     if arguments.empty:
@@ -74,19 +74,19 @@ def run_undelete(arguments: argparse.Namespace) -> int:
             print_json({"removed": [run.id for run in gone]})
         else:
             echo(f"{len(gone):,} deleted run{'' if len(gone) == 1 else 's'} gone for good")
-        return ExitCode.DONE
+        return
     if not arguments.runs:
-        return _list(list_deleted(state), arguments.json)
+        _list(list_deleted(state), arguments.json)
+        return
     runs = undelete(state, arguments.runs)
     if arguments.json:
         print_json({"restored": [run.id for run in runs]})
     else:
         for run in runs:
             print(run.id)
-    return ExitCode.DONE
 
 
-def _list(deleted: list[DeletedRun], as_json: bool) -> int:
+def _list(deleted: list[DeletedRun], as_json: bool) -> None:
     if as_json:
         print_json([_to_json(run) for run in deleted])
     elif deleted:
@@ -104,7 +104,6 @@ def _list(deleted: list[DeletedRun], as_json: bool) -> int:
         print_table(("run", "name", "state", "deleted", "gone for good"), rows)
     else:
         echo("no deleted runs")
-    return ExitCode.DONE
 
 
 def _to_json(run: DeletedRun) -> dict[str, Any]:
