@@ -6,7 +6,7 @@ them. Functions take what differs: names, numbers and what a test itself has put
 
 from runners.model.states import State
 from tui.panel.widgets.launch.common_fields import FIELDS
-from tui.panel.widgets.log.search_bar import PROMPTS
+from tui.panel.widgets.log.area import PROMPTS
 from tui.views.runs.launch_choices import OWN_COMMAND
 from tui.views.runs.run_columns import NO_RUNS
 

@@ -21,9 +21,9 @@ from textual.widget import Widget
 from tests.ui.log_texts import line_here, shown
 from tests.ui.waiting import CEILING, append, until
 from tui.panel.widgets.log import watch as log_watch
+from tui.panel.widgets.log.area import SearchBar
 from tui.panel.widgets.log.messages import NothingFound, SearchChanged
 from tui.panel.widgets.log.pane import LogPane
-from tui.panel.widgets.log.search_bar import SearchBar
 
 
 class LogApp(App[None]):

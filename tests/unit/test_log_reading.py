@@ -7,10 +7,9 @@ import pytest
 from runners.watch.logs.expressions import BadExpression
 from runners.watch.logs.file import Change
 from tui.panel.widgets.log.document import LogDocument
-from tui.panel.widgets.log.selection import LogSelection
 from tui.panel.widgets.log.title import describe, describe_filter
 from tui.panel.widgets.log.viewport import Viewport
-from tui.panel.widgets.log.window_reader import LogReader
+from tui.panel.widgets.log.window_reader import LogReader, LogSelection
 
 
 @pytest.fixture

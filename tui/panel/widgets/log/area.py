@@ -1,5 +1,7 @@
 """The place of the logs: the selected run's, another one beside it, and the line to type in."""
 
+from __future__ import annotations
+
 import os
 import re
 from pathlib import Path
@@ -10,6 +12,7 @@ from textual.actions import SkipAction
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical
+from textual.widgets import Input
 
 from runners.watch.logs.extract import ExtractRefused, check_target
 from tui.panel.hotkeys import hotkey
@@ -22,9 +25,39 @@ from tui.panel.widgets.log.messages import (
     SearchChanged,
 )
 from tui.panel.widgets.log.pane import LogPane
-from tui.panel.widgets.log.search_bar import SearchBar
 
 _BESIDE = 120  # columns from which two logs stand side by side
+
+
+PROMPTS = {
+    "search": "search in the log: text, or /regex/",
+    "filter": "show only lines with: text, or /regex/; empty: all",
+    "goto": "go to: a line's number, or a percentage as 50%",
+    "write": "write to the file: (a ! at the end overwrites)",
+}
+"""What may be asked for, and the words above the line."""
+
+
+class SearchBar(Input):
+    """A line to type in. Text between slashes is a regular expression: `/loss: nan|inf/`."""
+
+    purpose = "search"
+
+    def open(self, purpose: str, value: str) -> None:
+        """Show up and take the keys, asking for this."""
+        self.purpose = purpose
+        self.border_title = PROMPTS[purpose]
+        self.value = value
+        self.display = True
+        self.focus()
+
+    @property
+    def wanted(self) -> tuple[str, bool]:
+        """The pattern, and whether it is a regular expression."""
+        text = self.value
+        if len(text) > 2 and text.startswith("/") and text.endswith("/"):
+            return text[1:-1], True
+        return text, False
 
 
 class LogArea(Vertical):

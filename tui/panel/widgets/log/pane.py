@@ -30,9 +30,8 @@ from tui.panel.widgets.log.messages import (
     LogNotice,
     SearchChanged,
 )
-from tui.panel.widgets.log.rank_switch import RankSwitch
 from tui.panel.widgets.log.rows import StripCache, StripStyle, explanation_line
-from tui.panel.widgets.log.seeking import LogSeeker
+from tui.panel.widgets.log.seeking import LogSeeker, RankSwitch
 from tui.panel.widgets.log.threads import LogThreads, Written
 from tui.panel.widgets.log.title import BAR, count_text, describe, describe_filter, place_bar
 from tui.panel.widgets.log.watch import FRAME, frame_of, watch_file

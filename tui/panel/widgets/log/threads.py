@@ -1,25 +1,41 @@
-"""The threads of one log pane: each knows its log, and what it says of another is not heard."""
+"""The threads of one log pane: each knows its log, and what it says of another is not heard.
+
+Below them the work that they do: each job reports its progress, and ends when asked to. `stopped`
+says whether to end; `report` is called when there is something new to show.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from time import monotonic, sleep
 from typing import NamedTuple
 
 from textual.widget import Widget
 from textual.worker import get_current_worker
 
-from runners.watch.logs.extract import Text, text_of
+from runners.watch.logs.extract import Text, text_of, write_part
+from runners.watch.logs.file import LogFile
+from runners.watch.logs.filter import LineFilter
 from runners.watch.logs.index import LineIndex
 from runners.watch.logs.ranks import ranks_in
-from runners.watch.logs.reader import LogSource
+from runners.watch.logs.reader import BLOCK, LogSource
 from runners.watch.logs.search import Pattern
-from tui.panel.widgets.log import jobs
-from tui.panel.widgets.log.document import LogDocument
-from tui.panel.widgets.log.search_state import LogSearch, seek
+from tui.panel.widgets.log.document import LogDocument, LogFilter, LogSearch, seek
 from tui.panel.widgets.log.window_reader import Part
 from tui.views.format import size
 
+Stopped = Callable[[], bool]
+Report = Callable[[], None]
+
+_INDEX_STEP = 8 << 20
+_COUNT_STEP = 4 << 20
+_INDEX_REPORT_S = 0.5
+_FILTER_REPORT_S = 0.1
+_WRITE_REPORT_S = 0.25
+# Grown by so much while it is counted: then the program that writes needs the core more.
+_STORM = 64 << 20
+_STORM_REST_S = 0.01
 _WRITE = "write"
 
 
@@ -65,7 +81,7 @@ class LogThreads:
             chosen.running = True
             self._start(
                 "filter",
-                lambda stopped: jobs.filter_lines(
+                lambda stopped: filter_lines(
                     chosen, lambda: stopped() or document.filter is not chosen, self._report
                 ),
             )
@@ -73,8 +89,8 @@ class LogThreads:
         if document.index_on() and self._indexing is not index:
             self._indexing = index
 
-            def count(stopped: jobs.Stopped) -> None:
-                jobs.count_lines(file, index, stopped, self._report)
+            def count(stopped: Stopped) -> None:
+                count_lines(file, index, stopped, self._report)
                 # Another log may be indexed by now.
                 if self._indexing is index:
                     self._indexing = None
@@ -89,8 +105,8 @@ class LogThreads:
             return
         search.counting = True
 
-        def count(stopped: jobs.Stopped) -> None:
-            jobs.count_matches(
+        def count(stopped: Stopped) -> None:
+            count_matches(
                 search,
                 lambda: stopped() or document.search is not search,
                 lambda: report(search),
@@ -110,7 +126,7 @@ class LogThreads:
     ) -> None:
         """Look for the next line that matches; `found` is called in the thread."""
 
-        def find(stopped: jobs.Stopped) -> None:
+        def find(stopped: Stopped) -> None:
             start = seek(source, pattern, offset, backward, stopped)
             if not stopped():
                 found(start)
@@ -124,7 +140,7 @@ class LogThreads:
     def gather(self, part: Part, cap: int, found: Callable[[Text], None]) -> None:
         """Take these lines as text, at most `cap` bytes of it."""
 
-        def read(_: jobs.Stopped) -> None:
+        def read(_: Stopped) -> None:
             text = text_of(part.lines, part.first, part.last, cap)
             self._owner.call_later(found, text)
 
@@ -145,9 +161,9 @@ class LogThreads:
         def progress(share: float) -> None:
             self._owner.call_later(report, path, Written(share))
 
-        def write(stopped: jobs.Stopped) -> None:
+        def write(stopped: Stopped) -> None:
             try:
-                written = jobs.write_lines(source, path, overwrite, part, lines, stopped, progress)
+                written = write_lines(source, path, overwrite, part, lines, stopped, progress)
                 done = Written(1.0, written)
             except OSError as why:
                 done = Written(error=str(why.strerror or why))
@@ -158,9 +174,78 @@ class LogThreads:
     def _report(self) -> None:
         self._owner.call_later(self._progressed)
 
-    def _start(self, group: str, job: Callable[[jobs.Stopped], object]) -> None:
+    def _start(self, group: str, job: Callable[[Stopped], object]) -> None:
         def run() -> None:
             worker = get_current_worker()
             job(lambda: worker.is_cancelled)
 
         self._owner.run_worker(run, thread=True, group=group, exclusive=True)
+
+
+class Pace:
+    """Says when to tell again: each telling is a paint."""
+
+    def __init__(self, every_s: float) -> None:
+        self._every_s = every_s
+        self._last = monotonic()
+
+    def is_due(self) -> bool:
+        """Whether enough time has passed since it last said so."""
+        now = monotonic()
+        if now - self._last <= self._every_s:
+            return False
+        self._last = now
+        return True
+
+
+def count_lines(file: LogFile, index: LineIndex, stopped: Stopped, report: Report) -> None:
+    """Count the lines up to the end of the file."""
+    pace, before = Pace(_INDEX_REPORT_S), file.size
+    while not stopped() and not index.step(_INDEX_STEP):
+        if file.size - before > _STORM:
+            sleep(_STORM_REST_S)
+        if pace.is_due():
+            report()
+
+
+def filter_lines(chosen: LogFilter, stopped: Stopped, report: Report) -> None:
+    """Find the lines that the filter lets through, where the reader looks first."""
+    pace = Pace(_FILTER_REPORT_S)
+    while not stopped() and not chosen.lines.step(BLOCK):
+        if pace.is_due():
+            report()
+    chosen.running = False
+    report()
+
+
+def count_matches(search: LogSearch, stopped: Stopped, report: Report) -> None:
+    """Count the lines that match."""
+    while not stopped():
+        done = search.matches.step(_COUNT_STEP)
+        report()
+        if done:
+            break
+    search.counting = False
+
+
+def write_lines(
+    source: LogSource,
+    path: Path,
+    overwrite: bool,
+    part: tuple[int, int],
+    lines: LineFilter | None,
+    stopped: Stopped,
+    report: Callable[[float], None],
+) -> int | None:
+    """Write a part of the log into a file; bytes written, None when stopped. Raises OSError.
+
+    `report` is given the share that is done.
+    """
+    pace, written = Pace(_WRITE_REPORT_S), 0
+    for share, done in write_part(source, path, overwrite, part, lines):
+        if stopped():
+            return None
+        written = done
+        if pace.is_due():
+            report(share)
+    return written

@@ -3,9 +3,8 @@
 from textual.scrollbar import ScrollBar
 
 from tui.panel.widgets.log.document import LogDocument
-from tui.panel.widgets.log.selection import LogSelection
 from tui.panel.widgets.log.viewport import Viewport
-from tui.panel.widgets.log.window_reader import LogReader
+from tui.panel.widgets.log.window_reader import LogReader, LogSelection
 
 BAR = 10_000
 """The scroll bar's length, in no unit: it shows a share of the bytes."""
