@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.keys import format_key
 
@@ -29,7 +30,7 @@ def hotkey(
 ) -> Binding:
     """A binding of one or more keys.
     `explanation`: what they do, for the help page, where keys with the same text share a line;
-    `footer`: in a word or two, where it is among the hints.
+    `footer`: in a word or two, where it is among the hints, the most needed first.
     """
     return Binding(
         keys,
@@ -51,6 +52,23 @@ def key_lines(bindings: Iterable[BindingType]) -> list[tuple[str, str]]:
             names = [key_name(key) for key in binding.key.split(",")]
             keys += [name for name in names if name not in keys]
     return [(" ".join(keys), explanation) for explanation, keys in lines.items()]
+
+
+def key_hints(bindings: Iterable[BindingType]) -> list[tuple[str, str]]:
+    """The keys that are among the hints of a page, and what they do in a word or two."""
+    return [
+        (binding.key_display or key_name(binding.key.split(",")[0]), binding.description)
+        for binding in bindings
+        if isinstance(binding, Binding) and binding.show
+    ]
+
+
+def hint_line(bindings: Iterable[BindingType]) -> Text:
+    """The hints in one line: a narrow terminal shows as many as it has room for."""
+    text = Text(no_wrap=True, overflow="ellipsis")
+    for key, meaning in key_hints(bindings):
+        text.append(f" {key} ", style="bold").append(meaning, style="dim").append(" ")
+    return text
 
 
 def key_meaning(bindings: Iterable[BindingType], key: str) -> str:

@@ -6,6 +6,7 @@ from tui.panel.hotkeys import hotkey
 
 _PLACE = "the picture of the epoch or step before or after"
 _SERIES = "other pictures of the run: samples, curves …"
+_ANOTHER = "another run with pictures beside this one; after the last, none"
 _ENDS = "the first picture, the last"
 _BESIDE = "the chart beside; with a cursor: moves it"
 _TEN = "ten charts, or steps of the cursor, on"
@@ -24,13 +25,13 @@ LAUNCH_KEYS: list[BindingType] = [
 ]
 MONEY_KEYS: list[BindingType] = [
     hotkey("escape,q,dollar_sign", "dismiss(None)", "close"),
-    hotkey("s", "start", "start a session: price, budget"),
-    hotkey("b", "budget", "change the budget of the session"),
-    hotkey("e", "end", "end the session; asks, and shows the total"),
-    hotkey("g", "guard", "set the guard, or change it"),
-    hotkey("p", "postpone", "postpone the guard; asks for how long"),
-    hotkey("u", "resume_guard", "end the postponement"),
-    hotkey("o", "lift", "guard off; asks"),
+    hotkey("s", "start", "start a session: price, budget", "start a session"),
+    hotkey("b", "budget", "change the budget of the session", "budget"),
+    hotkey("e", "end", "end the session; asks, and shows the total", "end the session"),
+    hotkey("g", "guard", "set the guard, or change it", "set the guard"),
+    hotkey("p", "postpone", "postpone the guard; asks for how long", "postpone it"),
+    hotkey("u", "resume_guard", "end the postponement", "end the postponement"),
+    hotkey("o", "lift", "guard off; asks", "guard off"),
 ]
 SETTINGS_KEYS: list[BindingType] = [
     hotkey("escape", "dismiss(None)", "close the settings"),
@@ -40,15 +41,15 @@ SETTINGS_KEYS: list[BindingType] = [
     hotkey("up", "app.focus_previous", "the previous field"),
 ]
 PICTURES_KEYS: list[BindingType] = [
-    hotkey("left,h", "leaf(-1)", _PLACE, "Epoch", display="← →"),
+    hotkey("escape,q,I", "dismiss", "close", "close"),
+    hotkey("left,h", "leaf(-1)", _PLACE, "epoch", display="← →"),
     hotkey("right,l", "leaf(1)", _PLACE),
-    hotkey("home", "leaf(-100000)", _ENDS),
-    hotkey("end", "leaf(100000)", _ENDS),
-    hotkey("up,k", "series(-1)", _SERIES, "Others", display="↑ ↓"),
+    hotkey("up,k", "series(-1)", _SERIES, "other pictures", display="↑ ↓"),
     hotkey("down,j", "series(1)", _SERIES),
-    hotkey("b", "beside", "another run with pictures beside this one; after the last, none"),
-    hotkey("escape,q,I", "dismiss", "close", "Close"),
-    Binding("question_mark", "app.help", "Help", key_display="?", show=False),
+    hotkey("b", "beside", _ANOTHER, "a run beside"),
+    hotkey("home", "leaf(-100000)", _ENDS, "first, last", display="Home End"),
+    hotkey("end", "leaf(100000)", _ENDS),
+    Binding("question_mark", "app.help", "all keys", key_display="?"),
 ]
 CHART_KEYS: list[BindingType] = [
     hotkey("left,h", "screen.sideways(-1)", _BESIDE),

@@ -17,6 +17,7 @@ from textual.widgets import Input, Static
 
 from runners.state.layout import StateDirectory
 from runners.watch.metrics.judging import JudgeByMetric, next_judging
+from tui.panel.hotkeys import hint_line
 from tui.panel.screens.dialogs import SCREEN_STYLES
 from tui.panel.widgets.metrics.chart_model import ChartModel, ChartPage
 from tui.panel.widgets.metrics.chart_request import (
@@ -29,7 +30,7 @@ from tui.panel.widgets.metrics.chart_request import (
 from tui.panel.widgets.metrics.curve_source import CurveSource
 from tui.panel.widgets.metrics.drawn_runs import LIST_WIDTH, MetricRunList
 from tui.panel.widgets.metrics.grid import ChartGrid
-from tui.panel.widgets.metrics.page_keys import PAGE_KEYS, key_line
+from tui.panel.widgets.metrics.page_keys import PAGE_KEYS
 from tui.panel.widgets.metrics.page_line import nothing_line, page_line
 from tui.panel.widgets.metrics.settings_pane import SettingsPane
 from tui.snapshot.feed import PanelSnapshot
@@ -84,7 +85,7 @@ class MetricsScreen(Screen[None]):
             yield MetricRunList(id="metrics-runs")
             yield ChartGrid(id="metrics-grid")
         # A line of text, for Textual's own footer takes longer to set up than the curves to draw.
-        yield Static(key_line(), id="metrics-keys", markup=False)
+        yield Static(hint_line(PAGE_KEYS), id="metrics-keys", markup=False)
 
     def on_mount(self) -> None:
         """Show what is known at once, and read."""

@@ -13,6 +13,7 @@ from textual.widgets import Static
 
 from runners.cost.sessions import Session
 from tui.panel.chosen_place import ChosenPlace
+from tui.panel.hotkeys import key_hints
 from tui.panel.screen_keys import MONEY_KEYS
 from tui.panel.screens.dialogs import Dialog, LineScreen, QuestionScreen, if_answered, is_open
 from tui.panel.widgets.named_lines import NamedLines
@@ -27,15 +28,6 @@ from tui.views.runs.run_columns import short_names
 _AGAIN_S = 15.0
 _LEAST_NAME = 12
 _NAMES = 11
-_KEYS = (
-    ("s", "start a session"),
-    ("b", "budget"),
-    ("e", "end the session"),
-    ("g", "set the guard"),
-    ("p", "postpone it"),
-    ("u", "end the postponement"),
-    ("o", "guard off"),
-)
 
 
 class MoneyScreen(Dialog[None]):
@@ -203,7 +195,9 @@ class MoneyScreen(Dialog[None]):
 
 
 def _keys_text() -> Text:
-    return Text(" · ").join(Text.assemble((key, "bold"), f" {meaning}") for key, meaning in _KEYS)
+    return Text(" · ").join(
+        Text.assemble((key, "bold"), f" {meaning}") for key, meaning in key_hints(MONEY_KEYS)
+    )
 
 
 def _tables_text(page: CostPage, room: int) -> Text:

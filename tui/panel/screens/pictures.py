@@ -14,6 +14,7 @@ from textual.widgets import Static
 
 from runners.model.run import Run
 from runners.watch.pictures import NEWEST, PicturePlace, RunPicture
+from tui.panel.hotkeys import hint_line
 from tui.panel.screen_keys import PICTURES_KEYS
 from tui.panel.screens.dialogs import SCREEN_STYLES
 from tui.panel.terminal.graphics import terminal_graphics
@@ -56,7 +57,7 @@ class PicturesScreen(Screen[None]):
         with Horizontal(id="pictures-body"):
             yield PictureBox(way, self._worker, self._source.load)
             yield PictureBox(way, self._worker, self._source.load)
-        yield Static(_key_line(), id="pictures-keys", markup=False)
+        yield Static(hint_line(PICTURES_KEYS), id="pictures-keys", markup=False)
 
     def on_mount(self) -> None:
         """Look for pictures, again and again while a run lives."""
@@ -163,17 +164,3 @@ class PicturesScreen(Screen[None]):
         colour = run_colour(letter, self.app.current_theme)
         title = f"{letter} {view.run.name or view.run.id}".strip()
         return Text(title, style=colour, no_wrap=True)
-
-
-def _key_line() -> Text:
-    text = Text(no_wrap=True, overflow="ellipsis")
-    for key, meaning in (
-        ("Esc", "close"),
-        ("← →", "epoch"),
-        ("↑ ↓", "other pictures"),
-        ("b", "a run beside"),
-        ("Home End", "first, last"),
-        ("?", "all keys"),
-    ):
-        text.append(f" {key} ", style="bold").append(meaning, style="dim").append(" ")
-    return text
