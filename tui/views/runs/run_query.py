@@ -205,15 +205,8 @@ def _containing(word: str) -> Test:
     wanted = word.lower()
 
     def contains(row: RunRow) -> bool:
-        return (
-            wanted in row.name.lower()
-            or wanted in row.id.lower()
-            or wanted in row.preset.lower()
-            or wanted in row.group.lower()
-            or wanted in row.remark.lower()
-            or wanted in row.note.lower()
-            or any(wanted in tag.lower() for tag in row.tags)
-        )
+        texts = (text(row) for key, text in _TEXTS.items() if key != "user")
+        return any(wanted in text.lower() for text in (*texts, *row.tags))
 
     return contains
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from runners.model.errors import WrongInput
@@ -103,12 +104,9 @@ def sort_rows(
     found = list(rows)
     # The last key first: sorting is stable.
     for key in reversed(keys):
-        if key.column.startswith(SETTING):
-            found = _by_setting(found, key)
-            continue
         order = _order(key, metric)
-        if key.column in ("last", "best") or ":" in key.column:
-            kind, _, name = key.column.partition(":")
+        kind, _, name = key.column.partition(":")
+        if kind in ("last", "best"):
             name = name or metric or _commonest(found, kind) or ""
             order = order._replace(most_first=bool(_upwards(found, name)))
         values = [(order.value(row), row) for row in found]
@@ -120,20 +118,13 @@ def sort_rows(
     return found
 
 
-def _by_setting(rows: Sequence[RunRow], key: SortKey) -> list[RunRow]:
-    """Rows by a setting: numbers by size, before texts; those without it last."""
-    name = key.column.removeprefix(SETTING)
-    known, unknown = [], []
-    for row in rows:
-        value = row.settings.get(name)
-        if value is None:
-            unknown.append(row)
-        else:
-            number = as_number(value)
-            is_text = number is None
-            known.append(((is_text, number or 0.0, value if is_text else ""), row))
-    known.sort(key=_first, reverse=key.turned)
-    return [row for _, row in known] + unknown
+def _setting_value(name: str, row: RunRow) -> tuple[bool, float, str] | None:
+    """What a run is sorted by for a setting: numbers by size, before texts; None without it."""
+    value = row.settings.get(name)
+    if value is None:
+        return None
+    number = as_number(value)
+    return (True, 0.0, value) if number is None else (False, number, "")
 
 
 def _first(pair: tuple[Any, RunRow]) -> Any:
@@ -144,6 +135,8 @@ def _order(key: SortKey, metric: str | None) -> _Order:
     if key.column in _ORDERS:
         return _ORDERS[key.column]
     kind, _, name = key.column.partition(":")
+    if key.column.startswith(SETTING):
+        return _Order(partial(_setting_value, name))
     wanted = name or metric
     if wanted is None:
         return _Order((lambda row: row.best_value) if kind == "best" else (lambda row: row.last))
