@@ -34,8 +34,8 @@ from runners.places.ssh.thinning import _LASTED_S, thinned
 from runners.state.leases import Lease
 from tests.pairs.conftest import Worlds
 from tests.pairs.runs import DrawnHost, hosts
+from tui.agent.snapshots import place_snapshot
 from tui.snapshot.feed import PanelSnapshot, SnapshotFeed
-from tui.snapshot.local_snapshot import place_snapshot
 from tui.views.runs.row_reading import row_of_view
 from tui.views.runs.run_query import parse_query
 

@@ -20,10 +20,10 @@ from runners.places.ssh.thinning import thinned
 from runners.scheduling.allocation import Busy, Denied, allocate, obstacle
 from tests.pairs.conftest import Worlds
 from tests.pairs.runs import DrawnHost, hosts
+from tui.agent.snapshots import place_snapshot
 from tui.cli.gpus import gpu_json, gpu_row, reading_json
 from tui.panel.widgets.gpu.pane import GpuPane
 from tui.snapshot.feed import PanelSnapshot, SnapshotFeed
-from tui.snapshot.local_snapshot import place_snapshot
 from tui.views.format import memory, percent
 from tui.views.machines.gpu_detail_text import launch_facts
 from tui.views.machines.gpu_text import host_text

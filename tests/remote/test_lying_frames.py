@@ -24,7 +24,7 @@ from tests.process.conftest import CommandLine
 from tests.remote.lying import LyingMachine, changed, paths_of
 from tests.remote.test_lying_machine import BAD, HELLO, RUN, TREE, evil, outside
 from tests.support import eventually, make_run
-from tui.snapshot.remote_curves import FollowedCurves
+from tui.panel.widgets.metrics.curve_source import FollowedCurves
 
 __all__ = ["evil"]
 

@@ -19,8 +19,8 @@ from tests.process.conftest import CommandLine
 from tests.remote.machines import RentedMachine
 from tests.remote.test_older_runs import make_ended
 from tests.support import CEILING_S, eventually
+from tui.agent.snapshots import place_snapshot
 from tui.snapshot.feed import SnapshotFeed
-from tui.snapshot.local_snapshot import place_snapshot
 
 PROGRAM = """\
 import json, os, time

@@ -7,7 +7,7 @@ from runners.presets.catalogue import find_preset
 from tests.screen_text import COMMANDS, NO_RUNS, run_row
 from tests.terminal import headless
 from tests.ui.conftest import Show
-from tui.panel.widgets.run_arranging import NONE_SELECTED
+from tui.panel.widgets.runs import NONE_SELECTED
 
 _OWN = "fresnel-tui launch -- "
 _MADE_UP = r"FRESNEL_GPUS=(\S+)"

@@ -14,8 +14,8 @@ from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.runs import read_run
 from runners.watch.metrics.final_maker import keep_final
 from tests.support import CEILING_S, make_plan
+from tui.agent.snapshots import place_snapshot
 from tui.snapshot.feed import PanelSnapshot, SnapshotFeed
-from tui.snapshot.local_snapshot import place_snapshot
 
 
 @pytest.fixture

@@ -4,12 +4,13 @@ import time
 from contextlib import aclosing
 from typing import Any
 
+from runners.places.snapshot import PlaceSnapshot
 from runners.places.ssh.difference import difference
 from runners.places.ssh.snapshot_updates import snapshot_to_tree
 from runners.places.ssh.thinning import thinned
 from tui.agent.exchange import Exchange
-from tui.snapshot.feed import SnapshotFeed
-from tui.snapshot.local_snapshot import place_snapshot
+from tui.snapshot.feed import PanelSnapshot, SnapshotFeed
+from tui.views.runs.row_reading import row_of_view
 
 _CALM_S = 10.0
 """So long between two messages that nothing has changed; where no run lives, between two about
@@ -18,6 +19,22 @@ nothing but readings and money.
 
 # They change with every reading: each change by itself would keep a slow line busy.
 _TREMBLING = frozenset({"reading", "meter"})
+
+
+def place_snapshot(snapshot: PanelSnapshot) -> PlaceSnapshot:
+    """What the panel shows of this machine, its runs as rows."""
+    return PlaceSnapshot(
+        host=snapshot.host,
+        runs={view.run.id: row_of_view(view) for view in snapshot.runs},
+        reading=snapshot.reading,
+        leases=snapshot.leases,
+        session=snapshot.session,
+        meter=snapshot.meter,
+        guard=snapshot.guard,
+        drained=snapshot.drained,
+        problem=snapshot.problem,
+        hidden=snapshot.hidden,
+    )
 
 
 async def send_snapshots(exchange: Exchange) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from runners.places.place import Place
-from tui.panel.chosen_place import ChosenPlace
+from tui.panel.chosen_place import ChosenPlace, PlaceAccount, account_here, account_of
 from tui.panel.cockpit.cockpit_parts import CockpitParts
 from tui.panel.notifications import notify_error
 from tui.panel.places import PlaceOfRuns
-from tui.snapshot.place_account import PlaceAccount, account_here, account_of
 
 
 class PlacePages:

@@ -33,8 +33,7 @@ from tui.panel.widgets.launch.fields import FormField
 from tui.panel.widgets.launch.form import LaunchForm
 from tui.panel.widgets.launch.kept_drafts import KeptDrafts, OpenDraft
 from tui.panel.widgets.launch.plan_view import PlanView
-from tui.panel.widgets.launch.preset_choices import about_choice
-from tui.panel.widgets.launch.preset_list import PresetList
+from tui.panel.widgets.launch.preset_list import PresetList, about_choice
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.runs.form_plan import FormPlan
 from tui.views.runs.launch_choices import LaunchChoice, own_command

@@ -29,9 +29,8 @@ from tui.panel.widgets.metrics.chart_request import (
 )
 from tui.panel.widgets.metrics.curve_source import CurveSource
 from tui.panel.widgets.metrics.drawn_runs import LIST_WIDTH, MetricRunList
-from tui.panel.widgets.metrics.grid import ChartGrid
+from tui.panel.widgets.metrics.grid import ChartGrid, nothing_line, page_line
 from tui.panel.widgets.metrics.page_keys import PAGE_KEYS
-from tui.panel.widgets.metrics.page_line import nothing_line, page_line
 from tui.panel.widgets.metrics.settings_pane import SettingsPane
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.metrics.pinned_charts import keep_pinned_charts, pinned_charts

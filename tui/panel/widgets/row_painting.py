@@ -123,15 +123,9 @@ def strip_of(row: Text, width: int, console: Console, style: Style) -> Strip:
     else:
         cut = f"{plain[: width - 1]}…" if len(plain) > width else plain.ljust(width)
         pieces = _pieces(cut, spans, row.style, console)
-    segments: list[Segment] = []
-    for piece, own in pieces:
-        merged = style + own
-        # Neighbours of one style as one: each has its colours sent, though they are the same.
-        if segments and segments[-1].style == merged:
-            segments[-1] = Segment(segments[-1].text + piece, merged)
-        else:
-            segments.append(Segment(piece, merged))
-    return Strip(segments).adjust_cell_length(width, style)
+    segments = (Segment(piece, style + own) for piece, own in pieces)
+    # Neighbours of one style as one: each has its colours sent, though they are the same.
+    return Strip(Segment.simplify(segments)).adjust_cell_length(width, style)
 
 
 def _in_turn(spans: list[Span]) -> bool:

@@ -5,7 +5,7 @@ The pane holds keys and painting. Nothing here waits, and only lines that are as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from rich.text import Text
 from textual.theme import Theme
@@ -87,21 +87,19 @@ class RunLines(Sequence[Text]):
     def show(self, snapshot: PanelSnapshot) -> None:
         """Take in a new snapshot."""
         self.snapshot = snapshot
-        live = [
+        self._join_live(
             row_of_view(view)
             for view in snapshot.runs
             if view.run.is_live or view.run.id not in snapshot.ended.ids
-        ]
-        live += as_of(self.remote.live, snapshot.time)
-        live.sort(key=running_first)
-        self.live = {row.id: row for row in live}
+        )
         _take_costs(snapshot)
 
     def show_remote(self) -> None:
         """Take in what other machines run; what lives here stays as it was."""
-        local = [row for row in self.live.values() if not row.machine]
-        live = [*local, *as_of(self.remote.live, self.time)]
-        live.sort(key=running_first)
+        self._join_live(row for row in self.live.values() if not row.machine)
+
+    def _join_live(self, local: Iterable[RunRow]) -> None:
+        live = sorted((*local, *as_of(self.remote.live, self.time)), key=running_first)
         self.live = {row.id: row for row in live}
 
     @property

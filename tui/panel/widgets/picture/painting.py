@@ -80,15 +80,12 @@ def _half_blocks(picture: "Image", columns: int, rows: int) -> Rows:
     pixels = _pixels(picture, columns, rows * 2)
     painted = []
     for y in range(0, rows * 2, 2):
-        line: list[Segment] = []
-        for upper, lower in zip(pixels[y], pixels[y + 1], strict=True):
-            style = Style.from_color(Color.from_rgb(*upper), Color.from_rgb(*lower))
-            # Neighbours of one colour as one segment: each has its colours sent.
-            if line and line[-1].style == style:
-                line[-1] = Segment(line[-1].text + "▀", style)
-            else:
-                line.append(Segment("▀", style))
-        painted.append(line)
+        cells = (
+            Segment("▀", Style.from_color(Color.from_rgb(*upper), Color.from_rgb(*lower)))
+            for upper, lower in zip(pixels[y], pixels[y + 1], strict=True)
+        )
+        # Neighbours of one colour as one segment: each has its colours sent.
+        painted.append(list(Segment.simplify(cells)))
     return painted
 
 
