@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -56,9 +56,6 @@ class CockpitScreen(PaintedOnce[None]):
         super().__init__()
         self.parts = CockpitParts(self, state, runs, read_only)
         self.commands, self.read_only, self.remote = runs, read_only, self.parts.remote
-        self._pages: RunPages | None = None
-        self._actions: RunActions | None = None
-        self._places: PlaceOfRuns | None = None
         runs.started = self.select_when_present
         self.stands = asyncio.Event()
         """Set once every pane is there to take in snapshots."""
@@ -154,7 +151,7 @@ class CockpitScreen(PaintedOnce[None]):
             live = [run_view for run_view in runs if run_view.run.is_live]
             lines = queue_lines(view, live, snapshot.leases)
         self.area.explain(tuple(lines))
-        if self.stands.is_set() and (self._pages is not None or self.app.size.width >= WIDE):
+        if self.stands.is_set() and ("pages" in vars(self) or self.app.size.width >= WIDE):
             self.pages.chart.show()
 
     @on(CostsWanted)
@@ -239,43 +236,36 @@ class CockpitScreen(PaintedOnce[None]):
         """The newest."""
         return self.parts.snapshot
 
-    @property
+    @cached_property
     def pages(self) -> RunPages:
         """What opens for the chosen runs."""
-        if self._pages is None:
-            from tui.panel.cockpit.run_pages import RunPages
+        from tui.panel.cockpit.run_pages import RunPages
 
-            self._pages = RunPages(self.parts, self.places)
-        return self._pages
+        return RunPages(self.parts, self.places)
 
-    @property
+    @cached_property
     def places(self) -> PlaceOfRuns:
         """Where the runs live, to be asked."""
-        if self._places is None:
-            from tui.panel.places import PlaceOfRuns
+        from tui.panel.places import PlaceOfRuns
 
-            view_of, find = self.parts.view_of, self.remote.place
-            self._places = PlaceOfRuns(self.app, self.commands.local_place, find, view_of)
-        return self._places
+        view_of, find = self.parts.view_of, self.remote.place
+        return PlaceOfRuns(self.app, self.commands.local_place, find, view_of)
 
-    @property
+    @cached_property
     def actions(self) -> RunActions:
         """What keys do to runs, asked for first."""
-        if self._actions is None:
-            from tui.panel.cockpit.run_actions import RunActions
+        from tui.panel.cockpit.run_actions import RunActions
 
-            pane = self.query_one(RunPane)
-            self._actions = RunActions(self.app, self.commands, self.places, pane)
-        return self._actions
+        return RunActions(self.app, self.commands, self.places, self.query_one(RunPane))
 
-    @property
+    @cached_property
     def machines(self) -> Machines:
         """What is done about rented machines."""
         from tui.panel.cockpit.machine_actions import Machines
 
         return Machines(self.parts, self.places)
 
-    @property
+    @cached_property
     def place_pages(self) -> PlacePages:
         """What opens for a machine."""
         from tui.panel.cockpit.place_pages import PlacePages
@@ -358,13 +348,9 @@ class CockpitScreen(PaintedOnce[None]):
         """The links of other machines end with the panel."""
         self.remote.stop()
 
-    def action_search(self) -> None:
-        """Open the search line."""
-        self.area.ask("search")
-
-    def action_filter(self) -> None:
-        """Open the line to type a filter in."""
-        self.area.ask("filter")
+    def action_ask(self, purpose: str) -> None:
+        """Open the line to type in, for a `search` or a `filter` of the log."""
+        self.area.ask(purpose)
 
     async def action_split(self) -> None:
         """Pin the log beside the next one, or close it."""
