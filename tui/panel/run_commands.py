@@ -73,12 +73,6 @@ class RunCommands:
         noted = [self._note(place, arguments) for arguments in commands_of(action)]
         place.act(action, partial(self._later, self._done, place, action, noted))
 
-    def delete(self, place: Place, runs: tuple[str, ...]) -> None:
-        """Move ended runs to the trash."""
-        from runners.places.actions import DeleteRuns
-
-        self.act(place, DeleteRuns(runs))
-
     def undelete_last(self) -> None:
         """Bring back what this panel deleted last, else what anybody did here."""
         from runners.places.actions import RestoreRuns

@@ -16,15 +16,16 @@ from runners.model.states import State
 from runners.places.actions import (
     ApplyRemedy,
     ChangeTags,
+    DeleteRuns,
     ExtendRun,
     PauseRuns,
     RenameRun,
+    RunAction,
     SetPriority,
     StarRuns,
     StopRuns,
     WriteNote,
 )
-from runners.places.place import Place
 from runners.places.run_row import RunRow
 from tui.panel.cockpit.stranger_actions import StrangerActions
 from tui.panel.places import PlaceOfRuns
@@ -40,6 +41,8 @@ _NO_PRIORITY = "a queued run has a priority to change, a running Slurm job a tim
 _ENDED = "these runs have ended already"
 
 Rows = Sequence[RunRow]
+ActionOfRuns = Callable[[tuple[str, ...]], RunAction]
+"""What is done to runs, by the ids that their place knows them by."""
 
 
 class RunActions:
@@ -58,7 +61,7 @@ class RunActions:
             "stop": self.stop_chosen,
             "stop_group": self.stop_group,
             "stop_everything": self.stop_everything,
-            "undo": self.undo,
+            "undo": commands.undelete_last,
             "remedy": self.remedy,
         }
         self._by_key: dict[str, Callable[[Rows], None]] = {
@@ -125,7 +128,7 @@ class RunActions:
         lines = [_names(live), "", "Each by its own stop ladder, all at once."]
         if queued:
             lines.append(f"{queued} of them only wait: they are cancelled.")
-        self._confirm(f"Stop {len(live)} runs?", "\n".join(lines), "Stop them", self._stop, live)
+        self._confirm(f"Stop {len(live)} runs?", "\n".join(lines), "Stop them", StopRuns, live)
 
     def stop_group(self) -> None:
         """Ask whether all live runs of the selected run's group shall stop."""
@@ -148,7 +151,8 @@ class RunActions:
             return
         question = f"{_names(live)}\n\nSIGKILL at once: no checkpoint is written, and what was done"
         question += " since the newest one is lost."
-        self._confirm(f"Kill {_number(live)}?", question, "Kill", self._kill, live)
+        kill = partial(StopRuns, force=True)
+        self._confirm(f"Kill {_number(live)}?", question, "Kill", kill, live)
 
     def pause(self, rows: Rows) -> None:
         """Pause runs where they are; where all are paused, let them go on."""
@@ -157,14 +161,7 @@ class RunActions:
             self._notify("only a run whose program runs can be paused")
             return
         paused = not all(row.doing is Condition.PAUSED for row in running)
-        for place, runs in self._places.grouped(running):
-            self._commands.act(place, PauseRuns(runs, paused))
-
-    def _stop(self, place: Place, runs: tuple[str, ...]) -> None:
-        self._commands.act(place, StopRuns(runs))
-
-    def _kill(self, place: Place, runs: tuple[str, ...]) -> None:
-        self._commands.act(place, StopRuns(runs, force=True))
+        self._act(running, lambda runs: PauseRuns(runs, paused))
 
     # ---- the trash
 
@@ -178,11 +175,7 @@ class RunActions:
         question = _names(ended)
         question += f"\n\n{live} live ones stay." if live else ""
         question += "\n\nFor seven days, u here or `fresnel-tui undelete` brings them back."
-        self._confirm(f"Delete {_number(ended)}?", question, "Delete", self._commands.delete, ended)
-
-    def undo(self) -> None:
-        """Bring back what was deleted last."""
-        self._commands.undelete_last()
+        self._confirm(f"Delete {_number(ended)}?", question, "Delete", DeleteRuns, ended)
 
     # ---- labels
 
@@ -210,8 +203,7 @@ class RunActions:
             else:
                 added = [word for word in given if not word.startswith("-")]
                 removed = [word[1:] for word in given if word.startswith("-")]
-            for place, runs in self._places.grouped(rows):
-                self._commands.act(place, ChangeTags(runs, tuple(added), tuple(removed)))
+            self._act(rows, lambda runs: ChangeTags(runs, tuple(added), tuple(removed)))
 
         if single is not None:
             title, hint = f"Tags of {single.name}{_on(single)}", "words, separated by spaces"
@@ -238,8 +230,7 @@ class RunActions:
         """Star runs, or take the star away where all have one."""
         # As the marks of an editor do: a mixed selection becomes all of one kind.
         starred = not all(row.starred for row in rows)
-        for place, runs in self._places.grouped(rows):
-            self._commands.act(place, StarRuns(runs, starred))
+        self._act(rows, lambda runs: StarRuns(runs, starred))
 
     def prioritise(self, by: int, rows: Rows) -> None:
         """Let queued runs go before others, or after them; running jobs have an hour more."""
@@ -290,7 +281,11 @@ class RunActions:
         question = Question.REMEDIES
         self._places.ask(place, question, [run], RemedyOffer, screen.take, screen.fail)
 
-    # ---- asking
+    # ---- asking and doing
+
+    def _act(self, rows: Rows, action: ActionOfRuns) -> None:
+        for place, runs in self._places.grouped(rows):
+            self._commands.act(place, action(runs))
 
     def _ask(self, title: str, value: str, hint: str, then: Callable[[str], object]) -> None:
         def answered(text: str | None) -> None:
@@ -301,17 +296,9 @@ class RunActions:
         kind = title.partition(" ")[0]
         self._app.push_screen(LineScreen(kind, f"{title}: {hint}", value), answered)
 
-    def _confirm(
-        self,
-        title: str,
-        text: str,
-        yes: str,
-        do: Callable[[Place, tuple[str, ...]], None],
-        rows: Rows,
-    ) -> None:
+    def _confirm(self, title: str, text: str, yes: str, action: ActionOfRuns, rows: Rows) -> None:
         def act(_: bool) -> None:
-            for place, runs in self._places.grouped(rows):
-                do(place, runs)
+            self._act(rows, action)
             self._pane.forget_marks()
 
         self._app.push_screen(QuestionScreen(title, text, yes), if_answered(act))
