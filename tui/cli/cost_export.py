@@ -13,6 +13,7 @@ from runners.cost.machines import read_machines
 from runners.cost.run_costs import Costs, costs_in
 from runners.cost.statement import Statement, open_statement
 from runners.housekeeping import tend
+from runners.model.spec import Price
 from runners.places.ssh.accounts import refresh_accounts, rented_names
 from runners.state.layout import StateDirectory
 from runners.state.runs import list_runs
@@ -81,11 +82,7 @@ def _sessions(books: Statement) -> Iterator[dict[str, object]]:
             "usd_per_hour": session.rate,
             "usd": to_decimal(account.total),
             "idle_usd": account.idle_rounded,
-            "price_usd": Decimal(session.price.usd_per_hour),
-            "price_per": session.price.per,
-            "price": session.price.name or "by hand",
-            "price_source": session.price.source,
-            "price_date": session.price.date,
+            **_price(session.price),
         }
 
 
@@ -96,10 +93,7 @@ def _runs(books: Statement, costs: Costs) -> Iterator[dict[str, object]]:
         yield dict.fromkeys(COLUMNS) | {
             "kind": "run",
             "id": line.run,
-            "host": line.host,
-            "preset": line.preset,
-            "name": line.name,
-            "state": line.state,
+            **{name: getattr(line, name) for name in ("host", "preset", "name", "state")},
             "started": iso(start / 1e9),
             "ended": None if line.finished is None else iso(end / 1e9),
             "seconds": _seconds(start, end),
@@ -108,13 +102,21 @@ def _runs(books: Statement, costs: Costs) -> Iterator[dict[str, object]]:
             "gpu_hours": to_decimal(costs.hours[line.run]),
             "usd_per_hour": None if rate is None else _plain(to_decimal(rate)),
             "usd": None if cost is None else to_decimal(cost),
-            "price_usd": None if line.price is None else Decimal(line.price.usd_per_hour),
-            "price_per": None if line.price is None else line.price.per,
-            "price": None if line.price is None else line.price.name or "by hand",
-            "price_source": None if line.price is None else line.price.source,
-            "price_date": None if line.price is None else line.price.date,
             "simulated": line.simulated,
+            **_price(line.price),
         }
+
+
+def _price(price: Price | None) -> dict[str, object]:
+    if price is None:
+        return {}
+    return {
+        "price_usd": Decimal(price.usd_per_hour),
+        "price_per": price.per,
+        "price": price.name or "by hand",
+        "price_source": price.source,
+        "price_date": price.date,
+    }
 
 
 def _plain(amount: Decimal) -> Decimal:

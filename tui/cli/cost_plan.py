@@ -21,7 +21,7 @@ from runners.presets.catalogue import resolve_runs
 from runners.state.layout import StateDirectory
 from tui.cli.output import echo, print_json, print_table
 from tui.views.format import dollars, duration
-from tui.views.json_values import number
+from tui.views.json_values import fields_json, number
 
 PREFIX = "gaussian-"
 """The guide's modes have the short names that the guide gives them: `fast` is the preset
@@ -160,9 +160,7 @@ def _json(lines: list[PlanRow], budget: Decimal | None) -> dict[str, Any]:
     return {
         "lines": [
             {
-                "preset": line.preset,
-                "count": line.count,
-                "seconds": line.seconds,
+                **fields_json(line, "preset", "count", "seconds"),
                 "usd": number(line.usd),
                 "basis": None if line.each is None else line.each.basis,
                 "preset_estimate_usd": number(line.preset_usd),

@@ -17,7 +17,7 @@ from runners.state.layout import StateDirectory
 from runners.state.leases import Lease, held_leases
 from tui.cli.output import echo, print_json, print_table
 from tui.views.format import DASH, memory, percent
-from tui.views.json_values import iso
+from tui.views.json_values import fields_json, iso
 from tui.views.machines.gpu_text import gpu_label, process_text, trouble
 
 _POLL_S = 0.1
@@ -57,11 +57,7 @@ def reading_json(reading: GpuReading, leases: dict[str, list[Lease]]) -> dict[st
     """The documented JSON of a reading: when, where, by which backend, the host, and every GPU."""
     return {
         "time": iso(reading.time),
-        "host": reading.host,
-        "backend": reading.backend,
-        "driver": reading.driver,
-        "problem": reading.problem,
-        "job": reading.job or None,
+        **fields_json(reading, "host", "backend", "driver", "problem", "job"),
         "stale": is_stale(reading),
         "cpu": msgspec.to_builtins(reading.cpu),
         "gpus": [gpu_json(gpu, leases.get(gpu.uuid, [])) for gpu in reading.gpus],
@@ -77,9 +73,7 @@ def gpu_json(gpu: GpuSnapshot, leases: list[Lease]) -> dict[str, Any]:
     value["run"] = leases[0].run if leases else None
     value["runs"] = [
         {
-            "run": lease.run,
-            "preset": lease.preset,
-            "logical": lease.logical,
+            **fields_json(lease, "run", "preset", "logical"),
             "mapping": f"GPU {gpu.index} → device {lease.logical}",
         }
         for lease in leases

@@ -117,8 +117,6 @@ def labels_json(run: Run) -> dict[str, object]:
         "id": run.id,
         "name": run.name,
         "launched_as": run.plan.spec.name if run.plan else None,
-        "tags": list(run.labels.tags),
-        "note": run.labels.note or None,
-        "starred": run.labels.starred,
+        **fields_json(run.labels, "tags", "note", "starred"),
         "best_metric": best_metric_json(run),
     }
