@@ -11,6 +11,7 @@ from runners.state.layout import StateDirectory
 from runners.state.runs import find_run, find_runs, read_run
 from runners.watch.metrics.judging import best_metric
 from tui.cli.output import echo, print_json_of_runs
+from tui.views.json_values import fields_json
 from tui.views.runs.run_json import best_metric_json
 from tui.views.runs.run_text import judged_text
 
