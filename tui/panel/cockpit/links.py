@@ -21,7 +21,8 @@ class LinkedHosts:
 
     def __init__(self, app: App[Any], state: StateDirectory) -> None:
         self._app = app
-        self._listeners: list[Callable[[], None]] = []
+        self.changed: Callable[[], None] = lambda: None
+        """Called in the app's own thread when something is new."""
         self._is_scheduled = False
         self._notified_at = 0.0
         self._kinds = open_kinds(state, self._schedule)
@@ -40,10 +41,6 @@ class LinkedHosts:
         """Those that have GPUs and money of their own."""
         return {name: place for name, place in self.hosts.items() if place.is_machine}
 
-    def listen(self, changed: Callable[[], None]) -> None:
-        """Have `changed` called in the app's own thread when something is new."""
-        self._listeners.append(changed)
-
     def refresh(self) -> None:
         """Take in places that were added, changed or removed meanwhile."""
         for kind in self._kinds:
@@ -57,21 +54,19 @@ class LinkedHosts:
             kind.stop()
 
     def _schedule(self) -> None:
-        """Called in any thread: have the screens look, in the app's own, once for many."""
+        """Called in any thread: have the screen look, in the app's own, once for many."""
         if self._app.is_running and not self._is_scheduled:
             self._is_scheduled = True
-            self._app.call_later(self._notify_listeners)
+            self._app.call_later(self._notify)
 
-    def _notify_listeners(self) -> None:
+    def _notify(self) -> None:
         # Fifty machines say something fifty times a second: nobody reads that, and keys wait.
         early = self._notified_at + _LEAST_S - time.monotonic()
         if early > 0:
-            self._app.set_timer(early, self._notify_listeners)
+            self._app.set_timer(early, self._notify)
             return
         self._is_scheduled, self._notified_at = False, time.monotonic()
-        # A copy: a listener may open what listens too.
-        for changed in tuple(self._listeners):
-            changed()
+        self.changed()
 
 
 class NodeAlerts:

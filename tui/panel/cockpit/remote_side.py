@@ -76,7 +76,7 @@ class RemoteSide:
     def _begin(self, hosts: CockpitHosts) -> None:
         if self.hosts is None:
             self.hosts = hosts
-            hosts.links.listen(self._changed)
+            hosts.links.changed = self._changed
             self._changed()
         else:
             hosts.links.stop()

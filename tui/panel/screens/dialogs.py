@@ -74,6 +74,17 @@ class FormDialog(Dialog[None]):
         for place in self.query("#fieldhelp").results(Static):
             place.update(text)
 
+    @property
+    def fields(self) -> dict[str, FormField]:
+        """Its fields by their keys."""
+        return {field.key: field for field in self.query(FormField)}
+
+    def buttons(self, verb: str, button_id: str) -> ComposeResult:
+        """The last line: what the form is for, and closing it."""
+        with Horizontal(classes="buttons"):
+            yield Button(f"{verb} (F2)", id=button_id, variant="success", compact=True)
+            yield Button("Close (Esc)", id="close", compact=True)
+
     @on(Input.Submitted)
     def _next(self, event: Input.Submitted) -> None:
         event.stop()

@@ -11,7 +11,7 @@ from rich.text import Text
 from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Vertical
 from textual.widgets import Button, Input, Static
 
 from runners.guard.request import GuardRequest, length_of, request_flags, request_of, rule_from
@@ -77,9 +77,7 @@ class GuardScreen(PlaceForm):
                 yield FormField(key, name, text, hint, wide=key in _WIDE)
             yield Static(id="fieldhelp")
             yield Static(id="guard-says", classes="heading")
-            with Horizontal(classes="buttons"):
-                yield Button("Set (F2)", id="set", variant="success", compact=True)
-                yield Button("Close (Esc)", id="close", compact=True)
+            yield from self.buttons("Set", "set")
 
     def on_mount(self) -> None:
         """The first field has the keys."""
@@ -95,7 +93,7 @@ class GuardScreen(PlaceForm):
 
     def _read(self) -> GuardRequest:
         """What the fields say; WrongInput for `destroys` that is neither true nor false."""
-        texts = {field.key: field.value for field in self.query(FormField)}
+        texts = {key: field.value for key, field in self.fields.items()}
         destroys = texts.pop("destroys").lower()
         if destroys not in ("true", "false", ""):
             raise WrongInput(f"destroys: expected true or false, got {destroys!r}")

@@ -9,7 +9,7 @@ from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Vertical
 from textual.message import Message
 from textual.widgets import Button, Input, Label, OptionList, Static
 from textual.widgets.option_list import Option
@@ -52,9 +52,7 @@ class SessionScreen(PlaceForm):
             yield FormField("budget", "budget", "", "dollars you mean to spend at most", "none")
             yield FormField("since", "since", "boot", "boot, now, or 2026-11-20T14:00")
             yield Static(id="session-says")
-            with Horizontal(classes="buttons"):
-                yield Button("Start (F2)", id="start", variant="success", compact=True)
-                yield Button("Close (Esc)", id="close", compact=True)
+            yield from self.buttons("Start", "start")
 
     def on_mount(self) -> None:
         """Find out what this machine is, beside the screen."""
@@ -73,13 +71,10 @@ class SessionScreen(PlaceForm):
         known = recognised_price(prices[:fitting], offer.instance)
         first = 0 if prices else None
         names.highlighted = prices.index(known) if known is not None else first
-        field = self._fields()["gpus"]
+        field = self.fields["gpus"]
         field.default = str(max(1, len(list_cards(offer.reading.gpus))))
         field.put(field.default)
         self._show()
-
-    def _fields(self) -> dict[str, FormField]:
-        return {field.key: field for field in self.query(FormField)}
 
     @on(OptionList.OptionHighlighted)
     @on(Input.Changed)
@@ -89,11 +84,11 @@ class SessionScreen(PlaceForm):
 
     @on(OptionList.OptionSelected)
     def _chosen(self) -> None:
-        self._fields()["budget"].input.focus()
+        self.fields["budget"].input.focus()
 
     def _given(self) -> tuple[str, Per, int]:
         """The price, what an amount is for, and the number of GPUs; WrongInput names the field."""
-        texts = {key: field.value for key, field in self._fields().items()}
+        texts = {key: field.value for key, field in self.fields.items()}
         if not texts["gpus"].isdigit() or int(texts["gpus"]) < 1:
             raise WrongInput(f"GPUs: expected how many this machine has, got {texts['gpus']!r}")
         if texts["rate"]:
@@ -127,7 +122,7 @@ class SessionScreen(PlaceForm):
     def _caveat(self, price: str, per: Per, gpus: int) -> str:
         if self.reading is None:
             return ""
-        count = self._fields()["gpus"]
+        count = self.fields["gpus"]
         stated = gpus if count.value != count.default else None
         return rate_caveat(price, per, self.reading, stated, self.prices)
 
@@ -151,8 +146,8 @@ class SessionScreen(PlaceForm):
         self.app.push_screen(question, if_answered(lambda _: self._start(price, per, gpus, caveat)))
 
     def _start(self, price: str, per: Per, gpus: int, caveat: str) -> None:
-        texts = {key: field.value for key, field in self._fields().items()}
-        found = self._fields()["gpus"].default
+        texts = {key: field.value for key, field in self.fields.items()}
+        found = self.fields["gpus"].default
         arguments = ["--rate" if per == "machine" else "--price", price]
         arguments += ["--gpus", str(gpus)] if str(gpus) != found else []
         arguments += ["--budget", texts["budget"]] if texts["budget"] else []

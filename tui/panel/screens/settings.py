@@ -11,7 +11,7 @@ from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.containers import Vertical, VerticalScroll
 from textual.message import Message
 from textual.widgets import Button, Input, Label, Static
 
@@ -62,9 +62,7 @@ class SettingsScreen(FormDialog):
                 yield from self._fields()
             yield Static(id="fieldhelp")
             yield Static(id="settings-says")
-            with Horizontal(classes="buttons"):
-                yield Button("Save (F2)", id="save", variant="success", compact=True)
-                yield Button("Close (Esc)", id="close", compact=True)
+            yield from self.buttons("Save", "save")
 
     def _fields(self) -> Iterator[Label | FormField]:
         section = ""
