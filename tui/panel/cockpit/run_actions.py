@@ -1,4 +1,4 @@
-"""What the run table's keys do to the chosen runs, on whichever machine they are.
+"""What keys do to the chosen runs, on whichever machine they are, and to processes of no run.
 
 Asked for first where anything could be lost; done by the runs' place.
 """
@@ -10,6 +10,9 @@ from functools import partial
 
 from textual.app import App
 
+from runners.lifecycle.control.end_process import OwnProcess, end_process, own_process
+from runners.model.errors import FresnelError
+from runners.model.gpus import GpuProcess
 from runners.model.health import Condition
 from runners.model.plan import is_job
 from runners.model.states import State
@@ -27,15 +30,17 @@ from runners.places.actions import (
     WriteNote,
 )
 from runners.places.run_row import RunRow
-from tui.panel.cockpit.stranger_actions import StrangerActions
 from tui.panel.places import PlaceOfRuns
 from tui.panel.run_commands import RunCommands
 from tui.panel.screens.dialogs import LineScreen, QuestionScreen, if_answered
 from tui.panel.widgets.runs import RunPane
 from tui.snapshot.questions import Question
 from tui.views.runs.run_view import RunView
+from tui.views.safe import safe_cell
 
 _NAMED = 6
+_SHOWN = 6
+_COMMAND = 60
 _NONE = "no run is selected"
 _NO_PRIORITY = "a queued run has a priority to change, a running Slurm job a time limit"
 _ENDED = "these runs have ended already"
@@ -318,3 +323,49 @@ def _number(rows: Rows) -> str:
 def _names(rows: Rows) -> str:
     more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
     return ", ".join(f"{row.name}{_on(row)}" for row in rows[:_NAMED]) + more
+
+
+class StrangerActions:
+    """Ends processes of this user that compute on a GPU and belong to no run; asked for twice.
+
+    By SIGTERM; one that was asked so before and is still there, by SIGKILL.
+    """
+
+    def __init__(self, app: App[object]) -> None:
+        self._app = app
+        self._asked: set[OwnProcess] = set()
+
+    def end(self, seen: Sequence[GpuProcess]) -> None:
+        """Ask about those of this user's; say of the others why they stay."""
+        ours, others = [], []
+        for process in seen:
+            try:
+                ours.append(own_process(process))
+            except FresnelError as error:
+                others.append(safe_cell(str(error)))
+        if not ours:
+            self._notify(others[0] if others else "no process here is outside of a run")
+            return
+        force = all(process in self._asked for process in ours)
+        how = "SIGKILL, at once" if force else "SIGTERM; K again: SIGKILL"
+        named = [f"pid {each.pid}  {safe_cell(each.command)[:_COMMAND]}" for each in ours[:_SHOWN]]
+        lines = [*named, *others[:_SHOWN], "", f"By {how}. It belongs to no run."]
+        title = f"End {len(ours)} process{'es' if len(ours) > 1 else ''} of yours?"
+        sure = f"{', '.join(named)}\n\nWhat it has not saved is lost."
+        again = QuestionScreen("Are you sure?", sure, "End it")
+        end = if_answered(lambda _: self._end(ours, force))
+        ask_again = if_answered(lambda _: self._app.push_screen(again, end))
+        self._app.push_screen(QuestionScreen(title, "\n".join(lines), "End it"), ask_again)
+
+    def _end(self, processes: Sequence[OwnProcess], force: bool) -> None:
+        for process in processes:
+            try:
+                end_process(process, force)
+            except FresnelError as error:
+                self._notify(str(error))
+            else:
+                self._asked.add(process)
+                self._notify(f"pid {process.pid} was sent {'SIGKILL' if force else 'SIGTERM'}")
+
+    def _notify(self, text: str) -> None:
+        self._app.notify(text, timeout=4, markup=False)
