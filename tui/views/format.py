@@ -13,6 +13,17 @@ def first_line(text: str) -> str:
     return f"{head} …" if more else head
 
 
+def cut(text: str, width: int) -> str:
+    """`text` in at most `width` cells, its end cut with an ellipsis."""
+    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
+
+
+def fitted(text: str, width: int, right: bool = False) -> str:
+    """`text` in exactly `width` cells."""
+    text = cut(text, width)
+    return text.rjust(width) if right else text.ljust(width)
+
+
 def duration(seconds: float | None) -> str:
     """`4m12s`, `31h`, `2d 4h`: two parts at most."""
     if seconds is None:

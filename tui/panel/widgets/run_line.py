@@ -9,14 +9,8 @@ from textual.theme import Theme
 
 from runners.places.run_row import RunRow
 from tui.panel.theme.palette import run_colour
-from tui.views.runs.run_columns import (
-    Cell,
-    TableContext,
-    brief_remark,
-    fitted,
-    heading_of,
-    remark_span,
-)
+from tui.views.format import fitted
+from tui.views.runs.run_columns import Cell, TableContext, brief_remark, heading_of, remark_span
 from tui.views.runs.run_sort import SortKey
 
 MARGIN = 4

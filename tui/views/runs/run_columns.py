@@ -10,7 +10,7 @@ from runners.host.clock import age
 from runners.model.states import State
 from runners.places.run_row import RunRow
 from runners.watch.metrics.judging import held_out_name
-from tui.views.format import DASH, duration, first_line, indices, metric
+from tui.views.format import DASH, duration, first_line, fitted, indices, metric
 from tui.views.runs.row_reading import age_text
 from tui.views.runs.run_sort import SortKey
 
@@ -256,20 +256,12 @@ def heading_of(
     key = next((key for key in sort if key.column == column.key), None)
     if key is not None:
         text = text[: width - 1] + ("▼" if key.descending else "▲")
-    text = text if len(text) <= width else text[: width - 1] + "…"
-    return text.rjust(width) if column.right else text.ljust(width)
+    return fitted(text, width, column.right)
 
 
 def brief_remark(row: RunRow) -> str:
     """Its reason, with runs by their names and not by their ids."""
     return _RUN_ID.sub(r"\1", row.remark)
-
-
-def fitted(text: str, width: int, right: bool = False) -> str:
-    """`text` in exactly `width` cells, its end cut with an ellipsis."""
-    if len(text) > width:
-        return text[: max(0, width - 1)] + "…"
-    return text.rjust(width) if right else text.ljust(width)
 
 
 def number_in(value: float | None, width: int) -> str:

@@ -23,9 +23,8 @@ from tui.panel.hotkeys import hotkey
 from tui.panel.theme.palette import bar, run_colour
 from tui.panel.widgets.row_list import RowList
 from tui.snapshot.feed import PanelSnapshot
-from tui.views.format import DASH, memory, percent, size
+from tui.views.format import DASH, fitted, memory, percent, size
 from tui.views.machines.gpu_text import host_text, instance_number, instances_of, strangers, trouble
-from tui.views.runs.run_columns import fitted
 
 if TYPE_CHECKING:
     from tui.views.machines.fleet_text import FleetLine

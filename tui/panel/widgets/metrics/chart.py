@@ -10,6 +10,7 @@ from rich.style import Style
 
 from tui.panel.widgets.metrics.canvas import Canvas
 from tui.panel.widgets.metrics.chart_request import ChartOptions
+from tui.views.format import cut, fitted
 from tui.views.metrics.curves import AxisName, Curve, axis_text, axis_ticks
 from tui.views.metrics.scales import Scale, axis_numbers, distinct, scale_for, short, stride, ticks
 
@@ -237,7 +238,7 @@ def _title(
     value and the step of that.
     """
     sign = "▸" if focused else " "
-    name = _cut(f"{sign}{title}" + (f" [{unit}]" if unit else ""), max(6, width - 9))
+    name = cut(f"{sign}{title}" + (f" [{unit}]" if unit else ""), max(6, width - 9))
     row = [Segment(name, _FOCUSED if focused else _BOLD)]
     left = width - cell_len(name)
     shown: list[tuple[int, str]] = []
@@ -287,13 +288,9 @@ def _empty(
     title: str, width: int, height: int, focused: bool, lines: Sequence[ChartCurve] = ()
 ) -> tuple[Row, ...]:
     notice = "only NaN or infinite here" if lines else "no values"
-    name = _cut(f"{'▸' if focused else ' '}{title}", width)
+    name = cut(f"{'▸' if focused else ' '}{title}", width)
     rows = [(Segment(name.ljust(width), _FOCUSED if focused else _BOLD),)]
     for y in range(1, height):
         text = notice.center(width) if y == height // 2 else ""
-        rows.append((Segment(_cut(text, width).ljust(width), _DIM),))
+        rows.append((Segment(fitted(text, width), _DIM),))
     return tuple(rows)
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
