@@ -6,7 +6,8 @@ from typing import NamedTuple
 class Command(NamedTuple):
     """One command: its file in `tui.cli`, its help, and its flags' file in `tui.cli.commands`.
 
-    The functions there are called by its name: `run_stop` does it, `declare_stop` has its flags.
+    The functions there are called by its name: `declare_stop` has its flags, `run_stop` does it and
+    returns the exit code, None for 0.
     """
 
     done: str
