@@ -63,6 +63,13 @@ class ListDialog(Dialog[Result]):
         getattr(self.query_one(OptionList), f"action_cursor_{way}")()
 
 
+def form_buttons(verb: str, button_id: str) -> ComposeResult:
+    """The last line of a form: what it is for, and closing it."""
+    with Horizontal(classes="buttons"):
+        yield Button(f"{verb} (F2)", id=button_id, variant="success", compact=True)
+        yield Button("Close (Esc)", id="close", compact=True)
+
+
 class FormDialog(Dialog[None]):
     """Fields one below the other; the whole help of the one that has the keys stands below them."""
 
@@ -78,12 +85,6 @@ class FormDialog(Dialog[None]):
     def fields(self) -> dict[str, FormField]:
         """Its fields by their keys."""
         return {field.key: field for field in self.query(FormField)}
-
-    def buttons(self, verb: str, button_id: str) -> ComposeResult:
-        """The last line: what the form is for, and closing it."""
-        with Horizontal(classes="buttons"):
-            yield Button(f"{verb} (F2)", id=button_id, variant="success", compact=True)
-            yield Button("Close (Esc)", id="close", compact=True)
 
     @on(Input.Submitted)
     def _next(self, event: Input.Submitted) -> None:

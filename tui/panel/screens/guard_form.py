@@ -20,7 +20,7 @@ from runners.lifecycle.control.fetched import Unfetched
 from runners.model.errors import FresnelError, WrongInput
 from tui.panel.chosen_place import ChosenPlace
 from tui.panel.hotkeys import hotkey
-from tui.panel.screens.dialogs import LineScreen, PlaceForm, if_answered, is_open
+from tui.panel.screens.dialogs import LineScreen, PlaceForm, form_buttons, if_answered, is_open
 from tui.panel.widgets.launch.fields import FormField
 from tui.snapshot.questions import Question
 from tui.views.money.guard_text import consequences, guard_text, postponed_text
@@ -77,7 +77,7 @@ class GuardScreen(PlaceForm):
                 yield FormField(key, name, text, hint, wide=key in _WIDE)
             yield Static(id="fieldhelp")
             yield Static(id="guard-says", classes="heading")
-            yield from self.buttons("Set", "set")
+            yield from form_buttons("Set", "set")
 
     def on_mount(self) -> None:
         """The first field has the keys."""

@@ -21,7 +21,7 @@ from runners.model.errors import FresnelError, WrongInput
 from runners.model.gpus import GpuReading
 from tui.panel.chosen_place import ChosenPlace
 from tui.panel.hotkeys import hotkey
-from tui.panel.screens.dialogs import PlaceForm, QuestionScreen, if_answered, is_open
+from tui.panel.screens.dialogs import PlaceForm, QuestionScreen, form_buttons, if_answered, is_open
 from tui.panel.widgets.launch.fields import FormField
 from tui.snapshot.questions import Question
 from tui.views.money.session_offer import SessionOffer
@@ -52,7 +52,7 @@ class SessionScreen(PlaceForm):
             yield FormField("budget", "budget", "", "dollars you mean to spend at most", "none")
             yield FormField("since", "since", "boot", "boot, now, or 2026-11-20T14:00")
             yield Static(id="session-says")
-            yield from self.buttons("Start", "start")
+            yield from form_buttons("Start", "start")
 
     def on_mount(self) -> None:
         """Find out what this machine is, beside the screen."""

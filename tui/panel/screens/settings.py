@@ -21,7 +21,7 @@ from runners.presets.reading.settings_edit import change_settings
 from runners.presets.reading.user_settings import Settings, read_settings
 from runners.state.layout import settings_file
 from tui.panel.screen_keys import SETTINGS_KEYS
-from tui.panel.screens.dialogs import FormDialog
+from tui.panel.screens.dialogs import FormDialog, form_buttons
 from tui.panel.terminal.editor import edit_file
 from tui.panel.widgets.launch.fields import FormField
 
@@ -62,7 +62,7 @@ class SettingsScreen(FormDialog):
                 yield from self._fields()
             yield Static(id="fieldhelp")
             yield Static(id="settings-says")
-            yield from self.buttons("Save", "save")
+            yield from form_buttons("Save", "save")
 
     def _fields(self) -> Iterator[Label | FormField]:
         section = ""

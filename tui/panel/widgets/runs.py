@@ -251,21 +251,7 @@ class RunPane(RowList):
 
     def action_choose(self, change: str, by: int = 1) -> None:
         """Another order, metric or folding, by its name in `run_choice.py`."""
-        from tui.panel.widgets.run_choice import CHANGES, WHY_NOT  # the first paint does without
-
-        lines = self.lines
-        if not len(lines):
-            self.notify(NONE_SELECTED, timeout=4)
-            return
-        choice = CHANGES[change](lines, lines.line_of(self.key), by)
-        if choice == lines.choice and change in WHY_NOT:
-            self.notify(WHY_NOT[change], timeout=4)
-        elif change == "metric":
-            # Of runs with one metric the columns look as before.
-            self.notify(
-                f"last and best of {choice.metric or 'each run as it is judged'}", timeout=2
-            )
-        self.choose(choice)
+        self.choose(_changed(self, change, by))
 
     def apply_view(self, query: str, choice: TableChoice) -> None:
         """Show what a filter finds, otherwise as chosen."""
@@ -295,3 +281,20 @@ class RunPane(RowList):
         """No run is marked any longer."""
         self.lines.marked.clear()
         self._lay_out()
+
+
+def _changed(pane: RunPane, change: str, by: int) -> TableChoice:
+    """What a key makes of the choice; without a run there is nothing to arrange, as is said."""
+    from tui.panel.widgets.run_choice import CHANGES, WHY_NOT  # the first paint does without
+
+    lines = pane.lines
+    if not len(lines):
+        pane.notify(NONE_SELECTED, timeout=4)
+        return lines.choice
+    choice = CHANGES[change](lines, lines.line_of(pane.key), by)
+    if choice == lines.choice and change in WHY_NOT:
+        pane.notify(WHY_NOT[change], timeout=4)
+    elif change == "metric":
+        # Of runs with one metric the columns look as before.
+        pane.notify(f"last and best of {choice.metric or 'each run as it is judged'}", timeout=2)
+    return choice
