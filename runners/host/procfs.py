@@ -10,6 +10,7 @@ MARK = "FRESNEL_RUN_ID"
 HELPER_MARK = "FRESNEL_HELPER"
 """In the environment of a helper process of ours, and of all below it: never part of a run."""
 _WRITES = os.O_WRONLY | os.O_RDWR
+_BLOCK = 1 << 16
 _EXEC_TRIES, _EXEC_PAUSE_S = 4, 0.0005
 
 
@@ -148,8 +149,7 @@ def _read_environment(pid: int) -> bytes:
     """
     for _ in range(_EXEC_TRIES):
         try:
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                environment = file.read()
+            environment = _read(f"/proc/{pid}/environ")
             if environment:
                 return environment
             os.readlink(f"/proc/{pid}/exe")
@@ -186,7 +186,7 @@ def _own_processes() -> Iterator[int]:
     for name in _process_names():
         try:
             # Only these can be read, and only these can belong to a run of this user.
-            if user in (0, os.stat(f"/proc/{name}").st_uid):
+            if user == 0 or os.stat(f"/proc/{name}").st_uid == user:
                 yield int(name)
         except OSError:
             continue
@@ -274,9 +274,23 @@ def _process_names() -> list[str]:
 
 def _stat_fields(pid: int) -> list[str]:
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            text = file.read().decode("utf-8", "replace")
+        text = _read(f"/proc/{pid}/stat").decode("utf-8", "replace")
     except OSError:
         return []
     # The name in the second field may hold blanks and brackets, so fields are counted after it.
     return text.rpartition(")")[2].split()
+
+
+def _read(path: str) -> bytes:
+    """A file of /proc, whole, in a third of the system calls of Python's own files.
+
+    A supervisor reads those of every process when its run ends.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        blocks = []
+        while block := os.read(descriptor, _BLOCK):
+            blocks.append(block)
+        return b"".join(blocks)
+    finally:
+        os.close(descriptor)
