@@ -27,6 +27,7 @@ CHECKS: dict[CheckGroup, tuple[Callable[[LaunchFacts], Iterator[Check]], ...]] =
         program_checks.check_vendor,
         program_checks.check_architecture,
         program_checks.check_driver,
+        program_checks.check_cudnn,
         program_checks.check_override,
     ),
     "data": (data_checks.check_paths, data_checks.check_files),

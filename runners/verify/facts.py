@@ -33,6 +33,8 @@ class TorchFacts(msgspec.Struct, frozen=True):
     architectures: tuple[str, ...] = ()
     devices: tuple[TorchDevice, ...] = ()
     problem: str = ""
+    cudnn: int | None = None
+    """Such as 91002 for 9.10.2; None without one."""
 
     def built_for(self, platform: Platform) -> str | None:
         """The version of `platform` that it was built with; None where it was not."""

@@ -67,6 +67,10 @@ def _torch_facts() -> dict:  # type: ignore[type-arg]
     except BaseException:
         found["architectures"] = []
     try:
+        found["cudnn"] = None if found["hip"] else torch.backends.cudnn.version()
+    except BaseException:
+        found["cudnn"] = None
+    try:
         found["devices"] = [_device(torch, i) for i in range(torch.cuda.device_count())]
         if found["devices"]:
             torch.cuda.init()

@@ -26,6 +26,7 @@ OLDEST_DRIVERS = {11: (450, 80), 12: (525, 60), 13: (580, 65)}
 """By CUDA's major version the oldest Linux driver that its minor version compatibility allows
 (NVIDIA, CUDA Toolkit release notes, table "CUDA Toolkit and Minimum Required Driver Version").
 """
+WRONG_CUDNN, ENOUGH_CUDNN = (90800, 91100), 91500
 _OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
 _OVERRIDE_CHECK: VendorCheck = "architecture override"
 
@@ -134,6 +135,39 @@ def check_driver(facts: LaunchFacts) -> Iterator[Check]:
         yield Check("driver", "FAIL", text, "update the driver, or install a build for older CUDA")
     else:
         yield Check("driver", "PASS", f"{facts.driver} fits CUDA {torch.cuda}")
+
+
+def check_cudnn(facts: LaunchFacts) -> Iterator[Check]:
+    """Whether 3-D convolutions in half precision are wrong or slow with this cuDNN."""
+    torch = _torch(facts)
+    if torch is None or torch.cudnn is None or not torch.devices:
+        return
+    trouble = half_volumes_trouble(torch.version, torch.cudnn)
+    if trouble:
+        advice = "pip install 'nvidia-cudnn-cu12>=9.15', or train volumes in fp32"
+        yield Check("cuDNN", "WARN", trouble, advice)
+    else:
+        yield Check("cuDNN", "PASS", cudnn_name(torch.cudnn))
+
+
+def half_volumes_trouble(release: str, cudnn: int) -> str:
+    """What is wrong with 3-D convolutions in half precision; empty where nothing is known.
+
+    pytorch/pytorch#163539 (wrong in bf16), #166643 and #166122 (without cuDNN, slow).
+    """
+    if WRONG_CUDNN[0] <= cudnn < WRONG_CUDNN[1]:
+        return f"{cudnn_name(cudnn)} computes 3-D convolutions in bf16 wrongly"
+    if re.match(r"2\.9(\.|$)", release) and cudnn < ENOUGH_CUDNN:
+        return (
+            f"torch {release} with {cudnn_name(cudnn)} does 3-D convolutions in bf16 and fp16"
+            " without cuDNN: 4 times as slow, in 17 times the memory"
+        )
+    return ""
+
+
+def cudnn_name(cudnn: int) -> str:
+    """`cuDNN 9.10.2`, of 91002."""
+    return f"cuDNN {cudnn // 10000}.{cudnn // 100 % 100}.{cudnn % 100}"
 
 
 def check_vendor(facts: LaunchFacts) -> Iterator[Check]:

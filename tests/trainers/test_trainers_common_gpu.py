@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 
+from runners.verify.program_checks import half_volumes_trouble  # noqa: E402
 from trainers.cascade.options import make_parser as cascade_parser  # noqa: E402
 from trainers.common import arithmetic, loading, precision  # noqa: E402
 from trainers.common.checkpoint import on_cpu  # noqa: E402
@@ -54,6 +55,14 @@ def test_volumes_are_not_convolved_in_half_precision_where_that_is_wrong_or_slow
     if trouble:
         with pytest.raises(SettingsError, match="use fp32"):
             precision.choose_precision(name, CUDA, volumes=True)
+
+
+def test_verify_and_the_trainers_say_the_same_of_cudnn() -> None:
+    """Two programs that may not import each other: the panel's core and the trainers."""
+    for release in ("2.8.0+cu128", "2.9.0", "2.9.1+cu128", "2.10.0", "2.13.0"):
+        for cudnn in (90700, 90800, 91002, 91099, 91100, 91400, 91500, 91900):
+            found = any(arithmetic.conv3d_trouble(n, release, cudnn) for n in ("bf16", "fp16"))
+            assert bool(half_volumes_trouble(release, cudnn)) == found, (release, cudnn)
 
 
 def test_the_ranks_are_compared_after_the_first_step_that_was_taken() -> None:

@@ -69,6 +69,10 @@ def parameter(name: str, value: Any, config_key: str = "") -> Parameter:
     return Parameter(name, value, value, kind, f"--{name}", config_key=config_key)
 
 
+def with_cudnn(version: str, cudnn: int) -> TorchFacts:
+    return TorchFacts(version, "12.8", None, ("sm_90",), (H100,), cudnn=cudnn)
+
+
 def sharing(workers: int) -> dict[str, Any]:
     expected = Expectation(shared_memory_per_sample=16 << 20)
     return {"parameters": (parameter("workers", workers),), "expect": expected}
@@ -121,6 +125,11 @@ CASES: dict[str, tuple[str, str, str, LaunchFacts]] = {
     ),
     "driver": ("driver", "PASS", "fits", facts(ONE, CUDA, driver="570.124")),
     "old driver": ("driver", "FAIL", "525.60", facts(ONE, CUDA, driver="470.57.02")),
+    "cuDNN": ("cuDNN", "PASS", "cuDNN 9.15.1", facts(ONE, with_cudnn("2.9.1", 91501))),
+    "cuDNN that is slow": (
+        "cuDNN", "WARN", "17 times the memory", facts(ONE, with_cudnn("2.9.1+cu128", 91400)),
+    ),
+    "cuDNN that is wrong": ("cuDNN", "WARN", "wrongly", facts(ONE, with_cudnn("2.10.0", 91002))),
     "override wrong": (
         "architecture override", "FAIL", "code of its own",
         facts(AMD, ROCM, architectures={0: "gfx942"},
