@@ -133,13 +133,19 @@ def one(arguments: list[str]) -> None:
     print("RESULT " + json.dumps({"phases": spent, "values": values}))
 
 
-def trained(*arguments: str) -> tuple[float, float, float, dict[str, list[float]]]:
-    """Return processor seconds of training, PSNR, SSIM and the phases of a run of its own."""
+def trained(
+    *arguments: str, kept_in: Path | None = None
+) -> tuple[float, float, float, dict[str, list[float]]]:
+    """Return processor seconds of training, PSNR, SSIM and the phases of a run of its own.
+
+    Its folder is deleted, unless one is named.
+    """
     # fmt: off
     common = ("--device", "cpu", "--threads", "1", "--no-export_onnx", "--no-tensorboard",
               "--checkpoint_every", "1000", "--validate_every", "1000", "--blur", str(BLUR))
     # fmt: on
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as own:
+        folder = str(kept_in or own)
         kept = {name: value for name, value in os.environ.items() if name != "FRESNEL_RUN_DIR"}
         done = subprocess.run(
             [sys.executable, __file__, "--one", "--output_dir", folder, *common, *arguments],

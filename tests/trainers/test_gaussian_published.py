@@ -9,10 +9,12 @@ torch = pytest.importorskip("torch")
 from tests.trainers import published_decoders as published  # noqa: E402
 from trainers.common.errors import SettingsError  # noqa: E402
 from trainers.gaussian.decoder import (  # noqa: E402
+    MEANING,
     DecoderSettings,
     make_decoder,
     refuse_older_meaning,
 )
+from trainers.gaussian.geometry import SIGMOID  # noqa: E402
 from trainers.gaussian.trained import load_trained  # noqa: E402
 
 pytestmark = pytest.mark.trainers
@@ -67,5 +69,6 @@ def test_weights_that_meant_something_else_are_refused(settings: DecoderSettings
     weights = {"model": make_decoder(settings).state_dict()}
     with pytest.raises(SettingsError, match="earlier version"):
         refuse_older_meaning(weights, settings, Path("old.pt"))
-    refuse_older_meaning(weights | {"meaning": 2}, settings, Path("new.pt"))
-    refuse_older_meaning(weights, DecoderSettings(), Path("old.pt"))
+    now = {"meaning": MEANING, "geometry": settings.geometry}
+    refuse_older_meaning(weights | now, settings, Path("new.pt"))
+    refuse_older_meaning(weights, DecoderSettings(geometry=SIGMOID), Path("old.pt"))

@@ -15,6 +15,7 @@ from PIL import Image  # noqa: E402
 
 from tests.trainers.said_once import series_of, told_twice  # noqa: E402
 from tests.trainers.saved_state import differing_files  # noqa: E402
+from trainers.gaussian.trained import Trained, load_trained  # noqa: E402
 
 pytestmark = [pytest.mark.trainers, pytest.mark.timeout(600)]
 
@@ -113,6 +114,25 @@ def test_files_are_on_disk_as_reported(whole, read_events) -> None:
             assert picture.width > 2 * 160
 
 
+def test_the_trained_decoder_is_exported_with_its_card(whole, read_events) -> None:
+    run, _ = whole
+    exported = load_trained(run / "gaussian_decoder_exp2.safetensors")
+    saved = load_trained(run / "decoder_exp2_lastcheckpoint.pt")
+    assert same_weights(exported, saved.decoder.state_dict())
+    told = ("feature_kind", "blur", "image_size", "writer")
+    assert all(getattr(exported, name) == getattr(saved, name) for name in told)
+    card = (run / "gaussian_decoder_exp2.md").read_text()
+    figure = read_events(run, "summary")[0]["values"]["held_out_psnr"]
+    assert f"| held_out_psnr | {figure:.5g} |" in card and "| training images | 8 |" in card
+    assert "| source | crops of photographs that scikit-image" in card and "| seed | 0 |" in card
+    assert str(run) not in card and "license: other" in card
+
+
+def same_weights(exported: Trained, weights: dict[str, torch.Tensor]) -> bool:
+    found = exported.decoder.state_dict()
+    return all(torch.equal(part, weights[name]) for name, part in found.items())
+
+
 def same(one: Path, other: Path) -> None:
     assert differing_files(one, other) == []
 
@@ -153,6 +173,8 @@ FAST = (
     "--no-tensorboard",
     "--ema",
     "0.9",
+    "--dropout",
+    "0.1",
     "--gaussians_per_patch",
     "2",
     "--max_images",
@@ -182,6 +204,9 @@ def test_killed_at_any_moment_it_goes_on_to_the_bit(
     judged = ["held_out_psnr" in event["values"] for event in read_events(straight, "epoch")]
     assert judged == [False, False, True], "cheap epochs are judged every fifth time"
     same(*(folder / "checkpoints" / "best.pt" for folder in (run, straight)))
+    exported = load_trained(run / "gaussian_decoder_exp2.safetensors")
+    averaged = load(run / "checkpoints" / "epoch_0003.pt")["ema"]["weights"]
+    assert same_weights(exported, averaged), "what was judged is what is exported"
 
 
 def test_sigterm_saves_and_ends_well_and_the_checkpoint_is_refused_by_another_decoder(

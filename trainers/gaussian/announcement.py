@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 
+from trainers.common.preview import write_preview
 from trainers.gaussian.hfts import phase_of, work_saved
 from trainers.gaussian.options import savings
+from trainers.gaussian.photographs import PhotographSet
 from trainers.gaussian.run import GaussianRun
 from trainers.gaussian.tiles import MEMORY
 
@@ -63,6 +66,20 @@ def announce(run: GaussianRun, resumed_from: Path | None, batch: str) -> None:
         )
 
 
+def show_inputs(run: GaussianRun, photographs: PhotographSet) -> None:
+    """Write the first batch's inputs beside its targets to inputs.png."""
+    items = [photographs[index] for index in range(min(6, len(photographs)))]
+    rows = {"photograph": [item["image"] for item in items]}
+    rows["features (norm)"] = [item["features"].norm(dim=0) for item in items]
+    if run.collection.has_depth:
+        rows["disparity"] = [item["disparity"][0] for item in items]
+    path = run.settings.output_dir.absolute() / "images" / "inputs.png"
+    write_preview(
+        path, rows, "what the decoder is told and should draw", [item["name"] for item in items]
+    )
+    run.reporter.image(path, "inputs and targets of the first images")
+
+
 def epoch_lines(run: GaussianRun, number: int, seconds: float) -> None:
     """Print how an epoch ended, first in upstream's words as far as they are true here."""
     values = run.values
@@ -82,6 +99,20 @@ def epoch_lines(run: GaussianRun, number: int, seconds: float) -> None:
         f"held out     PSNR {values['held_out_psnr']:.2f} dB, SSIM {values['held_out_ssim']:.4f}"
         f" (mean colour {values['mean_colour_psnr']:.2f} dB, {values['mean_colour_ssim']:.4f})"
     )
+    if "unseen_psnr" in values:
+        run.reporter.write(unseen_line(values))
+
+
+def unseen_line(values: Mapping[str, float]) -> str:
+    """Return how well the unseen views are drawn, beside the shown ones left as they are."""
+    parts = []
+    for kind in ("unseen", "unchanged"):
+        lpips = values.get(f"{kind}_lpips")
+        parts.append(
+            f"PSNR {values[f'{kind}_psnr']:.2f} dB, SSIM {values[f'{kind}_ssim']:.4f}"
+            + ("" if lpips is None else f", LPIPS {lpips:.4f}")
+        )
+    return f"unseen view  {parts[0]} (the shown view unchanged: {parts[1]})"
 
 
 def summarise(run: GaussianRun, seconds: float) -> None:
@@ -104,6 +135,12 @@ def summarise(run: GaussianRun, seconds: float) -> None:
             f" the mean colour alone reaches {final['mean_colour_psnr']:.2f} dB,"
             f" {final['mean_colour_ssim']:.4f}"
         )
+        if "unseen_psnr" in final:
+            write(unseen_line(final))
+            if final["unseen_psnr"] <= final["unchanged_psnr"]:
+                run.reporter.warn(
+                    "the unseen view is no better drawn than by the shown one as it is"
+                )
         if final["held_out_psnr"] <= final["mean_colour_psnr"]:
             run.reporter.warn(
                 "the model is no better than each image's mean colour: it has learnt nothing yet"

@@ -21,8 +21,9 @@ from trainers.common.errors import SettingsError
 from trainers.gaussian.geometry import (
     GRID,
     OUTPUTS,
+    SIGMOID,
     Layout,
-    start_of_last_layer,
+    start_of_layers,
     to_gaussians,
     upstream_gaussians,
     upstream_places,
@@ -33,14 +34,14 @@ HIDDEN = {2: (512, 512, 256, 128), 4: (512, 256, 128)}
 SPIRAL_POINTS = 377
 DEPTH_FEATURES = 64
 OCTAVES = 8
-MEANING = 2
+MEANING = 3
 """What weights mean, counted up whenever the same names and shapes come to compute something else.
 """
 
 
 @dataclass(frozen=True)
 class DecoderSettings:
-    """What decides a decoder's layers; `geometry` is `patch` (ours) or `upstream`."""
+    """What decides a decoder's layers; `geometry` is one of GEOMETRIES."""
 
     experiment: int = 2
     feature_dim: int = 384
@@ -53,7 +54,7 @@ class DecoderSettings:
     nca_neighbours: int = 6
     nca_step_size: float = 0.1
     geometry: str = "patch"
-    dropout: float = 0.1
+    dropout: float = 0.0
 
 
 class PatchWindow(NamedTuple):
@@ -167,7 +168,7 @@ class DirectPatchDecoder(GaussianDecoder):
         self.register_buffer("patches_across", layout.across, persistent=False)
         self.register_buffer("patches_down", layout.down, persistent=False)
         self.layout = layout
-        start_of_last_layer(self.mlp.net[-1], k, settings.geometry)
+        start_of_layers(self.mlp.net, k, settings.geometry)
 
     @property
     def slots(self) -> int:
@@ -263,7 +264,7 @@ class FibonacciPatchDecoder(SpiralDecoder):
     def __init__(self, settings: DecoderSettings) -> None:
         super().__init__(settings)
         self.mlp = HiddenLayers(settings.feature_dim, HIDDEN[4], OUTPUTS, settings.dropout)
-        start_of_last_layer(self.mlp.net[-1], 1, settings.geometry)
+        start_of_layers(self.mlp.net, 1, settings.geometry)
 
     def forward(self, features: Tensor, disparity: Tensor | None = None, **_: Any) -> Gaussians:
         """Decode features (B,C,37,37) and disparity (B,1,H,W) or None."""
@@ -289,7 +290,7 @@ class NCAGaussianDecoder(SpiralDecoder):
         )
         self.perception = nn.Sequential(nn.Linear(width, 256), nn.ReLU(), nn.Linear(256, 128))
         self.update_rule = nn.Sequential(nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, OUTPUTS))
-        start_of_last_layer(self.init_state_net[-1], 1, settings.geometry)
+        start_of_layers(self.init_state_net, 1, settings.geometry)
         nn.init.zeros_(self.update_rule[-1].weight)
         nn.init.zeros_(self.update_rule[-1].bias)
 
@@ -345,18 +346,31 @@ def make_decoder(settings: DecoderSettings) -> GaussianDecoder:
     return DECODERS[settings.experiment](settings)
 
 
+def geometry_of(content: Mapping[str, Any]) -> str:
+    """Return the geometry in which a checkpoint of this trainer means what it learnt.
+
+    Before MEANING was 3, our geometry had colours of a sigmoid.
+    """
+    stated = str(content.get("geometry", "patch"))
+    return SIGMOID if stated == "patch" and content.get("meaning", 1) < 3 else stated
+
+
 def refuse_older_meaning(content: Mapping[str, Any], settings: DecoderSettings, path: Path) -> None:
     """Raise SettingsError where a checkpoint's weights mean something else than they do here.
 
     `content` is a checkpoint of this trainer. Weights written before MEANING was 2 took the angles
     of a pose in another order, and in upstream's geometry moved offsets where they now move places.
     """
-    if content.get("meaning", 1) >= MEANING:
-        return
+    older, geometry = content.get("meaning", 1) < 2, geometry_of(content)
     cells = settings.experiment == 5 and settings.geometry == "upstream"
-    if settings.pose_encoding or cells:
+    if older and (settings.pose_encoding or cells):
         what = "cells' places" if cells else "a pose's angles"
         raise SettingsError(
             f"{path} was written by an earlier version of this trainer, which read {what} otherwise"
             " than the Fresnel project does: its weights would draw something else; train it anew"
+        )
+    if geometry != settings.geometry:
+        raise SettingsError(
+            f"{path} was trained in the geometry {geometry}, not {settings.geometry}:"
+            f" go on with --geometry {geometry}"
         )

@@ -27,7 +27,8 @@ import torch
 from torch import Tensor
 
 from trainers.common.bar import bar
-from trainers.common.devices import DEVICES, choose_device, describe_device
+from trainers.common.device_flags import add_device_flags, use_device
+from trainers.common.devices import describe_device
 from trainers.common.files import write_text_whole
 from trainers.common.loading import make_loader, to_device
 from trainers.common.report import EventLog, run_directory
@@ -37,8 +38,9 @@ from trainers.common.settings_parser import (
     number_between,
     whole_number,
 )
+from trainers.gaussian.announcement import unseen_line
 from trainers.gaussian.contact_sheet import write_contact_sheet
-from trainers.gaussian.evaluation import MOST_SHOWN, NAMES, draw_batch, judge
+from trainers.gaussian.evaluation import MOST_SHOWN, NAMES, judge_batch, seen_by_all, shown_of
 from trainers.gaussian.perceptual import find_lpips
 from trainers.gaussian.photographs import PhotographSet, collect
 from trainers.gaussian.projection import Camera
@@ -69,6 +71,7 @@ def make_parser() -> SettingsParser:
     )
     add("--all", action="store_true", help="judge all photographs, those trained on too")
     add("--max_images", type=whole_number(1), help="as in training")
+    add("--pair_gap", type=whole_number(0), default=0, help="judge unseen views, as in training")
     add("--held_out", type=number_between(0, 1), default=0.2, help="as in training")
     add("--image_size", type=whole_number(16, 4096), help="in pixels; without it: as trained")
     add("--batch_size", type=whole_number(1), default=4, help="images at once")
@@ -79,7 +82,7 @@ def make_parser() -> SettingsParser:
     )
     add("--lpips_dir", type=Path, help="folder of alexnet-owt-7be5be79.pth and lpips' alex.pth")
     add("--renderer", choices=BACKENDS, default="auto", help="what draws")
-    add("--device", choices=DEVICES, default="auto", help="auto: a GPU if one was given or is seen")
+    add_device_flags(parser)
     return parser
 
 
@@ -87,22 +90,28 @@ def make_parser() -> SettingsParser:
 def evaluate_folder(settings: argparse.Namespace) -> int:
     """Print and write the figures and return the exit code."""
     trained = load_trained(settings.checkpoint)
-    device, reason = choose_device(settings.device)
+    device, reason = use_device(settings)
     decoder = trained.decoder.to(device)
     width = decoder.settings.feature_dim
     found = collect(
-        settings.data_dir, trained.feature_kind, width, settings.max_images, settings.held_out
+        settings.data_dir,
+        trained.feature_kind,
+        width,
+        settings.max_images,
+        settings.held_out,
+        pair_gap=settings.pair_gap,
     )
     if decoder.settings.depth_fusion and not found.has_depth:
         raise SettingsError("this decoder is told depth, and the folder has no depth files")
     chosen = (*found.held_out, *found.training) if settings.all else found.held_out
     size = settings.image_size or trained.image_size
-    camera = Camera(size, settings.blur or trained.blur)
+    camera = seen_by_all(found, Camera(size, settings.blur or trained.blur))
     draw = choose_drawer(settings.renderer, device)
     photographs = PhotographSet(chosen, found, size)
     lpips, reason_off = find_lpips(settings.lpips_dir)
     if settings.lpips_dir and lpips is None:
         raise SettingsError(f"--lpips_dir: {reason_off}")
+    lpips = lpips.to(device) if lpips else None
     print(
         f"found        {len(chosen)} photographs, {size} px, {decoder.gaussians:,} Gaussians each",
         flush=True,
@@ -118,19 +127,14 @@ def evaluate_folder(settings: argparse.Namespace) -> int:
     ]
     rows: list[dict[str, float | str]] = []
     shown: list[tuple[Tensor, Tensor, str, float]] = []
-    for loaded in bar(make_loader(photographs, batches, device), "judging", len(batches)):
+    loader = make_loader(photographs, batches, device, settings.workers)
+    for loaded in bar(loader, "judging", len(batches)):
         batch = to_device(loaded, device)
-        drawn = draw_batch(decoder, batch, camera, draw)
-        values = dict(zip(NAMES, judge(drawn, batch["image"]), strict=True))
-        if lpips is not None:
-            values["held_out_lpips"] = lpips.to(device)(drawn, batch["image"])
+        judged = judge_batch(decoder, batch, camera, draw, lpips=lpips)
         for place, name in enumerate(batch["name"]):
-            rows.append(
-                {"name": name, **{key: float(value[place]) for key, value in values.items()}}
-            )
-        shown += zip(
-            batch["image"].cpu(), drawn.cpu(), batch["name"], values[NAMES[0]].tolist(), strict=True
-        )
+            figures = {key: float(value[place]) for key, value in judged.figures.items()}
+            rows.append({"name": name, **figures})
+        shown += shown_of(judged, batch["name"])
     means = report(rows, settings, camera)
     images, renders, names, marks = zip(*shown[:MOST_SHOWN], strict=True)
     sheet = settings.output_dir / "contact_sheet.png"
@@ -155,6 +159,8 @@ def report(
         f"result       PSNR {means[NAMES[0]]:.2f} dB, SSIM {means[NAMES[1]]:.4f}{lpips}",
         flush=True,
     )
+    if "unseen_psnr" in means:
+        print(unseen_line(means), flush=True)
     print(f"mean colour  PSNR {means[NAMES[2]]:.2f} dB, SSIM {means[NAMES[3]]:.4f}", flush=True)
     if means[NAMES[0]] <= means[NAMES[2]]:
         print(

@@ -17,6 +17,7 @@ from trainers.common.files import write_whole
 from trainers.common.settings_parser import SettingsError
 from trainers.gaussian.decoder import GaussianDecoder
 from trainers.gaussian.geometry import GRID, quaternions
+from trainers.gaussian.model_file import export_trained
 
 if TYPE_CHECKING:
     from trainers.gaussian.run import GaussianRun
@@ -49,11 +50,11 @@ def missing_packages() -> list[str]:
     return [name for name in NEEDED if importlib.util.find_spec(name) is None]
 
 
-def export_onnx(decoder: GaussianDecoder, path: Path) -> float:
+def export_onnx(decoder: GaussianDecoder, path: Path, device: torch.device | None = None) -> float:
     """Write a decoder as one ONNX file and return how far onnxruntime is from torch.
 
-    Raises SettingsError where a package is missing, and ArithmeticError where they disagree; then
-    no file is written.
+    What torch answers is computed on `device`, else on the CPU. Raises SettingsError where a
+    package is missing, and ArithmeticError where they disagree; then no file is written.
     """
     if absent := missing_packages():
         raise SettingsError(
@@ -85,7 +86,7 @@ def export_onnx(decoder: GaussianDecoder, path: Path) -> float:
                     external_data=False,
                     verbose=False,
                 )
-            apart = difference(module, draft, chance)
+            apart = difference(module, draft, chance, device or torch.device("cpu"))
             if apart > AGREEMENT:
                 raise ArithmeticError(
                     f"onnxruntime and torch differ by {apart:.2g}, more than {AGREEMENT:g}"
@@ -97,14 +98,17 @@ def export_onnx(decoder: GaussianDecoder, path: Path) -> float:
     return apart
 
 
-def difference(module: Exported, path: Path, chance: torch.Generator) -> float:
+def difference(
+    module: Exported, path: Path, chance: torch.Generator, device: torch.device
+) -> float:
     """Return the largest difference of any output, for inputs that the export has not seen."""
     import onnxruntime
 
     features = torch.randn(3, module.decoder.settings.feature_dim, GRID, GRID, generator=chance)
     depth = torch.rand(3, 1, DEPTH_SIDE, DEPTH_SIDE, generator=chance)
     with torch.no_grad():
-        expected = [part.numpy() for part in module(features, depth)]
+        answered = module.to(device)(features.to(device), depth.to(device))
+    expected = [part.cpu().numpy() for part in answered]
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     given = {"features": features.numpy(), "depth": depth.numpy()}
     known = {entry.name for entry in session.get_inputs()}
@@ -117,11 +121,18 @@ def difference(module: Exported, path: Path, chance: torch.Generator) -> float:
 
 
 def export_at_end(run: GaussianRun) -> None:
-    """Export the trained decoder beside its checkpoints, or say why not."""
-    settings, write = run.settings, run.reporter.write
-    if not run.ranks.leads or not settings.export_onnx:
+    """Write the judged weights as safetensors with a model card, and as ONNX or say why not."""
+    if not run.ranks.leads:
         return
-    path = settings.output_dir / f"gaussian_decoder_exp{settings.experiment}.onnx"
+    path = run.settings.output_dir / f"gaussian_decoder_exp{run.settings.experiment}.safetensors"
+    with run.judged_weights():
+        run.reporter.write(f"exported     {', '.join(map(str, export_trained(run, path)))}")
+        if run.settings.export_onnx:
+            _onnx_at_end(run, path.with_suffix(".onnx"))
+
+
+def _onnx_at_end(run: GaussianRun, path: Path) -> None:
+    write = run.reporter.write
     if absent := missing_packages():
         write(f"onnx         not written: pip install {' '.join(absent)}")
         return

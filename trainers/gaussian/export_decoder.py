@@ -18,8 +18,11 @@ import trainers  # noqa: F401 - before torch: how its threads wait
 
 # isort: split
 
+from trainers.common.device_flags import add_device_flags, use_device
+from trainers.common.model_card import write_card
 from trainers.common.settings_parser import SettingsError, SettingsParser
 from trainers.gaussian.export import export_onnx
+from trainers.gaussian.model_file import card_of
 from trainers.gaussian.trained import load_trained
 
 
@@ -36,10 +39,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--output", type=Path, default=Path("models/gaussian_decoder.onnx"), help="file to write"
     )
+    add_device_flags(parser, "one decoder is exported, there is nothing to share out")
     settings = parser.read(arguments)
     try:
+        device, _ = use_device(settings)
         trained = load_trained(settings.checkpoint)
-        apart = export_onnx(trained.decoder, settings.output)
+        apart = export_onnx(trained.decoder, settings.output, device)
+        card = card_of(trained.decoder, trained.settings, trained.figures, {})
+        card_path = write_card(settings.output, card)
     except (SettingsError, ArithmeticError, RuntimeError) as problem:
         print(f"error: {str(problem).splitlines()[0]}", file=sys.stderr, flush=True)
         return 2 if isinstance(problem, SettingsError) else 1
@@ -48,6 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
         f"ONNX export successful: {settings.output} ({size:.1f} MB, onnxruntime differs by"
         f" {apart:.1e})"
     )
+    print(f"model card   {card_path}")
     return 0
 
 

@@ -32,6 +32,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from trainers.common.device_flags import add_device_flags, use_device
 from trainers.common.files import write_whole
 from trainers.common.settings_parser import SettingsError, SettingsParser
 from trainers.gaussian.export import NEEDED
@@ -75,6 +76,7 @@ def make_parser() -> SettingsParser:
         action="store_true",
         help="let transformers fetch the weights if it does not have them",
     )
+    add_device_flags(parser, "one network is exported, there is nothing to share out")
     return parser
 
 
@@ -112,6 +114,7 @@ def load_model(settings: argparse.Namespace) -> nn.Module:
 
 def export(settings: argparse.Namespace) -> int:
     """Write the file, compare it with torch and return the exit code."""
+    device, _ = use_device(settings)
     module = PatchTokens(load_model(settings)).eval()
     path = settings.output or Path(f"models/dinov2_{settings.size}.onnx")
     pixels = torch.randn(1, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(0))
@@ -130,7 +133,7 @@ def export(settings: argparse.Namespace) -> int:
             external_data=False,
             verbose=False,
         )
-        apart = compare(module, draft, pixels)
+        apart = compare(module, draft, pixels, device)
         if apart > AGREEMENT:
             raise ArithmeticError(
                 f"onnxruntime and torch differ by {apart:.2g}, more than {AGREEMENT:g}"
@@ -145,14 +148,14 @@ def export(settings: argparse.Namespace) -> int:
     return 0
 
 
-def compare(module: PatchTokens, path: Path, pixels: Tensor) -> float:
-    """Return the largest difference between onnxruntime's and torch's tokens."""
+def compare(module: PatchTokens, path: Path, pixels: Tensor, device: torch.device) -> float:
+    """Return the largest difference between onnxruntime's tokens and torch's on a device."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     found = session.run(None, {"pixel_values": pixels.numpy()})[0]
     with torch.no_grad():
-        expected = module(pixels).numpy()
+        expected = module.to(device)(pixels.to(device)).cpu().numpy()
     if found.shape[1] != GRID * GRID:
         raise ArithmeticError(f"the network answers {found.shape[1]} patches, not {GRID * GRID}")
     return float(np.abs(found - expected).max())

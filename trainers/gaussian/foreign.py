@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from trainers.common.checkpoint import load_checkpoint
 from trainers.common.errors import SettingsError
 from trainers.gaussian.decoder import GaussianDecoder
+from trainers.gaussian.geometry import SIGMOID
 
 OLD_NAME = re.compile(r"^mlp\.(\d+)\.")
 HEADS = {2: "mlp.net.12", 4: "mlp.net.9", 5: "init_state_net.4"}
@@ -65,7 +66,7 @@ def as_foreign(content: dict[str, Any], path: Path) -> Foreign | None:
             content["optimiser"],
             epoch,
             False,
-            "patch",
+            SIGMOID,
             0.3001,
         )
     if content and all(isinstance(value, Tensor) for value in content.values()):

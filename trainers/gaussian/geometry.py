@@ -10,7 +10,8 @@ weights trained that way draw what they learnt.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -25,13 +26,15 @@ OUTPUTS = 16
 DEPTH_RANGE = 2.0
 """How much farther away a disparity of 0 lies than a disparity of 1."""
 COLOUR_GAIN = 3.0
-"""Makes strong colours, for which a sigmoid needs large inputs, something a hundred steps can
-learn.
-"""
+"""Of the sigmoid that colours went through in this trainer's first versions."""
+LINEAR_GAIN = 0.7
+"""What every layer shrinks its input to at the start; the first steps overshoot without."""
 LARGEST_SCALE = 6.0
 """In patch widths; larger Gaussians would say little about their patch and slow the renderer down.
 """
-GEOMETRIES = ("patch", "upstream")
+SIGMOID = "patch-sigmoid"
+"""Our geometry as it was until colours became linear, for checkpoints of that time."""
+GEOMETRIES = ("patch", "upstream", SIGMOID)
 PIVOT = -3.0
 """The point on the z axis about which poses turn: the middle of the depth range."""
 
@@ -93,8 +96,37 @@ def to_gaussians(
     x, y = half_width * across + unit * raw[..., 0], unit * raw[..., 1] - half_width * down
     widths = F.softplus(raw[..., 3:6].clamp(-10, 20)) * widening
     scales = unit.unsqueeze(-1) * widths.clamp(1e-6, LARGEST_SCALE)
-    colours = (COLOUR_GAIN * raw[..., 12:15]).sigmoid()
+    colours = to_colours(raw[..., 12:15], points.geometry)
     return _flat(torch.stack((x, y, -distance), dim=-1), scales, colours, raw)
+
+
+def to_colours(raw: Tensor, geometry: str) -> Tensor:
+    """Return colours in [0,1] from raw (...,3), 0 meaning grey.
+
+    In our geometry they are linear, so that a colour no training photograph shows is drawn as far
+    from grey as its features are; a sigmoid draws strong colours towards those it knows.
+    """
+    if geometry == SIGMOID:
+        return (COLOUR_GAIN * raw).sigmoid()
+    clamped: Tensor = ClampedInwards.apply(raw.float() + 0.5)  # type: ignore[no-untyped-call]
+    return clamped
+
+
+class ClampedInwards(torch.autograd.Function):
+    """Clamps to [0,1]; beyond, only gradients that lead back inside pass."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor) -> Tensor:
+        """Clamp."""
+        ctx.save_for_backward(values)
+        return values.clamp(0, 1)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        """Return the gradient, 0 where a step against it would lead farther outside."""
+        (values,) = ctx.saved_tensors
+        outwards = ((values < 0) & (gradient > 0)) | ((values > 1) & (gradient < 0))
+        return gradient.masked_fill(outwards, 0)
 
 
 def upstream_places(
@@ -124,11 +156,15 @@ def _flat(positions: Tensor, scales: Tensor, colours: Tensor, raw: Tensor) -> Ga
     )
 
 
-def start_of_last_layer(last: nn.Linear, k: int, geometry: str) -> None:
-    """Set a last layer so that an untrained point is a tight cluster of k opaque Gaussians.
+def start_of_layers(network: nn.Sequential, k: int, geometry: str) -> None:
+    """Set layers so that they are linear and an untrained point is a cluster of k opaque Gaussians.
 
     In upstream's geometry nothing but the rotation is set, which starts as the identity.
     """
+    layers = [layer for layer in network if isinstance(layer, nn.Linear)]
+    last = layers[-1]
+    if geometry == "patch":
+        begin_linear(layers)
     start = torch.zeros(k, OUTPUTS)
     start[:, 6] = start[:, 10] = 1.0
     if geometry == "upstream":
@@ -144,6 +180,31 @@ def start_of_last_layer(last: nn.Linear, k: int, geometry: str) -> None:
     with torch.no_grad():
         last.weight.mul_(0.3)
         last.bias.copy_(start.flatten())
+
+
+@torch.no_grad()
+def begin_linear(layers: Sequence[nn.Linear]) -> None:
+    """Let layers with ReLUs between them begin as one linear map of their input.
+
+    Every unit has a twin of opposite sign, whose difference a ReLU leaves linear ("looks linear",
+    Balduzzi et al. 2017); the maps between are orthogonal. A network that begins so carries
+    colours it never saw through; one of random weights turns them into those it was shown. The
+    last layer's answers keep their spread.
+    """
+    *hidden, last = layers
+    for place, layer in enumerate(hidden):
+        rows, columns = layer.weight.shape
+        half = torch.empty(rows // 2, columns if place == 0 else columns // 2)
+        _twins(layer, nn.init.orthogonal_(half, LINEAR_GAIN), inputs=place > 0)
+        layer.bias.zero_()
+    half = last.weight[:, : last.in_features // 2] * math.sqrt(2)
+    last.weight.copy_(torch.cat((half, -half), dim=1))
+
+
+def _twins(layer: nn.Linear, half: Tensor, inputs: bool) -> None:
+    """Set a layer's weights to a half and its mirror image, over twin inputs if there are any."""
+    over = torch.cat((half, -half), dim=1) if inputs else half
+    layer.weight.copy_(torch.cat((over, -over)))
 
 
 def rotation_from_6d(raw: Tensor) -> Tensor:

@@ -25,7 +25,10 @@ import math
 
 import torch
 
+from trainers.common.device_flags import add_device_flags, use_device
+from trainers.common.devices import describe_device
 from trainers.common.files import write_whole
+from trainers.common.loading import to_device
 from trainers.common.report import EventLog, run_directory
 from trainers.common.settings_parser import (
     SettingsError,
@@ -59,6 +62,7 @@ def make_parser() -> SettingsParser:
     add("--output_dir", type=Path, default=Path(), help="where STEM.ply, STEM.bin and STEM.png go")
     _add_source_flags(parser)
     _add_view_flags(parser)
+    add_device_flags(parser, "one photograph is read, there is nothing to share out")
     return parser
 
 
@@ -125,6 +129,7 @@ def infer(settings: argparse.Namespace) -> int:
     """Write the three files and return the exit code."""
     if not settings.image.is_file():
         raise SettingsError(f"--image: there is no file {settings.image}")
+    device, _ = use_device(settings)
     trained = load_trained(settings.checkpoint)
     sources = Sources(
         settings.features,
@@ -133,13 +138,14 @@ def infer(settings: argparse.Namespace) -> int:
         settings.depth_model,
         agreed_polarity(settings.depth_polarity, None if settings.depth else settings.depth_model),
     )
-    batch = describe(settings.image, trained, sources)
-    pose = torch.tensor([[math.radians(settings.elevation), math.radians(settings.azimuth)]])
+    batch = to_device(describe(settings.image, trained, sources, device), device)
+    view = [math.radians(settings.elevation), math.radians(settings.azimuth)]
+    pose = torch.tensor([view], device=device)
     asked = {"pose": pose} if trained.decoder.settings.pose_encoding else {}
-    gaussians = trained.decoder(batch["features"], batch.get("disparity"), **asked)
+    gaussians = trained.decoder.to(device)(batch["features"], batch.get("disparity"), **asked)
     size = settings.size or trained.image_size
     camera = Camera(size, settings.blur or trained.blur)
-    draw = choose_drawer(settings.renderer, gaussians.positions.device)
+    draw = choose_drawer(settings.renderer, device)
     drawn = render(seen_from(gaussians, pose), camera, draw)
     picture = to_image(drawn.image[0].clamp(0, 1))
     folder, stem = settings.output_dir, settings.image.stem
@@ -147,7 +153,8 @@ def infer(settings: argparse.Namespace) -> int:
     write_ply(folder / f"{stem}.ply", gaussians)
     write_whole(folder / f"{stem}.png", lambda file: picture.save(file, format="PNG"))
     print(
-        f"{number} Gaussians of {settings.image.name} by {settings.checkpoint} ({trained.writer})",
+        f"{number} Gaussians of {settings.image.name} by {settings.checkpoint} ({trained.writer})"
+        f" on {describe_device(device)}",
         flush=True,
     )
     if "disparity" not in batch:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -25,6 +26,7 @@ MEAN = np.array([0.485, 0.456, 0.406], dtype=np.float32)
 DEVIATION = np.array([0.229, 0.224, 0.225], dtype=np.float32)
 Array = NDArray[np.float32]
 Network = Callable[[Array], Array]
+CPU = torch.device("cpu")
 
 
 def to_input(image: Image.Image) -> Array:
@@ -34,14 +36,15 @@ def to_input(image: Image.Image) -> Array:
     return np.ascontiguousarray(pixels.transpose(2, 0, 1)[None])
 
 
-def load_network(path: Path, what: str, output: str) -> Network:
+def load_network(path: Path, what: str, output: str, device: torch.device = CPU) -> Network:
     """Return a network from (1,3,518,518) to an array: an .onnx file or transformers folder.
 
-    `output` is the name of what transformers' model answers. Raises SettingsError where it is
+    `output` is the name of what transformers' model answers. It computes on the device, on a CPU
+    with as many threads as torch. Raises SettingsError where it is
     missing, is no network, or its package is not installed.
     """
     if path.is_dir():
-        return _from_transformers(path, what, output)
+        return _from_transformers(path, what, output, device)
     if not path.is_file():
         raise SettingsError(
             f"{what}: there is no {path}; make it with export_dinov2_model.py, or name an .onnx"
@@ -49,16 +52,18 @@ def load_network(path: Path, what: str, output: str) -> Network:
         )
     if importlib.util.find_spec("onnxruntime") is None:
         raise SettingsError(f"{what}: {path.name} needs onnxruntime: pip install onnxruntime")
-    return _from_onnx(path, what)
+    return _from_onnx(path, what, device)
 
 
-def _from_onnx(path: Path, what: str) -> Network:
+def _from_onnx(path: Path, what: str, device: torch.device) -> Network:
     import onnxruntime
 
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    known = onnxruntime.get_available_providers()
+    providers = ["CPUExecutionProvider"] if device.type == "cpu" else known
     try:
-        session = onnxruntime.InferenceSession(
-            str(path), providers=onnxruntime.get_available_providers()
-        )
+        session = onnxruntime.InferenceSession(str(path), options, providers=providers)
     except Exception as problem:  # onnxruntime's own error classes are not public
         raise SettingsError(
             f"{what}: {path} cannot be loaded ({str(problem).splitlines()[0]})"
@@ -72,12 +77,11 @@ def _from_onnx(path: Path, what: str) -> Network:
     return run
 
 
-def _from_transformers(path: Path, what: str, output: str) -> Network:
+def _from_transformers(path: Path, what: str, output: str, device: torch.device) -> Network:
     if importlib.util.find_spec("transformers") is None:
         raise SettingsError(
             f"{what}: the folder {path} needs transformers: pip install transformers"
         )
-    import torch
     import transformers
 
     transformers.utils.logging.set_verbosity_error()
@@ -99,11 +103,12 @@ def _from_transformers(path: Path, what: str, output: str) -> Network:
         raise SettingsError(
             f"{what}: {path} lacks {len(absent)} of the network's weights, such as {absent[0]}"
         )
-    model.eval()
+    model.eval().to(device)
 
     def run(pixels: Array) -> Array:
         with torch.no_grad():
-            answer: Array = getattr(model(pixel_values=torch.from_numpy(pixels)), output).numpy()
+            answered = getattr(model(pixel_values=torch.from_numpy(pixels).to(device)), output)
+        answer: Array = answered.float().cpu().numpy()
         return answer
 
     return run

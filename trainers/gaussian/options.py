@@ -78,6 +78,14 @@ def _add_data_flags(parser: SettingsParser) -> None:
         help="side of the square images, pixels",
     )
     add(
+        "--pair_gap",
+        type=whole_number(0),
+        default=0,
+        metavar="PLACES",
+        help="learn from the view so many places on in its scene, too; see prepare_scenes.py",
+    )
+    add("--unseen_weight", type=number_between(0, 1000), default=1.0, help="weight of its loss")
+    add(
         "--cache_mb",
         type=whole_number(0),
         default=512,
@@ -131,8 +139,8 @@ def _add_model_flags(parser: SettingsParser) -> None:
     add(
         "--dropout",
         type=number_between(0, 1, closed=True),
-        default=0.1,
-        help="after each hidden layer",
+        default=0.0,
+        help="after each hidden layer; upstream's 0.1 makes colours greyer",
     )
 
 
@@ -144,7 +152,8 @@ def _add_drawing_flags(parser: SettingsParser) -> None:
         default="auto",
         help=(
             "patch: ours, right side up; upstream: row 0 at the bottom, depth inverted, as the"
-            " Fresnel project's own checkpoints were trained; auto: the checkpoint's, else patch"
+            " Fresnel project's own checkpoints were trained; patch-sigmoid: ours as it was before"
+            " colours were linear; auto: the checkpoint's, else patch"
         ),
     )
     add(
@@ -326,9 +335,11 @@ def complete(settings: argparse.Namespace) -> None:
                 "--gaussians_per_patch belongs to --experiment 2; use --n_spiral_points"
             )
         settings.progressive_schedule, settings.train_window = False, 0
-    if settings.multi_pose_augmentation:
+    if settings.multi_pose_augmentation and settings.pair_gap:
+        raise SettingsError("--pair_gap has real views: leave --multi_pose_augmentation out")
+    if settings.multi_pose_augmentation or settings.pair_gap:
         settings.train_window = 0
-    elif settings.use_pose_encoding:
+    if settings.use_pose_encoding and not settings.multi_pose_augmentation:
         raise SettingsError(
             "--use_pose_encoding needs --multi_pose_augmentation: there is one view else"
         )

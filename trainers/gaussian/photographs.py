@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,12 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.data import Dataset
 
+from trainers.common.bar import bar
 from trainers.common.reading import check_picture, read_picture
 from trainers.common.settings_parser import SettingsError
 from trainers.gaussian import features
 from trainers.gaussian.geometry import GRID
+from trainers.gaussian.pairs import CAMERAS, Posed, motion, partners, read_cameras
 
 SUFFIXES = {".jpg", ".jpeg", ".png", ".webp"}
 CROPS_ACROSS, CROPS_DOWN = 3, 2
@@ -56,7 +59,10 @@ class Photograph:
 
 @dataclass(frozen=True)
 class Collection:
-    """Photographs to learn from and others to judge by, and what is known about them."""
+    """Photographs to learn from and others to judge by, and what is known about them.
+
+    `unseen` is, by stem, the picture of another camera that its Gaussians are judged by too.
+    """
 
     training: tuple[Photograph, ...]
     held_out: tuple[Photograph, ...]
@@ -65,6 +71,8 @@ class Collection:
     has_depth: bool
     polarity: str = "disparity"
     has_density: bool = False
+    cameras: Mapping[str, Posed] = field(default_factory=dict)
+    unseen: Mapping[str, Path] = field(default_factory=dict)
 
     @property
     def fingerprint(self) -> str:
@@ -82,12 +90,15 @@ def collect(
     max_images: int | None,
     held_out: float,
     density: bool = False,
+    shown: bool = True,
+    pair_gap: int = 0,
 ) -> Collection:
     """Choose photographs from a folder, or built-in ones for None, and check what they need.
 
     kind is `auto`, `dinov2` or `patch`; feature_dim None takes what the files are; max_images
-    counts held-out ones too; held_out is their share; density asks for a language model's weights.
-    Raises SettingsError naming what is missing or wrong.
+    counts held-out ones too; held_out is their share; density asks for a language model's weights;
+    shown: with a bar; pair_gap: how many places in its scene a picture's unseen view lies on, 0 for
+    none. Raises SettingsError naming what is missing or wrong.
     """
     if kind == "auto":
         kind = "dinov2" if folder else "patch"
@@ -102,6 +113,8 @@ def collect(
         raise SettingsError(
             f"--feature_dim {feature_dim}: pixel descriptors have {features.PATCH_FEATURE_DIM}"
         )
+    if pair_gap and folder is None:
+        raise SettingsError("--pair_gap needs --data_dir: a folder made by prepare_scenes.py")
     if folder is None:
         if kind == "dinov2":
             raise SettingsError(
@@ -110,7 +123,13 @@ def collect(
             )
         training, judging = built_in_crops(max_images, held_out)
         return Collection(training, judging, features.PATCH_FEATURE_DIM, None, False)
-    training, judging = split_folder(folder, max_images, held_out)
+    cameras = read_cameras(folder)
+    if pair_gap and not cameras:
+        raise SettingsError(
+            f"--pair_gap: there is no {folder / CAMERAS}: make it with prepare_scenes.py"
+        )
+    scenes = {stem: posed.scene for stem, posed in cameras.items()}
+    training, judging = split_folder(folder, max_images, held_out, scenes)
     stems = [photograph.path.stem for photograph in (*training, *judging)]
     beside = folder / "features"
     if kind == "dinov2":
@@ -129,9 +148,24 @@ def collect(
     found = Collection(
         training, judging, width, beside if kind == "dinov2" else None, has_depth, polarity, density
     )
-    for photograph in (*training, *judging):
+    if pair_gap:
+        unseen = with_partners(found, cameras, pair_gap)
+        found = replace(found, cameras=cameras, unseen=unseen)
+    for photograph in bar((*training, *judging), "checking files", shown=shown):
         read_beside(photograph, found, 16)
     return found
+
+
+def with_partners(
+    collection: Collection, cameras: Mapping[str, Posed], gap: int
+) -> dict[str, Path]:
+    """Return every picture's unseen view, by stem, from its own side of the split."""
+    unseen = {}
+    for part in (collection.training, collection.held_out):
+        paths = {photograph.name: photograph.path for photograph in part}
+        chosen = partners(cameras, paths, gap)
+        unseen |= {stem: paths[other] for stem, other in chosen.items()}
+    return unseen
 
 
 def read_beside(
@@ -159,9 +193,12 @@ def read_beside(
 
 
 def split_folder(
-    folder: Path, max_images: int | None, held_out: float
+    folder: Path, max_images: int | None, held_out: float, scenes: Mapping[str, str] | None = None
 ) -> tuple[tuple[Photograph, ...], tuple[Photograph, ...]]:
-    """Return a folder's training and held-out images, ordered by their names alone."""
+    """Return a folder's training and held-out images, ordered by their names alone.
+
+    Pictures of one of the `scenes`, by stem, stay together, so that none is on both sides.
+    """
     if not folder.is_dir():
         raise SettingsError(f"--data_dir: there is no folder {folder}")
     paths = sorted(
@@ -177,14 +214,27 @@ def split_folder(
         raise SettingsError(
             f"{folder} holds {len(stems)} images (jpg, jpeg, png, webp); at least 2 are needed"
         )
-    shuffled = sorted(paths, key=lambda path: hashlib.sha256(path.stem.encode()).digest())[
-        :max_images
-    ]
+    groups = {path.stem: (scenes or {}).get(path.stem, path.stem) for path in paths}
+
+    def drawn(path: Path) -> tuple[bytes, str]:
+        return hashlib.sha256(groups[path.stem].encode()).digest(), path.stem
+
+    shuffled = sorted(paths, key=drawn)[:max_images]
     for path in shuffled:
         check_picture(path)
     judging = held_out_count(len(shuffled), held_out)
+    if scenes:
+        judging = whole_scenes([groups[path.stem] for path in shuffled], judging, folder)
     chosen = tuple(Photograph(path, path.stem) for path in shuffled)
     return chosen[judging:], chosen[:judging]
+
+
+def whole_scenes(names: list[str], count: int, folder: Path) -> int:
+    """Return about `count`, so that the first pictures are whole scenes and others are left."""
+    ends = [place for place in range(1, len(names)) if names[place] != names[place - 1]]
+    if not ends:
+        raise SettingsError(f"{folder} holds one scene; at least 2 are needed, one to judge by")
+    return min(ends, key=lambda end: abs(end - count))
 
 
 def built_in_crops(
@@ -275,12 +325,26 @@ class PhotographSet(Dataset[dict[str, Any]]):
             self._kept[index, self.size], self._features[index] = item, described
         return item | {"features": described}
 
+    def read_ahead(self, shown: bool) -> None:
+        """Read and describe photographs that have no feature files, with a bar where `shown`.
+
+        Nothing is done where none would be kept.
+        """
+        if self._room and self.collection.feature_folder is None:
+            for index in bar(range(len(self)), "describing photographs", shown=shown):
+                self[index]
+
     def _read(self, index: int) -> dict[str, Any]:
         photograph, collection = self.photographs[index], self.collection
         image = read_picture(photograph.path)
         if photograph.box:
             image = image.crop(photograph.box)
         item: dict[str, Any] = {"name": photograph.name, "image": to_square(image, self.size)}
+        other = collection.unseen.get(photograph.name)
+        if other is not None:
+            cameras = collection.cameras
+            item["unseen"] = to_square(read_picture(other), self.size)
+            item["motion"] = motion(cameras[photograph.name], cameras[other.stem])
         described = index in self._features
         item |= read_beside(photograph, collection, self.size, described)
         if collection.feature_folder is None and not described:

@@ -25,11 +25,16 @@ import trainers  # noqa: F401 - before torch: how its threads wait
 import argparse
 import json
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
+from torch.utils.data import Dataset
 
 from trainers.common.bar import bar
+from trainers.common.device_flags import add_device_flags, use_device
+from trainers.common.devices import describe_device
 from trainers.common.files import remove_drafts, write_text_whole, write_whole
+from trainers.common.loading import make_loader
 from trainers.common.reading import PictureError, read_picture
 from trainers.common.settings_parser import SettingsError, SettingsParser, whole_number
 from trainers.gaussian.features import (
@@ -82,6 +87,7 @@ def make_parser() -> SettingsParser:
     )
     add("--overwrite", action="store_true", help="make files anew that are there")
     _add_network_flags(parser)
+    add_device_flags(parser)
     _refuse_the_rest(parser)
     return parser
 
@@ -188,21 +194,51 @@ def state_polarity(folder: Path, settings: argparse.Namespace) -> None:
     write_text_whole(path, json.dumps(stated, indent=2) + "\n")
 
 
-def process(
-    path: Path, folder: Path, settings: argparse.Namespace, features: Network, depth: Network | None
-) -> bool:
-    """Make what is missing for one image; return whether anything was."""
+class Wanted(NamedTuple):
+    """An image, and the files that are to be made of it; None: there already."""
+
+    image: Path
+    features: Path | None
+    depth: Path | None
+
+
+def wanted(path: Path, folder: Path, settings: argparse.Namespace) -> Wanted:
+    """Return what is missing of an image in the folder, or all of it with --overwrite."""
     dim = DIMS[settings.dinov2_size]
-    feature_path = folder / f"{path.stem}{FEATURE_SUFFIXES[dim]}"
-    depth_path = folder / f"{path.stem}{DEPTH_SUFFIX}"
-    wants_features = settings.overwrite or not whole(feature_path, feature_bytes(dim))
-    wants_depth = depth is not None and (
-        settings.overwrite or not whole(depth_path, settings.depth_size**2 * 4)
-    )
-    if not (wants_features or wants_depth):
-        return False
-    pixels = to_input(read_picture(path))
-    if wants_features:
+    features = folder / f"{path.stem}{FEATURE_SUFFIXES[dim]}"
+    depth = folder / f"{path.stem}{DEPTH_SUFFIX}"
+    present = not settings.overwrite and whole(features, feature_bytes(dim))
+    depth_present = not settings.overwrite and whole(depth, settings.depth_size**2 * 4)
+    needs_depth = settings.depth and not depth_present
+    return Wanted(path, None if present else features, depth if needs_depth else None)
+
+
+class Pictures(Dataset[tuple[Array | None, str]]):
+    """Gives each image as networks take it, or None and why it cannot be read."""
+
+    def __init__(self, images: list[Path]) -> None:
+        self.images = images
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, index: int) -> tuple[Array | None, str]:
+        try:
+            return to_input(read_picture(self.images[index])), ""
+        except PictureError as problem:
+            return None, str(problem)
+
+
+def process(
+    pixels: Array,
+    item: Wanted,
+    settings: argparse.Namespace,
+    features: Network,
+    depth: Network | None,
+) -> None:
+    """Make what is missing of one image from its pixels (1,3,518,518)."""
+    if item.features is not None:
+        dim = DIMS[settings.dinov2_size]
         found = patch_features(features, pixels, "the features' network")
         if found.shape[-1] != dim:
             fitting = SIZES.get(found.shape[-1])
@@ -210,12 +246,15 @@ def process(
             raise SettingsError(
                 f"the features' network answers {found.shape[-1]} channels, not {dim}{hint}"
             )
-        write_floats(feature_path, found)
-    if wants_depth and depth is not None:
-        write_floats(
-            depth_path, depth_image(depth, pixels, settings.depth_size, "the depth network")
-        )
-    return True
+        write_floats(item.features, found)
+    if item.depth is not None and depth is not None:
+        made = depth_image(depth, pixels, settings.depth_size, "the depth network")
+        write_floats(item.depth, made)
+
+
+def first(items: list[tuple[Array | None, str]]) -> tuple[Array | None, str]:
+    """Return a batch's only item."""
+    return items[0]
 
 
 def preprocess(settings: argparse.Namespace) -> int:
@@ -224,9 +263,11 @@ def preprocess(settings: argparse.Namespace) -> int:
     folder = settings.output_dir or settings.data_dir / "features"
     path = settings.features_model or Path(f"models/dinov2_{settings.dinov2_size}.onnx")
     print(f"found        {len(images)} images in {settings.data_dir}", flush=True)
-    features = load_network(path, "--features_model", "last_hidden_state")
+    device, reason = use_device(settings)
+    print(f"device       {describe_device(device)} ({reason})", flush=True)
+    features = load_network(path, "--features_model", "last_hidden_state", device)
     depth = (
-        load_network(settings.depth_model, "--depth_model", "predicted_depth")
+        load_network(settings.depth_model, "--depth_model", "predicted_depth", device)
         if settings.depth
         else None
     )
@@ -235,16 +276,21 @@ def preprocess(settings: argparse.Namespace) -> int:
     remove_drafts(folder)
     if depth is not None:
         state_polarity(folder, settings)
-    made, unreadable = 0, []
-    for image in bar(images, "preprocessing"):
-        try:
-            made += process(image, folder, settings, features, depth)
-        except PictureError as problem:
-            unreadable.append(f"{image.name} ({problem})")
-    print(
-        f"made         {made} images, {len(images) - made - len(unreadable)} were there already",
-        flush=True,
-    )
+    missing = [wanted(image, folder, settings) for image in images]
+    missing = [item for item in missing if item.features or item.depth]
+    pictures = Pictures([item.image for item in missing])
+    places = [[place] for place in range(len(missing))]
+    loader = make_loader(pictures, places, device, settings.workers, collate=first)
+    unreadable = []
+    for item, (pixels, problem) in zip(
+        missing, bar(loader, "preprocessing", len(missing)), strict=True
+    ):
+        if pixels is None:
+            unreadable.append(f"{item.image.name} ({problem})")
+        else:
+            process(pixels, item, settings, features, depth)
+    made, earlier = len(missing) - len(unreadable), len(images) - len(missing)
+    print(f"made         {made} images, {earlier} were there already", flush=True)
     print(f"features     {folder}", flush=True)
     if unreadable:
         print(

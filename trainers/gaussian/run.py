@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from trainers.common.resuming import changes_on_resume, find_checkpoint
 from trainers.common.schedules import scaled_rate
 from trainers.common.settings_parser import SettingsError
 from trainers.common.stopping import StopRequest
-from trainers.gaussian.decoder import MEANING, GaussianDecoder, refuse_older_meaning
+from trainers.gaussian.decoder import MEANING, GaussianDecoder, geometry_of, refuse_older_meaning
 from trainers.gaussian.foreign import Foreign, as_foreign, load_optimiser, load_weights, read_any
 from trainers.gaussian.hfts import Phase, phase_of, split_gaussians
 from trainers.gaussian.options import savings
@@ -125,6 +126,10 @@ class GaussianRun:
         parts = {"model": self.decoder, "optimiser": self.optimiser, "precision": self.precision}
         return parts | ({"ema": self.ema} if self.ema else {})
 
+    def judged_weights(self) -> AbstractContextManager[None]:
+        """Let the decoder have, inside, the weights that are judged and exported."""
+        return self.ema.applied(self.decoder) if self.ema else nullcontext()
+
 
 def grow(run: GaussianRun) -> None:
     """Split every patch's Gaussians where the epoch that begins asks for more."""
@@ -187,7 +192,7 @@ def resolve_geometry(settings: argparse.Namespace) -> str:
     path = Path(settings.resume).expanduser().absolute()
     content = read_any(path)
     foreign = as_foreign(content, path)
-    return foreign.geometry if foreign else str(content.get("geometry", "patch"))
+    return foreign.geometry if foreign else geometry_of(content)
 
 
 def foreign_checkpoint(settings: argparse.Namespace, ranks: Ranks) -> tuple[Foreign, Path] | None:

@@ -41,7 +41,6 @@ from trainers.common.loading import make_loader, to_device
 from trainers.common.main_program import run_main
 from trainers.common.meters import ThroughputMeter
 from trainers.common.precision import Precision, in_groups
-from trainers.common.preview import write_preview
 from trainers.common.randomness import seed_everything
 from trainers.common.ranks import (
     compare_ranks,
@@ -57,12 +56,13 @@ from trainers.common.schedules import batch_sentence, rate_at, set_rate
 from trainers.common.settings_parser import SettingsError
 from trainers.common.stopping import StopRequest
 from trainers.gaussian import losses, options
-from trainers.gaussian.announcement import announce, epoch_lines, summarise
+from trainers.gaussian.announcement import announce, epoch_lines, show_inputs, summarise
 from trainers.gaussian.decoder import make_decoder
-from trainers.gaussian.evaluation import evaluate
+from trainers.gaussian.evaluation import evaluate, seen_by_all
 from trainers.gaussian.export import export_at_end
 from trainers.gaussian.geometry import seen_from
 from trainers.gaussian.hfts import random_window, sample_gaussians
+from trainers.gaussian.pairs import moved_by
 from trainers.gaussian.perceptual import find_lpips
 from trainers.gaussian.photographs import Collection, PhotographSet, collect
 from trainers.gaussian.projection import Camera, Gaussians
@@ -83,8 +83,11 @@ from trainers.gaussian.views import cut, random_poses, turned_photographs
 # --------------------------------------------------------------------------------------------- data
 
 
-def load_data(settings: argparse.Namespace) -> Collection:
-    """Choose and check the photographs. Raises SettingsError naming what is missing or wrong."""
+def load_data(settings: argparse.Namespace, shown: bool = True) -> Collection:
+    """Choose and check the photographs. Raises SettingsError naming what is missing or wrong.
+
+    `shown`: with a bar, as a folder's files are all read.
+    """
     found = collect(
         settings.data_dir,
         settings.features,
@@ -92,6 +95,8 @@ def load_data(settings: argparse.Namespace) -> Collection:
         settings.max_images,
         settings.held_out,
         settings.use_vlm_guidance,
+        shown,
+        settings.pair_gap,
     )
     if settings.use_depth_fusion and not found.has_depth:
         raise SettingsError(
@@ -148,15 +153,21 @@ def batch_loss(run: GaussianRun, batch: dict[str, Any]) -> tuple[Tensor, dict[st
     if pose is not None and turned:
         gaussians = seen_from(gaussians, pose)
         image, seen = turned_photographs(image, disparity, pose)
-    if camera.window:
-        image, disparity, weights = (
-            cut(part, camera.window) for part in (image, disparity, weights)
-        )
-    drawn = render(gaussians, camera._replace(blur=settings.blur), run.draw)
+    camera = seen_by_all(run.collection, camera)._replace(blur=settings.blur)
+    image, disparity, weights = (cut(part, camera.window) for part in (image, disparity, weights))
+    drawn = render(gaussians, camera, run.draw)
     if weights is not None:
         weights = (1 - settings.vlm_weight) + settings.vlm_weight * weights
     weighting = options.loss_settings(settings)
-    return losses.total_loss(drawn, image, disparity, weighting, run.lpips, weights, seen)
+    loss, parts = losses.total_loss(drawn, image, disparity, weighting, run.lpips, weights, seen)
+    if "unseen" not in batch:
+        return loss, parts
+    moved = moved_by(gaussians, batch["motion"])
+    other, bare = losses.total_loss(
+        render(moved, camera, run.draw), cut(batch["unseen"], camera.window), None, weighting
+    )
+    parts |= {f"unseen_{name}": bare[name] for name in ("l1", "ssim")}
+    return loss + settings.unseen_weight * other, parts
 
 
 # ---------------------------------------------------------------------------------------- optimiser
@@ -165,9 +176,12 @@ def batch_loss(run: GaussianRun, batch: dict[str, Any]) -> tuple[Tensor, dict[st
 def prepare(settings: argparse.Namespace, stop: StopRequest) -> GaussianRun:
     """Return a run before its first step."""
     options.complete(settings)
-    collection = load_data(settings)
-    settings.feature_dim, settings.geometry = collection.feature_dim, resolve_geometry(settings)
     ranks = join_ranks(settings.device)
+    if ranks.leads:
+        # The first word, before seconds of files read and packages loaded.
+        print("photographs  looked for and checked", flush=True)
+    collection = load_data(settings, ranks.leads)
+    settings.feature_dim, settings.geometry = collection.feature_dim, resolve_geometry(settings)
     backend, why = choose_backend(settings.renderer, ranks.device)
     seed_everything(settings.seed)
     decoder = make_decoder(
@@ -312,8 +326,9 @@ def finish_epoch(run: GaussianRun, held_out: PhotographSet) -> None:
     if judging:
         run.reporter.phase("validating")
         judged = evaluate(run, held_out, run.phase.slots, (picture, title) if due else None)
-        best = run.phase.final and judged["held_out_psnr"] > position.best_psnr
-        position.best_psnr = judged["held_out_psnr"] if best else position.best_psnr
+        score = judged.get("unseen_psnr", judged["held_out_psnr"])
+        best = run.phase.final and score > position.best_psnr
+        position.best_psnr = score if best else position.best_psnr
         means |= judged
     run.values = means | run.values
     position.epoch, position.used, position.in_epoch, position.sums = number, 0, 0, {}
@@ -325,20 +340,6 @@ def finish_epoch(run: GaussianRun, held_out: PhotographSet) -> None:
         save(run, best=True)
     if due:
         save(run)
-
-
-def show_inputs(run: GaussianRun, photographs: PhotographSet) -> None:
-    """Write the first batch's inputs beside its targets to inputs.png."""
-    items = [photographs[index] for index in range(min(6, len(photographs)))]
-    rows = {"photograph": [item["image"] for item in items]}
-    rows["features (norm)"] = [item["features"].norm(dim=0) for item in items]
-    if run.collection.has_depth:
-        rows["disparity"] = [item["disparity"][0] for item in items]
-    path = run.settings.output_dir.absolute() / "images" / "inputs.png"
-    write_preview(
-        path, rows, "what the decoder is told and should draw", [item["name"] for item in items]
-    )
-    run.reporter.image(path, "inputs and targets of the first images")
 
 
 def train(settings: argparse.Namespace) -> int:
@@ -363,6 +364,8 @@ def train(settings: argparse.Namespace) -> int:
     held_out = PhotographSet(
         run.collection.held_out, run.collection, settings.image_size, kept // 4
     )
+    run.reporter.phase("loading")
+    training.read_ahead(run.ranks.leads)
     if run.position.step == 0 and run.ranks.leads:
         show_inputs(run, training)
     stopped = False

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,18 @@ from torch import Tensor
 
 from trainers.common.reading import read_picture
 from trainers.common.settings_parser import SettingsError
+from trainers.common.weights import SUFFIX, read_weights
 from trainers.gaussian import features as files
 from trainers.gaussian.decoder import (
     DecoderSettings,
     GaussianDecoder,
+    geometry_of,
     make_decoder,
     refuse_older_meaning,
 )
 from trainers.gaussian.foreign import as_foreign, load_weights, read_any
 from trainers.gaussian.geometry import GRID, OUTPUTS
-from trainers.gaussian.networks import depth_image, load_network, patch_features, to_input
+from trainers.gaussian.networks import CPU, depth_image, load_network, patch_features, to_input
 from trainers.gaussian.photographs import to_square
 from trainers.gaussian.projection import UPSTREAM_BLUR
 
@@ -30,7 +33,8 @@ from trainers.gaussian.projection import UPSTREAM_BLUR
 class Trained:
     """A decoder ready to use, its kind of features, blur in px² and image size.
 
-    The kind is `patch` or `dinov2`.
+    The kind is `patch` or `dinov2`. `settings` and `figures` are those of its training, as far as
+    the file says them.
     """
 
     decoder: GaussianDecoder
@@ -38,15 +42,17 @@ class Trained:
     blur: float
     image_size: int
     writer: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    figures: Mapping[str, float] = field(default_factory=dict)
 
 
 def load_trained(path: Path) -> Trained:
-    """Return a checkpoint's decoder in evaluation mode on the CPU, averaged weights if any.
+    """Return a file's decoder in evaluation mode on the CPU, averaged weights if any.
 
-    Raises SettingsError where the file is missing or holds no decoder of ours or the Fresnel
-    project's.
+    The file is a checkpoint or the .safetensors that a training exports. Raises SettingsError where
+    it is missing or holds no decoder of ours or the Fresnel project's.
     """
-    content = read_any(path)
+    content = _exported(path) if path.suffix == SUFFIX else read_any(path)
     foreign = as_foreign(content, path)
     if foreign is not None:
         decoder = make_decoder(guess_settings(foreign.weights, foreign.geometry, path))
@@ -58,10 +64,11 @@ def load_trained(path: Path) -> Trained:
             else str(content.get("settings", {}).get("features", "dinov2"))
         )
         size = int(content.get("settings", {}).get("image_size", 256))
-        return Trained(decoder.eval(), kind, foreign.blur or UPSTREAM_BLUR, size, writer)
+        blur, stated = foreign.blur or UPSTREAM_BLUR, content.get("settings", {})
+        return Trained(decoder.eval(), kind, blur, size, writer, stated)
     weights = content["ema"]["weights"] if "ema" in content else content["model"]
     settings = content["settings"]
-    shapes = guess_settings(weights, content["geometry"], path)
+    shapes = guess_settings(weights, geometry_of(content), path)
     refuse_older_meaning(content, shapes, path)
     decoder = make_decoder(shapes)
     decoder.load_state_dict(weights)
@@ -72,7 +79,16 @@ def load_trained(path: Path) -> Trained:
         settings["blur"],
         settings["image_size"],
         f"step {step} of a run",
+        settings,
+        content.get("values", {}),
     )
+
+
+def _exported(path: Path) -> dict[str, Any]:
+    weights, described = read_weights(path)
+    if not isinstance(described, dict) or "geometry" not in described:
+        raise SettingsError(f"--checkpoint: {path} was not exported by this trainer")
+    return {**described, "model": weights}
 
 
 def guess_settings(weights: dict[str, Tensor], geometry: str, path: Path) -> DecoderSettings:
@@ -129,11 +145,13 @@ class Sources:
     polarity: str = "disparity"
 
 
-def describe(image: Path, trained: Trained, sources: Sources) -> dict[str, Any]:
+def describe(
+    image: Path, trained: Trained, sources: Sources, device: torch.device = CPU
+) -> dict[str, Any]:
     """Return `features` (1,C,37,37) and, if known, `disparity` (1,1,S,S) of an image file.
 
-    A file named wins, then a network, then `features/STEM_…` beside the image. Raises SettingsError
-    naming what is missing.
+    They lie on the CPU; networks compute on the device. A file named wins, then a network, then
+    `features/STEM_…` beside the image. Raises SettingsError naming what is missing.
     """
     picture = read_picture(image)
     dim = trained.decoder.settings.feature_dim
@@ -144,10 +162,10 @@ def describe(image: Path, trained: Trained, sources: Sources) -> dict[str, Any]:
             to_square(picture, GRID * files.PIXELS_PER_PATCH)
         )[None]
     else:
-        batch["features"] = _features(picture, image, dim, sources, beside)[None]
+        batch["features"] = _features(picture, image, dim, sources, beside, device)[None]
     found = sources.depth or beside / f"{image.stem}{files.DEPTH_SUFFIX}"
     if sources.depth is None and sources.depth_model is not None:
-        network = load_network(sources.depth_model, "--depth_model", "predicted_depth")
+        network = load_network(sources.depth_model, "--depth_model", "predicted_depth", device)
         depth = torch.from_numpy(
             depth_image(network, to_input(picture), 256, "--depth_model").copy()
         )[None, None]
@@ -163,10 +181,17 @@ def describe(image: Path, trained: Trained, sources: Sources) -> dict[str, Any]:
 
 
 def _features(
-    picture: Image.Image, image: Path, dim: int, sources: Sources, beside: Path
+    picture: Image.Image,
+    image: Path,
+    dim: int,
+    sources: Sources,
+    beside: Path,
+    device: torch.device,
 ) -> Tensor:
     if sources.features is None and sources.features_model is not None:
-        network = load_network(sources.features_model, "--features_model", "last_hidden_state")
+        network = load_network(
+            sources.features_model, "--features_model", "last_hidden_state", device
+        )
         found = torch.from_numpy(
             patch_features(network, to_input(picture), "--features_model").copy()
         )

@@ -65,7 +65,9 @@ def turned_photographs(
     return drawn[..., :-1].view(images, 3, size, size) * known, known
 
 
-def cut(picture: Tensor | None, window: tuple[int, int, int]) -> Tensor | None:
-    """Return the window (left, top, width) of (B,C,S,S), or None for None."""
+def cut(picture: Tensor | None, window: tuple[int, int, int] | None) -> Tensor | None:
+    """Return the window (left, top, width) of (B,C,S,S), all of it and None for None."""
+    if picture is None or window is None:
+        return picture
     left, top, width = window
-    return None if picture is None else picture[..., top : top + width, left : left + width]
+    return picture[..., top : top + width, left : left + width]

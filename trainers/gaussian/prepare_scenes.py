@@ -1,0 +1,125 @@
+"""Make a folder to train on from scenes whose cameras are known: pictures and cameras.json.
+
+    python trainers/gaussian/prepare_scenes.py --scenes realestate10k/train --output_dir pairs
+    python trainers/gaussian/preprocess_training_data.py --data_dir pairs
+    python trainers/gaussian/train.py --data_dir pairs --pair_gap 10
+
+Every picture is cut and scaled to the decoder's own camera, a square of 64 degrees about the
+principal point; beyond a picture its edges are repeated, and cameras.json says how much is known.
+RealEstate10K's films are not downloaded: the pictures have to be there.
+"""
+
+# ruff: noqa: E402
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE, ROOT = Path(__file__).resolve().parent, Path(__file__).resolve().parents[2]
+sys.path[:] = [str(ROOT), *(entry for entry in sys.path if Path(entry).resolve() != HERE)]
+
+import trainers  # noqa: F401 - before torch: how its threads wait
+
+# isort: split
+
+import argparse
+import json
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from trainers.common.bar import bar
+from trainers.common.files import write_text_whole, write_whole
+from trainers.common.reading import read_picture
+from trainers.common.settings_parser import (
+    SettingsError,
+    SettingsParser,
+    number_between,
+    whole_number,
+)
+from trainers.gaussian.pairs import CAMERAS
+from trainers.gaussian.projection import FOCAL_LENGTH
+from trainers.gaussian.scenes import View, read_scenes
+
+
+def make_parser() -> SettingsParser:
+    """Return the parser."""
+    parser = SettingsParser(
+        "Make pictures and cameras.json from RealEstate10K's clips or COLMAP's folders.",
+        "python trainers/gaussian/prepare_scenes.py --scenes realestate10k/train --output_dir"
+        " pairs\npython trainers/gaussian/prepare_scenes.py --scenes garden --every 2",
+    )
+    add = parser.add_argument
+    add("--scenes", type=Path, required=True, help="a COLMAP folder, folders of these, or clips")
+    add("--output_dir", type=Path, default=Path("pairs"), help="where the pictures go")
+    add("--every", type=whole_number(1), default=1, help="take every so many-th view of a scene")
+    add("--side", type=whole_number(16, 4096), default=518, help="of the pictures, in pixels")
+    add(
+        "--scene_scale",
+        type=number_between(0, 1e6),
+        default=1.0,
+        help="units of the decoder's world, whose depths are 2 to 4, that one of the scenes is;"
+        " COLMAP's points3D are brought to its middle first",
+    )
+    return parser
+
+
+def framed(view: View, side: int) -> tuple[Image.Image, list[float]]:
+    """Return a view through the decoder's camera, and which share of width and height is known.
+
+    The share is that of the largest part about the middle.
+    """
+    picture = read_picture(view.picture)
+    known, box = [], []
+    for size, focal, middle in zip(picture.size, view.lens[:2], view.lens[2:], strict=True):
+        reach = 0.5 * focal * size / FOCAL_LENGTH
+        box.append((middle * size - reach, middle * size + reach))
+        known.append(min(1.0, min(middle, 1 - middle) * size / reach))
+    (left, right), (top, bottom) = box
+    # What is resized must lie within; edges that are repeated leave no trace of black inside.
+    edges = (max(0, -left), max(0, -top), max(0, right - picture.width))
+    border = int(max(*edges, bottom - picture.height)) + 1
+    around = ((border, border), (border, border), (0, 0))
+    wide = Image.fromarray(np.pad(np.asarray(picture), around, mode="edge"))
+    area = (left + border, top + border, right + border, bottom + border)
+    return wide.resize((side, side), Image.Resampling.LANCZOS, box=area), known
+
+
+def prepare(settings: argparse.Namespace) -> int:
+    """Write pictures and cameras and return the exit code."""
+    print(f"reading      {settings.scenes}", flush=True)
+    views = [view for view in read_scenes(settings.scenes) if view.place % settings.every == 0]
+    scenes = {view.scene for view in views}
+    print(f"found        {len(views)} views of {len(scenes)} scenes", flush=True)
+    cameras: dict[str, Any] = {}
+    for view in bar(views, "cutting pictures"):
+        stem = f"{view.scene}-{view.place:05d}"
+        picture, known = framed(view, settings.side)
+        path = settings.output_dir / f"{stem}.png"
+        write_whole(path, lambda file, picture=picture: picture.save(file, format="PNG"))
+        cameras[stem] = {
+            "scene": view.scene,
+            "place": view.place // settings.every,
+            "rotation": view.rotation.tolist(),
+            "translation": (view.translation * settings.scene_scale).tolist(),
+            "known": known,
+        }
+    write_text_whole(settings.output_dir / CAMERAS, json.dumps(cameras, indent=1) + "\n")
+    print(f"written      {settings.output_dir / CAMERAS}", flush=True)
+    return 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the program; return 0, or 2 for a setting or a scene that cannot be."""
+    settings = make_parser().read(arguments)
+    try:
+        return prepare(settings)
+    except SettingsError as problem:
+        print(f"error: {problem}", file=sys.stderr, flush=True)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
