@@ -59,7 +59,7 @@ def hopeless(
             if other != run_id and course.steps and course.steps[-1] >= step
             if (mean := _mean_until(course, step)) is not None
         ]
-        if best is None or len(means) < LEAST_OTHERS:
+        if len(means) < LEAST_OTHERS:
             continue
         middle = median(means)
         if best < middle if higher else best > middle:
@@ -70,11 +70,9 @@ def hopeless(
     return found
 
 
-def _best(values: Sequence[float], higher: bool) -> float | None:
+def _best(values: Sequence[float], higher: bool) -> float:
     finite = [value for value in values if math.isfinite(value)]
-    if not finite:
-        return math.inf if not higher else -math.inf
-    return max(finite) if higher else min(finite)
+    return max(finite, default=-math.inf) if higher else min(finite, default=math.inf)
 
 
 def _mean_until(course: Course, step: float) -> float | None:

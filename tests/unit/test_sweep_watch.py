@@ -1,0 +1,138 @@
+"""A sweep's watcher on runs as they lie on disk: whom it stops, by what, and how often."""
+
+import json
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from runners.guard.hopeless import Course, _SweepWatcher, hopeless
+from runners.guard.sweep_watch import SweepWatch
+from runners.host.identity import boot_id, host_name
+from runners.host.locks import acquire
+from runners.model.plan import Origin
+from runners.model.run import RunRecord
+from runners.model.states import State
+from runners.state.codec import read_intent
+from runners.state.layout import RunDirectory, StateDirectory
+from tests.support import make_plan
+
+GOOD = (0.5, 0.4, 0.3, 0.2, 0.1)
+BAD = (0.9, 0.9, 0.9, 0.9, 0.9)
+Write = Callable[[int, Sequence[float], bool], RunDirectory]
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> StateDirectory:
+    return StateDirectory(tmp_path / "state").create()
+
+
+@pytest.fixture
+def write(state: StateDirectory) -> Iterator[Write]:
+    """Writes a run with values of its loss an accuracy that says the opposite, and a
+    wobble of which nobody knows what is good; live or ended."""
+    with ExitStack() as held:
+
+        def run_of(number: int, losses: Sequence[float], live: bool) -> RunDirectory:
+            run = state.run(f"20261120-101500-demo-{number:04x}")
+            run.path.mkdir(parents=True)
+            origin = Origin("anna", host_name(), boot_id(), 1000.0)
+            run.plan.write_bytes(
+                msgspec.json.encode(make_plan(run.id, origin=origin, directory=str(run.path)))
+            )
+            begun = RunRecord(State.RUNNING, host=host_name(), boot_id=boot_id(), started=1000.0)
+            done = RunRecord(State.DONE, started=1000.0, ended=2000.0)
+            run.state.write_bytes(msgspec.json.encode(begun if live else done))
+            if live:
+                for lock in (run.supervisor_lock, run.run_lock):
+                    descriptor = acquire(lock)
+                    assert descriptor is not None
+                    held.callback(os.close, descriptor)
+            say(run, losses)
+            return run
+
+        yield run_of
+
+
+def say(run: RunDirectory, losses: Sequence[float]) -> None:
+    """Have a run report a loss a step, and others that rise with it."""
+    with run.events.open("a") as out:
+        for step, loss in enumerate(losses, 1):
+            values = {"loss": loss, "accuracy": loss, "wobble": loss}
+            fields = {"time": step, "type": "metrics", "step": step, "values": values}
+            out.write(json.dumps(fields) + "\n")
+
+
+def watcher_of(state: StateDirectory, runs: Sequence[RunDirectory], metric: str) -> _SweepWatcher:
+    return _SweepWatcher(state, SweepWatch("g", tuple(run.id for run in runs), host_name(), metric))
+
+
+@pytest.mark.parametrize(
+    ("metric", "stopped"), [("", True), ("loss", True), ("accuracy", False), ("wobble", False)]
+)
+def test_the_rule_s_metric_or_else_the_headline_decides(
+    state: StateDirectory, write: Write, metric: str, stopped: bool
+) -> None:
+    others = [write(number, GOOD, False) for number in range(3)]
+    bad = write(3, BAD, True)
+    watcher = watcher_of(state, [*others, bad], metric)
+    assert watcher.step(), "one of them lives"
+    intent = read_intent(bad)
+    assert (intent is not None) == stopped
+    if intent is not None:
+        assert intent.ending["detail"].startswith(
+            "hopeless by the median rule: best loss 0.9 at step"
+        )
+        watcher.step()
+        again = read_intent(bad)
+        assert again is not None and again.requests == 1, "asked once"
+
+
+def test_a_live_run_is_read_on_and_a_removed_one_passed_over(
+    state: StateDirectory, write: Write
+) -> None:
+    others = [write(number, GOOD, False) for number in range(3)]
+    live = write(3, BAD[:4], True)
+    gone = state.run("20261120-101500-demo-00ff")
+    watcher = watcher_of(state, [gone, *others, live], "loss")
+    assert watcher.step() and read_intent(live) is None, "four values are too few"
+    say(live, BAD)
+    assert watcher.step() and read_intent(live) is not None
+
+
+def test_the_watch_ends_with_the_last_run(state: StateDirectory, write: Write) -> None:
+    runs = [write(number, values, False) for number, values in enumerate((GOOD, GOOD, GOOD, BAD))]
+    assert not watcher_of(state, runs, "loss").step()
+    assert all(read_intent(run) is None for run in runs), "nobody is left to stop"
+    assert not watcher_of(state, [], "").step()
+
+
+def test_as_good_as_the_median_is_not_hopeless() -> None:
+    steps = [1, 2, 3, 4, 5]
+    others = {f"other{i}": Course(steps, [2.0] * 5) for i in range(3)}
+    for higher in (False, True):
+        for best, found in ((2.0, set()), (3.0 if not higher else 1.0, {"mine"})):
+            mine = {"mine": Course(steps, [best] * 5)}
+            assert hopeless({**others, **mine}, ["mine"], higher, "m").keys() == found
+    assert hopeless(others, ["unknown"], False, "m") == {}
+
+
+def test_one_good_value_is_a_run_s_best_wherever_it_came() -> None:
+    steps = [1, 2, 3, 4, 5]
+    others = {f"other{i}": Course(steps, [2.0] * 5) for i in range(3)}
+    for higher, good, bad in ((False, 1.0, 9.0), (True, 9.0, 1.0)):
+        mine = {"mine": Course(steps, [bad, good, bad, bad, math.nan])}
+        assert hopeless({**others, **mine}, ["mine"], higher, "m") == {}
+
+
+def test_who_cannot_be_judged_does_not_keep_the_next_from_it() -> None:
+    steps = [1, 2, 3, 4, 5]
+    courses = {f"other{i}": Course(steps, [1.0] * 5) for i in range(3)}
+    courses |= {"short": Course([1], [9.0]), "bad": Course(steps, [9.0] * 5)}
+    ahead = {"ahead": Course([9] * 5, [9.0] * 5)}
+    live = ["unknown", "short", "ahead", "bad"]
+    assert hopeless(courses | ahead, live, False, "m").keys() == {"bad"}
