@@ -3,6 +3,7 @@
 # make test-quick    a minute for whoever changes a room: ROOM=runners/cost, or what differs from main
 # make test-oldest   unit and process tests on Python 3.10, where there is one
 # make test-newest   the same with the newest of every dependency, and which differ from constraints.txt
+# make coverage which lines of tui and runners the tests run, in all processes: build/coverage/report.md
 # make lock     constraints.txt anew: the versions that make takes
 # make install  only the set-up     make bench  the bench tables, each row beside the run before     make screenshots  the README's pictures     make recording  docs/tutorial.cast     make fuzz  damaged files for every reader
 # make packages wheel and sdist, installed by pip, uv and pipx in every Python from 3.10 on that is here
@@ -23,7 +24,7 @@ WORKERS ?= 4
 # What fails beside other tests is run once more, alone: that decides, and both are shown.
 ALONE  = -n 0 --last-failed --last-failed-no-failures none
 
-.PHONY: run install test test-quick test-oldest test-newest lock bench guides docs fuzz money kills packages site screenshots recording clean
+.PHONY: run install test test-quick test-oldest test-newest coverage lock bench guides docs fuzz money kills packages site screenshots recording clean
 
 run: $(STAMP)
 	@if [ -t 0 ] && [ -t 1 ]; then exec $(BIN)/fresnel-tui --launch $(PRESET); \
@@ -58,7 +59,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 # Hundreds of short processes import the same modules: their bytecode is kept, whatever is set.
-test test-quick test-oldest guides: export PYTHONDONTWRITEBYTECODE =
+test test-quick test-oldest coverage guides: export PYTHONDONTWRITEBYTECODE =
 
 test: $(STAMP)
 	$(BIN)/ruff check .
@@ -97,6 +98,20 @@ test-newest:
 	done
 	$(VENV)-newest/bin/python -m pytest -n $(WORKERS) tests/unit tests/process || \
 		{ test $$? -eq 1 && $(VENV)-newest/bin/python -m pytest $(ALONE) tests/unit tests/process; }
+
+# An environment of its own: its interpreters measure themselves (tests/covered.py).
+COVERED := $(VENV)-coverage/bin/python
+coverage:
+	@for python in python3.13 $${PYENV_ROOT:-$$HOME/.pyenv}/versions/3.13.*/bin/python none; do \
+		$$python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 13))' 2>/dev/null && break; \
+	done; \
+	if [ "$$python" = none ]; then echo "no Python 3.13 here: coverage is not measured"; exit 2; fi; \
+	test -d $(VENV)-coverage || $$python -m venv $(VENV)-coverage
+	$(COVERED) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[oldest,coverage]'
+	$(COVERED) -m tests.covered clean
+	$(COVERED) -m tests.covered run -n $(WORKERS) || true
+	$(COVERED) -m tests.covered report >build/coverage/report.md
+	@sed -n 1,4p build/coverage/report.md; echo build/coverage/report.md
 
 # For every Python and platform that is supported. What a build of torch brings along is left to it.
 TORCH ?= 2.13.0
@@ -152,4 +167,4 @@ recording: $(STAMP)
 	$(BIN)/python -m tests.ui.record_tutorial
 
 clean:
-	rm -rf $(VENV) $(VENV)-oldest $(VENV)-newest
+	rm -rf $(VENV) $(VENV)-oldest $(VENV)-newest $(VENV)-coverage

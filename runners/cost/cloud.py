@@ -97,9 +97,7 @@ def ask_metadata(
 
     No more than 256 KiB are read.
     """
-    # An empty ProxyHandler: the environment's proxy would answer for another machine, its own.
-    # A metadata service never redirects: what does is something else.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), NoRedirect())
+    opener = _opener(is_https=url.startswith("https:"))
     request = urllib.request.Request(url, headers=dict(headers or {}), method=method)
     try:
         with opener.open(request, timeout=within_s) as answer:
@@ -108,6 +106,25 @@ def ask_metadata(
         return "" if error.code == http.client.NOT_FOUND else None
     except (OSError, ValueError, http.client.HTTPException):
         return None
+
+
+def _opener(is_https: bool) -> urllib.request.OpenerDirector:
+    """What asks without any proxy: that of the environment would answer for a machine of its own.
+
+    Since Python 3.12 an opener for https reads all certificates of the machine when it is made,
+    which takes longer than a metadata service is waited for; those are asked by plain http.
+    """
+    if is_https:
+        return urllib.request.build_opener(urllib.request.ProxyHandler({}), NoRedirect())
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.HTTPHandler(),
+        urllib.request.HTTPDefaultErrorHandler(),
+        urllib.request.HTTPErrorProcessor(),
+        NoRedirect(),  # a metadata service never redirects: what does is something else
+    ):
+        opener.add_handler(handler)
+    return opener
 
 
 def json_object(text: str | None) -> dict[str, Any]:

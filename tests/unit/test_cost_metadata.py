@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from runners.cost.cloud import Instance, find_instance
+from runners.cost.cloud import Instance, ask_metadata, find_instance
 from runners.model.errors import WrongInput
 from tests.clouds import AZURE, DOCUMENT, GOOGLE, Cloud, serving
 
@@ -100,3 +100,15 @@ def test_nobody_is_asked_unless_the_settings_allow_it(
 
 def test_a_pod_knows_itself_without_asking() -> None:
     assert find_instance({"RUNPOD_POD_ID": "pod1"}) == Instance("RunPod", "pod1")
+
+
+def test_who_is_asked_by_plain_http_reads_no_certificates(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("certificates are read")
+
+    monkeypatch.setattr("ssl.SSLContext.load_default_certs", refuse)
+    cloud.pages = {("GET", "/metadata/v1.json"): ({}, {"droplet_id": 1, "region": "atl1"})}
+    assert ask_metadata(f"{cloud.url}/metadata/v1.json") == '{"droplet_id": 1, "region": "atl1"}'
+    assert ask_metadata(f"{cloud.url}/nothing") == ""
