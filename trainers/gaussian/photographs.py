@@ -26,6 +26,8 @@ from trainers.gaussian.pairs import CAMERAS, Posed, motion, partners, read_camer
 
 SUFFIXES = {".jpg", ".jpeg", ".png", ".webp"}
 CROPS_ACROSS, CROPS_DOWN = 3, 2
+MANY = 50
+"""Photographs whose files take long enough to be checked that a bar says how far it is."""
 TRAINING_PHOTOGRAPHS = (
     "skimage/data/astronaut.png",
     "skimage/data/motorcycle_left.png",
@@ -151,7 +153,8 @@ def collect(
     if pair_gap:
         unseen = with_partners(found, cameras, pair_gap)
         found = replace(found, cameras=cameras, unseen=unseen)
-    for photograph in bar((*training, *judging), "checking files", shown=shown):
+    every = (*training, *judging)
+    for photograph in bar(every, "checking files", shown=shown and len(every) > MANY):
         read_beside(photograph, found, 16)
     return found
 
