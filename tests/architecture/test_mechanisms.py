@@ -103,7 +103,7 @@ _READ_WITHOUT_THE_DOOR = {
     "runners/lifecycle/supervisor/program_start.py": "/dev/null",
     "runners/lifecycle/supervisor/pty.py": "its working folder, and /proc",
     "runners/host/systemd.py": f"{_KERNEL}; {_SYSTEM}",
-    "runners/lifecycle/launch/provenance.py": _SYSTEM,
+    "runners/lifecycle/launch/git_snapshot.py": _SYSTEM,
     "runners/places/ssh/setup.py": _PROGRAM,
     "runners/places/ssh/panel_source.py": _PROGRAM,
     "tui/cli/schema.py": _PROGRAM,

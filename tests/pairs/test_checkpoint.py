@@ -8,7 +8,7 @@ from runners.diagnosis.remedy.case import Case, Unfit
 from runners.diagnosis.remedy.checkpoint_remedies import resume
 from runners.host.files import read_json
 from runners.lifecycle.control.resume import resume_run
-from runners.lifecycle.supervisor.checkpoint_choice import CheckpointChoice
+from runners.lifecycle.supervisor.attempt_start import CheckpointChoice
 from runners.model.errors import NotFound
 from runners.model.run import Run
 from runners.model.spec import ResumeRule, RunSpec

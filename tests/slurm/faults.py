@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from runners.host.procfs import command_of, marked_processes, read_processes
-from runners.lifecycle.launch.settle import settle_jobs
+from runners.lifecycle.launch.adopt import settle_jobs
 from runners.model.endings import EndingCause, JobEnd
 from runners.slurm.queue import refresh
 from runners.state.jobs import read_job

@@ -10,7 +10,7 @@ import pytest
 from runners.host.bounded_glob import SearchBudget, bounded_glob, files_below
 from runners.host.newest_file import matching_files
 from runners.lifecycle.supervisor import checkpoint_retention
-from runners.lifecycle.supervisor.checkpoint_choice import CheckpointChoice
+from runners.lifecycle.supervisor.attempt_start import CheckpointChoice
 from runners.lifecycle.supervisor.checkpoint_retention import CheckpointKeeper
 from runners.model.spec import FileRule
 from runners.state.layout import StateDirectory

@@ -8,11 +8,9 @@ import pytest
 
 from runners.host.clock import Moment, moment_now
 from runners.lifecycle.launch.planner import plan_runs
-from runners.lifecycle.supervisor.pollers import NEVER
+from runners.lifecycle.supervisor.pollers import NEVER, TimeLimit
 from runners.lifecycle.supervisor.processes import RunProcesses
-from runners.lifecycle.supervisor.stop_escalation import StopEscalation
-from runners.lifecycle.supervisor.stop_ladder import Ladder
-from runners.lifecycle.supervisor.time_limit import TimeLimit
+from runners.lifecycle.supervisor.stop_escalation import Ladder, StopEscalation
 from runners.model.run import Run, RunRecord
 from runners.model.run_ids import launch_stamp, stamp_of
 from runners.model.spec import GpuRequest

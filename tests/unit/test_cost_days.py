@@ -24,7 +24,7 @@ from runners.host import clock, suspension
 from runners.host.clock import Moment, moment_now
 from runners.host.identity import host_name
 from runners.host.suspension import SuspensionWatch, read_suspensions, suspended_between
-from runners.lifecycle.supervisor.last_sign import place_signs
+from runners.lifecycle.supervisor.record_keeper import place_signs
 from runners.model.plan import AssignedGpu
 from runners.model.spec import Price
 from runners.state.layout import StateDirectory

@@ -13,7 +13,7 @@ from runners.guard.triggers import Measurements, find_problems
 from runners.host.clock import Moment, moment_now
 from runners.host.files import append_line
 from runners.host.identity import host_name
-from runners.lifecycle.supervisor.time_limit import TimeLimit
+from runners.lifecycle.supervisor.pollers import TimeLimit
 from runners.model.spec import Price
 from runners.state.layout import StateDirectory
 from runners.state.records import PlanFields, plan_fields

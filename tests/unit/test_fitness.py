@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from runners.lifecycle.launch.fitness import why_not_here
 from runners.lifecycle.launch.interpreter import interpreter_in
-from runners.lifecycle.launch.planning import spell_command
+from runners.lifecycle.launch.planning import spell_command, why_not_here
 from runners.lifecycle.launch.requirements import (
     MissingPackages,
     missing_packages,

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runners.lifecycle.supervisor.stop_ladder import Ladder
+from runners.lifecycle.supervisor.stop_escalation import Ladder
 
 RUNGS: list[dict[str, object]] = [
     {"how": "stop-file", "wait_s": 100},

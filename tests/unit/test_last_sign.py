@@ -6,7 +6,7 @@ import pytest
 
 from runners.host.clock import Moment, moment_now
 from runners.host.exit_status import read_exit_status, spell_exit_status
-from runners.lifecycle.supervisor.last_sign import last_sign, place_signs
+from runners.lifecycle.supervisor.record_keeper import last_sign, place_signs
 from runners.state.layout import RunDirectory, StateDirectory
 
 SECOND = 10**9

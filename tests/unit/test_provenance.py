@@ -15,6 +15,7 @@ from runners.lifecycle.launch.git_snapshot import (
     changes_between,
     find_checkout,
     head_of,
+    provenance_of,
     record_source,
 )
 from runners.lifecycle.launch.interpreter import (
@@ -24,7 +25,6 @@ from runners.lifecycle.launch.interpreter import (
     package_version,
     python_version,
 )
-from runners.lifecycle.launch.provenance import provenance_of
 from runners.model.gpus import GpuReading
 from runners.model.plan import SourceRecord
 from tests.support import eventually

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.lifecycle.launch.resume_flag import resume_flag
+from runners.lifecycle.launch.resumed_spec import resume_flag
 from runners.presets.load import command_spec
 
 SOURCE = """

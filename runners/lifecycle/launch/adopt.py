@@ -1,6 +1,10 @@
-"""Adopting runs whose supervisor died: their ending is recorded and a stop still works."""
+"""Adopting runs whose supervisor died: their ending is recorded and a stop still works.
+
+Slurm is asked now and then for runs that are its jobs: what ended unseen is recorded.
+"""
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 
 from runners.host.identity import host_name
@@ -10,6 +14,7 @@ from runners.lifecycle.launch.preconditions import refuse_untrusted_run
 from runners.lifecycle.supervisor.spawn import spawn_supervisor
 from runners.model.errors import FresnelError
 from runners.model.plan import is_job
+from runners.state.job_status import is_over
 from runners.state.layout import StateDirectory
 from runners.state.leases import holds_gpus, live_run_ids
 from runners.state.runs import home_of, read_run
@@ -30,8 +35,6 @@ def adopt_orphans(state: StateDirectory) -> list[str]:
     adopted = []
     live = live_run_ids(state)
     if state.slurm.is_dir():
-        from runners.lifecycle.launch.settle import settle_jobs  # clusters only
-
         settle_jobs(state, live)
     for run_id in live:
         if not is_held(state.run(run_id).supervisor_lock) and _is_ours(state, run_id):
@@ -64,3 +67,25 @@ def _is_ours(state: StateDirectory, run_id: str) -> bool:
     job, here = run.plan.origin.job if run.plan else "", slurm_job()
     # Outside of its job, a supervisor would neither end with it nor see its GPUs.
     return not job or (here is not None and here.id == job) or not holds_gpus(directory)
+
+
+def settle_jobs(state: StateDirectory, live: Sequence[str]) -> list[str]:
+    """Ask Slurm, where a live run is a job; have the ending recorded of those whose job is over.
+
+    Returns their ids. Not from inside of a job: that is done on the machine that submits.
+    """
+    jobs = [run_id for run_id in live if state.run(run_id).job.exists()]
+    if not jobs or slurm_job() is not None:
+        return []
+    from runners.slurm.queue import refresh  # clusters only
+
+    refresh(state)
+    settled = []
+    for run_id in jobs:
+        run = state.run(run_id)
+        # Of a node that Slurm has lost sight of, the supervisor may live: it records the ending.
+        if is_over(run) and not is_held(run.supervisor_lock) and not run_permission_problem(run):
+            with suppress(FresnelError, OSError):
+                spawn_supervisor(run, os.environ, [])
+                settled.append(run_id)
+    return settled

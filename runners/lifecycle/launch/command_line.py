@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from runners.host.helpers import command
-from runners.lifecycle.launch.chosen_python import replaced_python
+from runners.lifecycle.launch.interpreter import replaced_python
 from runners.lifecycle.launch.placeholder_values import FilledTexts, LaunchInputs
 from runners.model.errors import WrongInput
 from runners.model.launchers import CommandParts

@@ -9,11 +9,10 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from runners.lifecycle.launch.placeholder_values import FilledTexts, LaunchInputs
 from runners.model.errors import WrongInput
 from runners.model.spec import RunSpec
 from runners.presets.config_file import ConfigText, config_beside, read_config
-
-__all__ = ["PlannedConfig", "config_beside", "plan_config"]
 
 
 class PlannedConfig(NamedTuple):
@@ -24,22 +23,25 @@ class PlannedConfig(NamedTuple):
     changes: tuple[str, ...] = ()
 
 
-def plan_config(spec: RunSpec, file: Path, directory: Path) -> PlannedConfig:
-    """Plan the configuration file of `spec`, which is `file`, for the run in `directory`.
+def plan_config(inputs: LaunchInputs, texts: FilledTexts, folder: Path) -> PlannedConfig:
+    """Plan the configuration file of a run that is started in `folder`.
 
     Unchanged, the program gets the original by its full path. Raises WrongInput when the file
     cannot be read, lacks a key, or has more than a single value for it.
     """
+    spec = inputs.spec
     if spec.config is None:
         return PlannedConfig()
-    config, flag = read_config(file), spec.config.flag
+    script = folder / Path(texts.program[0]).expanduser() if spec.script else None
+    config = read_config(config_beside(texts.config_file, folder, script))
+    flag = spec.config.flag
     replaced = _replaced(spec, config)
     # Unedited, there is no copy: programs often look for other files beside their configuration.
     path, files = config.path.resolve(), {}
     if replaced:
         replaced += _found_beside(config, {place for place, _, _ in replaced})
         name = f"config{config.path.suffix}"
-        path, text = directory / name, config.text
+        path, text = inputs.directory / name, config.text
         for (start, end), value, _ in sorted(replaced, reverse=True):
             text = text[:start] + value + text[end:]
         files = {name: text}

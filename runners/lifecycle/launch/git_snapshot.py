@@ -1,10 +1,12 @@
-"""The code in a run's working directory: its commit and its uncommitted changes.
+"""What ran: the code in a run's working directory, interpreter, packages, driver and system.
 
-The commit is read from files, the changes are asked of git. Git runs with a deadline, in its own
-session, and without everything by which a repository's configuration could make it run programs:
-hooks, monitors, external diffs, filters, submodules, fetching.
+The commit and the rest are read from files: they are part of every plan, which may cost about a
+millisecond. Uncommitted changes are asked of git, with a deadline, in its own session, and without
+everything by which a repository's configuration could make it run programs: hooks, monitors,
+external diffs, filters, submodules, fetching.
 """
 
+import os
 import re
 import threading
 from collections.abc import Mapping
@@ -13,10 +15,13 @@ from typing import NamedTuple
 
 import msgspec
 
+from runners import __version__
 from runners.host.files import read_text, replace
 from runners.lifecycle.launch.git import Git, GitTrouble
+from runners.lifecycle.launch.interpreter import Interpreter, python_version
+from runners.model.gpus import GpuReading
 from runners.model.masking import mask_private_keys, mask_text
-from runners.model.plan import SourceRecord
+from runners.model.plan import Provenance, SourceRecord
 from runners.state.decoding import read
 from runners.state.layout import RunDirectory
 
@@ -185,3 +190,35 @@ def changes_between(launch: SourceRecord | None, start: SourceRecord | None) -> 
 
 def _commit(text: str) -> str | None:
     return text if _COMMIT.fullmatch(text) else None
+
+
+def provenance_of(
+    interpreter: Interpreter | None, folder: Path, reading: GpuReading | None
+) -> Provenance:
+    """What a run in `folder` would use; the driver is known where GPUs were read."""
+    checkout = find_checkout(folder)
+    commit, branch = head_of(checkout) if checkout else (None, None)
+    return Provenance(
+        fresnel=__version__,
+        system=_system(),
+        interpreter=str(interpreter.path) if interpreter else None,
+        python=python_version(interpreter.path) if interpreter else None,
+        torch=interpreter.version_of("torch") if interpreter else None,
+        driver=reading.driver if reading else None,
+        commit=commit,
+        branch=branch,
+        commit_at_launch=commit,
+    )
+
+
+def _system() -> str:
+    kernel = os.uname()
+    text = f"{kernel.sysname} {kernel.release} {kernel.machine}"
+    try:
+        lines = Path("/etc/os-release").read_text(errors="replace").splitlines()
+    except OSError:
+        return text
+    names = [
+        line.partition("=")[2].strip("\"'") for line in lines if line.startswith("PRETTY_NAME=")
+    ]
+    return f"{names[0]}, {text}" if names else text

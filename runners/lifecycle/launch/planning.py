@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from runners.cost.rates import device_count, hourly_rate
+from runners.cost.sessions import read_session
 from runners.host.identity import boot_id, host_name, is_attended, user_name
 from runners.host.slurm_job import SlurmJob, slurm_job
 from runners.lifecycle.launch.command_line import spell_argv
-from runners.lifecycle.launch.config_copy import PlannedConfig, config_beside, plan_config
+from runners.lifecycle.launch.config_copy import PlannedConfig, plan_config
+from runners.lifecycle.launch.git_snapshot import provenance_of
 from runners.lifecycle.launch.interpreter import interpreter_in
 from runners.lifecycle.launch.placeholder_values import (
     FilledTexts,
@@ -22,11 +24,9 @@ from runners.lifecycle.launch.placeholder_values import (
     fill_texts,
     launch_inputs,
 )
-from runners.lifecycle.launch.price_notes import price_notes
-from runners.lifecycle.launch.provenance import provenance_of
 from runners.lifecycle.launch.requirements import MissingPackages, missing_packages
 from runners.lifecycle.launch.run_environment import Variables, completed, program_environment
-from runners.model.errors import WrongInput
+from runners.model.errors import FresnelError, WrongInput
 from runners.model.gpus import GpuReading
 from runners.model.kept_secrets import MASK
 from runners.model.masked_plan import mask_tree
@@ -36,10 +36,10 @@ from runners.model.plan import LaunchPlan, Origin, on_all_nodes
 from runners.model.python_command import started_by
 from runners.model.scaling import batch_notes
 from runners.model.spec import Price, RunSpec
-from runners.scheduling.allocation import Allocation
+from runners.scheduling.allocation import Allocation, Denied, allocate, idle
 from runners.scheduling.memory_warning import memory_notes
 from runners.scheduling.unused_gpus import unused_notes
-from runners.state.layout import RunDirectory
+from runners.state.layout import RunDirectory, StateDirectory
 
 # A shorter one may be anything: `ssh`, `true`.
 _SURELY_SECRET = 8
@@ -145,9 +145,7 @@ def _command(inputs: LaunchInputs, texts: FilledTexts) -> _Command:
     """What is started, where, and in which environment."""
     variables = program_environment(inputs, texts.environment)
     folder = _working_directory(inputs.spec, texts.working_directory)
-    script = folder / Path(texts.program[0]).expanduser() if inputs.spec.script else None
-    file = config_beside(texts.config_file, folder, script)
-    config = plan_config(inputs.spec, file, inputs.directory)
+    config = plan_config(inputs, texts, folder)
     argv = spell_argv(inputs, texts, folder, variables.whole, config.argv)
     return _Command(variables, folder, config, argv)
 
@@ -264,3 +262,40 @@ def _working_directory(spec: RunSpec, text: str) -> Path:
             "working_directory: its name is not UTF-8", "run it from a folder whose name is"
         ) from None
     return folder
+
+
+def why_not_here(spec: RunSpec, reading: GpuReading | None) -> str:
+    """Why `spec` can never run here: program, file, packages or GPUs missing; empty when it can.
+
+    GPUs that are busy now are no reason, nor are those not yet read (`reading` None).
+    """
+    try:
+        argv, environment = spell_command(spec)
+    except FresnelError as error:
+        return error.message
+    missing = missing_packages(spec, interpreter_in(argv, environment))
+    if missing is not None:
+        return f"missing: {', '.join(missing.packages)}"
+    if reading is None:
+        return ""
+    answer = allocate(spec.gpus, idle(reading), {})
+    return answer.reason if isinstance(answer, Denied) else ""
+
+
+def price_notes(
+    state: StateDirectory, spec: RunSpec, reading: GpuReading | None
+) -> tuple[str, ...]:
+    """That --price changes nothing in a session, and what speaks against it on these GPUs."""
+    if spec.price is None or spec.price_basis != "flag":
+        return ()
+    notes = []
+    if read_session(state) is not None:
+        notes.append("--price: the run pays its share of the open session, whatever its price")
+    from runners.cost.prices import choose_price  # only where a price was given
+
+    price = choose_price(spec.price, "flag")
+    if price.name and reading is not None and price.per != "unit":
+        from runners.cost.opening import rate_caveat  # only where it was given by name
+
+        notes.append(rate_caveat(price.name, price.per, reading))
+    return tuple(filter(None, notes))

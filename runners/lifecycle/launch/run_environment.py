@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from runners.host.procfs import HELPER_MARK, MARK
-from runners.lifecycle.launch.chosen_python import search_path
-from runners.lifecycle.launch.interpreter import Interpreter, interpreter_in
+from runners.lifecycle.launch.interpreter import Interpreter, interpreter_in, search_path
 from runners.lifecycle.launch.placeholder_values import LaunchInputs
 from runners.model.kept_secrets import without_secrets
 from runners.model.launchers import shutdown_environment

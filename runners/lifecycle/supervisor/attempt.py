@@ -21,7 +21,9 @@ from runners.lifecycle.supervisor.pollers import (
     LatePoller,
     OverrunNotice,
     Poller,
+    ShutdownNotice,
     SuspensionAlert,
+    TimeLimit,
     UnmarkedProcesses,
 )
 from runners.lifecycle.supervisor.processes import Found, RunProcesses
@@ -33,9 +35,7 @@ from runners.lifecycle.supervisor.program_start import (
     start_program,
 )
 from runners.lifecycle.supervisor.queue_wait import notify
-from runners.lifecycle.supervisor.shutdown_notice import ShutdownNotice
 from runners.lifecycle.supervisor.stop_escalation import StopEscalation
-from runners.lifecycle.supervisor.time_limit import TimeLimit
 from runners.lifecycle.supervisor.wakeup import Children, WakeupLoop
 from runners.model.endings import ending_text
 from runners.state.layout import RunDirectory

@@ -1,19 +1,28 @@
-"""Starting the attempts of a run: when the queue grants its GPUs, with what was kept in memory."""
+"""Starting the attempts of a run: when the queue grants its GPUs, with what was kept in memory.
+
+A later one goes on from the run's newest good checkpoint.
+"""
 
 import os
 import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from runners.host.clock import moment_now
-from runners.host.files import append_event, read_json
+from runners.host.files import append_event, modified_at, read_json
 from runners.host.locks import acquire
 from runners.host.procfs import HELPER_MARK, start_ticks
 from runners.host.slurm_job import slurm_job
 from runners.lifecycle.supervisor.attempt import Attempt, set_aside
-from runners.lifecycle.supervisor.checkpoint_choice import CheckpointChoice
 from runners.lifecycle.supervisor.exit_report import judge_unstarted
 from runners.lifecycle.supervisor.kept_environment import forget_environment, keep_environment
 from runners.lifecycle.supervisor.processes import own_scope
-from runners.lifecycle.supervisor.queue_wait import LaunchRefused, replan, wait_for_grant
+from runners.lifecycle.supervisor.queue_wait import (
+    LaunchRefused,
+    has_stepped,
+    replan,
+    wait_for_grant,
+)
 from runners.lifecycle.supervisor.record_keeper import RecordKeeper
 from runners.lifecycle.supervisor.wakeup import WakeupLoop
 from runners.model.endings import Ending, EndingCause
@@ -21,6 +30,9 @@ from runners.model.kept_secrets import SecretGone, unmasked_arguments, without_s
 from runners.model.states import State
 from runners.state.layout import RunDirectory
 from runners.state.records import FINAL, PlanFields, RecordFields, plan_fields
+
+if TYPE_CHECKING:
+    from runners.host.newest_file import NewestFile
 
 
 class AttemptStarter:
@@ -176,3 +188,62 @@ class AttemptStarter:
 
         spec = (read_json(self.directory.plan) or {}).get("spec")
         return give_again(masked_places(spec), self.directory.id).strip()
+
+
+class CheckpointChoice:
+    """The newest whole checkpoint of a run on which no attempt died before its first step."""
+
+    def __init__(self, directory: RunDirectory) -> None:
+        self.directory = directory
+        self._chosen: str | None = None
+        self._useless: list[str] = []
+
+    def judge_attempt(self) -> None:
+        """Find out whether the checkpoint that the failed attempt began from was good."""
+        # It died before its first step: most likely of that checkpoint, so an older one is next.
+        if self._chosen is not None and has_stepped(self.directory) is False:
+            self._useless.append(self._chosen)
+
+    def is_further(self, plan: PlanFields) -> bool:
+        """Whether the attempt that has just ended left a whole checkpoint of its own."""
+        began = modified_at(self.directory.leader)
+        newest = self._newest(plan, began)
+        return newest is not None and newest.modified >= began
+
+    def arguments(self, plan: PlanFields, started: float) -> list[str]:
+        """The arguments for the next attempt, by the plan's restart rule.
+
+        None without a checkpoint written since `started` (unix seconds).
+        """
+        checkpoint = self._newest(plan, started)
+        template = plan["restart_arguments"]
+        self._chosen = checkpoint.path if checkpoint and template else None
+        return self._with_checkpoint(template) if checkpoint else []
+
+    def _newest(self, plan: PlanFields, since: float) -> "NewestFile | None":
+        # Most supervisors never start anything again, and do without.
+        from runners.host.bounded_glob import acting_budget
+        from runners.host.newest_file import first_whole, run_files
+        from runners.host.printed_paths import PrintedScan
+
+        folder = str(self.directory.path)
+        printed = PrintedScan(folder, plan["working_directory"]).poll(is_live=False)
+        budget = acting_budget()
+        files = run_files(folder, plan["checkpoints"], printed, since, budget)
+        if budget.cut:
+            text = f"there may be a newer checkpoint than the one it goes on from: {budget.cut}"
+            append_event(self.directory.supervisor_events, "alert", text=text)
+        return first_whole(file for file in files if file.path not in self._useless)
+
+    def real_arguments(
+        self, arguments: list[str], plan: PlanFields, environment: Mapping[str, str]
+    ) -> list[str]:
+        """What `arguments` gave, with the secrets in them, which are in `environment`.
+
+        Raises SecretGone.
+        """
+        template = unmasked_arguments("restart_arguments", plan["restart_arguments"], environment)
+        return self._with_checkpoint(template) if arguments else []
+
+    def _with_checkpoint(self, template: Sequence[str]) -> list[str]:
+        return [word.replace("${checkpoint}", self._chosen or "") for word in template]

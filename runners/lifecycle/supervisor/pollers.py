@@ -4,22 +4,33 @@ It returns the seconds until the next poll; `now` is monotonic.
 """
 
 import json
+import os
+import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
+from runners.host.clock import Moment, moment_now, seconds_between
 from runners.host.files import append_event, read_json, replace
 from runners.host.suspension import SuspensionWatch
 from runners.lifecycle.supervisor.processes import RunProcesses
 from runners.lifecycle.supervisor.queue_wait import notify
+from runners.model.endings import Ending, EndingCause
 from runners.state.layout import RunDirectory
-from runners.state.records import IntentFields, RecordFields
+from runners.state.limits import EarlierSessions, current_limit, follows_price, limit_of_launch
+from runners.state.records import IntentFields, PlanFields, RecordFields, intent_fields
 
 NEVER = float("inf")
 _FIRST_POLL_S, _POLL_EVERY_S = 1.0, 20.0
 _OVERRUN_EVERY_S = 20.0
 _SUSPENDED_EVERY_S = 20.0
+_PRICE_EVERY_S = 10.0
+_SHUTDOWN = "the machine is being shut down"
+_LEFT_S = 85.0
+_LEFT_AT_S = {"Google Cloud": 25.0}
+"""Until everything is killed, less what it takes to record the end; by the session's provider."""
+_ANSWERS_WITHIN_S = 2.0
 
 
 class Poller(Protocol):
@@ -113,10 +124,116 @@ class UnmarkedProcesses:
 
 def write_intent(run: RunDirectory, intent: IntentFields) -> bool:
     """Write down the request to stop a run; False when the disk refuses."""
-    import json
-
     try:
         replace(run.stop, json.dumps(intent, ensure_ascii=False).encode())
     except OSError:
         return False
     return True
+
+
+class TimeLimit:
+    """Asks for a stop once the plan's limit, counted from the run's start, is reached."""
+
+    def __init__(
+        self,
+        run: RunDirectory,
+        plan: PlanFields,
+        began: Moment,
+        request: Callable[[IntentFields], None],
+    ) -> None:
+        self._run = run
+        self._plan = plan
+        self._began = began
+        self._request = request
+        self._is_over = False
+        self._limit = limit_of_launch(plan)
+        self._follows = follows_price(plan)
+        self._paid = EarlierSessions(run, plan, began)
+        self._look_at, self._ends_at = 0.0, NEVER
+        self._set(time.monotonic())
+
+    def poll(self, now: float) -> float:
+        """Write the durable intent, as a user's stop does; a full disk does not lift a limit."""
+        if self._is_over:
+            return NEVER
+        if self._follows and now >= self._look_at:
+            self._set(now)
+        if now < self._ends_at:
+            return min(self._ends_at, self._look_at if self._follows else NEVER) - now
+        # Asked for once: every further request would take the next rung of the ladder.
+        self._is_over = True
+        if not self._run.stop.exists():
+            ending = Ending(cause=EndingCause.LIMIT, seconds=self._limit.seconds or 0.0)
+            if self._limit.usd:
+                ending["usd"] = self._limit.usd
+            asked = intent_fields({"time": time.time(), "by": "its limit"})
+            self._request({**asked, "ending": ending})
+        return NEVER
+
+    def _set(self, now: float) -> None:
+        if self._follows:
+            self._look_at = now + _PRICE_EVERY_S
+            self._limit = current_limit(self._plan, self._run, self._paid) or self._limit
+        seconds = self._limit.seconds
+        # Counted from the start, not from now: an adopter must not extend the limit.
+        left = None if seconds is None else seconds - seconds_between(self._began, moment_now())
+        self._ends_at = NEVER if left is None else now + left
+
+
+class ShutdownNotice:
+    """Asks for a stop, once, when SIGTERM comes while systemd stops the machine."""
+
+    def __init__(self, run: RunDirectory, request: Callable[[IntentFields], None]) -> None:
+        self._run = run
+        self._request = request
+        self._has_come = self._is_asked = False
+        signal.signal(signal.SIGTERM, self._receive)
+
+    def poll(self, now: float) -> float:
+        """Ask for the stop, if the signal has come."""
+        if self._has_come and not self._is_asked:
+            self._is_asked = True
+            session = read_json(self._run.home.session) or {}
+            left = _LEFT_AT_S.get(str(session.get("provider")), _LEFT_S)
+            wall, boot, up = moment_now()
+            ends = (wall + left, boot, None if up is None else up + round(left * 1e9))
+            asked = intent_fields(
+                read_json(self._run.stop) or {"time": time.time(), "by": _SHUTDOWN}
+            )
+            ending = Ending(cause=EndingCause.PREEMPTED, detail=_SHUTDOWN)
+            if self._run.stop.exists():
+                ending = asked["ending"]
+            append_event(self._run.supervisor_events, "alert", text=_SHUTDOWN)
+            notify(self._run, "preempted", _SHUTDOWN)
+            self._request({**asked, "ending": ending, "deadline": ends})
+        return NEVER
+
+    def close(self) -> None:
+        """The program has ended: from now on the signal ends this process, as before."""
+        if not self._has_come:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def _receive(self, *_: object) -> None:
+        if is_stopping():
+            self._has_come = True
+            return
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def is_stopping() -> bool:
+    """True while systemd shuts this machine down."""
+    import subprocess  # dozens of supervisors live for days without it
+
+    try:
+        answer = subprocess.run(
+            ["systemctl", "is-system-running"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_ANSWERS_WITHIN_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return answer.stdout.strip() == b"stopping"

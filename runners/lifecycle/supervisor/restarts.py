@@ -1,16 +1,23 @@
-"""The attempt that a restart rule has promised: its number, and the wait until it is due.
+"""What follows an attempt: the restart that its rule promises, and the wait until it is due.
 
-Standard library only: the supervisor imports it.
+Of a run that survives a boot, on a machine that its provider takes away, too: it goes on
+afterwards. Standard library only: the supervisor imports it.
 """
 
 import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from runners.host.files import read_json
+from runners.host.identity import boot_id
 from runners.lifecycle.supervisor.wakeup import WakeupLoop
-from runners.model.endings import Ending
+from runners.model.endings import Ending, EndingCause
 from runners.model.states import State
-from runners.state.records import RecordFields, RestartFields
+from runners.state.layout import RunDirectory
+from runners.state.records import PlanFields, RecordFields, RestartFields, intent_fields
+
+PUT_OFF = "it goes on when the machine is back"
+_LOOK_EVERY_S = 2.0
 
 
 class Restart(NamedTuple):
@@ -71,3 +78,27 @@ def coming_restart(record: RecordFields, rule: RestartFields) -> Restart | None:
 def _pause_after(number: int, rule: RestartFields) -> float:
     pause: float = rule["backoff_s"] * 2 ** (number - 1)
     return pause
+
+
+def is_put_off(run: RunDirectory, plan: PlanFields) -> bool:
+    """True where only the machine's end was the reason to stop a run that survives a boot."""
+    intent = read_json(run.stop)
+    if intent is None or not plan["restart"]["boot"]:
+        return False
+    return intent_fields(intent)["ending"]["cause"] is EndingCause.PREEMPTED
+
+
+def await_machine(
+    run: RunDirectory, wakeups: WakeupLoop, is_stop_asked: Callable[[], bool]
+) -> None:
+    """Return once this machine is not to be taken away, or somebody wants the run stopped."""
+    while is_announced(run) and not is_stop_asked():
+        wakeups.sleep(_LOOK_EVERY_S)
+
+
+def is_announced(run: RunDirectory) -> bool:
+    """True while the provider says when it takes the machine away in this boot."""
+    found = read_json(run.home.preemption) or {}
+    seen = found.get("seen")
+    in_this_boot = isinstance(seen, list) and len(seen) > 1 and seen[1] == boot_id()
+    return in_this_boot and found.get("ends") is not None

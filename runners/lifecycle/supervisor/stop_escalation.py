@@ -12,7 +12,6 @@ from runners.host.procfs import ignores, process_state, start_ticks
 from runners.host.signals import signal_process
 from runners.lifecycle.supervisor.pollers import NEVER, write_intent
 from runners.lifecycle.supervisor.processes import RunProcesses
-from runners.lifecycle.supervisor.stop_ladder import Ladder
 from runners.model.endings import stop_text
 from runners.model.states import State
 from runners.state.layout import RunDirectory
@@ -21,6 +20,7 @@ from runners.state.records import (
     Moments,
     PlanFields,
     RecordFields,
+    RungFields,
     StopProgressFields,
     intent_fields,
 )
@@ -28,6 +28,57 @@ from runners.state.vanished import asked_ending
 
 _AFTER_THE_LAST_S = 1.0
 _STACKS_WITHIN_S = 12.0
+
+
+class Ladder:
+    """Walks the rungs of a plan's stop rule; knows time only as the numbers it is given."""
+
+    def __init__(self, rungs: list[RungFields]) -> None:
+        self.rungs = [(rung["how"], rung["wait_s"]) for rung in rungs]
+        self.step = -1
+        self.until = 0.0
+
+    @property
+    def how(self) -> str:
+        """The current rung: stop-file or a signal's name; empty before the first."""
+        return self.rungs[self.step][0] if self.step >= 0 else ""
+
+    @property
+    def wait_s(self) -> float:
+        """How long the current rung lasts, in seconds; 0 before the first."""
+        return self.rungs[self.step][1] if self.step >= 0 else 0.0
+
+    @property
+    def is_last(self) -> bool:
+        """True on the last rung, after which nothing more can be done."""
+        return self.step == len(self.rungs) - 1
+
+    def clip(self, now: float, left_s: float) -> None:
+        """Shorten what is left of all rungs, in proportion, so that they end within `left_s`."""
+        current = max(0.0, self.until - now) if self.step >= 0 else 0.0
+        together = current + sum(wait_s for _, wait_s in self.rungs[self.step + 1 :])
+        if together <= left_s:
+            return
+        part = left_s / together
+        self.until = now + current * part
+        self.rungs = [
+            (how, wait_s * part if i > self.step else wait_s)
+            for i, (how, wait_s) in enumerate(self.rungs)
+        ]
+
+    def due(self, now: float, requests: int, force: bool) -> bool:
+        """True when the next rung must be taken now: by another request, by force, or by time."""
+        if self.is_last:
+            return False
+        # Each further request moves one rung on at once, but never past the last.
+        wanted = len(self.rungs) - 1 if force else min(requests, len(self.rungs)) - 1
+        return self.step < wanted or (self.step >= 0 and now >= self.until)
+
+    def advance(self, now: float, force: bool) -> str:
+        """Move on by one rung, or to the last by force; return what it does."""
+        self.step = len(self.rungs) - 1 if force else self.step + 1
+        self.until = now + self.rungs[self.step][1]
+        return self.how
 
 
 class StopEscalation:

@@ -36,14 +36,20 @@ from runners.lifecycle.supervisor.kept_environment import (
     kept_environment,
 )
 from runners.lifecycle.supervisor.ledger_entry import append_run
-from runners.lifecycle.supervisor.put_off import TEXT, await_machine, is_put_off
 from runners.lifecycle.supervisor.queue_wait import (
     is_awaited,
     is_unwanted,
     requeue,
 )
 from runners.lifecycle.supervisor.record_keeper import RecordKeeper
-from runners.lifecycle.supervisor.restarts import Restart, coming_restart, next_restart
+from runners.lifecycle.supervisor.restarts import (
+    PUT_OFF,
+    Restart,
+    await_machine,
+    coming_restart,
+    is_put_off,
+    next_restart,
+)
 from runners.model.endings import Ending, EndingCause, ending_text, holding_text
 from runners.model.states import State
 from runners.state.layout import RunDirectory, StateDirectory
@@ -253,7 +259,7 @@ class Supervisor:
         """Go on when the machine is back, here where it stays after all; None when a stop came."""
         coming = Restart(number, number, 0.0, 0.0)
         self.note("restart", ending=ending, exit_code=code, seconds=0.0)
-        reason = f"{ending_text(ending, code)}; {TEXT}"
+        reason = f"{ending_text(ending, code)}; {PUT_OFF}"
         self.keeper.write({"reason": reason, "exit_code": code, "stop": None, **coming.fields()})
         return self.start_again(coming)
 

@@ -7,7 +7,7 @@ import msgspec
 
 from runners.lifecycle.control.relaunch import relaunch_spec
 from runners.lifecycle.control.resume import resume_run
-from runners.lifecycle.launch.fitness import why_not_here
+from runners.lifecycle.launch.planning import why_not_here
 from runners.model.gpus import GpuReading
 from runners.model.masked_plan import mask_tree
 from runners.model.run import Run
