@@ -8,7 +8,6 @@ from pathlib import Path
 
 from runners.doctor.checks import Check, Verdict
 from runners.doctor.host_facts import HostFacts, kernel_architectures
-from runners.doctor.xid_advice import xid_advice
 from runners.host.clock import local_time
 from runners.host.files import read_text
 from runners.host.helpers import ROOT
@@ -22,6 +21,26 @@ _HOTTEST_C = 95.0
 _SLOWING = ("thermal", "hw", "power_brake", "hot")
 _TIGHT_MEMORY = 1 << 30
 _TIGHT_DISK = 5 << 30
+_ADVICE = (
+    ({79}, "the GPU was lost: reboot the machine, then have its administrator check it"),
+    (
+        {46, 62, 64, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158},
+        "the machine, not the run: have an administrator reset this GPU; exclude it until then",
+    ),
+    (
+        {74, *range(144, 151)},
+        "a link between GPUs: runs on several of them are in doubt; tell the administrator",
+    ),
+    ({54}, "power or cabling of the GPU: tell the administrator"),
+    (
+        {8, 11, 13, 25, 31, 32, 39, 40, 41, 60, 68, 69, 70, 71, 72, 75, 76, 77, 80, 94},
+        "most likely the program that ran; launch it again",
+    ),
+    (
+        {14, 37, 38, 43, 44, 63, 66, 67, 92, 93, 106, 107, 121, 137, 141, 152, 153, 157},
+        "follows from something else, or needs nothing",
+    ),
+)
 
 
 def check_drivers(reading: GpuReading, root: Path = Path("/")) -> Iterator[Check]:
@@ -207,3 +226,9 @@ def _is_outdated(pid: int) -> bool:
         return False
     began = boot_time() + ticks / os.sysconf("SC_CLK_TCK")
     return began < Path(__file__).stat().st_mtime - 1.0
+
+
+def xid_advice(code: int) -> str:
+    """What to do about an Xid, and whether it is the machine's or most likely the program's."""
+    advice = (text for codes, text in _ADVICE if code in codes)
+    return next(advice, "see NVIDIA's list of XID errors")

@@ -4,14 +4,16 @@
 
 Driver calls can block for ever; they are made here and nowhere else. A watchdog in C ends the
 whole process when one reading takes longer than `$FRESNEL_SAMPLER_DEADLINE_S`; a reader then
-starts another.
+starts another. Inside a Slurm job only its own GPUs exist, whatever else the driver shows.
 """
 
 import faulthandler
 import os
+import shutil
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -20,17 +22,16 @@ from runners.gpus.backends.backend import Backend
 from runners.gpus.backends.detect import open_backend
 from runners.gpus.driver_setting import parse, setting
 from runners.gpus.host_metrics import HostMeter
-from runners.gpus.job_gpus import forget_jobs, gpus_of_job, problem_of_job
 from runners.gpus.sampler_lock import record_owner
 from runners.gpus.usage_recorder import UsageRecorder
 from runners.host.files import replace
 from runners.host.identity import boot_time, host_name
 from runners.host.locks import acquire, is_held
-from runners.host.slurm_job import slurm_job
+from runners.host.slurm_job import SlurmJob, slurm_job
 from runners.model.errors import ExitCode, WrongInput
 from runners.model.gpus import GpuReading, GpuSnapshot, Xid
 from runners.state.decoding import read
-from runners.state.layout import StateDirectory
+from runners.state.layout import JOB_READINGS, StateDirectory
 from runners.state.leases import live_run_ids
 
 INTERVAL_S = 1.0
@@ -42,6 +43,7 @@ OPENING_TAKES = 6
 TROUBLE_S = 30.0
 """A broken driver is tried anew by a fresh process: only that one loads its library again."""
 LOCK_PATIENCE_S = 0.25
+_KEPT_S = 86_400.0
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -202,3 +204,44 @@ def _seconds(variable: str, otherwise: float) -> float:
 
 if __name__ == "__main__":
     sys.exit(main())
+
+
+def gpus_of_job(gpus: Sequence[GpuSnapshot], job: SlurmJob) -> tuple[GpuSnapshot, ...]:
+    """Those of `gpus` that `job` was given.
+
+    Where Slurm hides the others by control groups (`ConstrainDevices`), the driver numbers those
+    that are left from 0, while the job's numbers are the node's: then all that it shows are meant.
+    """
+    cards = [gpu for gpu in gpus if gpu.mig_parent is None]
+    if all(word.isdecimal() for word in job.gpus):
+        if len(cards) == len(job.gpus):
+            return tuple(gpus)
+        return tuple(gpu for gpu in gpus if str(gpu.index) in job.gpus)
+    found = {gpu.uuid for gpu in gpus if gpu.uuid.startswith(job.gpus)}
+    # A card stays beside its instances: front ends show these under it.
+    parents = {gpu.mig_parent for gpu in gpus if gpu.uuid in found}
+    return tuple(gpu for gpu in gpus if gpu.uuid in found or gpu.uuid in parents)
+
+
+def problem_of_job(gpus: Sequence[GpuSnapshot], job: SlurmJob) -> str | None:
+    """Why a job has not got the GPUs it should have; None when it has."""
+    if not job.node:
+        return (
+            f"this shell is on no node of Slurm job {job.id}, its GPUs are there: start it by srun"
+        )
+    if not job.gpus:
+        return f"Slurm job {job.id} was given no GPU: submit it with --gres=gpu:N"
+    if not gpus:
+        return f"Slurm job {job.id} has GPU {','.join(job.gpus)}, which the driver does not show"
+    return None
+
+
+def forget_jobs(state: StateDirectory) -> None:
+    """Remove what samplers of jobs that ended a day ago have left."""
+    for folder in state.host.glob(f"{JOB_READINGS}*"):
+        try:
+            is_old = time.time() - folder.stat().st_mtime > _KEPT_S
+        except OSError:
+            continue
+        if is_old and folder != state.readings and not is_held(folder / "sampler.lock"):
+            shutil.rmtree(folder, ignore_errors=True)

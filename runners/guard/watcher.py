@@ -3,12 +3,13 @@
 Any run's supervisor starts it once the run has lasted a while; it leaves when no run is left. What
 it finds stands in each run's `health.json`, what the run said so far in `followed.mp`; what is new
 and grave is an alert and a notice. It stops a run only where the run's own preset says so
-(`on_stall: {stop: true}`).
+(`on_stall: {stop: true}`). It says in time, too, that the limit of a run's Slurm job comes near.
 """
 
+import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,15 +17,14 @@ import msgspec
 
 from runners.diagnosis.stacks import StackDump, take_stacks
 from runners.guard.keeper import ensure_preemption_watch
-from runners.guard.limit_reminder import LimitReminder
 from runners.health.episodes import EpisodeTracker
 from runners.health.judge import judge
 from runners.health.observer import RunObserver
-from runners.health.signs import RunSigns
+from runners.health.signs import Outlook, RunSigns
 from runners.health.store import read_health
 from runners.host import helpers
 from runners.host.detach import run_alone
-from runners.host.files import append_event, replace
+from runners.host.files import append_event, read_tail, replace
 from runners.host.identity import host_name
 from runners.host.procfs import all_marks
 from runners.lifecycle.control.stop import request_stop
@@ -32,10 +32,13 @@ from runners.model.endings import Ending, EndingCause
 from runners.model.errors import FresnelError
 from runners.model.health import Condition, Finding, Health
 from runners.model.masking import mask_text
+from runners.model.quantities import duration_text
 from runners.model.run import Run
 from runners.model.states import State
 from runners.state.boundary import cannot_be_read
-from runners.state.layout import StateDirectory, settings_file
+from runners.state.deadline import JOB_LIMIT
+from runners.state.jobs import read_job
+from runners.state.layout import RunDirectory, StateDirectory, settings_file
 from runners.state.leases import live_run_ids
 from runners.state.runs import read_run
 from runners.state.trust import state_permission_problem
@@ -47,6 +50,9 @@ _BEHIND_S = 1.0
 _STEPS_BEFORE_STALL = 6
 _LEAVES_AFTER = 2
 """Looks at an empty list of runs after which it leaves."""
+CONDITION = "time limit"
+_HOUR_S = 3600.0
+_TAIL_BYTES = 1 << 20
 
 
 class WatchedRun:
@@ -218,3 +224,59 @@ def main() -> None:
     if reason:
         sys.exit(f"refused: {reason}")
     run_alone(state.watcher_lock, state.host / "watcher.log", lambda: Watcher(state).run())
+
+
+class LimitReminder:
+    """The reminders of a run: what was said stands in its events, for the next watcher too."""
+
+    def __init__(self, directory: RunDirectory) -> None:
+        self._directory = directory
+        self._given = set(_given(directory))
+
+    def due(self, outlook: Outlook | None, now: float) -> str:
+        """What is to be said at `now` (unix seconds), noted as said from then on; empty: nothing.
+
+        Each of the two once for each time that the job began.
+        """
+        note = read_job(self._directory)
+        if outlook is None or outlook.deadline.limit != JOB_LIMIT:
+            return ""
+        left = outlook.deadline.in_s
+        if note is None or note.began is None or left <= 0:
+            return ""
+        half = (now - note.began + left) / 2
+        # Of a short limit its half is all that is said.
+        moments = {"half": half, "hour": min(half, _HOUR_S)}
+        due = {(name, note.began) for name, before in moments.items() if left <= before}
+        if not due - self._given:
+            return ""
+        text = _text(outlook, self._directory.id)
+        for name, began in due - self._given:
+            events = self._directory.supervisor_events
+            append_event(events, "alert", text=text, condition=CONDITION, limit=name, began=began)
+        self._given |= due
+        return text
+
+
+def _text(outlook: Outlook, run: str) -> str:
+    text = f"ends in {duration_text(outlook.deadline.in_s)} at {JOB_LIMIT}"
+    if outlook.fraction is not None:
+        text += f", {100 * outlook.fraction:.0f} % done"
+    if outlook.eta_s is None or outlook.eta_s <= outlook.deadline.in_s:
+        return text
+    if not outlook.deadline.is_final:
+        return f"{text}, and begins anew"
+    more = max(1, round((outlook.eta_s - outlook.deadline.in_s) * 1.1 / 60))
+    return (
+        f"{text}, needs {duration_text(outlook.eta_s)} more: `fresnel-tui extend {run} {more}m` "
+        "(in the panel +, an hour) raises it, where Slurm allows that"
+    )
+
+
+def _given(directory: RunDirectory) -> Iterator[tuple[str, float]]:
+    for line in read_tail(directory.supervisor_events, _TAIL_BYTES).splitlines():
+        if CONDITION.encode() in line:
+            with suppress(ValueError, KeyError, TypeError):
+                event = json.loads(line)
+                if event["condition"] == CONDITION:
+                    yield str(event["limit"]), float(event["began"])

@@ -9,9 +9,14 @@ import msgspec
 
 from runners.gpus.usage import interval_file, read_usage
 from runners.health.expected import shortfalls
-from runners.health.last_change import LastChange, awake_seconds, lifetime_of
-from runners.health.loss_history import LossHistory, plain_baseline
-from runners.health.paces import PaceHistory
+from runners.health.histories import (
+    LastChange,
+    LossHistory,
+    PaceHistory,
+    awake_seconds,
+    lifetime_of,
+    plain_baseline,
+)
 from runners.health.signs import BaselineSign, GpuSign, Outlook, RunSigns
 from runners.host.clock import moment_now
 from runners.host.files import read_json

@@ -1,7 +1,7 @@
 """Find the largest batch that fits by short real runs, and keep what was found."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,13 +22,14 @@ from runners.model.python_command import computing_processes
 from runners.model.run import Run
 from runners.model.scaling import batch_of
 from runners.model.spec import Parameter, RunSpec
-from runners.probe.batch_search import largest, next_batch
 from runners.probe.trial import TrialFailed, TrialLength, trial_spec, try_batch
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
 
 _LAST_OUTPUT_S = 15.0
 """So long a supervisor may take to sum an ended run up; then the run stays in the list."""
+FINENESS = 16
+"""The search ends when what fits and what does not are within this part of each other."""
 
 
 class ProbeRequest(NamedTuple):
@@ -184,3 +185,26 @@ def _remove(state: StateDirectory, runs: list[Run]) -> None:
         time.sleep(0.02)
     names = {run.id for run in delete(state, [read_run(state, run.id) for run in runs]).deleted}
     empty_trash(state, [run for run in list_deleted(state) if run.id in names])
+
+
+def next_batch(tried: Sequence[ProbeStep], first: int, unit: int, most: int | None) -> int | None:
+    """The next value to try, a multiple of `unit` of at most `most`; None when nothing is left.
+
+    `first` is tried first; every batch is tried once.
+    """
+    fits = max((step.batch for step in tried if step.fits), default=0)
+    fails = min((step.batch for step in tried if not step.fits), default=None)
+    if not tried:
+        return first
+    if fails is None:
+        wanted = fits * 2 if most is None else min(fits * 2, most // unit * unit)
+        return wanted if wanted > fits else None
+    if fails - fits <= max(unit, fits // FINENESS):
+        return None
+    middle = (fits + fails) // 2 // unit * unit
+    return max(middle, fits + unit) if max(middle, fits + unit) < fails else None
+
+
+def largest(tried: Sequence[ProbeStep]) -> ProbeStep | None:
+    """The largest batch that fitted."""
+    return max((step for step in tried if step.fits), key=lambda step: step.batch, default=None)

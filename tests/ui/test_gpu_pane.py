@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.gpus.backends.xid_names import xid_meaning
+from runners.gpus.backends.nvml_events import xid_meaning
 from runners.model.states import State
 from tests.screen_text import (
     ARE_YOU_SURE,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from runners.guard.hopeless import _course
-from runners.health.loss_history import LossHistory
+from runners.health.histories import LossHistory
 from runners.lifecycle.launch.sampler_study import _result
 from runners.model.run import Run
 from runners.model.sampler_search import Search

@@ -6,7 +6,7 @@ import pytest
 
 from runners.gpus.backends import detect
 from runners.gpus.backends.backend import Absent, DriverTrouble, NoDriver
-from runners.gpus.backends.pci import unseen_gpu
+from runners.gpus.backends.detect import unseen_gpu
 from runners.gpus.driver_setting import Choice, parse, setting
 from runners.model.errors import WrongInput
 from runners.state.layout import StateDirectory

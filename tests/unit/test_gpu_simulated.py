@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.gpus.backends.simulated import Simulated
-from runners.gpus.backends.simulated_models import GIB, model_named
+from runners.gpus.backends.simulated import GIB, Simulated, model_named
 from runners.host.locks import acquire
 from runners.state.layout import StateDirectory
 

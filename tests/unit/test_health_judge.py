@@ -9,9 +9,8 @@ import pytest
 
 from runners.diagnosis.remedy_names import REMEDIES
 from runners.health.episodes import EpisodeTracker
+from runners.health.histories import LossHistory, PaceHistory, plain_baseline
 from runners.health.judge import judge
-from runners.health.loss_history import LossHistory, plain_baseline
-from runners.health.paces import PaceHistory
 from runners.health.signs import BaselineSign, GpuSign, Outlook, RunSigns
 from runners.model.health import Condition, Finding, RankSign
 from runners.model.quantities import duration_text

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.health.last_change import LastChange
+from runners.health.histories import LastChange
 from runners.health.observer import RunObserver
 from runners.host.clock import Moment, moment_now
 from runners.model.run import Run, RunRecord

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from runners.guard.limit_reminder import LimitReminder
+from runners.guard.watcher import LimitReminder
 from runners.health.signs import Outlook
 from runners.state.deadline import JOB_LIMIT, Deadline
 from runners.state.jobs import JobNote, write_job

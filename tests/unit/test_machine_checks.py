@@ -12,7 +12,7 @@ import pytest
 from runners.doctor import machine_checks
 from runners.doctor.checks import Check, check_time
 from runners.doctor.host_facts import HostFacts, default_interface, kernel_architectures, read_host
-from runners.doctor.xid_advice import xid_advice
+from runners.doctor.machine_checks import xid_advice
 from runners.host.helpers import ROOT
 from runners.host.procfs import HELPER_MARK, process_state
 from runners.model.gpus import GpuReading, GpuSnapshot, Xid

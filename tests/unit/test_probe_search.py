@@ -3,7 +3,7 @@
 import pytest
 
 from runners.lifecycle.launch.probe_results import ProbeStep
-from runners.probe.batch_search import FINENESS, largest, next_batch
+from runners.probe.largest_batch import FINENESS, largest, next_batch
 
 
 def found(edge: int, first: int, unit: int = 1, most: int | None = None) -> tuple[int, list[int]]:

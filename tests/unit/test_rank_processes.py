@@ -1,6 +1,6 @@
 """Which process of a run is which rank, by what launchers put into the environment."""
 
-from runners.diagnosis.stack_verdict import RankStack, absent_ranks
+from runners.diagnosis.stacks import RankStack, absent_ranks
 from runners.state.rank_processes import ProcessState, foremost_ranks, rank_of
 
 

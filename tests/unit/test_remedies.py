@@ -9,8 +9,7 @@ import pytest
 
 from runners.diagnosis.remedy import surroundings
 from runners.diagnosis.remedy.case import Case, Unfit
-from runners.diagnosis.remedy.plan_diff import plan_diff
-from runners.diagnosis.remedy.remedies import FUNCTIONS
+from runners.diagnosis.remedy.remedies import FUNCTIONS, plan_diff
 from runners.diagnosis.remedy_names import REMEDIES
 from runners.diagnosis.signatures import load_signatures
 from runners.model.plan import AssignedGpu

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from runners.gpus.job_gpus import gpus_of_job, problem_of_job
+from runners.gpus.sampler import gpus_of_job, problem_of_job
 from runners.host.locks import is_held
 from runners.host.slurm_job import SlurmJob, slurm_job
 from runners.lifecycle.control import start

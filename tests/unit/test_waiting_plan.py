@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from runners.diagnosis.remedy.plan_diff import plan_diff
+from runners.diagnosis.remedy.remedies import plan_diff
 from runners.lifecycle.launch.planner import plan_run
 from runners.model.gpus import GpuReading, GpuSnapshot
 from runners.model.plan import LaunchPlan

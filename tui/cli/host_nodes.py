@@ -16,7 +16,7 @@ from runners.places.ssh.frames import Hello, ListeningFrame, ReachAnswer
 from runners.places.ssh.node_groups import NodeGroup, NodeRun, add_group, find_group, new_name
 from runners.places.ssh.node_watch import start_watcher
 from runners.places.ssh.protocol import new_request_name
-from runners.places.ssh.pushed import pushed_overrides
+from runners.places.ssh.pushed_files import pushed_overrides
 from runners.places.ssh.registry import RemoteRegistry
 from runners.places.ssh.remote_command import output_over
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble

@@ -14,7 +14,7 @@ from runners.places.ssh.connection import AgentConnection, LineLost, not_underst
 from runners.places.ssh.frames import CommandFrame
 from runners.places.ssh.groups import chooses, machines_named, names_several
 from runners.places.ssh.protocol import new_request_name
-from runners.places.ssh.pushed import pushed_overrides
+from runners.places.ssh.pushed_files import pushed_overrides
 from runners.places.ssh.registry import ANY, RemoteHost, RemoteRegistry
 from runners.places.ssh.remote_command import LAUNCH_TRIES_S, remote_output
 from runners.places.ssh.remote_request import command_message

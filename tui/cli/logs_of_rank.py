@@ -12,8 +12,7 @@ from runners.lifecycle.control.wait import wait_until_ended
 from runners.model.errors import ExitCode, NotFound
 from runners.model.run import Run
 from runners.state.layout import RunDirectory, StateDirectory
-from runners.watch.logs.rank_lines import RankLines, is_in_output
-from runners.watch.logs.rank_logs import has_rank_logs
+from runners.watch.logs.rank_logs import RankLines, has_rank_logs, is_in_output
 from runners.watch.logs.rank_overview import RankOverview, log_of_rank, rank_overview
 from tui.cli.output import echo, print_json, print_table
 from tui.views.format import DASH, duration

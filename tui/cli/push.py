@@ -13,9 +13,10 @@ from runners.places.ssh.panel_source import source_digest
 from runners.places.ssh.push import PushItem, PushPlan, plan_push
 from runners.places.ssh.push_changes import PushChanges, find_changes, send_changes
 from runners.places.ssh.push_list import PushList, list_to_push
-from runners.places.ssh.pushed import PushedPreset, note_pushed
 from runners.places.ssh.pushed_files import (
     PushedFolder,
+    PushedPreset,
+    note_pushed,
     note_pushed_folder,
     read_pushed_folder,
 )

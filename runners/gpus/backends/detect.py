@@ -1,9 +1,12 @@
-"""Choosing and opening a backend. Each is a name in a table, imported on use."""
+"""Choosing and opening a backend. Each is a name in a table, imported on use.
+
+GPUs that no driver shows are counted on the PCI bus.
+"""
 
 from importlib import import_module
+from pathlib import Path
 
 from runners.gpus.backends.backend import Absent, Backend, DriverTrouble, NoDriver
-from runners.gpus.backends.pci import unseen_gpu
 from runners.gpus.driver_setting import DRIVERS, Choice
 from runners.state.layout import StateDirectory
 
@@ -12,6 +15,15 @@ BACKENDS = {
     "amd": "runners.gpus.backends.amd",
     "simulated": "runners.gpus.backends.simulated",
 }
+_MAKERS = {
+    "0x10de": "NVIDIA GPU is in this machine, but no driver shows it: install the NVIDIA "
+    "driver, or start the "
+    "container with its GPUs",
+    "0x1002": "AMD GPU is in this machine, but no driver shows it: load the amdgpu driver, or "
+    "start the container "
+    "with /dev/kfd and /dev/dri",
+}
+_CLASSES = ("0x03", "0x12")
 
 
 def open_backend(choice: Choice, state: StateDirectory) -> Backend:
@@ -52,3 +64,16 @@ def _open(name: str, choice: Choice, state: StateDirectory) -> Backend:
         raise NoDriver(f"{name} cannot be read: {error}") from None
     backend: Backend = module.open_backend(choice, state)
     return backend
+
+
+def unseen_gpu(root: Path = Path("/")) -> str | None:
+    """One line on a GPU that no driver shows; None where there is none."""
+    for device in sorted((root / "sys/bus/pci/devices").glob("*")):
+        try:
+            maker = (device / "vendor").read_text().strip()
+            kind = (device / "class").read_text().strip()
+        except OSError:
+            continue
+        if maker in _MAKERS and kind.startswith(_CLASSES):
+            return f"an {_MAKERS[maker]} ({device.name})"
+    return None

@@ -8,11 +8,18 @@ import pynvml
 
 from runners.gpus.backends.backend import DriverTrouble, NoDriver
 from runners.gpus.backends.gpu_processes import ProcessTable
-from runners.gpus.backends.nvml_calls import LostGpu, ask, number
+from runners.gpus.backends.nvml_calls import (
+    LOST,
+    NO_GPU,
+    LostGpu,
+    ask,
+    number,
+    problem_text,
+    throttle_reasons,
+)
 from runners.gpus.backends.nvml_details import NvmlDetails
 from runners.gpus.backends.nvml_events import XidEvents
 from runners.gpus.backends.nvml_processes import ProcessLists
-from runners.gpus.backends.nvml_text import LOST, NO_GPU, problem_text, throttle_reasons
 from runners.gpus.driver_setting import Choice
 from runners.model.gpus import GpuProcess, GpuSnapshot
 from runners.state.layout import StateDirectory

@@ -10,7 +10,7 @@ from typing import Any
 
 import pynvml
 
-from runners.gpus.backends.nvml_text import LOST
+from runners.gpus.backends.nvml_calls import LOST
 
 _KINDS = ("Compute", "Graphics", "MPSCompute")
 _MARGIN = 8

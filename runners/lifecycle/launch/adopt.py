@@ -14,7 +14,6 @@ from runners.lifecycle.launch.preconditions import refuse_untrusted_run
 from runners.lifecycle.supervisor.spawn import spawn_supervisor
 from runners.model.errors import FresnelError
 from runners.model.plan import is_job
-from runners.state.job_status import is_over
 from runners.state.layout import StateDirectory
 from runners.state.leases import holds_gpus, live_run_ids
 from runners.state.runs import home_of, read_run
@@ -78,6 +77,7 @@ def settle_jobs(state: StateDirectory, live: Sequence[str]) -> list[str]:
     if not jobs or slurm_job() is not None:
         return []
     from runners.slurm.queue import refresh  # clusters only
+    from runners.state.job_status import is_over
 
     refresh(state)
     settled = []

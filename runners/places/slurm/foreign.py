@@ -14,11 +14,14 @@ from pathlib import Path
 from threading import Event, Thread
 
 from runners.host.clock import local_time
+from runners.host.identity import user_name
 from runners.model.errors import FresnelError
+from runners.model.job_states import is_understood, job_is_active, job_waits
+from runners.model.pending import pending_text
+from runners.model.states import State
 from runners.places.actions import Outcome, RunAction, StopRuns
 from runners.places.remote import remote_row
 from runners.places.run_row import RunRow, view_of_row
-from runners.places.slurm.job_rows import HOW_IT_ENDS, row_of_job
 from runners.places.snapshot import PlaceSnapshot
 from runners.slurm.foreign_jobs import (
     cancel_foreign,
@@ -26,9 +29,10 @@ from runners.slurm.foreign_jobs import (
     foreign_jobs,
     number_of,
     output_of,
+    shown_number,
 )
 from runners.slurm.queue import refresh
-from runners.state.jobs import JobTable
+from runners.state.jobs import JobRow, JobTable
 from runners.state.layout import StateDirectory
 
 NAME = "slurm"
@@ -36,6 +40,8 @@ _LOOKS_EVERY_S = 2.0
 _AGAIN_AFTER_S = (0.5, 2.0, 5.0)
 """After a cancellation Slurm is asked again so soon: it ends a job in its own time."""
 _NOT_OURS = "not launched here: it can be followed and stopped, and nothing else"
+_LONGEST_NAME = 120
+HOW_IT_ENDS = "scancel: Slurm sends SIGTERM, and SIGKILL when its KillWait is over"
 
 
 class ForeignJobs:
@@ -212,3 +218,43 @@ class SlurmJobs:
         """Look no more."""
         self._is_over.set()
         self._jobs.keep_logs(())
+
+
+def row_of_job(job: JobRow, seen: float) -> RunRow:
+    """Its row; `seen`: when it was first seen here (unix s), for a job that waits."""
+    state = State.RUNNING if job_is_active(job.state) else State.QUEUED
+    if job.state == "CONFIGURING":
+        state = State.STARTING
+    started = None
+    if state is State.RUNNING and job.ends and job.limit_s:
+        started = min(job.ends - job.limit_s, time.time())
+    waits = f"waits: {pending_text(job.reason).replace('JOB', shown_number(job))}"
+    runs = f"on {job.nodes or 'its node'}, partition {job.partition}"
+    if not is_understood(job.state):
+        runs = f"Slurm says {job.state}"
+    return RunRow(
+        id=shown_number(job),
+        stamp=0,
+        name=job.name[:_LONGEST_NAME],
+        preset="",
+        group="",
+        state=state,
+        remark=f"{waits if job_waits(job.state) else runs}; not launched here",
+        host="",
+        user=user_name(),
+        created=started or seen,
+        started=started,
+        ended=None,
+        seconds=None,
+        exit_code=None,
+        gpus=(),
+        fraction=None,
+        step=None,
+        steps=None,
+        epoch=None,
+        epochs=None,
+        headline=None,
+        last=None,
+        best=None,
+        is_live=True,
+    )

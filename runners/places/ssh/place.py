@@ -19,7 +19,7 @@ from runners.places.ssh.frames import FoundAnswer
 from runners.places.ssh.link import Link, LinkState
 from runners.places.ssh.older import AgentQuestion
 from runners.places.ssh.output_mirror import MirroredLog
-from runners.places.ssh.pushed import pushed_overrides
+from runners.places.ssh.pushed_files import pushed_overrides
 from runners.places.ssh.remote_request import RemoteRequest
 from runners.places.ssh.status_text import link_text
 

@@ -1,8 +1,12 @@
-"""What was pushed, file by file: by it a change is seen, and what may be deleted there is known."""
+"""What was pushed: file by file, and per preset which local path lies where there.
+
+By it a change is seen, and what may be deleted there is known.
+"""
 
 import hashlib
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -23,14 +27,14 @@ class PushedFolder(msgspec.Struct):
     files: dict[str, tuple[Stamp, Stamp]] = {}
 
 
-_decoder = msgspec.json.Decoder(PushedFolder)
+_folder = msgspec.json.Decoder(PushedFolder)
 
 
 def read_pushed_folder(
     registry: RemoteRegistry, host: RemoteHost, local: Path, remote: str
 ) -> PushedFolder:
     """What was pushed from the folder `local` to `remote` before."""
-    return read(_file(registry, host, local, remote), _decoder) or PushedFolder(remote)
+    return read(_file(registry, host, local, remote), _folder) or PushedFolder(remote)
 
 
 def note_pushed_folder(
@@ -54,7 +58,7 @@ def place_of_folder(registry: RemoteRegistry, host: RemoteHost, local: Path) -> 
 def list_pushed_folders(registry: RemoteRegistry, host: RemoteHost) -> list[PushedFolder]:
     """Everything that was pushed to a machine from here."""
     files = sorted((registry.folder(host.name) / "pushed").glob("*.json"))
-    return [pushed for pushed in (read(file, _decoder) for file in files) if pushed is not None]
+    return [pushed for pushed in (read(file, _folder) for file in files) if pushed is not None]
 
 
 def forget_pushed(registry: RemoteRegistry, host: RemoteHost) -> None:
@@ -67,3 +71,43 @@ def _file(registry: RemoteRegistry, host: RemoteHost, local: Path, remote: str) 
     key = os.fsencode(local.resolve()) + b"\0" + remote.encode()
     name = hashlib.sha256(key).hexdigest()[:16]
     return registry.folder(host.name) / "pushed" / f"{name}.json"
+
+
+class PushedPreset(msgspec.Struct, frozen=True):
+    """A preset that was pushed: the overrides that name its things as they are called there."""
+
+    preset: str
+    time: float
+    overrides: dict[str, str] = {}
+    file: str = ""
+    """The preset's own file there; empty for one that the panel ships."""
+
+
+_presets = msgspec.json.Decoder(dict[str, PushedPreset])
+
+
+def read_pushed(registry: RemoteRegistry, host: RemoteHost) -> dict[str, PushedPreset]:
+    """What was pushed to a machine, by preset."""
+    return read(registry.folder(host.name) / "pushed.json", _presets) or {}
+
+
+def note_pushed(registry: RemoteRegistry, host: RemoteHost, pushed: PushedPreset) -> None:
+    """Remember what was pushed."""
+    known = {**read_pushed(registry, host), pushed.preset: pushed}
+    replace(registry.folder(host.name) / "pushed.json", msgspec.json.encode(known))
+
+
+def pushed_overrides(
+    registry: RemoteRegistry, host: RemoteHost, preset: str, given: Sequence[str]
+) -> list[str]:
+    """The `--set` flags with which a pushed preset finds its files; `given` overrides stay."""
+    pushed = read_pushed(registry, host).get(preset)
+    if pushed is None:
+        return []
+    mine = {override.partition("=")[0].removeprefix("parameters.") for override in given}
+    return [
+        word
+        for key, value in pushed.overrides.items()
+        if key not in mine
+        for word in ("--set", f"{key}={value}")
+    ]

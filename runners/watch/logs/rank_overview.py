@@ -10,8 +10,7 @@ from runners.host.files import read_tail
 from runners.model.quantities import median
 from runners.state.layout import RunDirectory
 from runners.state.rank_processes import RankFinder, state_of
-from runners.watch.logs.rank_lines import RankLines, tags_in
-from runners.watch.logs.rank_logs import has_rank_logs, rank_logs
+from runners.watch.logs.rank_logs import RankLines, has_rank_logs, rank_logs, tags_in
 
 _TAIL_BYTES = 1 << 20
 _STEPS_BYTES = 64 << 10

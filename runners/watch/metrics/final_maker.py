@@ -21,8 +21,7 @@ from runners.watch.metrics.live import LiveReport
 from runners.watch.metrics.progress import ProgressTracker
 from runners.watch.metrics.run_metrics import RunMetrics
 from runners.watch.metrics.sample import headline
-from runners.watch.metrics.series import Series, downsample
-from runners.watch.metrics.series_end import metric_of
+from runners.watch.metrics.series import Series, downsample, metric_of
 from runners.watch.metrics.so_far import reported
 
 _MOST_OUTPUT = 1 << 30

@@ -1,13 +1,19 @@
-"""Which reader reads a run's output: those its preset names, or the one whose lines match first."""
+"""Which reader reads a run's output: those its preset names, or the one whose lines match first.
 
+A preset's own regular expressions are a reader too: each named group is a metric, or a place.
+"""
+
+import math
 import re
+from collections.abc import Sequence
+from typing import ClassVar
 
-from runners.model.spec import MetricRule
+from runners.model.spec import MetricPattern, MetricRule
 from runners.watch.metrics.followed import ReaderState, ReadingState
+from runners.watch.metrics.numbers import number
 from runners.watch.metrics.readers import GENERAL, SPECIFIC, make_reader
 from runners.watch.metrics.readers.bars import read_bar
 from runners.watch.metrics.readers.line_reader import CLAIMED, Reader
-from runners.watch.metrics.readers.patterns import PatternReader
 from runners.watch.metrics.sample import Sample
 
 _ESCAPE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\?)|[ -/]*[0-~])")
@@ -23,6 +29,7 @@ _HEADING = re.compile(
 )
 """Lines without a number that say what the numbers after them mean."""
 _LONGEST = 2000
+_PLACES = ("step", "steps", "epoch", "epochs", "batch")
 
 
 class OutputReader:
@@ -236,3 +243,41 @@ def _restore(reader: Reader, kept: ReaderState) -> None:
 
 def _moved(value: float | None, name: str, rule: MetricRule) -> float | None:
     return None if value is None else value + rule.offset.get(name, 0.0)
+
+
+class PatternReader(Reader):
+    """A preset's patterns, the first match decides; its `(?P<name>…)` may name the metric."""
+
+    name: ClassVar[str] = "patterns"
+    bars: tuple[str, ...] = ("",)
+    marks: tuple[str, ...] = ("",)
+
+    def __init__(self, patterns: Sequence[MetricPattern]) -> None:
+        self._patterns = [(re.compile(pattern.line), pattern.offset) for pattern in patterns]
+
+    def read(self, line: str) -> Sample | None:
+        """The groups that took part in the match, moved by their offsets."""
+        for pattern, offset in self._patterns:
+            for found in pattern.finditer(line):
+                groups = {
+                    name: text for name, text in found.groupdict().items() if text is not None
+                }
+                if "name" in groups and "value" in groups:
+                    groups[groups.pop("name").strip()] = groups.pop("value")
+                numbers = {
+                    name: number(text) + offset.get(name, 0.0) for name, text in groups.items()
+                }
+                places = {
+                    name: at
+                    for name in _PLACES
+                    if not math.isnan(at := numbers.pop(name, math.nan))
+                }
+                return Sample(
+                    numbers,
+                    places.get("step"),
+                    places.get("steps"),
+                    places.get("epoch"),
+                    places.get("epochs"),
+                    batch=places.get("batch"),
+                )
+        return None

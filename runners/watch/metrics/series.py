@@ -5,9 +5,13 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Sequence
 
+from runners.watch.metrics.final import FinalMetric
+from runners.watch.metrics.sample import decimals_of, not_finite
+
 UNKNOWN = math.nan
 _MOST_STAGES = 64
 """A program that begins a stage with every line must not fill the memory."""
+_LOOKED_AT = 200
 
 
 class Series:
@@ -140,3 +144,26 @@ def downsample(
             kept += sorted({inside[0], least, most, inside[-1]})
         i = stop
     return kept
+
+
+def metric_of(series: Series) -> FinalMetric:
+    """What is kept of a series; its best value is nobody's before somebody says which it is."""
+    odd = not_finite(series.last)
+    least = best_at(series.values, series.counts, False)
+    most = best_at(series.values, series.counts, True)
+    newest = [value for value in series.values[-_LOOKED_AT:] if math.isfinite(value)]
+    return FinalMetric(
+        last=None if odd else series.last,
+        step=series.steps[-1],
+        count=len(series),
+        minimum=None if least is None else series.values[least],
+        maximum=None if most is None else series.values[most],
+        minimum_step=None if least is None else series.steps[least],
+        maximum_step=None if most is None else series.steps[most],
+        source=series.source,
+        axis=series.axis,
+        # The most among several: a rounded value may show fewer.
+        decimals=max(map(decimals_of, newest), default=None),
+        finite=sum(map(math.isfinite, series.values)),
+        not_finite=odd,
+    )

@@ -27,7 +27,7 @@ def reported(run: Run, report: LiveReport) -> FinalReport:
     held = report.held()
     for name, value in report.metrics.items():
         if name in held and name not in course.metrics:
-            from runners.watch.metrics.series_end import metric_of  # few runs write files alone
+            from runners.watch.metrics.series import metric_of  # few runs write files alone
 
             metrics[name] = metric_of(held[name]).judged(higher(run, name))
             continue

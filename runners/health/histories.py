@@ -1,11 +1,15 @@
-"""The history of a loss in a few hundred numbers: medians, as single spikes must not count."""
+"""What an observer remembers of a run: its loss, its pace, and when its files changed last."""
 
 import math
+import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from pathlib import Path
 
+from runners.host.clock import Moment, seconds_between
 from runners.model.quantities import median
+from runners.model.run import Run
 
 _MOST = 256
 _WINDOWS = 8
@@ -23,6 +27,10 @@ _WILD = 0.75
 """Noise from value to value, as part of the value, from which a curve shows nothing any more."""
 _MAD = 1.4826
 """From the median absolute deviation to the standard deviation of a normal distribution."""
+BLOCK_S = 180.0
+_BLOCKS = 240
+_FEWEST_PACES = 4
+"""Blocks before the last two whose median counts as its own pace."""
 
 
 class LossHistory:
@@ -148,3 +156,89 @@ def plain_baseline(metrics: dict[str, float | int | None]) -> list[tuple[str, fl
         if value is not None and plain is not None:
             found.append((name, float(value), float(plain)))
     return found
+
+
+def awake_seconds() -> float:
+    """Seconds since the boot, those in suspend left out."""
+    return time.clock_gettime(time.CLOCK_MONOTONIC)
+
+
+def lifetime_of(run: Run, now: Moment) -> float | None:
+    """Seconds since a run began, by the boot's clock where its record has it; None: not known."""
+    record = run.record
+    if record is None or record.started is None:
+        return None
+    return seconds_between(record.began or Moment(record.started), now)
+
+
+class LastChange:
+    """The last change of one file with something in it, or of the newest of several, as seen."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path
+        self._seen: tuple[Path, int, int] | None = None
+        self._looked: float | None = None
+        self._at: float | None = None
+
+    def seen_at(self, now: float, boot: float, most: float | None) -> float | None:
+        """When it changed, in awake seconds of the boot; None while it is empty or missing.
+
+        `now` is the moment of `boot` by the wall clock (unix s). What its time says counts between
+        two looks only, where no clock can be wrong by more; at the first look no more than `most`
+        seconds back.
+        """
+        if self.path is None:
+            return None
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        if not found.st_size:
+            return None
+        if (sign := (self.path, found.st_mtime_ns, found.st_size)) != self._seen:
+            age = max(0.0, now - found.st_mtime)
+            bound = most if self._looked is None else boot - self._looked
+            self._seen, self._at = sign, boot - (age if bound is None else min(age, bound))
+        self._looked = boot
+        return self._at
+
+
+class PaceHistory:
+    """Paces of blocks of three minutes or more, each until a step comes, without the first."""
+
+    def __init__(self) -> None:
+        self._paces: deque[float] = deque(maxlen=_BLOCKS)
+        self._from: tuple[float, int] | None = None
+        self._blocks = 0
+
+    def note(self, time: float | None, step: int | None, epoch: int | None) -> None:
+        """The step (or epoch, where no steps are told) last told of, at `time` (unix seconds)."""
+        done = step if step is not None else epoch
+        if time is None or done is None:
+            return
+        # A count that fell belongs to a new attempt or epoch.
+        if self._from is None or done < self._from[1]:
+            self._from = (time, done)
+            self._blocks = 0
+            self._paces.clear()
+            return
+        began, first = self._from
+        if time - began >= BLOCK_S and done > first:
+            self._blocks += 1
+            if self._blocks > 1:
+                self._paces.append((time - began) / (done - first))
+            self._from = (time, done)
+
+    @property
+    def recent(self) -> float | None:
+        """Seconds per step in the last two blocks; None before there are enough."""
+        if len(self._paces) < _FEWEST_PACES + 2:
+            return None
+        return (self._paces[-1] + self._paces[-2]) / 2
+
+    @property
+    def usual(self) -> float | None:
+        """Seconds per step before; None before there are enough blocks."""
+        if len(self._paces) < _FEWEST_PACES + 2:
+            return None
+        return median(list(self._paces)[:-2])
