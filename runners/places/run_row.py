@@ -69,19 +69,19 @@ class RunRow(msgspec.Struct, array_like=True, gc=False):
     host: str
     user: str
     created: float
-    started: float | None
-    ended: float | None
-    seconds: float | None
-    exit_code: int | None
-    gpus: tuple[int, ...]
-    fraction: float | None
-    step: int | None
-    steps: int | None
-    epoch: int | None
-    epochs: int | None
-    headline: str | None
-    last: float | None
-    best: float | None
+    started: float | None = None
+    ended: float | None = None
+    seconds: float | None = None
+    exit_code: int | None = None
+    gpus: tuple[int, ...] = ()
+    fraction: float | None = None
+    step: int | None = None
+    steps: int | None = None
+    epoch: int | None = None
+    epochs: int | None = None
+    headline: str | None = None
+    last: float | None = None
+    best: float | None = None
     packed: bytes = NO_METRICS
     spark: str = ""
     tags: tuple[str, ...] = ()

@@ -13,11 +13,10 @@ from runners.places.ssh import deadlines, frames
 from runners.places.ssh.link import Link, LinkState, Subscription
 from runners.places.ssh.machine import LinkedHost
 from runners.places.ssh.node_groups import NodeRun
-from runners.places.ssh.node_watch import NodeEnding, _End, _Watched
-from runners.places.ssh.older import AgentQuestion
+from runners.places.ssh.node_watch import NodeEnding, _Watched
 from runners.places.ssh.output_mirror import MirroredLog
 from runners.places.ssh.protocol import LinkMessage
-from runners.places.ssh.remote_request import RemoteRequest
+from runners.places.ssh.remote_request import AgentQuestion, RemoteRequest
 from runners.places.ssh.snapshot_updates import rows_of
 from runners.places.ssh.ssh import Ssh, Trouble
 from tests.process.conftest import CommandLine
@@ -108,7 +107,7 @@ def test_every_field_may_lie_and_no_number_is_beyond_bounds(
         frames.CurvesFrame: lambda: FollowedCurves(RUN, lambda: None),
         frames.OutputFrame: lambda: MirroredLog(tmp_path / "log", RUN, "evil"),
         frames.OlderAnswer: lambda: _question([]),
-        frames.EndAnswer: lambda: _End(RUN, "why"),
+        frames.EndAnswer: lambda: AgentQuestion({"do": "end"}, frames.EndAnswer, lambda *_: None),
     }
     for path in paths_of(SAMPLES[kind]):
         for lie in BAD:
@@ -141,7 +140,10 @@ LINKED: dict[type[msgspec.Struct], tuple[str, Callable[[LinkedHost, Path], objec
     frames.OlderAnswer: ("older", lambda host, folder: _question([])),
     frames.FoundAnswer: ("ask", lambda host, folder: _ask(host)),
     frames.EndingAnswer: ("ending", lambda host, folder: _Watched(host.link.ssh, NODE)),
-    frames.EndAnswer: ("end", lambda host, folder: _End(RUN, "why")),
+    frames.EndAnswer: (
+        "end",
+        lambda host, folder: AgentQuestion({"do": "end"}, frames.EndAnswer, lambda *_: None),
+    ),
 }
 """What of a link each frame answers, and who asks for it."""
 

@@ -4,8 +4,9 @@ from typing import Any
 
 from runners.places.run_row import RunRow
 from runners.places.snapshot import PlaceSnapshot
-from runners.places.ssh.older import AgentQuestion, OlderRuns
+from runners.places.ssh.older import OlderRuns
 from runners.places.ssh.protocol import LinkMessage
+from runners.places.ssh.remote_request import AgentQuestion
 from runners.places.ssh.snapshot_updates import row_to_tree
 from tests.unit.test_run_query import row
 

@@ -17,89 +17,44 @@ from runners.places.fleet.waiting import (
     open_launches,
     queue_lock,
 )
-from runners.places.remote import remote_row
-from runners.places.run_row import RunRow, view_of_row
-from runners.places.snapshot import PlaceSnapshot
+from runners.places.listed import ListedPlace
+from runners.places.run_row import RunRow
 from runners.places.ssh.registry import ANY
 from runners.state.layout import StateDirectory
 
-_WAITS = "it waits for a machine: it can be taken out of the queue (s), and nothing else"
-_ENDS = "taken out of the queue; nothing was started"
 _ASKED = "{} is asked to start it: it is taken out unless that has begun there"
 
 
-class WaitingLaunches:
-    """Those of one state folder: both sides of the place."""
+class WaitingLaunches(ListedPlace):
+    """Those of one state folder."""
 
     name = ANY
-    clock_offset = came = 0.0
-    hidden = 0
-    older_problem = obstacle = ""
-    is_reached, is_down, is_machine = True, False, False
-    status_text = "waits for one of several machines"
     address = "launches that have no machine yet"
+    limits = "it waits for a machine: it can be taken out of the queue (s), and nothing else"
+    ends = "taken out of the queue; nothing was started"
+    is_reached, is_down = True, False
+    status_text = "waits for one of several machines"
 
-    def __init__(self, state: StateDirectory, changed: Callable[[], None]) -> None:
-        self._state, self._changed = state, changed
-        self.snapshot: PlaceSnapshot | None = None
-        self.rows: tuple[RunRow, ...] = ()
-
-    @property
-    def place(self) -> WaitingLaunches:
-        """What can be done there."""
-        return self
-
-    def take(self, launches: Sequence[WaitingLaunch]) -> None:
-        """Show these."""
-        runs = {launch.id: _row(launch) for launch in launches}
-        self.snapshot = PlaceSnapshot(host=self.name, runs=runs)
-        self.rows = tuple(remote_row(self.name, row, 0.0) for row in self.snapshot.newest_first)
-
-    def run(self, run_id: str) -> RunRow | None:
-        """One of them."""
-        return None if self.snapshot is None else self.snapshot.runs.get(run_id)
+    def __init__(self, state: StateDirectory) -> None:
+        super().__init__()
+        self._state = state
 
     def act(self, action: RunAction, done: Callable[[Outcome], None]) -> None:
         """Take launches out of the queue; anything else is refused."""
         if not isinstance(action, StopRuns):
-            done(Outcome(problem=_WAITS))
+            done(Outcome(problem=self.limits))
             return
         messages = []
         for launch in open_launches(self._state):
             if launch.id in action.runs:
                 ask_to_cancel(self._state, launch)
-                messages.append(_ASKED.format(launch.asked) if launch.asked else _ENDS)
+                messages.append(_ASKED.format(launch.asked) if launch.asked else self.ends)
         start_dispatcher(self._state)
         done(Outcome(messages=tuple(dict.fromkeys(messages))))
-
-    def command(self, arguments: Sequence[str], done: Callable[[Outcome], None]) -> None:
-        """Nothing is launched there: `launch --host any` is of this machine."""
-        del arguments
-        done(Outcome(problem=_WAITS))
-
-    def ask(
-        self, question: str, subjects: Sequence[str], done: Callable[[object, str], None]
-    ) -> None:
-        """What is known of one, for the dialog that asks whether it shall end."""
-        row = self.run(subjects[0]) if subjects else None
-        if question != "view":
-            done(None, _WAITS)
-        elif row is None:
-            done(None, "it waits no more")
-        else:
-            done(view_of_row(row, _ENDS), "")
-
-    def preset_flags(self, preset: str, given: Sequence[str]) -> list[str]:
-        """None: nothing is launched there."""
-        del preset, given
-        return []
 
     def reach(self) -> None:
         """See that somebody looks for a machine."""
         start_dispatcher(self._state)
-
-    def load_older(self) -> None:
-        """There are none."""
 
     # ---- in place of output: why it waits
 
@@ -130,7 +85,7 @@ class WaitingKind:
 
     def __init__(self, state: StateDirectory, changed: Callable[[], None]) -> None:
         self._state = state
-        self._launches = WaitingLaunches(state, changed)
+        self._launches = WaitingLaunches(state)
         self._stamp: object = None
 
     @property
@@ -143,7 +98,7 @@ class WaitingKind:
         stamp = launches_stamp(self._state)
         if stamp != self._stamp:
             self._stamp = stamp
-            self._launches.take(open_launches(self._state))
+            self._launches.show(map(_row, open_launches(self._state)))
 
     def stop(self) -> None:
         """Nothing runs here."""
@@ -151,7 +106,7 @@ class WaitingKind:
 
 
 def _row(launch: WaitingLaunch) -> RunRow:
-    nothing = (None,) * 4  # it has no progress, and has measured nothing
+    remark = launch.reason or "looks at the machines"
     return RunRow(
         launch.id,
         0,
@@ -159,19 +114,9 @@ def _row(launch: WaitingLaunch) -> RunRow:
         "",
         "",
         State.QUEUED,
-        launch.reason or "looks at the machines",
+        remark,
         "",
         "",
         launch.created,
-        None,
-        None,
-        None,
-        None,
-        (),
-        None,
-        *nothing,
-        None,
-        None,
-        None,
         is_live=True,
     )

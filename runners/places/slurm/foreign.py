@@ -20,9 +20,8 @@ from runners.model.job_states import is_understood, job_is_active, job_waits
 from runners.model.pending import pending_text
 from runners.model.states import State
 from runners.places.actions import Outcome, RunAction, StopRuns
-from runners.places.remote import remote_row
-from runners.places.run_row import RunRow, view_of_row
-from runners.places.snapshot import PlaceSnapshot
+from runners.places.listed import ListedPlace
+from runners.places.run_row import RunRow
 from runners.slurm.foreign_jobs import (
     cancel_foreign,
     find_foreign,
@@ -35,37 +34,25 @@ from runners.slurm.queue import refresh
 from runners.state.jobs import JobRow, JobTable
 from runners.state.layout import StateDirectory
 
-NAME = "slurm"
 _LOOKS_EVERY_S = 2.0
 _AGAIN_AFTER_S = (0.5, 2.0, 5.0)
 """After a cancellation Slurm is asked again so soon: it ends a job in its own time."""
-_NOT_OURS = "not launched here: it can be followed and stopped, and nothing else"
 _LONGEST_NAME = 120
-HOW_IT_ENDS = "scancel: Slurm sends SIGTERM, and SIGKILL when its KillWait is over"
 
 
-class ForeignJobs:
-    """What Slurm says of them, and what can be done to them: both sides of the place."""
+class ForeignJobs(ListedPlace):
+    """What Slurm says of them, and what can be done to them."""
 
-    name = NAME
-    clock_offset = 0.0
-    is_machine = False
-    hidden = 0
-    older_problem = obstacle = ""
+    name = "slurm"
     address = "this machine's Slurm: jobs that were not launched here"
+    limits = "not launched here: it can be followed and stopped, and nothing else"
+    ends = "scancel: Slurm sends SIGTERM, and SIGKILL when its KillWait is over"
 
     def __init__(self, state: StateDirectory, changed: Callable[[], None]) -> None:
+        super().__init__()
         self._state, self._changed = state, changed
         self._table = JobTable()
         self._seen: dict[str, float] = {}
-        self.snapshot: PlaceSnapshot | None = None
-        self.rows: tuple[RunRow, ...] = ()
-        self.came = 0.0
-
-    @property
-    def place(self) -> ForeignJobs:
-        """What can be done there."""
-        return self
 
     @property
     def is_reached(self) -> bool:
@@ -92,15 +79,9 @@ class ForeignJobs:
         now, self._table = time.time(), table
         jobs = foreign_jobs(self._state, table)
         self._seen = {job.number: self._seen.get(job.number, now) for job in jobs}
-        rows = [row_of_job(job, self._seen[job.number]) for job in jobs]
-        self.snapshot = PlaceSnapshot(host=self.name, runs={row.id: row for row in rows})
-        self.rows = tuple(remote_row(self.name, row, 0.0) for row in self.snapshot.newest_first)
+        self.show(row_of_job(job, self._seen[job.number]) for job in jobs)
         self.came = table.answered
         return True
-
-    def run(self, run_id: str) -> RunRow | None:
-        """One of them, by its number."""
-        return self.snapshot.runs.get(run_id) if self.snapshot is not None else None
 
     # ---- what can be done
 
@@ -109,7 +90,7 @@ class ForeignJobs:
         if isinstance(action, StopRuns):
             self._begin(lambda: self._stop(action.runs, done))
         else:
-            done(Outcome(problem=_NOT_OURS))
+            done(Outcome(problem=self.limits))
 
     def _stop(self, numbers: Sequence[str], done: Callable[[Outcome], None]) -> None:
         done(self._cancel(numbers))
@@ -128,34 +109,9 @@ class ForeignJobs:
             return Outcome(problem=problem.message)
         return Outcome(messages=(f"Slurm was asked to cancel {', '.join(numbers)}",))
 
-    def command(self, arguments: Sequence[str], done: Callable[[Outcome], None]) -> None:
-        """Nothing is launched there: `launch --slurm` is of this machine."""
-        del arguments
-        done(Outcome(problem="jobs are launched from this machine, by --slurm"))
-
-    def ask(
-        self, question: str, subjects: Sequence[str], done: Callable[[object, str], None]
-    ) -> None:
-        """What is known of one, for the dialog that asks whether it shall stop."""
-        row = self.run(subjects[0]) if subjects else None
-        if question != "view":
-            done(None, _NOT_OURS)
-        elif row is None:
-            done(None, "this job has ended")
-        else:
-            done(view_of_row(row, HOW_IT_ENDS), "")
-
-    def preset_flags(self, preset: str, given: Sequence[str]) -> list[str]:
-        """None: nothing is launched there."""
-        del preset, given
-        return []
-
     def reach(self) -> None:
         """Ask Slurm again."""
         self._begin(lambda: self.take(refresh(self._state, every_s=0.0)))
-
-    def load_older(self) -> None:
-        """There are none."""
 
     # ---- output
 
@@ -200,7 +156,7 @@ class SlurmJobs:
     @property
     def places(self) -> Mapping[str, ForeignJobs]:
         """The one there is, or none."""
-        return {NAME: self._jobs} if self._jobs.rows else {}
+        return {ForeignJobs.name: self._jobs} if self._jobs.rows else {}
 
     def _keep_current(self) -> None:
         while True:
@@ -232,29 +188,7 @@ def row_of_job(job: JobRow, seen: float) -> RunRow:
     runs = f"on {job.nodes or 'its node'}, partition {job.partition}"
     if not is_understood(job.state):
         runs = f"Slurm says {job.state}"
-    return RunRow(
-        id=shown_number(job),
-        stamp=0,
-        name=job.name[:_LONGEST_NAME],
-        preset="",
-        group="",
-        state=state,
-        remark=f"{waits if job_waits(job.state) else runs}; not launched here",
-        host="",
-        user=user_name(),
-        created=started or seen,
-        started=started,
-        ended=None,
-        seconds=None,
-        exit_code=None,
-        gpus=(),
-        fraction=None,
-        step=None,
-        steps=None,
-        epoch=None,
-        epochs=None,
-        headline=None,
-        last=None,
-        best=None,
-        is_live=True,
-    )
+    remark = f"{waits if job_waits(job.state) else runs}; not launched here"
+    name, created = job.name[:_LONGEST_NAME], started or seen
+    number, user = shown_number(job), user_name()
+    return RunRow(number, 0, name, "", "", state, remark, "", user, created, started, is_live=True)

@@ -4,11 +4,11 @@ That the others write nothing is asked of them only then.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from runners.places.ssh.frames import QuietAnswer, decoded
+from runners.places.ssh.frames import QuietAnswer
 from runners.places.ssh.link import Link
-from runners.places.ssh.protocol import LinkMessage
+from runners.places.ssh.remote_request import ask_once
 
 _DOWN_S = 10.0
 """A line that breaks is often there again by then; a dead one is noticed after some 15 s more."""
@@ -78,30 +78,14 @@ class SilenceWatch:
         return quiet if now - at < _FRESH_S else None
 
 
-class QuietQuestion:
-    """Asks a node once for how long its run has written nothing."""
-
-    def __init__(self, run: str, note: Callable[[float], None]) -> None:
-        self.is_over = False
-        self._run = run
-        self._note = note
-
-    def request(self) -> dict[str, Any]:
-        """The question."""
-        return {"do": "quiet", "run": self._run}
-
-    def take(self, frame: LinkMessage) -> int:
-        """Take in the answer; one that is refused says nothing."""
-        self.is_over = True
-        if "error" not in frame.fields:
-            self._note(decoded(frame.fields.get("answer"), QuietAnswer).quiet_s)
-        return 0
-
-
 def asking(link: Link, run: str) -> Callable[[Callable[[float], None]], None]:
-    """What asks the run of a link's machine."""
+    """What asks the run of a link's machine; an answer that is refused says nothing."""
 
     def ask(note: Callable[[float], None]) -> None:
-        link.subscribe(QuietQuestion(run, note))
+        def take(answer: QuietAnswer | None, _: str) -> None:
+            if answer is not None:
+                note(answer.quiet_s)
+
+        ask_once(link, {"do": "quiet", "run": run}, QuietAnswer, take)
 
     return ask

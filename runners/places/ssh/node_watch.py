@@ -36,6 +36,7 @@ from runners.places.ssh.node_launch import launch_nodes
 from runners.places.ssh.node_silence import NodeView, SilenceWatch, asking
 from runners.places.ssh.protocol import LinkMessage
 from runners.places.ssh.registry import RemoteRegistry
+from runners.places.ssh.remote_request import ask_once
 from runners.places.ssh.ssh import Ssh
 from runners.state.layout import StateDirectory
 
@@ -160,27 +161,9 @@ class _Watched:
         """Have it asked to stop, once."""
         if not self.is_asked and self.ending is None:
             self.is_asked = True
-            self.link.subscribe(_End(self.node.run, reason))
-
-
-class _End:
-    """A request to stop, repeated after a break until it was answered: there it counts once."""
-
-    is_over = False
-
-    def __init__(self, run: str, reason: str) -> None:
-        self._asked = {"do": "end", "run": run, "reason": reason}
-
-    def request(self) -> dict[str, Any]:
-        """The request."""
-        return self._asked
-
-    def take(self, frame: LinkMessage) -> int:
-        """It was taken, or refused for good."""
-        if "error" not in frame.fields:
-            decoded(frame.fields.get("answer"), EndAnswer)
-        self.is_over = True
-        return 0
+            # Repeated after a break until it was answered: there it counts once.
+            asked = {"do": "end", "run": self.node.run, "reason": reason}
+            ask_once(self.link, asked, EndAnswer, lambda *_: None)
 
 
 class Cause(NamedTuple):

@@ -1,62 +1,16 @@
 """Runs of a machine that ended before those its snapshot tells of: loaded when they are wanted."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
 from runners.places.run_row import RunRow
 from runners.places.snapshot import PlaceSnapshot
-from runners.places.ssh.connection import RefusedThere, refuse
-from runners.places.ssh.frames import OlderAnswer, decoded
-from runners.places.ssh.protocol import LinkMessage
+from runners.places.ssh.frames import OlderAnswer
+from runners.places.ssh.remote_request import Asks, ask_once
 from runners.places.ssh.snapshot_updates import LAYOUT, rows_of
-
-T = TypeVar("T")
 
 MOST_OLDER = 200
 """Runs in one answer."""
-
-
-class Asks(Protocol):
-    """A link, as far as it is needed here."""
-
-    def subscribe(self, subscription: "AgentQuestion[Any]") -> int:
-        """Ask; the question's number."""
-
-    def cancel(self, number: int) -> None:
-        """Ask no more."""
-
-
-class AgentQuestion(Generic[T]):
-    """A question that has one answer; asked again when the line breaks before it came."""
-
-    def __init__(
-        self, asked: Mapping[str, Any], kind: type[T], take: Callable[[T | None, str], None]
-    ) -> None:
-        """`take` gets the answer as a `kind`, or None and why there is none.
-
-        It raises ValueError for one that means something else: that ends the line.
-        """
-        self.is_over = False
-        self._asked = asked
-        self._kind = kind
-        self._take = take
-
-    def request(self) -> dict[str, Any]:
-        """What is asked."""
-        return dict(self._asked)
-
-    def take(self, frame: LinkMessage) -> int:
-        """Pass the answer on."""
-        self.is_over = True
-        try:
-            refuse(frame)
-            self._take(decoded(frame.fields.get("answer"), self._kind), "")
-        except RefusedThere as error:
-            self._take(None, str(error))
-        except ValueError as error:
-            self._take(None, f"an answer that cannot be understood: {error}")
-            raise
-        return 0
 
 
 class OlderRuns:
@@ -115,16 +69,11 @@ class OlderRuns:
     def _ask(
         self, asked: Mapping[str, Any], take: Callable[[OlderAnswer | None, str], None]
     ) -> None:
-        numbers: list[int] = []
-
         def taken(answer: OlderAnswer | None, problem: str) -> None:
-            for number in numbers:
-                self._link.cancel(number)
             take(answer, problem)
             self._changed()
 
-        question = {"do": "older", "layout": LAYOUT, **asked}
-        numbers.append(self._link.subscribe(AgentQuestion(question, OlderAnswer, taken)))
+        ask_once(self._link, {"do": "older", "layout": LAYOUT, **asked}, OlderAnswer, taken)
 
     def _take_page(self, answer: OlderAnswer | None, problem: str) -> None:
         self._asking, self.problem = False, problem

@@ -17,10 +17,9 @@ from runners.places.actions import (
 from runners.places.ssh.bounds import require_answer
 from runners.places.ssh.frames import FoundAnswer
 from runners.places.ssh.link import Link, LinkState
-from runners.places.ssh.older import AgentQuestion
 from runners.places.ssh.output_mirror import MirroredLog
 from runners.places.ssh.pushed_files import pushed_overrides
-from runners.places.ssh.remote_request import RemoteRequest
+from runners.places.ssh.remote_request import RemoteRequest, ask_once
 from runners.places.ssh.status_text import link_text
 
 _CHANGING = (DeleteRuns, RestoreRuns, ApplyRemedy)
@@ -84,18 +83,15 @@ class SshPlace:
         self, question: str, subjects: Sequence[str], done: Callable[[object, str], None]
     ) -> None:
         """Ask its agent; asked again when the line breaks before the answer."""
-        numbers: list[int] = []
 
         def taken(answer: FoundAnswer | None, problem: str) -> None:
-            for number in numbers:
-                self.link.cancel(number)
             if answer is not None:
                 require_answer(answer.found)
             done(None if answer is None else answer.found, problem)
 
         folder = self.link.ssh.host.folder
         asked = {"do": "ask", "question": question, "subjects": list(subjects), "folder": folder}
-        numbers.append(self.link.subscribe(AgentQuestion(asked, FoundAnswer, taken)))
+        ask_once(self.link, asked, FoundAnswer, taken)
 
     @property
     def address(self) -> str:

@@ -1,13 +1,15 @@
-"""A command that is run on another machine: what it is given, and what it answered."""
+"""What a machine is asked over its link: a question that has one answer, or a command."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from runners.host.identity import attendance
 from runners.places.ssh.connection import RefusedThere, refuse
 from runners.places.ssh.frames import CommandFrame, decoded
 from runners.places.ssh.protocol import LinkMessage, new_request_name
 from runners.state.requests import REQUEST
+
+T = TypeVar("T")
 
 _MOST_OUTPUT = 32 << 20
 """Bytes that a command may print for somebody who waits for all of it."""
@@ -84,3 +86,60 @@ class RemoteRequest:
         """Tell whoever asked."""
         self.problem = problem
         self._done(self)
+
+
+class Asks(Protocol):
+    """A link, as far as it is needed here."""
+
+    def subscribe(self, subscription: "AgentQuestion[Any]") -> int:
+        """Ask; the question's number."""
+
+    def cancel(self, number: int) -> None:
+        """Ask no more."""
+
+
+class AgentQuestion(Generic[T]):
+    """A question that has one answer; asked again when the line breaks before it came."""
+
+    def __init__(
+        self, asked: Mapping[str, Any], kind: type[T], take: Callable[[T | None, str], object]
+    ) -> None:
+        """`take` gets the answer as a `kind`, or None and why there is none.
+
+        It raises ValueError for one that means something else: that ends the line.
+        """
+        self.is_over = False
+        self._asked = asked
+        self._kind = kind
+        self._take = take
+
+    def request(self) -> dict[str, Any]:
+        """What is asked."""
+        return dict(self._asked)
+
+    def take(self, frame: LinkMessage) -> int:
+        """Pass the answer on."""
+        self.is_over = True
+        try:
+            refuse(frame)
+            self._take(decoded(frame.fields.get("answer"), self._kind), "")
+        except RefusedThere as error:
+            self._take(None, str(error))
+        except ValueError as error:
+            self._take(None, f"an answer that cannot be understood: {error}")
+            raise
+        return 0
+
+
+def ask_once(
+    link: Asks, asked: Mapping[str, Any], kind: type[T], take: Callable[[T | None, str], object]
+) -> None:
+    """Ask a question over a link until it is answered; `take` as of an AgentQuestion."""
+    numbers: list[int] = []
+
+    def taken(answer: T | None, problem: str) -> None:
+        for number in numbers:
+            link.cancel(number)
+        take(answer, problem)
+
+    numbers.append(link.subscribe(AgentQuestion(asked, kind, taken)))
