@@ -1,22 +1,19 @@
 """Metrics in Lightning's `metrics.csv`, Keras' CSVLogger and the Trainer's `trainer_state.json`."""
 
 import csv
-import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from runners.host.bounded_glob import SearchBudget, bounded_glob, entries_of, is_folder
+from runners.host.bounded_glob import SearchBudget, entries_of, is_folder
 from runners.host.files import modified_at, read_plain
 from runners.host.tail import Follower
-from runners.state.boundary import cannot_be_read
 from runners.state.decoding import any_json, decode
+from runners.watch.metrics.file_source import FileSource
 from runners.watch.metrics.numbers import whole_number
 from runners.watch.metrics.sample import Sample, metric_name
-from runners.watch.metrics.series_set import SeriesSet
 
 _NAMES = ("metrics.csv", "trainer_state.json")
 _HUGE = 64 << 20
-_MOST_FILES = 40
 _BLOCK = 1 << 20
 
 
@@ -24,6 +21,8 @@ class TableFile:
     """A CSV file whose heading names a step or an epoch; `poll` gives what was appended."""
 
     def __init__(self, path: Path) -> None:
+        self.path = path
+        self.problem = ""
         self._follower = Follower(path, redraws=False)
         self._columns: list[str] = []
         self._zero = False
@@ -70,7 +69,8 @@ class TrainerState:
         # Its patterns take longer to compile than most runs' curves to read.
         from runners.watch.metrics.readers.objects import ObjectReader
 
-        self._path = path
+        self.path = path
+        self.problem = ""
         self._seen: tuple[int, int] = (0, 0)
         self._step = -1.0
         self._reader = ObjectReader()
@@ -78,11 +78,11 @@ class TrainerState:
     def poll(self) -> Iterator[Sample]:
         """The entries of its history after the last one seen."""
         try:
-            stat = self._path.stat()
+            stat = self.path.stat()
             # The file is rewritten as a whole, so it cannot be read on from an offset.
             if (stat.st_mtime_ns, stat.st_size) == self._seen or stat.st_size > _HUGE:
                 return
-            content = read_plain(self._path, _HUGE)
+            content = read_plain(self.path, _HUGE)
         except OSError:
             return
         state = decode(content, any_json)
@@ -98,63 +98,28 @@ class TrainerState:
                 yield sample
 
 
-class LogFileSource:
+class LogFileSource(FileSource[TableFile | TrainerState]):
     """The metric files of one run: those in its folder, and those that it said it writes."""
 
-    def __init__(self, patterns: Iterable[str], since: float, besides: Path | None = None) -> None:
-        self._besides = besides
-        self.patterns = list(patterns)
-        self.collection = SeriesSet("file")
-        self._since = since
-        self._files: dict[Path, TableFile | TrainerState] = {}
-        self._problems: dict[Path, str] = {}
-        self._cut = ""
+    source = "file"
+    called = "metric files"
+    most = 40
 
-    @property
-    def problems(self) -> list[str]:
-        """Files that could not be read on."""
-        cut = [f"metric files: {self._cut}"] if self._cut else []
-        return [*cut, *self._problems.values()]
+    def _is_of_kind(self, path: Path) -> bool:
+        return path.suffix in (".csv", ".json", ".log")
 
-    def poll(self) -> None:
-        """Look for files, and read what is new in them."""
-        for path in self._found():
-            if path not in self._files:
-                self._files[path] = (
-                    TrainerState(path) if path.suffix == ".json" else TableFile(path)
-                )
+    def _below(self, folder: str, budget: SearchBudget) -> list[Path]:
+        # Lightning puts it in `lightning_logs/version_3`, the Trainer in `checkpoint-500`.
+        return _tables_below(folder, 2, budget)
+
+    def _open(self, path: Path, found: Sequence[Path]) -> TableFile | TrainerState:
+        return TrainerState(path) if path.suffix == ".json" else TableFile(path)
+
+    def _current(self, files: list[TableFile | TrainerState]) -> Iterator[TableFile | TrainerState]:
         # Every checkpoint has a copy with the history so far: the newest one contains the others.
-        newest = max((p for p in self._files if p.suffix == ".json"), key=modified_at, default=None)
-        for path, file in self._files.items():
-            is_read = isinstance(file, TableFile) or path == newest
-            if not is_read or path in self._problems:
-                continue
-            try:
-                for sample in file.poll():
-                    self.collection.note(sample)
-            except Exception as error:  # one odd file: the others are read on
-                self._problems[path] = cannot_be_read(path.name, error)
-
-    def _found(self) -> list[Path]:
-        found: list[Path] = []
-        budget = SearchBudget()
-        for pattern in self.patterns:
-            for place in bounded_glob(pattern, budget):
-                if os.path.isdir(place):  # noqa: PTH112 — pathlib's raises where it cannot look
-                    # Lightning puts it in `lightning_logs/version_3`, the Trainer in
-                    # `checkpoint-500`.
-                    found += _tables_below(place, 2, budget)
-                elif place.endswith((".csv", ".json", ".log")):
-                    found.append(Path(place))
-            # A folder of old runs must not be searched at every look.
-            if len(found) > _MOST_FILES:
-                break
-        self._cut = budget.cut
-        return [
-            path
-            for path in found[:_MOST_FILES]
-            if modified_at(path) >= self._since and self._besides not in path.parents
-        ]
+        states = (file for file in files if isinstance(file, TrainerState))
+        newest = max(states, key=lambda file: modified_at(file.path), default=None)
+        return (file for file in files if isinstance(file, TableFile) or file is newest)
 
 
 def _tables_below(folder: str, levels: int, budget: SearchBudget) -> list[Path]:

@@ -6,23 +6,21 @@ framework/summary.proto, framework/tensor.proto). Only wall time, step, tag and 
 used: `simple_value`, or a tensor of one element.
 """
 
-import glob
 import os
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from glob import escape
 from pathlib import Path
 
 from runners.host.bounded_glob import SearchBudget, bounded_glob
 from runners.host.tail import GrowingFile
-from runners.state.boundary import cannot_be_read
+from runners.watch.metrics.file_source import FileSource
 from runners.watch.metrics.sample import Sample
-from runners.watch.metrics.series_set import SeriesSet
 
 _NAME = "*tfevents*"
 _HUGE = 256 << 20
 _BLOCK = 4 << 20
-_MOST_FILES = 200
 
 _PLACES = re.compile(r"(?:^|/)(?:epoch|global_step|step)$")
 _HPARAMS = re.compile(r"^\d{9,}\.\d+$")
@@ -30,34 +28,6 @@ _HPARAMS = re.compile(r"^\d{9,}\.\d+$")
 
 Field = tuple[int, int, int | bytes]
 """Number, wire type, and value: an integer for varints and fixed sizes, else bytes."""
-
-
-def event_files(
-    patterns: list[str], since: float = 0.0, budget: SearchBudget | None = None
-) -> list[Path]:
-    """Event files that patterns name, or in folders they name, changed since `since` (unix s).
-
-    Those that are found within the `budget`, which says whether it was too little.
-    """
-    budget = budget or SearchBudget()
-    found: dict[Path, None] = {}
-    for pattern in patterns:
-        for place in sorted(bounded_glob(pattern, budget)):
-            path = Path(place)
-            if os.path.isdir(place):  # noqa: PTH112 — pathlib's raises where it cannot look
-                below = f"{glob.escape(place)}/**/{_NAME}"
-                inside = [Path(name) for name in sorted(bounded_glob(below, budget))]
-            else:
-                inside = [path] if "tfevents" in path.name else []
-            for file in inside:
-                try:
-                    if file.is_file() and file.stat().st_mtime >= since:
-                        found[file] = None
-                except OSError:
-                    continue
-                if len(found) >= _MOST_FILES:
-                    return list(found)
-    return list(found)
 
 
 class EventFile:
@@ -94,7 +64,10 @@ class EventFile:
             if len(content) - at < 16 + length:
                 break
             try:
-                yield from _scalars(content[at + 12 : at + 12 + length], self._prefix)
+                for sample in _scalars(content[at + 12 : at + 12 + length], self._prefix):
+                    values = {n: v for n, v in sample.values.items() if not _PLACES.search(n)}
+                    if values:
+                        yield sample._replace(values=values)
             except (ValueError, struct.error, IndexError, OverflowError):
                 # Of another kind, or damaged: the next message begins where its length says.
                 pass
@@ -102,53 +75,25 @@ class EventFile:
         self._rest = content[at:]
 
 
-class BoardSource:
-    """All event files of one run; new ones are found as they appear, none in `besides`."""
+class BoardSource(FileSource[EventFile]):
+    """All event files of one run."""
 
-    def __init__(self, patterns: list[str], since: float, besides: Path | None = None) -> None:
-        self._besides = besides
-        self.collection = SeriesSet("tensorboard")
-        self.patterns = patterns
-        self._since = since
-        self._files: dict[Path, EventFile] = {}
-        self._cut = ""
+    source = "tensorboard"
+    called = "TensorBoard's files"
+    most = 200
 
-    @property
-    def problems(self) -> list[str]:
-        """Files that could not be read on."""
-        cut = [f"TensorBoard's files: {self._cut}"] if self._cut else []
-        return cut + [file.problem for file in self._files.values() if file.problem]
+    def _is_of_kind(self, path: Path) -> bool:
+        return "tfevents" in path.name and not _HPARAMS.match(path.parent.name)
 
-    def poll(self) -> None:
-        """Look for files, and read what is new in them."""
-        # Looked for each time: writers make a new file for every start.
-        budget = SearchBudget()
-        paths = event_files(self.patterns, self._since, budget)
-        self._cut = budget.cut
-        paths = [
-            path
-            for path in paths
-            if not _HPARAMS.match(path.parent.name) and self._besides not in path.parents
-        ]
-        folders = sorted({path.parent for path in paths})
+    def _below(self, folder: str, budget: SearchBudget) -> list[Path]:
+        return [Path(name) for name in sorted(bounded_glob(f"{escape(folder)}/**/{_NAME}", budget))]
+
+    def _open(self, path: Path, found: Sequence[Path]) -> EventFile:
         # Writers in subfolders of one log folder are told apart by the folder's name.
-        top = Path(os.path.commonpath(folders)) if len(folders) > 1 else None
-        for path in paths:
-            if path not in self._files:
-                prefix = (
-                    "" if top is None or path.parent == top else f"{path.parent.relative_to(top)}/"
-                )
-                self._files[path] = EventFile(path, prefix)
-            self._read(self._files[path])
-
-    def _read(self, file: EventFile) -> None:
-        try:
-            for sample in file.poll():
-                values = {n: v for n, v in sample.values.items() if not _PLACES.search(n)}
-                if values:
-                    self.collection.note(sample._replace(values=values))
-        except Exception as error:  # one odd file: the others are read on
-            file.problem = cannot_be_read(file.path.name, error)
+        folders = sorted({file.parent for file in found})
+        top = Path(os.path.commonpath(folders)) if len(folders) > 1 else path.parent
+        prefix = "" if path.parent == top else f"{path.parent.relative_to(top)}/"
+        return EventFile(path, prefix)
 
 
 def _scalars(message: bytes, prefix: str) -> Iterator[Sample]:

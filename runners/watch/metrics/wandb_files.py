@@ -8,16 +8,15 @@ items with a key and its value as JSON.
 
 import glob
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from runners.host.bounded_glob import SearchBudget, bounded_glob
+from runners.host.bounded_glob import SearchBudget
 from runners.host.tail import GrowingFile
-from runners.state.boundary import cannot_be_read
 from runners.state.decoding import any_json, decode
+from runners.watch.metrics.file_source import FileSource
 from runners.watch.metrics.numbers import as_float
 from runners.watch.metrics.sample import Sample
-from runners.watch.metrics.series_set import SeriesSet
 from runners.watch.metrics.tensorboard import fields
 
 SUFFIX = ".wandb"
@@ -25,7 +24,6 @@ _MAGIC = b":W&B\xe1\xbe\x00"
 _BLOCK = 32 << 10
 _HEADER = 7
 _WHOLE, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
-_MOST_FILES = 20
 _LONGEST_MESSAGE = 64 << 20
 
 
@@ -100,42 +98,21 @@ class WandbFile:
         self._rest, self._at = content[at:], self._at + at
 
 
-class WandbSource:
-    """All `.wandb` files of one run; new ones are found as they appear."""
+class WandbSource(FileSource[WandbFile]):
+    """All `.wandb` files of one run."""
 
-    def __init__(self, patterns: list[str], since: float) -> None:
-        self.collection = SeriesSet("wandb")
-        self.patterns = patterns
-        self._since = since
-        self._files: dict[Path, WandbFile] = {}
-        self._cut = ""
+    source = "wandb"
+    called = "wandb's files"
+    most = 20
 
-    @property
-    def problems(self) -> list[str]:
-        """Files that could not be read on."""
-        cut = [f"wandb's files: {self._cut}"] if self._cut else []
-        return cut + [file.problem for file in self._files.values() if file.problem]
+    def _is_of_kind(self, path: Path) -> bool:
+        return path.suffix == SUFFIX
 
-    def poll(self) -> None:
-        """Look for files, and read what is new in them."""
-        budget = SearchBudget()
-        for pattern in self.patterns:
-            for place in bounded_glob(pattern, budget):
-                path = Path(place)
-                if path in self._files or len(self._files) >= _MOST_FILES:
-                    continue
-                try:
-                    if path.is_file() and path.stat().st_mtime >= self._since:
-                        self._files[path] = WandbFile(path)
-                except OSError:
-                    continue
-        self._cut = budget.cut
-        for file in self._files.values():
-            try:
-                for sample in file.poll():
-                    self.collection.note(sample)
-            except Exception as error:  # one odd file: the others are read on
-                file.problem = cannot_be_read(file.path.name, error)
+    def _below(self, folder: str, budget: SearchBudget) -> tuple[Path, ...]:
+        return ()  # its patterns name the files themselves
+
+    def _open(self, path: Path, found: Sequence[Path]) -> WandbFile:
+        return WandbFile(path)
 
 
 def patterns_in(folder: str) -> list[str]:

@@ -1,0 +1,104 @@
+"""Metric files of one kind that are a run's own: found as they appear, read as they grow."""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import ClassVar, Generic, Protocol, TypeVar
+
+from runners.host.bounded_glob import SearchBudget, bounded_glob
+from runners.state.boundary import cannot_be_read
+from runners.watch.metrics.sample import Sample
+from runners.watch.metrics.series_set import SeriesSet
+
+
+class MetricFile(Protocol):
+    """One file; `problem` is why it cannot be read on, empty while it can."""
+
+    path: Path
+    problem: str
+
+    def poll(self) -> Iterator[Sample]:
+        """What was written since the last call."""
+
+
+F = TypeVar("F", bound=MetricFile)
+
+
+class FileSource(ABC, Generic[F]):
+    """The files that `patterns` name, or in folders that they name, none in `besides`.
+
+    Those changed since `since` (unix s). Looked for at each poll: writers make new ones.
+    """
+
+    source: ClassVar[str]
+    """What its series say they are from."""
+    called: ClassVar[str]
+    most: ClassVar[int]
+    """Files that are read, of however many there are."""
+
+    def __init__(self, patterns: Iterable[str], since: float, besides: Path | None = None) -> None:
+        self.patterns = list(patterns)
+        self.collection = SeriesSet(self.source)
+        self._since = since
+        self._besides = besides
+        self._files: dict[Path, F] = {}
+        self._cut = ""
+
+    @property
+    def problems(self) -> list[str]:
+        """Files that could not be read on, and that not all were looked for."""
+        cut = [f"{self.called}: {self._cut}"] if self._cut else []
+        return cut + [file.problem for file in self._files.values() if file.problem]
+
+    def poll(self) -> None:
+        """Look for files, and read what is new in them."""
+        budget = SearchBudget()
+        found = self._found(budget)
+        self._cut = budget.cut
+        for path in found:
+            if path not in self._files:
+                self._files[path] = self._open(path, found)
+        for file in self._current(list(self._files.values())):
+            if file.problem:
+                continue
+            try:
+                for sample in file.poll():
+                    self.collection.note(sample)
+            except Exception as error:  # one odd file: the others are read on
+                file.problem = cannot_be_read(file.path.name, error)
+
+    def _found(self, budget: SearchBudget) -> list[Path]:
+        found: dict[Path, None] = {}
+        for pattern in self.patterns:
+            for place in sorted(bounded_glob(pattern, budget)):
+                is_folder = os.path.isdir(place)  # noqa: PTH112 — pathlib's raises where it cannot
+                inside = self._below(place, budget) if is_folder else [Path(place)]
+                found.update(dict.fromkeys(filter(self._is_own, inside)))
+                if len(found) >= self.most:
+                    return list(found)[: self.most]
+        return list(found)
+
+    def _is_own(self, path: Path) -> bool:
+        if not self._is_of_kind(path) or self._besides in path.parents:
+            return False
+        try:
+            return path.is_file() and path.stat().st_mtime >= self._since
+        except OSError:
+            return False
+
+    @abstractmethod
+    def _is_of_kind(self, path: Path) -> bool:
+        """Whether a file is one of these, by its name and place."""
+
+    @abstractmethod
+    def _below(self, folder: str, budget: SearchBudget) -> Iterable[Path]:
+        """The files in a folder that a pattern names."""
+
+    @abstractmethod
+    def _open(self, path: Path, found: Sequence[Path]) -> F:
+        """A new one of the files that were `found`."""
+
+    def _current(self, files: list[F]) -> Iterable[F]:
+        """Those to read on in."""
+        return files
