@@ -52,7 +52,7 @@ def tend(state: StateDirectory) -> list[str]:
 
 def find_overruns(state: StateDirectory, runs: Iterable[tuple[Run, RunCost]]) -> None:
     """Record an alert for each run that will cost clearly more than it was estimated to."""
-    from runners.cost.overrun import warn_of_overrun  # `tend` alone does without
+    from runners.cost.run_costs import warn_of_overrun  # `tend` alone does without
 
     for run, cost in runs:
         warn_of_overrun(state, run, cost)

@@ -19,8 +19,8 @@ from runners.host.clock import seconds_between
 from runners.model.parameters import with_values
 from runners.model.plan import Estimate
 from runners.model.python_command import processes_for
-from runners.model.quantities import median
 from runners.model.spec import Parameter, Price, RunSpec
+from runners.model.units import median
 from runners.model.workload import (
     Workload,
     fitted_pace,

@@ -10,7 +10,7 @@ from runners.cost.timeline import Timeline
 from runners.host.clock import Moment, local_time, moment_now, seconds_between
 from runners.host.files import replace
 from runners.host.identity import boot_id
-from runners.model.quantities import duration_text
+from runners.model.units import duration_text
 from runners.state.decoding import read
 from runners.state.layout import StateDirectory
 

@@ -3,10 +3,13 @@
 In a session a run pays its share of the machine, whatever price it was launched at; outside all
 sessions nothing is paid, and its own price says only what that time would cost. A projection rests
 on the run's pace after two epochs, before that on its estimate, else on the time that its progress
-says is left.
+says is left. One that comes to far more than was expected is an overrun, and reported once.
 """
 
+import os
+import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
@@ -19,11 +22,14 @@ from runners.cost.rates import HOUR_NS, device_count, exact_rate, money
 from runners.cost.sessions import Session
 from runners.cost.statement import Statement
 from runners.host.clock import Moment
+from runners.host.files import append_event
 from runners.model.plan import Estimate
 from runners.model.run import Run
+from runners.state.layout import RunDirectory, StateDirectory
 from runners.watch.metrics.epoch_timing import EpochTiming, EpochTimingReader, read_epoch_timing
 
 _PACED_AFTER = 2  # epochs; then a run's own pace says more than what was expected of it
+FACTOR = Decimal("1.5")
 
 
 class ProjectionBasis(str, Enum):
@@ -188,3 +194,67 @@ def _rates(
         if run not in beside and run in spent and end > start:
             rates[run] = spent[run] * HOUR_NS / (end - start)
     return rates
+
+
+class Overrun(msgspec.Struct, frozen=True):
+    """What a run will cost at its current pace and what was expected: US dollars as decimal text.
+
+    `text` is the sentence that says so, `time` when it was written down (unix seconds).
+    """
+
+    will: str
+    expected: str
+    text: str
+    time: float = 0.0
+
+
+def judge_overrun(will: Decimal, expected: Estimate | None, is_paid: bool = True) -> Overrun | None:
+    """The overrun of a run that `will` cost so many dollars; None within 1.5 times the estimate.
+
+    One that is not paid for, since no session is open, would cost them.
+    """
+    if expected is None or expected.usd is None:
+        return None
+    should = Decimal(expected.usd)
+    if should <= 0 or will <= FACTOR * should:
+        return None
+    will_or_would = "will" if is_paid else "would"
+    text = (
+        f"{will_or_would} cost ${will:,.2f} at its current pace: {will / should:.1f} times its "
+        f"estimate of ${should:,.2f} ({expected.basis})"
+    )
+    return Overrun(f"{will:.6f}", f"{should:.6f}", text)
+
+
+def find_overrun(run: Run, cost: RunCost) -> Overrun | None:
+    """The overrun of a live run by its own epochs so far; None without any."""
+    # Without a session it would cost that; it takes as much longer all the same.
+    known = cost.would or cost if cost.projected is None else cost
+    if not run.is_live or run.plan is None or known.projected is None or known.per_epoch is None:
+        return None
+    # A projection that rests on the estimate cannot contradict it.
+    if known.basis is not ProjectionBasis.PACE:
+        return None
+    return judge_overrun(known.projected, run.plan.forecast, is_paid=known is cost)
+
+
+def warn_of_overrun(state: StateDirectory, run: Run, cost: RunCost) -> Overrun | None:
+    """The overrun of a live run; when it is first found, an alert of the run is written."""
+    found = find_overrun(run, cost)
+    if found is not None:
+        with suppress(OSError):
+            _write_once(state.run(run.id), msgspec.structs.replace(found, time=time.time()))
+    return found
+
+
+def _write_once(run: RunDirectory, found: Overrun) -> None:
+    """Write the alert; of several panels and the guard, the one that creates the file does it."""
+    try:
+        descriptor = os.open(
+            run.overrun, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600
+        )
+    except FileExistsError:
+        return
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(msgspec.json.encode(found))
+    append_event(run.supervisor_events, "alert", text=found.text)

@@ -14,7 +14,7 @@ from runners.host.clock import local_time
 from runners.host.locks import is_held
 from runners.host.systemd import probe_scope
 from runners.model.gpus import GpuReading
-from runners.model.quantities import gib_text
+from runners.model.units import gib_text
 from runners.state.layout import StateDirectory
 
 _SMALL_SHM = 1 << 30

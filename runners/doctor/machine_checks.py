@@ -14,7 +14,7 @@ from runners.host.helpers import ROOT
 from runners.host.identity import boot_time
 from runners.host.procfs import HELPER_MARK, process_state, start_ticks
 from runners.model.gpus import GpuReading, Xid
-from runners.model.quantities import gib_text
+from runners.model.units import gib_text
 
 _HOT_C = 85.0
 _HOTTEST_C = 95.0

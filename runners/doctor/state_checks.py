@@ -17,7 +17,7 @@ from runners.host.procfs import (
     start_ticks,
 )
 from runners.model.errors import FresnelError
-from runners.model.quantities import gib_text
+from runners.model.units import gib_text
 from runners.state.codec import read_record
 from runners.state.layout import StateDirectory
 from runners.state.runs import pause_text, read_run

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from runners.cost.overrun import warn_of_overrun
+from runners.cost.run_costs import warn_of_overrun
 from runners.guard.claims import END, WARN, clear_marker, marker_of, read_claim
 from runners.guard.keeper import ensure_preemption_watch, enter, guard_lock, watch_keeper
 from runners.guard.next_step import Action, next_step
@@ -42,8 +42,8 @@ from runners.lifecycle.launch.adopt import adopt_orphans
 from runners.model.closed import assert_never
 from runners.model.endings import Ending, EndingCause
 from runners.model.errors import FresnelError
-from runners.model.quantities import duration_text
 from runners.model.run import Run
+from runners.model.units import duration_text
 from runners.notify import notification
 from runners.state.layout import StateDirectory
 

@@ -13,7 +13,7 @@ import msgspec
 from runners.guard.claims import Claim
 from runners.guard.rule import GuardRule, GuardState, Stage
 from runners.host.clock import Moment, seconds_between
-from runners.model.quantities import duration_text
+from runners.model.units import duration_text
 
 FIRST_RETRY_S = 30.0
 LONGEST_RETRY_S = 3600.0

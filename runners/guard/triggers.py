@@ -6,8 +6,8 @@ import msgspec
 
 from runners.cost.rates import billed_seconds, money
 from runners.guard.rule import GuardRule
-from runners.model.quantities import duration_text
 from runners.model.spec import Price
+from runners.model.units import duration_text
 
 _LONGEST_LOOK_S = 5.0
 

@@ -32,9 +32,9 @@ from runners.model.endings import Ending, EndingCause
 from runners.model.errors import FresnelError
 from runners.model.health import Condition, Finding, Health
 from runners.model.masking import mask_text
-from runners.model.quantities import duration_text
 from runners.model.run import Run
 from runners.model.states import State
+from runners.model.units import duration_text
 from runners.state.boundary import cannot_be_read
 from runners.state.deadline import JOB_LIMIT
 from runners.state.jobs import read_job

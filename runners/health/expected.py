@@ -7,9 +7,9 @@ import msgspec
 
 from runners.model.gpus import GpuUse
 from runners.model.plan import LaunchPlan
-from runners.model.quantities import duration_text, gib_text
 from runners.model.run import Progress
 from runners.model.spec import Expectation
+from runners.model.units import duration_text, gib_text
 
 _SLOWER_BY = 1.25
 """A pace varies by itself: an epoch may take so many times what is expected of it."""

@@ -8,8 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from runners.host.clock import Moment, seconds_between
-from runners.model.quantities import median
 from runners.model.run import Run
+from runners.model.units import median
 
 _MOST = 256
 _WINDOWS = 8

@@ -2,7 +2,7 @@
 
 from runners.health.signs import GpuSign, RunSigns
 from runners.model.health import Condition, Finding, RankSign
-from runners.model.quantities import duration_text
+from runners.model.units import duration_text
 
 WARM_UP_S = 1800.0
 """Compiling and a first epoch take 15 to 30 minutes, in silence."""

@@ -25,8 +25,8 @@ from runners.host.tail import Follower
 from runners.model.gpus import UsageInterval
 from runners.model.health import RankSign
 from runners.model.python_command import processes_started
-from runners.model.quantities import median
 from runners.model.run import Progress, Run
+from runners.model.units import median
 from runners.state.deadline import deadline_of
 from runners.state.decoding import decode_lines
 from runners.state.layout import TERMINAL_STATUS, RunDirectory

@@ -1,11 +1,44 @@
-"""Why a Slurm job waits, in words, and what can be done about it.
+"""What Slurm's words for a job mean: its state, and why it waits, with what can be done about it.
 
-Source of the reasons: squeue's manual, "JOB REASON CODES", and Slurm's slurm_protocol_defs.c. What
-is not in the table is shown as Slurm writes it: nothing is guessed.
+Sources: squeue's manual, "JOB STATE CODES" and "JOB REASON CODES", Slurm's page on job states, and
+slurm_protocol_defs.c. A state that is in none of the sets is not understood, and nothing follows
+from it; a reason that is not in the table is shown as Slurm writes it: nothing is guessed.
 """
 
 import re
 from typing import NamedTuple
+
+from runners.model.endings import JobEnd, job_end_of
+
+_WAITS = frozenset(
+    ("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
+)
+_ACTIVE = frozenset(
+    (
+        *("RUNNING", "CONFIGURING", "COMPLETING", "RESIZING", "SIGNALING", "STAGE_OUT"),
+        *("STOPPED", "SUSPENDED"),
+    )
+)
+
+
+def job_waits(state: str) -> bool:
+    """Whether a job is in the queue: it has not begun, or was put back."""
+    return state in _WAITS
+
+
+def job_is_active(state: str) -> bool:
+    """Whether a job has its nodes: it starts, runs, is paused, or is being cleared away."""
+    return state in _ACTIVE
+
+
+def job_is_over(state: str) -> bool:
+    """Whether a job has ended for good; one that is being put back has not."""
+    return job_end_of(state) not in (None, JobEnd.REQUEUED)
+
+
+def is_understood(state: str) -> bool:
+    """Whether the word means one of these."""
+    return job_waits(state) or job_is_active(state) or job_is_over(state)
 
 
 class Pending(NamedTuple):

@@ -89,7 +89,7 @@ def _control(
         return Outcome(messages=(f"{run.name}: priority {action.priority}",))
     if isinstance(action, ExtendRun):
         from runners.lifecycle.control.job_limit import raise_limit
-        from runners.model.quantities import duration_text
+        from runners.model.units import duration_text
 
         run = read_run(state, action.run)
         limit_s = raise_limit(state, run, 60.0 * action.minutes)

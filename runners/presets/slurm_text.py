@@ -7,8 +7,8 @@ import msgspec
 
 from runners.model.cluster import SlurmKeys
 from runners.model.errors import WrongInput
-from runners.model.quantities import duration_text
 from runners.model.spelling import split_text
+from runners.model.units import duration_text
 from runners.presets.parameter_input import parse_scalar
 from runners.presets.reading.diagnostics import KeyMistake
 from runners.presets.reading.typed import decode

@@ -8,8 +8,8 @@ from runners.gpus.cards import CardPart, part_of
 from runners.host.clock import local_time
 from runners.model.gpus import UNREAD, GpuReading, GpuSnapshot
 from runners.model.plan import AssignedGpu
-from runners.model.quantities import gib_text, gpus_text
 from runners.model.spec import GpuRequest
+from runners.model.units import gib_text, gpus_text
 from runners.state.leases import Lease
 
 # Drivers and display servers alone take some hundred MiB; containers hide the pids of others.

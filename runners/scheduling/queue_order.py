@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from runners.model.gpus import GpuReading
-from runners.model.quantities import gpus_text
 from runners.model.run_ids import stamp_of
 from runners.model.spec import After, GpuRequest
 from runners.model.states import State
+from runners.model.units import gpus_text
 from runners.scheduling.allocation import (
     Allocation,
     Busy,

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from runners.model.errors import NotFound
-from runners.model.job_states import job_is_over
+from runners.model.pending import job_is_over
 from runners.slurm.client import ask
 from runners.slurm.job_end import path_of
 from runners.state.jobs import JobRow, JobTable

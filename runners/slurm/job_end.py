@@ -6,7 +6,7 @@ from pathlib import Path
 
 from runners.host.files import read_tail
 from runners.model.endings import JobEnd, job_end_of
-from runners.model.job_states import job_is_active, job_is_over, job_waits
+from runners.model.pending import job_is_active, job_is_over, job_waits
 from runners.slurm.client import SlurmRefused, SlurmSilent, ask
 
 _WITHIN_S = 3.0

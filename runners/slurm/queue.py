@@ -16,7 +16,7 @@ import msgspec
 
 from runners.host.identity import user_name
 from runners.host.locks import acquire
-from runners.model.job_states import job_is_over
+from runners.model.pending import job_is_over
 from runners.slurm.client import SlurmRefused, SlurmSilent, ask
 from runners.state.jobs import JobRow, JobTable, forget_table, read_table, write_table
 from runners.state.layout import StateDirectory

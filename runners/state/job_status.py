@@ -11,8 +11,7 @@ from pathlib import Path
 from runners.host.clock import local_time
 from runners.host.files import modified_at
 from runners.host.mounts import is_network_folder
-from runners.model.job_states import job_is_active, job_is_over, job_waits
-from runners.model.pending import pending_text
+from runners.model.pending import job_is_active, job_is_over, job_waits, pending_text
 from runners.model.plan import is_job
 from runners.model.run import Run, RunRecord
 from runners.model.states import State

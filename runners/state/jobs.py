@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from runners.host.files import replace
-from runners.model.job_states import job_is_over
+from runners.model.pending import job_is_over
 from runners.state.decoding import read
 from runners.state.layout import RunDirectory, StateDirectory
 

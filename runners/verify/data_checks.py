@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from runners.doctor.checks import Check, Verdict
-from runners.model.quantities import gib_text, gpus_text
+from runners.model.units import gib_text, gpus_text
 from runners.verify.facts import CheckpointFacts, FileFacts, LaunchFacts
 
 _SHOWN = 3

@@ -6,7 +6,7 @@ from runners.doctor.checks import Check, Verdict
 from runners.doctor.host_facts import HostFacts
 from runners.model.parameters import leaf_of
 from runners.model.python_command import computing_processes
-from runners.model.quantities import gib_text
+from runners.model.units import gib_text
 from runners.verify.facts import LaunchFacts
 
 ENOUGH_FILES = 4096

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from runners.doctor.checks import Check
 from runners.model.parameters import leaf_of
-from runners.model.quantities import gpus_text
+from runners.model.units import gpus_text
 from runners.model.vendors import PLATFORMS, VendorCheck
 from runners.verify.facts import LaunchFacts, TorchFacts
 

@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 
 from runners.lifecycle.launch.interpreter import interpreter_of
-from runners.lifecycle.launch.program_options import options_of
-from runners.lifecycle.launch.script_source import read_script
+from runners.lifecycle.launch.program_options import options_of, read_script
 from runners.model.python_command import python_command, unwrapped
 from runners.state.decoding import any_json, decode
 from runners.verify.facts import InterpreterFacts, StartFacts

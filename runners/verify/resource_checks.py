@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from runners.doctor.checks import Check, Verdict
-from runners.model.quantities import duration_text, gib_text
 from runners.model.scaling import FEW_EACH, LARGE_BATCH, uneven_text
+from runners.model.units import duration_text, gib_text
 from runners.verify.facts import LaunchFacts
 
 _ROOM_LEFT = 2 << 30

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from runners.doctor.checks import Check
-from runners.model.quantities import gpus_text
+from runners.model.units import gpus_text
 from runners.verify.facts import LaunchFacts
 
 

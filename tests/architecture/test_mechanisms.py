@@ -22,7 +22,7 @@ def test_damaged_bytes_are_caught_in_one_place() -> None:
 
 def test_lengths_of_time_are_put_into_words_in_one_place_a_side() -> None:
     assert places(lambda text: _HOURS.search(text) is not None) == {
-        "runners/model/quantities.py",
+        "runners/model/units.py",
         "tui/views/format.py",
     }
 

@@ -39,7 +39,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 OPEN = """
 import sys, time
 from pathlib import Path
-from runners.watch.logs.file import LogFile
+from runners.watch.logs.index import LogFile
 from runners.watch.logs.render import read_line
 def kib(name):
     return next(int(l.split()[1]) for l in open("/proc/self/status") if l.startswith(name))
@@ -54,7 +54,7 @@ print(shown, indexed, kib("VmHWM") - before, log.line_count[0], jump)
 SEARCH = """
 import sys, time
 from pathlib import Path
-from runners.watch.logs.file import LogFile
+from runners.watch.logs.index import LogFile
 from runners.watch.logs.search import ErrorPattern, MatchCount, RegexPattern, TextPattern, find
 log = LogFile(Path(sys.argv[1]))
 for pattern in (TextPattern("needle"), RegexPattern("needle [0-9]+"), ErrorPattern()):

@@ -23,9 +23,8 @@ from runners.model.gpus import GpuReading, GpuSnapshot
 from runners.model.states import State
 from runners.places.run_row import RunRow
 from runners.places.snapshot import PlaceSnapshot
-from runners.places.ssh.difference import difference
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
-from runners.places.ssh.snapshot_updates import snapshot_to_tree
+from runners.places.ssh.snapshot_updates import difference, snapshot_to_tree
 from runners.state.layout import StateDirectory
 from runners.state.leases import Lease
 from tests.support import make_run

@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import msgspec
 
-from runners.places.ssh.copier_choice import make_copier
 from runners.places.ssh.registry import RemoteRegistry
+from runners.places.ssh.rsync import make_copier
 from runners.places.ssh.ssh import Ssh
 from tests.process.conftest import CommandLine
 from tests.remote.conftest import add, put_away

@@ -20,11 +20,11 @@ from runners.places.remote import as_of, remote_gpus, remote_leases, remote_row
 from runners.places.run_row import RunRow, pack_metrics
 from runners.places.snapshot import PlaceSnapshot
 from runners.places.ssh import thinning
-from runners.places.ssh.difference import difference
 from runners.places.ssh.protocol import MessageReader, pack
 from runners.places.ssh.snapshot_updates import (
     LAYOUT,
     SnapshotReader,
+    difference,
     require_layout,
     row_to_tree,
     rows_of,

@@ -12,9 +12,9 @@ import pytest
 from runners.host.files import read_plain
 from runners.places.ssh import retries
 from runners.places.ssh.agent_tool import ask_stamps
-from runners.places.ssh.copier_choice import make_copier
 from runners.places.ssh.copying import Copied, stamps_of
 from runners.places.ssh.registry import RemoteRegistry
+from runners.places.ssh.rsync import make_copier
 from runners.places.ssh.ssh import Ssh
 from tests.process.conftest import CommandLine
 from tests.remote.conftest import add

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from runners.places.ssh import deadlines, frames
+from runners.places.ssh import connection, frames
 from runners.places.ssh.link import Link, LinkState, Subscription
 from runners.places.ssh.machine import LinkedHost
 from runners.places.ssh.node_groups import NodeRun
@@ -211,7 +211,7 @@ def _ask(host: LinkedHost) -> None:
 def test_a_machine_that_greets_and_answers_nothing_is_not_reached(
     evil: LyingMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deadlines, "ANSWERS_WITHIN_S", 0.5)
+    monkeypatch.setattr(connection, "ANSWERS_WITHIN_S", 0.5)
     evil.say(hello=[[{"answer": HELLO}, ""]], watch=[], command={"": []})
     states: list[LinkState] = []
     host = LinkedHost(Ssh(evil.registry, evil.host), tmp_path / "mirror", lambda: None)

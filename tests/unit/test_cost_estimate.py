@@ -13,9 +13,9 @@ import pytest
 from runners.cost.cost_reader import costs_of
 from runners.cost.estimate import forecast
 from runners.cost.ledger import RunEntry
-from runners.cost.overrun import Overrun, judge_overrun, warn_of_overrun
 from runners.cost.prices import fitting_prices, list_prices, stopping_text
 from runners.cost.rates import price_age
+from runners.cost.run_costs import Overrun, judge_overrun, warn_of_overrun
 from runners.host.clock import Moment
 from runners.host.identity import host_name
 from runners.model.errors import NotFound, WrongInput

@@ -13,8 +13,8 @@ from runners.health.histories import LossHistory, PaceHistory, plain_baseline
 from runners.health.judge import judge
 from runners.health.signs import BaselineSign, GpuSign, Outlook, RunSigns
 from runners.model.health import Condition, Finding, RankSign
-from runners.model.quantities import duration_text
 from runners.model.spec import MetricRule
+from runners.model.units import duration_text
 from runners.state.deadline import Deadline
 from runners.watch.metrics.progress import ProgressTracker
 from runners.watch.metrics.reading import OutputReader

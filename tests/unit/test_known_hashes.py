@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from runners.places.ssh import known_hashes
-from runners.places.ssh.known_hashes import KNOWN_HASHES, KnownHashes
+from runners.places.ssh import manifest
+from runners.places.ssh.manifest import KNOWN_HASHES, KnownHashes
 
 LONG_AGO = time.time() - 3600
 
@@ -17,14 +17,14 @@ LONG_AGO = time.time() - 3600
 def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the files that were read."""
     names: list[str] = []
-    true = known_hashes.hash_of
+    true = manifest.hash_of
 
     def hash_of(path: Path, size: int) -> str:
         names.append(path.name)
         return true(path, size)
 
-    monkeypatch.setattr(known_hashes, "hash_of", hash_of)
-    monkeypatch.setattr(known_hashes, "_SETTLED_S", -1e9)
+    monkeypatch.setattr(manifest, "hash_of", hash_of)
+    monkeypatch.setattr(manifest, "_SETTLED_S", -1e9)
     return names
 
 
@@ -65,7 +65,7 @@ def test_a_damaged_file_of_hashes_is_none(tmp_path: Path, read: list[str]) -> No
 
 
 def test_what_was_just_written_is_read_again(tmp_path: Path, read: list[str]) -> None:
-    known_hashes._SETTLED_S = 2.0
+    manifest._SETTLED_S = 2.0
     large = write(tmp_path / "large", b"a")
     ask(tmp_path, large)
     ask(tmp_path, large)

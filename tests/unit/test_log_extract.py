@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from runners.watch.logs.extract import ExtractRefused, check_target, text_of, write_part
-from runners.watch.logs.file import LogFile
 from runners.watch.logs.filter import LineFilter
+from runners.watch.logs.index import LogFile
 from runners.watch.logs.reader import BLOCK
 from runners.watch.logs.search import TextPattern
 from tui.panel.terminal.osc import CAP, describe_sent, osc52

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runners.watch.logs.file import Change, LogFile
+from runners.watch.logs.index import Change, LogFile
 from runners.watch.logs.reader import BLOCK
 
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runners.watch.logs import filter as logfilter
-from runners.watch.logs.file import LogFile
 from runners.watch.logs.filter import LineFilter
+from runners.watch.logs.index import LogFile
 from runners.watch.logs.ranks import RankPattern, ranks_in
 from runners.watch.logs.reader import BLOCK
 from runners.watch.logs.search import AllOf, Pattern, RegexPattern, TextPattern

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from runners.watch.logs.expressions import BadExpression
-from runners.watch.logs.file import Change
+from runners.watch.logs.index import Change
 from tui.panel.widgets.log.document import LogDocument
 from tui.panel.widgets.log.title import describe, describe_filter
 from tui.panel.widgets.log.viewport import Viewport

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from runners.watch.logs.expressions import BadExpression, texts_needed
-from runners.watch.logs.file import LogFile
+from runners.watch.logs.index import LogFile
 from runners.watch.logs.ranks import RankPattern
 from runners.watch.logs.reader import BLOCK
 from runners.watch.logs.search import (

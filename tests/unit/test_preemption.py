@@ -21,7 +21,7 @@ from runners.guard.preemption_watch import EVERY_S, PreemptionWatch
 from runners.guard.rule import GuardView
 from runners.host.clock import Moment, moment_now
 from runners.lifecycle.supervisor.stop_escalation import Ladder
-from runners.model.quantities import duration_text
+from runners.model.units import duration_text
 from runners.presets.reading.user_settings import NoticeKeys
 from runners.state.layout import StateDirectory, settings_file
 from tests.clouds import Cloud, serving

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runners.model.errors import FresnelError, WrongInput
-from runners.model.quantities import duration_text
-from runners.places.ssh.difference import apply, difference
+from runners.model.units import duration_text
+from runners.places.ssh.accounts import take_in_ledger
 from runners.places.ssh.following import FollowedOutput
+from runners.places.ssh.link import offset_text
 from runners.places.ssh.protocol import MARKER, LinkNoise, MessageReader, pack
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry, address_text, parse_address
-from runners.places.ssh.remote_ledger import take_in_ledger
+from runners.places.ssh.snapshot_updates import apply, difference
 from runners.places.ssh.ssh import Ssh, Trouble, quoted
-from runners.places.ssh.status_text import offset_text
 from runners.state.layout import StateDirectory
 from tui.cli.host_option import take_host
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from runners.model.endings import JobEnd, job_end_of
-from runners.model.job_states import is_understood, job_is_active, job_is_over, job_waits
-from runners.model.pending import pending
+from runners.model.pending import is_understood, job_is_active, job_is_over, job_waits, pending
 from runners.places.slurm.foreign import row_of_job
 from runners.slurm import client, queue
 from runners.slurm.accounts import read_budgets

@@ -11,7 +11,7 @@ from runners.model.launchers import traits_of
 from runners.model.spec import GpuRequest, RunSpec
 from runners.presets.catalogue import list_presets, resolve_runs
 from runners.scheduling.allocation import Allocation
-from runners.scheduling.unused_gpus import unused_notes
+from runners.scheduling.memory_warning import unused_notes
 
 ALONE = [
     preset.name

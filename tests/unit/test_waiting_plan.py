@@ -10,9 +10,9 @@ from runners.diagnosis.remedy.remedies import plan_diff
 from runners.lifecycle.launch.planner import plan_run
 from runners.model.gpus import GpuReading, GpuSnapshot
 from runners.model.plan import LaunchPlan
-from runners.model.quantities import duration_text
 from runners.model.spec import GpuRequest, Price
 from runners.model.states import State
+from runners.model.units import duration_text
 from runners.places.remote import remote_row
 from runners.places.snapshot import PlaceSnapshot
 from runners.presets.load import load_preset

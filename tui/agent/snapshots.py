@@ -5,8 +5,7 @@ from contextlib import aclosing
 from typing import Any
 
 from runners.places.snapshot import PlaceSnapshot
-from runners.places.ssh.difference import difference
-from runners.places.ssh.snapshot_updates import snapshot_to_tree
+from runners.places.ssh.snapshot_updates import difference, snapshot_to_tree
 from runners.places.ssh.thinning import thinned
 from tui.agent.exchange import Exchange
 from tui.snapshot.feed import PanelSnapshot, SnapshotFeed

@@ -9,7 +9,6 @@ from typing import TypeVar
 from runners.host.files import replace
 from runners.lifecycle.control.fetched import Unfetched
 from runners.model.errors import FresnelError, WrongInput
-from runners.places.ssh.copier_choice import make_copier
 from runners.places.ssh.fetch import CURVES, FetchedRun, ask_manifests, fetch_run
 from runners.places.ssh.kept_fetches import (
     KeptFetch,
@@ -20,8 +19,8 @@ from runners.places.ssh.kept_fetches import (
 )
 from runners.places.ssh.registry import RemoteRegistry
 from runners.places.ssh.remote_command import remote_output
-from runners.places.ssh.remote_ledger import keep_ledger
 from runners.places.ssh.retries import FIRST_PAUSES_S, retry
+from runners.places.ssh.rsync import make_copier
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
 from runners.state.layout import StateDirectory
 from tui.cli.copy_progress import progress_line

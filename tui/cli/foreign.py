@@ -5,8 +5,7 @@ import sys
 import time
 
 from runners.model.errors import DeniedError, ExitCode, WrongInput
-from runners.model.job_states import job_is_over, job_waits
-from runners.model.pending import pending_text
+from runners.model.pending import job_is_over, job_waits, pending_text
 from runners.slurm.client import SlurmRefused, SlurmSilent
 from runners.slurm.foreign_jobs import (
     cancel_foreign,

@@ -3,10 +3,9 @@
 import threading
 
 from runners.model.errors import ExitCode, FresnelError
-from runners.places.ssh.link import Link, LinkState, LinkStatus
-from runners.places.ssh.remote_log import RemoteOutput
+from runners.places.ssh.link import Link, LinkState, LinkStatus, link_text
+from runners.places.ssh.output_mirror import RemoteOutput
 from runners.places.ssh.ssh import Ssh, Trouble
-from runners.places.ssh.status_text import link_text
 from tui.cli.output import echo
 from tui.cli.remote_printer import RemotePrinter
 

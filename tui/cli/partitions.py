@@ -6,7 +6,7 @@ from collections import Counter
 import msgspec
 
 from runners.model.errors import DeniedError, WrongInput
-from runners.model.job_states import job_is_active, job_waits
+from runners.model.pending import job_is_active, job_waits
 from runners.presets.reading.user_settings import Settings, read_settings
 from runners.slurm.accounts import AccountBudget, account_budgets, proposed_keys, settings_text
 from runners.slurm.client import SlurmRefused, SlurmSilent

@@ -7,11 +7,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from runners.model.errors import ExitCode, FresnelError
-from runners.places.ssh.copier_choice import make_copier
 from runners.places.ssh.groups import machines_named, names_several
 from runners.places.ssh.panel_source import source_digest
-from runners.places.ssh.push import PushItem, PushPlan, plan_push
-from runners.places.ssh.push_changes import PushChanges, find_changes, send_changes
+from runners.places.ssh.push import (
+    PushChanges,
+    PushItem,
+    PushPlan,
+    find_changes,
+    plan_push,
+    send_changes,
+)
 from runners.places.ssh.push_list import PushList, list_to_push
 from runners.places.ssh.pushed_files import (
     PushedFolder,
@@ -21,6 +26,7 @@ from runners.places.ssh.pushed_files import (
     read_pushed_folder,
 )
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
+from runners.places.ssh.rsync import make_copier
 from runners.places.ssh.ssh import Ssh
 from runners.state.layout import StateDirectory
 from tui.cli.copy_progress import progress_line

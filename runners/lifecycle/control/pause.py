@@ -15,8 +15,8 @@ from runners.lifecycle.launch.preconditions import refuse_other_host, refuse_unt
 from runners.lifecycle.supervisor.processes import RunProcesses
 from runners.lifecycle.supervisor.spawn import supervisor_of
 from runners.model.errors import DeniedError, FresnelError, WrongInput
-from runners.model.quantities import gpus_text
 from runners.model.run import Pause, Run
+from runners.model.units import gpus_text
 from runners.slurm.client import SlurmRefused, SlurmSilent, ask
 from runners.state.codec import read_record
 from runners.state.job_status import job_number

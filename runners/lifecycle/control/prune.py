@@ -16,7 +16,7 @@ from runners.cost.ledger import append_missing
 from runners.host.identity import host_name
 from runners.host.locks import locked
 from runners.lifecycle.control.fetched import remember_unfetched
-from runners.lifecycle.control.removal import reasons_to_stay
+from runners.lifecycle.control.trash import reasons_to_stay
 from runners.lifecycle.launch.preconditions import refuse_untrusted
 from runners.lifecycle.launch.sampled_runs import forget_searches
 from runners.model.run import Run

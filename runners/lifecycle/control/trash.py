@@ -1,22 +1,24 @@
 """Deleting runs so that they can be brought back: for some days they are kept in the trash.
 
 The trash is a folder beside the runs. A run's folder is renamed as a whole, under the allocation
-lock. The ledger has its line before that, so its cost stays counted.
+lock, where nothing keeps it where it is. The ledger has its line before that, so its cost stays
+counted.
 """
 
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from runners.cost.ledger import append_missing
 from runners.host.files import replace
-from runners.host.identity import user_name
-from runners.host.locks import locked
+from runners.host.identity import host_name, user_name
+from runners.host.locks import is_held, locked
+from runners.host.ownership import permission_problem
+from runners.host.procfs import all_marks
 from runners.lifecycle.control.fetched import remember_unfetched
-from runners.lifecycle.control.removal import reasons_to_stay
 from runners.lifecycle.launch.preconditions import refuse_untrusted
 from runners.model.errors import FresnelError, NotFound, WrongInput
 from runners.model.run import Run
@@ -25,11 +27,15 @@ from runners.state.codec import read_outline, read_record
 from runners.state.decoding import read
 from runners.state.labels_file import read_labels
 from runners.state.layout import RunDirectory, StateDirectory
-from runners.state.runs import read_run
+from runners.state.leases import holds_gpus, live_run_ids
+from runners.state.runs import home_of, read_run
 
 KEPT_S = 7 * 86_400.0
 """Seconds for which a deleted run can be brought back."""
 _GOING = ".gone-"
+_HALF_MADE_S = 3600.0
+_PATIENCE_S = 2.0
+"""How long runs whose locks are still held are waited for, all together."""
 
 
 class DeletedMark(msgspec.Struct, frozen=True):
@@ -197,3 +203,54 @@ def main() -> None:
     """Remove what was in the trash long enough, for the state folder on the command line."""
     state = StateDirectory(Path(sys.argv[-1]))
     empty_trash(state, expired(state))
+
+
+def reasons_to_stay(state: StateDirectory) -> Callable[[Run], str]:
+    """Return a function that says, under the lock, why a run must stay; empty when it may go."""
+    # Once for all runs: a pass over /proc for each of thousands would be slow.
+    marks, live = all_marks(), set(live_run_ids(state))
+    needed = _needed(state, live)
+    # Between the recorded ending and its own a supervisor starts what sums the run up.
+    patience_ends = time.monotonic() + _PATIENCE_S
+
+    def reason(run: Run) -> str:
+        directory = state.run(run.id)
+        home = home_of(run.plan, run.record)
+        if home != host_name():
+            return f"belongs to host {home}"
+        if run.id in live:
+            return f"is {run.state}" if run.is_live else "its ending is not recorded yet"
+        while is_held(directory.supervisor_lock) or is_held(directory.run_lock):
+            if time.monotonic() >= patience_ends:
+                return "something still holds its locks"
+            time.sleep(0.01)
+        if run.id in marks:
+            return f"pid {', '.join(map(str, marks[run.id]))} of it is alive"
+        if state.held_marker(run.id).exists() and holds_gpus(directory):
+            return "processes of it are alive"
+        if run.id in needed:
+            return needed[run.id]
+        if run.problem:
+            return run.problem
+        if (
+            run.plan is None
+            and run.record is None
+            and abs(time.time() - run.created) < _HALF_MADE_S
+        ):
+            return "half made, perhaps just now by another host"
+        return permission_problem(directory.path)
+
+    return reason
+
+
+def _needed(state: StateDirectory, live: Iterable[str]) -> Mapping[str, str]:
+    """Runs that a live run needs, and what for: their ending, or a checkpoint in their folder."""
+    needed = {}
+    for plan in [plan for run_id in live if (plan := read_run(state, run_id).plan) is not None]:
+        if plan.spec.parent and plan.spec.resumed_from.startswith(
+            f"{state.run(plan.spec.parent).path}/"
+        ):
+            needed[plan.spec.parent] = f"{plan.run} goes on from its checkpoint"
+        if plan.is_queued and plan.spec.after is not None:
+            needed[plan.spec.after.run] = f"{plan.run} waits for it"
+    return needed

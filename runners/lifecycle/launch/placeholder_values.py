@@ -16,7 +16,7 @@ from runners.model.parameters import arguments_of
 from runners.model.placeholders import secrets_in, substitute, used_placeholders
 from runners.model.spec import RunSpec
 from runners.scheduling.allocation import Allocation
-from runners.scheduling.unused_gpus import refuse_unused
+from runners.scheduling.memory_warning import refuse_unused
 from runners.state.layout import SHIPPED_PRESETS, TRAINERS
 from runners.state.secret_store import PLACE, find_secret
 

@@ -25,9 +25,9 @@ from runners.model.closed import assert_never
 from runners.model.errors import DeniedError, FresnelError, WrongInput
 from runners.model.gpus import GpuReading
 from runners.model.plan import Estimate, LaunchPlan, on_all_nodes
-from runners.model.quantities import duration_text
 from runners.model.run_ids import is_run_id, launch_stamp, new_run_id
 from runners.model.spec import Price, RunSpec
+from runners.model.units import duration_text
 from runners.presets.reading.diagnostics import located
 from runners.scheduling.allocation import Allocation, Denied, awaited_gpus
 from runners.scheduling.memory_warning import oom_warnings
@@ -101,7 +101,7 @@ class Planner:
             _check_texts(spec)
             refuse_masked(spec)
             if keys_of(spec):
-                from runners.lifecycle.launch.job_dependency import dependency_options
+                from runners.lifecycle.launch.submit import dependency_options
 
                 refuse_unfit(spec)
                 dependency_options(state, spec)  # or it is refused

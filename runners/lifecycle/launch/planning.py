@@ -37,8 +37,7 @@ from runners.model.python_command import started_by
 from runners.model.scaling import batch_notes
 from runners.model.spec import Price, RunSpec
 from runners.scheduling.allocation import Allocation, Denied, allocate, idle
-from runners.scheduling.memory_warning import memory_notes
-from runners.scheduling.unused_gpus import unused_notes
+from runners.scheduling.memory_warning import memory_notes, unused_notes
 from runners.state.layout import RunDirectory, StateDirectory
 
 # A shorter one may be anything: `ssh`, `true`.

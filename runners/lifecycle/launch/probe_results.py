@@ -8,8 +8,8 @@ from runners.host.files import replace
 from runners.model.gpus import GpuSnapshot
 from runners.model.plan import AssignedGpu
 from runners.model.python_command import processes_for
-from runners.model.quantities import gib_text
 from runners.model.spec import RunSpec
+from runners.model.units import gib_text
 from runners.state.decoding import read
 from runners.state.layout import StateDirectory
 

@@ -1,7 +1,8 @@
-"""The options that a script's argparse knows, read from its source: it is never run.
+"""What the source of a Python script says, by its syntax: nothing of it is run.
 
-Only where the source says all of them: one parser of its own, whose options are written out, and
-which is handed to nobody who could add more. For everything else nothing is known.
+The options that its argparse knows, only where the source says all of them: one parser of its own,
+whose options are written out, and which is handed to nobody who could add more. For everything else
+nothing is known.
 """
 
 import ast
@@ -9,12 +10,32 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from runners.lifecycle.launch.script_source import added_options, read_script
+from runners.host.files import read_plain
 
+_LONGEST = 4 << 20
 _ADDS = ("add_argument", "add_argument_group", "add_mutually_exclusive_group")
 _PLAIN_KEYWORDS = ("prog", "usage", "description", "epilog", "formatter_class", "allow_abbrev")
 _READS = ("parse_args", "set_defaults", "print_help", "print_usage", "error", "exit")
 _READS_MORE = ("format_help", "format_usage", "get_default", "description", "epilog", "usage")
+
+
+def read_script(script: Path) -> ast.Module:
+    """The syntax tree of a script; an empty one for a script that cannot be read or understood."""
+    try:
+        return ast.parse(read_plain(script, _LONGEST))
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return ast.Module([], [])
+
+
+def added_options(tree: ast.Module) -> Iterator[tuple[ast.expr, ast.Call]]:
+    """Each `PARSER.add_argument(…)` in a script: what stands for the parser, and the call."""
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "add_argument"
+        ):
+            yield node.func.value, node
 
 
 class ProgramOptions(NamedTuple):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from runners.lifecycle.launch.script_source import added_options, read_script
+from runners.lifecycle.launch.program_options import added_options, read_script
 from runners.model.errors import WrongInput
 from runners.model.parameters import with_value
 from runners.model.python_command import python_command

@@ -92,7 +92,7 @@ class SuspensionAlert:
         """Look, and say it."""
         with suppress(OSError):  # a full disk: it is not said
             if lasted := self._watch.poll():
-                from runners.model.quantities import duration_text  # hardly any machine sleeps
+                from runners.model.units import duration_text  # hardly any machine sleeps
 
                 text = f"the machine was suspended for {duration_text(lasted)}"
                 append_event(self._run.supervisor_events, "alert", text=text)

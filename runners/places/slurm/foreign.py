@@ -16,8 +16,7 @@ from threading import Event, Thread
 from runners.host.clock import local_time
 from runners.host.identity import user_name
 from runners.model.errors import FresnelError
-from runners.model.job_states import is_understood, job_is_active, job_waits
-from runners.model.pending import pending_text
+from runners.model.pending import is_understood, job_is_active, job_waits, pending_text
 from runners.model.states import State
 from runners.places.actions import Outcome, RunAction, StopRuns
 from runners.places.listed import ListedPlace

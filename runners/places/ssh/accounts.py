@@ -1,12 +1,18 @@
-"""What rented machines cost, asked for and kept here: their sessions, live runs and ledgers."""
+"""What rented machines cost, asked for and kept here: their sessions, live runs and ledgers.
+
+A machine's ledger is taken into ours, under its name here: it outlives the machine.
+"""
 
 import time
 from contextlib import suppress
+from decimal import Decimal
+from pathlib import Path
 from threading import Thread
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from runners.cost.ledger import RunEntry, line_of
 from runners.cost.machines import (
@@ -20,14 +26,15 @@ from runners.cost.machines import (
 from runners.cost.preemption import read_preemption
 from runners.cost.sessions import SessionLine, read_session, settle_preemption
 from runners.host.clock import Moment, moment_now
-from runners.host.files import read_plain
+from runners.host.files import append_line, read_plain, read_text
+from runners.host.files import replace as replace_file
 from runners.host.identity import host_name
 from runners.model.errors import FresnelError
+from runners.model.run_ids import is_run_id
 from runners.places.ssh.agent_tool import ask_tool
 from runners.places.ssh.bounds import require_sane
 from runners.places.ssh.frames import decoded
 from runners.places.ssh.registry import RemoteRegistry
-from runners.places.ssh.remote_ledger import read_line, take_in_ledger
 from runners.places.ssh.ssh import Ssh
 from runners.state.layout import StateDirectory
 from runners.state.leases import live_run_ids
@@ -35,6 +42,7 @@ from runners.state.runs import read_run
 
 _ANSWERS_WITHIN_S = 6.0
 _Line = Annotated[str, Meta(max_length=1 << 20)]
+_decoder = msgspec.json.Decoder(RunEntry | SessionLine)
 
 
 class AccountAnswer(msgspec.Struct, frozen=True):
@@ -176,3 +184,60 @@ def refresh_accounts(state: StateDirectory, within_s: float = _ANSWERS_WITHIN_S)
 def rented_names(state: StateDirectory) -> list[str]:
     """The names of the machines that are added, the oldest first."""
     return [host.name for host in RemoteRegistry(state).all()]
+
+
+def take_in_ledger(state: StateDirectory, text: str, name: str) -> int:
+    """Append the lines of another machine's ledger that ours lacks, as of host `name`; how many.
+
+    What cannot be read is left out. OSError when ours cannot be written.
+    """
+    known = set(read_text(state.ledger).splitlines())
+    taken = 0
+    for line in text.splitlines():
+        entry = read_line(line, name)
+        renamed = "" if entry is None else msgspec.json.encode(entry).decode()
+        if renamed and renamed not in known:
+            append_line(state.ledger, renamed.encode())
+            taken += 1
+    return taken
+
+
+def keep_ledger(folder: Path, name: str, text: bytes) -> str:
+    """Keep another machine's ledger as `NAME-ledger.jsonl`, which only ever grows.
+
+    One that got shorter, or has another past, is laid beside it; what is wrong, said once for each.
+    """
+    kept, other = folder / f"{name}-ledger.jsonl", folder / f"{name}-ledger.refused.jsonl"
+    if text.startswith(_bytes(kept)):
+        replace_file(kept, text)
+        return ""
+    if text == _bytes(other):
+        return ""
+    replace_file(other, text)
+    return (
+        f"the ledger of {name} is not the one fetched before with more behind it: {kept} stays as "
+        f"it was, what it says now is {other}"
+    )
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return read_plain(path)
+    except OSError:
+        return b""
+
+
+def read_line(line: str, name: str) -> RunEntry | SessionLine | None:
+    """A ledger's line with the machine's name here; None for one that no ledger of ours has."""
+    try:
+        entry = _decoder.decode(line)
+        require_sane(entry)
+        price = entry.session.price if isinstance(entry, SessionLine) else entry.price
+        if price is not None:
+            require_sane(Decimal(price.usd_per_hour))
+    except (ArithmeticError, ValueError, RecursionError):
+        return None
+    # Two rented machines may well call themselves alike; their names here differ.
+    if isinstance(entry, SessionLine):
+        return replace(entry, session=replace(entry.session, host=name))
+    return replace(entry, host=name) if is_run_id(entry.run) else None

@@ -1,4 +1,7 @@
-"""One connection to a machine's agent: messages there and back, for as long as it lasts."""
+"""One connection to a machine's agent: messages there and back, for as long as it lasts.
+
+A machine that greets, and does not answer in time, is not reached.
+"""
 
 import os
 import select
@@ -9,7 +12,6 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from runners.model.errors import ExitCode, FresnelError
-from runners.places.ssh.deadlines import ANSWERS_WITHIN_S
 from runners.places.ssh.frames import AgentFrame, check_frame, decoded
 from runners.places.ssh.output_tail import OutputTail
 from runners.places.ssh.protocol import LinkMessage, LinkNoise, MessageReader, pack
@@ -29,6 +31,11 @@ BEGINS_WITHIN_S = 40.0
 SILENT_S = 45.0
 """An agent says something every 10 s: a line that is silent for so long is dead."""
 _BLOCK = 1 << 18
+ANSWERS_WITHIN_S = 40.0
+_AT_ONCE = frozenset({"watch", "follow", "older", "end"})
+"""Requests that an agent answers at once."""
+_EVER_AGAIN = frozenset({"watch"})
+"""Of these it says every few seconds that nothing has changed."""
 
 
 class LineLost(Exception):
@@ -255,3 +262,43 @@ def refuse(frame: LinkMessage) -> None:
     fields = decoded(frame.fields, AgentFrame)
     if fields.error is not None:
         raise RefusedThere(fields.error, fields.hint or "", fields.code)
+
+
+class AnswerDeadlines:
+    """The requests of one connection that are to be answered by a certain time."""
+
+    def __init__(self) -> None:
+        self._due: dict[int, float] = {}
+        self._unanswered: set[int] = set()
+        self._again: set[int] = set()
+
+    def asked(self, number: int, what: str) -> None:
+        """Note that the request `number` was sent."""
+        if what in _AT_ONCE:
+            self._due[number] = time.monotonic() + ANSWERS_WITHIN_S
+            self._unanswered.add(number)
+        if what in _EVER_AGAIN:
+            self._again.add(number)
+
+    def answered(self, number: int) -> None:
+        """Note an answer."""
+        self._unanswered.discard(number)
+        if number in self._again:
+            self._due[number] = time.monotonic() + ANSWERS_WITHIN_S
+        else:
+            self._due.pop(number, None)
+
+    def cancelled(self, number: int) -> None:
+        """Wait for it no longer."""
+        self._again.discard(number)
+        self.answered(number)
+
+    @property
+    def is_missed(self) -> bool:
+        """Whether one is overdue."""
+        return bool(self._due) and min(self._due.values()) < time.monotonic()
+
+    @property
+    def is_all_answered(self) -> bool:
+        """Whether every request that is answered at once was, at least once."""
+        return not self._unanswered

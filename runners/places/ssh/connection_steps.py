@@ -12,9 +12,9 @@ from runners.model.errors import FresnelError
 from runners.places.ssh.connection import AgentConnection, LineLost
 from runners.places.ssh.frames import Hello
 from runners.places.ssh.host_keys import key_shown_now
+from runners.places.ssh.link import offset_text
 from runners.places.ssh.panel_source import source_digest
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
-from runners.places.ssh.status_text import offset_text
 
 _PORT_WITHIN_S = 10.0
 _LITTLE_SPACE = 1 << 30

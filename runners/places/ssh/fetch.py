@@ -22,8 +22,7 @@ from runners.places.ssh.copying import Copied, Copier
 from runners.places.ssh.fetched_before import FetchedBefore
 from runners.places.ssh.folder_results import is_below
 from runners.places.ssh.frames import decoded
-from runners.places.ssh.known_hashes import hash_of
-from runners.places.ssh.manifest import FileEntry, Manifest
+from runners.places.ssh.manifest import FileEntry, Manifest, hash_of
 from runners.places.ssh.pushed_files import list_pushed_folders
 from runners.places.ssh.ssh import Ssh
 

@@ -1,7 +1,8 @@
 """The link to one machine: kept up by a thread, taken up again where it broke.
 
 Who follows something keeps the place they are at; after every break it is asked for from there.
-A machine that is not reached is just that: nothing is concluded about its runs.
+A machine that is not reached is just that, a state of the line: nothing is concluded about its
+runs.
 """
 
 import random
@@ -12,15 +13,17 @@ from contextlib import suppress
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
+from runners.host.clock import local_time
 from runners.model.errors import FresnelError
+from runners.model.units import duration_text
 from runners.places.ssh.connection import (
     BEGINS_WITHIN_S,
     AgentConnection,
+    AnswerDeadlines,
     LineLost,
     not_understood,
     silent,
 )
-from runners.places.ssh.deadlines import AnswerDeadlines
 from runners.places.ssh.frames import Hello
 from runners.places.ssh.protocol import LinkMessage
 from runners.places.ssh.remote_request import RemoteRequest, command_message
@@ -337,3 +340,25 @@ class Link:
         self.status = status
         with suppress(RuntimeError):  # whoever listened has gone
             self._changed(status)
+
+
+def link_text(status: LinkStatus, now: float | None = None) -> str:
+    """`reached since 12:04`, or `not reached since 12:04: why; tries again in 8 s`."""
+    now = time.time() if now is None else now
+    since = local_time(status.since, "%H:%M")
+    if status.state is LinkState.CONNECTING:
+        return "connecting…"
+    if status.state is LinkState.UP:
+        return f"reached since {since}"
+    text = f"not reached since {since}"
+    if status.reason:
+        text += f": {status.reason}"
+    left = None if status.retry_at is None else max(0, round(status.retry_at - now))
+    return text if left is None else f"{text}; tries again in {left} s"
+
+
+def offset_text(offset: float | None) -> str:
+    """How far a machine's clock is from ours, when it is more than a person would overlook."""
+    if offset is None or abs(offset) < 2.0:
+        return ""
+    return f"its clock is {duration_text(abs(offset))} {'ahead' if offset > 0 else 'behind'}"

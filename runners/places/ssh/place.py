@@ -16,11 +16,10 @@ from runners.places.actions import (
 )
 from runners.places.ssh.bounds import require_answer
 from runners.places.ssh.frames import FoundAnswer
-from runners.places.ssh.link import Link, LinkState
+from runners.places.ssh.link import Link, LinkState, link_text
 from runners.places.ssh.output_mirror import MirroredLog
 from runners.places.ssh.pushed_files import pushed_overrides
 from runners.places.ssh.remote_request import RemoteRequest, ask_once
-from runners.places.ssh.status_text import link_text
 
 _CHANGING = (DeleteRuns, RestoreRuns, ApplyRemedy)
 """Actions whose commands print the ids of the runs that they changed."""

@@ -1,8 +1,8 @@
 """Copies by the system's rsync over the same strict ssh: resumed, and only what changed.
 
-Facts: a half file never has its final name with --partial-dir; exit 24 (a file vanished) is normal
-for a live run; 10, 12, 30 and 255 are a broken line; what rsync skips by size and time is not
-compared.
+Where one side has none, or the shell there talks, by a stream of our own. Facts: a half file never
+has its final name with --partial-dir; exit 24 (a file vanished) is normal for a live run; 10, 12,
+30 and 255 are a broken line; what rsync skips by size and time is not compared.
 """
 
 import os
@@ -20,6 +20,7 @@ from runners.places.ssh.copying import Copied, Copier, stamps_of
 from runners.places.ssh.output_tail import OutputTail
 from runners.places.ssh.retries import retry
 from runners.places.ssh.ssh import Ssh
+from runners.places.ssh.stream import StreamCopier
 
 _BROKEN_LINE = frozenset({10, 12, 30, 35, 255})
 _PARTIAL = ".rsync-partial"
@@ -28,6 +29,7 @@ _PERCENT = re.compile(rb"(\d+)% +(\S+/s) +(\d+:\d+:\d+)")
 
 _ODD_ANSWER, _TALKS = 2, "is your shell clean"
 """How rsync ends where the shell there prints something before it."""
+_OLDEST = (3, 2, 5)
 
 
 class TalkingShell(Exception):
@@ -167,3 +169,57 @@ def _versions(folder: Path, names: Iterable[str]) -> dict[str, tuple[int, int, i
             continue
         found[name] = (status.st_ino, status.st_size, status.st_mtime_ns)
     return found
+
+
+def make_copier(ssh: Ssh, notify: Callable[[str], None] = lambda _: None) -> Copier:
+    """rsync where both sides have it and the shell there is silent; else a stream of our own."""
+    if ssh.host.has_rsync and _has_rsync():
+        return _RsyncElseStream(ssh, notify)
+    return StreamCopier(ssh, notify)
+
+
+class _RsyncElseStream(Copier):
+    """rsync until the shell there turns out to talk: our own stream passes over what it prints."""
+
+    def __init__(self, ssh: Ssh, notify: Callable[[str], None]) -> None:
+        self._rsync = RsyncCopier(ssh, notify)
+        self._stream = StreamCopier(ssh, notify)
+        self._is_silent = True
+
+    def send(self, local: Path, names: Iterable[str], remote: str) -> None:
+        """Bring these files of the folder `local` into the folder `remote` there."""
+        names = list(names)
+        if self._is_silent:
+            self._rsync.progress = self.progress
+            try:
+                return self._rsync.send(local, names, remote)
+            except TalkingShell:
+                self._is_silent = False
+        return self._stream.send(local, names, remote)
+
+    def bring(
+        self, remote: str, sizes: Mapping[str, int], local: Path, anew: bool = False
+    ) -> Copied:
+        """Bring files of the folder `remote` into the folder `local`, of these sizes at most."""
+        if self._is_silent:
+            self._rsync.progress = self.progress
+            try:
+                return self._rsync.bring(remote, sizes, local, anew)
+            except TalkingShell:
+                self._is_silent = False
+        return self._stream.bring(remote, sizes, local, anew)
+
+
+def _has_rsync() -> bool:
+    """Whether there is an rsync here that takes only the files that it asked for.
+
+    An older one, and that of macOS, believes whatever the other end sends.
+    """
+    try:
+        version = subprocess.run(
+            ["rsync", "--version"], capture_output=True, text=True, check=False
+        )
+    except OSError:
+        return False
+    found = re.search(r"version v?(\d+)\.(\d+)\.(\d+)", version.stdout)
+    return found is not None and tuple(map(int, found.groups())) >= _OLDEST

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from runners.host.files import read_tail
-from runners.model.quantities import median
+from runners.model.units import median
 from runners.state.layout import RunDirectory
 from runners.state.rank_processes import RankFinder, state_of
 from runners.watch.logs.rank_logs import RankLines, has_rank_logs, rank_logs, tags_in

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 
 from runners.model.events import Event
-from runners.model.quantities import median
+from runners.model.units import median
 from runners.watch.metrics.event_reader import EventReader
 from runners.watch.metrics.followed import ClockState
 

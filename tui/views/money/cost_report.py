@@ -13,8 +13,7 @@ from runners.cost.all_machines import AllBudget, add_up, read_all_budget
 from runners.cost.ledger import line_of
 from runners.cost.machines import MachineCost, read_machines
 from runners.cost.meter import Meter, read_meter
-from runners.cost.overrun import Overrun, warn_of_overrun
-from runners.cost.run_costs import Costs, ProjectionBasis, costs_in
+from runners.cost.run_costs import Costs, Overrun, ProjectionBasis, costs_in, warn_of_overrun
 from runners.cost.sessions import Session
 from runners.cost.statement import Spending, Statement, open_statement
 from runners.gpus.cards import list_cards

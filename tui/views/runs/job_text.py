@@ -1,7 +1,7 @@
 """What Slurm said last of the job that a run is, as names and values."""
 
 from runners.host.clock import local_time
-from runners.model.job_states import job_waits
+from runners.model.pending import job_waits
 from runners.model.run import Run
 from runners.slurm.expected_start import expected_start
 from runners.state.job_status import job_number, row_of

@@ -8,8 +8,8 @@ from runners.host.clock import local_time
 from runners.model.gpus import GpuUse
 from runners.model.metric_rule import BestMetric
 from runners.model.plan import LaunchPlan
-from runners.model.quantities import gpus_text
 from runners.model.run import Run
+from runners.model.units import gpus_text
 from runners.watch.metrics.judging import higher
 from tui.views.format import DASH, dollars, duration, energy, memory, metric, percent, size
 from tui.views.machines.gpu_text import xid_text

@@ -11,9 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from runners.watch.logs.expressions import Expression, compile_expression
-from runners.watch.logs.file import Change, LogFile
 from runners.watch.logs.filter import LineFilter
-from runners.watch.logs.index import LineIndex
+from runners.watch.logs.index import Change, LineIndex, LogFile
 from runners.watch.logs.rank_logs import has_rank_logs
 from runners.watch.logs.ranks import RankPattern
 from runners.watch.logs.reader import LogSource

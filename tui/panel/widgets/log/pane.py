@@ -21,7 +21,7 @@ from textual.timer import Timer
 
 from runners.watch.logs.expressions import BadExpression
 from runners.watch.logs.extract import Text
-from runners.watch.logs.file import Change
+from runners.watch.logs.index import Change
 from tui.panel.terminal.osc import CAP
 from tui.panel.terminal.repainting import KeptRows, TitledBorder
 from tui.panel.widgets.log.messages import (

@@ -15,9 +15,8 @@ from textual.widget import Widget
 from textual.worker import get_current_worker
 
 from runners.watch.logs.extract import Text, text_of, write_part
-from runners.watch.logs.file import LogFile
 from runners.watch.logs.filter import LineFilter
-from runners.watch.logs.index import LineIndex
+from runners.watch.logs.index import LineIndex, LogFile
 from runners.watch.logs.ranks import ranks_in
 from runners.watch.logs.reader import BLOCK, LogSource
 from runners.watch.logs.search import Pattern

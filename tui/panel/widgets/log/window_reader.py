@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from runners.watch.logs.extract import Lines
-from runners.watch.logs.file import Change
 from runners.watch.logs.filter import LineFilter
+from runners.watch.logs.index import Change
 from runners.watch.logs.reader import LogSource
 from tui.panel.widgets.log.document import LogDocument
 from tui.panel.widgets.log.rows import ShownLine

@@ -14,10 +14,10 @@ from runners.places.run_row import RunRow
 from runners.places.ssh.connection import RefusedThere, refuse
 from runners.places.ssh.curve_updates import CurveReader
 from runners.places.ssh.frames import CurvesFrame, decoded
+from runners.places.ssh.link import link_text
 from runners.places.ssh.machine import LinkedHost
 from runners.places.ssh.protocol import LinkMessage
 from runners.places.ssh.snapshot_updates import LAYOUT
-from runners.places.ssh.status_text import link_text
 from tui.snapshot.curve_store import CurveStore, Line
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.runs.run_view import RunView
