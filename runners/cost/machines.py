@@ -15,7 +15,7 @@ from runners.cost.accounting import add_fractions
 from runners.cost.ledger import Ledger, RunEntry
 from runners.cost.sessions import Session, SessionLine, parse_budget
 from runners.cost.statement import Statement, make_statement
-from runners.host.clock import Moment, local_time, moment_now, seconds_between
+from runners.host.clock import Moment, local_time, moment_after, moment_now, seconds_between
 from runners.host.files import append_line, replace
 from runners.host.identity import host_name
 from runners.state.decoding import read
@@ -62,9 +62,7 @@ class MachineAccount(msgspec.Struct, frozen=True):
     @property
     def moment(self) -> Moment:
         """This moment by its clocks: as much later as it is here."""
-        passed = max(0.0, time.time() - self.reached)
-        boot_ns = None if self.then.boot_ns is None else self.then.boot_ns + round(passed * 1e9)
-        return Moment(self.then.wall + passed, self.then.boot, boot_ns)
+        return moment_after(self.then, max(0.0, time.time() - self.reached))
 
     def is_same(self, other: "MachineAccount") -> bool:
         """Whether both are of one machine: by what it calls itself and its boot, or its session."""

@@ -6,7 +6,6 @@ on the run's pace after two epochs, before that on its estimate, else on the tim
 says is left. One that comes to far more than was expected is an overrun, and reported once.
 """
 
-import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -22,10 +21,10 @@ from runners.cost.rates import HOUR_NS, device_count, exact_rate, money
 from runners.cost.sessions import Session
 from runners.cost.statement import Statement
 from runners.host.clock import Moment
-from runners.host.files import append_event
+from runners.host.files import append_event, create_once
 from runners.model.plan import Estimate
 from runners.model.run import Run
-from runners.state.layout import RunDirectory, StateDirectory
+from runners.state.layout import StateDirectory
 from runners.watch.metrics.epoch_timing import EpochTiming, EpochTimingReader, read_epoch_timing
 
 _PACED_AFTER = 2  # epochs; then a run's own pace says more than what was expected of it
@@ -243,18 +242,9 @@ def warn_of_overrun(state: StateDirectory, run: Run, cost: RunCost) -> Overrun |
     found = find_overrun(run, cost)
     if found is not None:
         with suppress(OSError):
-            _write_once(state.run(run.id), msgspec.structs.replace(found, time=time.time()))
+            directory = state.run(run.id)
+            written = msgspec.structs.replace(found, time=time.time())
+            # Of several panels and the guard, the one that writes the file writes the alert.
+            if create_once(directory.overrun, msgspec.json.encode(written)):
+                append_event(directory.supervisor_events, "alert", text=found.text)
     return found
-
-
-def _write_once(run: RunDirectory, found: Overrun) -> None:
-    """Write the alert; of several panels and the guard, the one that creates the file does it."""
-    try:
-        descriptor = os.open(
-            run.overrun, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600
-        )
-    except FileExistsError:
-        return
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(msgspec.json.encode(found))
-    append_event(run.supervisor_events, "alert", text=found.text)

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from runners.doctor.logout import LogoutVerdict, judge_logout
-from runners.host.files import read_text
+from runners.host.files import names_in, read_text
 
 _KFD = "sys/class/kfd/kfd/topology/nodes"
 
@@ -140,7 +140,4 @@ def _number(path: Path) -> int | None:
 
 
 def _names(folder: Path, pattern: str) -> list[str]:
-    try:
-        return sorted(entry.name for entry in folder.iterdir() if re.fullmatch(pattern, entry.name))
-    except OSError:
-        return []
+    return [name for name in names_in(folder) if re.fullmatch(pattern, name)]

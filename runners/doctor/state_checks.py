@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from runners.doctor.checks import Check
+from runners.host.files import names_in
 from runners.host.mounts import NETWORK, filesystem_of
 from runners.host.ownership import permission_problem
 from runners.host.procfs import (
@@ -120,7 +121,7 @@ def check_leftovers(state: StateDirectory) -> Iterator[Check]:
         for run, pids in all_marks().items()
         if state.run(run).path.is_dir() and not state.live_marker(run).exists()
     }
-    for run_id in _names(state.held):
+    for run_id in names_in(state.held):
         run = state.run(run_id)
         record = read_record(run)
         followed = record.followed if record else ()
@@ -138,7 +139,7 @@ def check_leftovers(state: StateDirectory) -> Iterator[Check]:
 
 def check_supervisors(state: StateDirectory) -> Iterator[Check]:
     """Supervisors that somebody has suspended: their runs can be neither stopped nor recorded."""
-    for run_id in _names(state.live):
+    for run_id in names_in(state.live):
         record = read_record(state.run(run_id))
         pid = record.supervisor_pid if record else None
         if pid is not None and process_state(pid) in ("T", "t"):
@@ -162,13 +163,6 @@ def check_containment() -> Check:
         "starts for them (docker, systemd-run, ssh) is out of reach, and its GPUs count as "
         "somebody else's",
     )
-
-
-def _names(folder: Path) -> list[str]:
-    try:
-        return sorted(entry.name for entry in folder.iterdir())
-    except OSError:
-        return []
 
 
 def check_future(state: StateDirectory) -> Iterator[Check]:

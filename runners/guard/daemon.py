@@ -34,7 +34,7 @@ from runners.guard.rule import (
 )
 from runners.host import helpers
 from runners.host.clock import Moment, moment_now, seconds_between
-from runners.host.files import append_event
+from runners.host.files import append_event, create_once
 from runners.host.locks import claim
 from runners.host.suspension import SuspensionWatch
 from runners.lifecycle.control.stop import request_stop
@@ -234,17 +234,11 @@ class Guard:
         """True for the first caller, ever; where nothing can be written, in this process."""
         if name in self._announced:
             return False
-        path = self._folder(rule) / name
         try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        except FileExistsError:
-            return False
+            return create_once(self._folder(rule) / name, msgspec.json.encode(content))
         except OSError:
             self._announced.add(name)
             return True
-        with os.fdopen(descriptor, "wb", buffering=0) as file, suppress(OSError):
-            file.write(msgspec.json.encode(content))
-        return True
 
     def _run_once(
         self,

@@ -70,14 +70,8 @@ def keeper_lock(state: StateDirectory) -> Path:
 
 def ensure_guard(state: StateDirectory) -> bool:
     """Start the guard if it is set and does not run; True when one was started. Raises OSError."""
-    if not is_set(state) or is_held(guard_lock(state)):
-        return False
-    keep_alive = KeepAlive(guard_lock(state), partial(_start_guard, state), _FIRST_ANEW_S)
-    now = time.monotonic()
-    if keep_alive.wait_s(now) > 0:
-        return False
-    keep_alive.start(now)
-    return True
+    start = partial(_start_guard, state)
+    return is_set(state) and KeepAlive(guard_lock(state), start, _FIRST_ANEW_S).ensure()
 
 
 def _start_guard(state: StateDirectory) -> None:
@@ -159,12 +153,7 @@ def ensure_preemption_watch(state: StateDirectory) -> bool:
     if not _may_be_allowed() or is_held(state.preemption_lock) or not _is_allowed():
         return False
     start = partial(helpers.spawn, "preemption", state.root)
-    keep_alive = KeepAlive(state.preemption_lock, start, _PREEMPTION_ANEW_S)
-    now = time.monotonic()
-    if keep_alive.wait_s(now) > 0:
-        return False
-    keep_alive.start(now)
-    return True
+    return KeepAlive(state.preemption_lock, start, _PREEMPTION_ANEW_S).ensure()
 
 
 def _may_be_allowed() -> bool:

@@ -22,7 +22,7 @@ from runners.cost.preemption import (
 )
 from runners.cost.sessions import read_session
 from runners.host import helpers
-from runners.host.clock import Moment, moment_now, seconds_between
+from runners.host.clock import Moment, moment_after, moment_now, seconds_between
 from runners.host.detach import run_alone
 from runners.host.files import append_event
 from runners.host.identity import host_name
@@ -100,7 +100,7 @@ class PreemptionWatch:
                 withdraw_preemption(self.state)
                 self._announce(f"{before.provider}: {before.action} is no longer announced")
             return None
-        ends = None if notice.left_s is None else _after(now, notice.left_s)
+        ends = None if notice.left_s is None else moment_after(now, notice.left_s)
         if before is None or before.action != notice.action:
             before = Preemption(
                 self._provider, notice.action, now, ends, notice.ends_bill, unfetched=self._left()
@@ -129,7 +129,7 @@ class PreemptionWatch:
         """Ask every live run to stop in the time that is left, each once."""
         assert found.ends is not None
         left = max(_LEAST_S, seconds_between(now, found.ends))
-        deadline = _after(now, left - min(_RESERVED_S, _RESERVED_PART * left))
+        deadline = moment_after(now, left - min(_RESERVED_S, _RESERVED_PART * left))
         ending = Ending(cause=EndingCause.PREEMPTED, detail=found.describe(now).partition(";")[0])
         for run_id in live_run_ids(self.state):
             if run_id in self._hurried:
@@ -175,11 +175,6 @@ def _allowed_base() -> str:
 def has_something_to_lose(state: StateDirectory) -> bool:
     """Whether runs live on this host, or a session is open."""
     return bool(live_run_ids(state)) or read_session(state) is not None
-
-
-def _after(now: Moment, seconds: float) -> Moment:
-    up = None if now.boot_ns is None else now.boot_ns + round(seconds * 1e9)
-    return Moment(now.wall + seconds, now.boot, up)
 
 
 def _log(text: str) -> None:

@@ -31,6 +31,13 @@ def moment_now() -> Moment:
     return Moment(time.time(), boot_id(), time.clock_gettime_ns(time.CLOCK_BOOTTIME))
 
 
+def moment_after(moment: Moment, seconds: float) -> Moment:
+    """The moment so many seconds after another, by both clocks."""
+    # A double holds no more than microseconds of a wall time.
+    up_ns = None if moment.boot_ns is None else moment.boot_ns + round(seconds * 1e6) * 1000
+    return Moment(moment.wall + seconds, moment.boot, up_ns)
+
+
 def seconds_between(earlier: Moment, later: Moment) -> float:
     """Seconds from one moment to another, by the boot's time if they share one; never negative."""
     if (

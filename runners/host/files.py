@@ -111,6 +111,23 @@ def modified_at(path: Path) -> float:
         return 0.0
 
 
+def names_in(folder: Path) -> list[str]:
+    """The names in a folder, sorted; none where it is not there or cannot be looked into."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def folder_stamp(folder: Path) -> object:
+    """By which it is known that a file of a folder was written, added or removed: none is read."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted((entry.name, entry.stat().st_mtime_ns) for entry in entries)
+    except OSError:
+        return None
+
+
 def replace(path: Path, content: bytes, sync: bool = True) -> None:
     """Replace the file at `path` by `content`: written beside it, synced, renamed; mode 0600.
 
@@ -135,6 +152,23 @@ def replace(path: Path, content: bytes, sync: bool = True) -> None:
         raise
     finally:
         os.close(descriptor)
+
+
+def create_once(path: Path, content: bytes) -> bool:
+    """Write a file of mode 0600 that is not there yet; False where it is. Raises OSError.
+
+    Of several processes that would write it, one does.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except FileExistsError:
+        return False
+    try:
+        os.write(descriptor, content)
+    finally:
+        os.close(descriptor)
+    return True
 
 
 def overwrite(path: Path, content: bytes, size: int) -> None:

@@ -55,6 +55,14 @@ class KeepAlive:
             pass  # no process to be had: tried again in a while
         return self._pause_s
 
+    def ensure(self) -> bool:
+        """Start another if none lives and its time has come; True when it was. Raises OSError."""
+        now = time.monotonic()
+        if not self._wanted() or is_held(self._lock) or self.wait_s(now) > 0:
+            return False
+        self.start(now)
+        return True
+
     def pause_over(self, now: float) -> bool:
         """True when this object has started nothing for long enough, whatever others did."""
         return now - self._last >= self._pause_s

@@ -3,8 +3,7 @@
 They never refuse: settings may differ from those of the earlier run.
 """
 
-import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from runners.gpus.usage import read_usage
 from runners.model.errors import WrongInput
@@ -16,6 +15,7 @@ from runners.model.units import gib_text, gpus_text
 from runners.model.workload import expected_memory, workload_of
 from runners.state.codec import read_outline, read_plan
 from runners.state.layout import StateDirectory
+from runners.state.runs import list_run_ids
 
 LOOK_BACK = 50
 """How many of the newest runs are looked at: a launch must not wait for a long history."""
@@ -93,7 +93,7 @@ def peaks_by_batch(
         return []
     free = {scaling.batch, scaling.learning_rate, *_NO_MEMORY}
     found: dict[float, tuple[int, str]] = {}
-    for run_id in _newest_ids(state):
+    for run_id in reversed(list_run_ids(state)[-LOOK_BACK:]):
         outline = read_outline(state.run(run_id))
         if outline is None or outline.spec.preset != spec.preset:
             continue
@@ -120,7 +120,7 @@ def _newest(
     state: StateDirectory, preset: str, name: str, kind: tuple[str, bool]
 ) -> tuple[str, GpuUse] | None:
     """The newest run of `preset` on this kind of GPU, and its use of the one where it peaked."""
-    for run_id in _newest_ids(state):
+    for run_id in reversed(list_run_ids(state)[-LOOK_BACK:]):
         run = state.run(run_id)
         plan = read_outline(run)
         if plan is None:
@@ -135,16 +135,6 @@ def _newest(
         if uses:
             return run_id, max(uses, key=lambda use: use.peak_memory or 0)
     return None
-
-
-def _newest_ids(state: StateDirectory) -> Iterator[str]:
-    try:
-        names = os.listdir(state.runs)  # noqa: PTH208 (10 × faster)
-    except OSError:
-        return
-    yield from sorted((name for name in names if not name.startswith(".")), reverse=True)[
-        :LOOK_BACK
-    ]
 
 
 def _fits(use: GpuUse, gpu: GpuSnapshot) -> bool:

@@ -1,11 +1,11 @@
 """Leases: which GPU is in use by which run, derived from held locks, never stored."""
 
-import os
 from collections.abc import Callable, Collection
 from pathlib import Path
 
 import msgspec
 
+from runners.host.files import names_in
 from runners.host.identity import boot_id
 from runners.host.locks import is_held
 from runners.host.procfs import is_zombie, marked_processes, start_ticks
@@ -140,8 +140,4 @@ def _followed_lives(run: RunDirectory) -> bool:
 
 
 def _names(folder: Path) -> list[str]:
-    try:
-        names = os.listdir(folder)  # noqa: PTH208 (several times a second, and no Path needed)
-    except OSError:
-        return []
-    return sorted(name for name in names if not name.startswith("."))
+    return [name for name in names_in(folder) if not name.startswith(".")]

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 
+from runners.host.files import names_in
 from runners.host.identity import host_name
 from runners.host.locks import is_held
 from runners.host.slurm_job import slurm_job
@@ -26,11 +27,10 @@ def adopt_orphans(state: StateDirectory) -> list[str]:
     One whose folder others may write stays as it is, and its status says why. One whose supervisor
     does not start is tried again by the next call: nobody asked for that run.
     """
-    with suppress(FileNotFoundError):
-        if os.listdir(state.launching):  # noqa: PTH208 (before every command)
-            from runners.lifecycle.launch.unfinished import settle_unfinished  # seldom needed
+    if names_in(state.launching):
+        from runners.lifecycle.launch.unfinished import settle_unfinished  # seldom needed
 
-            settle_unfinished(state)
+        settle_unfinished(state)
     adopted = []
     live = live_run_ids(state)
     if state.slurm.is_dir():

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
-from runners.host.clock import Moment, moment_now, seconds_between
+from runners.host.clock import Moment, moment_after, moment_now, seconds_between
 from runners.host.files import append_event, read_json, replace
 from runners.host.suspension import SuspensionWatch
 from runners.lifecycle.supervisor.processes import RunProcesses
@@ -195,8 +195,6 @@ class ShutdownNotice:
             self._is_asked = True
             session = read_json(self._run.home.session) or {}
             left = _LEFT_AT_S.get(str(session.get("provider")), _LEFT_S)
-            wall, boot, up = moment_now()
-            ends = (wall + left, boot, None if up is None else up + round(left * 1e9))
             asked = intent_fields(
                 read_json(self._run.stop) or {"time": time.time(), "by": _SHUTDOWN}
             )
@@ -205,7 +203,7 @@ class ShutdownNotice:
                 ending = asked["ending"]
             append_event(self._run.supervisor_events, "alert", text=_SHUTDOWN)
             notify(self._run, "preempted", _SHUTDOWN)
-            self._request({**asked, "ending": ending, "deadline": ends})
+            self._request({**asked, "ending": ending, "deadline": moment_after(moment_now(), left)})
         return NEVER
 
     def close(self) -> None:

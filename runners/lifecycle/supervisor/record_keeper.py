@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 
-from runners.host.clock import Moment, moment_now
+from runners.host.clock import Moment, moment_after, moment_now
 from runners.host.exit_status import read_exit_status
 from runners.host.files import append_event, is_gone, modified_at, read_tail, write_json
 from runners.host.identity import boot_id, host_name
@@ -163,14 +163,14 @@ def place_signs(
         signs = [sign for sign in signs if not _is_before(sign, began, line)]
         after = max((sign - line.wall for sign in signs), default=0.0)
         if after <= _BETWEEN_LINES_S:
-            return _later(line, max(0.0, after))
+            return moment_after(line, max(0.0, after))
     found = (began, line, now if _is_later(began, now) else None)
     noted = [moment for moment in found if moment is not None]
     offsets = [moment.wall - (moment.boot_ns or 0) / 1e9 for moment in noted]
     is_one_clock = max(offsets) - min(offsets) <= _SAME_CLOCK_S
     if len(noted) < 2 or not is_one_clock or latest > noted[-1].wall + _SAME_CLOCK_S:
         return latest
-    return _later(began, max(0.0, latest - began.wall))
+    return moment_after(began, max(0.0, latest - began.wall))
 
 
 def _is_before(sign: float, began: Moment, line: Moment) -> bool:
@@ -182,12 +182,6 @@ def _is_before(sign: float, began: Moment, line: Moment) -> bool:
 
 def _is_later(began: Moment, now: Moment) -> bool:
     return now.boot == began.boot and now.boot_ns is not None
-
-
-def _later(moment: Moment, seconds: float) -> Moment:
-    # A double holds no more than microseconds of a wall time.
-    up_ns = (moment.boot_ns or 0) + round(seconds * 1e6) * 1000
-    return Moment(moment.wall + seconds, moment.boot, up_ns)
 
 
 def _last_line(run: RunDirectory, began: Moment) -> Moment | None:

@@ -3,7 +3,6 @@
 Its one writer is the process that starts them; `ID.cancel` beside it asks for its end.
 """
 
-import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from runners.host.files import replace
+from runners.host.files import folder_stamp, replace
 from runners.host.locks import is_held
 from runners.model.errors import NotFound
 from runners.model.run_ids import new_run_id
@@ -130,11 +129,7 @@ def read_launches(state: StateDirectory) -> list[WaitingLaunch]:
 
 def launches_stamp(state: StateDirectory) -> object:
     """By which it is known that something changed: reads no file."""
-    try:
-        with os.scandir(_folder(state)) as entries:
-            return sorted((entry.name, entry.stat().st_mtime_ns) for entry in entries)
-    except OSError:
-        return None
+    return folder_stamp(_folder(state))
 
 
 def open_launches(state: StateDirectory) -> list[WaitingLaunch]:

@@ -1,13 +1,12 @@
 """Programs that run over several rented machines: which run is whose node."""
 
-import os
 import re
 import time
 from pathlib import Path
 
 import msgspec
 
-from runners.host.files import replace
+from runners.host.files import folder_stamp, replace
 from runners.model.errors import NotFound, WrongInput
 from runners.state.decoding import read
 from runners.state.layout import StateDirectory
@@ -80,11 +79,7 @@ def add_group(state: StateDirectory, group: NodeGroup) -> None:
 
 def groups_stamp(state: StateDirectory) -> object:
     """By which it is known that a launch changed: reads no file."""
-    try:
-        with os.scandir(_folder(state)) as entries:
-            return sorted((entry.name, entry.stat().st_mtime_ns) for entry in entries)
-    except OSError:
-        return None
+    return folder_stamp(_folder(state))
 
 
 def list_groups(state: StateDirectory) -> list[NodeGroup]:
