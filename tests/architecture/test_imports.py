@@ -93,7 +93,7 @@ def test_the_launch_of_an_own_command_reads_no_yaml(
     assert "runners.lifecycle.launch.planner" in found
     assert not found & {"yaml", "dataclasses", "random", "socket", "tempfile", "traceback"}
     # Clusters, sweeps by a sampler, presets, guards and the trash are asked for by few.
-    rooms = ("launch.submit", "launch.job_dependency", "launch.sampled_runs", "control.trash")
+    rooms = ("launch.submit", "launch.sampled_runs", "control.trash")
     later = [*(f"runners.lifecycle.{room}" for room in rooms), "runners.presets.sampler_flag"]
     later += ["runners.slurm.client", "runners.presets.catalogue", "runners.guard.rule"]
     assert not found & set(later)

@@ -15,9 +15,9 @@ from runners.host.files import replace
 from runners.host.identity import host_name
 from runners.lifecycle.control.prune import Criteria, prune
 from runners.lifecycle.launch.sampled_runs import read_search
-from runners.lifecycle.launch.sweep import SAMPLERS
 from runners.model.errors import FresnelError
 from runners.model.sampler_search import Search, SearchAxis
+from runners.presets.sampler_flag import SAMPLERS
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
 from tests.command_text import RANGES_ONLY, at_a_time, better, no_sampler, suggested, will_suggest
