@@ -35,7 +35,7 @@ from runners.scheduling.queue_order import Candidate, Granted, QueueDecision, Wa
 from runners.slurm.options import keys_of, over_nodes, refuse_unfit
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.runs import list_run_ids
-from runners.watch.metrics.checkpoints import epochs_done
+from runners.watch.metrics.checkpoint_place import epochs_done
 
 
 class PlannedRun(NamedTuple):

@@ -6,7 +6,7 @@ from pathlib import Path
 from runners.host.clock import age
 from runners.model.run import Checkpoint, Run
 from runners.model.spec import RunSpec
-from runners.watch.metrics.checkpoints import checkpoint_place
+from runners.watch.metrics.checkpoint_place import checkpoint_place
 from tui.views.format import dollars, duration, size
 from tui.views.runs.run_view import RunView, goes_on, view_run
 
