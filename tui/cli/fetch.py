@@ -9,6 +9,7 @@ from typing import TypeVar
 from runners.host.files import replace
 from runners.lifecycle.control.fetched import Unfetched
 from runners.model.errors import FresnelError, WrongInput
+from runners.places.ssh.accounts import keep_ledger
 from runners.places.ssh.fetch import CURVES, FetchedRun, ask_manifests, fetch_run
 from runners.places.ssh.kept_fetches import (
     KeptFetch,
