@@ -23,7 +23,8 @@ from runners.state.layout import StateDirectory
 from tui.panel.cockpit.keys import palette_commands
 from tui.panel.cockpit.screen import CockpitScreen
 from tui.panel.hotkeys import hotkey
-from tui.panel.notifications import changes_between
+from tui.panel.notifications import changes_between, show_notification
+from tui.panel.panel_memory import remember
 from tui.panel.run_commands import RunCommands
 from tui.panel.terminal.osc import desktop_notice, send
 from tui.panel.terminal.terminal_app import TerminalApp
@@ -31,7 +32,6 @@ from tui.panel.theme.themes import (
     apply_theme,
     default_theme,
     register_themes,
-    remember_theme,
     remembered_theme,
 )
 from tui.snapshot.feed import PanelSnapshot, ShowsSnapshots, SnapshotFeed
@@ -105,7 +105,7 @@ class PanelApp(TerminalApp):
     def _keep_theme(self, name: str) -> None:
         apply_theme(self, name)
         if not self.read_only:
-            remember_theme(self.state, name)
+            remember(self.state, theme=name)
         if self.snapshot is not None:
             self.cockpit.show(self.snapshot)
 
@@ -189,9 +189,7 @@ class PanelApp(TerminalApp):
         wanted = self.settings.notices
         found = changes_between(before, after, wanted.on)
         for notice in found:
-            self.notify(
-                notice.text, title=notice.name, severity=notice.severity, timeout=6, markup=False
-            )
+            show_notification(self, notice)
         urgent = after.guard is not None and after.guard.is_urgent
         was = before is not None and before.guard is not None and before.guard.is_urgent
         # Once when it becomes urgent: a countdown would ring with every snapshot.

@@ -70,6 +70,11 @@ def _ending(run: Run, now: float) -> str:
     return f"{ending}: {run.reason}" if run.reason else ending
 
 
+def show_notification(app: App[Any], notice: Notification) -> None:
+    """Tell it on the screen."""
+    app.notify(notice.text, title=notice.name, severity=notice.severity, timeout=6, markup=False)
+
+
 def notify_error(app: App[Any], text: str) -> None:
     """Say that something was not done, and why."""
     app.notify(text, title="not done", severity="error", timeout=10, markup=False)

@@ -136,6 +136,7 @@ class RunCommands:
         from tui.snapshot.questions import Question, answer
 
         snapshot = getattr(self._app, "snapshot", None)
+        # Before the first one: what is asked reads the runs itself.
         if snapshot is None:
             return answer(self._state, Question(question), arguments)
         live = [view for view in snapshot.runs if view.run.is_live]

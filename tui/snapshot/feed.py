@@ -199,6 +199,7 @@ class SnapshotFeed:
         runs = self._list_runs(ids, later)
         costs = self._costs.read(runs, moment_now(), whole=True, ids=ids, unbegun=later)
         views = self._views(runs, now, costs)
+        # The first two are waited for by the first screen, which shows nothing of long ago.
         if self._turn > 2:
             verify = self._turn % _VERIFY_EVERY == 0 or self._relabelled
             self._relabelled = False

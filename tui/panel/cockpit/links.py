@@ -49,6 +49,7 @@ class LinkedHosts:
 
     def stop(self) -> None:
         """Have every place let go, without waiting."""
+        # It would keep the links, and with them the screen, until the program ends.
         atexit.unregister(self.stop)
         for kind in self._kinds:
             kind.stop()

@@ -14,6 +14,7 @@ from runners.places.run_row import RunRow
 from runners.places.table import any_place
 from runners.state.layout import StateDirectory
 from runners.watch.metrics.judging import JudgeByMetric
+from tui.panel.notifications import show_notification
 from tui.panel.widgets.gpu.pane import GpuPane
 from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.meter import MeterBar
@@ -79,6 +80,7 @@ class RemoteSide:
             hosts.links.changed = self._changed
             self._changed()
         else:
+            # A key was quicker than the thread: two sets of links would follow everything twice.
             hosts.links.stop()
 
     def open(self) -> CockpitHosts:
@@ -121,18 +123,13 @@ class RemoteSide:
         meter = self._screen.query_one(MeterBar)
         meter.remote = self.hosts.money()
         meter.all_budget = self.hosts.all_budget.read()
+        # Money of other machines comes between two snapshots of this one, too.
         if meter.snapshot is not None:
             meter.show(meter.snapshot)
         settings = getattr(self._screen.app, "settings", None)
         for notice in self.hosts.news():
             if settings is None or notice.kind in settings.notices.on:
-                self._screen.notify(
-                    notice.text,
-                    title=notice.name,
-                    severity=notice.severity,
-                    timeout=6,
-                    markup=False,
-                )
+                show_notification(self._screen.app, notice)
 
     def _gpus(self, snapshot: PanelSnapshot) -> PanelSnapshot:
         assert self.hosts is not None

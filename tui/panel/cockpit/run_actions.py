@@ -304,6 +304,7 @@ class RunActions:
     def _confirm(self, title: str, text: str, yes: str, action: ActionOfRuns, rows: Rows) -> None:
         def act(_: bool) -> None:
             self._act(rows, action)
+            # Marks that stayed would have the next key act on these runs again.
             self._pane.forget_marks()
 
         self._app.push_screen(QuestionScreen(title, text, yes), if_answered(act))

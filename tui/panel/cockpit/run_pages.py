@@ -227,6 +227,7 @@ class RunPages:
 
         def come(row: RunRow, view: RunView) -> None:
             views[row.id] = view
+            # Each comes from its own machine, in whichever order.
             if len(views) == len(wanted):
                 self._open_pictures(wanted, views)
 

@@ -118,6 +118,7 @@ class MetricsScreen(Screen[None]):
                 self._changed.set()
             if not more:
                 await self._hurry.wait()
+                # From now on: after a long pause the first piece would be drawn by itself.
                 drawn = loop.time()
 
     async def _draw(self) -> None:

@@ -14,7 +14,7 @@ from rich.terminal_theme import TerminalTheme
 from textual.theme import Theme
 
 from runners.state.layout import StateDirectory
-from tui.panel.panel_memory import recall, remember
+from tui.panel.panel_memory import recall
 from tui.panel.theme.legible import HIGH, TEXT
 
 if TYPE_CHECKING:
@@ -140,11 +140,6 @@ def remembered_theme(state: StateDirectory) -> str | None:
     """The theme that was chosen in the panel last, or None."""
     name = recall(state).get("theme")
     return name if isinstance(name, str) else None
-
-
-def remember_theme(state: StateDirectory, name: str) -> None:
-    """Keep the choice for the next panel."""
-    remember(state, theme=name)
 
 
 def _terminal_theme(theme: Theme, named: Named) -> TerminalTheme:

@@ -63,6 +63,7 @@ class RunArranging:
         request = _Request(list(lines.live.values()), ended.rows, ended.version, lines.choice)
         few = len(ended.rows) < _FEW
         ready = few or self._arranger.is_ready(ended.version, request.live, lines.choice)
+        # Never beside the thread: its table, made of older rows, would come last and stay.
         if ready and not self._busy:
             self._take(self._arranger.arrange(*request))
             return
@@ -76,6 +77,7 @@ class RunArranging:
             while self._waiting is not None:
                 request, self._waiting = self._waiting, None
                 table = await asyncio.to_thread(self._arranger.arrange, *request)
+                # Else a newer one is asked for: lines that are about to move are not painted.
                 if self._waiting is None:
                     self._take(table)
         finally:

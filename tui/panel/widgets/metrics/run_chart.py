@@ -69,12 +69,14 @@ class RunChart(ChartGrid, can_focus=False, inherit_bindings=False):
         while True:
             await self._changed.wait()
             await asyncio.sleep(_SETTLES_S)
+            # Not before the pause: runs that were passed over in it would each be drawn.
             self._changed.clear()
             charted, size = self._charted, self.size
             if charted is None or size.width < 8 or size.height < 3:
                 continue
             page = await loop.run_in_executor(self._thread, self._draw, charted, *size)
             self._drawn_at = loop.time()
+            # Else another run is looked at by now: this chart would be seen beside its log.
             if not self._changed.is_set():
                 self.show(page, "no values")
 
