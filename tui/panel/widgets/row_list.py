@@ -14,8 +14,7 @@ from textual.strip import Strip
 
 from tui.panel.hotkeys import hotkey
 from tui.panel.terminal.repainting import TitledBorder
-from tui.panel.widgets.row_painting import ChangedRow, PaintedRows, Window
-from tui.panel.widgets.style_once import StyleOnce
+from tui.panel.widgets.row_painting import ChangedRow, PaintedRows, StyleOnce, Window
 
 ROW_KEYS: list[BindingType] = [
     hotkey("down,j", "move(1)", "choose a row"),

@@ -1,4 +1,4 @@
-"""How rows are painted: of each, only the cells that changed since it was painted last."""
+"""How rows are painted: in a style worked out once, and only the cells that changed."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.style import Style
 from rich.text import Span, Text
 from textual.geometry import Region
 from textual.strip import Strip
+from textual.widget import Widget
 
 ChangedRow = tuple[int, int, int]
 """A row, and its cells that changed: from and to."""
@@ -146,3 +147,23 @@ def _pieces(
         at = end
     if at < len(plain):
         yield plain[at:], base_style
+
+
+class StyleOnce(Widget):
+    """A widget that paints many lines in its own style."""
+
+    _own_style: Style | None = None
+
+    @property
+    def own_style(self) -> Style:
+        """Colours and background by the style sheet, worked out once.
+        `rich_style` works them out from every widget around this one at each access.
+        """
+        if self._own_style is None:
+            self._own_style = self.rich_style
+        return self._own_style
+
+    def notify_style_update(self) -> None:
+        """The style sheet, the theme or the focus changed."""
+        self._own_style = None
+        super().notify_style_update()

@@ -1,20 +1,22 @@
-"""What stands in the launch form for one run, as text, and the RunSpec that it comes to."""
+"""What stands in the launch form for one run: its fields, as text, and the RunSpec of them."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import msgspec
 
 from runners.lifecycle.launch.sweep import fill_placeholders, takes_several
 from runners.lifecycle.launch.variation import takes_one_value, varied
 from runners.model.errors import FresnelError, WrongInput
+from runners.model.masking import mask_text
 from runners.model.program import parse_gpu_request
 from runners.model.python_command import devices_of
 from runners.model.scaling import rescaled
-from runners.model.spec import GpuRequest, RunSpec, ScalingRule
+from runners.model.spec import GpuRequest, Parameter, RunSpec, ScalingRule
 from runners.presets.command_line import (
     command_name,
     literal_arguments,
@@ -26,7 +28,15 @@ from runners.presets.load import command_spec
 from runners.presets.sweeps import SampleRange, varied_keys
 from tui.panel.command_log import gpu_arguments
 from tui.panel.widgets.gpu.picker import spell_request
-from tui.panel.widgets.launch.fields import spell_value, with_texts
+from tui.panel.widgets.launch.command_input import CommandInput
+from tui.panel.widgets.launch.fields import (
+    FormField,
+    describe_parameter,
+    is_secret,
+    spell_value,
+    with_texts,
+)
+from tui.snapshot.feed import PanelSnapshot
 
 COMMAND = "command"
 """What a spec's preset is called when it has none."""
@@ -112,7 +122,8 @@ class RunDraft:
             key: f"{values.low:g}" if isinstance(values, SampleRange) else values[0]
             for key, values in varied_keys(overrides, self.several).items()
         }
-        return [f"{key}={first.get(key, text)}" for key, _, text in map(_parts, overrides)]
+        parts = (override.partition("=") for override in overrides)
+        return [f"{key}={first.get(key, text)}" for key, _, text in parts]
 
     def _varied_values(self) -> list[str]:
         try:
@@ -209,5 +220,51 @@ class RunDraft:
         )
 
 
-def _parts(override: str) -> tuple[str, str, str]:
-    return override.partition("=")
+class DraftField(FormField):
+    """A field of one run: a parameter, its command, its GPUs."""
+
+    def __init__(
+        self,
+        draft: RunDraft,
+        key: str,
+        name: str,
+        value: str,
+        hint: str = "",
+        empty: str = "",
+        wide: bool = False,
+    ) -> None:
+        super().__init__(key, name, value, hint, empty, wide)
+        self.draft = draft
+
+    @classmethod
+    def of(cls, draft: RunDraft, parameter: Parameter) -> DraftField:
+        """The field of one parameter."""
+        value, hint, wide = describe_parameter(parameter)
+        field = cls(draft, "parameter", parameter.name, value, hint, wide=wide)
+        field.hides = is_secret(parameter)
+        field.default = spell_value(msgspec.structs.replace(parameter, value=parameter.default))
+        return field
+
+
+class CommandField(DraftField):
+    """The command, with lines of its own below its name."""
+
+    past: Sequence[str] = ()
+    folder: Callable[[], Path | None]
+
+    @property
+    def change(self) -> str:
+        """Of a run that is launched again: the plan shows the command itself."""
+        return "edited" if self.default else ""
+
+    def _editor(self) -> CommandInput:
+        self.add_class("lines")
+        return CommandInput(self._value, self._empty, self.past, self.folder)
+
+
+def past_commands(snapshot: PanelSnapshot | None) -> list[str]:
+    """The commands that were run, the newest first, each once; none that has a secret."""
+    runs = sorted(snapshot.runs if snapshot else (), key=lambda view: -view.run.created)
+    drafts = (RunDraft.of(view.run.plan.spec) for view in runs if view.run.plan is not None)
+    found = dict.fromkeys(draft.command for draft in drafts if draft.command)
+    return [command for command in found if mask_text(command) == command]

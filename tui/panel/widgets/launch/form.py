@@ -30,8 +30,7 @@ from tui.panel.widgets.launch.common_fields import (
     fields_of,
     with_details,
 )
-from tui.panel.widgets.launch.draft_fields import CommandField, DraftField, past_commands
-from tui.panel.widgets.launch.drafts import RunDraft
+from tui.panel.widgets.launch.drafts import CommandField, DraftField, RunDraft, past_commands
 from tui.panel.widgets.launch.fields import FormField
 from tui.panel.widgets.launch.kept_drafts import Typed
 from tui.panel.widgets.launch.plan_view import PlanView

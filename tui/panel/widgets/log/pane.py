@@ -37,7 +37,7 @@ from tui.panel.widgets.log.title import BAR, count_text, describe, describe_filt
 from tui.panel.widgets.log.watch import FRAME, frame_of, watch_file
 from tui.panel.widgets.log.window_reader import LogPlace, LogReader
 from tui.panel.widgets.pane_keys import LOG_KEYS
-from tui.panel.widgets.style_once import StyleOnce
+from tui.panel.widgets.row_painting import StyleOnce
 
 _WRAPPED = {False: "long lines are cut", True: "long lines are wrapped"}
 _NO_LINE = "there is no line here yet"
