@@ -60,11 +60,8 @@ class AreaApp(App[None]):
     def title_words(self) -> str:
         return str(self.pane.border_title)
 
-    def action_search(self) -> None:
-        self.area.ask("search")
-
-    def action_filter(self) -> None:
-        self.area.ask("filter")
+    def action_ask(self, purpose: str) -> None:
+        self.area.ask(purpose)
 
     async def action_split(self) -> None:
         await self.area.toggle_split()
