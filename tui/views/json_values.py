@@ -25,4 +25,5 @@ def iso(moment: float | None) -> str | None:
 def fields_json(value: object, *names: str) -> dict[str, Any]:
     """These fields of a struct; an empty text says that there is none, which is null."""
     fields = {name: getattr(value, name) for name in names}
-    return {name: None if field == "" else field for name, field in fields.items()}
+    lists = {name: list(field) for name, field in fields.items() if isinstance(field, tuple)}
+    return {name: None if field == "" else field for name, field in {**fields, **lists}.items()}
