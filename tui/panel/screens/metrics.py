@@ -118,8 +118,7 @@ class MetricsScreen(Screen[None]):
                 self._changed.set()
             if not more:
                 await self._hurry.wait()
-                # From now on: after a long pause the first piece would be drawn by itself.
-                drawn = loop.time()
+                drawn = loop.time()  # or, after a long pause, the first piece is drawn by itself
 
     async def _draw(self) -> None:
         loop = asyncio.get_running_loop()
