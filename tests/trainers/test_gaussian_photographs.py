@@ -14,8 +14,9 @@ pytest.importorskip("sklearn")
 
 from PIL import Image  # noqa: E402
 
+from trainers.common.loading import make_loader  # noqa: E402
 from trainers.common.settings_parser import SettingsError  # noqa: E402
-from trainers.gaussian import features, photographs  # noqa: E402
+from trainers.gaussian import features, held, photographs  # noqa: E402
 from trainers.gaussian.photographs import PhotographSet, collect  # noqa: E402
 
 pytestmark = pytest.mark.trainers
@@ -296,3 +297,30 @@ def test_what_is_kept_in_memory_is_what_is_read(tmp_path: Path) -> None:
                     for name, part in expected.items()
                     if name != "name"
                 )
+
+
+def test_photographs_held_on_a_device_are_the_batches_of_a_loader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU, whose room a CPU is given here."""
+    found = collect(make_folder(tmp_path / "data", 5, depths=5), "dinov2", None, None, 0.2)
+    chosen, batches, cpu = (
+        PhotographSet(found.training, found, 32),
+        [[2, 0], [3]],
+        torch.device("cpu"),
+    )
+    assert not held.HeldPhotographs().read(chosen, cpu, 0, False), "a CPU keeps them otherwise"
+    monkeypatch.setattr(held, "room_on", lambda device: 2**30)
+    kept = held.HeldPhotographs()
+    for size in (32, 48):
+        chosen.size = size
+        assert kept.read(chosen, cpu, 0, False)
+        for one, other in zip(
+            kept.batches(batches), make_loader(chosen, batches, cpu), strict=True
+        ):
+            assert one.keys() == other.keys() and one["name"] == other["name"]
+            tensors = ("image", "features", "disparity")
+            assert all(torch.equal(one[name], other[name]) for name in tensors)
+    monkeypatch.setattr(held, "room_on", lambda device: 1000)
+    chosen.size = 32
+    assert not kept.read(chosen, cpu, 0, False)

@@ -26,6 +26,7 @@ from trainers.common.settings_parser import SettingsError
 from trainers.common.stopping import StopRequest
 from trainers.gaussian.decoder import MEANING, GaussianDecoder, geometry_of, refuse_older_meaning
 from trainers.gaussian.foreign import Foreign, as_foreign, load_optimiser, load_weights, read_any
+from trainers.gaussian.held import HeldPhotographs
 from trainers.gaussian.hfts import Phase, phase_of, split_gaussians
 from trainers.gaussian.options import savings
 from trainers.gaussian.perceptual import Lpips
@@ -88,6 +89,7 @@ class GaussianRun:
     draw: Drawer
     position: GaussianPosition = field(default_factory=GaussianPosition)
     values: dict[str, float] = field(default_factory=dict)
+    held: HeldPhotographs = field(default_factory=HeldPhotographs)
     saved: Path | None = None
     saved_step: int = -1
 

@@ -29,11 +29,11 @@ import trainers  # noqa: F401 - before torch: how its threads wait
 
 import argparse
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
 
 from trainers.common.checkpoint import CheckpointFolder
 from trainers.common.ema import Ema
@@ -110,8 +110,8 @@ def load_data(settings: argparse.Namespace, shown: bool = True) -> Collection:
     return found
 
 
-def epoch_loader(run: GaussianRun, photographs: PhotographSet) -> DataLoader[Any]:
-    """Return this rank's batches that are left of the current epoch."""
+def epoch_loader(run: GaussianRun, photographs: PhotographSet) -> Iterable[dict[str, Any]]:
+    """Return this rank's batches that are left of the current epoch, from the GPU if all fit."""
     settings, ranks, position = run.settings, run.ranks, run.position
     batches = epoch_batches(
         len(photographs),
@@ -123,6 +123,8 @@ def epoch_loader(run: GaussianRun, photographs: PhotographSet) -> DataLoader[Any
         position.used,
     )
     photographs.size = run.phase.resolution
+    if run.held.read(photographs, ranks.device, settings.workers, ranks.leads):
+        return run.held.batches(batches)
     return make_loader(photographs, batches, ranks.device, settings.workers, settings.seed)
 
 
