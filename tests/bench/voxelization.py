@@ -189,7 +189,11 @@ def judged_at(model: str, resolution: int, size: int, folder: str) -> dict[str, 
 def resolution_rows(model: Path, resolutions: list[int], size: int) -> list[tuple[str, str]]:
     """Return a row for each resolution, each measured in a process of its own."""
     rows = []
+    from trainers.skulls.made_up import make_up
+
     with tempfile.TemporaryDirectory() as folder:
+        # Made here: what making takes is not a resolution's.
+        make_up(Path(folder), 2, size, held_out=1, seed=7_000)
         for resolution in resolutions:
             words = f"{str(model.absolute())!r}, {resolution}, {size}, {folder!r}"
             code = "import json; from tests.bench import voxelization as v; "
