@@ -69,7 +69,7 @@ def test_targets_and_steps_are_diffusers_own() -> None:
     assert [now for now, _ in diffusion.steps(20)] == theirs.timesteps.tolist()
     x = torch.randn(2, 1, 2, 2, 2)
     denoise = exact_denoiser(diffusion)
-    ours = diffusion.sample(denoise, x, 20, limit=None)
+    ours = diffusion.sample(denoise, x, 20, limits=None)
     for now in theirs.timesteps:
         x = theirs.step(denoise(x, now.repeat(2)), int(now), x).prev_sample
     torch.testing.assert_close(ours, x, atol=1e-4, rtol=0)
@@ -85,7 +85,7 @@ def test_samples_have_mean_and_deviation_of_the_posterior(
     shape = (1, 1, 32, 32, 32)
     noise = seeded_noise(shape, CPU, 1)
     fresh = (seeded_noise(shape, CPU, 2, turn) for turn in range(1000))
-    found = diffusion.sample(exact_denoiser(diffusion), noise, count, eta, fresh, limit=None)
+    found = diffusion.sample(exact_denoiser(diffusion), noise, count, eta, fresh, limits=None)
     assert found.mean().item() == pytest.approx(MEAN, rel=0.02)
     assert found.std().item() == pytest.approx(DEVIATION, rel=0.02)
 
@@ -98,7 +98,7 @@ def test_taking_v_for_eps_would_show() -> None:
     wrong = lambda output, x, t: (diffusion.split(output, x, t)[0], output)  # noqa: E731
     diffusion_wrong.split = wrong  # type: ignore[method-assign]
     noise = seeded_noise((1, 1, 16, 16, 16), CPU, 1)
-    found = diffusion_wrong.sample(right, noise, 100, limit=None)
+    found = diffusion_wrong.sample(right, noise, 100, limits=None)
     assert abs(found.std().item() / DEVIATION - 1) > 0.2
 
 

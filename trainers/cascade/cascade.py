@@ -105,9 +105,10 @@ class Cascade:
 
         was_training = stage.training
         stage.eval()
-        volumes = self.diffusion.sample(denoise, noise, steps, eta, fresh())
+        limits = tuple(stage.standardise(torch.tensor(end, device=device)) for end in (-1.0, 1.0))
+        drawn = self.diffusion.sample(denoise, noise, steps, eta, fresh(), limits)
         stage.train(was_training)
-        return volumes
+        return stage.volume_of(drawn)
 
     def mean_sample(
         self,

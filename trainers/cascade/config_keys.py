@@ -174,6 +174,7 @@ KEYS: dict[ConfigSection, dict[str, Key]] = {
         "validation_samples": Key(whole(1, 64), 1),
         "validation_patients": Key(whole(1), 8),
         "conditioning_noise": Key(real(0, 2), 0.4),
+        "centred": Key(flag, True),
     },
     ConfigSection.DATA: {
         "dataset_path": Key(text, "./data/drr_patient_data"),

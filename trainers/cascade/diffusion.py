@@ -81,21 +81,21 @@ class VolumeDiffusion:
         count: int,
         eta: float = 0.0,
         fresh: Iterator[Tensor] | None = None,
-        limit: float | None = 1.0,
+        limits: tuple[float | Tensor, float | Tensor] | None = (-1.0, 1.0),
     ) -> Tensor:
         """Return x0 from noise by DDIM (Song et al. 2021) in count steps; eta 0 is deterministic, 1
         is DDPM.
 
-        fresh yields the noise of the steps where eta > 0; x0 is clipped to [-limit, limit] at every
-        step, and eps taken from the clipped one, unless limit is None.
+        fresh yields the noise of the steps where eta > 0. At every step x0 is clipped to the
+        limits, unless there are none, and eps taken from the clipped one.
         """
         x = noise
         for now, later in self.steps(count):
             t = torch.full((len(x),), now, device=x.device)
             x0, eps = self.split(denoiser(x, t), x, t)
             signal, spread = self.scales(t)
-            if limit is not None:
-                x0 = x0.clamp(-limit, limit)
+            if limits is not None:
+                x0 = x0.clamp(*limits)
                 eps = (x - signal * x0) / spread
             next_signal, next_spread = self.scales(torch.full_like(t, later))
             ratio = (signal / next_signal) ** 2

@@ -71,12 +71,14 @@ def losses_at(
         k: item[k][None].to(device).expand(count, *item[k].shape)
         for k in ("xrays", "integrals", "spacing")
     }
-    x_t = run.cascade.diffusion.add_noise(x0, noise, t)
+    z0 = stage.standardise(x0)
+    x_t = run.cascade.diffusion.add_noise(z0, noise, t)
     with run.precision.autocast():
         output = stage(x_t, t, repeated["xrays"], *(before or ()))
     weight = run.stage.physics_weight
     physics = (repeated["integrals"], run.config.views, repeated["spacing"]) if weight else None
-    return stage_loss(run.cascade.diffusion, output, x0, noise, t, physics, weight)
+    diffusion = run.cascade.diffusion
+    return stage_loss(diffusion, output, z0, noise, t, physics, weight, stage.volume_of)
 
 
 def before_of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -48,12 +48,14 @@ def stage_loss(
     t: Tensor,
     physics: tuple[Tensor, Sequence[str], Tensor] | None,
     weight: float,
+    volume_of: Callable[[Tensor], Tensor] = lambda x0: x0,
 ) -> StageLoss:
     """Return the losses of a model's output at t.
 
-    `physics` holds integrals, views and spacing, or is None. The physics term counts by abar(t),
-    the share of the signal in x_t: where x_t is noise, x0 is a guess at the mean of all patients,
-    whose X-rays need not be this patient's.
+    `volume_of` makes volumes in [-1, 1] of what x0 holds. `physics` holds integrals, views and
+    spacing, or is None. The physics term counts by abar(t), the share of the signal in x_t: where
+    x_t is noise, x0 is a guess at the mean of all patients, whose X-rays need not be this
+    patient's.
     """
     output = output.float()
     error = (output - diffusion.target(x0, noise, t)).square().mean((1, 2, 3, 4))
@@ -61,7 +63,7 @@ def stage_loss(
         return StageLoss(error, error, None)
     integrals, views, spacing = physics
     x_t = diffusion.add_noise(x0, noise, t)
-    estimate = diffusion.split(output, x_t, t)[0].clamp(-LIMIT, LIMIT)
+    estimate = volume_of(diffusion.split(output, x_t, t)[0]).clamp(-LIMIT, LIMIT)
     share = diffusion.scales(t)[0].square().view(-1)
     term = share * physics_error(estimate, integrals, views, spacing)
     return StageLoss(error + weight * term, error, term)

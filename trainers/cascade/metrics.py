@@ -78,7 +78,7 @@ class VolumeStatistics:
 
     def __init__(self, size: int) -> None:
         self.mean = torch.zeros(1, size, size, size, dtype=torch.float64)
-        self.sums = torch.zeros(5, dtype=torch.float64)
+        self.sums = torch.zeros(6, dtype=torch.float64)
         self.count = 0
 
     def add(self, volume: Tensor, spread: Tensor) -> None:
@@ -87,7 +87,10 @@ class VolumeStatistics:
         self.mean += x
         self.count += 1
         self.sums += torch.stack(
-            (torch.tensor(float(x.numel())), b.sum(), x.sum(), (b * b).sum(), (b * x).sum())
+            (
+                torch.tensor(float(x.numel())),
+                *(part.sum() for part in (b, x, b * b, b * x, x * x)),
+            )
         )
 
     def packed(self) -> Tensor:
@@ -98,16 +101,21 @@ class VolumeStatistics:
 
     def unpack(self, packed: Tensor) -> None:
         """Take over a vector that packed returned, or the sum of several."""
-        self.mean = packed[:-6].reshape(self.mean.shape)
-        self.sums, self.count = packed[-6:-1], int(packed[-1])
+        self.mean = packed[:-7].reshape(self.mean.shape)
+        self.sums, self.count = packed[-7:-1], int(packed[-1])
 
     def mean_volume(self) -> Tensor:
         """Return the mean training volume (1, D, D, D)."""
         return (self.mean / max(1, self.count)).float()
 
+    def deviation(self) -> float:
+        """Return the deviation of the training volumes from their mean volume, over all voxels."""
+        squares = float(self.sums[5]) - float((self.mean**2).sum()) / max(1, self.count)
+        return math.sqrt(max(0.0, squares) / max(1.0, float(self.sums[0])))
+
     def line(self) -> tuple[float, float]:
         """Return slope and offset of the least-squares line from back-projections to volumes."""
-        n, b, x, bb, bx = self.sums.tolist()
+        n, b, x, bb, bx, _ = self.sums.tolist()
         variance = bb - b * b / n
         slope = (bx - b * x / n) / variance if variance > 0 else 0.0
         return slope, (x - slope * b) / n

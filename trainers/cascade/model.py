@@ -80,6 +80,22 @@ class CascadeStage(nn.Module):
         self.norm = nn.LayerNorm(dim)
         self.unpatch = nn.Linear(dim, sizes.head_channels * sizes.patch**3)
         self.head = VoxelHead(sizes.head_channels, self.inputs, dim)
+        # Of the training volumes, once they are known: see standardise.
+        self.register_buffer("centre", torch.zeros(1, *(sizes.size,) * 3))
+        self.register_buffer("scale", torch.ones(()))
+        self.register_load_state_dict_pre_hook(complete_older_weights)
+
+    def standardise(self, volume: Tensor) -> Tensor:
+        """Return volumes (..., 1, D, D, D) less the mean training volume, with deviation 1.
+
+        Noise is added to these. Where all patients look alike the mean is most of a volume, and a
+        model that has learnt nothing yet draws it instead of noise.
+        """
+        return (volume - self.centre) / self.scale
+
+    def volume_of(self, standardised: Tensor) -> Tensor:
+        """Return volumes in [-1, 1] from standardised ones."""
+        return standardised * self.scale + self.centre
 
     def forward(
         self,
@@ -131,7 +147,7 @@ class CascadeStage(nn.Module):
         if self.sizes.previous is not None:
             if before is None:
                 raise ValueError(f"{self.sizes.name} needs the volume of the stage before")
-            known.append(enlarge(before, size))
+            known.append(self.standardise(enlarge(before, size)))
         return torch.cat([part.to(x_t.dtype) for part in known], dim=1)
 
     def condition(self, t: Tensor, features: Sequence[Tensor], level: Tensor | None) -> Tensor:
@@ -194,6 +210,12 @@ class VoxelHead(nn.Module):
             scale, shift = parts[2 * place : 2 * place + 2]
             voxels = F.silu(self.norms[place](layer(voxels)) * (1 + scale) + shift)
         return self.last(voxels)
+
+
+def complete_older_weights(stage: CascadeStage, weights: dict[str, Tensor], *_: object) -> None:
+    """Let weights without centre and scale, of an earlier version, mean what they did."""
+    weights.setdefault("centre", torch.zeros_like(stage.centre))
+    weights.setdefault("scale", torch.ones_like(stage.scale))
 
 
 def enlarge(volume: Tensor, size: int) -> Tensor:

@@ -59,10 +59,19 @@ def crossings(ellipsoid: Ellipsoid, view: str, rows: Array, columns: Array) -> t
 def x_ray(ellipsoids: Sequence[Ellipsoid], view: str, rows: Array, columns: Array) -> Array:
     """Return exact integrals of the added densities (HU mm) along rays at rows x columns (mm)."""
     total = np.zeros((len(rows), len(columns)))
+    _, row, column = RAYS[view]
     for ellipsoid in ellipsoids:
-        entry, leave = crossings(ellipsoid, view, rows, columns)
-        total += ellipsoid.density * (leave - entry)
+        high, wide = within(ellipsoid, row, rows), within(ellipsoid, column, columns)
+        entry, leave = crossings(ellipsoid, view, rows[high], columns[wide])
+        total[high, wide] += ellipsoid.density * (leave - entry)
     return total
+
+
+def within(ellipsoid: Ellipsoid, axis: int, positions: Array) -> slice:
+    """Return which of rising positions (mm) along an axis of (D, H, W) an ellipsoid reaches."""
+    reach = float(np.linalg.norm(np.linalg.inv(ellipsoid.matrix())[axis]))
+    ends = ellipsoid.centre[axis] - reach, ellipsoid.centre[axis] + reach
+    return slice(*np.searchsorted(positions, ends, side="left").tolist())
 
 
 def midpoints(count: int, width: float, parts: int = 1) -> Array:
@@ -79,16 +88,21 @@ def voxelise(
     Its width is in mm. The overlap of a ray along D with each voxel is exact; parts x parts rays go
     through every voxel.
     """
-    across = midpoints(size, width, parts)
+    across, middles = midpoints(size, width, parts), midpoints(size, width)
     edges = np.linspace(-width / 2, width / 2, size + 1)[:, None, None]
     volume = np.zeros((size, size, size))
     for ellipsoid in ellipsoids:
-        entry, leave = crossings(ellipsoid, "frontal", across, across)
-        if not (leave > entry).any():
-            continue
-        below = np.clip(edges, entry, leave)
+        # The voxels it may reach, one more on each side: a voxel begins half of it before its
+        # middle.
+        deep, high, wide = (
+            slice(max(0, found.start - 1), found.stop + 1)
+            for found in (within(ellipsoid, axis, middles) for axis in range(3))
+        )
+        rays = (across[cut.start * parts : cut.stop * parts] for cut in (high, wide))
+        entry, leave = crossings(ellipsoid, "frontal", *rays)
+        below = np.clip(edges[deep.start : deep.stop + 1], entry, leave)
         overlap = np.diff(below, axis=0) * (size / width)
-        volume += ellipsoid.density * average(overlap, parts)
+        volume[deep, high, wide] += ellipsoid.density * average(overlap, parts)
     return volume
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from trainers.cascade.dataset import misaligned
 from trainers.cascade.metrics import VolumeStatistics
-from trainers.cascade.model import enlarge
+from trainers.cascade.model import CascadeStage, enlarge
 from trainers.cascade.patients import Patient, fit
 from trainers.cascade.pictures import planes
 from trainers.cascade.projector import back_project, hu_from_unit
@@ -25,6 +25,7 @@ ALIGNED = 0.5
 """The correlation of an X-ray with its CT's projection under which the two are said not to belong
 together.
 """
+LEAST_DEVIATION = 1 / 128
 
 
 @dataclass
@@ -95,7 +96,18 @@ def prepare_stage(run: CascadeRun) -> Baselines:
         dist.all_reduce(shared)
         packed = shared.cpu()
     statistics.unpack(packed)
+    if run.position.step_in_stage == 0 and run.config.training["centred"]:
+        centre_stage(run.cascade.stages[-1], statistics)
     return Baselines(statistics.mean_volume(), *statistics.line())
+
+
+def centre_stage(stage: CascadeStage, statistics: VolumeStatistics) -> None:
+    """Tell a new stage the mean training volume and the deviation from it, its scale.
+
+    One patient, or several alike, have none: the scale is not below one step of 256.
+    """
+    stage.centre.copy_(statistics.mean_volume())
+    stage.scale.fill_(max(statistics.deviation(), LEAST_DEVIATION))
 
 
 def raise_everywhere(trouble: str) -> None:

@@ -13,6 +13,7 @@ from torch import nn
 from trainers.cascade.cascade import Cascade
 from trainers.cascade.config import Config, StageSettings
 from trainers.cascade.dataset import PatientData, Splits
+from trainers.cascade.model import complete_older_weights
 from trainers.cascade.patients import Calibration
 from trainers.common.checkpoint import CheckpointFolder, load_checkpoint
 from trainers.common.config_file import flat_keys
@@ -246,6 +247,7 @@ def take_up(run: CascadeRun, content: dict[str, Any]) -> None:
     )
     run.optimiser.load_state_dict(content["optimizer_state_dict"])
     if run.ema and content["ema"]:
+        complete_older_weights(network, content["ema"]["weights"])
         run.ema.load_state_dict(content["ema"])
     run.precision.load_state_dict(content["precision"])
     if warning := restore_rank_state(content["random"], run.ranks):

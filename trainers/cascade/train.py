@@ -157,11 +157,13 @@ def losses_of_batch(run: CascadeRun, batch: dict[str, Any]) -> StageLoss:
         known = [seeded_generator(device, *seed, 2) for seed in seeds]
         before = (spoil(reduce(x0, run.stage.sizes.previous), level, known), level)
     assert run.model is not None and run.precision is not None
+    stage = run.cascade.stages[-1]
+    z0 = stage.standardise(x0)
     with run.precision.autocast():
-        output = run.model(diffusion.add_noise(x0, noise, t), t, batch["xrays"], *before)
+        output = run.model(diffusion.add_noise(z0, noise, t), t, batch["xrays"], *before)
     weight = run.stage.physics_weight
     physics = (batch["integrals"], run.config.views, batch["spacing"]) if weight else None
-    return stage_loss(diffusion, output, x0, noise, t, physics, weight)
+    return stage_loss(diffusion, output, z0, noise, t, physics, weight, stage.volume_of)
 
 
 # -------------------------------------------------------------------------------------- loop
