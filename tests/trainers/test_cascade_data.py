@@ -19,6 +19,7 @@ from trainers.cascade.dataset import (  # noqa: E402
     misaligned,
     split_patients,
 )
+from trainers.cascade.geometry import line_integrals  # noqa: E402
 from trainers.cascade.make_patients import main as make_main  # noqa: E402
 from trainers.cascade.make_patients import make_patients  # noqa: E402
 from trainers.cascade.metrics import (  # noqa: E402
@@ -39,7 +40,6 @@ from trainers.cascade.patients import (  # noqa: E402
 )
 from trainers.cascade.projector import (  # noqa: E402
     VIEWS,
-    line_integrals,
     unit_from_hu,
 )
 from trainers.cascade.sample import place_in_space  # noqa: E402
@@ -80,7 +80,7 @@ def test_made_up_x_rays_are_those_of_the_made_up_ct(folder, config, tmp_path) ->
     from_ct = line_integrals(item["volume"][None], VIEWS, item["spacing"][None])[0]
     assert (item["integrals"] - from_ct).abs().mean() < 0.01 * from_ct.mean()
     assert item["spacing"].tolist() == [20.0] * 3
-    assert misaligned(item, VIEWS, True) == (pytest.approx(1, abs=0.01), "")
+    assert misaligned(item, config, True) == (pytest.approx(1, abs=0.01), "")
 
 
 def test_made_up_patients_are_made_once_and_another_kind_is_refused(folder, capsys) -> None:
@@ -184,13 +184,13 @@ def test_an_x_ray_upside_down_is_noticed_with_its_remedy(folder, config, tmp_pat
     item["volume"][:, :, :5] = 1
     right = line_integrals(item["volume"][None], VIEWS, item["spacing"][None])[0]
     item["xrays"] = right.flip(1)
-    assert misaligned(item, VIEWS, True)[1] == "data.flip_drrs_vertical"
+    assert misaligned(item, config, True)[1] == "data.flip_drrs_vertical"
     item["volume"][..., :6] = 1
     right = line_integrals(item["volume"][None], VIEWS, item["spacing"][None])[0]
     item["xrays"] = torch.stack((right[0].flip(-1), right[1]))
-    assert misaligned(item, VIEWS, True)[1] == "a left-right flip"
+    assert misaligned(item, config, True)[1] == "a left-right flip"
     item["volume"], item["xrays"] = volume, -plain
-    assert misaligned(item, VIEWS, True)[0] < 0 < misaligned(item, VIEWS, False)[0]
+    assert misaligned(item, config, True)[0] < 0 < misaligned(item, config, False)[0]
 
 
 def test_augmentation_keeps_x_rays_and_ct_together(folder, config, tmp_path) -> None:
@@ -198,7 +198,7 @@ def test_augmentation_keeps_x_rays_and_ct_together(folder, config, tmp_path) -> 
     item = loaded(config, folder, tmp_path, 16).load(patient)
     mirrored, gains = 0, set()
     for place in range(12):
-        changed = augmented(item, VIEWS, np.random.default_rng(place))
+        changed = augmented(item, config, np.random.default_rng(place))
         from_ct = line_integrals(changed["volume"][None], VIEWS, changed["spacing"][None])[0]
         assert (changed["integrals"] - from_ct).abs().mean() < 0.01 * from_ct.mean()
         gain = (changed["xrays"][0].mean() + 1) / (item["xrays"][0].mean() + 1)

@@ -8,8 +8,9 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("diffusers")
 
-from trainers.cascade.blocks import Lifting, TokenAttention, along_rays  # noqa: E402
+from trainers.cascade.blocks import Lifting, TokenAttention  # noqa: E402
 from trainers.cascade.diffusion import VolumeDiffusion, seeded_generator, seeded_noise  # noqa: E402
+from trainers.cascade.geometry import ParallelBeam  # noqa: E402
 from trainers.cascade.losses import spoil, stage_loss  # noqa: E402
 from trainers.cascade.model import CascadeStage, StageSizes, enlarge, reduce  # noqa: E402
 
@@ -93,8 +94,9 @@ def test_lifting_shares_a_pixel_out_along_its_ray(learned: bool) -> None:
 
 def test_shares_along_rays_lie_along_the_view_s_axis() -> None:
     shares = torch.arange(24.0).view(1, 2, 3, 4)  # depth, rows, columns
-    assert along_rays(shares, "frontal")[0, 0, 1, 2, 3] == shares[0, 1, 2, 3]
-    assert along_rays(shares, "lateral")[0, 0, 3, 2, 1] == shares[0, 1, 2, 3], "columns are depth"
+    spread = ParallelBeam().spread_depths
+    assert spread(shares, "frontal")[0, 0, 1, 2, 3] == shares[0, 1, 2, 3]
+    assert spread(shares, "lateral")[0, 0, 3, 2, 1] == shares[0, 1, 2, 3], "columns are depth"
 
 
 def test_the_stage_before_and_its_level_count() -> None:

@@ -5,6 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from trainers.cascade.geometry import line_integrals  # noqa: E402
 from trainers.cascade.losses import physics_error  # noqa: E402
 from trainers.cascade.phantoms import (  # noqa: E402
     Ellipsoid,
@@ -19,7 +20,6 @@ from trainers.cascade.projector import (  # noqa: E402
     VIEWS,
     back_project,
     hu_from_unit,
-    line_integrals,
     project,
     unit_from_hu,
 )

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from trainers.cascade.projector import back_project
+from trainers.cascade.geometry import PARALLEL, Geometry
 
 
 def sinusoids(values: Tensor, width: int, highest: float = 10_000.0) -> Tensor:
@@ -109,10 +109,16 @@ class Lifting(nn.Module):
     """
 
     def __init__(
-        self, views: Sequence[str], channels: int, grid: int, dim: int, learned_depth: bool
+        self,
+        views: Sequence[str],
+        channels: int,
+        grid: int,
+        dim: int,
+        learned_depth: bool,
+        geometry: Geometry = PARALLEL,
     ) -> None:
         super().__init__()
-        self.views, self.grid = tuple(views), grid
+        self.views, self.grid, self.geometry = tuple(views), grid, geometry
         self.depths = (
             nn.ModuleList(nn.Conv2d(channels, grid, 1) for _ in views) if learned_depth else None
         )
@@ -123,16 +129,9 @@ class Lifting(nn.Module):
         lifted = []
         for place, (view, feature) in enumerate(zip(self.views, features, strict=True)):
             pixels = F.interpolate(feature, size=(self.grid, self.grid), mode="area")
-            volume = back_project(pixels, view, self.grid)
+            volume = self.geometry.spread(pixels, view, self.grid)
             if self.depths is not None:
-                volume = volume * along_rays(
-                    self.depths[place](pixels).softmax(1) * self.grid, view
-                )
+                shares = self.depths[place](pixels).softmax(1) * self.grid
+                volume = volume * self.geometry.spread_depths(shares, view)
             lifted.append(volume)
         return self.mix(torch.cat(lifted, dim=1).flatten(2).transpose(1, 2))
-
-
-def along_rays(shares: Tensor, view: str) -> Tensor:
-    """Return shares (B, G, rows, columns) for each depth of a view as a volume (B, 1, G, G, G)."""
-    # Frontal: depth, rows, columns are D, H, W. Lateral: depth runs along W and columns along D.
-    return (shares if view == "frontal" else shares.permute(0, 3, 2, 1)).unsqueeze(1)

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from trainers.cascade.config_keys import ALIASES, ConfigSection, check_sections, read_section, unify
+from trainers.cascade.conventions import read_geometry
+from trainers.cascade.geometry import Geometry
 from trainers.cascade.model import StageSizes
 from trainers.cascade.projector import VIEWS
 from trainers.common.config_file import count_comments, read_config_file
@@ -43,6 +45,8 @@ class Config:
     checkpointing: dict[str, Any]
     logging: dict[str, Any]
     notes: tuple[str, ...]
+    geometry: Geometry
+    stated_geometry: dict[str, Any] | None
 
 
 def read_config(path: Path, overrides: dict[str, Any] | None = None) -> Config:
@@ -83,7 +87,11 @@ def build_config(content: dict[str, Any], notes: list[str]) -> Config:
     checkpointing = read_section(ConfigSection.CHECKPOINTING, content.get("checkpointing", {}))
     logging = read_section(ConfigSection.LOGGING, content.get("logging", {}))
     logging["wandb"] = read_section(ConfigSection.WANDB, logging["wandb"] or {})
-    views = read_views(xray)
+    views, geometry = read_views(xray), read_geometry(xray["geometry"])
+    if data["augmentation"] and not geometry.mirrors:
+        notes.append(
+            "augmentation: no patient is mirrored, a cone beam's lateral view would change"
+        )
     raw_stages = content.get("stage_configs")
     if not isinstance(raw_stages, list) or not raw_stages:
         raise SettingsError("stage_configs must be a list of at least one stage")
@@ -102,6 +110,8 @@ def build_config(content: dict[str, Any], notes: list[str]) -> Config:
         checkpointing,
         logging,
         tuple(notes),
+        geometry,
+        xray["geometry"],
     )
 
 
@@ -163,6 +173,7 @@ def read_stage(
     sizes = StageSizes(
         name, size, patch, dim, stage["vit_depth"], heads, stage["head_channels"],
         stage["use_depth_lifting"], views, xray["share_view_weights"], xray["img_size"], previous,
+        read_geometry(xray["geometry"]),
     )  # fmt: skip
     return StageSettings(
         number, sizes, weight, training.get(f"batch_size_stage{number}") or training["batch_size"]

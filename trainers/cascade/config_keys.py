@@ -142,6 +142,8 @@ KEYS: dict[ConfigSection, dict[str, Key]] = {
         "share_view_weights": Key(flag, True),
         "view_types": Key(texts, None),
         "channels": Key(one_of(1), 1),
+        # Ours: how the rays run, in one of the conventions of conventions.py; null: parallel.
+        "geometry": Key(table, None),
     },
     ConfigSection.STAGE: {
         "name": Key(text, None),

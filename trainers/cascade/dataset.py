@@ -14,8 +14,9 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from trainers.cascade.config import Config
+from trainers.cascade.geometry import Geometry, ParallelBeam, line_integrals
 from trainers.cascade.patients import Calibration, Patient, fit, read_ct, read_xray
-from trainers.cascade.projector import hu_from_unit, line_integrals, unit_from_hu
+from trainers.cascade.projector import hu_from_unit, unit_from_hu
 from trainers.common.files import write_whole
 from trainers.common.randomness import sample_generator
 from trainers.common.settings_parser import SettingsError
@@ -80,6 +81,7 @@ class PatientData:
         if patient.name in self._kept:
             return self._kept[patient.name]
         hu, spacing = self.volume(patient)
+        check_extent(patient, spacing * self.size, self.config.geometry)
         volume = unit_from_hu(torch.from_numpy(hu.astype(np.float32)))[None]
         views, flip = self.config.views, bool(self.config.data["flip_drrs_vertical"])
         seen = [
@@ -90,9 +92,8 @@ class PatientData:
         if measured:
             integrals = fit(torch.stack(measured)[None], (self.size, self.size))[0]
         else:
-            integrals = line_integrals(
-                volume[None], views, torch.from_numpy(spacing)[None].float()
-            )[0]
+            widths = torch.from_numpy(spacing)[None].float()
+            integrals = line_integrals(volume[None], views, widths, self.config.geometry)[0]
         item = {
             "volume": volume,
             "xrays": torch.stack([image for image, _ in seen]),
@@ -123,6 +124,17 @@ class PatientData:
         return hu, spacing
 
 
+def check_extent(patient: Patient, extent: np.ndarray, geometry: Geometry) -> None:
+    """Raise SettingsError where a cone beam was said to cross a volume of another size in mm."""
+    if isinstance(geometry, ParallelBeam) or np.allclose(extent, geometry.field_of_view, rtol=0.01):
+        return
+    found, said = (" x ".join(f"{side:g}" for side in s) for s in (extent, geometry.field_of_view))
+    raise SettingsError(
+        f"{patient.ct} is {found} mm along D, H, W, and geometry.field_of_view_mm says {said}: crop"
+        " or pad the volumes, as the X-rays were made, or correct it"
+    )
+
+
 class PatientSet(Dataset[dict[str, Any]]):
     """Some patients as a dataset, augmented where an epoch is given.
 
@@ -145,9 +157,8 @@ class PatientSet(Dataset[dict[str, Any]]):
     def __getitem__(self, index: int) -> dict[str, Any]:
         item = self.data.load(self.patients[index])
         if self.epoch is not None and self.data.config.data["augmentation"]:
-            item = augmented(
-                item, self.data.config.views, sample_generator(self.seed, self.epoch, index)
-            )
+            random = sample_generator(self.seed, self.epoch, index)
+            item = augmented(item, self.data.config, random)
         volume = item["volume"]
         rest = {name: part for name, part in item.items() if name != "volume"}
         return {**rest, "hu": hu_from_unit(volume).round().short(), "index": index}
@@ -158,18 +169,18 @@ class PatientSet(Dataset[dict[str, Any]]):
 
 
 def augmented(
-    item: dict[str, Tensor], views: Sequence[str], random: np.random.Generator
+    item: dict[str, Tensor], config: Config, random: np.random.Generator
 ) -> dict[str, Tensor]:
     """Return a patient mirrored left to right or not, X-rays too, and exposed a little differently.
 
-    A mirrored patient has a mirrored frontal view and the same lateral one. Line integrals keep
-    their exposure.
+    A mirrored patient has a mirrored frontal view and the same lateral one, which is so for
+    parallel rays alone. Line integrals keep their exposure.
     """
     item = dict(item)
-    if random.random() < 0.5:
+    if random.random() < 0.5 and config.geometry.mirrors:
         item["volume"] = item["volume"].flip(-1)
         for name in ("xrays", "integrals"):
-            item[name] = mirrored(item[name], views)
+            item[name] = mirrored(item[name], config.views)
     gain = 1 + GAIN * float(random.uniform(-1, 1))
     item["xrays"] = (item["xrays"] + 1) * gain - 1
     return item
@@ -185,14 +196,15 @@ def mirrored(images: Tensor, views: Sequence[str]) -> Tensor:
     )
 
 
-def misaligned(item: dict[str, Tensor], views: Sequence[str], signed: bool) -> tuple[float, str]:
+def misaligned(item: dict[str, Tensor], config: Config, signed: bool) -> tuple[float, str]:
     """Return how little an item's X-rays correlate with its CT's projections, and a better flip.
 
     The flip is empty unless it fits better by BETTER. Uncalibrated X-rays may be negatives: without
     signed, the sign does not count.
     """
     size = item["volume"].shape[-1]
-    truth = line_integrals(item["volume"][None], views, item["spacing"][None])[0]
+    widths, views = item["spacing"][None], config.views
+    truth = line_integrals(item["volume"][None], views, widths, config.geometry)[0]
     seen = fit(item["xrays"][None], (size, size))[0]
 
     def likeness(images: Tensor) -> list[float]:

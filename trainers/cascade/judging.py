@@ -76,7 +76,9 @@ def losses_at(
     with run.precision.autocast():
         output = stage(x_t, t, repeated["xrays"], *(before or ()))
     weight = run.stage.physics_weight
-    physics = (repeated["integrals"], run.config.views, repeated["spacing"]) if weight else None
+    config = run.config
+    given = (repeated["integrals"], config.views, repeated["spacing"], config.geometry)
+    physics = given if weight else None
     diffusion = run.cascade.diffusion
     return stage_loss(diffusion, output, z0, noise, t, physics, weight, stage.volume_of)
 
@@ -128,15 +130,16 @@ def judge_patient(
     known = baselines.judged.setdefault(patient.name, {})
     if not known:
         # They change no more while the stage is trained.
-        answers = baselines.volumes(item, run.config.views, patient.name)
+        answers = baselines.volumes(item, run.config, patient.name)
         known |= {name: metrics(baseline) for name, baseline in answers.items()}
     found |= known
     if zeros and before:
         found["zeros"] = metrics(sampled(run, item, patient, torch.zeros_like(before[0])))
     found["rmse"] = float((volume.clamp(-1, 1) - item["volume"]).square().mean().sqrt())
     physics = physics_error(
-        volume[None], item["integrals"][None], run.config.views, item["spacing"][None]
-    )
+        volume[None], item["integrals"][None], run.config.views, item["spacing"][None],
+        run.config.geometry,
+    )  # fmt: skip
     found["physics"] = float(physics)
     return found
 
@@ -188,7 +191,7 @@ def picture(
     }
     volumes |= {
         name.replace("_", " "): v
-        for name, v in baselines.volumes(item, run.config.views, patient.name).items()
+        for name, v in baselines.volumes(item, run.config, patient.name).items()
     }
     path = run.settings.checkpoint_dir / "images" / path_name
     write_comparison(path, volumes, title)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from trainers.cascade.diffusion import VolumeDiffusion
-from trainers.cascade.projector import line_integrals
+from trainers.cascade.geometry import PARALLEL, Geometry, line_integrals
 
 LIMIT = 1.5
 """An estimate of x0 is clipped to this before it is projected: noise would give line integrals
@@ -27,7 +27,11 @@ class StageLoss:
 
 
 def physics_error(
-    volume: Tensor, integrals: Tensor, views: Sequence[str], spacing: Tensor
+    volume: Tensor,
+    integrals: Tensor,
+    views: Sequence[str],
+    spacing: Tensor,
+    geometry: Geometry = PARALLEL,
 ) -> Tensor:
     """Return how wrong each volume's line integrals are, as a share of the mean integral (B,).
 
@@ -35,7 +39,7 @@ def physics_error(
     logarithm of the transmission after Beer and Lambert, spacing (B, 3) is in mm. 1.0 is an empty
     volume, 0.1 means ten per cent wrong.
     """
-    predicted = line_integrals(volume.float(), views, spacing)
+    predicted = line_integrals(volume.float(), views, spacing, geometry)
     error = (predicted - integrals).abs().mean((1, 2, 3))
     return error / integrals.abs().mean((1, 2, 3)).clamp(min=1e-6)
 
@@ -46,26 +50,25 @@ def stage_loss(
     x0: Tensor,
     noise: Tensor,
     t: Tensor,
-    physics: tuple[Tensor, Sequence[str], Tensor] | None,
+    physics: tuple[Tensor, Sequence[str], Tensor, Geometry] | None,
     weight: float,
     volume_of: Callable[[Tensor], Tensor] = lambda x0: x0,
 ) -> StageLoss:
     """Return the losses of a model's output at t.
 
-    `volume_of` makes volumes in [-1, 1] of what x0 holds. `physics` holds integrals, views and
-    spacing, or is None. The physics term counts by abar(t), the share of the signal in x_t: where
-    x_t is noise, x0 is a guess at the mean of all patients, whose X-rays need not be this
-    patient's.
+    `volume_of` makes volumes in [-1, 1] of what x0 holds. `physics` holds integrals, views,
+    spacing and geometry, or is None. The physics term counts by abar(t), the share of the signal
+    in x_t: where x_t is noise, x0 is a guess at the mean of all patients, whose X-rays need not be
+    this patient's.
     """
     output = output.float()
     error = (output - diffusion.target(x0, noise, t)).square().mean((1, 2, 3, 4))
     if physics is None:
         return StageLoss(error, error, None)
-    integrals, views, spacing = physics
     x_t = diffusion.add_noise(x0, noise, t)
     estimate = volume_of(diffusion.split(output, x_t, t)[0]).clamp(-LIMIT, LIMIT)
     share = diffusion.scales(t)[0].square().view(-1)
-    term = share * physics_error(estimate, integrals, views, spacing)
+    term = share * physics_error(estimate, *physics)
     return StageLoss(error + weight * term, error, term)
 
 

@@ -23,15 +23,22 @@ import trainers  # noqa: F401 - before torch: how its threads wait
 
 import argparse
 import json
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
+from functools import partial
+from typing import Any
 
 import nibabel
 import numpy as np
 from PIL import Image
 
+from trainers.cascade.conventions import read_geometry
+from trainers.cascade.geometry import ConeBeam, Geometry
 from trainers.cascade.patients import CALIBRATION, to_canonical_axes
-from trainers.cascade.phantoms import made_up_patient, pixelise, voxelise
+from trainers.cascade.phantoms import cone_pixelise, made_up_patient, pixelise, voxelise
 from trainers.cascade.projector import MU_WATER, VIEWS
 from trainers.common.bar import bar
+from trainers.common.config_file import read_config_file
 from trainers.common.files import write_text_whole, write_whole
 from trainers.common.settings_parser import SettingsError, SettingsParser, whole_number
 
@@ -43,17 +50,33 @@ SHORT = {"frontal": "pa", "lateral": "lat"}
 
 
 def make_patients(
-    folder: Path, count: int, volume_size: int, image_size: int, seed: int, shown: bool = True
+    folder: Path,
+    count: int,
+    volume_size: int,
+    image_size: int,
+    seed: int,
+    shown: bool = True,
+    geometry: dict[str, Any] | None = None,
+    workers: int = 0,
 ) -> int:
-    """Write patients that are not there yet and return how many were. Raises SettingsError on
-    another seed's folder.
+    """Write patients that are not there yet and return how many were.
+
+    `geometry` is as in a configuration file; None is parallel rays. Raises SettingsError on another
+    seed's folder, and on a geometry of another field of view.
     """
+    beam = read_geometry(geometry)
+    if isinstance(beam, ConeBeam) and beam.field_of_view != (WIDTH,) * 3:
+        raise SettingsError(
+            f"made-up patients are {WIDTH:g} mm a side: field_of_view_mm must say it"
+        )
     described = {
         "xray_calibration": "line_integral",
         "xray_maximum": MAXIMUM,
         "field_of_view_mm": [WIDTH] * 3,
         "made_up": {"seed": seed, "volume_size": volume_size, "img_size": image_size},
     }
+    if geometry is not None:
+        described["geometry"] = geometry
     path = folder / CALIBRATION
     if path.is_file() and json.loads(path.read_text(encoding="utf-8")) != described:
         raise SettingsError(
@@ -61,8 +84,11 @@ def make_patients(
         )
     write_text_whole(path, json.dumps(described, indent=2) + "\n")
     missing = [place for place in range(count) if not (folder / patient_name(place)).is_dir()]
-    for place in bar(missing, "made-up patients", shown=shown and bool(missing)):
-        write_patient(folder, place, volume_size, image_size, seed)
+    write = partial(write_patient, folder, volume_size, image_size, seed, beam)
+    with ProcessPoolExecutor(workers) if workers else nullcontext() as pool:
+        made = pool.map(write, missing) if pool else map(write, missing)
+        for _ in bar(made, "made-up patients", len(missing), shown=shown and bool(missing)):
+            pass
     return len(missing)
 
 
@@ -71,7 +97,9 @@ def patient_name(place: int) -> str:
     return f"patient_{place:04d}"
 
 
-def write_patient(folder: Path, place: int, volume_size: int, image_size: int, seed: int) -> None:
+def write_patient(
+    folder: Path, volume_size: int, image_size: int, seed: int, beam: Geometry, place: int
+) -> None:
     """Write one patient's folder, which has its name only once it is whole."""
     name = patient_name(place)
     draft = folder / f".{name}.part"
@@ -86,7 +114,11 @@ def write_patient(folder: Path, place: int, volume_size: int, image_size: int, s
     nibabel.save(image, draft / f"{name}.nii.gz")
     for view in VIEWS:
         # Integrals of (HU + 1000) times mu_water / 1000: the ellipsoids add to air.
-        integrals = pixelise(ellipsoids, view, image_size, WIDTH) * (MU_WATER / 1000)
+        if isinstance(beam, ConeBeam):
+            shown = cone_pixelise(ellipsoids, beam, view, image_size)
+        else:
+            shown = pixelise(ellipsoids, view, image_size, WIDTH)
+        integrals = shown * (MU_WATER / 1000)
         pixels = np.rint(integrals / MAXIMUM * 65535).clip(0, 65535).astype(np.uint16)
         write_whole(
             draft / f"{name}_{SHORT[view]}_drr.png",
@@ -110,11 +142,17 @@ def main(arguments: list[str] | None = None) -> int:
         "--img_size", type=whole_number(16, 4096), default=128, help="pixels a side"
     )
     parser.add_argument("--seed", type=whole_number(0), default=0, help="decides every patient")
+    parser.add_argument("--geometry", type=Path, metavar="FILE",
+        help="JSON of a cone beam, as xray_config.geometry; default: parallel rays")  # fmt: skip
+    parser.add_argument("--workers", type=whole_number(0), default=0, help="processes; 0: this one")
+    parser.refuse("--device", "--threads", reason="NumPy makes them on one thread; see --workers")
     settings: argparse.Namespace = parser.parse_args(arguments)
     try:
+        geometry = read_config_file(settings.geometry) if settings.geometry else None
         made = make_patients(
-            settings.folder, settings.count, settings.volume_size, settings.img_size, settings.seed
-        )
+            settings.folder, settings.count, settings.volume_size, settings.img_size,
+            settings.seed, geometry=geometry, workers=settings.workers,
+        )  # fmt: skip
     except (SettingsError, OSError) as problem:
         print(f"error: {problem}", file=sys.stderr, flush=True)
         return 2 if isinstance(problem, SettingsError) else 1

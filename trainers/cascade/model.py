@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from trainers.cascade.blocks import Block, Lifting, XrayEncoder, groups_of, sinusoids
-from trainers.cascade.projector import back_project
+from trainers.cascade.geometry import PARALLEL, Geometry
 
 CONTEXT_SIDE = 16
 """Tokens along each side of a view for cross-attention; larger feature maps are averaged down to
@@ -40,6 +40,7 @@ class StageSizes:
     share_view_weights: bool
     image_size: int
     previous: int | None
+    geometry: Geometry = PARALLEL
 
     @property
     def grid(self) -> int:
@@ -66,7 +67,9 @@ class CascadeStage(nn.Module):
         self.view_embedding = nn.Parameter(torch.randn(views, channels) * 0.02)
         side = min(CONTEXT_SIDE, sizes.image_size // 8)
         self.context_position = nn.Parameter(torch.randn(channels, side, side) * 0.02)
-        self.lifting = Lifting(sizes.views, channels, sizes.grid, dim, sizes.learned_depth)
+        self.lifting = Lifting(
+            sizes.views, channels, sizes.grid, dim, sizes.learned_depth, sizes.geometry
+        )
         # x_t, the views spread along their rays, and the enlarged volume before.
         self.inputs = 1 + views + (sizes.previous is not None)
         self.embed = nn.Conv3d(self.inputs, dim, sizes.patch, stride=sizes.patch)
@@ -143,7 +146,7 @@ class CascadeStage(nn.Module):
         known = [x_t]
         pixels = F.interpolate(xrays, size=(size, size), mode="area")
         for place, view in enumerate(self.sizes.views):
-            known.append(back_project(pixels[:, place : place + 1], view, size))
+            known.append(self.sizes.geometry.spread(pixels[:, place : place + 1], view, size))
         if self.sizes.previous is not None:
             if before is None:
                 raise ValueError(f"{self.sizes.name} needs the volume of the stage before")

@@ -200,6 +200,8 @@ def described(settings: argparse.Namespace, config: Config) -> dict[str, Any]:
     }
     xray = {"views": list(config.views), "img_size": config.image_size,
             "share_view_weights": config.stages[0].sizes.share_view_weights}  # fmt: skip
+    if config.stated_geometry:
+        xray["geometry"] = config.stated_geometry
     return {
         **flags,
         "xray": xray,

@@ -11,6 +11,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import nibabel
 import numpy as np
@@ -46,12 +47,14 @@ class Patient:
 class Calibration:
     """What a pixel, 0 to 1, stands for: a share of a line integral, a transmission, or nothing.
 
-    field_of_view is the size of the imaged volume in mm along D, H, W, for CTs without a header.
+    field_of_view is the size of the imaged volume in mm along D, H, W, for CTs without a header;
+    geometry how rays ran, as a configuration says it, and None where that is not said.
     """
 
     kind: str
     maximum: float | None = None
     field_of_view: tuple[float, float, float] | None = None
+    geometry: dict[str, Any] | None = None
 
 
 def find_patients(folder: Path, views: Sequence[str]) -> tuple[list[Patient], list[str]]:
@@ -125,7 +128,24 @@ def read_calibration(folder: Path, kind: str, maximum: float | None) -> Calibrat
             "data.xray_maximum: what line integral is a white pixel? line_integral needs it"
         )
     view = stated.get("field_of_view_mm")
-    return Calibration(kind, maximum, three_numbers(view))
+    return Calibration(kind, maximum, three_numbers(view), geometry_of(stated, path))
+
+
+def geometry_of(stated: dict[str, object], path: Path) -> dict[str, Any] | None:
+    """Return what calibration.json says of the rays. Raises SettingsError where it is no object."""
+    found = stated.get("geometry")
+    if found is not None and not isinstance(found, dict):
+        raise SettingsError(f"{path}: geometry {found!r} is no JSON object")
+    return found
+
+
+def check_geometry(said: dict[str, Any] | None, calibration: Calibration, folder: Path) -> None:
+    """Raise SettingsError where the patients say that other rays made their X-rays."""
+    if calibration.geometry is not None and calibration.geometry != said:
+        raise SettingsError(
+            f"xray_config.geometry is {json.dumps(said)}, and {folder / CALIBRATION} says"
+            f" {json.dumps(calibration.geometry)}: copy that into the configuration"
+        )
 
 
 def three_numbers(sides: object) -> tuple[float, float, float] | None:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from trainers.cascade.geometry import ConeBeam
+
 Array = np.ndarray
 SUBPIXELS = 3
 """Rays per voxel and direction when a volume or an X-ray is averaged over its pixels."""
@@ -67,6 +69,23 @@ def x_ray(ellipsoids: Sequence[Ellipsoid], view: str, rows: Array, columns: Arra
     return total
 
 
+def cone_x_ray(ellipsoids: Sequence[Ellipsoid], source: Array, points: Array) -> Array:
+    """Return exact integrals (HU mm) from a source (3,) to points (..., 3), d h w in mm.
+
+    Both lie outside of all ellipsoids.
+    """
+    total = np.zeros(points.shape[:-1])
+    ways = points - source
+    directions = ways / np.linalg.norm(ways, axis=-1, keepdims=True)
+    for ellipsoid in ellipsoids:
+        matrix = ellipsoid.matrix()
+        start, along = (source - ellipsoid.centre) @ matrix.T, directions @ matrix.T
+        speed = (along**2).sum(-1)
+        q_squared = (start**2).sum() - (along @ start) ** 2 / speed
+        total += ellipsoid.density * 2 * np.sqrt(np.clip(1 - q_squared, 0, None) / speed)
+    return total
+
+
 def within(ellipsoid: Ellipsoid, axis: int, positions: Array) -> slice:
     """Return which of rising positions (mm) along an axis of (D, H, W) an ellipsoid reaches."""
     reach = float(np.linalg.norm(np.linalg.inv(ellipsoid.matrix())[axis]))
@@ -112,6 +131,14 @@ def pixelise(
     """Return an X-ray (size, size) in HU mm, averaged over each pixel of a width in mm."""
     across = midpoints(size, width, parts)
     return average(x_ray(ellipsoids, view, across, across), parts)
+
+
+def cone_pixelise(
+    ellipsoids: Sequence[Ellipsoid], beam: ConeBeam, view: str, size: int, parts: int = SUBPIXELS
+) -> Array:
+    """Return a cone beam's X-ray (size, size) in HU mm, averaged over each pixel."""
+    source, points = beam.rays(view, size * parts)
+    return average(cone_x_ray(ellipsoids, source.numpy(), points.numpy()), parts)
 
 
 def average(fine: Array, parts: int) -> Array:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from trainers.cascade.config import Config
 from trainers.cascade.dataset import misaligned
 from trainers.cascade.metrics import VolumeStatistics
 from trainers.cascade.model import CascadeStage, enlarge
 from trainers.cascade.patients import Patient, fit
 from trainers.cascade.pictures import planes
-from trainers.cascade.projector import back_project, hu_from_unit
+from trainers.cascade.projector import hu_from_unit
 from trainers.cascade.run import CascadeRun
 from trainers.common.bar import bar
 from trainers.common.preview import write_preview
@@ -38,26 +38,27 @@ class Baselines:
     before: dict[str, Tensor] = field(default_factory=dict)
     judged: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
 
-    def volumes(
-        self, item: dict[str, Tensor], views: Sequence[str], name: str
-    ) -> dict[str, Tensor]:
+    def volumes(self, item: dict[str, Tensor], config: Config, name: str) -> dict[str, Tensor]:
         """Return each baseline's volume (1, D, D, D) for a patient."""
         size = self.mean.shape[-1]
-        spread = self.slope * spread_views(item, views, size) + self.offset
+        spread = self.slope * spread_views(item, config, size) + self.offset
         found = {"mean_volume": self.mean, "back_projection": spread}
         if name in self.before:
             found["upsampled"] = enlarge(self.before[name][None], size)[0]
         return found
 
 
-def spread_views(item: dict[str, Tensor], views: Sequence[str], size: int) -> Tensor:
+def spread_views(item: dict[str, Tensor], config: Config, size: int) -> Tensor:
     """Return the mean of a patient's back-projected X-rays (1, D, D, D), unfiltered.
 
     It has no unit.
     """
     pixels = fit(item["xrays"][None], (size, size))[0]
-    spread = [back_project(image, view, size) for image, view in zip(pixels, views, strict=True)]
-    return torch.stack(spread).mean(0)[None]
+    spread = [
+        config.geometry.spread(image[None, None], view, size)
+        for image, view in zip(pixels, config.views, strict=True)
+    ]
+    return torch.cat(spread).mean(0)
 
 
 def prepare_stage(run: CascadeRun) -> Baselines:
@@ -80,10 +81,10 @@ def prepare_stage(run: CascadeRun) -> Baselines:
             trouble = str(problem)
             break
         if patient.name in training:
-            statistics.add(item["volume"], spread_views(item, run.config.views, data.size))
+            statistics.add(item["volume"], spread_views(item, run.config, data.size))
         if run.config.data["validate_alignment"] and run.position.stage == 1:
             signed = run.calibration.kind != "none"
-            worst, better = misaligned(item, run.config.views, signed)
+            worst, better = misaligned(item, run.config, signed)
             if worst < ALIGNED or better:
                 apart.append((patient.name, worst, better))
     raise_everywhere(trouble)

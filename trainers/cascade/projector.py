@@ -9,9 +9,6 @@ exp(-∫ mu dl), mu = mu_water (1 + HU / 1000).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import torch
 from torch import Tensor
 
 VIEWS = ("frontal", "lateral")
@@ -68,13 +65,3 @@ def unit_from_hu(volume: Tensor) -> Tensor:
 def attenuation(volume: Tensor) -> Tensor:
     """Return linear attenuation per mm of a volume in [-1, 1], below 0 under the HU of air."""
     return MU_WATER * (1 + hu_from_unit(volume) / 1000)
-
-
-def line_integrals(volume: Tensor, views: Sequence[str], spacing: Tensor) -> Tensor:
-    """Return ∫ mu dl (B, V, D, D), without unit, of volumes (B, 1, D, D, D) in [-1, 1].
-
-    There is one for each view. spacing (B, 3) is the voxels' size in mm along D, H and W.
-    """
-    mu = attenuation(volume)[:, 0]
-    images = [project(mu, view, spacing[:, RAY_AXIS[view]]) for view in views]
-    return torch.stack(images, dim=1)

@@ -19,7 +19,8 @@ def config_of(settings: dict[str, Any]) -> Config:
     """Return the configuration that a checkpoint's settings describe."""
     views = settings["xray"]["views"]
     xray = {"img_size": settings["xray"]["img_size"], "num_views": len(views), "view_types": views,
-            "share_view_weights": settings["xray"]["share_view_weights"]}  # fmt: skip
+            "share_view_weights": settings["xray"]["share_view_weights"],
+            "geometry": settings["xray"].get("geometry")}  # fmt: skip
     stages = []
     for stage in settings["stages"]:
         described = dict(stage)

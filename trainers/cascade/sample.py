@@ -160,7 +160,8 @@ def sample(settings: argparse.Namespace) -> int:
     cascade, calibration, _ = load_cascade(settings.checkpoint, device)
     config, number = cascade.config, len(cascade.stages)
     size = cascade.stages[-1].sizes.size
-    field = three_numbers(settings.field_of_view) or calibration.field_of_view
+    imaged = getattr(config.geometry, "field_of_view", None)
+    field = three_numbers(settings.field_of_view) or imaged or calibration.field_of_view
     affine = place_in_space(size, settings.like, field)
     xrays, integrals = read_views(settings, config.views, config.image_size, calibration)
     print(f"device       {describe_device(device)} ({reason})")
@@ -192,7 +193,7 @@ def sample(settings: argparse.Namespace) -> int:
         spacing = torch.tensor([np.linalg.norm(affine[:3, axis]) for axis in (1, 2, 0)])[
             None
         ].float()
-        error = float(physics_error(mean[None], wanted, config.views, spacing))
+        error = float(physics_error(mean[None], wanted, config.views, spacing, config.geometry))
         print(
             f"X-rays       the volume's line integrals are {100 * error:.1f} % off the ones given"
         )

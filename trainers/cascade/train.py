@@ -45,7 +45,7 @@ from trainers.cascade.losses import StageLoss, spoil, stage_loss
 from trainers.cascade.make_patients import make_patients
 from trainers.cascade.model import reduce
 from trainers.cascade.options import described, launcher_notes, make_parser, resolve
-from trainers.cascade.patients import find_patients, read_calibration
+from trainers.cascade.patients import check_geometry, find_patients, read_calibration
 from trainers.cascade.preparing import Baselines, prepare_stage, preview_inputs, sample_before
 from trainers.cascade.progress import (
     announce,
@@ -90,9 +90,11 @@ def prepare(settings: argparse.Namespace) -> CascadeRun:
     ranks = join_ranks(settings.device)
     source = Path(config.data["dataset_path"])
     if settings.made_up:
-        from_leader(
-            ranks, lambda: make_patients(source, settings.made_up, MADE_UP_VOLUME, MADE_UP_XRAY, 0)
-        )
+        sizes = settings.made_up, MADE_UP_VOLUME, MADE_UP_XRAY, 0
+        if ranks.leads:
+            print(f"made up      {settings.made_up} patients in {source}", flush=True)
+        rays = config.stated_geometry
+        from_leader(ranks, lambda: make_patients(source, *sizes, geometry=rays))
     patients, problems = find_patients(source, config.views)
     patients = patients[: config.data["max_patients"]]
     shares = (config.data["train_split"], config.data["val_split"], config.data["test_split"])
@@ -100,6 +102,7 @@ def prepare(settings: argparse.Namespace) -> CascadeRun:
     calibration = read_calibration(
         source, config.data["xray_calibration"], config.data["xray_maximum"]
     )
+    check_geometry(config.stated_geometry, calibration, source)
     about = described(settings, config)
     project = settings.wandb_project if settings.wandb else None
     folder = settings.checkpoint_dir
@@ -162,7 +165,8 @@ def losses_of_batch(run: CascadeRun, batch: dict[str, Any]) -> StageLoss:
     with run.precision.autocast():
         output = run.model(diffusion.add_noise(z0, noise, t), t, batch["xrays"], *before)
     weight = run.stage.physics_weight
-    physics = (batch["integrals"], run.config.views, batch["spacing"]) if weight else None
+    given = (batch["integrals"], run.config.views, batch["spacing"], run.config.geometry)
+    physics = given if weight else None
     return stage_loss(diffusion, output, z0, noise, t, physics, weight, stage.volume_of)
 
 
