@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from trainers.cascade.config import Config
+from trainers.cascade.dicom import fingerprint
 from trainers.cascade.geometry import Geometry, ParallelBeam, line_integrals
 from trainers.cascade.patients import Calibration, Patient, fit, read_ct, read_xray
 from trainers.cascade.projector import hu_from_unit, unit_from_hu
@@ -106,9 +107,7 @@ class PatientData:
 
     def volume(self, patient: Patient) -> tuple[np.ndarray, np.ndarray]:
         """Return HU (D, D, D) as int16 and voxel sizes in mm, by way of the cache."""
-        state = patient.ct.stat()
-        file = f"{patient.ct.absolute()} {state.st_size} {state.st_mtime_ns}"
-        key = f"{CACHE_VERSION} {file} {self.calibration.field_of_view}"
+        key = f"{CACHE_VERSION} {fingerprint(patient.ct)} {self.calibration.field_of_view}"
         digest = hashlib.blake2b(key.encode(), digest_size=6).hexdigest()
         path = self.cache / f"{patient.name}_{self.size}_{digest}.npz"
         if path.is_file():

@@ -1,8 +1,8 @@
 """Patients on disk: a folder each with a frontal and a lateral X-ray and a CT.
 
-A CT is NIfTI, brought into canonical orientation by its header, or a .npy that is (D, H, W)
-already: D to the back, H downwards, W to the patient's left (see projector.py). Hounsfield units
-are clipped to [-1024, 1024].
+A CT is NIfTI or a folder of DICOM slices, brought into canonical orientation by its header, or a
+.npy that is (D, H, W) already: D to the back, H downwards, W to the patient's left (see
+projector.py). Hounsfield units are clipped to [-1024, 1024].
 """
 
 from __future__ import annotations
@@ -19,16 +19,19 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from trainers.cascade import dicom
 from trainers.cascade.projector import HU_HIGH, HU_LOW
 from trainers.common.reading import check_finite, read_picture
 from trainers.common.settings_parser import SettingsError
 
-IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp")
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", dicom.SUFFIX)
 VIEW_STEMS = {
     "frontal": ("{id}_pa_drr", "{id}_pa", "{id}_frontal"),
     "lateral": ("{id}_lat_drr", "{id}_lat", "{id}_lateral"),
 }
 CT_SUFFIXES = (".nii.gz", ".nii", ".npy")
+CT_FOLDERS = ("{id}", "{id}_ct", "ct", "dicom")
+"""What a folder of DICOM slices may be called, in the patient's."""
 CALIBRATION = "calibration.json"
 DARKEST = 1 / 65535
 """The least transmission that is believed: one step of 16 bits; its line integral is 11.09."""
@@ -75,6 +78,9 @@ def find_patients(folder: Path, views: Sequence[str]) -> tuple[list[Patient], li
         stem = place.name.lower()
         found = {view: first_file(files, names(VIEW_STEMS[view], stem)) for view in views}
         ct = first_file(files, [stem + suffix for suffix in CT_SUFFIXES])
+        if ct is None:
+            inside = {entry.name.lower(): entry for entry in place.iterdir() if entry.is_dir()}
+            ct = first_file(inside, [name.format(id=stem) for name in CT_FOLDERS])
         missing = [f"{view} X-ray" for view, path in found.items() if path is None]
         if ct is None:
             missing.append("CT volume")
@@ -163,7 +169,10 @@ def read_xray(
 
     Both are (size, size). Raises SettingsError naming the file where it cannot be read or is empty.
     """
-    pixels = np.array(read_picture(path, colour=False), dtype=np.float32)
+    if path.suffix.lower() == dicom.SUFFIX:
+        pixels = dicom.read_picture(path)
+    else:
+        pixels = np.array(read_picture(path, colour=False), dtype=np.float32)
     if pixels.max() == pixels.min():
         raise SettingsError(f"{path} shows nothing: every pixel is {pixels.flat[0]:g}")
     image = torch.from_numpy(pixels)[None, None]
@@ -204,7 +213,7 @@ def read_ct(
             volume = np.load(path, allow_pickle=False).astype(np.float32)
             extent = np.asarray(field_of_view or volume.shape, dtype=np.float64)
         else:
-            volume, extent = from_nifti(path)
+            volume, extent = from_scanner(open_ct(path))
     except (OSError, ValueError, EOFError, nibabel.filebasedimages.ImageFileError) as problem:
         raise SettingsError(f"{path} cannot be read as a CT volume: {problem}") from problem
     if volume.ndim != 3 or min(volume.shape) < 2:
@@ -218,9 +227,14 @@ def read_ct(
     return volume.clip(HU_LOW, HU_HIGH), extent
 
 
-def from_nifti(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Return a NIfTI file's volume as (D, H, W) and its size in mm."""
-    image = nibabel.as_closest_canonical(nibabel.load(path))
+def open_ct(path: Path) -> nibabel.Nifti1Image:
+    """Return a NIfTI file, or a folder of DICOM slices, in canonical orientation."""
+    found = dicom.read_series(path) if path.is_dir() else nibabel.load(path)
+    return nibabel.as_closest_canonical(found)
+
+
+def from_scanner(image: nibabel.Nifti1Image) -> tuple[np.ndarray, np.ndarray]:
+    """Return a canonical image's volume as (D, H, W) and its size in mm."""
     data = np.asarray(image.dataobj, dtype=np.float32)
     if data.ndim == 4 and data.shape[3] == 1:
         data = data[..., 0]

@@ -34,6 +34,7 @@ from trainers.cascade.metrics import volume_metrics
 from trainers.cascade.patients import (
     Calibration,
     fit,
+    open_ct,
     read_ct,
     read_xray,
     three_numbers,
@@ -83,7 +84,11 @@ def read_settings(arguments: list[str] | None) -> argparse.Namespace:
     add("--seed", type=whole_number(0), default=0, help="decides the draws")
     add("--field_of_view", type=number_between(1, 10_000), nargs=3, metavar=("D", "H", "W"),
         help="size in mm of the imaged part, front to back, top to bottom, across")  # fmt: skip
-    add("--like", type=Path, help="a NIfTI file whose place in space the volume takes")
+    add(
+        "--like",
+        type=Path,
+        help="a NIfTI file, or folder of DICOM slices, whose place in space the volume takes",
+    )
     add("--flip_vertical", action="store_true", help="the X-rays stand on their heads")
     add("--truth", type=Path, help="the CT, to measure against and to show beside")
     add_device_flags(parser, "two X-rays are read at once, there is nothing to share out")
@@ -102,7 +107,7 @@ def place_in_space(
     """
     if like is not None:
         try:
-            image = nibabel.as_closest_canonical(nibabel.load(like))
+            image = open_ct(like)
         except (OSError, nibabel.filebasedimages.ImageFileError) as problem:
             raise SettingsError(f"--like: {like} cannot be read: {problem}") from problem
         ratio = np.asarray(image.shape[:3]) / size
