@@ -33,15 +33,19 @@ class VolumeDiffusion:
             rescale_betas_zero_snr=v_prediction,
         )
         self.alpha_bar = scheduler.alphas_cumprod.double()
+        kept = torch.cat((self.alpha_bar, torch.ones(1, dtype=torch.float64)))
+        self._scales = {torch.device("cpu"): torch.stack((kept.sqrt(), (1 - kept).sqrt())).float()}
 
     def scales(self, t: Tensor) -> tuple[Tensor, Tensor]:
         """Return sqrt(abar) and sqrt(1 - abar) at t (B,), shaped (B, 1, 1, 1, 1).
 
         At t = -1 there is no noise at all.
         """
-        table = torch.cat((self.alpha_bar, torch.ones(1, dtype=torch.float64)))
-        kept = table[t.cpu()].view(-1, 1, 1, 1, 1)
-        return kept.sqrt().float().to(t.device), (1 - kept).sqrt().float().to(t.device)
+        if t.device not in self._scales:
+            # Kept there: looked up on the CPU, a GPU would be waited for several times a step.
+            self._scales[t.device] = self._scales[torch.device("cpu")].to(t.device)
+        signal, spread = self._scales[t.device][:, t].view(2, -1, 1, 1, 1, 1)
+        return signal, spread
 
     def add_noise(self, x0: Tensor, noise: Tensor, t: Tensor) -> Tensor:
         """Return x_t."""

@@ -62,12 +62,12 @@ from trainers.common.main_program import run_main
 from trainers.common.meters import ThroughputMeter
 from trainers.common.precision import in_groups
 from trainers.common.ranks import (
+    add_over_ranks,
     compare_ranks,
     epoch_batches,
     from_leader,
     gradients_shared,
     join_ranks,
-    sum_over_ranks,
 )
 from trainers.common.report import Throttle
 from trainers.common.reporter import Reporter
@@ -179,23 +179,26 @@ def train_step(run: CascadeRun, group: list[dict[str, Any]], rate: float) -> dic
     Sums are over all ranks.
     """
     assert run.model is not None and run.optimiser is not None and run.precision is not None
-    samples = sum(len(batch["index"]) for batch in group)
-    sums = [0.0, 0.0, 0.0]
+    samples, device = sum(len(batch["index"]) for batch in group), run.ranks.device
+    sums = torch.zeros(4, dtype=torch.float64, device=device)
+    sums[3] = samples
     set_rate(run.optimiser, rate)
     for place, loaded in enumerate(group):
-        batch = to_device(loaded, run.ranks.device)
+        batch = {**to_device(loaded, device), "index": loaded["index"]}
         with gradients_shared(run.model, place == len(group) - 1):
             losses = losses_of_batch(run, batch)
             run.precision.backward(losses.total.sum() / samples)
         for column, part in enumerate((losses.total, losses.diffusion, losses.physics)):
-            sums[column] += float(part.detach().sum()) if part is not None else 0.0
+            if part is not None:
+                sums[column] += part.detach().sum()
+    add_over_ranks(sums)
     parameters = run.cascade.stages[-1].parameters()
     norm, stepped = run.precision.step(
-        run.optimiser, parameters, run.config.training["gradient_clip"]
+        run.optimiser, parameters, run.config.training["gradient_clip"], sums
     )
     if stepped and run.ema:
         run.ema.update(run.model)
-    total, diffusion, physics, count = sum_over_ranks([*sums, float(samples)], run.ranks.device)
+    total, diffusion, physics, count = run.precision.read
     if not stepped:
         run.reporter.warn(
             f"step {run.position.step + 1}: the gradient is not finite; the step is left out"

@@ -66,6 +66,7 @@ class Precision:
         self._scaler = torch.amp.GradScaler(device.type, enabled=self.name == "fp16")
         self.lost_in_a_row = 0
         self.taken = 0
+        self.read: list[float] = []
 
     @property
     def is_first(self) -> bool:
@@ -87,14 +88,19 @@ class Precision:
         optimiser: torch.optim.Optimizer,
         parameters: Iterable[nn.Parameter],
         clip: float = 0.0,
+        beside: Tensor | None = None,
     ) -> tuple[float, bool]:
         """Clip to norm `clip` (0: not at all), step and clear; return norm and whether it stepped.
 
+        Numbers `beside` (N,) are read with the norm, so that a GPU is waited for once, into `read`.
         A gradient that is not finite is dropped. With DDP all ranks hold the same gradients, and
         decide alike. Raises DivergedError after PATIENCE drops in a row (more while fp16 scales).
         """
         self._scaler.unscale_(optimiser)
-        norm = float(nn.utils.clip_grad_norm_(list(parameters), clip or math.inf))
+        measured = nn.utils.clip_grad_norm_(list(parameters), clip or math.inf).double().view(1)
+        if beside is not None:
+            measured = torch.cat((measured, beside.double()))
+        norm, *self.read = measured.tolist()
         stepped = math.isfinite(norm)
         if stepped:
             self._scaler.step(optimiser)

@@ -71,8 +71,14 @@ def sum_over_ranks(values: list[float], device: torch.device) -> list[float]:
     if not grouped():
         return values
     sums = torch.tensor(values, dtype=torch.float64, device=device)
-    dist.all_reduce(sums)
+    add_over_ranks(sums)
     return [float(value) for value in sums.tolist()]
+
+
+def add_over_ranks(sums: Tensor) -> None:
+    """Add a tensor over all ranks, in place and without waiting for a GPU."""
+    if grouped():
+        dist.all_reduce(sums)
 
 
 def gather_from_ranks(value: Any) -> list[Any]:
