@@ -17,20 +17,28 @@ pytest.importorskip("nibabel")
 
 from trainers.cascade.config import read_config  # noqa: E402
 from trainers.cascade.conventions import read_geometry  # noqa: E402
-from trainers.cascade.dataset import PatientData, PatientSet, misaligned  # noqa: E402
+from trainers.cascade.dataset import (  # noqa: E402
+    PatientData,
+    PatientSet,
+    misaligned,
+    split_patients,
+)
 from trainers.cascade.geometry import PARALLEL, ConeBeam, line_integrals  # noqa: E402
 from trainers.cascade.losses import physics_error  # noqa: E402
+from trainers.cascade.make_drrs import cube_of  # noqa: E402
+from trainers.cascade.make_drrs import main as make_drrs_main  # noqa: E402
 from trainers.cascade.make_patients import main as make_main  # noqa: E402
 from trainers.cascade.make_patients import make_patients  # noqa: E402
 from trainers.cascade.model import CascadeStage, StageSizes  # noqa: E402
 from trainers.cascade.options import described, make_parser  # noqa: E402
 from trainers.cascade.patients import check_geometry, find_patients, read_calibration  # noqa: E402
 from trainers.cascade.phantoms import cone_pixelise, made_up_patient, voxelise  # noqa: E402
-from trainers.cascade.projector import VIEWS  # noqa: E402
+from trainers.cascade.projector import MU_WATER, VIEWS  # noqa: E402
 from trainers.cascade.restore import config_of  # noqa: E402
 from trainers.common.errors import SettingsError  # noqa: E402
 
 pytestmark = pytest.mark.trainers
+FOLDER = Path(__file__).resolve().parents[2] / "trainers" / "cascade"
 FOV = [300.0, 340.0, 320.0]
 TIGRE = {"convention": "tigre", "DSO": 1000, "DSD": 1536, "nDetector": [20, 24],
          "dDetector": [30.0, 25.0], "offDetector": [12.0, -20.0], "angles": [90, 0],
@@ -285,3 +293,53 @@ def test_plain_lengths_are_taken_as_they_are() -> None:
              "detector_mm": [600, 560], "offset_mm": [[15, -9], [-7, 4]],
              "field_of_view_mm": [300, 340, 320], "sources": ["back", "right"]}  # fmt: skip
     assert read_geometry(given) == PLAIN
+
+
+def test_x_rays_are_made_from_ct_s_alone(tmp_path: Path) -> None:
+    """The DRRs of a CT that is cut and padded to the geometry's cube are those of the phantom."""
+    make_patients(tmp_path / "made", 3, 64, 16, seed=1, shown=False)
+    for image in (tmp_path / "made").glob("*/*.png"):
+        image.unlink()
+    config = config_with(tmp_path, geometry=MADE_UP)
+    flags = ["--config", str(tmp_path / "config.json"), "--spacing", "5", "--workers", "2"]
+    command = [str(tmp_path / "made"), str(tmp_path / "data"), *flags]
+    assert make_drrs_main(command) == 0 and make_drrs_main(command) == 0
+    calibration = read_calibration(tmp_path / "data", "auto", None)
+    check_geometry(config.stated_geometry, calibration, tmp_path)
+    patients, problems = find_patients(tmp_path / "data", VIEWS)
+    assert len(patients) == 3 and not problems
+    item = PatientData(config, calibration, tmp_path / "cache", 32).load(patients[0])
+    exact = np.stack([cone_pixelise(made_up_patient([1, 0], 320.0), config.geometry, view, 32)
+                      for view in VIEWS]) * MU_WATER / 1000  # fmt: skip
+    assert np.abs(item["integrals"].numpy() - exact).mean() < 0.015 * exact.mean()
+    assert misaligned(item, config, True) == (pytest.approx(1, abs=0.01), "")
+    other = tmp_path / "other.json"
+    other.write_text((tmp_path / "config.json").read_text().replace("1020", "1200"))
+    assert make_drrs_main([*command[:2], "--config", str(other)]) == 2
+
+
+@pytest.mark.parametrize("side", [90.0, 150.0])
+def test_a_ct_is_cut_or_padded_around_its_middle(side: float) -> None:
+    volume = torch.zeros(10, 12, 14)
+    volume[4:6, 5:7, 6:8] = 500.0
+    cube = cube_of(volume, np.array([100.0, 120.0, 140.0]), (side, side, side), 10.0)
+    count = round(side / 10)
+    assert cube.shape == (count,) * 3
+    middles = [(np.arange(count) - (count - 1) / 2) for _ in range(3)]
+    weights = (cube.numpy() == 500.0).astype(float)
+    found = [(weights.sum(tuple({0, 1, 2} - {axis})) * middles[axis]).sum() / weights.sum()
+             for axis in range(3)]  # fmt: skip
+    assert weights.sum() == 8 and np.abs(found).max() <= 0.5
+    assert (cube[0, 0, 0] == -1000.0) == (side > 140)
+
+
+def test_the_lidc_protocol_splits_its_patients_as_published() -> None:
+    config = read_config(FOLDER / "config" / "lidc.json")
+    shares = tuple(config.data[f"{name}_split"] for name in ("train", "val", "test"))
+    splits = split_patients(list(range(1018)), shares)  # type: ignore[arg-type]
+    assert [len(part) for part in (splits.train, splits.val, splits.test)] == [868, 50, 100]
+    beam = config.geometry
+    assert isinstance(beam, ConeBeam) and beam.sources == ("back", "left")
+    # The detector sees the whole cube, as large as its nearest face is thrown.
+    assert beam.detector[0] > 320 * 1536 / (1000 - 160)
+    assert [stage.sizes.size for stage in config.stages] == [64, 128]

@@ -23,6 +23,7 @@ import trainers  # noqa: F401 - before torch: how its threads wait
 
 import argparse
 import json
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from functools import partial
@@ -69,20 +70,8 @@ def make_patients(
         raise SettingsError(
             f"made-up patients are {WIDTH:g} mm a side: field_of_view_mm must say it"
         )
-    described = {
-        "xray_calibration": "line_integral",
-        "xray_maximum": MAXIMUM,
-        "field_of_view_mm": [WIDTH] * 3,
-        "made_up": {"seed": seed, "volume_size": volume_size, "img_size": image_size},
-    }
-    if geometry is not None:
-        described["geometry"] = geometry
-    path = folder / CALIBRATION
-    if path.is_file() and json.loads(path.read_text(encoding="utf-8")) != described:
-        raise SettingsError(
-            f"{folder} holds other patients already (see {CALIBRATION}): choose another folder"
-        )
-    write_text_whole(path, json.dumps(described, indent=2) + "\n")
+    made_up = {"seed": seed, "volume_size": volume_size, "img_size": image_size}
+    write_calibration(folder, MAXIMUM, (WIDTH,) * 3, geometry, {"made_up": made_up})
     missing = [place for place in range(count) if not (folder / patient_name(place)).is_dir()]
     write = partial(write_patient, folder, volume_size, image_size, seed, beam)
     with ProcessPoolExecutor(workers) if workers else nullcontext() as pool:
@@ -112,19 +101,53 @@ def write_patient(
     image = nibabel.Nifti1Image(np.ascontiguousarray(to_canonical_axes(hu)), affine)
     image.header.set_xyzt_units("mm")
     nibabel.save(image, draft / f"{name}.nii.gz")
+    integrals = {}
     for view in VIEWS:
         # Integrals of (HU + 1000) times mu_water / 1000: the ellipsoids add to air.
         if isinstance(beam, ConeBeam):
             shown = cone_pixelise(ellipsoids, beam, view, image_size)
         else:
             shown = pixelise(ellipsoids, view, image_size, WIDTH)
-        integrals = shown * (MU_WATER / 1000)
-        pixels = np.rint(integrals / MAXIMUM * 65535).clip(0, 65535).astype(np.uint16)
+        integrals[view] = shown * (MU_WATER / 1000)
+    write_xrays(draft, name, integrals, MAXIMUM)
+    draft.rename(folder / name)
+
+
+def write_calibration(
+    folder: Path,
+    maximum: float,
+    sides: Sequence[float],
+    geometry: dict[str, Any] | None,
+    more: dict[str, Any],
+) -> None:
+    """Say what the pixels of a folder's X-rays mean, and how the rays ran.
+
+    Raises SettingsError where the folder says something else already.
+    """
+    described: dict[str, Any] = {
+        "xray_calibration": "line_integral",
+        "xray_maximum": maximum,
+        "field_of_view_mm": list(sides),
+        **more,
+    }
+    if geometry is not None:
+        described["geometry"] = geometry
+    path = folder / CALIBRATION
+    if path.is_file() and json.loads(path.read_text(encoding="utf-8")) != described:
+        raise SettingsError(
+            f"{folder} holds other patients already (see {CALIBRATION}): choose another folder"
+        )
+    write_text_whole(path, json.dumps(described, indent=2) + "\n")
+
+
+def write_xrays(folder: Path, name: str, integrals: Mapping[str, Any], maximum: float) -> None:
+    """Write each view's line integrals (H, W) as a PNG of 16 bits, white at `maximum`."""
+    for view, image in integrals.items():
+        pixels = np.rint(image / maximum * 65535).clip(0, 65535).astype(np.uint16)
         write_whole(
-            draft / f"{name}_{SHORT[view]}_drr.png",
+            folder / f"{name}_{SHORT[view]}_drr.png",
             lambda file, made=pixels: Image.fromarray(made).save(file, "PNG"),
         )
-    draft.rename(folder / name)
 
 
 def main(arguments: list[str] | None = None) -> int:
