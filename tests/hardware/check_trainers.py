@@ -24,10 +24,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "bench")]
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "bench"), str(HERE)]
 
 import torch  # noqa: E402
 from measure import Row, Table, machine, revision, spread, write  # noqa: E402
+from shared_rows import (  # noqa: E402
+    first_steps,
+    memory_sentence,
+    patch_embedding,
+    processes,
+)
 from torch.nn import functional as F  # noqa: E402
 
 GIB = 2**30
@@ -213,10 +220,14 @@ def trainings(bench: Bench) -> list[Row]:
               "64", "--vizIter", "0", "--diagIter", "0", "--val_freq", "0")  # fmt: skip
     grids = ("--made_up", "3", "--made_up_size", "32", "--grid_res", "32", "--epochs", "2",
              "--pointcloud_n", "2000")  # fmt: skip
+    made = str(bench.folder / "made_up")
+    volumes = ("--config", "tiny.json", "--made_up", "12", "--dataset_path", made, "--epochs", "1",
+               "--sampling_steps", "2", "--validation_samples", "1")  # fmt: skip
     commands = {
         "gaussian": (*gaussian, *(("--image_size", "32") if bench.dry else ("--batch_size", "16"))),
         "pcdiff": (*points, *(("--width_mult", "0.25", "--embed_dim", "8") if bench.dry else ())),
         "voxelization": grids,
+        "cascade": volumes,
     }
     rows = []
     for name, flags in commands.items():
@@ -307,7 +318,10 @@ def train_and_count(name: str, arguments: list[str]) -> int:
     return code
 
 
-PARTS = (shared_memory, convolutions, products, searches, renderers, similarity, trainings)
+PARTS = (
+    *(shared_memory, convolutions, products, searches, renderers, similarity, trainings),
+    *(first_steps, memory_sentence, patch_embedding, processes),
+)
 
 
 def main() -> int:
