@@ -124,16 +124,16 @@ def cone(
     sources: list[str],
 ) -> ConeBeam:
     """Return the geometry, whose two distances lie under these keys. Raises SettingsError."""
-    (near,), (far,) = numbers(given, source, 1), numbers(given, detector_at, 1)
+    (near,), (distant,) = numbers(given, source, 1), numbers(given, detector_at, 1)
     reach = max(field_of_view[0], field_of_view[2]) / 2
     if near <= reach:
         raise SettingsError(f"{WHERE}.{source} {near:g}: the source would lie in the volume")
-    if far < near:
-        raise SettingsError(f"{WHERE}.{detector_at} {far:g} is nearer than {source} {near:g}")
+    if distant < near:
+        raise SettingsError(f"{WHERE}.{detector_at} {distant:g} is nearer than {source} {near:g}")
     if min(*detector, *field_of_view) <= 0:
         raise SettingsError(f"{WHERE}: sizes of detector and volume must be above 0")
     down, along = (tuple(pair) for pair in offsets)
-    return ConeBeam(near, far, detector, (down, along), field_of_view, (sources[0], sources[1]))
+    return ConeBeam(near, distant, detector, (down, along), field_of_view, (sources[0], sources[1]))
 
 
 def numbers(given: Given, key: str, count: int) -> tuple[float, ...]:

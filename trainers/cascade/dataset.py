@@ -127,9 +127,11 @@ def check_extent(patient: Patient, extent: np.ndarray, geometry: Geometry) -> No
     """Raise SettingsError where a cone beam was said to cross a volume of another size in mm."""
     if isinstance(geometry, ParallelBeam) or np.allclose(extent, geometry.field_of_view, rtol=0.01):
         return
-    found, said = (" x ".join(f"{side:g}" for side in s) for s in (extent, geometry.field_of_view))
+    found, stated = (
+        " x ".join(f"{side:g}" for side in s) for s in (extent, geometry.field_of_view)
+    )
     raise SettingsError(
-        f"{patient.ct} is {found} mm along D, H, W, and geometry.field_of_view_mm says {said}: crop"
+        f"{patient.ct} is {found} mm along D, H, W, and geometry.field_of_view_mm says {stated}: crop"
         " or pad the volumes, as the X-rays were made, or correct it"
     )
 

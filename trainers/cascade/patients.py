@@ -145,11 +145,13 @@ def geometry_of(stated: dict[str, object], path: Path) -> dict[str, Any] | None:
     return found
 
 
-def check_geometry(said: dict[str, Any] | None, calibration: Calibration, folder: Path) -> None:
+def check_geometry(
+    configured: dict[str, Any] | None, calibration: Calibration, folder: Path
+) -> None:
     """Raise SettingsError where the patients say that other rays made their X-rays."""
-    if calibration.geometry is not None and calibration.geometry != said:
+    if calibration.geometry is not None and calibration.geometry != configured:
         raise SettingsError(
-            f"xray_config.geometry is {json.dumps(said)}, and {folder / CALIBRATION} says"
+            f"xray_config.geometry is {json.dumps(configured)}, and {folder / CALIBRATION} says"
             f" {json.dumps(calibration.geometry)}: copy that into the configuration"
         )
 
