@@ -131,8 +131,8 @@ def check_extent(patient: Patient, extent: np.ndarray, geometry: Geometry) -> No
         " x ".join(f"{side:g}" for side in s) for s in (extent, geometry.field_of_view)
     )
     raise SettingsError(
-        f"{patient.ct} is {found} mm along D, H, W, and geometry.field_of_view_mm says {stated}: crop"
-        " or pad the volumes, as the X-rays were made, or correct it"
+        f"{patient.ct} is {found} mm along D, H, W, and geometry.field_of_view_mm says {stated}:"
+        " crop or pad the volumes, as the X-rays were made, or correct it"
     )
 
 
