@@ -69,6 +69,16 @@ def config(tmp_path, folder):
     return read_config(path)
 
 
+def test_what_is_made_up_is_said_before_it_is_made(tmp_path, capfd, monkeypatch) -> None:
+    from trainers.cascade import make_patients as program
+
+    said = []
+    monkeypatch.setattr(program, "write_patient", lambda *_: said.append(capfd.readouterr().out))
+    assert make_main([str(tmp_path / "new"), "--count", "3"]) == 0
+    assert said == [f"making up    3 patients in {tmp_path / 'new'}\n", "", ""]
+    assert "made-up patients  3/3" in capfd.readouterr().err
+
+
 def loaded(config, folder: Path, cache: Path, size: int = 8) -> PatientData:
     return PatientData(config, read_calibration(folder, "auto", None), cache, size)
 

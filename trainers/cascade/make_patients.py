@@ -73,6 +73,8 @@ def make_patients(
     made_up = {"seed": seed, "volume_size": volume_size, "img_size": image_size}
     write_calibration(folder, MAXIMUM, (WIDTH,) * 3, geometry, {"made_up": made_up})
     missing = [place for place in range(count) if not (folder / patient_name(place)).is_dir()]
+    if shown and missing:
+        print(f"making up    {len(missing)} patients in {folder}", flush=True)
     write = partial(write_patient, folder, volume_size, image_size, seed, beam)
     with ProcessPoolExecutor(workers) if workers else nullcontext() as pool:
         made = pool.map(write, missing) if pool else map(write, missing)

@@ -91,8 +91,6 @@ def prepare(settings: argparse.Namespace) -> CascadeRun:
     source = Path(config.data["dataset_path"])
     if settings.made_up:
         sizes = settings.made_up, MADE_UP_VOLUME, MADE_UP_XRAY, 0
-        if ranks.leads:
-            print(f"made up      {settings.made_up} patients in {source}", flush=True)
         rays = config.stated_geometry
         from_leader(ranks, lambda: make_patients(source, *sizes, geometry=rays))
     patients, problems = find_patients(source, config.views)
