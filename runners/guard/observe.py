@@ -6,6 +6,7 @@ from decimal import Decimal
 from itertools import islice
 
 import msgspec
+from msgspec.structs import replace
 
 from runners.cost.accounting import to_decimal
 from runners.cost.cost_reader import CostReader
@@ -93,38 +94,28 @@ class GuardObserver:
         ]
 
     def _facts(self, rule: GuardRule, runs: list[Run], now: Moment) -> Measurements:
-        quiet, queued = self._quiet_s(rule, runs, now), _held_off(rule, runs, now)
         idle, unmeasured = (None, ()) if rule.idle_s is None else self._idle(rule, runs, now)
+        facts = Measurements(
+            quiet_s=self._quiet_s(rule, runs, now),
+            idle=idle,
+            unmeasured=unmeasured,
+            queued=_held_off(rule, runs, now),
+        )
         if is_damaged(self.state):
             problem = f"{self.state.session} cannot be read: nothing is known of the session"
-            return Measurements(
-                quiet_s=quiet,
-                idle=idle,
-                unmeasured=unmeasured,
-                problems=(problem,),
-                queued=queued,
-            )
+            return replace(facts, problems=(problem,))
         session = read_session(self.state)
         if session is None:
-            return Measurements(
-                # Without a session the machine's own boot is the best guess at when its bill began.
-                age_s=None if now.boot_ns is None else now.boot_ns / 1e9,
-                quiet_s=quiet,
-                idle=idle,
-                unmeasured=unmeasured,
-                queued=queued,
-            )
+            # Without a session the machine's own boot is the best guess at when its bill began.
+            return replace(facts, age_s=None if now.boot_ns is None else now.boot_ns / 1e9)
         account = self.costs.read(runs, now, whole=True).account
-        return Measurements(
-            None if account is None else to_decimal(account.total),
-            session.rate,
-            None if session.budget is None else Decimal(session.budget),
-            None if account is None else account.lasted_s,
-            quiet,
-            idle,
-            unmeasured,
+        return replace(
+            facts,
+            spent=None if account is None else to_decimal(account.total),
+            rate=session.rate,
+            budget=None if session.budget is None else Decimal(session.budget),
+            age_s=None if account is None else account.lasted_s,
             price=session.price,
-            queued=queued,
         )
 
     def _quiet_s(self, rule: GuardRule, runs: Sequence[Run], now: Moment) -> float | None:

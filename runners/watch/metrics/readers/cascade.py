@@ -12,8 +12,8 @@ from typing import ClassVar
 
 from runners.watch.metrics.numbers import WHOLE, number
 from runners.watch.metrics.readers.bars import read_bar
-from runners.watch.metrics.readers.line_reader import Reader
-from runners.watch.metrics.sample import Sample, metric_name
+from runners.watch.metrics.readers.line_reader import Reader, pairs_in
+from runners.watch.metrics.sample import Sample
 
 _STAGE = re.compile(r"^Training Stage (?P<stage>\d+)/(?P<stages>\d+)")
 _HEADING = re.compile(
@@ -80,7 +80,7 @@ class CascadeReader(Reader):
         if means := _MEANS.match(line):
             return self._at(self._means(means["kind"].lower(), means["pairs"]))
         if metrics := _METRICS.match(line):
-            values = _pairs(metrics["pairs"])
+            values = pairs_in(_PAIR, metrics["pairs"])
             # Only where a preset names this reader: in another program the line would be right.
             if self.named and not values.get("psnr", 1.0):
                 del values["psnr"]
@@ -118,7 +118,7 @@ class CascadeReader(Reader):
         return self._at({f"{name}_batch": value for name, value in bar.values.items()}, bar.pace)
 
     def _batch(self, found: "re.Match[str]") -> Sample:
-        values = _pairs(found["pairs"])
+        values = pairs_in(_PAIR, found["pairs"])
         if "stage" in found.groupdict():
             if int(found["stage"]) != self._stage:
                 self._enter(int(found["stage"]), None)
@@ -143,12 +143,8 @@ class CascadeReader(Reader):
         )
 
     def _means(self, kind: str, text: str) -> dict[str, float]:
-        values = _pairs(text)
+        values = pairs_in(_PAIR, text)
         values.pop("time", None)
         if self.named and "total" not in values and "psnr" in values and values.get("loss") == 0:
             del values["loss"]
         return {f"{kind}/{name}": value for name, value in values.items()}
-
-
-def _pairs(text: str) -> dict[str, float]:
-    return {metric_name(pair["name"]): number(pair["value"]) for pair in _PAIR.finditer(text)}

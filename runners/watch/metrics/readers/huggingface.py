@@ -8,10 +8,10 @@ and shows at which step it was printed, while the redraw before it may be an old
 import re
 from typing import ClassVar
 
-from runners.watch.metrics.numbers import WHOLE, number
+from runners.watch.metrics.numbers import WHOLE
 from runners.watch.metrics.readers.bars import read_bar
-from runners.watch.metrics.readers.line_reader import CLAIMED, Reader
-from runners.watch.metrics.sample import Sample, metric_name
+from runners.watch.metrics.readers.line_reader import CLAIMED, Reader, pairs_in
+from runners.watch.metrics.sample import Sample
 
 _ENTRY = re.compile(
     rf"""'(?P<name>[\w/.\- ]+)': *(?:np\.float\d+\()?['"]?(?P<value>{WHOLE})['"]?"""
@@ -70,9 +70,7 @@ class HuggingFaceReader(Reader):
         if bar is not None and not bar.text and bar.total is not None:
             # The dictionary is printed on the bar's own line.
             self._step, self._steps = bar.done, max(bar.total, self._steps or 0)
-        values = {
-            metric_name(pair["name"]): number(pair["value"]) for pair in _ENTRY.finditer(line, at)
-        }
+        values = pairs_in(_ENTRY, line, at)
         epoch, step = values.pop("epoch", None), values.pop("step", None)
         sample = Sample(values, step, self._steps, epoch)
         if step is not None or self._steps is None:

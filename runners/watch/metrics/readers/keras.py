@@ -3,9 +3,9 @@
 import re
 from typing import ClassVar
 
-from runners.watch.metrics.numbers import WHOLE, number
-from runners.watch.metrics.readers.line_reader import Reader
-from runners.watch.metrics.sample import Sample, metric_name
+from runners.watch.metrics.numbers import WHOLE
+from runners.watch.metrics.readers.line_reader import Reader, pairs_in
+from runners.watch.metrics.sample import Sample
 
 _EPOCH = re.compile(r"^\s*Epoch (?P<epoch>\d+)/(?P<epochs>\d+)\s*$")
 _BAR = re.compile(
@@ -47,10 +47,7 @@ class KerasReader(Reader):
             return None
         done, pace = float(bar["done"]), _PACE.search(bar["rest"])
         total = float(bar["total"]) if bar.re is _BAR else done
-        values = {
-            metric_name(pair["name"]): number(pair["value"])
-            for pair in _VALUE.finditer(bar["rest"])
-        }
+        values = pairs_in(_VALUE, bar["rest"])
         return Sample(
             values,
             (self._epoch - 1) * total + done if self._epoch else None,

@@ -1,12 +1,20 @@
 """What all readers have in common."""
 
+import re
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from runners.watch.metrics.sample import Sample
+from runners.watch.metrics.numbers import number
+from runners.watch.metrics.sample import Sample, metric_name
 
 CLAIMED = Sample()
 """A reader's answer to a line of its kind that says nothing: no other reader is asked."""
+
+
+def pairs_in(pattern: re.Pattern[str], text: str, start: int = 0) -> dict[str, float]:
+    """The values that a pattern with the groups `name` and `value` finds, by the metrics' names."""
+    found = pattern.finditer(text, start)
+    return {metric_name(pair["name"]): number(pair["value"]) for pair in found}
 
 
 class Reader(ABC):

@@ -14,8 +14,8 @@ import time
 from typing import ClassVar
 
 from runners.watch.metrics.numbers import WHOLE, number
-from runners.watch.metrics.readers.line_reader import CLAIMED, Reader
-from runners.watch.metrics.sample import Sample, metric_name
+from runners.watch.metrics.readers.line_reader import CLAIMED, Reader, pairs_in
+from runners.watch.metrics.sample import Sample
 
 _LINE = re.compile(r"(?P<moment>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(?P<ms>\d{3}) : (?P<message>.*)$")
 _STEP = re.compile(
@@ -67,10 +67,7 @@ class PcdiffReader(Reader):
             values = {f"loss_{name}_50": number(recent[name]) for name in ("median", "p10", "p90")}
             return Sample(values, time=moment)
         if proxy := _PROXY.search(message):
-            values = {
-                metric_name(p["name"]): number(p["value"]) for p in _PAIR.finditer(proxy["pairs"])
-            }
-            return Sample(values, time=moment)
+            return Sample(pairs_in(_PAIR, proxy["pairs"]), time=moment)
         if batch := _BATCH.search(message):
             return Sample(batch=float(batch["batch"]))
         if rate := _RATE.search(message):
