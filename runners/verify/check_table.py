@@ -5,22 +5,16 @@ from typing import NamedTuple
 
 from runners.doctor.checks import Check
 from runners.model.spec import CheckGroup
-from runners.verify import (
-    data_checks,
-    host_checks,
-    program_checks,
-    resource_checks,
-    start_checks,
-)
+from runners.verify import data_checks, host_checks, program_checks, resource_checks
 from runners.verify.facts import LaunchFacts
 
 CHECKS: dict[CheckGroup, tuple[Callable[[LaunchFacts], Iterator[Check]], ...]] = {
     "program": (
         program_checks.check_interpreter,
         program_checks.check_imports,
-        start_checks.check_script,
-        start_checks.check_processes,
-        start_checks.check_options,
+        program_checks.check_script,
+        program_checks.check_processes,
+        program_checks.check_options,
     ),
     "gpus": (
         program_checks.check_torch,
