@@ -1,4 +1,4 @@
-"""Whether the command line can start at all, and what its interpreter's PyTorch sees of its GPUs."""
+"""Whether the command line can start at all, and what its interpreter sees of the GPUs it gets."""
 
 import re
 from collections.abc import Iterator
