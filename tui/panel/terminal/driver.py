@@ -101,7 +101,7 @@ class TerminalDriver(LinuxDriver):
         self.line = Line()
         super().start_application_mode()  # type: ignore[no-untyped-call]
         # With nothing else under way, the answer tells the line's own delay.
-        self.line.sent(len(QUESTION), held=False)
+        self.line.sent(len(QUESTION), more=False)
         self.write(QUESTION)
 
     def write(self, data: str) -> None:

@@ -47,7 +47,8 @@ class Line:
         self._began = clock()
         self._given = self._taken = 0
         self._total = self._delivered = 0
-        self._delivered_at = self._began
+        self._delivered_at = self._led_at = self._began
+        self._led_to = 0
         self._under_way: deque[_Sent] = deque()
         self._answers = False
         self._mute = False
@@ -74,12 +75,15 @@ class Line:
         if self._under_way and now - self._under_way[0].at > max(_LOST_S, 4 * self.round_trip):
             self._give_up()
             self._overdue = True
-        most = _FIRST
         if self._overdue or (self.round_trip and now - self._confirmed_at > _CONFIRMED_S):
             return 0 if self._under_way else _LEAST
-        if self.rate is not None:
-            most = max(_LEAST, int(self.rate * (self.round_trip + _QUEUE_S)))
-        return max(0, most - (self._total - self._delivered))
+        return max(0, self._most_under_way - (self._total - self._delivered))
+
+    @property
+    def _most_under_way(self) -> int:
+        if self.rate is None:
+            return _FIRST
+        return max(_LEAST, int(self.rate * (self.round_trip + _QUEUE_S)))
 
     @property
     def piece(self) -> int:
@@ -91,8 +95,8 @@ class Line:
         """Seconds after which there may be room although nothing was heard."""
         return _MUTE_S if not self._answers else _LOST_S
 
-    def sent(self, size: int, held: bool) -> None:
-        """A piece was sent, with a question behind it; `held`: more would have been, with room."""
+    def sent(self, size: int, more: bool) -> None:
+        """A piece was sent, with a question behind it; `more` is to be sent yet."""
         now = self._clock()
         if self._mute or self._lost:
             self._give_up()
@@ -100,6 +104,8 @@ class Line:
         if alone:
             self._delivered_at = now
         self._total += size
+        # Only a line that is full tells how little it takes; a frame in pieces tells nothing yet.
+        held = more and self._total - self._delivered >= self._most_under_way
         self._under_way.append(
             _Sent(self._total, now, self._delivered, self._delivered_at, held, alone)
         )
@@ -115,12 +121,16 @@ class Line:
         if not self.round_trip or took <= 1.1 * self.round_trip or (piece.alone and is_old):
             self.round_trip = took if is_old else min(took, self.round_trip or took)
             self._confirmed_at = at
-        size = piece.total - piece.delivered
+        size = piece.total - max(piece.delivered, self._led_to)
         if piece.alone:
             # Its first byte came after the delay: the line was busy with it for the rest only.
-            rate = size / max(took - self.round_trip, 0.2 * took)
+            busy_s = took - self.round_trip
+            self._led_to, self._led_at = piece.total, at
         else:
-            rate = size / max(1e-4, at - piece.delivered_at)
+            # Nor does the delay of the first count for those that followed it at once.
+            busy_s = at - max(piece.delivered_at, self._led_at)
+        # Answers that come at once tell less than the delay's own uncertainty.
+        rate = size / max(busy_s, 0.2 * took)
         self._delivered, self._delivered_at = piece.total, at
         if size < 2 * _LEAST:
             return  # says nothing of how much fits

@@ -119,7 +119,7 @@ class Painter:
             text = screen.write(min(room, driver.line.piece), newest=is_effect)
             if text:
                 size = self._send(driver, text + QUESTION)
-                driver.line.sent(size, held=not screen.is_shown)
+                driver.line.sent(size, more=not screen.is_shown)
         if wait > 0 and not screen.is_shown:
             self._again = self._app.set_timer(wait, self._send_what_fits)
 
