@@ -17,6 +17,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Static
 
+from tui.panel.screens.help import HelpScreen
 from tui.panel.terminal.repainting import ChangedWidgets, PaintedOnce, TitledBorder
 from tui.panel.widgets.key_bar import KeyBar
 from tui.panel.widgets.metrics import settings_pane
@@ -212,3 +213,21 @@ async def test_details_asked_for_before_their_page_is_made_come_with_the_next_sn
         await pilot.pause()
         pane.show(view, "A", (), store)
         assert str(pane.query_one(Static).content) == "settings"
+
+
+async def test_the_page_of_keys_is_whole_in_its_first_frame() -> None:
+    app = App[None]()
+    frames: list[Region] = []
+    async with app.run_test(size=(100, 40)) as pilot:
+        screen = HelpScreen()
+        paint = screen._compositor.render_update
+
+        def painted(*how: Any, **named: Any) -> Any:
+            page = screen.query("_KeyPage").first()
+            frames.append(page.region)
+            return paint(*how, **named)
+
+        screen._compositor.render_update = painted  # type: ignore[method-assign]
+        await app.push_screen(screen)
+        await pilot.pause()
+        assert frames[0].height == 36 and len({*frames}) == 1

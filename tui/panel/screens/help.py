@@ -94,29 +94,38 @@ class HelpScreen(Dialog[None]):
 class _KeyPage(ScrollView):
     """The page, drawn line by line: a table of all keys would be laid out anew for each frame."""
 
-    DEFAULT_CSS = "_KeyPage.dialog { height: 90%; }"
+    DEFAULT_CSS = "_KeyPage { scrollbar-gutter: stable; }"
 
     def __init__(self, tables: dict[str, list[tuple[str, str]]]) -> None:
         super().__init__(classes="dialog")
         self._tables = tables
         self._lines: list[Text] = []
+        self._width = 0
         self.border_title = "Keys"
         self.border_subtitle = "Esc closes"
 
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """The lines that it has, known before it is laid out: else a page of none came first."""
+        return len(self._wrapped(width - self.styles.scrollbar_size_vertical))
+
     def on_resize(self) -> None:
-        """Wrap what keys do into the room there is."""
+        """Have it as long as it is in the room there is."""
         width = self.scrollable_content_region.width
-        self._lines = [*_key_lines(self._tables, width), Text(), *_signs(width)]
-        self.virtual_size = Size(width, len(self._lines))
-        self.refresh()
+        self.virtual_size = Size(width, len(self._wrapped(width)))
+
+    def _wrapped(self, width: int) -> list[Text]:
+        if width != self._width:
+            self._width = width
+            self._lines = [*_key_lines(self._tables, width), Text(), *_signs(width)]
+        return self._lines
 
     def render_line(self, y: int) -> Strip:
         """One line; blank below the last."""
         width, style = self.scrollable_content_region.width, self.rich_style
-        line = y + round(self.scroll_offset.y)
-        if line >= len(self._lines):
+        line, lines = y + round(self.scroll_offset.y), self._wrapped(width)
+        if line >= len(lines):
             return Strip.blank(width, style)
-        return strip_of(self._lines[line], width, self.app.console, style)
+        return strip_of(lines[line], width, self.app.console, style)
 
 
 def _key_lines(tables: dict[str, list[tuple[str, str]]], width: int) -> list[Text]:
