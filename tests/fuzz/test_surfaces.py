@@ -117,7 +117,7 @@ def alone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runners.housekeeping.ensure_guard", lambda state: None)
     monkeypatch.setattr("runners.guard.sweep_watch.ensure_sweep_watches", lambda state: None)
     monkeypatch.setattr("runners.housekeeping.adopt_orphans", lambda state: [])
-    monkeypatch.setattr("runners.housekeeping.expired", lambda state: [])
+    monkeypatch.setattr("runners.lifecycle.control.trash.expired", lambda state: [])
     monkeypatch.setattr("tui.snapshot.feed.ensure_sampler", lambda state: None)
     monkeypatch.setattr("tui.cli.gpus.read_gpus", reading)
     monkeypatch.setattr("tui.cli.monitor.read_gpus", reading)
