@@ -20,8 +20,8 @@ from trainers.gaussian.decoder import PatchWindow
 from trainers.gaussian.geometry import GRID, OUTPUTS
 from trainers.gaussian.projection import OPAQUE, Camera, Gaussians
 
-MARGIN = 1
-"""Patches decoded around a window, since their Gaussians reach into it."""
+REACH = 3.0
+"""Pixels that the Gaussians of a patch may reach beyond it: they are widened to be seen at all."""
 STAGES = (1, 2, 4)
 APART = 0.25
 """How far from their parent, in its patches' widths over the root of their number, halves begin."""
@@ -95,10 +95,15 @@ def work_saved(size: int, slots: int, savings: Savings, epochs: int) -> Work:
     for epoch in range(epochs):
         phase = phase_of(epoch, epochs, size, slots, savings)
         side = phase.window or GRID
-        decoded = min(GRID, side + 2 * MARGIN)
+        decoded = min(GRID, side + 2 * margin_at(phase.resolution))
         patches += (decoded / GRID) ** 2
         pixels += (phase.resolution / size * side / GRID) ** 2
     return Work(epochs / patches, epochs / pixels)
+
+
+def margin_at(size: int) -> int:
+    """Return how many patches are decoded around a window, in images of `size` pixels a side."""
+    return max(1, math.ceil(REACH * GRID / size))
 
 
 @torch.no_grad()
@@ -159,9 +164,10 @@ def random_window(
     """
     corner = torch.randint(-(side // 2), GRID - side + side // 2 + 1, (2,), generator=generator)
     row, column = (int(value) for value in corner.clamp(0, GRID - side))
-    first_row, first_column = max(0, row - MARGIN), max(0, column - MARGIN)
+    margin = margin_at(size)
+    first_row, first_column = max(0, row - margin), max(0, column - margin)
     last = max(
-        min(GRID, row + side + MARGIN) - first_row, min(GRID, column + side + MARGIN) - first_column
+        min(GRID, row + side + margin) - first_row, min(GRID, column + side + margin) - first_column
     )
     window = PatchWindow(min(first_row, GRID - last), min(first_column, GRID - last), last)
     width = side * size // GRID
