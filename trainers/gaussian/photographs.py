@@ -104,19 +104,7 @@ def collect(
     """
     if kind == "auto":
         kind = "dinov2" if folder else "patch"
-    if density and folder is None:
-        raise SettingsError(
-            "--use_vlm_guidance needs --data_dir: built-in photographs have no density files"
-        )
-    if (
-        kind == "patch"
-        and (feature_dim or features.PATCH_FEATURE_DIM) != features.PATCH_FEATURE_DIM
-    ):
-        raise SettingsError(
-            f"--feature_dim {feature_dim}: pixel descriptors have {features.PATCH_FEATURE_DIM}"
-        )
-    if pair_gap and folder is None:
-        raise SettingsError("--pair_gap needs --data_dir: a folder made by prepare_scenes.py")
+    _refuse_unfit(folder, kind, feature_dim, density, pair_gap)
     if folder is None:
         if kind == "dinov2":
             raise SettingsError(
@@ -157,6 +145,25 @@ def collect(
     for photograph in bar(every, "checking files", shown=shown and len(every) > MANY):
         read_beside(photograph, found, 16)
     return found
+
+
+def _refuse_unfit(
+    folder: Path | None, kind: str, feature_dim: int | None, density: bool, pair_gap: int
+) -> None:
+    """Raise SettingsError for what needs a folder or other features, before any file is read."""
+    if density and folder is None:
+        raise SettingsError(
+            "--use_vlm_guidance needs --data_dir: built-in photographs have no density files"
+        )
+    if (
+        kind == "patch"
+        and (feature_dim or features.PATCH_FEATURE_DIM) != features.PATCH_FEATURE_DIM
+    ):
+        raise SettingsError(
+            f"--feature_dim {feature_dim}: pixel descriptors have {features.PATCH_FEATURE_DIM}"
+        )
+    if pair_gap and folder is None:
+        raise SettingsError("--pair_gap needs --data_dir: a folder made by prepare_scenes.py")
 
 
 def with_partners(
