@@ -21,7 +21,7 @@ _DAMAGES = (msgspec.DecodeError, ValueError, OverflowError, RecursionError)
 any_json: "msgspec.json.Decoder[Any]" = msgspec.json.Decoder()
 
 _MOST_KEPT = 1024
-_SETTLED_S = 0.1
+SETTLED_S = 0.1
 """A file changed so lately may change once more without another modification time."""
 
 
@@ -83,8 +83,12 @@ def read(path: Path | str, decoder: _Decoder[bytes, T], limit: int = PLAIN_LIMIT
     if found is not None and found.stamp == stamp:
         value: T | None = found.value
         return value
-    value = _read(path, decoder, limit)
-    if abs(time.time() - now.st_ctime) > _SETTLED_S:
+    is_settled = abs(time.time() - now.st_ctime) > SETTLED_S  # before reading, which may take long
+    try:
+        value = decode(read_plain(path, limit), decoder)
+    except OSError:
+        return None  # perhaps for a moment only
+    if is_settled:
         if len(_kept) >= _MOST_KEPT:
             _kept.clear()
         _kept[key] = _Kept(stamp, value)

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -10,34 +9,17 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("skimage")
 pytest.importorskip("nrrd")
 
-from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
-
 from tests.trainers import pcdiff_world as world  # noqa: E402
-from trainers.common.readings import Reading  # noqa: E402
+from tests.trainers.waits import Waits  # noqa: E402
 from trainers.common.stopping import StopRequest  # noqa: E402
 from trainers.implants import train_unet  # noqa: E402
 from trainers.pcdiff import train as pcdiff  # noqa: E402
+from trainers.pcdiff.geometry import survey  # noqa: E402
 from trainers.pcdiff.options import make_parser  # noqa: E402
 from trainers.pcdiff.run import prepare  # noqa: E402
 from trainers.voxelization import train as voxelization  # noqa: E402
 
 pytestmark = pytest.mark.trainers
-WAITING = ("_local_scalar_dense", "nonzero", "is_nonzero", "equal")
-"""Operators that a GPU's host waits in: reading a number, and shapes that depend on values."""
-
-
-class Waits(TorchDispatchMode):
-    """Notes every operator inside that would make the host wait for a GPU."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = func.name().removeprefix("aten::").split(".")[0]
-        if name in WAITING:
-            self.found.append(name)
-        return func(*args, **(kwargs or {}))
 
 
 def silent(optimiser: torch.optim.Optimizer) -> None:
@@ -58,29 +40,12 @@ def test_a_step_of_pcdiff_waits_once_beside_its_searches(listed, tmp_path, monke
     run.model.train()
     batch = next(pcdiff.load_batches(run))
     # What a search finds is as long as it is: that is waited for, level by level.
-    survey = pcdiff_survey()
-    monkeypatch.setattr("trainers.pcdiff.model.survey", outside(survey))
-    with Waits() as waits:
+    waits = Waits(monkeypatch)
+    monkeypatch.setattr("trainers.pcdiff.model.survey", waits.aside(survey))
+    with waits:
         loss, norm = pcdiff.train_step(run, batch, 1e-4)
-    assert waits.found == ["_local_scalar_dense"], waits.found
+    assert waits.found == ["tolist"], waits.found
     assert loss > 0 and norm > 0
-
-
-def pcdiff_survey() -> Any:
-    from trainers.pcdiff.geometry import survey
-
-    return survey
-
-
-def outside(work: Any) -> Any:
-    """The same work, unseen by the mode."""
-    from torch.utils._python_dispatch import _disable_current_modes
-
-    def run(*args: Any, **kwargs: Any) -> Any:
-        with _disable_current_modes():
-            return work(*args, **kwargs)
-
-    return run
 
 
 SMALL = """
@@ -94,7 +59,7 @@ train: {batch_size: 2, n_workers: 0}
 """
 
 
-def test_a_step_of_the_voxelization_network_waits_once(listed, tmp_path) -> None:
+def test_a_step_of_the_voxelization_network_waits_once(listed, tmp_path, monkeypatch) -> None:
     (tmp_path / "small.yaml").write_text(SMALL)
     words = [str(tmp_path / "small.yaml"), "--made_up", "3", "--made_up_size", "32"]
     words += ["--device", "cpu", "--no-tensorboard", "--output_dir", str(tmp_path)]
@@ -104,9 +69,9 @@ def test_a_step_of_the_voxelization_network_waits_once(listed, tmp_path) -> None
     meter = SimpleNamespace(count=lambda _: None)
     # What is built once, such as the solver's frequencies, is not of every step.
     voxelization.take_step(run, group, meter)
-    with Waits() as waits:
+    with Waits(monkeypatch) as waits:
         loss, norm = voxelization.take_step(run, group, meter)
-    assert waits.found == ["_local_scalar_dense"], waits.found
+    assert waits.found == ["tolist"], waits.found
     assert loss > 0 and norm > 0
 
 
@@ -118,17 +83,18 @@ def test_a_step_of_the_u_net_waits_once(listed, tmp_path, monkeypatch) -> None:
     silent(run.optimiser)
     loader = train_unet.make_loader(run.training, [[0, 1]], torch.device("cpu"))
     group = list(loader)
-    with Waits() as waits:
+    with Waits(monkeypatch) as waits:
         train_unet.take_step(run, group)
-    assert waits.found == ["_local_scalar_dense"], waits.found
+    assert waits.found == ["tolist"], waits.found
 
 
-def test_the_mode_sees_what_waits() -> None:
+def test_the_mode_sees_what_waits(monkeypatch) -> None:
     """Else the tests above could not fail."""
-    with Waits() as waits:
+    with Waits(monkeypatch) as waits:
         number = torch.ones(3).sum()
-        assert Reading(number).value() == 3.0
         assert waits.found == []
         float(number)
         (number > 0).nonzero()
-    assert waits.found == ["_local_scalar_dense", "nonzero"]
+        number.view(1).tolist()
+        waits.aside(float)(number)
+    assert waits.found == ["_local_scalar_dense", "nonzero", "tolist"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,9 +11,9 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
-from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from runners.verify.program_checks import half_volumes_trouble  # noqa: E402
+from tests.trainers.waits import Waits  # noqa: E402
 from trainers.cascade.options import make_parser as cascade_parser  # noqa: E402
 from trainers.common import arithmetic, loading, precision  # noqa: E402
 from trainers.common.checkpoint import on_cpu  # noqa: E402
@@ -158,42 +157,6 @@ def test_how_a_gpu_computes_is_decided_in_one_place_and_can_be_switched() -> Non
         torch.backends.cudnn.benchmark, torch.backends.cudnn.allow_tf32 = before[1], tf32
 
 
-class Waits(TorchDispatchMode):
-    """Counts what a host would wait for a GPU for: numbers, lists and copies read from tensors.
-
-    An optimiser's own counters lie on the CPU wherever the weights are: its step is left out.
-    """
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        super().__init__()
-        self.count, self.counting = 0, True
-        for name in ("tolist", "cpu", "numpy"):
-            monkeypatch.setattr(torch.Tensor, name, self._counted(getattr(torch.Tensor, name)))
-        step = torch.optim.AdamW.step
-        monkeypatch.setattr(torch.optim.AdamW, "step", lambda *given: self._aside(step, *given))
-
-    def __torch_dispatch__(
-        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        read = (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.nonzero.default)
-        self.count += self.counting and function in read
-        return function(*args, **(kwargs or {}))
-
-    def _counted(self, read: Any) -> Any:
-        def counted(tensor: Any, *given: Any) -> Any:
-            self.count += self.counting and tensor.numel() > 0
-            return read(tensor, *given)
-
-        return counted
-
-    def _aside(self, step: Any, *given: Any) -> Any:
-        self.counting = False
-        try:
-            return step(*given)
-        finally:
-            self.counting = True
-
-
 class Index(list[int]):
     """A batch's places, which stay on the host: what is read of them is no wait."""
 
@@ -225,7 +188,9 @@ def test_a_step_of_the_cascade_waits_for_the_gpu_once(monkeypatch: pytest.Monkey
     monkeypatch.setattr(train, "to_device", lambda loaded, _: dict(loaded))
     group = [{**batch, "index": Index([0, 1])} for _ in range(2)]
     waits = Waits(monkeypatch)
+    # Its own counters lie on the CPU wherever the weights are.
+    monkeypatch.setattr(optimiser, "step", waits.aside(optimiser.step))
     with waits:
         found = train.train_step(run, group, 1e-3)
-    assert waits.count == 1 and found["count"] == 4 and found["norm"] > 0
+    assert waits.found == ["tolist"] and found["count"] == 4 and found["norm"] > 0
     assert found["total"] == pytest.approx(found["diffusion"] + 0.1 * found["physics"])

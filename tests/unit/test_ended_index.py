@@ -1,5 +1,8 @@
 """The kept rows of ended runs: quick, and never believed when a run says otherwise."""
 
+import os
+import time
+from datetime import datetime, timezone
 from pathlib import Path
 
 import msgspec
@@ -71,6 +74,21 @@ def test_little_time_at_once_still_ends_with_all(tmp_path: Path) -> None:
         looks += 1
     assert len(index.ended.rows) == 6 and 1 < looks <= 7
     assert [row.state for row in index.ended.rows] == [State.DONE] * 6
+
+
+def test_a_run_seen_while_it_began_and_not_again_before_its_end_is_read_anew(tmp_path) -> None:
+    """Its folder is there before its marker: a short one is live in no look."""
+    state, index = StateDirectory(tmp_path), EndedIndex(StateDirectory(tmp_path))
+    index.refresh((), (), verify=False)
+    begun = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S-demo-0001")
+    state.run(begun).path.mkdir(parents=True)
+    os.utime(state.run(begun).path, ns=(1, 1))
+    index.refresh([begun], (), verify=False)
+    replace(state.run(begun).plan, msgspec.json.encode(make_plan(begun, name="short")))
+    record = {"state": "done", "started": time.time(), "ended": time.time(), "exit_code": 0}
+    replace(state.run(begun).state, msgspec.json.encode(record))
+    index.refresh([begun], (), verify=False)
+    assert [(row.name, row.state) for row in index.ended.rows] == [("short", State.DONE)]
 
 
 _read_run = ended_index.read_run

@@ -43,11 +43,11 @@ from trainers.common.meters import ThroughputMeter
 from trainers.common.precision import Precision, in_groups
 from trainers.common.randomness import seed_everything
 from trainers.common.ranks import (
+    add_over_ranks,
     compare_ranks,
     epoch_batches,
     gradients_shared,
     join_ranks,
-    sum_over_ranks,
     wrap_model,
 )
 from trainers.common.report import Throttle
@@ -250,15 +250,17 @@ def train_step(
     sums: dict[str, Tensor] = {}
     for place, loaded in enumerate(group):
         batch = to_device(loaded, ranks.device)
-        share = len(batch["image"]) / samples
+        count = len(batch["image"])
         with gradients_shared(run.model, place == len(group) - 1):
             loss, parts = batch_loss(run, batch)
-            run.precision.backward(loss * share)
+            run.precision.backward(loss * (count / samples))
         for name, part in {"loss": loss, **parts}.items():
-            sums[name] = (
-                sums.get(name, torch.zeros((), device=ranks.device)) + part.detach() * share
-            )
-    norm, stepped = run.precision.step(run.optimiser, run.decoder.parameters(), settings.clip)
+            sums[name] = part.detach().double() * count + sums.get(name, 0.0)
+    beside = torch.stack([*sums.values(), torch.full_like(sums["loss"], samples)])
+    add_over_ranks(beside)
+    norm, stepped = run.precision.step(
+        run.optimiser, run.decoder.parameters(), settings.clip, beside
+    )
     if run.ema:
         run.ema.update(run.decoder)
     position.step, position.in_epoch = position.step + 1, position.in_epoch + 1
@@ -268,14 +270,11 @@ def train_step(
     if not stepped:
         run.reporter.warn(f"step {position.step}: the gradient is not finite; the batch is skipped")
     meter.count(samples)
-    group_means = torch.stack(list(sums.values())).tolist()
-    *totals, count = sum_over_ranks(
-        [*(value * samples for value in group_means), float(samples)], ranks.device
-    )
-    means = {name: total / count for name, total in zip(sums, totals, strict=True)}
+    *totals, images = run.precision.read
+    means = {name: total / images for name, total in zip(sums, totals, strict=True)}
     for name, mean in means.items() if stepped else ():
-        total, images = position.sums.get(name, (0.0, 0.0))
-        position.sums[name] = (total + mean * count, images + count)
+        total, seen = position.sums.get(name, (0.0, 0.0))
+        position.sums[name] = (total + mean * images, seen + images)
     return means | {"learning_rate": rate, "gradient_norm": norm}
 
 

@@ -43,6 +43,7 @@ from trainers.common.preview import write_preview
 from trainers.common.randomness import restore_rank_state, seed_everything
 from trainers.common.ranks import (
     Ranks,
+    add_over_ranks,
     compare_ranks,
     epoch_batches,
     gradients_shared,
@@ -50,7 +51,6 @@ from trainers.common.ranks import (
     sum_over_ranks,
     wrap_model,
 )
-from trainers.common.readings import Reading
 from trainers.common.reporter import Reporter
 from trainers.common.resuming import changes_on_resume, find_checkpoint
 from trainers.common.schedules import batch_sentence, rate_at, scaled_rate, set_rate
@@ -224,23 +224,24 @@ def take_step(run: UNetRun, group: list[dict[str, Any]]) -> tuple[float, float, 
     )
     set_rate(run.optimiser, rate)
     count = sum(len(batch["name"]) for batch in group)
-    total = torch.zeros((), device=run.ranks.device)
+    sums = torch.zeros(2, dtype=torch.float64, device=run.ranks.device)
+    sums[1] = count
     for place, loaded in enumerate(group):
         batch = to_device(loaded, run.ranks.device)
         with gradients_shared(run.model, place == len(group) - 1):
             with run.precision.autocast():
                 logits = run.model(batch["defective"])
             loss = overlap_loss(logits, batch["implant"])
-            share = len(batch["name"]) / count
-            run.precision.backward(loss * share)
-        total += loss.detach() * share
-    reading = Reading(total)
-    norm, stepped = run.precision.step(run.optimiser, run.network.parameters(), settings.clip)
+            samples = len(batch["name"])
+            run.precision.backward(loss * (samples / count))
+        sums[0] += loss.detach() * samples
+    add_over_ranks(sums)
+    norm, stepped = run.precision.step(run.optimiser, run.network.parameters(), settings.clip, sums)
     if stepped and run.ema:
         run.ema.update(run.network)
     if run.precision.is_first:
         compare_ranks(run.model, run.ranks, position.step + 1)
-    loss_sum, samples = sum_over_ranks([reading.value() * count, float(count)], run.ranks.device)
+    loss_sum, samples = run.precision.read
     position.step += 1
     position.in_epoch += 1
     position.used += int(samples)

@@ -30,8 +30,7 @@ from torch.utils.data import DataLoader
 from trainers.common.loading import check_shared_memory, to_device
 from trainers.common.main_program import run_main
 from trainers.common.meters import ThroughputMeter
-from trainers.common.ranks import compare_ranks, gradients_shared, sum_over_ranks
-from trainers.common.readings import Reading
+from trainers.common.ranks import add_over_ranks, compare_ranks, gradients_shared
 from trainers.common.schedules import batch_sentence, scaled_rate, set_rate
 from trainers.common.stopping import StopRequest, ignore_stop_signals
 from trainers.pcdiff import judging
@@ -131,7 +130,7 @@ def train_step(run: PcdiffRun, batch: dict[str, Any], rate: float) -> tuple[floa
     """Take one optimiser step; return the loss's mean over all ranks and the gradient's norm."""
     settings, ranks, parts = run.settings, run.ranks, run.settings.accumulate
     set_rate(run.optimiser, rate)
-    total = torch.zeros((), device=ranks.device)
+    total = torch.zeros(1, dtype=torch.float64, device=ranks.device)
     names = ("skull", "implant", "timestep", "noise")
     columns = [to_device(batch[name], ranks.device).chunk(parts) for name in names]
     for place, (skull, implant, steps, noise) in enumerate(zip(*columns, strict=True)):
@@ -141,8 +140,10 @@ def train_step(run: PcdiffRun, batch: dict[str, Any], rate: float) -> tuple[floa
             loss = (losses * weights).mean()
             run.precision.backward(loss / parts)
         total += loss.detach() / parts
-    reading = Reading(total)
-    norm, stepped = run.precision.step(run.optimiser, run.network.parameters(), settings.grad_clip)
+    add_over_ranks(total)
+    norm, stepped = run.precision.step(
+        run.optimiser, run.network.parameters(), settings.grad_clip, total
+    )
     position = run.position
     position.step += 1
     position.used += run.share * ranks.world
@@ -152,7 +153,7 @@ def train_step(run: PcdiffRun, batch: dict[str, Any], rate: float) -> tuple[floa
         compare_ranks(run.model, ranks, position.step)
     if not stepped:
         run.log.warn(f"step {position.step}: the gradient is not finite; the step is left out")
-    loss_mean = sum_over_ranks([reading.value()], ranks.device)[0] / ranks.world
+    loss_mean = run.precision.read[0] / ranks.world
     position.loss_sum += loss_mean if stepped else 0.0
     position.loss_count += float(stepped)
     return loss_mean, norm

@@ -41,14 +41,13 @@ from trainers.common.meters import ThroughputMeter
 from trainers.common.precision import Precision, in_groups
 from trainers.common.randomness import seed_everything
 from trainers.common.ranks import (
+    add_over_ranks,
     compare_ranks,
     epoch_batches,
     from_leader,
     gradients_shared,
-    sum_over_ranks,
     wrap_model,
 )
-from trainers.common.readings import Reading
 from trainers.common.report import EventLog, run_directory
 from trainers.common.schedules import batch_sentence, rate_at, scaled_rate, set_rate
 from trainers.common.stopping import StopRequest
@@ -240,7 +239,8 @@ def take_step(
     )
     set_rate(run.optimiser, rate)
     count = sum(len(batch["name"]) for batch in group)
-    total = torch.zeros((), device=run.ranks.device)
+    sums = torch.zeros(2, dtype=torch.float64, device=run.ranks.device)
+    sums[1] = count
     every = run.values["train.visualize_every"]
     for place, loaded in enumerate(group):
         batch = to_device(loaded, run.ranks.device)
@@ -248,15 +248,15 @@ def take_step(
             loss, points, normals = forward(run, batch)
             share = len(batch["name"]) / count
             run.precision.backward(loss * share)
-        total += loss.detach() * share
+        sums[0] += loss.detach() * len(batch["name"])
         if place == 0 and every and position.it and position.it % every == 0:
             visualise(run, batch, points, normals)
-    reading = Reading(total)
-    norm, stepped = run.precision.step(run.optimiser, run.network.parameters(), settings.clip)
+    add_over_ranks(sums)
+    norm, stepped = run.precision.step(run.optimiser, run.network.parameters(), settings.clip, sums)
     if stepped and run.ema:
         run.ema.update(run.network)
     meter.count(count)
-    samples, loss_sum = sum_over_ranks([float(count), reading.value() * count], run.ranks.device)
+    loss_sum, samples = run.precision.read
     position.samples += samples
     position.loss_sum += loss_sum
     position.used += int(samples)

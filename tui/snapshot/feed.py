@@ -24,7 +24,7 @@ from runners.model.gpus import GpuReading, GpuSnapshot
 from runners.model.plan import is_job
 from runners.model.run import Run
 from runners.model.states import State
-from runners.state.decoding import keep_what_is_read
+from runners.state.decoding import SETTLED_S, keep_what_is_read
 from runners.state.labels_file import labels_stamp, with_labels
 from runners.state.layout import StateDirectory
 from runners.state.leases import Lease, held_leases, live_run_ids
@@ -274,7 +274,9 @@ class SnapshotFeed:
         except OSError:
             changed = 0
         if changed != self._ids_of[0]:
-            self._ids_of = (changed, list_run_ids(self.state))
+            # One more may come in the same tick of the file system's clock: not to be missed.
+            settled = abs(time.time() - changed / 1e9) > SETTLED_S
+            self._ids_of = (changed if settled else -1, list_run_ids(self.state))
         return self._ids_of[1]
 
     def _take_in_labels(self) -> None:

@@ -158,7 +158,8 @@ class EndedIndex:
         stale = set()
         for run_id in ended:
             row = known.get(run_id)
-            young = row is not None and not row.is_final and (row.ended or 0.0) > since
+            # Without an end it was seen while it began, before its marker, and not since.
+            young = row is not None and not row.is_final and (row.ended or row.created) > since
             if row is None or (young and self._moved(row)):
                 stale.add(run_id)
         return stale
