@@ -1,24 +1,15 @@
-"""What `doctor` checks of the machine's basics, from Python to the clock."""
+"""What `doctor` checks of what this program runs on: Python, terminal, GPUs, scopes."""
 
 import os
-import resource
 import sys
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from runners.doctor.host_facts import HostFacts
-from runners.doctor.logout import judge_logout
-from runners.host.clock import local_time
 from runners.host.locks import is_held
 from runners.host.systemd import probe_scope
 from runners.model.gpus import GpuReading
-from runners.model.units import gib_text
 from runners.state.layout import StateDirectory
 
-_SMALL_SHM = 1 << 30
-_FEW_FILES = 1024
 _SMALLEST_TERMINAL = (80, 24)
 
 
@@ -40,11 +31,7 @@ def check_machine(state: StateDirectory, reading: GpuReading) -> Iterator[Check]
     yield check_terminal()
     yield from check_gpus(reading)
     yield check_sampler(state)
-    yield check_logout()
     yield check_scope(state)
-    yield check_shared_memory()
-    yield check_open_files()
-    yield check_clock()
 
 
 def check_python() -> Check:
@@ -97,63 +84,8 @@ def check_sampler(state: StateDirectory) -> Check:
     return Check("sampler", "WARN", "does not run", f"see {state.sampler_log}")
 
 
-def check_logout() -> Check:
-    """Whether logging out would end runs."""
-    verdict = judge_logout()
-    outcome: Verdict = "PASS" if verdict.outcome == "safe" else "WARN"
-    return Check("logout", outcome, verdict.reason, verdict.advice)
-
-
 def check_scope(state: StateDirectory) -> Check:
     """Whether a run gets a systemd scope of its own; tried anew, whatever was remembered."""
     probe = probe_scope(state.host / "scope.json", again=True)
     text = "works" if probe.works else f"none: {probe.why}; runs are started by setsid"
     return Check("systemd scope", "PASS", text)
-
-
-def check_shared_memory(folder: Path = Path("/dev/shm")) -> Check:
-    """Where DataLoader workers and NCCL pass their tensors."""
-    try:
-        found = os.statvfs(folder)
-    except OSError as error:
-        text = f"{folder}: {error.strerror}"
-        return Check("shared memory", "WARN", text, "DataLoader workers will fail")
-    size, free = found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
-    text = f"{folder} {gib_text(size)}, {gib_text(free)} free"
-    if size < _SMALL_SHM or free < size // 10:
-        advice = "docker run --shm-size=16g or --ipc=host, or num_workers 0"
-        advice = f"DataLoader workers fail when it is full: {advice}"
-        return Check("shared memory", "WARN", text, advice)
-    return Check("shared memory", "PASS", text)
-
-
-def check_open_files() -> Check:
-    """How many files a run may hold open."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    text = f"{_limit(soft)} (at most {_limit(hard)})"
-    if soft != resource.RLIM_INFINITY and soft < _FEW_FILES:
-        advice = "ulimit -n 65536 before launching: DataLoader workers need many"
-        return Check("open files", "WARN", text, advice)
-    return Check("open files", "PASS", text)
-
-
-def check_clock(now: Callable[[], float] = time.time) -> Check:
-    """Whether the clock is later than the newest of our own files can be."""
-    shown = local_time(now(), "%Y-%m-%d %H:%M:%S %z")
-    if now() < Path(__file__).stat().st_mtime - 60:
-        text = f"{shown}: before this program was installed"
-        return Check("clock", "WARN", text, "set the clock (timedatectl, ntp)")
-    return Check("clock", "PASS", shown)
-
-
-def check_time(host: HostFacts) -> Iterator[Check]:
-    """Whether a time service keeps the clock; nothing where none says anything."""
-    if host.clock_synchronized is not None:
-        fine = host.clock_synchronized
-        text = "kept by a time service" if fine else "no time service has set the clock"
-        advice = "" if fine else "timedatectl set-ntp true"
-        yield Check("time service", "PASS" if fine else "WARN", text, advice)
-
-
-def _limit(count: int) -> str:
-    return "unlimited" if count == resource.RLIM_INFINITY else f"{count:,}"

@@ -2,14 +2,15 @@
 
 import os
 import re
-import resource
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from runners.doctor.logout import LogoutVerdict, judge_logout
 from runners.host.files import names_in, read_text
+from runners.host.open_files import open_files_of_runs
 
 _KFD = "sys/class/kfd/kfd/topology/nodes"
 
@@ -17,12 +18,14 @@ _KFD = "sys/class/kfd/kfd/topology/nodes"
 class HostFacts(msgspec.Struct, frozen=True):
     """Facts of this host; bytes, and None where the system does not say.
 
-    `memory_limit` is the smallest memory limit of the control groups above us. `interfaces` are
-    network interfaces by name, `routed` the one of the default route.
+    `open_files` is what each process of a run may hold, below 0 without a limit; `read_at` unix
+    seconds. `memory_limit` is the smallest memory limit of the control groups above us.
+    `interfaces` are network interfaces by name, `routed` the one of the default route.
     """
 
-    files_soft: int = resource.RLIM_INFINITY
+    open_files: int = -1
     shm_free: int | None = None
+    shm_total: int | None = None
     memory_total: int | None = None
     memory_available: int | None = None
     memory_limit: int | None = None
@@ -35,16 +38,31 @@ class HostFacts(msgspec.Struct, frozen=True):
     kernel_command: str = ""
     interfaces: tuple[str, ...] = ()
     routed: str = ""
+    read_at: float = 0.0
+
+
+class DiskRoom(NamedTuple):
+    """What a disk still takes: bytes, and files; None where its file system does not count them."""
+
+    free: int
+    inodes: int | None = None
+
+
+def room_in(folder: Path) -> DiskRoom:
+    """What the disk of an existing folder still takes. Raises OSError."""
+    found = os.statvfs(folder)
+    return DiskRoom(found.f_frsize * found.f_bavail, found.f_favail if found.f_files else None)
 
 
 def read_host(root: Path = Path("/")) -> HostFacts:
     """Look at this machine; `root` is another one's for a test."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     memory = _meminfo(root)
     limit, used = _group_memory(root)
+    shm_free, shm_total = _shared_memory(root / "dev/shm")
     return HostFacts(
-        files_soft=soft,
-        shm_free=_free_bytes(root / "dev/shm"),
+        open_files=open_files_of_runs(),
+        shm_free=shm_free,
+        shm_total=shm_total,
         memory_total=memory.get("MemTotal"),
         memory_available=memory.get("MemAvailable"),
         memory_limit=limit,
@@ -57,6 +75,7 @@ def read_host(root: Path = Path("/")) -> HostFacts:
         kernel_command=read_text(root / "proc/cmdline").strip(),
         interfaces=tuple(_names(root / "sys/class/net", r".+")),
         routed=default_interface(root),
+        read_at=time.time(),
     )
 
 
@@ -116,12 +135,12 @@ def _group_memory(root: Path) -> tuple[int | None, int | None]:
     return best or (None, None)
 
 
-def _free_bytes(folder: Path) -> int | None:
+def _shared_memory(folder: Path) -> tuple[int, int] | tuple[None, None]:
     try:
         found = os.statvfs(folder)
     except OSError:
-        return None
-    return found.f_frsize * found.f_bavail
+        return None, None
+    return found.f_frsize * found.f_bavail, found.f_frsize * found.f_blocks
 
 
 def _meminfo(root: Path) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""What `doctor` checks of drivers, GPUs, memory, disks, network, our own helpers and packages."""
+"""What `doctor` checks of drivers, GPUs, disks, network, our own helpers and packages."""
 
 import os
 import re
@@ -7,20 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from runners.doctor.checks import Check, Verdict
-from runners.doctor.host_facts import HostFacts, kernel_architectures
+from runners.doctor.host_facts import HostFacts, kernel_architectures, room_in
+from runners.doctor.resources import judge_room
 from runners.host.clock import local_time
 from runners.host.files import read_text
 from runners.host.helpers import ROOT
 from runners.host.identity import boot_time
 from runners.host.procfs import HELPER_MARK, process_state, start_ticks
 from runners.model.gpus import GpuReading, Xid
-from runners.model.units import gib_text
 
 _HOT_C = 85.0
 _HOTTEST_C = 95.0
 _SLOWING = ("thermal", "hw", "power_brake", "hot")
-_TIGHT_MEMORY = 1 << 30
-_TIGHT_DISK = 5 << 30
 _ADVICE = (
     ({79}, "the GPU was lost: reboot the machine, then have its administrator check it"),
     (
@@ -112,22 +110,6 @@ def check_heat(reading: GpuReading) -> Iterator[Check]:
             yield Check("GPU heat", verdict, text, "check its cooling")
 
 
-def check_memory(host: HostFacts) -> Iterator[Check]:
-    """Memory of the host, and the limit we are under."""
-    total, left, limit = host.memory_total, host.memory_available, host.memory_limit
-    advice = "end what is not needed: the kernel kills the largest process first"
-    if limit is not None and total is not None and limit < total:
-        left = limit - (host.memory_used or 0)
-        text = f"limited to {gib_text(limit)}, {gib_text(left)} of it left"
-        advice = "loaders are killed when it is used up: docker --memory, Slurm --mem"
-    elif left is not None and total is not None:
-        text = f"{gib_text(total)}, {gib_text(left)} available"
-    else:
-        return
-    tight = left < _TIGHT_MEMORY
-    yield Check("memory", "WARN" if tight else "PASS", text, advice if tight else "")
-
-
 def check_disks(places: Mapping[str, Path]) -> Iterator[Check]:
     """Room and inodes where runs write: by name, each disk once."""
     seen: set[int] = set()
@@ -136,21 +118,17 @@ def check_disks(places: Mapping[str, Path]) -> Iterator[Check]:
         while not folder.exists() and folder != folder.parent:
             folder = folder.parent
         try:
-            device, found = folder.stat().st_dev, os.statvfs(folder)
+            device, room = folder.stat().st_dev, room_in(folder)
         except OSError:
             continue
         if device in seen:
             continue
         seen.add(device)
-        free = found.f_frsize * found.f_bavail
-        inodes = found.f_favail if found.f_files else None
-        text = f"{name} ({folder}): {gib_text(free)} free"
-        if inodes is not None and inodes < 10_000:
-            yield Check("disks", "WARN", f"{text}, {inodes:,} inodes", "remove small files")
-        elif free < _TIGHT_DISK:
-            yield Check("disks", "WARN", text, "checkpoints need room: `fresnel-tui prune`")
-        else:
-            yield Check("disks", "PASS", text)
+        verdict, text = judge_room(room)
+        # Runs need not write there: what is full is no more than a warning.
+        advice = "" if verdict == "PASS" else "checkpoints need room: `fresnel-tui prune`"
+        verdict = "PASS" if verdict == "PASS" else "WARN"
+        yield Check("disks", verdict, f"{name} ({folder}): {text}", advice)
 
 
 def check_network(host: HostFacts, name: str) -> Iterator[Check]:

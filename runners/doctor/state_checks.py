@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from runners.doctor.checks import Check
+from runners.doctor.host_facts import room_in
+from runners.doctor.resources import judge_room
 from runners.host.files import names_in
 from runners.host.mounts import NETWORK, filesystem_of
 from runners.host.ownership import permission_problem
@@ -18,13 +20,9 @@ from runners.host.procfs import (
     start_ticks,
 )
 from runners.model.errors import FresnelError
-from runners.model.units import gib_text
 from runners.state.codec import read_record
 from runners.state.layout import StateDirectory
 from runners.state.runs import pause_text, read_run
-
-_LITTLE_ROOM = 1 << 30
-_NO_ROOM = 50 << 20
 
 
 def check_state(state: StateDirectory) -> Iterator[Check]:
@@ -65,16 +63,9 @@ def check_folder(state: StateDirectory) -> Check:
 
 def check_room(root: Path) -> Check:
     """How much the disk of the state folder still takes."""
-    found = os.statvfs(root)
-    free = found.f_frsize * found.f_bavail
-    no_inodes = found.f_files > 0 and not found.f_favail
-    text = f"{gib_text(free)} free{', no inodes left' if no_inodes else ''}"
+    verdict, text = judge_room(room_in(root))
     advice = "`fresnel-tui prune --older-than 30d` removes ended runs"
-    if free < _NO_ROOM or no_inodes:
-        return Check("disk", "FAIL", text, f"make room: {advice}")
-    if free < _LITTLE_ROOM:
-        return Check("disk", "WARN", text, advice)
-    return Check("disk", "PASS", text)
+    return Check("disk", verdict, text, "" if verdict == "PASS" else f"make room: {advice}")
 
 
 def check_filesystem(root: Path) -> Check:

@@ -176,6 +176,7 @@ class DiskFacts(msgspec.Struct, frozen=True):
     number: int | None = None
     every_s: float | None = None
     basis: str = ""
+    inodes: int | None = None
 
 
 class PortFacts(msgspec.Struct, frozen=True):

@@ -1,19 +1,21 @@
-"""Limits, memory, logout, clock, and what RCCL warns about, for a run on this machine."""
+"""What this machine has, as it is judged for one run, and what RCCL warns about."""
 
 from collections.abc import Iterator
 
 from runners.doctor.checks import Check, Verdict
-from runners.doctor.host_facts import HostFacts
+from runners.doctor.resources import (
+    judge_clock,
+    judge_logout,
+    judge_memory,
+    judge_open_files,
+    judge_shared_memory,
+)
 from runners.model.parameters import leaf_of
 from runners.model.python_command import computing_processes
 from runners.model.units import gib_text
 from runners.verify.facts import LaunchFacts
 
-ENOUGH_FILES = 4096
-"""Open files that loaders of several workers get through (each shared tensor holds one)."""
-SMALL_SHM = 1 << 30
 _WORKERS = ("workers", "num_workers", "n_workers", "dataloader_num_workers", "loader_workers")
-_TIGHT = 2 << 30
 
 
 def workers_of(facts: LaunchFacts) -> int | None:
@@ -25,16 +27,12 @@ def workers_of(facts: LaunchFacts) -> int | None:
 
 
 def check_open_files(facts: LaunchFacts) -> Iterator[Check]:
-    """How many files the run may hold open."""
-    host = facts.host
-    if host is None:
-        return
-    soft = host.files_soft
-    if 0 <= soft < ENOUGH_FILES and workers_of(facts) != 0:
-        text = f"{soft:,} open files at most"
-        yield Check("open files", "WARN", text, "ulimit -n 65536 before launching")
-    else:
-        yield Check("open files", "PASS", "unlimited" if soft < 0 else f"{soft:,}")
+    """How many files the run may hold open; a run without loader workers needs few."""
+    if facts.host is not None:
+        found = judge_open_files(facts.host)
+        if workers_of(facts) == 0:
+            found = Check(found.name, "PASS", found.message)
+        yield found
 
 
 def shared_memory_asked(facts: LaunchFacts) -> int | None:
@@ -51,71 +49,40 @@ def shared_memory_asked(facts: LaunchFacts) -> int | None:
 def check_shared_memory(facts: LaunchFacts) -> Iterator[Check]:
     """/dev/shm, where loader workers and NCCL pass tensors."""
     host, workers = facts.host, workers_of(facts)
-    if host is None or host.shm_free is None:
+    if host is None:
         return
-    text = f"/dev/shm has {gib_text(host.shm_free)} free"
+    found = judge_shared_memory(host)
     asked = shared_memory_asked(facts)
-    if asked is not None and asked > 0:
-        text += f"; {workers} loader workers with two batches each fill {gib_text(asked)} at most"
-        if asked > host.shm_free:
-            advice = "fewer workers, or docker run --shm-size=16g or --ipc=host"
-            yield Check("shared memory", "FAIL", text, advice)
-        else:
-            yield Check("shared memory", "PASS", text)
-        return
-    uses = (workers or 0) > 0 or computing_processes(facts.plan) > 1
-    if uses and host.shm_free < SMALL_SHM:
+    if asked is not None and asked > 0 and host.shm_free is not None:
+        text = f"{workers} loader workers with two batches each fill {gib_text(asked)} at most"
+        full = asked > host.shm_free
+        advice = "fewer workers, or docker run --shm-size=16g or --ipc=host" if full else ""
+        verdict: Verdict = "FAIL" if full else "PASS"
+        yield Check(found.name, verdict, f"{found.message}; {text}", advice)
+    elif (workers or 0) > 0 or computing_processes(facts.plan) > 1:
         what = "loader workers" if (workers or 0) > 0 else "NCCL"
-        advice = "docker run --shm-size=16g or --ipc=host, or workers 0"
-        yield Check("shared memory", "WARN", f"{text}; {what} of this run use it", advice)
+        used = "" if found.verdict == "PASS" else f"; {what} of this run use it"
+        yield Check(found.name, found.verdict, f"{found.message}{used}", found.advice)
     else:
-        yield Check("shared memory", "PASS", text)
+        yield Check(found.name, "PASS", found.message)
 
 
 def check_host_memory(facts: LaunchFacts) -> Iterator[Check]:
     """Memory of the host, and the limit of the control group the run would live in."""
-    host = facts.host
-    if host is None:
-        return
-    limit, used = host.memory_limit, host.memory_used
-    if limit is not None and (host.memory_total is None or limit < host.memory_total):
-        left = limit - (used or 0)
-        text = f"a control group limits it to {gib_text(limit)}, {gib_text(left)} are left"
-        advice = "a higher limit (docker --memory, Slurm --mem), or fewer workers"
-    elif host.memory_available is not None:
-        left = host.memory_available
-        text = f"{gib_text(left)} available"
-        advice = "end other programs, or use fewer workers"
-    else:
-        return
-    verdict: Verdict = "WARN" if left < _TIGHT else "PASS"
-    yield Check("memory", verdict, text, advice if verdict == "WARN" else "")
+    if facts.host is not None:
+        yield from judge_memory(facts.host)
 
 
 def check_logout(facts: LaunchFacts) -> Iterator[Check]:
     """Whether the run would outlive the login."""
     if facts.host is not None:
-        found = facts.host.logout
-        verdict: Verdict = "PASS" if found.outcome == "safe" else "WARN"
-        yield Check("logout", verdict, found.reason, found.advice)
+        yield judge_logout(facts.host)
 
 
 def check_clock(facts: LaunchFacts) -> Iterator[Check]:
     """Whether the clock is right, as far as it can be told."""
     if facts.host is not None:
-        yield from judge_clock(facts.host)
-
-
-def judge_clock(host: HostFacts) -> Iterator[Check]:
-    """The clock of a host."""
-    if host.clock_behind_s > 60:
-        text = "it is set before the time at which this program was installed"
-        yield Check("clock", "WARN", text, "set it: timedatectl set-ntp true")
-    elif host.clock_synchronized is False:
-        text = "no time service has synchronised it"
-        yield Check("clock", "WARN", text, "timedatectl set-ntp true; certificates need it too")
-    else:
-        yield Check("clock", "PASS", "kept by a time service" if host.clock_synchronized else "set")
+        yield judge_clock(facts.host)
 
 
 def check_rccl(facts: LaunchFacts) -> Iterator[Check]:

@@ -138,9 +138,15 @@ def check_driver(facts: LaunchFacts) -> Iterator[Check]:
 
 
 def check_cudnn(facts: LaunchFacts) -> Iterator[Check]:
-    """Whether 3-D convolutions in half precision are wrong or slow with this cuDNN."""
+    """Whether the run's 3-D convolutions in half precision are wrong or slow."""
     torch = _torch(facts)
-    if torch is None or torch.cudnn is None or not torch.devices:
+    if torch is not None:
+        yield from judge_cudnn(torch)
+
+
+def judge_cudnn(torch: TorchFacts) -> Iterator[Check]:
+    """Whether 3-D convolutions in half precision are wrong or slow with this PyTorch's cuDNN."""
+    if torch.cudnn is None or not torch.devices:
         return
     trouble = half_volumes_trouble(torch.version, torch.cudnn)
     if trouble:

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 from runners.doctor.checks import Check, Verdict
+from runners.doctor.host_facts import DiskRoom
+from runners.doctor.resources import judge_room
 from runners.model.scaling import FEW_EACH, LARGE_BATCH, uneven_text
 from runners.model.units import duration_text, gib_text
 from runners.verify.facts import LaunchFacts
 
-_ROOM_LEFT = 2 << 30
-"""Bytes that should stay free beside the checkpoints: logs, events, the system."""
 _INTERFACE_VARIABLES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
 
 
@@ -62,25 +62,24 @@ def check_disk(facts: LaunchFacts) -> Iterator[Check]:
     disk = facts.disk
     if disk is None:
         return
-    if disk.size is None:
-        verdict: Verdict = "WARN" if disk.free < _ROOM_LEFT else "PASS"
-        text = f"{gib_text(disk.free)} free in {disk.folder}; how large checkpoints get is unknown"
-        yield Check("disk", verdict, text, "make room" if verdict == "WARN" else "")
-        return
     number = disk.number or 1
-    need = disk.size * number
+    need = (disk.size or 0) * number
+    verdict, free = judge_room(DiskRoom(disk.free, disk.inodes), need)
+    if disk.size is None:
+        text = f"{free} in {disk.folder}; how large checkpoints get is unknown"
+        yield Check("disk", verdict, text, "" if verdict == "PASS" else "make room")
+        return
     pace = f", one every {duration_text(disk.every_s)}" if disk.every_s else ""
     what = f"{number:,} × {gib_text(disk.size)}{pace} ({disk.basis})"
-    text = f"{what}; {gib_text(disk.free)} free in {disk.folder}"
-    if need > disk.free:
+    text = f"{what}; {free} in {disk.folder}"
+    if verdict == "FAIL":
         fits = disk.free // disk.size
         full = f"; full after {duration_text(fits * disk.every_s)}" if disk.every_s else ""
         advice = "make room, or keep fewer: keep: {last: 3} in the preset"
         yield Check("disk", "FAIL", f"{text}{full}", advice)
-    elif need + _ROOM_LEFT > disk.free:
-        yield Check("disk", "WARN", text, "little room will be left")
     else:
-        yield Check("disk", "PASS", text)
+        advice = "" if verdict == "PASS" else "little room will be left"
+        yield Check("disk", verdict, text, advice)
 
 
 def check_ports(facts: LaunchFacts) -> Iterator[Check]:

@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from runners.doctor.host_facts import room_in
 from runners.host.bounded_glob import SearchBudget, bounded_glob
 from runners.host.files import modified_at
 from runners.lifecycle.launch.probe_results import ProbeResult
@@ -153,10 +154,9 @@ def disk_facts(
     """Room where checkpoints go, and how many of which size are to come."""
     folder = _existing(Path(_fixed_part(plan.checkpoints[0] if plan.checkpoints else "")))
     try:
-        found = os.statvfs(folder)
+        room = room_in(folder)
     except OSError:
         return None
-    free = found.f_frsize * found.f_bavail
     size, basis = None, ""
     if before is not None:
         # The largest one: the disk must have room for the worst case.
@@ -164,7 +164,7 @@ def disk_facts(
     elif spec.resumed_from and Path(spec.resumed_from).is_file():
         size, basis = Path(spec.resumed_from).stat().st_size, "as the checkpoint it goes on from"
     number = _number_to_come(spec, plan) or (before.number if before is not None else None)
-    return DiskFacts(str(folder), free, size, number, _pace(spec, plan), basis)
+    return DiskFacts(str(folder), room.free, size, number, _pace(spec, plan), basis, room.inodes)
 
 
 def port_facts(plan: LaunchPlan, environment: Mapping[str, str]) -> Iterator[PortFacts]:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from runners.doctor import machine_checks
-from runners.doctor.checks import Check, check_time
+from runners.doctor import machine_checks, resources
+from runners.doctor.checks import Check
 from runners.doctor.host_facts import HostFacts, default_interface, kernel_architectures, read_host
 from runners.doctor.machine_checks import xid_advice
 from runners.host.helpers import ROOT
@@ -94,21 +94,22 @@ def test_heat(state: dict[str, object], verdicts: list[str]) -> None:
     assert [one for one, _ in told(machine_checks.check_heat(reading(**state)))] == verdicts  # type: ignore[arg-type]
 
 
-def test_memory_and_time() -> None:
-    check = machine_checks.check_memory
+def test_memory_and_clock() -> None:
+    check = resources.judge_memory
     assert told(check(HostFacts(memory_total=64 * GIB, memory_available=32 * GIB)))[0][0] == "PASS"
     assert told(check(HostFacts(memory_total=64 * GIB, memory_available=GIB // 2)))[0][0] == "WARN"
     limited = HostFacts(memory_total=64 * GIB, memory_limit=8 * GIB, memory_used=8 * GIB - 1)
     assert "docker --memory" in told(check(limited))[0][1]
     assert not list(check(HostFacts()))
-    assert told(check_time(HostFacts(clock_synchronized=False)))[0][0] == "WARN"
-    assert not list(check_time(HostFacts()))
+    assert resources.judge_clock(HostFacts(clock_synchronized=False)).verdict == "WARN"
+    assert resources.judge_clock(HostFacts(clock_behind_s=9e9)).verdict == "WARN"
+    assert resources.judge_clock(HostFacts()).verdict == "PASS"
 
 
 def test_disks_are_named_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     places = {"here": tmp_path, "there": tmp_path / "not" / "yet"}
     assert len(told(machine_checks.check_disks(places))) == 1
-    monkeypatch.setattr(machine_checks, "_TIGHT_DISK", 1 << 60)
+    monkeypatch.setattr(resources, "LITTLE_ROOM", 1 << 60)
     ((verdict, words),) = told(machine_checks.check_disks(places))
     assert verdict == "WARN" and "prune" in words
 

@@ -257,8 +257,8 @@ CASES: dict[str, tuple[str, str, str, LaunchFacts]] = {
         facts(outputs=(OutputFacts("/o/*", 3, "epoch_3.pt", 60.0),))),
     "somebody writes there": ("outputs", "FAIL", "of its own",
         facts(outputs=(OutputFacts("/o/*", 1, writers=("r1",)),))),
-    "few open files": ("open files", "WARN", "ulimit", facts(host=HostFacts(files_soft=1024))),
-    "open files": ("open files", "PASS", "65,536", facts(host=HostFacts(files_soft=65536))),
+    "few open files": ("open files", "WARN", "ulimit", facts(host=HostFacts(open_files=1024))),
+    "open files": ("open files", "PASS", "65,536", facts(host=HostFacts(open_files=65536))),
     "small shm": (
         "shared memory", "WARN", "--shm-size",
         facts(spec={"parameters": (parameter("workers", 8),)}, host=HostFacts(shm_free=64 << 20)),

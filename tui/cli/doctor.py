@@ -1,10 +1,13 @@
 """`doctor`."""
 
 import argparse
+import os
+from collections.abc import Mapping
 from pathlib import Path
+from shutil import which
 from tempfile import gettempdir
 
-from runners.doctor.checks import Check, check_machine, check_time
+from runners.doctor.checks import Check, check_machine
 from runners.doctor.host_facts import read_host
 from runners.doctor.machine_checks import (
     check_disks,
@@ -12,23 +15,28 @@ from runners.doctor.machine_checks import (
     check_gpu_errors,
     check_heat,
     check_helpers,
-    check_memory,
     check_network,
     check_versions,
 )
+from runners.doctor.resources import check_host
 from runners.doctor.state_checks import check_state
 from runners.gpus.client import read_gpus
 from runners.gpus.usage import read_usage
 from runners.guard.rule import read_guard
 from runners.host.clock import moment_now
 from runners.host.identity import host_name
+from runners.lifecycle.launch.interpreter import replaced_python
 from runners.model.errors import ExitCode
 from runners.model.gpus import GpuReading, Xid
 from runners.state.layout import StateDirectory
 from runners.state.runs import list_run_ids
+from runners.verify.facts import concerns
+from runners.verify.program_checks import judge_cudnn
+from runners.verify.program_facts import ask_interpreter
 from tui.cli.output import print_json
 from tui.views.money.guard_text import guard_text, nothing_text
 
+_PATIENCE_S = 60.0
 _PACKAGES = ("textual", "msgspec", "psutil", "PyYAML", "watchfiles")
 _LOOK_BACK = 200
 """So many of the newest runs are asked for errors of their GPUs."""
@@ -46,6 +54,7 @@ def run_doctor(arguments: argparse.Namespace) -> int:
     )
     checks += check_machine(state, reading)
     checks += _check_more(state, reading)
+    checks += check_torch(reading, os.environ)
     checks += _check_guard(state)
     if arguments.json:
         print_json([check._asdict() for check in checks])
@@ -57,19 +66,32 @@ def run_doctor(arguments: argparse.Namespace) -> int:
 
 
 def _check_more(state: StateDirectory, reading: GpuReading) -> list[Check]:
-    """Drivers, GPU errors, heat, memory, disks, network, our own helpers and packages."""
+    """The machine for runs, drivers, GPUs, disks, network, our own helpers and packages."""
     host = read_host()
     return [
+        *check_host(host),
         *check_drivers(reading),
         *check_gpu_errors(reading, _seen_xids(state)),
         *check_heat(reading),
-        *check_memory(host),
         *check_disks({"here": Path.cwd(), "temporary files": Path(gettempdir())}),
         *check_network(host, host_name()),
-        *check_time(host),
         *check_helpers(state.root),
         *check_versions(_installed(), _PACKAGES),
     ]
+
+
+def check_torch(reading: GpuReading, environment: Mapping[str, str]) -> list[Check]:
+    """What is known of the cuDNN of the PyTorch that `python` has here, asked in that Python."""
+    if not concerns("driver", reading.gpus):
+        return []
+    path = environment.get("PATH")
+    named = replaced_python("python", {})
+    python = which(named, path=path) or which("python3", path=path)
+    if python is None:
+        return []
+    # No imports but torch's own: where there is none, there is nothing to say.
+    found = ask_interpreter([python], Path.cwd(), environment, ["torch"], _PATIENCE_S)
+    return [] if found is None or found.torch is None else list(judge_cudnn(found.torch))
 
 
 def _seen_xids(state: StateDirectory) -> list[Xid]:

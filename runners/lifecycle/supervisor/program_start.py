@@ -14,7 +14,6 @@ from runners.host.exit_status import MOST_BYTES, spell_exit_status
 from runners.host.files import read_plain, replace
 from runners.host.procfs import HELPER_MARK, MARK
 
-_MOST_OPEN_FILES = 1 << 20
 """Not more: programs that close every file they may have open take a second for so many.
 
 They take minutes for the thousand million that some containers allow.
@@ -79,7 +78,10 @@ def _wait(program: Program, kept: Iterable[int], may_begin: int, failed: int) ->
     """Be the waiter: start the program once that is allowed, and write down how it ended."""
     os.setsid()
     os.chdir(program.directory)
-    _raise_open_files()
+    # Only here, in the child: the supervisor does without what it imports.
+    from runners.host.open_files import raise_open_files
+
+    raise_open_files()
     log = os.open(program.output, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     draft = _open_draft(program.exit_file)
     # Inheritable, and above the one digit that a shell can name.
@@ -165,20 +167,6 @@ def _set_signals(handler: signal.Handlers) -> None:
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}:
         with suppress(OSError):  # those that the C library keeps for itself
             signal.signal(number, handler)
-
-
-def _raise_open_files() -> None:
-    """Let this process and its children open as many files as the hard limit allows.
-
-    DataLoader workers need thousands, and the default is often 1024.
-    """
-    import resource  # only here, in the child: the supervisor does without
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MOST_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_OPEN_FILES)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def marked_environment(
