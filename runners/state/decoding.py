@@ -83,8 +83,12 @@ def read(path: Path | str, decoder: _Decoder[bytes, T], limit: int = PLAIN_LIMIT
     if found is not None and found.stamp == stamp:
         value: T | None = found.value
         return value
-    value = _read(path, decoder, limit)
-    if abs(time.time() - now.st_ctime) > SETTLED_S:
+    is_settled = abs(time.time() - now.st_ctime) > SETTLED_S  # before reading, which may take long
+    try:
+        value = decode(read_plain(path, limit), decoder)
+    except OSError:
+        return None  # perhaps for a moment only
+    if is_settled:
         if len(_kept) >= _MOST_KEPT:
             _kept.clear()
         _kept[key] = _Kept(stamp, value)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -94,3 +96,36 @@ def test_what_was_just_written_may_change_unseen_and_is_read_again(
 
     monkeypatch.setattr(decoding.os, "stat", lambda _: Frozen())
     assert decoding.read(path, decoder) == Word("two")
+
+
+@pytest.mark.usefixtures("later")
+def test_what_could_not_be_read_for_a_moment_is_read_at_the_next_look(
+    tmp_path: Path, decoder: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "word.json"
+    write(path, "one")
+
+    def refused(*_: object) -> bytes:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    with monkeypatch.context() as moment:
+        moment.setattr(decoding, "read_plain", refused)
+        assert decoding.read(path, decoder) is None
+    assert decoding.read(path, decoder) == Word("one")
+
+
+def test_a_file_just_written_whose_reading_took_long_is_read_again(
+    tmp_path: Path, decoder: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "word.json"
+    write(path, "one")
+    read_plain, now = decoding.read_plain, time.time
+
+    def slowly(*given: Any) -> bytes:
+        monkeypatch.setattr(decoding.time, "time", lambda: now() + 60)
+        return read_plain(*given)
+
+    monkeypatch.setattr(decoding, "read_plain", slowly)
+    for _ in range(2):
+        assert decoding.read(path, decoder) == Word("one")
+    assert decoder.decoded == 2

@@ -71,7 +71,7 @@ def export_onnx(decoder: GaussianDecoder, path: Path, device: torch.device | Non
     try:
         with tempfile.TemporaryDirectory() as folder:
             draft = Path(folder) / "decoder.onnx"
-            batch = torch.export.Dim("batch", min=1)
+            batch = torch.export.Dim("batch", min=1, max=2**20)  # torch 2.6 wants an end
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 logging.getLogger("torch.onnx").setLevel(logging.ERROR)

@@ -8,6 +8,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from runners.doctor.host_facts import DiskRoom
+from runners.doctor.resources import judge_room
 from runners.model.errors import FresnelError
 from runners.places.ssh.connection import AgentConnection, LineLost
 from runners.places.ssh.frames import Hello
@@ -17,8 +19,6 @@ from runners.places.ssh.panel_source import source_digest
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
 
 _PORT_WITHIN_S = 10.0
-_LITTLE_SPACE = 1 << 30
-"""Bytes free: less do not hold a run's checkpoints."""
 _REACHED = b"fresnel-reached"
 # A probe is written, not only asked for: quotas and read-only disks show nothing in df.
 _DISK = """\
@@ -195,7 +195,7 @@ class ConnectionTest:
         if "writable" not in lines:
             why = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2][-200:]
             raise FresnelError(f"{name}: nothing can be written to {folder}: {why}", remedy)
-        is_little = free is not None and free < _LITTLE_SPACE
+        is_little = free is not None and judge_room(DiskRoom(free))[0] != "PASS"
         return _Found(f"{size} free in {folder or '~'}", remedy if is_little else "")
 
     def _clock(self) -> _Found:
