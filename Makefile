@@ -87,7 +87,7 @@ test-oldest:
 	{ $(VENV)-oldest/bin/python -m pytest -n $(WORKERS) tests/unit tests/process || \
 		{ test $$? -eq 1 && $(VENV)-oldest/bin/python -m pytest $(ALONE) tests/unit tests/process; }; }
 
-# What a release of somebody else's will break. Textual is pinned: here its newest is taken all the same.
+# What a release of somebody else's will break: the newest of everything, whatever pyproject.toml allows.
 NEWEST := $(VENV)-newest/bin/python -m pip
 test-newest:
 	test -d $(VENV)-newest || $(PYTHON) -m venv $(VENV)-newest

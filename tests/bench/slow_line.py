@@ -34,8 +34,8 @@ while True:
         print(text.ljust({LINE_BYTES - 1}, ".")[:{LINE_BYTES - 1}], flush=True)
     time.sleep(0.01)
 """
-_QUERY = re.compile(rb"\x1b\[5n|\x1b\[\?2026\$p")
-_ANSWERS = {b"\x1b[5n": b"\x1b[0n", b"\x1b[?2026$p": b"\x1b[?2026;2$y"}
+_QUERY = re.compile(rb"\x1b\[6n|\x1b\[\?2026\$p")
+_ANSWERS = {b"\x1b[6n": b"\x1b[1;1R", b"\x1b[?2026$p": b"\x1b[?2026;2$y"}
 
 
 class Line:

@@ -101,7 +101,7 @@ async def test_a_signal_only_asks_the_loop(monkeypatch: pytest.MonkeyPatch) -> N
     driver, done = Keys(), []
     for step in ("suspend_application_mode", "resume_application_mode"):
         monkeypatch.setattr(driver, step, lambda step=step: done.append(step))
-    monkeypatch.setattr(driver, "_writer_thread", object())
+    monkeypatch.setattr(driver, "_output", object())  # it has the terminal
     os.kill(os.getpid(), signal.SIGCONT)
     # Whatever the loop's thread was doing, it goes on with it first.
     assert not done

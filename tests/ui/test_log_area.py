@@ -109,9 +109,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What would have gone to the terminal as a clipboard's text."""
     out: list[str] = []
-    from textual.drivers.headless_driver import HeadlessDriver
-
-    monkeypatch.setattr(HeadlessDriver, "write", lambda _driver, words: out.append(words))
+    monkeypatch.setattr("tui.panel.widgets.log.area.send", lambda _app, words: out.append(words))
     return out
 
 

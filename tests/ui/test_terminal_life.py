@@ -41,7 +41,7 @@ from tests.support import eventually
 from tests.terminal import Terminal, headless, panel_command
 from tests.ui.conftest import Show
 from tests.ui.tmux import Tmux
-from tui.panel.terminal.line import ANSWER, QUESTION
+from tui.panel.terminal.line import QUESTION
 
 COUNTER = """\
 launcher: command
@@ -111,6 +111,7 @@ def is_alive(process: psutil.Process) -> bool:
 # ── Ctrl+Z ────────────────────────────────────────────────────────────────────────────────────────
 
 PROMPT, SAME = "ready>", "all the same"
+ANSWER = "\x1b[1;1R"
 SUSPENDED = rf"Stopped.*\n(.*\n)*{PROMPT}$"
 """What the shell says of a job."""
 SHELL = ("bash", "--norc", "--noprofile", "-i")

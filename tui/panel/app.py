@@ -146,13 +146,6 @@ class PanelApp(TerminalApp):
         if settings.panel.mouse != self.has_mouse:
             self.action_mouse()
 
-    def key_unused(self, key: str) -> None:
-        """Say where a key works that does nothing where it was pressed."""
-        if self.screen is self.cockpit:
-            explanation = self.cockpit.explain_key(key)
-            if explanation:
-                self.notify(explanation, timeout=4, markup=False)
-
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The palette: our actions first, then Textual's own."""
         yield from palette_commands(self.cockpit, self.read_only)

@@ -4,7 +4,10 @@ import os
 from contextlib import suppress
 from typing import Any
 
+from textual.app import App
 from textual.drivers.web_driver import WebDriver
+
+from tui.panel.terminal.driver import Driven
 
 _OURS = ("COLUMNS", "ROWS", "TEXTUAL_DRIVER", "TEXTUAL_FPS", "TEXTUAL_COLOR_SYSTEM")
 
@@ -12,8 +15,11 @@ _OURS = ("COLUMNS", "ROWS", "TEXTUAL_DRIVER", "TEXTUAL_FPS", "TEXTUAL_COLOR_SYST
 class BrowserDriver(WebDriver):
     """Speaks to `fresnel-tui serve` through stdin and stdout."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
+    def __init__(self, app: App[Any], **options: Any) -> None:
+        super().__init__(app, **options)
+        self._application = app
+        if isinstance(app, Driven):
+            app.terminal = self
         for name in _OURS:  # meant for this process, not for the runs it launches
             os.environ.pop(name, None)
 
@@ -21,7 +27,7 @@ class BrowserDriver(WebDriver):
         """Take input; its end means that the server is gone, however it ended."""
         super().run_input_thread()
         if not self.exit_event.is_set():
-            self._app.call_from_thread(self._app.exit)
+            self._application.call_from_thread(self._application.exit)
 
     def stop_application_mode(self) -> None:
         """Say goodbye, to whoever is still there."""

@@ -1,6 +1,7 @@
 """textual-serve with access checks, and panels that end when their page closes."""
 
 import asyncio
+import os
 import re
 import signal
 from asyncio.subprocess import PIPE, Process
@@ -28,6 +29,14 @@ new MutationObserver((_, observer) => {
 </script></body>"""
 
 
+_FOR_A_PAGE = {
+    "TEXTUAL_DRIVER": "tui.web.driver:BrowserDriver",
+    "TEXTUAL_COLOR_SYSTEM": "truecolor",
+    "TEXTUAL_FPS": "60",
+    "TERM_PROGRAM": "textual",
+}
+
+
 class PanelProcess(AppService):
     """One panel for one page, started without a shell, and surely gone with the page."""
 
@@ -42,8 +51,7 @@ class PanelProcess(AppService):
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,
-            env=self._build_environment(width, height)
-            | {"TEXTUAL_DRIVER": "tui.web.driver:BrowserDriver"},
+            env=os.environ | _FOR_A_PAGE | {"COLUMNS": str(width), "ROWS": str(height)},
             start_new_session=True,
         )
         self._stdin = self._process.stdin

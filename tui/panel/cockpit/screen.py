@@ -6,7 +6,7 @@ import asyncio
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
@@ -206,6 +206,12 @@ class CockpitScreen(PaintedOnce[None]):
         if self.read_only and action in TOUCHING:
             return False
         return super().check_action(action, parameters)
+
+    def on_key(self, event: events.Key) -> None:
+        """Say where a key works that does nothing where it was pressed."""
+        explanation = self.explain_key(event.key)
+        if explanation and event.key not in self.active_bindings:
+            self.notify(explanation, timeout=4, markup=False)
 
     def explain_key(self, key: str) -> str:
         """Where a key works that does nothing in the pane in focus; empty when it works nowhere."""

@@ -1,26 +1,42 @@
 """Textual's driver for terminals, sure of its footing when the process is stopped and continued."""
 
+import asyncio
 import os
 import select
 import signal
 import threading
 import time
 from codecs import getincrementaldecoder
-from collections.abc import Callable, Iterable
-from contextlib import suppress
-from typing import IO, Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final
 
 from textual import constants, events
-from textual._xterm_parser import XTermParser
+from textual.app import App
+from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
-from textual.keys import Keys
+from textual.message import Message
 
-from tui.panel.terminal.line import ANSWER, QUESTION, Line
+from tui.panel.terminal.line import QUESTION, Line
+from tui.panel.terminal.output import Output
+from tui.panel.terminal.textual_private import XTermParser
 
+MOUSE: Final = {
+    on: "".join(f"\x1b[?{mode}{'h' if on else 'l'}" for mode in (1000, 1003, 1015, 1006))
+    for on in (False, True)
+}
+"""What gives the mouse to the panel, or back to the terminal: clicks, movement, far columns."""
 _TICK_S = 0.02
 _READ_BYTES = 4096
 _LAST_ANSWER_S = 1.0
 """So long at most the terminal's last answers are waited for."""
+
+
+class Driven(App[None]):
+    """An application that knows what it is driven by."""
+
+    terminal: Driver | None = None
+    """What it writes to, once there is one."""
 
 
 class WakingEvent(threading.Event):
@@ -44,71 +60,75 @@ class WakingEvent(threading.Event):
         super().clear()
 
 
-class AnswersApart(XTermParser):
-    """A parser that takes the terminal's answers to what was painted out of the keys."""
-
-    def __init__(self, debug: bool, answered: Callable[[], None]) -> None:
-        super().__init__(debug)
-        self._answered = answered
-
-    def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[events.Key]:
-        if sequence == ANSWER:
-            self._answered()
-            return [events.Key(Keys.Ignore, sequence)]
-        return super()._sequence_to_key_events(sequence, alt)
-
-
-class HeardFile:
-    """A file that tells when the kernel has taken what was written."""
-
-    def __init__(self, file: IO[str], taken: Callable[[int], None]) -> None:
-        self._file, self._taken = file, taken
-        self._written = 0
-
-    def write(self, text: str) -> None:
-        """Write; it blocks as long as the kernel takes no more."""
-        self._file.write(text)
-        self._written += len(text)
-
-    def flush(self) -> None:
-        """Flush, and tell."""
-        self._file.flush()
-        written, self._written = self._written, 0
-        self._taken(written)
-
-    def fileno(self) -> int:
-        """The file's own."""
-        return self._file.fileno()
-
-
 class TerminalDriver(LinuxDriver):
     """Gives the terminal back before anybody of its process group stops.
     It starts afresh on every SIGCONT, and sleeps while no key is pressed.
     """
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
+    def __init__(
+        self,
+        app: App[Any],
+        *,
+        debug: bool = False,
+        mouse: bool = True,
+        size: tuple[int, int] | None = None,
+    ) -> None:
+        super().__init__(app, debug=debug, mouse=mouse, size=size)
         self.exit_event: WakingEvent = WakingEvent()
         self.line = Line()
         self.room_made: Callable[[], None] = _nothing
         """Called in the loop when the line may take more."""
-        self._file: Any = HeardFile(self._file, self._taken)
+        self.wants_mouse = mouse
+        self._began_with_mouse = mouse
+        self._application = app
+        if isinstance(app, Driven):
+            app.terminal = self
+        self._here = asyncio.get_running_loop()
+        self._output: Output | None = None
+        self._is_lent = False
         self._questions = self._answers = 0
         self._is_gone = False
+        signal.signal(signal.SIGTSTP, self._stopped)
+        signal.signal(signal.SIGCONT, self._continued)
 
     def start_application_mode(self) -> None:
         """Take the terminal, of which nothing is known."""
         self.line = Line()
         super().start_application_mode()  # type: ignore[no-untyped-call]
+        if self._output is None:
+            return  # in the background: it is taken when the shell brings us to the front
+        if self.wants_mouse != self._began_with_mouse:
+            self.write(MOUSE[self.wants_mouse])
         # With nothing else under way, the answer tells the line's own delay.
         self.line.sent(len(QUESTION), more=False)
         self.write(QUESTION)
 
+    def stop_application_mode(self) -> None:
+        """Give the terminal back."""
+        if self.wants_mouse and not self._began_with_mouse:
+            self.write(MOUSE[False])
+        super().stop_application_mode()
+
+    def close(self) -> None:
+        """Have everything written; what comes after it begins anew."""
+        output, self._output = self._output, None
+        if output is not None:
+            output.end()
+        super().close()
+
     def write(self, data: str) -> None:
         """Have it written to the terminal."""
+        if self._output is None:
+            self._output = Output(self._taken)
+            self._output.start()
         self.line.given(len(data))
         self._questions += data.count(QUESTION)
-        super().write(data)
+        self._output.write(data)
+
+    def switch_mouse(self, on: bool) -> None:
+        """Have the mouse reported, or not."""
+        self.wants_mouse = on
+        self.write(MOUSE[on])
 
     def disable_input(self) -> None:
         """Take no more keys, once what was asked is answered: the shell would read the answers."""
@@ -118,12 +138,16 @@ class TerminalDriver(LinuxDriver):
                 time.sleep(_TICK_S / 4)
         super().disable_input()
 
+    def process_message(self, message: Message) -> None:
+        """Hand it to the application; the terminal's answers to what was painted stay here."""
+        if isinstance(message, events.CursorPosition):
+            self._answers += 1
+            self._in_loop(self.line.answered, time.monotonic())
+        else:
+            super().process_message(message)
+
     def _taken(self, size: int) -> None:
         self._in_loop(self.line.taken, size)
-
-    def _answered(self) -> None:
-        self._answers += 1
-        self._in_loop(self.line.answered, time.monotonic())
 
     def _in_loop(self, note: Callable[..., None], *arguments: Any) -> None:
         def noted() -> None:
@@ -131,7 +155,7 @@ class TerminalDriver(LinuxDriver):
             self.room_made()
 
         with suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(noted)
+            self._here.call_soon_threadsafe(noted)
 
     def run_input_thread(self) -> None:
         """Read keys until the driver ends.
@@ -139,7 +163,7 @@ class TerminalDriver(LinuxDriver):
         Textual's own looks ten times a second whether it is to end, which costs an idle panel a
         tenth of its processor time.
         """
-        parser = AnswersApart(self._debug, self._answered)
+        parser = XTermParser()
         decode = getincrementaldecoder("utf-8")("replace").decode
         ready = select.poll()
         ready.register(self.fileno, select.POLLIN)
@@ -164,6 +188,16 @@ class TerminalDriver(LinuxDriver):
             for event in parser.tick():
                 self.process_message(event)
 
+    @contextmanager
+    def no_automatic_restart(self) -> Iterator[None]:
+        """Another program has the terminal meanwhile: whoever lent it takes it again."""
+        self._is_lent = True
+        try:
+            with super().no_automatic_restart():
+                yield
+        finally:
+            self._is_lent = False
+
     def stop_group(self) -> None:
         """Stop with all that the shell started with us, and return when continued.
         `make` is such a program.
@@ -172,26 +206,32 @@ class TerminalDriver(LinuxDriver):
         it the moment that the first of us stands still.
         """
         self.suspend_application_mode()
-        self._must_signal_resume = True
-        # With Textual's handler in place the signal would be handled, and stop nobody.
+        # With our own handler in place the signal would be handled, and stop nobody.
         ours = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.killpg(os.getpgrp(), signal.SIGTSTP)
         signal.signal(signal.SIGTSTP, ours)
 
-    def _sigcont_application(self, *_: Any) -> None:
+    def _stopped(self, *_: Any) -> None:
+        if not self._is_lent:
+            self.suspend_application_mode()
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    def _continued(self, *_: Any) -> None:
         # Not here: a signal comes between any two lines of the loop's thread, also while it holds
         # the lock of the queue into which starting afresh writes.
         with suppress(RuntimeError):  # the loop has ended, and so will the panel
-            self._loop.call_soon_threadsafe(self._start_afresh)
+            self._here.call_soon_threadsafe(self._start_afresh)
 
     def _start_afresh(self) -> None:
-        # Textual 8.2.8 takes each SIGCONT for the end of a Ctrl+Z. After SIGSTOP, which nobody can
-        # catch, it would read keys in a second thread beside the first, and hang when the panel is
-        # to end.
-        if self._auto_restart and not self._must_signal_resume and self._writer_thread is not None:
+        if self._is_lent:
+            return
+        # After SIGSTOP, which nobody can catch, it was never given back: keys would be read in a
+        # second thread beside the first.
+        if self._output is not None:
             self.suspend_application_mode()
-            self._must_signal_resume = True
-        super()._sigcont_application()
+        self.resume_application_mode()
+        if self._output is not None:
+            self._application.post_message(self.SignalResume())
 
 
 def _nothing() -> None:

@@ -2,8 +2,8 @@
 
 A kernel's or ssh's buffers take far more than a slow line carries, and what waits in them a key's
 effect waits behind. So each piece of a frame ends with a question that every terminal answers
-(DSR 5, VT100), and not more is under way than the line carries in its own delay and a little. The
-rate is that of the deliveries, as in BBR (Cardwell et al., 2016).
+(DSR 6, VT100: where the cursor is), and not more is under way than the line carries in its own
+delay and a little. The rate is that of the deliveries, as in BBR (Cardwell et al., 2016).
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-QUESTION: Final = "\x1b[5n"
-ANSWER: Final = "\x1b[0n"
+QUESTION: Final = "\x1b[6n"
 SLOW_RATE: Final = 200_000
 """Bytes per second below which a line is slow."""
 _QUEUE_S: Final = 0.05

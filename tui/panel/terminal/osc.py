@@ -80,9 +80,10 @@ def describe_copied(text: str, environment: Mapping[str, str]) -> str:
 
 def send(app: "App[Any]", sequence: str) -> None:
     """Write a sequence for the terminal itself, past the screen."""
-    if app._driver is not None:
-        # Private: Textual has no way to write past its screen but its own clipboard sequence.
-        app._driver.write(sequence)
+    terminal = getattr(app, "terminal", None)
+    if terminal is not None:
+        # Textual has no way to write past its screen but its own clipboard sequence.
+        terminal.write(sequence)
 
 
 def copy_text(app: "App[Any]", text: str) -> None:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import os
 from time import monotonic
-from typing import Any, Final
+from typing import Final
 
-from rich.color import ColorSystem
+from rich.console import COLOR_SYSTEMS
 from rich.control import Control
-from textual._compositor import ChopsUpdate, LayoutUpdate
-from textual.app import App
 from textual.driver import Driver
 from textual.geometry import Region
 from textual.timer import Timer
 
-from tui.panel.terminal.driver import TerminalDriver
+from tui.panel.terminal.driver import Driven, TerminalDriver
 from tui.panel.terminal.line import QUESTION, Line
 from tui.panel.terminal.terminal_screen import TerminalScreen
+from tui.panel.terminal.textual_private import ChopsUpdate, LayoutUpdate
 
 _WITHOUT_COLOURED_BLANKS: Final = ("screen", "vt", "ansi", "dumb")
 """Terminals, by $TERM, that erase in their own colour and not in the background's."""
@@ -35,10 +34,12 @@ class Painter:
 
     wants_slow = False
     """Whether it was said that the line is slow."""
+    can_sync = False
+    """Whether the terminal shows what stands between two marks at once, as it said."""
 
-    def __init__(self, app: App[Any]) -> None:
+    def __init__(self, app: Driven) -> None:
         self._app = app
-        system = app.console._color_system or ColorSystem.TRUECOLOR
+        system = COLOR_SYSTEMS[app.console.color_system or "truecolor"]
         coloured = bool(os.environ.get("TMUX"))
         coloured |= not os.environ.get("TERM", "").startswith(_WITHOUT_COLOURED_BLANKS)
         self._screen = TerminalScreen(system, coloured)
@@ -88,15 +89,15 @@ class Painter:
 
     def draw_over(self, region: Region, text: str) -> None:
         """Send a picture's own sequence, which draws over these cells of the screen."""
-        driver = self._app._driver
+        driver = self._app.terminal
         if driver is not None:
             self._send_all(driver)
             driver.write(text)
             self._screen.overdraw(region)
 
     def _send_what_fits(self) -> None:
-        driver, screen = self._app._driver, self._screen
-        if driver is None or self._app._closed:
+        driver, screen = self._app.terminal, self._screen
+        if driver is None or not self._app.is_running:
             return
         if not isinstance(driver, TerminalDriver):
             self._send_all(driver)
@@ -131,9 +132,8 @@ class Painter:
         """Write a part of a frame, the cursor where it belongs; its bytes."""
         app = self._app
         place = app.screen.outer_size.clamp_offset(app.cursor_position)
-        app._previous_cursor_position = place
         text += Control.move_to(*place).segment.text
-        if app._sync_available:
+        if self.can_sync:
             text = f"{_SYNC_START}{text}{_SYNC_END}"
         driver.write(text)
         return len(text.encode())

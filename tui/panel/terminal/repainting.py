@@ -5,16 +5,20 @@ its title changed, and of a new screen no half of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
-from textual._compositor import ChopsUpdate, Compositor
+from rich.console import RenderableType
 from textual.content import Content
 from textual.filter import LineFilter
 from textual.geometry import Region
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
+from typing_extensions import Self
+
+from tui.panel.terminal.textual_private import ChopsUpdate, Compositor
 
 Result = TypeVar("Result")
 
@@ -28,23 +32,38 @@ class ChangedWidgets(Compositor):
     changes, which for a row at the top and one at the bottom is the whole screen.
     """
 
-    _changed: tuple[Region, ...] = ()
+    paints = True
+    """Whether anything is painted; what changes meanwhile is painted later."""
+    _touched: dict[Widget, tuple[Region, Region]] | None = None
+
+    @property
+    def visible_widgets(self) -> dict[Widget, tuple[Region, Region]]:
+        """Widgets from front to back, where they are and what of them is seen.
+        While a part of the screen is rendered, only those that hold some of it.
+        """
+        return super().visible_widgets if self._touched is None else self._touched
+
+    def render_update(
+        self,
+        full: bool = False,
+        screen_stack: list[Screen[Any]] | None = None,
+        simplify: bool = False,
+    ) -> RenderableType | None:
+        """What changed, or all of it; None when nothing did, or while nothing is painted."""
+        return super().render_update(full, screen_stack, simplify) if self.paints else None
 
     def render_partial_update(self) -> ChopsUpdate | None:
         """What changed since the last update; None when nothing did."""
-        self._changed = tuple(self._dirty_regions)
+        _ = self.cuts  # where widgets begin and end in each line: made of all of them
+        self._touched = self._changed_widgets()
         try:
             return super().render_partial_update()
         finally:
-            self._changed = ()
+            self._touched = None
 
-    def _get_renders(
-        self, crop: Region | None = None
-    ) -> Iterable[tuple[Region, Region, list[Strip]]]:
-        if not self._changed:
-            yield from super()._get_renders(crop)
-            return
-        left = list(self._changed)
+    def _changed_widgets(self) -> dict[Widget, tuple[Region, Region]]:
+        found: dict[Widget, tuple[Region, Region]] = {}
+        left = list(self._dirty_regions)
         # From front to back: what is behind a widget that holds a change whole is not seen there.
         for widget, (region, clip) in self.visible_widgets.items():
             seen = region.intersection(clip)
@@ -53,11 +72,11 @@ class ChangedWidgets(Compositor):
                 continue
             top = max(seen.y, min(change.y for change in touched))
             bottom = min(seen.bottom, max(change.bottom for change in touched))
-            band = Region(seen.x, top, seen.width, bottom - top)
-            yield region, band, widget.render_lines(band.translate((-region.x, -region.y)))
+            found[widget] = region, Region(seen.x, top, seen.width, bottom - top)
             left = [change for change in left if not seen.contains_region(change)]
             if not left:
-                return
+                break
+        return found
 
 
 class TitledBorder(Widget):
@@ -66,14 +85,21 @@ class TitledBorder(Widget):
     """
 
     _titles: tuple[str, str] = ("", "")
+    _sets_titles = False
+
+    def refresh(self, *regions: Region, **what: bool) -> Self:
+        """Have it painted, or parts of it."""
+        return self if self._sets_titles else super().refresh(*regions, **what)
 
     def retitle(self, title: str, subtitle: str) -> None:
         """Words above and below; brackets in them are brackets."""
         if (title, subtitle) == self._titles:
             return
         self._titles = title, subtitle
-        self._border_title = Content(title) if title else None
-        self._border_subtitle = Content(subtitle) if subtitle else None
+        self._sets_titles = True
+        self.border_title = Content(title) if title else None
+        self.border_subtitle = Content(subtitle) if subtitle else None
+        self._sets_titles = False
         size, inner = self.outer_size, self.content_offset
         if size:
             # `refresh` counts from inside the border.
@@ -138,26 +164,40 @@ class KeptRows(Widget):
         return framed
 
 
-class PaintedOnce(Screen[Result]):
+class PanelScreen(Screen[Result]):
+    """A screen that costs nothing while nothing of it is seen.
+
+    Of several bases it is the last: Textual takes the styles of the first.
+    """
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        with suppress(RuntimeError):  # no application, no styles
+            # What is there when the screen opens is not parsed once more with all the others.
+            sheet = self.app.stylesheet
+            for path in self.css_path:
+                if not sheet.has_source(str(path), ""):
+                    sheet.read(path)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it is seen: nothing shows through a screen that is no dialog."""
+        app = self.app
+        return super().is_current and (app.screen is self or app.screen.is_modal)
+
+
+class PaintedOnce(PanelScreen[Result]):
     """A screen of which nothing is painted before `begin_to_paint`.
 
     Each step of its first layout would else paint all of it.
     """
 
-    _paints = False
-
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._compositor = ChangedWidgets()
+        self._compositor = self._painted = ChangedWidgets()
+        self._painted.paints = False
 
     def begin_to_paint(self) -> None:
         """Paint now, and from now on whatever changes."""
-        self._paints = True
+        self._painted.paints = True
         self.refresh()
-
-    def _compositor_refresh(self) -> None:
-        if self._paints:
-            super()._compositor_refresh()
-        else:
-            # What is dirty now is painted by the refresh in `begin_to_paint`.
-            self._dirty_widgets.clear()

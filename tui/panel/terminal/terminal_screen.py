@@ -12,7 +12,6 @@ from operator import is_
 
 from rich.color import ColorSystem
 from rich.style import Style
-from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.geometry import Region, Size
 from textual.strip import Strip
 
@@ -29,6 +28,7 @@ from tui.panel.terminal.cells import (
     pieces_of,
     written,
 )
+from tui.panel.terminal.textual_private import ChopsUpdate, LayoutUpdate
 from tui.panel.theme.legible import TEXT, legible
 
 _LEAST_SCROLLED = 3
