@@ -4,10 +4,7 @@ import os
 from contextlib import suppress
 from typing import Any
 
-from textual.app import App
 from textual.drivers.web_driver import WebDriver
-
-from tui.panel.terminal.driver import Driven
 
 _OURS = ("COLUMNS", "ROWS", "TEXTUAL_DRIVER", "TEXTUAL_FPS", "TEXTUAL_COLOR_SYSTEM")
 
@@ -15,10 +12,10 @@ _OURS = ("COLUMNS", "ROWS", "TEXTUAL_DRIVER", "TEXTUAL_FPS", "TEXTUAL_COLOR_SYST
 class BrowserDriver(WebDriver):
     """Speaks to `fresnel-tui serve` through stdin and stdout."""
 
-    def __init__(self, app: App[Any], **options: Any) -> None:
+    def __init__(self, app: Any, **options: Any) -> None:
         super().__init__(app, **options)
         self._application = app
-        if isinstance(app, Driven):
+        if hasattr(app, "terminal"):  # the panel, which paints by itself
             app.terminal = self
         for name in _OURS:  # meant for this process, not for the runs it launches
             os.environ.pop(name, None)
