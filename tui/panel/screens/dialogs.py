@@ -16,7 +16,7 @@ from textual.widgets import Button, Input, OptionList, Static
 
 from runners.model.errors import FresnelError
 from tui.panel.hotkeys import hotkey
-from tui.panel.terminal.repainting import PanelScreen
+from tui.panel.terminal.repainting import costs_nothing_unseen
 from tui.panel.widgets.launch.fields import FormField
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ def if_answered(do: Callable[[Any], object]) -> Callable[[Any], None]:
     return closed
 
 
-class Dialog(ModalScreen[Result], PanelScreen[Result]):
+@costs_nothing_unseen
+class Dialog(ModalScreen[Result]):
     """A dialog, with the look that all of them have."""
 
     CSS_PATH = SCREEN_STYLES

@@ -12,13 +12,14 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
+from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from runners.state.layout import StateDirectory
 from runners.watch.metrics.judging import JudgeByMetric, next_judging
 from tui.panel.hotkeys import hint_line
 from tui.panel.screens.dialogs import SCREEN_STYLES
-from tui.panel.terminal.repainting import PanelScreen
+from tui.panel.terminal.repainting import costs_nothing_unseen
 from tui.panel.widgets.metrics.chart_model import ChartModel, ChartPage
 from tui.panel.widgets.metrics.chart_request import (
     ChartOptions,
@@ -41,7 +42,8 @@ _LIST_FROM = 100
 _LINES = 2  # of words, above and below the charts
 
 
-class MetricsScreen(PanelScreen[None]):
+@costs_nothing_unseen
+class MetricsScreen(Screen[None]):
     """Charts, runs, details; a thread reads and draws, this screen only shows."""
 
     CSS_PATH = SCREEN_STYLES

@@ -9,6 +9,7 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
+from textual.screen import Screen
 from textual.widgets import Static
 
 from runners.model.run import Run
@@ -17,7 +18,7 @@ from tui.panel.hotkeys import hint_line
 from tui.panel.screen_keys import PICTURES_KEYS
 from tui.panel.screens.dialogs import SCREEN_STYLES
 from tui.panel.terminal.graphics import terminal_graphics
-from tui.panel.terminal.repainting import PanelScreen
+from tui.panel.terminal.repainting import costs_nothing_unseen
 from tui.panel.theme.palette import run_colour
 from tui.panel.widgets.picture.box import PictureBox
 from tui.panel.widgets.picture.picture_source import PictureSource
@@ -29,7 +30,8 @@ _SEARCH_EVERY_S = 3.0
 _MOST_LOOKED_AT = 50
 
 
-class PicturesScreen(PanelScreen[None]):
+@costs_nothing_unseen
+class PicturesScreen(Screen[None]):
     """One or two runs' pictures; a thread finds, decodes and paints them."""
 
     CSS_PATH = SCREEN_STYLES

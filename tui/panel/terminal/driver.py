@@ -18,7 +18,7 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 
 from tui.panel.terminal.line import QUESTION, Line
-from tui.panel.terminal.output import Output
+from tui.panel.terminal.output import TerminalOutput
 from tui.panel.terminal.textual_private import XTermParser
 
 MOUSE: Final = {
@@ -84,7 +84,7 @@ class TerminalDriver(LinuxDriver):
         if isinstance(app, Driven):
             app.terminal = self
         self._here = asyncio.get_running_loop()
-        self._output: Output | None = None
+        self._output: TerminalOutput | None = None
         self._is_lent = False
         self._questions = self._answers = 0
         self._is_gone = False
@@ -119,7 +119,7 @@ class TerminalDriver(LinuxDriver):
     def write(self, data: str) -> None:
         """Have it written to the terminal."""
         if self._output is None:
-            self._output = Output(self._taken)
+            self._output = TerminalOutput(self._taken)
             self._output.start()
         self.line.given(len(data))
         self._questions += data.count(QUESTION)

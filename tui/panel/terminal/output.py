@@ -6,7 +6,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 
 
-class Output(threading.Thread):
+class TerminalOutput(threading.Thread):
     """Writes texts in their order, and tells how many characters the kernel has taken.
 
     Who writes never waits, however slow the terminal: how much is worth writing is the painter's.

@@ -5,8 +5,8 @@ its title changed, and of a new screen no half of it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+import inspect
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 from rich.console import RenderableType
@@ -21,6 +21,7 @@ from typing_extensions import Self
 from tui.panel.terminal.textual_private import ChopsUpdate, Compositor
 
 Result = TypeVar("Result")
+ScreenKind = TypeVar("ScreenKind", bound=Screen[Any])
 
 _KEPT_ROWS = 500
 
@@ -80,9 +81,7 @@ class ChangedWidgets(Compositor):
 
 
 class TitledBorder(Widget):
-    """A widget with text in its border.
-    When the text changes, the border's lines are painted and not all of the widget.
-    """
+    """A widget with text in its border; of a new text the border's lines alone are painted."""
 
     _titles: tuple[str, str] = ("", "")
     _sets_titles = False
@@ -95,16 +94,21 @@ class TitledBorder(Widget):
         """Words above and below; brackets in them are brackets."""
         if (title, subtitle) == self._titles:
             return
-        self._titles = title, subtitle
-        self._sets_titles = True
+        self._titles, self._sets_titles = (title, subtitle), True
         self.border_title = Content(title) if title else None
         self.border_subtitle = Content(subtitle) if subtitle else None
         self._sets_titles = False
-        size, inner = self.outer_size, self.content_offset
-        if size:
-            # `refresh` counts from inside the border.
-            above = Region(-inner.x, -inner.y, size.width, 1)
-            self.refresh(above, above.translate((0, size.height - 1)))
+        self.refresh(*_border_lines(self))
+
+
+def _border_lines(widget: Widget) -> Iterator[Region]:
+    """The first and the last line, counted from inside the border as `refresh` does.
+    None before the widget has a place.
+    """
+    size, inner = widget.outer_size, widget.content_offset
+    if size:
+        above = Region(-inner.x, -inner.y, size.width, 1)
+        yield from (above, above.translate((0, size.height - 1)))
 
 
 class KeptRows(Widget):
@@ -164,29 +168,20 @@ class KeptRows(Widget):
         return framed
 
 
-class PanelScreen(Screen[Result]):
-    """A screen that costs nothing while nothing of it is seen.
+def costs_nothing_unseen(kind: type[ScreenKind]) -> type[ScreenKind]:
+    """Of a class of screens: one below another is painted only while that one is a dialog."""
+    seen = inspect.getattr_static(Screen, "is_current").fget
 
-    Of several bases it is the last: Textual takes the styles of the first.
-    """
+    def is_current(screen: Screen[Any]) -> bool:
+        app = screen.app
+        return bool(seen(screen)) and (app.screen is screen or app.screen.is_modal)
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        with suppress(RuntimeError):  # no application, no styles
-            # What is there when the screen opens is not parsed once more with all the others.
-            sheet = self.app.stylesheet
-            for path in self.css_path:
-                if not sheet.has_source(str(path), ""):
-                    sheet.read(path)
-
-    @property
-    def is_current(self) -> bool:
-        """Whether it is seen: nothing shows through a screen that is no dialog."""
-        app = self.app
-        return super().is_current and (app.screen is self or app.screen.is_modal)
+    kind.is_current = property(is_current)  # type: ignore[assignment,method-assign]
+    return kind
 
 
-class PaintedOnce(PanelScreen[Result]):
+@costs_nothing_unseen
+class PaintedOnce(Screen[Result]):
     """A screen of which nothing is painted before `begin_to_paint`.
 
     Each step of its first layout would else paint all of it.

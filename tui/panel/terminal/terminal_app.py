@@ -40,6 +40,17 @@ class TerminalApp(InOrder, Driven):
         """What changes the colours of all that is painted."""
         return self._without_colours or super().get_line_filters()
 
+    def get_screen(self, screen: Any, screen_class: type[Screen[Any]] | None = None) -> Any:
+        """The screen that opens. What its styles lack is read now.
+
+        Textual would parse all that it has parsed already once more, before the screen opens.
+        """
+        found = super().get_screen(screen, screen_class)
+        for path in found.css_path:
+            if not self.stylesheet.has_source(str(path), ""):
+                self.stylesheet.read(path)
+        return found
+
     @contextmanager
     def batch_update(self) -> Iterator[None]:
         """Paint nothing meanwhile."""
