@@ -1,10 +1,16 @@
-"""A sweep whose values are suggested by a sampler, run after run, from the results so far."""
+"""What varies in a sweep; one whose values are suggested run after run, from the results so far."""
+
+import math
+from typing import TYPE_CHECKING
 
 import msgspec
 
+if TYPE_CHECKING:
+    from random import Random
+
 
 class SearchAxis(msgspec.Struct, frozen=True):
-    """A parameter to search: one of `values`, or without them a number from `low` to `high`.
+    """A key that varies: one of `values`, or without them a number from `low` to `high`.
 
     Both ends are included; evenly in the logarithm if `log`.
     """
@@ -15,6 +21,23 @@ class SearchAxis(msgspec.Struct, frozen=True):
     high: float = 0.0
     log: bool = False
     whole: bool = False
+
+    @property
+    def first(self) -> str:
+        """The first of its values, or the least."""
+        return self.values[0] if self.values else f"{self.low:g}"
+
+    def draw(self, source: "Random") -> str:
+        """One of them at random; of numbers with four significant digits."""
+        if self.values:
+            return source.choice(self.values)
+        if self.whole and not self.log:
+            return str(source.randint(round(self.low), round(self.high)))
+        if self.log:
+            value = math.exp(source.uniform(math.log(self.low), math.log(self.high)))
+        else:
+            value = source.uniform(self.low, self.high)
+        return str(round(value)) if self.whole else f"{value:.4g}"
 
 
 class Search(msgspec.Struct, frozen=True):

@@ -1,11 +1,10 @@
 """`--sampler`: a sweep whose values one of optuna's samplers suggests."""
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from importlib.util import find_spec
 
 from runners.model.errors import WrongInput
-from runners.model.sampler_search import Search, SearchAxis
-from runners.presets.sweeps import SampleRange
+from runners.model.sampler_search import SearchAxis
 
 SAMPLERS: dict[str, tuple[str, ...]] = {
     "tpe": ("optuna",),
@@ -38,7 +37,7 @@ def parse_sampler(text: str) -> tuple[str, str, bool | None]:
     return name, metric, _SENSE.get(sense)
 
 
-def require_sampler(name: str, varied: Mapping[str, list[str] | SampleRange]) -> None:
+def require_sampler(name: str, axes: Collection[SearchAxis]) -> None:
     """Raise WrongInput for a sampler that is not installed or cannot choose what varies."""
     missing = [package for package in SAMPLERS[name] if find_spec(package) is None]
     if missing:
@@ -50,7 +49,7 @@ def require_sampler(name: str, varied: Mapping[str, list[str] | SampleRange]) ->
         )
     if name != "cmaes":
         return
-    ranges = sum(isinstance(values, SampleRange) for values in varied.values())
+    ranges = sum(not axis.values for axis in axes)
     if not ranges:
         raise WrongInput(
             "--sampler cmaes chooses numbers from ranges, and none varies",
@@ -65,26 +64,9 @@ def require_sampler(name: str, varied: Mapping[str, list[str] | SampleRange]) ->
         )
 
 
-def drawn_at_random(name: str, varied: Mapping[str, list[str] | SampleRange]) -> list[str]:
+def drawn_at_random(name: str, axes: Collection[SearchAxis]) -> list[str]:
     """What is to be said of values that the sampler leaves to chance."""
-    values = [key for key, values in varied.items() if not isinstance(values, SampleRange)]
+    values = [axis.key for axis in axes if axis.values]
     if name != "cmaes" or not values:
         return []
     return [f"{', '.join(values)}: drawn at random, cmaes chooses only numbers from ranges"]
-
-
-def make_search(
-    objective: tuple[str, str, bool],
-    varied: Mapping[str, list[str] | SampleRange],
-    samples: int,
-    seed: int,
-) -> Search:
-    """The search over what varies by a sampler's name, its metric and whether more is better."""
-    name, metric, higher = objective
-    axes = tuple(
-        SearchAxis(key, (), values.low, values.high, values.log, values.whole)
-        if isinstance(values, SampleRange)
-        else SearchAxis(key, tuple(values))
-        for key, values in varied.items()
-    )
-    return Search(name, axes, samples, metric, higher, seed)

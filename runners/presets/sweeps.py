@@ -10,16 +10,14 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from runners.model.errors import WrongInput
 from runners.model.masking import mask_value
+from runners.model.sampler_search import SearchAxis
 from runners.model.spec import RunSpec
-
-if TYPE_CHECKING:
-    from random import Random
 
 MOST_RUNS = 200
 _LONGEST_NAME = 60
@@ -28,25 +26,6 @@ _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _RANGE = re.compile(rf"({_NUMBER})\.\.({_NUMBER})(?:\.\.({_NUMBER}))?(:log)?")
 _MAPPING = re.compile(r":(?:\s|$)").search
 _SAYING = "values as lr=1e-4,3e-4 or seed=0..2; with --samples ranges as lr=1e-5..1e-3:log"
-
-
-class SampleRange(NamedTuple):
-    """Numbers to choose from at random, both ends included; evenly in the logarithm if `log`."""
-
-    low: float
-    high: float
-    log: bool
-    whole: bool
-
-    def draw(self, source: "Random") -> str:
-        """One of them, with four significant digits."""
-        if self.log:
-            value = math.exp(source.uniform(math.log(self.low), math.log(self.high)))
-        elif self.whole:
-            return str(source.randint(round(self.low), round(self.high)))
-        else:
-            value = source.uniform(self.low, self.high)
-        return str(round(value)) if self.whole else f"{value:.4g}"
 
 
 class Variant(NamedTuple):
@@ -88,23 +67,23 @@ def expand(
             f"{override.partition('=')[0]}={chosen[i]}" if i in chosen else override
             for i, override in enumerate(overrides)
         ]
-        shown = {axes[i][0]: _label(*axes[i], text) for i, text in chosen.items()}
+        shown = {axes[i].key: _label(axes[i], text) for i, text in chosen.items()}
         variants.append(Variant(changed, shown))
     return variants
 
 
-def _label(key: str, values: list[str] | SampleRange, text: str) -> str:
+def _label(axis: SearchAxis, text: str) -> str:
     """A value as it stands in names and ids: of a secret only which of the values it is."""
-    if mask_value(key.rpartition(".")[2], text) == text:
+    if mask_value(axis.key.rpartition(".")[2], text) == text:
         return text
-    return str(values.index(text) + 1) if isinstance(values, list) else ""
+    return str(axis.values.index(text) + 1) if axis.values else ""
 
 
 def varied_keys(
     overrides: Sequence[str], takes_several: Callable[[str], bool]
-) -> dict[str, list[str] | SampleRange]:
-    """The keys with several values among `KEY=VALUE` overrides, and these values."""
-    return dict(_axes(overrides, takes_several).values())
+) -> dict[str, SearchAxis]:
+    """What has several values among `KEY=VALUE` overrides, by its key."""
+    return {axis.key: axis for axis in _axes(overrides, takes_several).values()}
 
 
 def as_sweep(
@@ -129,42 +108,44 @@ def as_sweep(
     ]
 
 
-def _axes(
-    overrides: Sequence[str], takes_several: Callable[[str], bool]
-) -> dict[int, tuple[str, list[str] | SampleRange]]:
-    axes: dict[int, tuple[str, list[str] | SampleRange]] = {}
+def _axes(overrides: Sequence[str], takes_several: Callable[[str], bool]) -> dict[int, SearchAxis]:
+    """What varies, by its place among the overrides."""
+    axes = {}
     for i, override in enumerate(overrides):
         key, _, text = override.partition("=")
-        found = _values(override, text, takes_several(key.removeprefix("parameters.")))
-        if found is not None:
-            axes[i] = key.removeprefix("parameters."), found
+        key = key.removeprefix("parameters.")
+        axis = _axis(override, key, text, takes_several(key))
+        if axis is not None:
+            axes[i] = axis
     return axes
 
 
-def _values(override: str, text: str, several: bool) -> list[str] | SampleRange | None:
+def _axis(override: str, key: str, text: str, several: bool) -> SearchAxis | None:
     """The values of one override, or the range; None where it is one value."""
     # `{times: 3, backoff: 1s}` is YAML's mapping, the value of a key of the preset.
     braces = text.startswith("{") and text.endswith("}") and "," in text and not _MAPPING(text)
     if braces:
-        return _parted(override, text[1:-1])
+        return SearchAxis(key, _parted(override, text[1:-1]))
     if not several:
         return None
     matched = _RANGE.fullmatch(text)
     if matched:
-        return _range(override, *matched.groups())
-    return _parted(override, text) if "," in text and not text.startswith("[") else None
+        return _range(override, key, *matched.groups())
+    if "," not in text or text.startswith("["):
+        return None
+    return SearchAxis(key, _parted(override, text))
 
 
-def _parted(override: str, text: str) -> list[str]:
+def _parted(override: str, text: str) -> tuple[str, ...]:
     parts = [part.strip() for part in text.split(",")]
     if not all(parts):
         raise WrongInput(f"--set {override}: a value between the commas is missing", _SAYING)
-    return list(dict.fromkeys(parts))
+    return tuple(dict.fromkeys(parts))
 
 
 def _range(
-    override: str, low: str, high: str, step: str | None, log: str | None
-) -> list[str] | SampleRange:
+    override: str, key: str, low: str, high: str, step: str | None, log: str | None
+) -> SearchAxis:
     whole = all(re.fullmatch(r"[-+]?\d+", word) for word in (low, high, step or "1"))
     first, last = float(low), float(high)
     if last < first:
@@ -172,32 +153,34 @@ def _range(
     if log and first <= 0:
         raise WrongInput(f"--set {override}: a logarithmic range begins above 0")
     if step is None:
-        return SampleRange(first, last, bool(log), whole)
+        return SearchAxis(key, (), first, last, bool(log), whole)
     pace = float(step)
     if log or pace <= 0:
         raise WrongInput(f"--set {override}: expected FIRST..LAST..STEP with a step above 0")
     count = math.floor((last - first) / pace + 1e-9) + 1
     if count > MOST_RUNS:
         raise WrongInput(f"--set {override}: {count} values; {MOST_RUNS} runs are the most")
-    return [
+    values = (
         f"{round(first + i * pace, 12):g}" if not whole else str(int(low) + i * int(step))
         for i in range(count)
-    ]
+    )
+    return SearchAxis(key, tuple(values))
 
 
-def _grid(axes: dict[int, tuple[str, list[str] | SampleRange]]) -> list[tuple[str, ...]]:
+def _grid(axes: dict[int, SearchAxis]) -> list[tuple[str, ...]]:
     columns = []
-    for key, values in axes.values():
-        if isinstance(values, SampleRange):
-            if values.log or not values.whole:
+    for axis in axes.values():
+        values = axis.values
+        if not values:
+            if axis.log or not axis.whole:
                 raise WrongInput(
-                    f"--set {key}: a range of numbers has to be sampled",
+                    f"--set {axis.key}: a range of numbers has to be sampled",
                     "add --samples N, or give the values themselves: a,b,c",
                 )
-            count = round(values.high - values.low) + 1
+            count = round(axis.high - axis.low) + 1
             if count > MOST_RUNS:
-                raise WrongInput(f"--set {key}: {count} values; {MOST_RUNS} runs are the most")
-            values = [str(round(values.low) + i) for i in range(count)]
+                raise WrongInput(f"--set {axis.key}: {count} values; {MOST_RUNS} runs are the most")
+            values = tuple(str(round(axis.low) + i) for i in range(count))
         columns.append(values)
     total = math.prod(map(len, columns))
     if total > MOST_RUNS:
@@ -208,16 +191,8 @@ def _grid(axes: dict[int, tuple[str, list[str] | SampleRange]]) -> list[tuple[st
     return list(product(*columns))
 
 
-def _sampled(
-    axes: dict[int, tuple[str, list[str] | SampleRange]], samples: int, seed: int
-) -> list[tuple[str, ...]]:
+def _sampled(axes: dict[int, SearchAxis], samples: int, seed: int) -> list[tuple[str, ...]]:
     from random import Random  # most sweeps take every combination
 
     source = Random(seed)
-    return [
-        tuple(
-            values.draw(source) if isinstance(values, SampleRange) else source.choice(values)
-            for _, values in axes.values()
-        )
-        for _ in range(samples)
-    ]
+    return [tuple(axis.draw(source) for axis in axes.values()) for _ in range(samples)]

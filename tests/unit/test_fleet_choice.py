@@ -1,16 +1,19 @@
 """Which of several machines a launch starts on, by what they answered."""
 
 from decimal import Decimal
+from pathlib import Path
 
 import msgspec
+import pytest
 
+from runners.model.command_words import with_flags
 from runners.model.plan import LaunchPlan
 from runners.model.spec import Price
 from runners.places.actions import Outcome
 from runners.places.fleet.asking import judge, plan_command
 from runners.places.fleet.choosing import Fit, Offer, choose, is_hopeless, kept_by
 from runners.places.fleet.dispatcher import launch_command
-from runners.places.fleet.waiting import WaitingLaunch
+from runners.places.fleet.waiting import WaitingLaunch, new_launch
 from tests.support import make_plan
 
 
@@ -105,3 +108,15 @@ def test_variables_stay_here_until_it_starts() -> None:
     planned = plan_command(launch, lambda *_: ())
     assert not {"--env", "KEY", "--env=OTHER"} & set(planned)
     assert "mine" in planned
+
+
+def test_a_launch_is_called_by_its_own_flags_not_by_those_of_its_program(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = ("--", "python", "train.py", "--name", "theirs", "--priority", "9")
+    plain = new_launch(("launch", "--gpus", "1", *program), "any", True, {})
+    named = new_launch(("launch", "--name=mine", "--priority", "2", *program), "any", True, {})
+    assert (plain.name, plain.priority) == ("python", 0)
+    assert (named.name, named.priority) == ("mine", 2)
+    assert with_flags(named.command, "--no-queue")[4:6] == ["--no-queue", "--"]

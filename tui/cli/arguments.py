@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 
 from runners import __version__
+from runners.model.command_words import split_words
 from runners.model.errors import WrongInput
 from runners.state.layout import preset_folders
 from tui.cli.command_table import ALIASES, COMMANDS
@@ -39,11 +40,8 @@ _STARTERS = ("python", "torchrun", "accelerate", "deepspeed", "mpirun")
 
 def split_command(argv: Sequence[str]) -> tuple[list[str], list[str] | None]:
     """The words before a bare `--`, and those behind it (None when there is no `--`)."""
-    listed = list(argv)
-    if "--" not in listed:
-        return spread_overrides(listed), None
-    at = listed.index("--")
-    return spread_overrides(listed[:at]), listed[at + 1 :]
+    ours, command = split_words(argv)
+    return spread_overrides(ours), command[1:] if command else None
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace | None:

@@ -10,9 +10,10 @@ from threading import Event
 
 from runners.host.clock import age
 from runners.host.identity import is_attended
+from runners.model.command_words import split_words, with_flags
 from runners.model.errors import DeniedError, ExitCode, FresnelError, WrongInput
 from runners.places.fleet.asking import Fleet
-from runners.places.fleet.choosing import MachineChoice, Offer, choose
+from runners.places.fleet.choosing import Offer, choose
 from runners.places.fleet.dispatcher import start_dispatcher
 from runners.places.fleet.waiting import (
     WaitingLaunch,
@@ -111,8 +112,8 @@ def _new_launch(
 
 def _command(given: Sequence[str]) -> tuple[str, ...]:
     """The launch's words without those that are meant for us."""
-    at = given.index("--") if "--" in given else len(given)
-    return (*(text for text in given[:at] if text not in _OURS), *given[at:])
+    ours, command = split_words(given)
+    return (*(text for text in ours if text not in _OURS), *command)
 
 
 def _without_values(command: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
@@ -120,11 +121,11 @@ def _without_values(command: Sequence[str]) -> tuple[tuple[str, ...], dict[str, 
 
     Of one that is named only, the value that it has here now, or that is kept.
     """
-    at = command.index("--") if "--" in command else len(command)
-    kept, environment = list(command), {}
-    for i in range(at):
+    kept, program = split_words(command)
+    environment = {}
+    for i in range(len(kept)):
         flag, equals, given = kept[i].partition("=")
-        if flag != "--env" or (not equals and i + 1 >= at):
+        if flag != "--env" or (not equals and i + 1 >= len(kept)):
             continue
         where, text = (i, given) if equals else (i + 1, kept[i + 1])
         name, has_value, value = text.partition("=")
@@ -132,7 +133,7 @@ def _without_values(command: Sequence[str]) -> tuple[tuple[str, ...], dict[str, 
         if known is not None:
             environment[name] = known
             kept[where] = f"--env={name}" if equals else name
-    return tuple(kept), environment
+    return (*kept, *program), environment
 
 
 def _follow(
@@ -212,13 +213,7 @@ def _plan(arguments: argparse.Namespace) -> int:
     from tui.cli import run_command
 
     print()
-    return run_command([*_placed(launch, choice)])
-
-
-def _placed(launch: WaitingLaunch, choice: MachineChoice) -> list[str]:
-    given = list(launch.command)
-    at = given.index("--") if "--" in given else len(given)
-    return [*given[:at], "--host", choice.machine or "", *given[at:]]
+    return run_command(with_flags(launch.command, "--host", choice.machine))
 
 
 def _ask_once(state: StateDirectory, launch: WaitingLaunch, names: Sequence[str]) -> list[Offer]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from runners.model.command_words import split_words
 from tui.cli.command_table import ALIASES, COMMANDS
 from tui.cli.parsing import UsageError
 
@@ -30,15 +31,14 @@ def may_take_host(argv: Sequence[str]) -> bool:
 
 def take_host(argv: Sequence[str]) -> tuple[list[str], str]:
     """The words without `--host NAME`, and the name; empty when the command is meant here."""
-    listed = list(argv)
-    end = listed.index("--") if "--" in listed else len(listed)
-    for i, word in enumerate(listed[:end]):
+    ours, command = split_words(argv)
+    for i, word in enumerate(ours):
         if word.startswith("--host="):
-            return listed[:i] + listed[i + 1 :], word.partition("=")[2]
+            return ours[:i] + ours[i + 1 :] + command, word.partition("=")[2]
         if word != "--host":
             continue
-        if i + 1 < end and not listed[i + 1].startswith("-"):
-            return listed[:i] + listed[i + 2 :], listed[i + 1]
-        if listed[0] != "gpus":  # there it also means this machine's own readings
+        if i + 1 < len(ours) and not ours[i + 1].startswith("-"):
+            return ours[:i] + ours[i + 2 :] + command, ours[i + 1]
+        if ours[0] != "gpus":  # there it also means this machine's own readings
             raise UsageError("--host: which?", "`fresnel-tui host list` shows them", "")
-    return listed, ""
+    return list(argv), ""

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from runners.model.command_words import with_flags
 from runners.model.errors import DeniedError, FresnelError, WrongInput
 from runners.places.ssh.groups import names_several
 from runners.places.ssh.protocol import new_request_name
@@ -108,9 +109,7 @@ def _ask_before_waiting(arguments: argparse.Namespace) -> None:
     listed = list_to_push(Path.cwd(), is_program=True, excludes=(), secrets=arguments.secrets)
     _ask_for_much(listed.bytes, arguments.yes)
     if listed.bytes > _ASKED_ABOVE and not arguments.yes:
-        given = arguments.remote_command
-        at = given.index("--") if "--" in given else len(given)
-        arguments.remote_command = [*given[:at], "--yes", *given[at:]]
+        arguments.remote_command = with_flags(arguments.remote_command, "--yes")
 
 
 def _ask_for_much(total: int, is_agreed: bool) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from runners.model.command_words import with_flags
 from runners.model.errors import FresnelError
 from runners.model.placeholders import secrets_in
 from runners.model.spec import RunSpec
@@ -55,13 +56,7 @@ class LaunchRequest(NamedTuple):
         """The same without the checks that its presets ask for: they were made."""
         once = ["--no-verify"] if any(spec.verify for spec in self.specs) else []
         specs = [msgspec.structs.replace(spec, verify=()) for spec in self.specs]
-        return LaunchRequest(specs, _before_command(self.arguments, once), self.judged_by)
-
-
-def _before_command(arguments: Sequence[str], flags: Sequence[str]) -> list[str]:
-    """The arguments with `flags` before the command that may stand after `--`."""
-    at = arguments.index("--") if "--" in arguments else len(arguments)
-    return [*arguments[:at], *flags, *arguments[at:]]
+        return LaunchRequest(specs, with_flags(self.arguments, *once), self.judged_by)
 
 
 class LaunchPlanner(ABC):
@@ -209,7 +204,7 @@ class PlannerThere(LaunchPlanner):
 
         def explain(problem: str) -> None:
             if names := secrets_in(problem):
-                given = _before_command(request.arguments, ["--host", self.name])
+                given = with_flags(request.arguments, "--host", self.name)
                 problem = (
                     f"{', '.join(names)}: no such secret is kept on {self.name}. One that is kept "
                     f"here goes along when it is launched by `fresnel-tui {shlex.join(given)}`"
@@ -270,7 +265,7 @@ class PlannerAny(LaunchPlanner):
 
     def launch(self, request: LaunchRequest) -> None:
         """Launch it where it suits, or have it wait for a machine."""
-        given = _before_command(request.arguments, ["--host", self.name])
+        given = with_flags(request.arguments, "--host", self.name)
         self._parts.commands.command(self._parts.commands.local_place, given)
 
     def ask(

@@ -7,8 +7,9 @@ import msgspec
 
 from runners.model.errors import WrongInput
 from runners.model.metric_rule import BestMetric
+from runners.model.sampler_search import Search, SearchAxis
 from runners.model.spec import RunSpec
-from runners.presets.sweeps import SampleRange, Variant, as_sweep, expand, varied_keys
+from runners.presets.sweeps import Variant, as_sweep, expand, varied_keys
 from runners.watch.metrics.sample import metric_name
 
 Maker = Callable[[list[str]], RunSpec]
@@ -76,7 +77,7 @@ def sweep_of(
 def _searched(
     request: SweepWish,
     make: Maker,
-    varied: dict[str, list[str] | SampleRange],
+    varied: dict[str, SearchAxis],
     variants: Sequence[Variant],
     open_ended: bool,
 ) -> Sweep:
@@ -86,7 +87,7 @@ def _searched(
     from runners.watch.metrics.judging import higher_by
 
     name, metric, higher = sampler_flag.parse_sampler(request.sampler or "")
-    sampler_flag.require_sampler(name, varied)
+    sampler_flag.require_sampler(name, varied.values())
     metric = metric_name(metric)
     _check_ends(make, varied, variants[0])
     specs = [make(_open(variant) if open_ended else variant.overrides) for variant in variants]
@@ -99,7 +100,7 @@ def _searched(
             f"--sampler {request.sampler}: is more or less of {metric} better?",
             f"say so: --sampler {name}:{metric}:max, or :min",
         )
-    search = sampler_flag.make_search((name, metric, higher), varied, len(variants), request.seed)
+    search = Search(name, (*varied.values(),), len(variants), metric, higher, request.seed)
     digits = len(str(len(specs)))
     members = [(spec, f"{i:0{digits}}") for i, spec in enumerate(specs, 1)]
     # A sampler learns from what has ended: all at once would teach it nothing.
@@ -113,7 +114,7 @@ def _searched(
     ]
     notes = [
         f"{note}, for the {'most' if higher else 'least'} {metric or 'loss'}",
-        *sampler_flag.drawn_at_random(name, varied),
+        *sampler_flag.drawn_at_random(name, varied.values()),
     ]
     return Sweep(sweep, notes)
 
@@ -127,15 +128,15 @@ def _open(variant: Variant) -> list[str]:
     ]
 
 
-def _check_ends(make: Maker, varied: dict[str, list[str] | SampleRange], variant: Variant) -> None:
+def _check_ends(make: Maker, varied: dict[str, SearchAxis], variant: Variant) -> None:
     """Raise WrongInput for a range that goes beyond what its parameter may be."""
     for end in range(2):
         overrides = []
         for override in variant.overrides:
             key = override.partition("=")[0]
-            values = varied.get(key.removeprefix("parameters."))
-            if isinstance(values, SampleRange):
-                override = f"{key}={(values.low, values.high)[end]:.6g}"
+            axis = varied.get(key.removeprefix("parameters."))
+            if axis is not None and not axis.values:
+                override = f"{key}={(axis.low, axis.high)[end]:.6g}"
             overrides.append(override)
         make(overrides)
 

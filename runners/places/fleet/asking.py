@@ -15,6 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from runners.cost.rates import device_count, hourly_rate
+from runners.model.command_words import split_words
 from runners.model.plan import AssignedGpu
 from runners.model.spec import Price
 from runners.places.actions import Outcome
@@ -138,26 +139,19 @@ def plan_command(
     launch: WaitingLaunch, preset_flags: Callable[[str, Sequence[str]], Sequence[str]]
 ) -> list[str]:
     """The command by which a machine plans a launch."""
-    given = _without_variables(launch.command[1:])
-    begin = ["plan", "--json", f"{PLACEMENT}=asked"]
-    if "--" in given:
-        at = given.index("--")
-        return [*begin, *given[:at], "--", _ALIKE]
+    ours, command = split_words(launch.command[1:])
+    given = ["plan", "--json", f"{PLACEMENT}=asked", *_without_variables(ours)]
+    if command:
+        return [*given, "--", _ALIKE]
     flags = preset_flags(launch.preset, launch.overrides) if launch.preset else ()
     concealed = (("--set", f"environment.{name}={_ALIKE}") for name in launch.concealed)
-    return [*begin, *given, *flags, *chain.from_iterable(concealed)]
+    return [*given, *flags, *chain.from_iterable(concealed)]
 
 
 def _without_variables(given: Sequence[str]) -> list[str]:
     """The words without `--env NAME`, whose values stay here until it starts."""
-    kept: list[str] = []
-    at = given.index("--") if "--" in given else len(given)
-    for i, text in enumerate(given):
-        is_flag = i < at and (text == "--env" or text.startswith("--env="))
-        is_value = 0 < i < at and given[i - 1] == "--env"
-        if not is_flag and not is_value:
-            kept.append(text)
-    return kept
+    pairs = zip(("", *given), given, strict=False)
+    return [text for before, text in pairs if "--env" not in (before, text.partition("=")[0])]
 
 
 def judge(machine: str, outcome: Outcome, free: int) -> Offer:

@@ -30,6 +30,7 @@ from runners.host.detach import run_alone
 from runners.host.files import is_gone
 from runners.host.identity import UNATTENDED
 from runners.host.procfs import HELPER_MARK
+from runners.model.command_words import with_flags
 from runners.model.errors import ExitCode, FresnelError
 from runners.model.run_ids import is_run_id
 from runners.places.fleet.asking import PLACEMENT, Fleet
@@ -234,10 +235,8 @@ class Dispatcher:
 
 def launch_command(launch: WaitingLaunch) -> list[str]:
     """The command that starts a launch on the machine that is asked."""
-    given = list(launch.command)
-    at = given.index("--") if "--" in given else len(given)
-    flags = ["--no-queue", f"{PLACEMENT}={launch.choice}", "--host", launch.asked]
-    return [*given[:at], *flags, *given[at:]]
+    flags = ("--no-queue", f"{PLACEMENT}={launch.choice}", "--host", launch.asked)
+    return with_flags(launch.command, *flags)
 
 
 def _environment(launch: WaitingLaunch) -> dict[str, str]:

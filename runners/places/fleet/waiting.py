@@ -12,6 +12,7 @@ import msgspec
 
 from runners.host.files import folder_stamp, replace
 from runners.host.locks import is_held
+from runners.model.command_words import split_words
 from runners.model.errors import NotFound
 from runners.model.run_ids import new_run_id
 from runners.state.decoding import read
@@ -63,24 +64,29 @@ class WaitingLaunch(msgspec.Struct, frozen=True):
     @property
     def priority(self) -> int:
         """That of `--priority`: higher goes first."""
-        end = self.command.index("--") if "--" in self.command else len(self.command)
-        found = 0
-        for i, text in enumerate(self.command[:end]):
-            flag, equals, given = text.partition("=")
-            if flag == "--priority" and (equals or i + 1 < end):
-                with suppress(ValueError):
-                    found = int(given if equals else self.command[i + 1])
-        return found
+        with suppress(ValueError):
+            return int(_flag_of(split_words(self.command)[0], "--priority"))
+        return 0
 
 
 def name_of(command: Sequence[str]) -> str:
     """The name that a launch's command gives, its preset, or its program."""
-    given = list(command)
-    if "--name" in given[:-1]:
-        return given[given.index("--name") + 1]
-    if "--" in given:
-        return Path(given[given.index("--") + 1]).name if given[-1] != "--" else "command"
+    given, program = split_words(command)
+    if name := _flag_of(given, "--name"):
+        return name
+    if program:
+        return Path(program[1]).name if len(program) > 1 else "command"
     return given[1] if len(given) > 1 and not given[1].startswith("-") else given[0]
+
+
+def _flag_of(words: Sequence[str], flag: str) -> str:
+    """What a flag says, of several the last; empty where it is not given."""
+    found = ""
+    for i, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name == flag:
+            found = value if equals else next(iter(words[i + 1 : i + 2]), "")
+    return found
 
 
 _decoder = msgspec.json.Decoder(WaitingLaunch)

@@ -25,7 +25,7 @@ from runners.presets.command_line import (
     split_safely,
 )
 from runners.presets.load import command_spec
-from runners.presets.sweeps import SampleRange, varied_keys
+from runners.presets.sweeps import varied_keys
 from tui.panel.command_log import gpu_arguments
 from tui.panel.widgets.gpu.picker import spell_request
 from tui.panel.widgets.launch.command_input import CommandInput
@@ -118,10 +118,7 @@ class RunDraft:
     def _firsts(self) -> list[str]:
         """The overrides, of several values the first."""
         overrides = self.overrides()
-        first = {
-            key: f"{values.low:g}" if isinstance(values, SampleRange) else values[0]
-            for key, values in varied_keys(overrides, self.several).items()
-        }
+        first = {key: axis.first for key, axis in varied_keys(overrides, self.several).items()}
         parts = (override.partition("=") for override in overrides)
         return [f"{key}={first.get(key, text)}" for key, _, text in parts]
 
