@@ -102,3 +102,17 @@ def judge_clock(host: HostFacts) -> Check:
         return Check("clock", "WARN", text, "timedatectl set-ntp true; certificates need it too")
     kept = ", kept by a time service" if host.clock_synchronized else ""
     return Check("clock", "PASS", f"{shown}{kept}")
+
+
+def judge_rccl(host: HostFacts) -> Iterator[Check]:
+    """What RCCL warns about at its start on a machine of several AMD GPUs (rccl, src/init.cc)."""
+    balances = host.numa_balancing and host.numa_nodes > 1
+    passes_through = "iommu=pt" in host.kernel_command.split()
+    if balances:
+        text = "automatic NUMA balancing is on: collectives slow down at random"
+        yield Check("RCCL", "WARN", text, "sudo sysctl kernel.numa_balancing=0")
+    if not passes_through:
+        text = "the kernel was started without iommu=pt: transfers between GPUs may hang"
+        yield Check("RCCL", "WARN", text, "add iommu=pt to the kernel's command line")
+    if passes_through and not balances:
+        yield Check("RCCL", "PASS", "NUMA balancing and IOMMU are set as it recommends")

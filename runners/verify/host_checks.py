@@ -8,6 +8,7 @@ from runners.doctor.resources import (
     judge_logout,
     judge_memory,
     judge_open_files,
+    judge_rccl,
     judge_shared_memory,
 )
 from runners.model.parameters import leaf_of
@@ -86,17 +87,6 @@ def check_clock(facts: LaunchFacts) -> Iterator[Check]:
 
 
 def check_rccl(facts: LaunchFacts) -> Iterator[Check]:
-    """What RCCL warns about at its start on AMD machines (rccl, src/init.cc)."""
-    host = facts.host
-    if host is None or len(facts.plan.gpus) < 2 or not facts.concerns("RCCL"):
-        return
-    balances = host.numa_balancing and host.numa_nodes > 1
-    passes_through = "iommu=pt" in host.kernel_command.split()
-    if balances:
-        text = "automatic NUMA balancing is on: collectives slow down at random"
-        yield Check("RCCL", "WARN", text, "sudo sysctl kernel.numa_balancing=0")
-    if not passes_through:
-        text = "the kernel was started without iommu=pt: transfers between GPUs may hang"
-        yield Check("RCCL", "WARN", text, "add iommu=pt to the kernel's command line")
-    if passes_through and not balances:
-        yield Check("RCCL", "PASS", "NUMA balancing and IOMMU are set as it recommends")
+    """How several AMD GPUs of the run reach each other."""
+    if facts.host is not None and len(facts.plan.gpus) > 1 and facts.concerns("RCCL"):
+        yield from judge_rccl(facts.host)

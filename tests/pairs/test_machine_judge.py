@@ -13,7 +13,9 @@ from runners.doctor.host_facts import DiskRoom, HostFacts
 from runners.doctor.logout import LogoutVerdict
 from runners.doctor.resources import check_host, judge_room
 from runners.model.gpus import GpuReading, GpuSnapshot
+from runners.model.plan import AssignedGpu
 from runners.model.spec import Parameter, RunSpec
+from runners.state.layout import StateDirectory
 from runners.verify.check_table import judge
 from runners.verify.facts import DiskFacts, InterpreterFacts, LaunchFacts, TorchDevice, TorchFacts
 from tests.support import make_plan
@@ -69,6 +71,32 @@ def test_one_disk_is_judged_once(free: int, inodes: int | None) -> None:
     verdict, text = judge_room(DiskRoom(free, inodes))
     (found,) = judge(facts(disk=DiskFacts("/x", free, inodes=inodes)), ("disk",))
     assert found.check.verdict == verdict and found.check.message.startswith(text)
+
+
+AMD = tuple(GpuSnapshot(i, f"GPU-{i}", "MI300X", "amd") for i in range(2))
+
+
+@pytest.mark.parametrize("command", ["quiet", "quiet iommu=pt"])
+@pytest.mark.parametrize("balances", [None, False, True])
+@pytest.mark.parametrize("nodes", [1, 2])
+@pytest.mark.parametrize("gpus", [(), AMD[:1], AMD])
+def test_what_rccl_warns_about_is_the_same_to_both(
+    tmp_path: Path,
+    command: str,
+    balances: bool | None,
+    nodes: int,
+    gpus: tuple[GpuSnapshot, ...],
+) -> None:
+    host = HostFacts(kernel_command=command, numa_balancing=balances, numa_nodes=nodes)
+    reading = GpuReading(0.0, "here", "amd" if gpus else "none", gpus)
+    of_machine = doctor.check_more(StateDirectory(tmp_path), reading, host)
+    plan = make_plan(
+        gpus=tuple(AssignedGpu(i, gpu.uuid, gpu.name, i) for i, gpu in enumerate(gpus))
+    )
+    run = LaunchFacts(facts().spec, plan, gpus=gpus, host=host)
+    of_run = [found.check for found in judge(run, ("machine",))]
+    about = [[check for check in found if check.name == "RCCL"] for found in (of_machine, of_run)]
+    assert about[0] == about[1] and bool(about[0]) == (len(gpus) > 1)
 
 
 TORCH = """

@@ -13,7 +13,7 @@ from runners.places.ssh import connection, frames
 from runners.places.ssh.link import Link, LinkState, Subscription
 from runners.places.ssh.machine import LinkedHost
 from runners.places.ssh.node_groups import NodeRun
-from runners.places.ssh.node_watch import NodeEnding, _Watched
+from runners.places.ssh.node_watch import _Watched
 from runners.places.ssh.output_mirror import MirroredLog
 from runners.places.ssh.protocol import LinkMessage
 from runners.places.ssh.remote_request import AgentQuestion, RemoteRequest
@@ -61,7 +61,7 @@ SAMPLES: dict[type[msgspec.Struct], dict[str, Any]] = {
     },
     frames.OlderAnswer: {"runs": [TREE["runs"][RUN]], "left": 0},
     frames.FoundAnswer: {"found": {"a": 1}},
-    frames.EndingAnswer: {
+    frames.NodeEnding: {
         "state": "failed",
         "reason": "why",
         "diagnosis": "oom",
@@ -139,7 +139,7 @@ LINKED: dict[type[msgspec.Struct], tuple[str, Callable[[LinkedHost, Path], objec
     frames.CurvesFrame: ("curves", lambda host, folder: FollowedCurves(RUN, lambda: None)),
     frames.OlderAnswer: ("older", lambda host, folder: _question([])),
     frames.FoundAnswer: ("ask", lambda host, folder: _ask(host)),
-    frames.EndingAnswer: ("ending", lambda host, folder: _Watched(host.link.ssh, NODE)),
+    frames.NodeEnding: ("ending", lambda host, folder: _Watched(host.link.ssh, NODE)),
     frames.EndAnswer: (
         "end",
         lambda host, folder: AgentQuestion({"do": "end"}, frames.EndAnswer, lambda *_: None),
@@ -260,5 +260,5 @@ def test_a_machine_that_talks_without_an_end_on_stderr_fills_nothing(
 
 def test_a_node_whose_ending_is_told_is_known(evil: LyingMachine) -> None:
     watched = _Watched(Ssh(evil.registry, evil.host), NodeRun("evil", RUN))
-    watched.take(LinkMessage({"answer": SAMPLES[frames.EndingAnswer]}))
-    assert watched.ending == NodeEnding("failed", "why", 9.0, 1, "oom")
+    watched.take(LinkMessage({"answer": SAMPLES[frames.NodeEnding]}))
+    assert watched.ending == frames.NodeEnding("failed", "why", 9.0, 1, "oom")

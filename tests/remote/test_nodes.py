@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import pytest
 
+from runners.places.ssh.frames import NodeEnding
 from runners.places.ssh.node_groups import NodeRun, find_group
-from runners.places.ssh.node_watch import Ended, NodeEnding, find_cause
+from runners.places.ssh.node_watch import Ended, find_cause
 from tests.command_text import MAY_BE_THE_CAUSE, NOT_REACHED, NOTHING_STARTED
 from tests.process.conftest import CommandLine
 from tests.remote.conftest import add

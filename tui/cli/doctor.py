@@ -8,7 +8,7 @@ from shutil import which
 from tempfile import gettempdir
 
 from runners.doctor.checks import Check, check_machine
-from runners.doctor.host_facts import read_host
+from runners.doctor.host_facts import HostFacts, read_host
 from runners.doctor.machine_checks import (
     check_disks,
     check_drivers,
@@ -18,7 +18,7 @@ from runners.doctor.machine_checks import (
     check_network,
     check_versions,
 )
-from runners.doctor.resources import check_host
+from runners.doctor.resources import check_host, judge_rccl
 from runners.doctor.state_checks import check_state
 from runners.gpus.client import read_gpus
 from runners.gpus.usage import read_usage
@@ -53,7 +53,7 @@ def run_doctor(arguments: argparse.Namespace) -> int:
         else GpuReading(0.0, "", "none", problem="not read: see the state folder")
     )
     checks += check_machine(state, reading)
-    checks += _check_more(state, reading)
+    checks += check_more(state, reading, read_host())
     checks += check_torch(reading, os.environ)
     checks += _check_guard(state)
     if arguments.json:
@@ -65,11 +65,12 @@ def run_doctor(arguments: argparse.Namespace) -> int:
     return ExitCode.RUN_FAILED if failed else ExitCode.DONE
 
 
-def _check_more(state: StateDirectory, reading: GpuReading) -> list[Check]:
+def check_more(state: StateDirectory, reading: GpuReading, host: HostFacts) -> list[Check]:
     """The machine for runs, drivers, GPUs, disks, network, our own helpers and packages."""
-    host = read_host()
+    has_several = len(reading.gpus) > 1 and concerns("RCCL", reading.gpus)
     return [
         *check_host(host),
+        *(judge_rccl(host) if has_several else ()),
         *check_drivers(reading),
         *check_gpu_errors(reading, _seen_xids(state)),
         *check_heat(reading),

@@ -113,14 +113,18 @@ class FoundAnswer(msgspec.Struct, frozen=True):
     found: dict[str, Any] | None
 
 
-class EndingAnswer(msgspec.Struct, frozen=True):
-    """How a run ended, by the clock of its machine; the rank that torchrun saw fail first."""
+class NodeEnding(msgspec.Struct, frozen=True):
+    """How one node's run ended, at `ended` (unix seconds; as it comes, by its machine's clock).
+
+    `rank` is the one of all that torchrun saw fail first there, where the reason does not name it;
+    `diagnosis` is the class of a known cause.
+    """
 
     state: Annotated[str, Meta(max_length=64)]
     reason: Annotated[str, Meta(max_length=1 << 16)] | None = ""
-    diagnosis: _Word | None = None
     ended: _Moment | None = None
     rank: _Count | None = None
+    diagnosis: _Word | None = None
 
 
 class QuietAnswer(msgspec.Struct, frozen=True):

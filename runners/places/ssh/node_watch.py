@@ -21,8 +21,9 @@ from runners.host.detach import run_alone
 from runners.host.files import is_gone
 from runners.host.locks import is_held
 from runners.model.errors import NotFound
+from runners.model.states import State
 from runners.places.ssh.connection import RefusedThere, refuse
-from runners.places.ssh.frames import EndAnswer, EndingAnswer, decoded
+from runners.places.ssh.frames import EndAnswer, NodeEnding, decoded
 from runners.places.ssh.link import Link, LinkState
 from runners.places.ssh.node_groups import (
     NodeGroup,
@@ -63,30 +64,6 @@ _ECHO_CLASSES = frozenset(
 )
 
 
-class NodeEnding(msgspec.Struct, frozen=True):
-    """How one node's run ended; `ended` in unix seconds by the clock here.
-
-    `rank` is the one of all that torchrun saw fail first there, where the reason does not name it;
-    `diagnosis` is the class of a known cause.
-    """
-
-    state: str
-    reason: str = ""
-    ended: float | None = None
-    rank: int | None = None
-    diagnosis: str = ""
-
-    @property
-    def is_echo(self) -> bool:
-        """Whether it only lost its connection to another."""
-        return self.diagnosis in _ECHO_CLASSES or _ECHO.search(self.reason) is not None
-
-    @property
-    def is_failure(self) -> bool:
-        """Whether the others have to end too."""
-        return self.state != "done"
-
-
 class Ended(NamedTuple):
     """What is known of a node when a cause is looked for; `is_asked`: to stop, for another."""
 
@@ -98,7 +75,7 @@ class Ended(NamedTuple):
     @property
     def has_failed(self) -> bool:
         """Whether the others have to end for it."""
-        return self.ending is not None and self.ending.is_failure
+        return self.ending is not None and self.ending.state != State.DONE
 
     @property
     def is_silent(self) -> bool:
@@ -106,9 +83,15 @@ class Ended(NamedTuple):
         return self.ending is None and not self.is_reached
 
     @property
+    def is_echo(self) -> bool:
+        """Whether it only lost its connection to another."""
+        kind, reason = (self.ending.diagnosis, self.ending.reason) if self.ending else ("", "")
+        return kind in _ECHO_CLASSES or _ECHO.search(reason or "") is not None
+
+    @property
     def is_clear(self) -> bool:
         """Whether it failed, and of itself."""
-        return self.has_failed and not (self.ending is not None and self.ending.is_echo)
+        return self.has_failed and not self.is_echo
 
     @property
     def order(self) -> tuple[bool, float]:
@@ -138,12 +121,11 @@ class _Watched:
         except RefusedThere as error:
             self.ending = NodeEnding("lost", error.message)
             return 0
-        answer = decoded(frame.fields.get("answer"), EndingAnswer)
-        ended = answer.ended
-        if ended is not None:
-            ended -= self.link.status.clock_offset or 0.0
-        kind = answer.diagnosis or ""
-        self.ending = NodeEnding(answer.state, answer.reason or "", ended, answer.rank, kind)
+        ending = decoded(frame.fields.get("answer"), NodeEnding)
+        if ending.ended is not None:
+            ended = ending.ended - (self.link.status.clock_offset or 0.0)
+            ending = msgspec.structs.replace(ending, ended=ended)
+        self.ending = ending
         return 0
 
     @property
@@ -276,7 +258,7 @@ def find_cause(nodes: Sequence[Ended], first: Cause | None = None) -> Cause:
     why = ending.reason or "no reason is known"
     text = f"node {at} on {known.node.host} {ending.state}: {rank}{why}"
     gone = [f"node {i} on {other.node.host}" for i, other in enumerate(nodes) if other.is_silent]
-    if gone and ending.is_echo:
+    if gone and known.is_echo:
         text += f"; {', '.join(gone)} is not reached: that may be the cause"
     return Cause(at, text)
 
