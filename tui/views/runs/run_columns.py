@@ -12,7 +12,7 @@ from runners.places.run_row import RunRow
 from runners.watch.metrics.judging import held_out_name
 from tui.views.format import DASH, duration, first_line, fitted, indices, metric
 from tui.views.runs.row_reading import age_text
-from tui.views.runs.run_sort import SortKey
+from tui.views.runs.run_sort import FIELDS, SortKey
 
 _RUN_ID = re.compile(r"\b\d{8}-\d{6}-(\S+?)-[0-9a-f]{4}\b")
 NO_RUNS = "no runs yet"
@@ -355,11 +355,8 @@ def table_text(row: RunRow, key: str, context: TableContext) -> str:
 
 
 EXTRA: dict[str, Callable[[RunRow], str]] = {
-    "run": lambda row: row.id,
-    "preset": lambda row: row.preset,
-    "group": lambda row: row.group,
+    **{name: text for name in ("run", "preset", "group", "user") if (text := FIELDS[name].text)},
     "host": lambda row: row.host,
-    "user": lambda row: row.user,
     "note": lambda row: first_line(row.note),
     "star": lambda row: "★" if row.starred else "",
     "exit": lambda row: "" if row.exit_code is None else str(row.exit_code),

@@ -18,7 +18,7 @@ from runners.model.errors import WrongInput
 from runners.model.states import State
 from runners.places.run_row import RunRow
 from tui.views.runs.run_settings import as_number, same
-from tui.views.runs.run_sort import SETTING
+from tui.views.runs.run_sort import FIELDS, SETTING
 
 Test = Callable[[RunRow], bool]
 
@@ -34,13 +34,12 @@ _SIGNS: dict[str, Callable[[float, float], bool]] = {
 }
 _EQUALITY = ("=", "!=")
 _TEXTS: dict[str, Callable[[RunRow], str]] = {
-    "name": lambda row: row.name,
-    "preset": lambda row: row.preset,
-    "group": lambda row: row.group,
-    "user": lambda row: row.user,
-    "id": lambda row: row.id,
+    **{
+        "id" if name == "run" else name: field.text
+        for name, field in FIELDS.items()
+        if field.text is not None
+    },
     "note": lambda row: row.note,
-    "reason": lambda row: row.remark,
 }
 _IS: dict[str, Test] = {
     "live": lambda row: row.is_live,
@@ -49,15 +48,6 @@ _IS: dict[str, Test] = {
 }
 KEYS = ("state", *_TEXTS, "host", "tag", "gpu", "is", "since", "before", "set")
 """What may stand before a colon."""
-_NUMBERS: dict[str, Callable[[RunRow, float], float | None]] = {
-    "cost": lambda row, now: row.cost,
-    "progress": lambda row, now: None if row.fraction is None else 100 * row.fraction,
-    "elapsed": lambda row, now: row.seconds,
-    "age": lambda row, now: now - row.created,
-    "eta": lambda row, now: row.eta_s,
-    "gpus": lambda row, now: float(len(row.gpus)),
-    "exit": lambda row, now: None if row.exit_code is None else float(row.exit_code),
-}
 
 
 class RunQuery(NamedTuple):
@@ -198,7 +188,7 @@ def _names_in(word: str) -> list[str]:
         return []
     if colon:
         return [name] if prefix in ("best", "last") else []
-    return [] if prefix in _NUMBERS else [prefix]
+    return [] if prefix in FIELDS and FIELDS[prefix].amount else [prefix]
 
 
 def _containing(word: str) -> Test:
@@ -264,10 +254,9 @@ def _comparison(left: str, sign: str, right: str, now: float) -> Test:
     prefix, colon, name = left.partition(":")
     best = colon and prefix == "best"
     name = name if colon and prefix in ("best", "last") else left
-    number = _NUMBERS.get(name) if not colon else None
-    if number is not None:
+    read = FIELDS[name].amount if not colon and name in FIELDS else None
+    if read is not None:
         value = _amount(name, right)
-        read = number
 
         def holds(row: RunRow) -> bool:
             found = read(row, now)

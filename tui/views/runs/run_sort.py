@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from runners.model.errors import WrongInput
@@ -15,38 +16,54 @@ from tui.views.runs.run_settings import as_number
 _RANKS = {state: rank for rank, state in enumerate(State)}
 
 
-class _Order(NamedTuple):
-    """How a column orders runs, and whether the most comes first."""
+def _percent(row: RunRow, _: float) -> float | None:
+    return None if row.fraction is None else 100 * row.fraction
+
+
+class RunField(NamedTuple):
+    """What is known of a run under one name: sorted by `value`, and searched.
+
+    `value` is None where it is unknown; `most_first` says that the greatest stands first. A field
+    with a `text` is searched for words, one with an `amount` (of a row, now) is compared.
+    """
 
     value: Callable[[RunRow], Any]
     most_first: bool = False
+    amount: Callable[[RunRow, float], float | None] | None = None
+    text: Callable[[RunRow], str] | None = None
 
 
-_ORDERS: dict[str, _Order] = {
-    "state": _Order(lambda row: _RANKS[row.state]),
-    "name": _Order(lambda row: row.name.lower()),
-    "run": _Order(lambda row: row.id),
-    "preset": _Order(lambda row: row.preset or None),
-    "group": _Order(lambda row: row.group or None),
-    "host": _Order(lambda row: row.host or None),
-    "user": _Order(lambda row: row.user or None),
-    "tags": _Order(lambda row: row.tags or None),
-    "star": _Order(lambda row: row.starred, True),
-    "gpus": _Order(lambda row: row.gpus or None),
-    "progress": _Order(lambda row: row.fraction, True),
-    "epoch": _Order(lambda row: row.epoch, True),
-    "eta": _Order(lambda row: row.eta_s),
-    "elapsed": _Order(lambda row: row.seconds, True),
-    "age": _Order(lambda row: -row.created),
-    "created": _Order(lambda row: row.created, True),
-    "started": _Order(lambda row: row.started, True),
-    "ended": _Order(lambda row: row.ended, True),
-    "exit": _Order(lambda row: row.exit_code, True),
-    "cost": _Order(lambda row: row.cost, True),
-    "rate": _Order(lambda row: row.rate, True),
-    "reason": _Order(lambda row: row.remark or None),
+def _words(text: Callable[[RunRow], str]) -> RunField:
+    """A field that is a text, unknown where it is empty."""
+    return RunField(lambda row: text(row) or None, text=text)
+
+
+FIELDS: dict[str, RunField] = {
+    "state": RunField(lambda row: _RANKS[row.state]),
+    "name": RunField(lambda row: row.name.lower(), text=lambda row: row.name),
+    "run": _words(lambda row: row.id),
+    "preset": _words(lambda row: row.preset),
+    "group": _words(lambda row: row.group),
+    "host": RunField(lambda row: row.host or None),
+    "user": _words(lambda row: row.user),
+    "tags": RunField(lambda row: row.tags or None),
+    "star": RunField(lambda row: row.starred, True),
+    "gpus": RunField(lambda row: row.gpus or None, amount=lambda row, _: len(row.gpus)),
+    "progress": RunField(lambda row: row.fraction, True, _percent),
+    "epoch": RunField(lambda row: row.epoch, True),
+    "eta": RunField(lambda row: row.eta_s, amount=lambda row, _: row.eta_s),
+    "elapsed": RunField(lambda row: row.seconds, True, lambda row, _: row.seconds),
+    "age": RunField(lambda row: -row.created, amount=lambda row, now: now - row.created),
+    "created": RunField(lambda row: row.created, True),
+    "started": RunField(lambda row: row.started, True),
+    "ended": RunField(lambda row: row.ended, True),
+    "exit": RunField(lambda row: row.exit_code, True, lambda row, _: row.exit_code),
+    "cost": RunField(lambda row: row.cost, True, lambda row, _: row.cost),
+    "rate": RunField(lambda row: row.rate, True),
+    "reason": _words(lambda row: row.remark),
 }
-SORTABLE = (*_ORDERS, "last", "best")
+"""By their names, which are those of columns where one shows them."""
+SORTABLE = (*FIELDS, "last", "best")
 """Columns that runs can be sorted by; besides, `last:METRIC`, `best:METRIC`, a metric's name and
 `set:NAME`, a setting.
 """
@@ -70,7 +87,7 @@ class SortKey(NamedTuple):
     @property
     def descending(self) -> bool:
         """Whether the greatest value stands first."""
-        if self.column in _ORDERS:
+        if self.column in FIELDS:
             return _order(self, None).most_first != self.turned
         name = self.column.partition(":")[2]
         if self.column.startswith(SETTING):
@@ -113,7 +130,7 @@ def sort_rows(
         # What is no number has no place among numbers.
         known = [pair for pair in values if pair[0] is not None and pair[0] == pair[0]]
         unknown = [row for value, row in values if value is None or value != value]
-        known.sort(key=_first, reverse=order.most_first != key.turned)
+        known.sort(key=itemgetter(0), reverse=order.most_first != key.turned)
         found = [row for _, row in known] + unknown
     return found
 
@@ -127,21 +144,17 @@ def _setting_value(name: str, row: RunRow) -> tuple[bool, float, str] | None:
     return (True, 0.0, value) if number is None else (False, number, "")
 
 
-def _first(pair: tuple[Any, RunRow]) -> Any:
-    return pair[0]
-
-
-def _order(key: SortKey, metric: str | None) -> _Order:
-    if key.column in _ORDERS:
-        return _ORDERS[key.column]
+def _order(key: SortKey, metric: str | None) -> RunField:
+    if key.column in FIELDS:
+        return FIELDS[key.column]
     kind, _, name = key.column.partition(":")
     if key.column.startswith(SETTING):
-        return _Order(partial(_setting_value, name))
+        return RunField(partial(_setting_value, name))
     wanted = name or metric
     if wanted is None:
-        return _Order((lambda row: row.best_value) if kind == "best" else (lambda row: row.last))
+        return RunField((lambda row: row.best_value) if kind == "best" else (lambda row: row.last))
     place = 1 if kind == "best" else 0
-    return _Order(lambda row: row.metric(wanted)[place])
+    return RunField(lambda row: row.metric(wanted)[place])
 
 
 def _commonest(rows: Sequence[RunRow], kind: str) -> str | None:
