@@ -6,9 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from runners.model.command_words import with_flags
 from runners.model.plan import LaunchPlan
 from runners.model.spec import Price
+from runners.model.trailing_command import with_flags
 from runners.places.actions import Outcome
 from runners.places.fleet.asking import judge, plan_command
 from runners.places.fleet.choosing import Fit, Offer, choose, is_hopeless, kept_by

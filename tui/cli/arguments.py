@@ -6,8 +6,8 @@ from importlib import import_module
 from pathlib import Path
 
 from runners import __version__
-from runners.model.command_words import split_words
 from runners.model.errors import WrongInput
+from runners.model.trailing_command import split_at_dashes
 from runners.state.layout import preset_folders
 from tui.cli.command_table import ALIASES, COMMANDS
 from tui.cli.host_option import REMOTE_COMMANDS, host_help
@@ -40,7 +40,7 @@ _STARTERS = ("python", "torchrun", "accelerate", "deepspeed", "mpirun")
 
 def split_command(argv: Sequence[str]) -> tuple[list[str], list[str] | None]:
     """The words before a bare `--`, and those behind it (None when there is no `--`)."""
-    ours, command = split_words(argv)
+    ours, command = split_at_dashes(argv)
     return spread_overrides(ours), command[1:] if command else None
 
 

@@ -10,8 +10,8 @@ from threading import Event
 
 from runners.host.clock import age
 from runners.host.identity import is_attended
-from runners.model.command_words import split_words, with_flags
 from runners.model.errors import DeniedError, ExitCode, FresnelError, WrongInput
+from runners.model.trailing_command import split_at_dashes, with_flags
 from runners.places.fleet.asking import Fleet
 from runners.places.fleet.choosing import Offer, choose
 from runners.places.fleet.dispatcher import start_dispatcher
@@ -112,7 +112,7 @@ def _new_launch(
 
 def _command(given: Sequence[str]) -> tuple[str, ...]:
     """The launch's words without those that are meant for us."""
-    ours, command = split_words(given)
+    ours, command = split_at_dashes(given)
     return (*(text for text in ours if text not in _OURS), *command)
 
 
@@ -121,7 +121,7 @@ def _without_values(command: Sequence[str]) -> tuple[tuple[str, ...], dict[str, 
 
     Of one that is named only, the value that it has here now, or that is kept.
     """
-    kept, program = split_words(command)
+    kept, program = split_at_dashes(command)
     environment = {}
     for i in range(len(kept)):
         flag, equals, given = kept[i].partition("=")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from runners.model.command_words import split_words
+from runners.model.trailing_command import split_at_dashes
 from tui.cli.command_table import ALIASES, COMMANDS
 from tui.cli.parsing import UsageError
 
@@ -31,7 +31,7 @@ def may_take_host(argv: Sequence[str]) -> bool:
 
 def take_host(argv: Sequence[str]) -> tuple[list[str], str]:
     """The words without `--host NAME`, and the name; empty when the command is meant here."""
-    ours, command = split_words(argv)
+    ours, command = split_at_dashes(argv)
     for i, word in enumerate(ours):
         if word.startswith("--host="):
             return ours[:i] + ours[i + 1 :] + command, word.partition("=")[2]

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from runners.model.command_words import with_flags
 from runners.model.errors import DeniedError, FresnelError, WrongInput
+from runners.model.trailing_command import with_flags
 from runners.places.ssh.groups import names_several
 from runners.places.ssh.protocol import new_request_name
 from runners.places.ssh.push import plan_folder_push

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from runners.model.command_words import with_flags
 from runners.model.errors import FresnelError
 from runners.model.placeholders import secrets_in
 from runners.model.spec import RunSpec
+from runners.model.trailing_command import with_flags
 from runners.places.place import WatchedPlace
 from runners.scheduling.allocation import free_gpus, usable_gpus
 from runners.verify.verify import Verification

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import msgspec
 
 from runners.cost.rates import device_count, hourly_rate
-from runners.model.command_words import split_words
 from runners.model.plan import AssignedGpu
 from runners.model.spec import Price
+from runners.model.trailing_command import split_at_dashes
 from runners.places.actions import Outcome
 from runners.places.fleet.choosing import Fit, Offer
 from runners.places.fleet.waiting import WaitingLaunch
@@ -139,7 +139,7 @@ def plan_command(
     launch: WaitingLaunch, preset_flags: Callable[[str, Sequence[str]], Sequence[str]]
 ) -> list[str]:
     """The command by which a machine plans a launch."""
-    ours, command = split_words(launch.command[1:])
+    ours, command = split_at_dashes(launch.command[1:])
     given = ["plan", "--json", f"{PLACEMENT}=asked", *_without_variables(ours)]
     if command:
         return [*given, "--", _ALIKE]

@@ -30,9 +30,9 @@ from runners.host.detach import run_alone
 from runners.host.files import is_gone
 from runners.host.identity import UNATTENDED
 from runners.host.procfs import HELPER_MARK
-from runners.model.command_words import with_flags
 from runners.model.errors import ExitCode, FresnelError
 from runners.model.run_ids import is_run_id
+from runners.model.trailing_command import with_flags
 from runners.places.fleet.asking import PLACEMENT, Fleet
 from runners.places.fleet.choosing import MachineChoice, choose, is_hopeless, kept_by
 from runners.places.fleet.waiting import (

@@ -12,9 +12,9 @@ import msgspec
 
 from runners.host.files import folder_stamp, replace
 from runners.host.locks import is_held
-from runners.model.command_words import split_words
 from runners.model.errors import NotFound
 from runners.model.run_ids import new_run_id
+from runners.model.trailing_command import split_at_dashes
 from runners.state.decoding import read
 from runners.state.layout import StateDirectory
 
@@ -65,13 +65,13 @@ class WaitingLaunch(msgspec.Struct, frozen=True):
     def priority(self) -> int:
         """That of `--priority`: higher goes first."""
         with suppress(ValueError):
-            return int(_flag_of(split_words(self.command)[0], "--priority"))
+            return int(_flag_of(split_at_dashes(self.command)[0], "--priority"))
         return 0
 
 
 def name_of(command: Sequence[str]) -> str:
     """The name that a launch's command gives, its preset, or its program."""
-    given, program = split_words(command)
+    given, program = split_at_dashes(command)
     if name := _flag_of(given, "--name"):
         return name
     if program:
@@ -79,13 +79,13 @@ def name_of(command: Sequence[str]) -> str:
     return given[1] if len(given) > 1 and not given[1].startswith("-") else given[0]
 
 
-def _flag_of(words: Sequence[str], flag: str) -> str:
+def _flag_of(arguments: Sequence[str], flag: str) -> str:
     """What a flag says, of several the last; empty where it is not given."""
     found = ""
-    for i, word in enumerate(words):
-        name, equals, value = word.partition("=")
+    for i, argument in enumerate(arguments):
+        name, equals, value = argument.partition("=")
         if name == flag:
-            found = value if equals else next(iter(words[i + 1 : i + 2]), "")
+            found = value if equals else next(iter(arguments[i + 1 : i + 2]), "")
     return found
 
 

@@ -33,7 +33,7 @@ class RunField(NamedTuple):
     text: Callable[[RunRow], str] | None = None
 
 
-def _words(text: Callable[[RunRow], str]) -> RunField:
+def _text_field(text: Callable[[RunRow], str]) -> RunField:
     """A field that is a text, unknown where it is empty."""
     return RunField(lambda row: text(row) or None, text=text)
 
@@ -41,11 +41,11 @@ def _words(text: Callable[[RunRow], str]) -> RunField:
 FIELDS: dict[str, RunField] = {
     "state": RunField(lambda row: _RANKS[row.state]),
     "name": RunField(lambda row: row.name.lower(), text=lambda row: row.name),
-    "run": _words(lambda row: row.id),
-    "preset": _words(lambda row: row.preset),
-    "group": _words(lambda row: row.group),
+    "run": _text_field(lambda row: row.id),
+    "preset": _text_field(lambda row: row.preset),
+    "group": _text_field(lambda row: row.group),
     "host": RunField(lambda row: row.host or None),
-    "user": _words(lambda row: row.user),
+    "user": _text_field(lambda row: row.user),
     "tags": RunField(lambda row: row.tags or None),
     "star": RunField(lambda row: row.starred, True),
     "gpus": RunField(lambda row: row.gpus or None, amount=lambda row, _: len(row.gpus)),
@@ -60,7 +60,7 @@ FIELDS: dict[str, RunField] = {
     "exit": RunField(lambda row: row.exit_code, True, lambda row, _: row.exit_code),
     "cost": RunField(lambda row: row.cost, True, lambda row, _: row.cost),
     "rate": RunField(lambda row: row.rate, True),
-    "reason": _words(lambda row: row.remark),
+    "reason": _text_field(lambda row: row.remark),
 }
 """By their names, which are those of columns where one shows them."""
 SORTABLE = (*FIELDS, "last", "best")
