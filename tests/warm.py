@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from tests import warm_server
-from tests.warm_server import REQUEST_BYTES, program_at
+from tests.warm_server import ENDING, REQUEST_BYTES, program_at
 
 OURS = ("FRESNEL_", "PYTEST_")
 STARTING = ("PYTHON", "LANG", "LC_", "LD_", "TEXTUAL_", "TERM_PROGRAM")
@@ -164,6 +164,7 @@ class _Forked(subprocess.Popen[Any]):
             "session": bool(rest[20]),
             "terminal": rest[1] is take_terminal,
             "umask": _umask(),
+            "ignored": [n for n in ENDING if signal.getsignal(n) is signal.SIG_IGN],
             "forks": LAUNCHER in args,
         }
         given = (read_in, write_out, write_errors)

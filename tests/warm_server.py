@@ -20,7 +20,7 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -30,6 +30,8 @@ ROOT = Path(__file__).resolve().parents[1]
 REQUEST_BYTES = 1 << 18
 CONTROL = 3
 """Where a launcher's fork finds the way to ask the server for its ranks."""
+ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
+"""What a program ignores when whoever started it did; the server was started by somebody else."""
 ORDINARY = frozenset({"-P", "-u"})
 """Flags of the interpreter that a fork can do without or play."""
 
@@ -109,7 +111,7 @@ class Server:
         if pid == 0:
             request: dict[str, Any] = json.loads(message)
             at_once = "-u" in request["argv"] or request["environment"].get("PYTHONUNBUFFERED")
-            _take(descriptors[:3], descriptors[4:], bool(at_once))
+            _take(descriptors[:3], descriptors[4:], request["ignored"], bool(at_once))
             return request
         self.told[pid] = socket.socket(fileno=descriptors.pop(3))
         send(self.told[pid], pid)
@@ -135,7 +137,9 @@ def send(out: socket.socket, number: int) -> None:
         pass
 
 
-def _take(streams: Sequence[int], control: Sequence[int], unbuffered: bool) -> None:
+def _take(
+    streams: Sequence[int], control: Sequence[int], ignored: Collection[int], unbuffered: bool
+) -> None:
     """Be a process of its own: its streams, and signals as an interpreter starts with them."""
     for own, stream in enumerate(streams):
         os.dup2(stream, own)
@@ -144,7 +148,10 @@ def _take(streams: Sequence[int], control: Sequence[int], unbuffered: bool) -> N
     os.closerange(CONTROL + len(control), 1 << 16)
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in ENDING:
+        signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
+    if signal.SIGINT not in ignored:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stdout = sys.__stdout__ = _stream(1, "strict", unbuffered)
     sys.stderr = sys.__stderr__ = _stream(2, "backslashreplace", unbuffered)

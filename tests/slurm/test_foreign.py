@@ -26,12 +26,13 @@ def test_jobs_submitted_by_other_means(cluster: Cluster) -> None:
     assert {job["job"].partition("_")[0] for job in jobs} == {mine, other}
     assert line.json("adopt", mine)["output"] == str(output)
     follower = line.begin("adopt", mine, "-f")
-    eventually(lambda: output.exists() and "first" in output.read_text(), what="output")
+    # The job ends only once it is followed: one that is over is none to follow.
+    assert follower.stdout is not None and follower.stdout.readline() == b"first\n"
     go.touch()
     eventually(lambda: lab.job(mine)["JobState"] == "COMPLETED", what="the job's end")
     (line.state.slurm / "jobs.json").unlink()
     text, _ = follower.communicate(timeout=60)
-    assert text.split() == [b"first", b"last"]
+    assert text == b"last\n"
 
     line.run("adopt", other, "--stop", exits=2)  # a question, and nobody to answer it
     assert lab.job(other)["JobState"] == "RUNNING"

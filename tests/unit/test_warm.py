@@ -63,6 +63,22 @@ def test_signals_reach_it_and_it_is_waited_for(script: Path) -> None:
             assert child.stdout.read() == b""
 
 
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
+def test_it_ignores_what_whoever_starts_it_ignores(script: Path, number: signal.Signals) -> None:
+    """And not what was ignored where the server was started: under nohup, a hang-up."""
+    script.write_text(f"import signal; print(repr(signal.getsignal({int(number)})))\n")
+    before, told = signal.getsignal(number), []
+    server = WarmServer("json", ASKED=number.name)
+    try:
+        for handler in (signal.SIG_IGN, signal.SIG_DFL, signal.SIG_IGN):
+            signal.signal(number, handler)
+            told.append(server.run([sys.executable, str(script)], stdout=subprocess.PIPE).stdout)
+    finally:
+        signal.signal(number, before)
+    ignored = b"Handlers.SIG_IGN"
+    assert [ignored in line for line in told] == [True, False, True]
+
+
 def test_what_only_a_start_can_do_is_started(script: Path) -> None:
     script.write_text("import sys; print(sys.flags.isolated, sys.flags.no_site)\n")
     argv = [sys.executable, "-I", "-S", str(script)]
