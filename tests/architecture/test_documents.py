@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from runners import __version__
 from runners.presets.load import load_preset
 from runners.state.layout import RunDirectory, StateDirectory, _File
 from tests.support import REPOSITORY
@@ -57,6 +58,21 @@ def test_every_path_and_link_that_is_named_leads_somewhere(page: Path) -> None:
 def test_the_readme_is_short_and_names_every_page() -> None:
     assert len(README.splitlines()) <= 150
     assert {name for name in DOCS if f"(docs/{name}.md)" not in README} == set()
+
+
+def test_the_version_has_its_part_of_the_changelog_and_its_kept_state_folder() -> None:
+    changes = (REPOSITORY / "CHANGELOG.md").read_text()
+    released = re.findall(
+        r"^## (\d+\.\d+\.\d+) \(\d{1,2} [A-Z][a-z]+ \d{4}\)$", changes, re.MULTILINE
+    )
+    assert released[0] == __version__
+    assert released == sorted(released, key=_numbers, reverse=True)
+    kept = {path.name for path in (REPOSITORY / "tests" / "kept").glob("state-*")}
+    assert kept == {f"state-{major}.{minor}" for major, minor, _ in map(_numbers, released)}
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
 
 
 def test_every_dependency_has_its_licence_on_the_page() -> None:
