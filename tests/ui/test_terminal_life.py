@@ -319,7 +319,9 @@ def test_every_screen_by_keys(show: Show, size: tuple[int, int]) -> None:
     panel.press("q")
     panel.wait_for(RUNS_PANE)
     panel.press("q")
-    assert panel.wait_end() == 0
+    code = panel.wait_end()
+    panel.read()
+    assert code == 0, panel.text
 
 
 def look(panel: Terminal) -> None:
