@@ -117,17 +117,21 @@ def test_runs_are_sorted_and_compared_by_what_they_are_judged_by(state: StateDir
 
 
 def test_a_sampler_and_the_median_rule_go_by_it(state: StateDirectory) -> None:
-    def make(overrides: list[str]) -> RunSpec:
-        return RunSpec("demo", "demo", "command", best=BestMetric("wobble", True))
+    class Source:
+        open_ended = True
+
+        def specs(self, overrides: list[str], name: str) -> list[RunSpec]:
+            return [RunSpec("demo", "demo", "command", best=BestMetric("wobble", True))]
+
+        def takes_several(self, key: str) -> bool:
+            return True
 
     wish = SweepWish(samples=4, sampler="tpe")
-    sweep = sweep_of(wish, ["lr=1e-4..1e-2"], make, lambda key: True, open_ended=True)
+    sweep = sweep_of(wish, ["lr=1e-4..1e-2"], Source())
     assert sweep is not None
     search = sweep.specs[0].search
     assert search is not None and (search.metric, search.higher) == ("wobble", True)
-    named = sweep_of(
-        wish._replace(sampler="tpe:psnr"), ["lr=1..2"], make, lambda key: True, open_ended=True
-    )
+    named = sweep_of(wish._replace(sampler="tpe:psnr"), ["lr=1..2"], Source())
     assert named is not None and named.specs[0].best == BestMetric("psnr", True)
     run = ended(state, BestMetric("wobble", True))
     assert _result(read_run(state, run), Search("tpe", (), 4, metric="wobble", higher=True)) == 9.0

@@ -65,8 +65,8 @@ def test_a_run_that_goes_on_takes_one_value_of_each_parameter() -> None:
     spec = command_spec(["true"])
     parameters = (Parameter("seed", 1, type="int"),)
     spec = msgspec.structs.replace(spec, preset="demo", parameters=parameters)
-    assert RunDraft.of(spec).several("seed")
-    assert not RunDraft.of(spec, goes_on=True).several("seed")
+    assert RunDraft.of(spec).takes_several("seed")
+    assert not RunDraft.of(spec, goes_on=True).takes_several("seed")
 
 
 def own(command: str) -> RunDraft:

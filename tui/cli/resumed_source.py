@@ -21,6 +21,8 @@ from tui.cli.output import echo
 class ResumedSource:
     """A run, or a preset with a checkpoint file, that goes on; what it goes on from is said."""
 
+    open_ended = False
+
     def __init__(self, arguments: argparse.Namespace, request: GpuRequest | None) -> None:
         self.preset: str | None = arguments.preset
         self.again: str | None = arguments.again

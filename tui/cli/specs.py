@@ -2,12 +2,18 @@
 
 import argparse
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import msgspec
 
 from runners.gpus.client import read_gpus
-from runners.lifecycle.launch.sweep import SweepWish, fill_placeholders, sweep_of, takes_several
+from runners.lifecycle.launch.sweep import (
+    SpecSource,
+    SweepWish,
+    fill_placeholders,
+    sweep_of,
+    takes_several,
+)
 from runners.model.cluster import PlaceKeys, SlurmKeys
 from runners.model.course import parse_after
 from runners.model.errors import WrongInput
@@ -25,20 +31,10 @@ from tui.cli.given_variables import given_variables
 from tui.cli.output import echo
 
 
-class SpecSource(Protocol):
-    """What runs are made of: overrides give RunSpecs, one or those of a group."""
-
-    def specs(self, overrides: list[str], name: str) -> list[RunSpec]:
-        """The RunSpecs with `KEY=VALUE` overrides and a name; WrongInput for what does not go."""
-        ...
-
-    def takes_several(self, key: str) -> bool:
-        """Whether commas and ranges in the value of `key` are values of a sweep."""
-        ...
-
-
 class PresetSource:
     """A preset, by its name or file."""
+
+    open_ended = False
 
     def __init__(self, preset: str) -> None:
         self.preset = preset
@@ -61,6 +57,8 @@ class PresetSource:
 class CommandSource:
     """A command after `--`; `{KEY}` in it stands for a value given by `--set KEY=VALUE`."""
 
+    open_ended = True
+
     def __init__(self, command: list[str]) -> None:
         self.command = command
 
@@ -76,6 +74,8 @@ class CommandSource:
 
 class RunSource:
     """An old run that is launched again, with other `flags` where some stand after `--`."""
+
+    open_ended = False
 
     def __init__(self, run: str, flags: list[str] | None) -> None:
         self.run = run
@@ -138,16 +138,6 @@ def _source(arguments: argparse.Namespace) -> SpecSource:
 
 def _swept(arguments: argparse.Namespace, source: SpecSource) -> list[RunSpec]:
     """The runs that the overrides describe: one launch, or a sweep as a group."""
-
-    def member(overrides: list[str]) -> RunSpec:
-        specs = source.specs(overrides, "")
-        if len(specs) > 1:
-            raise WrongInput(
-                f"`{arguments.preset}` starts {len(specs)} runs together: it cannot be swept",
-                "sweep the preset of one of them",
-            )
-        return specs[0]
-
     request = SweepWish(
         arguments.samples,
         int(arguments.sample_seed),
@@ -156,8 +146,7 @@ def _swept(arguments: argparse.Namespace, source: SpecSource) -> list[RunSpec]:
         getattr(arguments, "early_stop", None),
         arguments.name,
     )
-    open_ended = arguments.trailing_command is not None and arguments.again is None
-    sweep = sweep_of(request, arguments.overrides, member, source.takes_several, open_ended)
+    sweep = sweep_of(request, arguments.overrides, source)
     if sweep is None:
         return source.specs(list(arguments.overrides), arguments.name)
     group = sweep.specs[0].group

@@ -1,7 +1,7 @@
 """A sweep as it is asked for, by flags or in a form: one RunSpec for each of its runs."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -14,8 +14,23 @@ from runners.watch.metrics.sample import metric_name
 
 Maker = Callable[[list[str]], RunSpec]
 """The RunSpec for `KEY=VALUE` overrides with one value each."""
-Several = Callable[[str], bool]
-"""Whether commas and ranges in the value of a key are values of a sweep."""
+
+
+class SpecSource(Protocol):
+    """What runs are made of: overrides give RunSpecs, one or those of a group."""
+
+    @property
+    def open_ended(self) -> bool:
+        """Whether its command keeps the placeholders of values that are not known yet."""
+        ...
+
+    def specs(self, overrides: list[str], name: str) -> list[RunSpec]:
+        """The RunSpecs with `KEY=VALUE` overrides and a name; WrongInput for what does not go."""
+        ...
+
+    def takes_several(self, key: str) -> bool:
+        """Whether commas and ranges in the value of `key` are values of a sweep."""
+        ...
 
 
 class SweepWish(NamedTuple):
@@ -42,19 +57,28 @@ class Sweep(NamedTuple):
         return f"{len(self.specs)} runs" + (f", {parallel} at a time" if parallel else "")
 
 
-def sweep_of(
-    request: SweepWish, overrides: Sequence[str], make: Maker, several: Several, open_ended: bool
-) -> Sweep | None:
-    """The sweep that overrides stand for; None where nothing varies. `open_ended`: the command
-    keeps the placeholders of values that are not known yet. WrongInput says what does not go.
+def sweep_of(request: SweepWish, overrides: Sequence[str], source: SpecSource) -> Sweep | None:
+    """The sweep that overrides stand for; None where nothing varies.
+
+    WrongInput says what does not go.
     """
+
+    def make(overrides: list[str]) -> RunSpec:
+        specs = source.specs(overrides, "")
+        if len(specs) > 1:
+            raise WrongInput(
+                f"the preset starts {len(specs)} runs together: it cannot be swept",
+                "sweep the preset of one of them",
+            )
+        return specs[0]
+
     if request.sampler is not None and request.samples is None:
         raise WrongInput(
             f"--sampler {request.sampler}: how many runs?",
             "add --samples N, and ranges: --set lr=1e-5..1e-3:log",
         )
     judging_metric(request.rule)
-    variants = expand(overrides, several, request.samples, request.seed)
+    variants = expand(overrides, source.takes_several, request.samples, request.seed)
     if len(variants) == 1 and not variants[0].varied:
         asked = {
             "parallel": request.parallel,
@@ -69,7 +93,8 @@ def sweep_of(
         from runners.presets.sampler_flag import RANDOM, parse_sampler  # few sweeps have one
 
         if parse_sampler(request.sampler)[0] != RANDOM:
-            return _searched(request, make, varied_keys(overrides, several), variants, open_ended)
+            axes = varied_keys(overrides, source.takes_several)
+            return _searched(request, make, axes, variants, source.open_ended)
     members = [(make(variant.overrides), variant.label) for variant in variants]
     return Sweep(as_sweep(members, request.name, request.parallel), [])
 

@@ -82,21 +82,23 @@ class RunDraft:
         """True for an own command, whose words can be edited."""
         return self.base.preset == COMMAND and not self.base.source
 
+    open_ended = has_command
+
     def spec(self) -> RunSpec:
         """The RunSpec that the fields describe, of a sweep with the first of its values.
         Raises WrongInput, which names every field that is wrong.
         """
-        return self.variant(self._firsts())
+        return self.specs(self._firsts())[0]
 
-    def variant(self, overrides: Sequence[str]) -> RunSpec:
-        """`spec` with `KEY=VALUE` overrides in place of what stands in their fields."""
+    def specs(self, overrides: Sequence[str], name: str = "") -> list[RunSpec]:
+        """`spec` with `KEY=VALUE` overrides in place of what stands in their fields; only it."""
         chosen = dict(override.partition("=")[::2] for override in overrides)
         texts = {name: chosen.get(name, text) for name, text in self.texts.items()}
         spec = with_texts(self._with_command(overrides), texts)
         if spec.scaling is not None and self.rule is not None:
             scaling = msgspec.structs.replace(spec.scaling, rule=self.rule)
             spec = msgspec.structs.replace(spec, scaling=scaling)
-        return msgspec.structs.replace(spec, gpus=self.request())
+        return [msgspec.structs.replace(spec, gpus=self.request(), name=name or spec.name)]
 
     def overrides(self) -> list[str]:
         """The fields that may have several values, as `KEY=VALUE`; none of a group's member."""
@@ -107,18 +109,17 @@ class RunDraft:
         plain = {parameter.name: spell_value(parameter) for parameter in self.base.parameters}
         return [f"{name}={text}" for name, text in self.texts.items() if text != plain[name]]
 
-    def several(self, key: str) -> bool:
+    def takes_several(self, key: str) -> bool:
         """Whether commas and ranges in the value of `key` are values of a sweep."""
-        if self.goes_on:
-            return False
-        if self.has_command:
-            return not takes_one_value(key)
-        return takes_several(self.base, key)
+        is_flag = self.has_command and not takes_one_value(key)
+        return not self.goes_on and takes_several(self.base, key, unknown=is_flag)
 
     def _firsts(self) -> list[str]:
         """The overrides, of several values the first."""
         overrides = self.overrides()
-        first = {key: axis.first for key, axis in varied_keys(overrides, self.several).items()}
+        first = {
+            key: axis.first for key, axis in varied_keys(overrides, self.takes_several).items()
+        }
         parts = (override.partition("=") for override in overrides)
         return [f"{key}={first.get(key, text)}" for key, _, text in parts]
 

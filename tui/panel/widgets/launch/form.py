@@ -340,8 +340,7 @@ class LaunchForm(VerticalScroll):
 
     def _sweep_of(self, draft: RunDraft, texts: dict[str, str]) -> Sweep | None:
         request = sweep_request(self._texts("s"), texts.get("name", "").strip())
-        command = draft.has_command
-        return sweep_of(request, draft.overrides(), draft.variant, draft.several, command)
+        return sweep_of(request, draft.overrides(), draft)
 
     @property
     def judged_by(self) -> str | None:
