@@ -72,10 +72,7 @@ def find_preset(name: str) -> Path:
 
 def resolve_runs(name: str, overrides: Sequence[str] = (), run_name: str = "") -> list[RunSpec]:
     """The RunSpecs of the preset `name` with overrides: one, or those of a group."""
-    return _resolve(find_preset(name), overrides, run_name)
-
-
-def _resolve(path: Path, overrides: Sequence[str] = (), run_name: str = "") -> list[RunSpec]:
+    path = find_preset(name)
     return _specs(path, *open_preset(path), overrides, run_name)
 
 

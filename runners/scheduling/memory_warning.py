@@ -1,4 +1,4 @@
-"""Notes on the GPUs of a launch: memory that will not do, and GPUs that no process would use.
+"""Notes on the GPUs of a launch whose memory will not do.
 
 They never refuse: settings may differ from those of the earlier run.
 """
@@ -6,12 +6,10 @@ They never refuse: settings may differ from those of the earlier run.
 from collections.abc import Collection, Iterable, Sequence
 
 from runners.gpus.usage import read_usage
-from runners.model.errors import WrongInput
 from runners.model.gpus import GpuSnapshot, GpuUse
-from runners.model.launchers import PROCESS_LAUNCHERS, traits_of
 from runners.model.python_command import devices_in_all
 from runners.model.spec import RunSpec
-from runners.model.units import gib_text, gpus_text
+from runners.model.units import gib_text
 from runners.model.workload import expected_memory, workload_of
 from runners.state.codec import read_outline, read_plan
 from runners.state.layout import StateDirectory
@@ -170,31 +168,3 @@ def _share_note(share: int, run_id: str, use: GpuUse, what: str) -> str:
 
 def _made_up(use: GpuUse) -> str:
     return ", simulated" if use.simulated else ""
-
-
-def refuse_unused(spec: RunSpec, gpus: int, processes: int) -> None:
-    """Raise WrongInput where `processes` use fewer than `gpus`, as the preset says."""
-    if spec.gpus_per_process is None:
-        return
-    used = spec.gpus_per_process * processes
-    if gpus <= used:
-        return
-    starts = "1 process" if processes == 1 else f"{processes} processes"
-    raise WrongInput(
-        f"`{spec.preset}` starts {starts}, using {gpus_text(used)} in all: of {gpus} asked for, "
-        f"{gpus - used} would stay idle",
-        f"--gpus {used}, or a preset that starts a process for each GPU "
-        f"({' or '.join(PROCESS_LAUNCHERS)})",
-    )
-
-
-def unused_notes(spec: RunSpec, gpus: int) -> tuple[str, ...]:
-    """A warning where somebody gives several GPUs to one process of which nothing is known."""
-    traits = traits_of(spec.launcher)
-    is_one = traits.runs_python and not traits.starts_processes
-    if not is_one or gpus < 2 or spec.gpus_per_process is not None or not spec.gpus.explicit:
-        return ()
-    return (
-        f"one process is started, and sees {gpus_text(gpus)}: many programs use only the first; "
-        f"{' and '.join(PROCESS_LAUNCHERS)} start a process for each",
-    )

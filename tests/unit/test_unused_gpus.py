@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from runners.lifecycle.launch.placeholder_values import launch_inputs
+from runners.lifecycle.launch.planning import unused_notes
 from runners.model.errors import WrongInput
 from runners.model.launchers import traits_of
 from runners.model.spec import GpuRequest, RunSpec
 from runners.presets.catalogue import list_presets, resolve_runs
 from runners.scheduling.allocation import Allocation
-from runners.scheduling.memory_warning import unused_notes
 
 ALONE = [
     preset.name

@@ -11,6 +11,7 @@ import msgspec
 
 from runners.cost.all_machines import refuse_over_budget
 from runners.model.errors import DeniedError, ExitCode, FresnelError, WrongInput
+from runners.places.fleet.asking import PlanAnswer
 from runners.places.ssh.connection import AgentConnection, LineLost
 from runners.places.ssh.frames import Hello, ListeningFrame, ReachAnswer
 from runners.places.ssh.node_groups import NodeGroup, NodeRun, add_group, find_group, new_name
@@ -25,28 +26,6 @@ from tui.cli.arguments import split_command
 from tui.cli.given_variables import refuse_secrets
 from tui.cli.nodes import nodes_json, wait_for_nodes
 from tui.cli.output import echo, print_json
-
-
-class _Problem(msgspec.Struct, frozen=True):
-    """Why there is no plan."""
-
-    message: str
-
-
-class _Provenance(msgspec.Struct, frozen=True):
-    """What would run, as far as it is compared."""
-
-    torch: str | None = None
-
-
-class _Plan(msgspec.Struct, frozen=True):
-    """What `plan --json` says on a node."""
-
-    error: _Problem | None = None
-    denied: str | None = None
-    waits: str | None = None
-    provenance: _Provenance | None = None
-
 
 _START_POLL_S = 0.05
 _SEEN_TO_EVERY = 20
@@ -219,7 +198,7 @@ def _check_plans(
     for ssh, line, command in zip(machines, lines, commands, strict=True):
         done = output_over(line, ssh, ["plan", "--json", *command], keep=False)
         try:
-            plan = msgspec.json.decode(done.output, type=_Plan)
+            plan = msgspec.json.decode(done.output, type=PlanAnswer)
         except (ValueError, RecursionError):
             problem = done.errors.decode("utf-8", "replace").strip()[-2000:]
             raise FresnelError(f"{ssh.host.name}: {problem}") from None

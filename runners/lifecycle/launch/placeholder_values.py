@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 from runners.model.errors import WrongInput
 from runners.model.gpus import GpuReading
-from runners.model.launchers import LauncherTraits, traits_of
+from runners.model.launchers import PROCESS_LAUNCHERS, LauncherTraits, traits_of
 from runners.model.masking import secret_reference
 from runners.model.parameters import arguments_of
 from runners.model.placeholders import secrets_in, substitute, used_placeholders
 from runners.model.spec import RunSpec
+from runners.model.units import gpus_text
 from runners.scheduling.allocation import Allocation
-from runners.scheduling.memory_warning import refuse_unused
 from runners.state.layout import SHIPPED_PRESETS, TRAINERS
 from runners.state.secret_store import PLACE, find_secret
 
@@ -50,8 +50,24 @@ def launch_inputs(
     given, traits = allocation or Allocation(), traits_of(spec.launcher)
     gpus = len(given.gpus) or len(given.awaited) or given.asked
     processes = spec.processes or gpus or 1
-    refuse_unused(spec, gpus, processes if traits.starts_processes else 1)
+    _refuse_unused(spec, gpus, processes if traits.starts_processes else 1)
     return LaunchInputs(spec, traits, run, directory, given, reading, processes)
+
+
+def _refuse_unused(spec: RunSpec, gpus: int, processes: int) -> None:
+    """Raise WrongInput where `processes` use fewer than `gpus`, as the preset says."""
+    if spec.gpus_per_process is None:
+        return
+    used = spec.gpus_per_process * processes
+    if gpus <= used:
+        return
+    starts = "1 process" if processes == 1 else f"{processes} processes"
+    raise WrongInput(
+        f"`{spec.preset}` starts {starts}, using {gpus_text(used)} in all: of {gpus} asked for, "
+        f"{gpus - used} would stay idle",
+        f"--gpus {used}, or a preset that starts a process for each GPU "
+        f"({' or '.join(PROCESS_LAUNCHERS)})",
+    )
 
 
 class FilledTexts(NamedTuple):

@@ -16,9 +16,7 @@ from runners.cost.rates import device_count
 from runners.cost.sessions import read_session
 from runners.gpus.client import read_gpus
 from runners.lifecycle.launch.dispatch import candidate_of, judge, resolve_after, waiting
-from runners.lifecycle.launch.job_defaults import SLURM_DECIDES, with_defaults, with_time_limit
 from runners.lifecycle.launch.planning import Planned, make_plan
-from runners.lifecycle.launch.probe_results import probe_notes
 from runners.lifecycle.launch.unattended import denied_unattended
 from runners.lifecycle.launch.unmasking import refuse_masked
 from runners.model.closed import assert_never
@@ -29,13 +27,17 @@ from runners.model.run_ids import is_run_id, launch_stamp, new_run_id
 from runners.model.spec import Price, RunSpec
 from runners.model.units import duration_text
 from runners.presets.reading.diagnostics import located
+from runners.presets.reading.user_settings import read_settings
 from runners.scheduling.allocation import Allocation, Denied, awaited_gpus
-from runners.scheduling.memory_warning import oom_warnings
 from runners.scheduling.queue_order import Candidate, Granted, QueueDecision, Waiting
-from runners.slurm.options import keys_of, over_nodes, refuse_unfit
+from runners.slurm.options import keys_of, ladder_s, over_nodes, refuse_unfit
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.runs import list_run_ids
 from runners.watch.metrics.checkpoint_place import epochs_done
+
+SLURM_DECIDES = "Slurm decides when it starts"
+_DEFAULT_LIMIT = 1.3
+"""A time limit of a job that is not given is this much of the estimate, and its stop ladder."""
 
 
 class PlannedRun(NamedTuple):
@@ -96,7 +98,7 @@ class Planner:
 
     def __init__(self, state: StateDirectory, specs: Sequence[RunSpec]) -> None:
         self._state = state
-        self._specs = [over_nodes(with_defaults(resolve_after(state, spec))) for spec in specs]
+        self._specs = [over_nodes(_with_defaults(resolve_after(state, spec))) for spec in specs]
         for spec in self._specs:
             _check_texts(spec)
             refuse_masked(spec)
@@ -169,11 +171,11 @@ def plan_run(
 
     Raises WrongInput when a path, program or variable that it names does not exist.
     """
-    allocation = _allocation(run.home, spec, decision, reading)
+    allocation = _allocation(spec, decision, reading)
     planned = make_plan(spec, run, allocation, reading, price)
     expected = _forecast(run.home, spec, allocation, price)
     estimate_s = expected.seconds if expected else None
-    placed, note = with_time_limit(planned.plan.spec, estimate_s)
+    placed, note = _with_time_limit(planned.plan.spec, estimate_s)
     late = _late_note(planned.plan.limit_s, placed, estimate_s)
     plan = msgspec.structs.replace(
         planned.plan,
@@ -183,6 +185,30 @@ def plan_run(
         notes=(*planned.plan.notes, *filter(None, (note, late))),
     )
     return PlannedRun(spec, planned._replace(plan=plan), decision, reading)
+
+
+def _with_defaults(spec: RunSpec) -> RunSpec:
+    """`spec` with what the user's settings say of the cluster, where it says nothing."""
+    keys = keys_of(spec)
+    if keys is None:
+        return spec
+    place = msgspec.structs.replace(spec.place, slurm=keys.over(read_settings().slurm))
+    return msgspec.structs.replace(spec, place=place)
+
+
+def _with_time_limit(spec: RunSpec, estimate_s: float | None) -> tuple[RunSpec, str]:
+    """`spec` with a time limit for its job where it has none, and what to say of that."""
+    keys = keys_of(spec)
+    if keys is None or keys.time is not None or not estimate_s:
+        return spec, ""
+    # The ladder begins before the limit: what it takes is no time to train in.
+    keys = msgspec.structs.replace(keys, time=estimate_s * _DEFAULT_LIMIT + ladder_s(spec))
+    place = msgspec.structs.replace(spec.place, slurm=keys)
+    text = (
+        f"time limit of the job: {_DEFAULT_LIMIT:g} × its estimate, and its stop ladder; "
+        "place.slurm.time sets it"
+    )
+    return msgspec.structs.replace(spec, place=place), text
 
 
 def _late_note(limit_s: float | None, spec: RunSpec, estimate_s: float | None) -> str:
@@ -216,17 +242,12 @@ def _forecast(
     return forecast(state, spec, gpus, known, device_count(given), done, asked)
 
 
-def _allocation(
-    state: StateDirectory, spec: RunSpec, decision: QueueDecision, reading: GpuReading | None
-) -> Allocation:
-    """Its GPUs, with what earlier runs and probes say about them; none while it waits."""
-    if not isinstance(decision, Granted):
-        asked = len(spec.gpus.ids) or spec.gpus.number
-        return Allocation(awaited=awaited_gpus(spec.gpus, reading), asked=asked)
-    given = decision.allocation
-    notes = oom_warnings(state, spec.preset, spec.name, given.gpus, spec.gpus.share_memory)
-    notes += probe_notes(state, spec, given.gpus)
-    return msgspec.structs.replace(given, notes=(*given.notes, *notes))
+def _allocation(spec: RunSpec, decision: QueueDecision, reading: GpuReading | None) -> Allocation:
+    """Its GPUs; none while it waits."""
+    if isinstance(decision, Granted):
+        return decision.allocation
+    asked = len(spec.gpus.ids) or spec.gpus.number
+    return Allocation(awaited=awaited_gpus(spec.gpus, reading), asked=asked)
 
 
 def _check_texts(spec: RunSpec) -> None:

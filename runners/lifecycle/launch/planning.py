@@ -24,11 +24,13 @@ from runners.lifecycle.launch.placeholder_values import (
     fill_texts,
     launch_inputs,
 )
+from runners.lifecycle.launch.probe_results import probe_notes
 from runners.lifecycle.launch.requirements import MissingPackages, missing_packages
 from runners.lifecycle.launch.run_environment import Variables, completed, program_environment
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.gpus import GpuReading
 from runners.model.kept_secrets import MASK
+from runners.model.launchers import PROCESS_LAUNCHERS, traits_of
 from runners.model.masked_plan import mask_tree
 from runners.model.masking import mask_value
 from runners.model.placeholders import open_places
@@ -36,8 +38,9 @@ from runners.model.plan import LaunchPlan, Origin, on_all_nodes
 from runners.model.python_command import started_by
 from runners.model.scaling import batch_notes
 from runners.model.spec import Price, RunSpec
+from runners.model.units import gpus_text
 from runners.scheduling.allocation import Allocation, Denied, allocate, idle
-from runners.scheduling.memory_warning import memory_notes, unused_notes
+from runners.scheduling.memory_warning import memory_notes, oom_warnings
 from runners.state.layout import RunDirectory, StateDirectory
 
 # A shorter one may be anything: `ssh`, `true`.
@@ -107,7 +110,7 @@ def make_plan(
         ),
         restart_arguments=texts.restart_arguments,
         notes=(
-            *_notes(inputs, argv, missing),
+            *_notes(run.home, inputs, argv, missing),
             *limit.notes,
             *price_notes(run.home, spec, reading),
         ),
@@ -175,11 +178,17 @@ def _masked(plan: LaunchPlan, environment: Mapping[str, str]) -> tuple[LaunchPla
 
 
 def _notes(
-    inputs: LaunchInputs, argv: Sequence[str], missing: MissingPackages | None
+    state: StateDirectory,
+    inputs: LaunchInputs,
+    argv: Sequence[str],
+    missing: MissingPackages | None,
 ) -> tuple[str, ...]:
     """What a person should know before the run starts, each once; what is missing comes first."""
     spec, gpus, node = inputs.spec, inputs.allocation.gpus, inputs.spec.node
     notes = [*spec.warnings, *_placeholder_notes(spec), *inputs.allocation.notes]
+    if not inputs.allocation.asked:  # of GPUs that are only awaited nothing is known
+        notes += oom_warnings(state, spec.preset, spec.name, gpus, spec.gpus.share_memory)
+        notes += probe_notes(state, spec, gpus)
     if node is not None:
         which = f"{node.count} nodes" if node.by_slurm else f"node {node.rank} of {node.count}"
         where = "the first" if node.by_slurm else f"{node.address}:{node.port}"
@@ -197,6 +206,18 @@ def _notes(
         notes.insert(0, f"inside Slurm job {job.id}, which {given}: the run ends with the job")
     lacks = () if missing is None else (f"{missing.text}; to install: {missing.install}",)
     return (*lacks, *dict.fromkeys(notes))
+
+
+def unused_notes(spec: RunSpec, gpus: int) -> tuple[str, ...]:
+    """A warning where somebody gives several GPUs to one process of which nothing is known."""
+    traits = traits_of(spec.launcher)
+    is_one = traits.runs_python and not traits.starts_processes
+    if not is_one or gpus < 2 or spec.gpus_per_process is not None or not spec.gpus.explicit:
+        return ()
+    return (
+        f"one process is started, and sees {gpus_text(gpus)}: many programs use only the first; "
+        f"{' and '.join(PROCESS_LAUNCHERS)} start a process for each",
+    )
 
 
 def _placeholder_notes(spec: RunSpec) -> list[str]:

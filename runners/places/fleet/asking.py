@@ -40,14 +40,22 @@ class _Problem(msgspec.Struct, frozen=True):
     message: str
 
 
-class _Plan(msgspec.Struct, frozen=True):
-    """What `plan --json` says, as far as it decides."""
+class _Provenance(msgspec.Struct, frozen=True):
+    torch: str | None = None
+
+
+class PlanAnswer(msgspec.Struct, frozen=True):
+    """What `plan --json` says on another machine, as far as it decides or is compared.
+
+    `error` says why there is no plan.
+    """
 
     error: _Problem | None = None
     denied: str | None = None
     waits: str | None = None
     price: Price | None = None
     gpus: tuple[AssignedGpu, ...] = ()
+    provenance: _Provenance | None = None
 
 
 class _Kept(NamedTuple):
@@ -61,7 +69,7 @@ class _Kept(NamedTuple):
     until: float
 
 
-_decoder = msgspec.json.Decoder(_Plan | list[_Plan])
+_decoder = msgspec.json.Decoder(PlanAnswer | list[PlanAnswer])
 
 
 class Fleet:

@@ -1,7 +1,9 @@
 """Copying files to and from a machine, in whatever way it can."""
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,11 +41,14 @@ class Copier(ABC):
 
 def stamps_of(folder: Path, names: Iterable[str]) -> dict[str, Stamp]:
     """The stamps of those of these files of a folder that are there."""
+    found = statuses_of(folder, names)
+    return {name: (status.st_size, status.st_mtime_ns) for name, status in found.items()}
+
+
+def statuses_of(folder: Path, names: Iterable[str]) -> dict[str, os.stat_result]:
+    """What the file system says of those of these files of a folder that are there."""
     found = {}
     for name in names:
-        try:
-            status = (folder / name).stat()
-        except (OSError, ValueError):
-            continue
-        found[name] = (status.st_size, status.st_mtime_ns)
+        with suppress(OSError, ValueError):
+            found[name] = (folder / name).stat()
     return found

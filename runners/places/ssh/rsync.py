@@ -16,7 +16,7 @@ from pathlib import Path, PurePath
 
 from runners.model.errors import FresnelError
 from runners.places.ssh.agent_tool import ask_stamps
-from runners.places.ssh.copying import Copied, Copier, stamps_of
+from runners.places.ssh.copying import Copied, Copier, stamps_of, statuses_of
 from runners.places.ssh.output_tail import OutputTail
 from runners.places.ssh.retries import retry
 from runners.places.ssh.ssh import Ssh
@@ -161,14 +161,8 @@ def _versions(folder: Path, names: Iterable[str]) -> dict[str, tuple[int, int, i
 
     It never writes into one that is there.
     """
-    found = {}
-    for name in names:
-        try:
-            status = (folder / name).stat()
-        except (OSError, ValueError):
-            continue
-        found[name] = (status.st_ino, status.st_size, status.st_mtime_ns)
-    return found
+    found = statuses_of(folder, names).items()
+    return {name: (known.st_ino, known.st_size, known.st_mtime_ns) for name, known in found}
 
 
 def make_copier(ssh: Ssh, notify: Callable[[str], None] = lambda _: None) -> Copier:
