@@ -9,7 +9,20 @@ cores trained in 19 instead of 34 s (alone 8.6 and 9.7 instead of 7.7 and 9.2), 
 
 import os
 import sys
+from pathlib import Path
 from types import TracebackType
+
+
+def begin(name: str) -> None:
+    """Say that the program whose `__name__` this is begins, before its libraries are loaded.
+
+    PyTorch takes seconds to import, on a disk that is not warm half a minute. Only the program that
+    was started says it (not its help, not another rank), and as its first line.
+    """
+    quiet = {"-h", "--help"} & set(sys.argv[1:]) or os.environ.get("RANK", "0") != "0"
+    if name == "__main__" and not quiet:
+        program = Path(sys.argv[0])
+        print(f"loading      {program.parent.name}/{program.name}: its libraries", flush=True)
 
 
 def _say_what_is_missing(

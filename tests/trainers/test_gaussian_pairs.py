@@ -127,6 +127,14 @@ def prepared(tmp_path_factory) -> Path:
     return folder / "made"
 
 
+def test_several_processes_cut_the_same_pictures(prepared: Path, tmp_path: Path) -> None:
+    words = ["--scenes", str(prepared.parent / "clips"), "--output_dir", str(tmp_path)]
+    assert prepare_scenes.main([*words, "--side", "128", "--workers", "2"]) == 0
+    made = sorted(path.name for path in prepared.iterdir() if path.is_file())
+    assert sorted(path.name for path in tmp_path.iterdir()) == made
+    assert all((tmp_path / name).read_bytes() == (prepared / name).read_bytes() for name in made)
+
+
 def test_pictures_are_cut_to_the_decoders_camera(prepared: Path) -> None:
     with Image.open(prepared / "clip0-00002.png") as picture:
         found = np.asarray(picture, dtype=np.float32) / 255

@@ -192,7 +192,7 @@ def test_preparing_makes_what_is_missing_and_splits_by_skull(skulls, tmp_path) -
         goal = root / path.relative_to(skulls)
         goal.parent.mkdir(parents=True, exist_ok=True)
         goal.write_bytes(path.read_bytes())
-    more = ("--target-points", 800, "--num_points", 300, "--num_nn", 30, "--threads", 2)
+    more = ("--target-points", 800, "--num_points", 300, "--num_nn", 30, "--workers", 2)
     done = run("prepare.py", "--root", root, *more)
     assert done.returncode == 0, done.stderr
     assert "33 made, 0 failed" in done.stdout

@@ -19,7 +19,9 @@ from pathlib import Path
 HERE, ROOT = Path(__file__).resolve().parent, Path(__file__).resolve().parents[2]
 sys.path[:] = [str(ROOT), *(entry for entry in sys.path if Path(entry).resolve() != HERE)]
 
-import trainers  # noqa: F401 - before torch: how its threads wait
+import trainers
+
+trainers.begin(__name__)
 
 # isort: split
 
@@ -48,11 +50,11 @@ from trainers.cascade.patients import (
 )
 from trainers.cascade.projector import unit_from_hu
 from trainers.common.bar import bar
+from trainers.common.device_flags import add_device_flags, use_threads
 from trainers.common.settings_parser import (
     SettingsError,
     SettingsParser,
     number_between,
-    whole_number,
 )
 
 AIR = -1000.0
@@ -99,7 +101,9 @@ def write_patient(
     draft.rename(folder / patient.name)
 
 
-def make_drrs(source: Path, folder: Path, config: Config, spacing: float, workers: int) -> int:
+def make_drrs(
+    source: Path, folder: Path, config: Config, spacing: float, workers: int, threads: int = 0
+) -> int:
     """Write the patients that are not there yet and return how many were. Raises SettingsError."""
     patients, problems = find_patients(source, ())
     for problem in problems:
@@ -109,7 +113,11 @@ def make_drrs(source: Path, folder: Path, config: Config, spacing: float, worker
     write_calibration(folder, MAXIMUM, sides, config.stated_geometry, {"made_from": "CTs"})
     missing = [patient for patient in patients if not (folder / patient.name).is_dir()]
     write = partial(write_patient, folder, config, sides, spacing)
-    with ProcessPoolExecutor(workers) if workers else nullcontext() as pool:
+    # Else each would take all cores.
+    pools = partial(
+        ProcessPoolExecutor, initializer=torch.set_num_threads, initargs=(threads or 1,)
+    )
+    with pools(workers) if workers else nullcontext() as pool:
         made = pool.map(write, missing) if pool else map(write, missing)
         for _ in bar(made, "patients projected", len(missing)):
             pass
@@ -134,14 +142,16 @@ def main(arguments: list[str] | None = None) -> int:
     add("folder", type=Path, help="where the patients' folders go")
     add("--config", type=Path, default=Path("lidc.json"), help="whose xray_config is used")
     add("--spacing", type=number_between(0.1, 20), default=1.0, help="voxels' size in mm")
-    add("--workers", type=whole_number(0), default=0, help="processes; 0: this one")
-    parser.refuse("--device", "--threads", reason="each of --workers projects on one CPU thread")
+    add_device_flags(parser, cpu_only="CTs are projected on the CPU; use --workers",
+        own_threads=True)  # fmt: skip
     settings: argparse.Namespace = parser.parse_args(arguments)
+    use_threads(settings)
     try:
         config = read_config(find_config(settings.config))
         made = make_drrs(
-            settings.source, settings.folder, config, settings.spacing, settings.workers
-        )
+            settings.source, settings.folder, config, settings.spacing, settings.workers,
+            settings.threads,
+        )  # fmt: skip
     except (SettingsError, OSError) as problem:
         print(f"error: {problem}", file=sys.stderr, flush=True)
         return 2 if isinstance(problem, SettingsError) else 1

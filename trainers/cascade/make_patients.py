@@ -17,7 +17,9 @@ from pathlib import Path
 HERE, ROOT = Path(__file__).resolve().parent, Path(__file__).resolve().parents[2]
 sys.path[:] = [str(ROOT), *(entry for entry in sys.path if Path(entry).resolve() != HERE)]
 
-import trainers  # noqa: F401 - before torch: how its threads wait
+import trainers
+
+trainers.begin(__name__)
 
 # isort: split
 
@@ -40,6 +42,7 @@ from trainers.cascade.phantoms import cone_pixelise, made_up_patient, pixelise, 
 from trainers.cascade.projector import MU_WATER, VIEWS
 from trainers.common.bar import bar
 from trainers.common.config_file import read_config_file
+from trainers.common.device_flags import add_device_flags
 from trainers.common.files import write_text_whole, write_whole
 from trainers.common.settings_parser import SettingsError, SettingsParser, whole_number
 
@@ -169,8 +172,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=whole_number(0), default=0, help="decides every patient")
     parser.add_argument("--geometry", type=Path, metavar="FILE",
         help="JSON of a cone beam, as xray_config.geometry; default: parallel rays")  # fmt: skip
-    parser.add_argument("--workers", type=whole_number(0), default=0, help="processes; 0: this one")
-    parser.refuse("--device", "--threads", reason="NumPy makes them on one thread; see --workers")
+    add_device_flags(parser, cpu_only="NumPy makes them, on one thread of each of --workers")
     settings: argparse.Namespace = parser.parse_args(arguments)
     try:
         geometry = read_config_file(settings.geometry) if settings.geometry else None

@@ -10,7 +10,6 @@ import torch
 from trainers.common.settings_parser import SettingsError
 
 VISIBILITY = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
-DEVICES = ("auto", "cpu", "cuda")
 
 
 def simulated(environment: Mapping[str, str] = os.environ) -> bool:

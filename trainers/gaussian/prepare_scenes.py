@@ -19,18 +19,24 @@ from pathlib import Path
 HERE, ROOT = Path(__file__).resolve().parent, Path(__file__).resolve().parents[2]
 sys.path[:] = [str(ROOT), *(entry for entry in sys.path if Path(entry).resolve() != HERE)]
 
-import trainers  # noqa: F401 - before torch: how its threads wait
+import trainers
+
+trainers.begin(__name__)
 
 # isort: split
 
 import argparse
 import json
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from trainers.common.bar import bar
+from trainers.common.device_flags import add_device_flags
 from trainers.common.files import write_text_whole, write_whole
 from trainers.common.reading import read_picture
 from trainers.common.settings_parser import (
@@ -63,6 +69,9 @@ def make_parser() -> SettingsParser:
         help="units of the decoder's world, whose depths are 2 to 4, that one of the scenes is;"
         " COLMAP's points3D are brought to its middle first",
     )
+    add_device_flags(
+        parser, cpu_only="Pillow cuts the pictures, on one thread of each of --workers"
+    )
     return parser
 
 
@@ -87,6 +96,19 @@ def framed(view: View, side: int) -> tuple[Image.Image, list[float]]:
     return wide.resize((side, side), Image.Resampling.LANCZOS, box=area), known
 
 
+def stem_of(view: View) -> str:
+    """Return the name of a view's picture without its ending."""
+    return f"{view.scene}-{view.place:05d}"
+
+
+def cut_picture(folder: Path, side: int, view: View) -> list[float]:
+    """Write a view's picture and return which share of its width and height is known."""
+    picture, known = framed(view, side)
+    path = folder / f"{stem_of(view)}.png"
+    write_whole(path, lambda file: picture.save(file, format="PNG"))
+    return known
+
+
 def prepare(settings: argparse.Namespace) -> int:
     """Write pictures and cameras and return the exit code."""
     print(f"reading      {settings.scenes}", flush=True)
@@ -94,18 +116,17 @@ def prepare(settings: argparse.Namespace) -> int:
     scenes = {view.scene for view in views}
     print(f"found        {len(views)} views of {len(scenes)} scenes", flush=True)
     cameras: dict[str, Any] = {}
-    for view in bar(views, "cutting pictures"):
-        stem = f"{view.scene}-{view.place:05d}"
-        picture, known = framed(view, settings.side)
-        path = settings.output_dir / f"{stem}.png"
-        write_whole(path, lambda file, picture=picture: picture.save(file, format="PNG"))
-        cameras[stem] = {
-            "scene": view.scene,
-            "place": view.place // settings.every,
-            "rotation": view.rotation.tolist(),
-            "translation": (view.translation * settings.scene_scale).tolist(),
-            "known": known,
-        }
+    cut = partial(cut_picture, settings.output_dir, settings.side)
+    with ProcessPoolExecutor(settings.workers) if settings.workers else nullcontext() as pool:
+        known = pool.map(cut, views) if pool else map(cut, views)
+        for view, share in zip(views, bar(known, "cutting pictures", len(views)), strict=True):
+            cameras[stem_of(view)] = {
+                "scene": view.scene,
+                "place": view.place // settings.every,
+                "rotation": view.rotation.tolist(),
+                "translation": (view.translation * settings.scene_scale).tolist(),
+                "known": share,
+            }
     write_text_whole(settings.output_dir / CAMERAS, json.dumps(cameras, indent=1) + "\n")
     print(f"written      {settings.output_dir / CAMERAS}", flush=True)
     return 0

@@ -18,7 +18,9 @@ from pathlib import Path
 HERE, ROOT = Path(__file__).resolve().parent, Path(__file__).resolve().parents[2]
 sys.path[:] = [str(ROOT), *(entry for entry in sys.path if Path(entry).resolve() != HERE)]
 
-import trainers  # noqa: F401 - before torch: how its threads wait
+import trainers
+
+trainers.begin(__name__)
 
 # isort: split
 

@@ -22,7 +22,9 @@ from pathlib import Path
 HERE, ROOT = Path(__file__).resolve().parent, Path(__file__).resolve().parents[2]
 sys.path[:] = [str(ROOT), *(entry for entry in sys.path if Path(entry).resolve() != HERE)]
 
-import trainers  # noqa: F401 - before torch: how its threads wait
+import trainers
+
+trainers.begin(__name__)
 
 # isort: split
 
@@ -87,7 +89,7 @@ def make_parser() -> SettingsParser:
     add("--output_dir", type=Path, default=run_directory() or Path("implants"), help="results")
     add("--members", action="store_true", help="write each completion's own implant too")
     # fmt: on
-    add_device_flags(parser, 1, "processes that make skulls up")
+    add_device_flags(parser, workers_help="processes that make skulls up; 0: this one does")
     return parser
 
 

@@ -65,6 +65,8 @@ UP = (
 )
 SLOTS = 128
 HEAD = 128
+MOST_UP = max(step.repeats for step in UP)
+"""Point-voxel convolutions of an upward stage that has the most; small networks take fewer."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ class Sizes:
     dropout: float = 0.1
     attention: bool = True
     head_dropout: float = 0.5
+    up_convolutions: int = MOST_UP
 
     def check(self) -> None:
         """Raise SettingsError where a width cannot be divided into the norms' groups."""
@@ -143,7 +146,7 @@ class PVCNN(nn.Module):
                     [FeaturePropagation(channels + sizes.embedding + skip, widths)]
                     + [
                         self._convolution(widths[-1], widths[-1], step.resolution, False)
-                        for _ in range(step.repeats)
+                        for _ in range(min(step.repeats, sizes.up_convolutions))
                     ]
                 )
             )

@@ -15,6 +15,7 @@ from trainers.common.schedules import RATE_RULES
 from trainers.common.settings_parser import SettingsParser, number_between, whole_number
 from trainers.pcdiff.diffusion import LOSSES, MEANINGS, SCHEDULES
 from trainers.pcdiff.geometry import SEARCHES
+from trainers.pcdiff.model import MOST_UP
 from trainers.pcdiff.samplers import METHODS
 
 _any, _some = whole_number(0), whole_number(1)
@@ -98,6 +99,7 @@ def add_data_flags(parser: SettingsParser) -> None:
     add("--made_up", type=whole_number(2, 500), metavar="COUNT",
         help="without --path: make so many skulls up in the output folder and train on them")
     add("--made_up_size", type=whole_number(24, 512), default=48, help="their voxels a side")
+    add("--made_up_seed", type=_any, default=0, help="another seed, other skulls")
     add("--dataset", choices=("SkullBreak", "SkullFix"), default="SkullBreak", help="whose layout")
     add("--val_path", type=Path, metavar="CSV", help="judged by; else test.csv beside --path")
     add("--bs", type=_some, default=8, help="samples of a step, over all devices together")
@@ -135,6 +137,8 @@ def add_model_flags(parser: SettingsParser) -> None:
     add("--embed_dim", type=whole_number(4), default=64, help="width of the time embedding")
     add("--width_mult", type=number_between(0, 100), default=1.0, help="factor on every width")
     add("--vox_res_mult", type=number_between(0, 100), default=1.0, help="factor on voxel grids")
+    add("--up_convolutions", type=whole_number(1, MOST_UP), default=MOST_UP,
+        help="point-voxel convolutions of an upward stage, at most so many")
     add("--neighbours", choices=SEARCHES, default="auto",
         help="how neighbours are found: numba on the CPU, torch on any device, triton on a GPU;"
         " auto: numba on a CPU, on a GPU whichever is fastest")

@@ -116,7 +116,12 @@ def find_data(
         # A sample draws so many of them; more take longer to make than a tiny run trains.
         points = min(20_000, 4 * settings.num_points)
         size, dataset = settings.made_up_size, settings.dataset
-        from_leader(ranks, lambda: make_up(root, settings.made_up, size, dataset, points))
+        from_leader(
+            ranks,
+            lambda: make_up(
+                root, settings.made_up, size, dataset, points, seed=settings.made_up_seed
+            ),
+        )
         path = root / "train.csv"
     log.phase("loading", f"reading {path}")
     recipe = Recipe(
@@ -151,6 +156,7 @@ def sizes_of(settings: argparse.Namespace) -> Sizes:
         settings.dropout,
         settings.attention,
         settings.head_dropout,
+        settings.up_convolutions,
     )
     sizes.check()
     return sizes

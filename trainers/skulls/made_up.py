@@ -20,7 +20,9 @@ from pathlib import Path
 HERE, ROOT = Path(__file__).resolve().parent, Path(__file__).resolve().parents[2]
 sys.path[:] = [str(ROOT), *(entry for entry in sys.path if Path(entry).resolve() != HERE)]
 
-import trainers  # noqa: F401 - before torch: how its threads wait
+import trainers
+
+trainers.begin(__name__)
 
 # isort: split
 
@@ -31,6 +33,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 import numpy as np
 
 from trainers.common.bar import bar
+from trainers.common.device_flags import add_device_flags
 from trainers.common.settings_parser import SettingsError, SettingsParser, whole_number
 from trainers.skulls.kept import bring, kept_folder
 from trainers.skulls.listing import DEFECTS, cloud_of
@@ -184,7 +187,7 @@ def make_up(
     points: int = 20_000,
     held_out: int | None = None,
     seed: int = 0,
-    workers: int = 1,
+    workers: int = 0,
 ) -> None:
     """Write `count` made-up skulls under root; a fifth of them, at least one, is the test set.
 
@@ -226,8 +229,7 @@ def read_settings(arguments: list[str] | None) -> argparse.Namespace:
     add("--points", type=whole_number(100), default=20_000, help="points of each cloud")
     add("--test", type=whole_number(1), help="skulls of the test set; a fifth when left away")
     add("--seed", type=whole_number(0), default=0, help="another seed, other skulls")
-    add("--workers", type=whole_number(1), default=1, help="processes that make them")
-    parser.refuse("--device", "--threads", reason="shapes are made by NumPy; use --workers")
+    add_device_flags(parser, cpu_only="NumPy makes them, on one thread of each of --workers")
     return parser.parse_args(arguments)
 
 

@@ -24,7 +24,9 @@ from pathlib import Path
 HERE, ROOT = Path(__file__).resolve().parent, Path(__file__).resolve().parents[2]
 sys.path[:] = [str(ROOT), *(entry for entry in sys.path if Path(entry).resolve() != HERE)]
 
-import trainers  # noqa: F401 - before torch: how its threads wait
+import trainers
+
+trainers.begin(__name__)
 
 # isort: split
 
@@ -38,6 +40,7 @@ from functools import partial
 import numpy as np
 
 from trainers.common.bar import bar
+from trainers.common.device_flags import add_device_flags
 from trainers.common.settings_parser import SettingsError, SettingsParser, whole_number
 from trainers.skulls.listing import (
     FOLDERS,
@@ -51,6 +54,10 @@ from trainers.skulls.listing import (
 from trainers.skulls.surfaces import surface_cloud
 from trainers.skulls.volumes import read_volume, replace_file, write_array, write_arrays
 
+CPU_ONLY = (
+    "volumes and clouds are made by NumPy, on one thread of each of --workers"
+    " (which the original calls --threads)"
+)
 Job = tuple[Callable[..., None], tuple[object, ...], Path]
 
 
@@ -152,7 +159,7 @@ def manifest_rows(samples: Iterable[SkullSample], folder: Path, results: Path | 
     return rows
 
 
-def run_jobs(jobs: list[Job], threads: int, what: str) -> list[str]:
+def run_jobs(jobs: list[Job], workers: int, what: str) -> list[str]:
     """Do jobs in parallel with a count of progress; return what failed, one line each."""
     failures: list[str] = []
 
@@ -165,11 +172,11 @@ def run_jobs(jobs: list[Job], threads: int, what: str) -> list[str]:
 
     if not jobs:
         return failures
-    if threads == 1:
+    if workers < 2:
         for work, details, path in bar(jobs, what):
             note(partial(work, *details), path)
     else:
-        with ProcessPoolExecutor(min(threads, len(jobs))) as pool:
+        with ProcessPoolExecutor(min(workers, len(jobs))) as pool:
             waiting = {pool.submit(work, *details): path for work, details, path in jobs}
             for future in bar(as_completed(waiting), what, len(jobs)):
                 note(future.result, waiting[future])
@@ -180,7 +187,7 @@ def prepare_pairs(
     root: Path,
     listing: Path,
     counts: tuple[int, int] = (27648, 3072),
-    threads: int = 1,
+    workers: int = 1,
     share: float = 0.1,
     seed: int = 123,
     results: Path | None = None,
@@ -188,7 +195,7 @@ def prepare_pairs(
     """Write pairs and manifests of a training list; return what failed."""
     samples = read_listing(listing)
     training, evaluation = split_skulls(samples, share, seed)
-    failures = run_jobs(pair_jobs(root, samples, counts), threads, "pairs")
+    failures = run_jobs(pair_jobs(root, samples, counts), workers, "pairs")
     if failures:
         return failures
     folder = root / "voxelization"
@@ -217,12 +224,10 @@ def read_settings(arguments: list[str] | None) -> argparse.Namespace:
     add("--num_points", type=some, default=30_720, help="points of a pair (30720)")
     add("--num_nn", type=some, default=3_072, help="of them the implant's (3072)")
     add("--results", type=Path, help="folder syn/ of generated completions to train on")
-    add("--workers", "--threads", type=some, default=processors, dest="workers",
-        help=f"processes ({processors} here); --threads is the original's name")
     add("--seed", type=whole_number(0), default=123, help="of the split into train and eval (123)")
     add("--to", type=Path, help="folder for resampled SkullFix volumes, with --steps volumes")
     # fmt: on
-    parser.refuse("--device", reason="volumes and clouds are made on the CPU; use --workers")
+    add_device_flags(parser, processors, cpu_only=CPU_ONLY)
     settings = parser.parse_args(arguments)
     if settings.num_nn >= settings.num_points:
         parser.error(

@@ -1,0 +1,144 @@
+"""What every program of trainers/ has: its first line before torch, and the machine's flags."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("nrrd")
+pytest.importorskip("skimage")
+pytest.importorskip("nibabel")
+
+from trainers.common import device_flags
+from trainers.common.settings_parser import SettingsParser
+
+pytestmark = pytest.mark.trainers
+
+ROOT = Path(__file__).resolve().parents[2]
+ANSWERS = {"trainers/common/checkpoint_tool.py"}
+"""Asked by other programs in JSON on a line; it has no flags, and its output is the answer."""
+PROGRAMS = sorted(
+    str(path.relative_to(ROOT))
+    for path in (ROOT / "trainers").rglob("*.py")
+    if 'if __name__ == "__main__":' in path.read_text()
+    and str(path.relative_to(ROOT)) not in ANSWERS
+)
+FORWARDED = {"train_completion": "train", "test_completion": "sample"}
+"""Names of the guides that run another program as it is."""
+FLAGS = ("--device", "--threads", "--workers")
+IDLE = {
+    "gaussian/export_decoder.py": "--workers",
+    "gaussian/export_dinov2_model.py": "--workers",
+    "gaussian/infer.py": "--workers",
+    "gaussian/prepare_scenes.py": "--threads",
+    "cascade/make_patients.py": "--threads",
+    "cascade/sample.py": "--workers",
+    "pcdiff/sample.py": "--workers",
+    "skulls/made_up.py": "--threads",
+    "skulls/prepare.py": "--threads",
+    "voxelization/generate.py": "--workers",
+}
+"""Programs to whose work a flag can do nothing; they take it and say so."""
+ON_CPU = ("skulls/made_up.py", "skulls/prepare.py", "cascade/make_patients.py",
+          "cascade/make_drrs.py", "gaussian/prepare_scenes.py")  # fmt: skip
+"""Programs that compute nothing a GPU could."""
+
+
+class Captured(Exception):
+    """Carries a program's parser out of its main function."""
+
+
+def parser_of(program: str, monkeypatch: pytest.MonkeyPatch) -> SettingsParser:
+    """The parser with which a program reads its command line."""
+
+    def capture(self: SettingsParser, *_: object) -> None:
+        raise Captured(self)
+
+    path = Path(program)
+    name = path.with_name(FORWARDED.get(path.stem, path.stem))
+    module = importlib.import_module(".".join(name.parts))
+    monkeypatch.setattr(SettingsParser, "parse_args", capture)
+    with pytest.raises(Captured) as found:
+        module.main([])
+    return found.value.args[0]
+
+
+def test_the_programs_are_found() -> None:
+    assert len(PROGRAMS) > 20
+    assert {f"trainers/{name}" for name in (*IDLE, *ON_CPU)} <= set(PROGRAMS)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_machine_s_flags_are_there_with_one_meaning(
+    program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = program.removeprefix("trainers/")
+    name = str(Path(name).with_stem(FORWARDED.get(Path(name).stem, Path(name).stem)))
+    with monkeypatch.context() as patch:
+        parser = parser_of(program, patch)
+    device, threads, workers = (parser._option_string_actions[flag] for flag in FLAGS)
+    assert tuple(device.choices or ()) == device_flags.DEVICES and device.default == "auto"
+    assert threads.type is not None and threads.default == 0
+    assert "process" in (workers.help or "")
+    # An action that stores is asked as argparse would: what stands beside does not matter.
+    for action, words, value in ((threads, "3", 3), (workers, "2", 2), (device, "cpu", "cpu")):
+        space = argparse.Namespace()
+        read = action.type(words) if action.type else words
+        action(parser, space, read, action.option_strings[0])
+        assert getattr(space, action.dest) == value
+        said = capsys.readouterr().out
+        idle = action.option_strings[0] == IDLE.get(name)
+        assert ("changes nothing: " in said) == idle, said
+    if name in ON_CPU:
+        with pytest.raises(SystemExit) as ended:
+            device(parser, argparse.Namespace(), "cuda", "--device")
+        assert ended.value.code == 2
+        assert capsys.readouterr().err.startswith("error: --device cuda: ")
+    else:
+        device(parser, space, "cuda", "--device")
+
+
+def test_they_are_declared_in_one_place() -> None:
+    here = Path(device_flags.__file__)
+    found = {
+        (str(path.relative_to(ROOT)), flag)
+        for path in (ROOT / "trainers").rglob("*.py")
+        for flag in FLAGS
+        if f'("{flag}"' in path.read_text() and f'("{flag}", str(' not in path.read_text()
+    }
+    assert found == {(str(here.relative_to(ROOT)), flag) for flag in FLAGS}
+
+
+def test_every_program_says_its_first_line_before_torch(tmp_path: Path) -> None:
+    """A torch stands in that says so and ends the program; nothing here is about seconds."""
+    (tmp_path / "torch.py").write_text(
+        "import os\nprint('TORCH', flush=True)\nos._exit(0)\n", encoding="utf-8"
+    )
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+
+    def lines(program: str) -> list[str]:
+        ended = subprocess.run([sys.executable, program], cwd=ROOT, env=environment, text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
+        return ended.stdout.splitlines()
+
+    with ThreadPoolExecutor(2) as pool:
+        for program, said in zip(PROGRAMS, pool.map(lines, PROGRAMS), strict=True):
+            path = Path(program)
+            stem = FORWARDED.get(path.stem, path.stem)
+            assert said[0] == f"loading      {path.parent.name}/{stem}.py: its libraries", program
+            assert "TORCH" in said or f"trainers/{path.parent.name}/{path.name}" in WITHOUT_TORCH
+    told = subprocess.run([sys.executable, "trainers/gaussian/train.py"], cwd=ROOT, text=True,
+                          env=environment | {"RANK": "1"}, capture_output=True)  # fmt: skip
+    assert told.stdout == "TORCH\n"
+
+
+WITHOUT_TORCH = {f"trainers/{name}" for name in ("skulls/made_up.py", "skulls/prepare.py")}
+"""Programs that load no torch before they know what is asked of them."""
