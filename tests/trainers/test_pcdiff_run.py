@@ -14,6 +14,7 @@ pytest.importorskip("numba")
 from tests.trainers import pcdiff_world as world
 from tests.trainers.said_once import series_of, told_twice
 from tests.trainers.saved_state import differing_files
+from trainers.common.weights import read_weights
 from trainers.pcdiff.completing import load_network
 from trainers.pcdiff.rates import rate_of_epoch
 
@@ -186,6 +187,41 @@ def test_going_on_from_a_published_checkpoint(listed: Path, tmp_path: Path, flag
     assert world.train_here(*words, *again, "--niter", "2002") == 0
     log = (tmp_path / "on" / "train.log").read_text()
     assert "checkpoints/epoch_2001.pt at epoch 2001" in log
+
+
+def test_beginning_with_exported_weights_of_a_narrower_network(
+    listed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = ("--path", str(listed), "--bs", "10", "--niter", "1", "--up_convolutions", "1")
+    judged = ("--val_samples", "1", "--vizIter", "0", "--diagIter", "0", "--no-tensorboard")
+    first = ("--export_half", "--output_dir", str(tmp_path / "first"))
+    assert world.train_here(*base, *judged, "--val_freq", "1", *first) == 0
+    path = tmp_path / "first" / "checkpoints" / "pcdiff.safetensors"
+    halved, about = read_weights(path)
+    assert {tensor.dtype for tensor in halved.values()} == {torch.float16}
+    trained = world.weights(tmp_path / "first" / "epoch_0.pth")
+    assert trained.keys() == {f"model.{name}" for name in halved}
+    assert about["sizes"]["up_convolutions"] == 1 and "fp_layers.0.2.voxel_layers.0.weight" not in (
+        halved
+    )
+    network, _, _ = load_network(path, {"up_convolutions": 1}, "auto", torch.device("cpu"))
+    still = ("--model", str(path), "--lr", "1e-9", "--ema_decay", "0.9")
+    assert world.train_here(*base, *world.RARE, *still, "--output_dir", str(tmp_path / "on")) == 0
+    log = (tmp_path / "on" / "train.log").read_text()
+    assert f"Beginning with the weights of {path} (epoch 1 there)" in log
+    after = world.weights(tmp_path / "on" / "epoch_0.pth")
+    assert all(
+        torch.allclose(after[f"model.{name}"], tensor, rtol=0, atol=1e-7)
+        for name, tensor in network.state_dict().items()
+    )
+    for words, told in (
+        (("--num_nn", "32"), "its implant_points is 64, and this run's 32"),
+        (("--model_mean_type", "v"), "its model_mean_type is eps, and this run's v"),
+        (("--up_convolutions", "2"), "its weights are another network's"),
+    ):
+        assert world.train_here(*base, *world.RARE, *still, *words, "--output_dir",
+                                str(tmp_path / "not")) == 2  # fmt: skip
+        assert told in capsys.readouterr().err
 
 
 def test_half_precision_trains(listed: Path, tmp_path: Path) -> None:

@@ -98,16 +98,15 @@ def test_one_cloud_without_a_list(listed: Path, published: Path, tmp_path: Path)
 
 
 def test_sizes_are_read_from_published_weights(tmp_path: Path) -> None:
-    wide = Sizes(points=256, implant_points=64, embedding=12, width=0.5, attention=False)
+    wide = Sizes(points=256, implant_points=64, embedding=12, width=0.5, attention=False,
+                 up_convolutions=2)  # fmt: skip
     path = tmp_path / "epoch_1.pth"
     torch.save({"model_state": published_names(PVCNN(wide).state_dict())}, path)
     network, diffusion, _ = load_network(path, {"points": 256, "implant_points": 64}, "auto", CPU)
     assert (diffusion.steps, diffusion.says) == (1000, "eps")
-    assert (network.sizes.embedding, network.sizes.width, network.sizes.attention) == (
-        12,
-        0.5,
-        False,
-    )
+    found = network.sizes
+    assert (found.embedding, found.width, found.attention) == (12, 0.5, False)
+    assert found.up_convolutions == 2
     with pytest.raises(SettingsError, match=r"its embedding is 12, and 64 is asked for"):
         load_network(path, {"embedding": 64}, "auto", CPU)
 

@@ -92,5 +92,8 @@ def sizes_from_weights(weights: Mapping[str, Tensor], path: Path) -> dict[str, A
     return {
         "embedding": embedding,
         "width": width,
+        "up_convolutions": max(
+            int(name.split(".")[2]) for name in weights if name.startswith("fp_layers.")
+        ),
         "attention": any(name.startswith("global_att.") for name in weights),
     }

@@ -7,6 +7,7 @@ Tables are derived in double precision.
 
 from __future__ import annotations
 
+import argparse
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -25,6 +26,11 @@ MEANINGS = ("eps", "v")
 NOISE_SETTINGS = ("schedule_type", "beta_start", "beta_end", "time_num", "model_mean_type")
 """The settings that decide a diffusion; a checkpoint holds them, and drawing needs the same."""
 Network = Callable[[Tensor, Tensor], Tensor]
+
+
+def noise_settings(settings: argparse.Namespace) -> dict[str, Any]:
+    """Return what decides the diffusion, for a checkpoint."""
+    return {name: getattr(settings, name) for name in NOISE_SETTINGS}
 
 
 def make_betas(kind: str, first: float, last: float, steps: int) -> NDArray[np.float64]:

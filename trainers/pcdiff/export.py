@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from trainers.common.model_card import export_model
-from trainers.pcdiff.diffusion import NOISE_SETTINGS
+from trainers.pcdiff.diffusion import noise_settings
 from trainers.pcdiff.run import PcdiffRun
 from trainers.skulls.card import folder_of, skull_card, skull_counts
 
@@ -25,6 +25,8 @@ def export_trained(run: PcdiffRun, figures: dict[str, float]) -> list[Path]:
     run.log.phase("saving", NAME)
     weights = run.network.state_dict() if run.ema is None else run.ema.weights()
     settings = vars(run.settings)
+    if run.settings.export_half:
+        weights = {name: tensor.half() for name, tensor in weights.items()}
     held_out = run.held_out.samples if run.held_out is not None else []
     card = skull_card(
         f"PCDiff, {run.settings.num_points} points",
@@ -37,7 +39,7 @@ def export_trained(run: PcdiffRun, figures: dict[str, float]) -> list[Path]:
     )
     described = {
         "sizes": run.network.sizes.as_dict(),
-        "diffusion": {name: settings[name] for name in NOISE_SETTINGS},
+        "diffusion": noise_settings(run.settings),
         "epoch": run.position.epoch,
     }
     return export_model(folder_of(run.settings) / NAME, weights, card, described)

@@ -193,6 +193,8 @@ def add_output_flags(parser: SettingsParser) -> None:
     add("--diag_steps", type=_some, default=20, help="timesteps it looks at")
     add("--val_freq", type=_any, default=50, help="loss on the held-out list so often; 0: never")
     add("--val_samples", type=_some, default=16, help="on so many of its samples")
+    add("--export_half", action=argparse.BooleanOptionalAction, default=False,
+        help="write pcdiff.safetensors at the end in half precision, half as large")
     add("--print_freq", type=_some, default=10, help="steps between two lines of the log")
     add("--tensorboard", action=argparse.BooleanOptionalAction, default=True,
         help="write its files")
@@ -207,7 +209,8 @@ def add_run_flags(parser: SettingsParser) -> None:
     """Add what says where and from where on a run works."""
     add = parser.add_argument_group("run").add_argument
     add("--config", type=Path, metavar="FILE", help="YAML or JSON of these settings; flags win")
-    add("--model", type=Path, metavar="FILE", help="go on from this epoch_N.pth or checkpoint")
+    add("--model", type=Path, metavar="FILE",
+        help="go on from this epoch_N.pth or checkpoint, or begin with weights as .safetensors")
     add("--resume", metavar="PATH|auto|auto-or-new",
         help="go on from a checkpoint; auto: the newest of this run or of one like it")
     add("--manualSeed", type=_any, default=1234, help="decides weights, order and all chance")

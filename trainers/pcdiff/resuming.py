@@ -6,18 +6,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainers.common.checkpoint import load_checkpoint
+from trainers.common.errors import SettingsError
 from trainers.common.randomness import restore_rank_state
 from trainers.common.resuming import AUTO, AUTO_OR_NEW, changes_on_resume, find_checkpoint
-from trainers.pcdiff.diffusion import NOISE_SETTINGS
+from trainers.common.weights import SUFFIX, read_weights
+from trainers.pcdiff.diffusion import NOISE_SETTINGS, noise_settings
 from trainers.pcdiff.naming import load_optimiser, load_weights, read_published
 
 if TYPE_CHECKING:
     from trainers.pcdiff.run import PcdiffRun
 
 IDENTITY = (
-    "path", "made_up", "made_up_size", "dataset", "num_points", "num_nn", "embed_dim", "width_mult",
-    "vox_res_mult", "attention", *NOISE_SETTINGS, "manualSeed",
+    "path", "made_up", "made_up_seed", "made_up_size", "dataset", "num_points", "num_nn",
+    "embed_dim", "width_mult", "vox_res_mult", "up_convolutions", "attention", *NOISE_SETTINGS,
+    "manualSeed",
 )  # fmt: skip
+DECIDED = ("points", "implant_points", "voxels", *NOISE_SETTINGS)
+"""What exported weights were trained with and their shapes do not show."""
 FREE = ("model", "niter", "checkpoint_dir", "checkpoint_freq", "keep_last_n", "saveIter", "vizIter",
         "diagIter", "val_freq", "print_freq", "prefetch_factor", "experiment_tag")  # fmt: skip
 
@@ -34,6 +39,9 @@ def go_on(run: PcdiffRun) -> Path | None:
         asked = AUTO_OR_NEW
     found = find_checkpoint(asked, run.folder, run.ranks, IDENTITY)
     if found is None and start is not None:
+        if Path(start).suffix == SUFFIX:
+            _with_weights(run, Path(start))
+            return None
         if "model_state" in load_checkpoint(start):
             _from_published(run, start)
             return Path(start)
@@ -59,6 +67,23 @@ def go_on(run: PcdiffRun) -> Path | None:
         run.log.warn(f"resume: {warning}")
     run.log.write(f"Resuming from checkpoint {path} at epoch {run.position.epoch}")
     return path
+
+
+def _with_weights(run: PcdiffRun, path: Path) -> None:
+    """Begin a run, its first epoch to come, with exported weights; raises SettingsError."""
+    weights, about = read_weights(path, "--model")
+    known = about or {}
+    told = {**known.get("sizes", {}), **known.get("diffusion", {})}
+    mine = {**run.network.sizes.as_dict(), **noise_settings(run.settings)}
+    for name in DECIDED:
+        if name in told and told[name] != mine[name]:
+            raise SettingsError(
+                f"--model {path}: its {name} is {told[name]}, and this run's {mine[name]}"
+            )
+    load_weights(run.network, weights, path)
+    if run.ema is not None:
+        run.ema.restart(run.network)
+    run.log.write(f"Beginning with the weights of {path} (epoch {known.get('epoch', '?')} there)")
 
 
 def _from_published(run: PcdiffRun, path: Path) -> None:

@@ -37,7 +37,7 @@ from trainers.common.schedules import batch_sentence, scaled_rate, set_rate
 from trainers.common.stopping import StopRequest, ignore_stop_signals
 from trainers.pcdiff import judging
 from trainers.pcdiff.data import EpochBatches, SkullPoints, spread_evenly
-from trainers.pcdiff.diffusion import NOISE_SETTINGS, noise_losses
+from trainers.pcdiff.diffusion import noise_losses, noise_settings
 from trainers.pcdiff.export import export_trained
 from trainers.pcdiff.naming import write_published
 from trainers.pcdiff.options import make_parser
@@ -278,7 +278,7 @@ def save(run: PcdiffRun, best: bool = False) -> None:
         "ema": run.ema.state_dict() if run.ema is not None else None,
         "position": vars(run.position),
         "sizes": run.network.sizes.as_dict(),
-        "diffusion": noise_settings(run),
+        "diffusion": noise_settings(run.settings),
     }
     position = run.position
     in_epoch = position.used // run.settings.bs
@@ -288,11 +288,6 @@ def save(run: PcdiffRun, best: bool = False) -> None:
     run.log.checkpoint(saved, position.epoch + (in_epoch > 0), position.step, best)
 
 
-def noise_settings(run: PcdiffRun) -> dict[str, Any]:
-    """Return what decides the diffusion, for a checkpoint."""
-    return {name: getattr(run.settings, name) for name in NOISE_SETTINGS}
-
-
 def publish(run: PcdiffRun) -> None:
     """Write epoch_N.pth in the published format; with an average of the weights it holds that."""
     if not run.ranks.leads:
@@ -300,7 +295,7 @@ def publish(run: PcdiffRun) -> None:
     state = run.network.state_dict() if run.ema is None else run.ema.weights()
     epoch, sizes = run.position.epoch - 1, run.network.sizes.as_dict()
     folder, loss = run.settings.output_dir, run.position.last_loss
-    noise = noise_settings(run)
+    noise = noise_settings(run.settings)
     saved = write_published(folder, epoch, state, run.optimiser, loss, sizes, noise)
     run.log.checkpoint(saved, epoch + 1, run.position.step)
     run.log.write(f"Periodic checkpoint saved: {saved[0]}")
