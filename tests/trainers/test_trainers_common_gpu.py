@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from runners.verify.program_checks import half_volumes_trouble  # noqa: E402
 from tests.trainers.waits import Waits  # noqa: E402
 from trainers.cascade.options import make_parser as cascade_parser  # noqa: E402
-from trainers.common import arithmetic, loading, precision  # noqa: E402
+from trainers.common import arithmetic, compiling, loading, precision, ranks  # noqa: E402
 from trainers.common.checkpoint import on_cpu  # noqa: E402
+from trainers.common.compiling import check_compiling  # noqa: E402
 from trainers.common.errors import SettingsError  # noqa: E402
 from trainers.common.main_program import run_main  # noqa: E402
 from trainers.common.ranks import Ranks  # noqa: E402
@@ -194,3 +196,49 @@ def test_a_step_of_the_cascade_waits_for_the_gpu_once(monkeypatch: pytest.Monkey
         found = train.train_step(run, group, 1e-3)
     assert waits.found == ["tolist"] and found["count"] == 4 and found["norm"] > 0
     assert found["total"] == pytest.approx(found["diffusion"] + 0.1 * found["physics"])
+
+
+def test_compiling_is_refused_where_there_is_nothing_to_compile_with(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    gpu, cpu = torch.device("cuda", 0), torch.device("cpu")
+    monkeypatch.setattr(compiling, "find_spec", lambda name: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(SettingsError, match="--compile: it needs the package triton on a GPU"):
+        check_compiling(True, gpu)
+    with pytest.raises(SettingsError, match=r"--compile: it needs a C\+\+ compiler on a CPU"):
+        check_compiling(True, cpu)
+    check_compiling(False, gpu)
+    compiler = tmp_path / "mine"
+    compiler.write_text("#!/bin/sh\n")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+    check_compiling(True, cpu)
+    monkeypatch.setattr(compiling, "find_spec", lambda name: name)
+    check_compiling(True, gpu)
+
+
+@pytest.mark.parametrize("takes", [True, False])
+def test_a_process_group_on_gpus_is_told_which_is_its_own(
+    takes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a stand-in: PyTorch's function as it is now, and as it was before it took device_id."""
+    told: list[tuple[str, dict[str, Any]]] = []
+
+    def now(backend: str, *, timeout: Any, device_id: Any = None) -> None:
+        told.append((backend, {"device_id": device_id}))
+
+    def before(backend: str, *, timeout: Any) -> None:
+        told.append((backend, {}))
+
+    chosen = torch.device("cuda", 1)
+    monkeypatch.setattr(torch.distributed, "init_process_group", now if takes else before)
+    monkeypatch.setattr(ranks, "choose_device", lambda asked, local: (chosen, "a stand-in"))
+    for name, value in (("RANK", "1"), ("WORLD_SIZE", "2"), ("LOCAL_RANK", "1")):
+        monkeypatch.setenv(name, value)
+    assert ranks.join_ranks("cuda").device == chosen
+    assert told == [("nccl", {"device_id": chosen} if takes else {})]
+    monkeypatch.setattr(ranks, "choose_device", lambda asked, local: (torch.device("cpu"), ""))
+    ranks.join_ranks("cpu")
+    assert told[1][0] == "gloo" and told[1][1].get("device_id") is None

@@ -84,6 +84,8 @@ def make_parser() -> CascadeParser:
     add("--wandb", action=switch, default=None,
         help="log to Weights & Biases; offline without a key")
     add("--wandb_project", help="its project; default: the file's, else hybrid-vit-cascade")
+    add("--compile", action="store_true",
+        help="compile each stage's network by torch.compile, at its first step")
     add("--made_up", type=any_number, default=0, metavar="N",
         help="make N patients of ellipsoids in"
         " dataset_path first, where they are missing")

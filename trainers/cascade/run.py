@@ -16,6 +16,7 @@ from trainers.cascade.dataset import PatientData, Splits
 from trainers.cascade.model import complete_older_weights
 from trainers.cascade.patients import Calibration
 from trainers.common.checkpoint import CheckpointFolder, load_checkpoint
+from trainers.common.compiling import compile_network
 from trainers.common.config_file import flat_keys
 from trainers.common.ema import Ema
 from trainers.common.precision import Precision
@@ -83,6 +84,7 @@ class CascadeRun:
         while len(self.cascade.stages) >= number:
             self.cascade.stages.pop()
         network = self.cascade.add_stage(self.ranks.device)
+        compile_network(self.settings.compile, network)
         self.model = wrap_model(network, self.ranks, broadcast_buffers=False)
         seed_everything(self.settings.seed + 7919 * number, self.ranks.rank)
         self.optimiser = torch.optim.AdamW(
@@ -184,7 +186,7 @@ def resume(run: CascadeRun) -> Path | None:
 
 RUN_ONLY = {
     "resume_from", "start_stage", "checkpoint_dir", "log_dir", "tensorboard", "wandb",
-    "wandb_project", "keep", "save_every", "made_up", "config", "device", "threads",
+    "wandb_project", "keep", "save_every", "made_up", "config", "device", "threads", "compile",
     "data.num_workers", "data.cache_in_memory",
 }  # fmt: skip
 """What a resumed run may have otherwise without a word."""

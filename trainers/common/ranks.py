@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -51,8 +52,20 @@ def join_ranks(device: str) -> Ranks:
     chosen, reason = choose_device(device, int(os.environ.get("LOCAL_RANK", "0")))
     if world > 1 and not dist.is_initialized():
         backend = "nccl" if chosen.type == "cuda" else "gloo"
-        dist.init_process_group(backend, timeout=timedelta(minutes=30))
+        more = group_options(chosen, dist.init_process_group)
+        dist.init_process_group(backend, timeout=timedelta(minutes=30), **more)
     return Ranks(rank, world, chosen, reason)
+
+
+def group_options(device: torch.device, start: Callable[..., None]) -> dict[str, Any]:
+    """Return what a process group is told of its device: the GPU, where `start` takes one.
+
+    Without it NCCL guesses which GPU is this rank's, warns of it at the first barrier, and makes a
+    context on another one where it guesses wrong (PyTorch's documentation of init_process_group;
+    device_id came with 2.3).
+    """
+    takes = "device_id" in inspect.signature(start).parameters
+    return {"device_id": device} if device.type == "cuda" and takes else {}
 
 
 def leave_ranks() -> None:

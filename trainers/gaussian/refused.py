@@ -10,6 +10,10 @@ WAVES = (
 )
 PHASES = "phases only serve the wave-optics renderers, which are left out; leave the flag away"
 ZONES = "it snaps measured depth to 8 planes; depth files are used as they are, leave the flag away"
+COMPILING = (
+    "most of a step is the renderer, whose loops are compiled by numba or are gsplat's, and whose"
+    " lists have another length in every step; leave it away"
+)
 
 
 def refuse_the_rest(parser: SettingsParser) -> None:
@@ -58,5 +62,6 @@ def refuse_the_rest(parser: SettingsParser) -> None:
         parser.refuse(
             f"--{name}", reason="belongs to upstream's train_direct_decoder.py, another model"
         )
+    parser.refuse("--compile", reason=COMPILING)
     parser.refuse("--save_interval", reason="use --checkpoint_every")
     parser.refuse("--log_interval", reason="lines come by time, every two seconds at most")

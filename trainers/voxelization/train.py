@@ -35,6 +35,7 @@ import torch
 from torch import Tensor
 
 from trainers.common.checkpoint import CheckpointFolder
+from trainers.common.compiling import check_compiling, compile_network
 from trainers.common.ema import Ema
 from trainers.common.errors import SettingsError
 from trainers.common.loading import check_shared_memory, make_loader, to_device
@@ -125,6 +126,7 @@ def make_sets(
 def prepare(settings: argparse.Namespace, stop: StopRequest) -> VoxelRun:
     """Return a run before its first step."""
     ranks = join_on_gpu(settings.device, settings.gpu)
+    check_compiling(settings.compile, ranks.device)
     pairs = from_leader(ranks, lambda: find_data(settings))
     training, evaluation = make_sets(settings, pairs)
     seed_everything(settings.seed)
@@ -136,8 +138,7 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> VoxelRun:
         training,
         training.grid,
     )
-    if settings.compile:
-        network.compile()  # in place: names in checkpoints stay what they are
+    compile_network(settings.compile, network)
     model = wrap_model(network, ranks)
     seed_everything(settings.seed, ranks.rank)
     fused = ranks.device.type == "cuda"

@@ -1,0 +1,39 @@
+"""torch.compile, off unless it is asked for, and refused where it cannot work."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from importlib.util import find_spec
+
+import torch
+from torch import nn
+
+from trainers.common.errors import SettingsError
+
+COMPILERS = ("c++", "g++", "clang++")
+
+
+def why_not_compiled(device: torch.device) -> str:
+    """Return why torch.compile makes no code for a device here, or nothing.
+
+    On a GPU its code is Triton's, on a CPU C++ (PyTorch's documentation of torch.compile).
+    """
+    if device.type == "cuda":
+        return "" if find_spec("triton") else "it needs the package triton on a GPU"
+    named = os.environ.get("CXX")
+    if not any(map(shutil.which, (named,) if named else COMPILERS)):
+        return f"it needs a C++ compiler on a CPU, and {named or 'none'} is found (CXX names one)"
+    return ""
+
+
+def check_compiling(asked: bool, device: torch.device) -> None:
+    """Raise SettingsError where --compile is asked for and cannot work."""
+    if asked and (reason := why_not_compiled(device)):
+        raise SettingsError(f"--compile: {reason}; leave it away")
+
+
+def compile_network(asked: bool, network: nn.Module) -> None:
+    """Have a network compiled at its first step, in place: names in checkpoints stay the same."""
+    if asked:
+        network.compile()
