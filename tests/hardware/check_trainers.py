@@ -38,6 +38,10 @@ from shared_rows import (  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 GIB = 2**30
+DRY = (
+    "DRY RUN: small sizes on a CPU, Triton by its interpreter. It shows that every row comes about;"
+    " no number here says anything of a GPU"
+)
 
 
 class Bench(NamedTuple):
@@ -161,8 +165,6 @@ def searches(bench: Bench) -> list[Row]:
         from trainers.pcdiff.neighbours_triton import farthest_points
     except ImportError as problem:
         return [*rows, Row("Triton's farthest points", f"not looked at: {problem}")]
-    if bench.device.type == "cpu" and not os.environ.get("TRITON_INTERPRET"):
-        return [*rows, Row("Triton's farthest points", "set TRITON_INTERPRET=1 on a CPU")]
     cloud = torch.randn(2, count, 3, generator=torch.Generator().manual_seed(0)).to(bench.device)
     few = bench.size(2560, 20)
     same = torch.equal(farthest_points(cloud, few), neighbours_torch.farthest_points(cloud, few))
@@ -233,6 +235,7 @@ def trainings(bench: Bench) -> list[Row]:
     for name, flags in commands.items():
         folder = bench.folder / name
         folder.mkdir()
+        begun = time.monotonic()
         command = [sys.executable, str(Path(__file__)), "--trainer", name, *flags, *device]
         ended = subprocess.run(
             [*command, "--no-tensorboard"],
@@ -240,11 +243,11 @@ def trainings(bench: Bench) -> list[Row]:
             capture_output=True,
             text=True,
         )
-        rows += _read_training(bench, name, folder, ended)
+        rows += _read_training(name, folder, ended, time.monotonic() - begun)
     return rows
 
 
-def _read_training(bench: Bench, name: str, folder: Path, ended: Any) -> list[Row]:
+def _read_training(name: str, folder: Path, ended: Any, took: float) -> list[Row]:
     if ended.returncode:
         told = (ended.stderr.strip().splitlines() or ["it says nothing"])[-1]
         return [Row(f"{name}: a short training", f"exit code {ended.returncode}: {told}",
@@ -257,7 +260,8 @@ def _read_training(bench: Bench, name: str, folder: Path, ended: Any) -> list[Ro
             values |= event.get("values", {})
     counted = [line for line in ended.stdout.splitlines() if line.startswith("syncs ")]
     here = f"{values.get('samples_per_second', 0):.1f} samples/s"
-    rows = [Row(f"{name}: a short training", here, beside=counted[-1] if counted else "")]
+    rows = [Row(f"{name}: a short training", here, beside=counted[-1] if counted else "",
+                compared=f"{took:.0f} s with its start")]  # fmt: skip
     places = set()
     for path in folder.rglob("*.pt*"):
         content = torch.load(path, weights_only=True)
@@ -337,7 +341,9 @@ def main() -> int:
         write("no GPU that PyTorch sees; --dry runs it small on the CPU")
         return 2
     device = torch.device("cpu" if asked.dry else "cuda")
-    name = "dry run on a CPU" if asked.dry else torch.cuda.get_device_name()
+    if asked.dry:
+        os.environ["TRITON_INTERPRET"] = "1"  # read when a kernel is declared
+    name = DRY if asked.dry else torch.cuda.get_device_name()
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(device, asked.dry, Path(folder))
@@ -349,7 +355,8 @@ def main() -> int:
             write(f"  {part.__name__}: {time.monotonic() - begun:.0f} s")
     cudnn = torch.backends.cudnn.version()
     about = f"{name}; PyTorch {torch.__version__}, cuDNN {cudnn}; {machine()}; at {revision()}"
-    text = Table("The trainers on a GPU", rows, about).markdown()
+    title = "The trainers on a GPU" + (" (DRY: small, on a CPU)" if asked.dry else "")
+    text = Table(title, rows, about).markdown()
     print(text)
     if asked.markdown:
         asked.markdown.write_text(text, encoding="utf-8")

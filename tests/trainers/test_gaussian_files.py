@@ -11,7 +11,11 @@ torch = pytest.importorskip("torch")
 
 from tests.warm import TORCH  # noqa: E402
 from trainers.common.settings_parser import SettingsError  # noqa: E402
-from trainers.gaussian import foreign  # noqa: E402
+from trainers.gaussian import (  # noqa: E402
+    export,
+    foreign,
+    train,
+)
 from trainers.gaussian.decoder import DecoderSettings, make_decoder  # noqa: E402
 from trainers.gaussian.export import export_onnx, missing_packages  # noqa: E402
 from trainers.gaussian.gaussian_files import (  # noqa: E402
@@ -154,13 +158,38 @@ def test_files_of_our_first_version_go_on_loading(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(bool(missing_packages()), reason="no onnx, onnxscript or onnxruntime")
-@pytest.mark.parametrize(  # the default's export is checked where a training ends
+@pytest.mark.parametrize(  # the default's export is checked by the preset's program
     "settings", [DecoderSettings(feature_dim=768, depth_fusion=True), DecoderSettings(experiment=4)]
 )
 def test_onnx_answers_what_torch_answers(settings: DecoderSettings, tmp_path: Path) -> None:
     apart = export_onnx(make_decoder(settings), tmp_path / "decoder.onnx")
     assert apart <= 1e-4
     assert sorted(path.name for path in tmp_path.iterdir()) == ["decoder.onnx"]
+
+
+def test_a_training_s_end_exports_what_it_judged(tmp_path: Path, monkeypatch, capfd) -> None:
+    """By a stand-in for the export, which the test above and the guide's path run."""
+    exported: list[dict[str, torch.Tensor]] = []
+
+    def stand_in(decoder: torch.nn.Module, path: Path) -> float:
+        exported.append({name: part.clone() for name, part in decoder.state_dict().items()})
+        path.write_bytes(b"onnx")
+        return 1e-7
+
+    monkeypatch.setattr(export, "export_onnx", stand_in)
+    monkeypatch.setattr(export, "missing_packages", list)
+    words = ["--max_images", "4", "--image_size", "16", "--gaussians_per_patch", "1"]
+    words += ["--epochs", "1", "--ema", "0.5", "--device", "cpu", "--no-tensorboard"]
+    assert train.main([*words, "--output_dir", str(tmp_path)]) == 0
+    written = tmp_path / "gaussian_decoder_exp2.onnx"
+    assert written.read_bytes() == b"onnx"
+    assert f"ONNX export successful: {written} (onnxruntime differs by 1.0e-07)" in (
+        capfd.readouterr().out
+    )
+    judged = load_trained(written.with_suffix(".safetensors")).decoder.state_dict()
+    assert all(torch.equal(judged[name], part) for name, part in exported[0].items())
+    assert train.main([*words, "--output_dir", str(tmp_path / "no"), "--no-export_onnx"]) == 0
+    assert len(exported) == 1
 
 
 @pytest.mark.parametrize(

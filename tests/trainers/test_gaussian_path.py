@@ -42,10 +42,31 @@ def panel(folder: Path, *words: str) -> Any:
     return json.loads(done.stdout)
 
 
-def launch(folder: Path, preset: str, *words: str, **settings: object) -> dict[str, Any]:
+def launch(folder: Path, preset: str, **settings: object) -> dict[str, Any]:
     """Launch a preset on the CPU and return what the panel knows of the run."""
     chosen = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-    return panel(folder, "launch", preset, "--gpus", "0", *words, *chosen)
+    return panel(folder, "launch", preset, "--gpus", "0", *chosen)
+
+
+def through(folder: Path, preset: str, *more: str, **settings: object) -> tuple[str, Path]:
+    """Run what a preset is planned as, by a warm interpreter; its output and run folder.
+
+    What a supervisor does with a run is seen where one is killed and resumed.
+    """
+    chosen = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    planned = panel(folder, "plan", preset, "--gpus", "0", *chosen)
+    run = Path(planned["directory"])
+    run.mkdir(parents=True)
+    done = TORCH.run(
+        [sys.executable, *planned["argv"][1:], *more],
+        cwd=folder,
+        env=os.environ | {"FRESNEL_RUN_DIR": str(run), "CUDA_VISIBLE_DEVICES": "-1"},
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return done.stdout, run
 
 
 def output(run: dict[str, Any]) -> str:
@@ -55,8 +76,8 @@ def output(run: dict[str, Any]) -> str:
     )
 
 
-def events(run: dict[str, Any], kind: str) -> list[dict[str, Any]]:
-    path = Path(run["directory"]) / "events.jsonl"
+def events(folder: Path, kind: str) -> list[dict[str, Any]]:
+    path = folder / "events.jsonl"
     lines = path.read_text().splitlines(keepends=True) if path.is_file() else []
     told = [json.loads(line) for line in lines if line.endswith("\n")]
     return [event for event in told if event["type"] == kind]
@@ -73,38 +94,38 @@ def place(tmp_path_factory) -> Path:
 
 def test_from_photographs_to_gaussians_from_presets(place: Path) -> None:
     """Preprocess, validate, fast, kill, resume, evaluate, export, infer."""
-    made = launch(place, "gaussian-preprocess", "--wait")
-    assert made["exit_code"] == 0
-    assert "made         10 images, 0 were there already" in output(made)
+    told, _ = through(place, "gaussian-preprocess")
+    assert "made         10 images, 0 were there already" in told
 
-    # Stopped once it has judged: exporting at a training's end is seen below, and takes longest.
-    validated = launch(place, "gaussian-validate", **DATA, epochs=5000, gaussians_per_patch=1)
-    eventually(lambda: events(validated, "epoch"), 300, "an epoch")
-    panel(place, "stop", validated["id"], "--wait")
-    assert "training images 8, held out 2" in output(validated)
-    assert "depth files (disparity)" in output(validated)
-    assert "stopped on" in output(validated)
+    # What it exports to ONNX at its end is looked at in test_gaussian_files.py.
+    short = {**DATA, "epochs": 1, "gaussians_per_patch": 1}
+    told, validated = through(place, "gaussian-validate", "--no-export_onnx", **short)
+    assert "training images 8, held out 2" in told
+    assert "depth files (disparity)" in told
     assert events(validated, "epoch")[0]["values"]["held_out_psnr"] > 0
 
-    fast = launch(place, "gaussian-fast-local", **DATA, epochs=5000, checkpoint_every=1)
-    eventually(lambda: len(events(fast, "checkpoint")) >= 2, 300, "two checkpoints")
+    long = {**DATA, "epochs": 5000, "checkpoint_every": 1, "workers": 0}
+    own = place / "fast.yaml"
+    shipped = (ROOT / "presets" / "gaussian-fast-local.yaml").read_text(encoding="utf-8")
+    own.write_text(f"{shipped}\narguments: [--no-export_onnx]\n", encoding="utf-8")
+    fast = launch(place, str(own), **long)
+    running = Path(fast["directory"])
+    eventually(lambda: len(events(running, "checkpoint")) >= 2, 300, "two checkpoints")
     panel(place, "kill", fast["id"], "--wait")
-    done = events(fast, "checkpoint")[-1]["epoch"]
+    done = events(running, "checkpoint")[-1]["epoch"]
     resumed = panel(
         place, "launch", "--resume", fast["id"], "--set", f"epochs={done + 2}", "--wait"
     )
-    assert [event["epoch"] for event in events(resumed, "epoch")][-2:] == [done + 1, done + 2]
-    assert "windows of 8 x 8 patches" in output(fast)
     folder = Path(resumed["directory"])
-    assert (folder / "gaussian_decoder_exp2.onnx").stat().st_size > 2_000_000
+    assert [event["epoch"] for event in events(folder, "epoch")][-2:] == [done + 1, done + 2]
+    assert "windows of 8 x 8 patches" in output(fast)
     history = json.loads((folder / "training_history_exp2.json").read_text())
     assert len(history["total"]) >= 2 and 0 < history["ssim"][-1] < 1
 
     checkpoint = folder / "decoder_exp2_lastcheckpoint.pt"
-    judged = launch(
-        place, "gaussian-evaluate", "--wait", checkpoint=checkpoint, data_dir="images/training"
-    )
-    assert "result       PSNR" in output(judged)
+    given = {"checkpoint": checkpoint, "data_dir": "images/training"}
+    told, judged = through(place, "gaussian-evaluate", **given)
+    assert "result       PSNR" in told
     sheet = Path(events(judged, "image")[0]["path"])
     with Image.open(sheet) as picture:
         assert picture.format == "PNG"
@@ -112,21 +133,14 @@ def test_from_photographs_to_gaussians_from_presets(place: Path) -> None:
     assert len(figures["photographs"]) == 2
     assert events(judged, "summary")[0]["values"] == pytest.approx(figures["means"])
 
-    launch(place, "gaussian-export", "--wait", checkpoint=checkpoint)
+    through(place, "gaussian-export", checkpoint=checkpoint)
     assert (place / "models" / "gaussian_decoder.onnx").stat().st_size > 2_000_000
 
     image = "images/training/photo_0.jpg"
-    inferred = launch(
-        place,
-        "gaussian-infer",
-        "--wait",
-        checkpoint=checkpoint,
-        image=image,
-        **NETWORKS,
-        azimuth=15,
-    )
-    assert "5476 Gaussians of photo_0.jpg" in output(inferred)
-    looked_at(Path(inferred["directory"]))
+    given = {"checkpoint": checkpoint, "image": image, **NETWORKS, "azimuth": 15}
+    told, inferred = through(place, "gaussian-infer", **given)
+    assert "5476 Gaussians of photo_0.jpg" in told
+    looked_at(inferred)
 
 
 def looked_at(folder: Path) -> None:
