@@ -27,10 +27,21 @@ ROOT = Path(__file__).resolve().parents[2]
 BUDGET = 1_200
 """Seconds of processors that both trainings may take: ten minutes of two cores."""
 LONGER = {
-    "pcdiff": {"made_up": 40, "niter": 170, "val_freq": 85, "vizIter": 170, "saveIter": 170},
+    "pcdiff": {
+        "made_up": 40,
+        "niter": 170,
+        "val_freq": 85,
+        "vizIter": 170,
+        "saveIter": 170,
+        "model": None,
+        "lr": 2e-3,
+        "vox_res_mult": 0.25,
+        "up_convolutions": 3,
+    },
     "voxelization": {"epochs": 25, "validate_every": 25},
 }
-"""What differs from the tiny presets, which are to end within a minute: more steps and skulls."""
+"""What differs from the tiny presets, which end within minutes: more steps and skulls, and PCDiff
+begins from nothing."""
 
 
 def command(trainer: str, folder: Path, seed: int) -> list[str]:

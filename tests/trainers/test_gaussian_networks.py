@@ -17,7 +17,13 @@ from tests.trainers.gaussian_stand_ins import (  # noqa: E402
     make_dinov2_folder,
     make_photographs,
 )
-from trainers.gaussian import export_dinov2_model, preprocess_training_data  # noqa: E402
+from trainers.gaussian import (  # noqa: E402
+    evaluate,
+    export_dinov2_model,
+    infer,
+    preprocess_training_data,
+    train,
+)
 from trainers.gaussian.decoder import DecoderSettings, make_decoder  # noqa: E402
 from trainers.gaussian.features import read_polarity  # noqa: E402
 from trainers.gaussian.networks import to_input  # noqa: E402
@@ -114,6 +120,29 @@ def test_an_image_is_described_as_it_was_for_training(place: Path, made: Path) -
     asked, read = (describe(image, trained, sources) for sources in (networks, files))
     assert torch.allclose(asked["features"], read["features"], atol=1e-5)
     assert torch.allclose(asked["disparity"], read["disparity"], atol=1e-5)
+
+
+def test_the_whole_way_from_photographs_to_gaussians(place: Path, tmp_path: Path) -> None:
+    """Preprocess, train with depth, judge and infer, all by transformers' folders."""
+    make_photographs(tmp_path / "images", 3)
+    networks = ["--features_model", str(place / "dinov2-small")]
+    networks += ["--depth_model", str(place / "depth-anything")]
+    data = ["--data_dir", str(tmp_path / "images")]
+    assert preprocess_training_data.main([*data, *networks]) == 0
+    words = [*data, "--epochs", "1", "--image_size", "32", "--gaussians_per_patch", "1"]
+    words += ["--use_depth_fusion", "--device", "cpu", "--no-export_onnx", "--no-tensorboard"]
+    assert train.main([*words, "--output_dir", str(tmp_path / "run")]) == 0
+    checkpoint = ["--checkpoint", str(tmp_path / "run" / "checkpoints" / "last.pt")]
+    judged = ["--output_dir", str(tmp_path / "judged"), "--device", "cpu"]
+    assert evaluate.main([*checkpoint, *data, *judged]) == 0
+    means = json.loads((tmp_path / "judged" / "figures.json").read_text())["means"]
+    assert all(np.isfinite(value) for value in means.values())
+    image = ["--image", str(tmp_path / "images" / "photo_0.jpg"), "--device", "cpu"]
+    for name, sources in (("asked", networks), ("read", [])):  # else features/ beside it
+        where = ["--output_dir", str(tmp_path / name)]
+        assert infer.main([*checkpoint, *image, *sources, *where]) == 0
+    asked, read = (numbers(tmp_path / name / "photo_0.bin") for name in ("asked", "read"))
+    assert asked.size == 1369 * 14 and np.allclose(asked, read, atol=1e-4)
 
 
 def test_weights_that_are_missing_are_not_drawn_at_random(place: Path, tmp_path, capfd) -> None:

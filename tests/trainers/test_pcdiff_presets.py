@@ -7,14 +7,30 @@ import os
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
-from tests.warm import COMMANDS
+torch = pytest.importorskip("torch")
+pytest.importorskip("skimage")
+pytest.importorskip("nrrd")
+
+from tests.warm import COMMANDS  # noqa: E402
+from trainers.common.weights import read_weights  # noqa: E402
+from trainers.pcdiff.completing import load_network  # noqa: E402
+from trainers.pcdiff.data import Recipe, SkullPoints, find_samples  # noqa: E402
+from trainers.pcdiff.diffusion import noise_settings  # noqa: E402
+from trainers.pcdiff.judging import compare_implants, draw_implants  # noqa: E402
+from trainers.pcdiff.options import make_parser  # noqa: E402
+from trainers.pcdiff.run import sizes_of  # noqa: E402
+from trainers.pcdiff.samplers import Sampling  # noqa: E402
+from trainers.skulls.made_up import make_up  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.trainers
 
+TINY = ROOT / "trainers" / "pcdiff" / "tiny"
 # What is asked for -> processes, batch, learning rate: the guides' modes, and the table by GPUs.
 PLANS = {
     "pcdiff": (7, 56, 1.4e-3),
@@ -46,3 +62,46 @@ def test_plans_are_those_of_the_guides(words: str, tmp_path: Path) -> None:
     started = re.search(r"--nproc-per-node=(\d+)", command)
     assert (int(started[1]) if started else 1) == processes
     assert "--lr-scaling none" in command
+
+
+def test_the_tiny_preset_begins_with_weights_made_by_the_recipe_beside_them() -> None:
+    values = tiny_values()
+    shipped = TINY / "pcdiff.safetensors"
+    assert values["model"] == "${trainers}/pcdiff/tiny/pcdiff.safetensors"
+    assert shipped.stat().st_size <= 2_000_000
+    assert "`pcdiff.safetensors`" in shipped.with_suffix(".md").read_text()
+    recipe = make_parser("", "").read(["--config", str(TINY / "recipe.yaml")])
+    network, diffusion, _ = load_network(shipped, {}, "auto", torch.device("cpu"))
+    assert network.sizes == sizes_of(recipe)
+    assert read_weights(shipped)[1] == {
+        "sizes": network.sizes.as_dict(), "diffusion": noise_settings(recipe),
+        "epoch": recipe.niter,
+    }  # fmt: skip
+    assert diffusion.says == values["model_mean_type"]
+    for name in ("num_points", "num_nn", "width_mult", "vox_res_mult", "up_convolutions",
+                 "embed_dim", "made_up_size"):  # fmt: skip
+        assert values[name] == getattr(recipe, name), name
+    # Else the skulls it is judged on were among those trained on.
+    assert recipe.made_up_seed != make_parser("", "").read(["--made_up", "2"]).made_up_seed
+    assert "made_up_seed" not in values
+
+
+def test_the_shipped_weights_draw_implants_at_the_hole(tmp_path: Path) -> None:
+    """On a skull that neither the recipe nor the preset makes up, in few steps."""
+    make_up(tmp_path, 2, 32, points=4096, held_out=1, seed=3)
+    recipe = Recipe(1024, 102, 1000, augment=False, seed=0)
+    data = SkullPoints(find_samples(tmp_path / "test.csv", False), recipe, fixed=True)
+    device = torch.device("cpu")
+    network, diffusion, _ = load_network(TINY / "pcdiff.safetensors", {}, "auto", device)
+    drawn = draw_implants(network, diffusion, data, Sampling("ddim", 12), device, seed=0)
+    assert len(drawn) == 5
+    found = compare_implants(drawn)
+    assert found["chamfer"] < 0.1 < found["chamfer_mirror"]
+    for sample in drawn:
+        side = [float(sample[name][:, 0].mean()) for name in ("drawn", "implant")]
+        assert side[0] * side[1] > 0 or min(map(abs, side)) < 0.5, sample["name"]
+
+
+def tiny_values() -> dict[str, Any]:
+    preset = yaml.safe_load((ROOT / "presets" / "pcdiff-tiny.yaml").read_text())
+    return {name: item["value"] for name, item in preset["parameters"].items()}
