@@ -1,7 +1,10 @@
 """A stage: geometry of its views, its head, what it is conditioned on, and options that act."""
 
+import argparse
 import math
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,10 +12,17 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("diffusers")
 
 from trainers.cascade.blocks import Lifting, TokenAttention  # noqa: E402
+from trainers.cascade.cascade import Cascade  # noqa: E402
+from trainers.cascade.config import build_config  # noqa: E402
+from trainers.cascade.dataset import Splits  # noqa: E402
 from trainers.cascade.diffusion import VolumeDiffusion, seeded_generator, seeded_noise  # noqa: E402
 from trainers.cascade.geometry import ParallelBeam  # noqa: E402
 from trainers.cascade.losses import spoil, stage_loss  # noqa: E402
 from trainers.cascade.model import CascadeStage, StageSizes, enlarge, reduce  # noqa: E402
+from trainers.cascade.patients import Calibration  # noqa: E402
+from trainers.cascade.run import CascadeRun  # noqa: E402
+from trainers.common.ranks import Ranks  # noqa: E402
+from trainers.common.stopping import StopRequest  # noqa: E402
 
 pytestmark = pytest.mark.trainers
 VIEWS = ("frontal", "lateral")
@@ -193,3 +203,41 @@ def test_it_can_learn_one_random_volume() -> None:
     found = diffusion.sample(lambda x, t: stage(x, t, xrays[:1]), noise, 20)
     psnr = 10 * math.log10(4 / (found - truth).square().mean().item())
     assert psnr > 25, f"{psnr:.1f} dB"
+
+
+def test_a_stage_is_compiled_where_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the backend that traces and generates no code: a compiler need not be there."""
+    plain = torch.nn.Module.compile
+    compiled: list[torch.nn.Module] = []
+
+    def traced(network: torch.nn.Module) -> None:
+        compiled.append(network)
+        plain(network, backend="aot_eager")
+
+    monkeypatch.setattr(torch.nn.Module, "compile", traced)
+    sizes = {"volume_size": [8] * 3, "voxel_dim": 16, "vit_depth": 1, "num_heads": 2}
+    made = build_config(
+        {"xray_config": {"img_size": 16}, "stage_configs": [sizes | {"patch_size": 4}],
+         "training": {"gradient_checkpointing": True, "ema_decay": 0}}, []
+    )  # fmt: skip
+    x_t, xrays = torch.randn(2, 1, 8, 8, 8), torch.rand(2, 2, 16, 16)
+    answers = []
+    for asked in (False, True):
+        settings = argparse.Namespace(seed=1, compile=asked, checkpoint_dir=Path())
+        run = CascadeRun(
+            settings, made, Ranks(0, 1, torch.device("cpu")), StopRequest(), Splits([], [], []),
+            Calibration("attenuation", 1.0), SimpleNamespace(), SimpleNamespace(), Cascade.of(made),
+        )  # fmt: skip
+        run.begin_stage()
+        torch.nn.init.normal_(run.cascade.stages[0].head.last.weight, std=0.1,
+                              generator=torch.Generator().manual_seed(0))  # fmt: skip
+        output = run.model(x_t, torch.tensor([3, 7]), xrays)
+        output.square().mean().backward()
+        answers.append((output, [part.grad for part in run.model.parameters()]))
+        assert compiled == ([run.model] if asked else [])
+        assert not any("_orig_mod" in name for name in run.cascade.state_dict())
+    (straight, gradients), (traced_output, traced_gradients) = answers
+    assert torch.allclose(straight, traced_output, atol=1e-5)
+    for one, other in zip(gradients, traced_gradients, strict=True):
+        assert (one is None) == (other is None)
+        assert one is None or torch.allclose(one, other, rtol=1e-3, atol=1e-6)

@@ -235,30 +235,6 @@ def test_accumulated_halves_are_the_whole_batch(tmp_path, whole, config) -> None
     assert max(abs(found[step] - straight[step]) for step in straight) < 1e-5
 
 
-@pytest.mark.parametrize(
-    "checkpointing", ["--no-gradient_checkpointing", "--gradient_checkpointing"]
-)
-def test_compiled_networks_take_the_same_steps(tmp_path, whole, config, checkpointing: str) -> None:
-    """By the backend that traces and generates no code: a compiler need not be there."""
-    script = tmp_path / "compiled.py"
-    script.write_text(
-        f"import sys; sys.path.insert(0, {str(FOLDER.parents[1])!r})\n"
-        "import torch\n"
-        "from trainers.cascade import train\n"
-        "from trainers.common import compiling\n"
-        "plain = torch.nn.Module.compile\n"
-        "torch.nn.Module.compile = lambda network: plain(network, backend='aot_eager')\n"
-        "compiling.why_not_compiled = lambda device: ''\n"
-        "sys.exit(train.main())\n"
-    )
-    finished(start(config, tmp_path, "--compile", checkpointing, script=str(script)))
-    straight, found = losses(whole[0]), losses(tmp_path)
-    assert straight.keys() == found.keys()
-    assert max(abs(found[step] - straight[step]) for step in straight) < 1e-4
-    names = weights(whole[0])["model_state_dict"].keys()
-    assert weights(tmp_path)["model_state_dict"].keys() == names
-
-
 def test_a_gradient_that_is_not_shared_is_caught(tmp_path, config) -> None:
     """What upstream's torchrun trainer did: the model called past DistributedDataParallel."""
     script = tmp_path / "unshared.py"
