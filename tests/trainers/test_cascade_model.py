@@ -207,6 +207,7 @@ def test_it_can_learn_one_random_volume() -> None:
 
 def test_a_stage_is_compiled_where_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the backend that traces and generates no code: a compiler need not be there."""
+    monkeypatch.setattr("trainers.common.compiling.why_not_compiled", lambda device: "")
     plain = torch.nn.Module.compile
     compiled: list[torch.nn.Module] = []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from tests.trainers.waits import Waits  # noqa: E402
 from trainers.cascade.options import make_parser as cascade_parser  # noqa: E402
 from trainers.common import arithmetic, compiling, loading, precision, ranks  # noqa: E402
 from trainers.common.checkpoint import on_cpu  # noqa: E402
-from trainers.common.compiling import check_compiling  # noqa: E402
+from trainers.common.compiling import compile_network  # noqa: E402
 from trainers.common.errors import SettingsError  # noqa: E402
 from trainers.common.main_program import run_main  # noqa: E402
 from trainers.common.ranks import Ranks  # noqa: E402
@@ -205,18 +206,21 @@ def test_compiling_is_refused_where_there_is_nothing_to_compile_with(
     monkeypatch.setattr(compiling, "find_spec", lambda name: None)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
+    network = SimpleNamespace(compile=lambda: asked.append(True))
+    asked: list[bool] = []
     with pytest.raises(SettingsError, match="--compile: it needs the package triton on a GPU"):
-        check_compiling(True, gpu)
+        compile_network(True, network, gpu)
     with pytest.raises(SettingsError, match=r"--compile: it needs a C\+\+ compiler on a CPU"):
-        check_compiling(True, cpu)
-    check_compiling(False, gpu)
+        compile_network(True, network, cpu)
+    compile_network(False, network, gpu)
     compiler = tmp_path / "mine"
     compiler.write_text("#!/bin/sh\n")
     compiler.chmod(0o755)
     monkeypatch.setenv("CXX", str(compiler))
-    check_compiling(True, cpu)
+    compile_network(True, network, cpu)
     monkeypatch.setattr(compiling, "find_spec", lambda name: name)
-    check_compiling(True, gpu)
+    compile_network(True, network, gpu)
+    assert asked == [True, True]
 
 
 @pytest.mark.parametrize("takes", [True, False])

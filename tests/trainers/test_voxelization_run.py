@@ -268,6 +268,7 @@ def test_a_gpu_that_is_named_is_the_only_one_touched(monkeypatch) -> None:
 
 def test_a_compiled_network_takes_the_same_steps(config, tmp_path, monkeypatch) -> None:
     """By the backend that traces and generates no code: a compiler need not be there."""
+    monkeypatch.setattr("trainers.common.compiling.why_not_compiled", lambda device: "")
     compiled = torch.nn.Module.compile
     monkeypatch.setattr(torch.nn.Module, "compile", lambda it: compiled(it, backend="aot_eager"))
     losses = []

@@ -59,7 +59,6 @@ from trainers.cascade.progress import (
 from trainers.cascade.projector import unit_from_hu
 from trainers.cascade.run import TRAINER, CascadeRun, next_stage, place_best, resume
 from trainers.common.checkpoint import CheckpointFolder
-from trainers.common.compiling import check_compiling
 from trainers.common.loading import check_shared_memory, make_loader, to_device
 from trainers.common.main_program import run_main
 from trainers.common.meters import ThroughputMeter
@@ -91,7 +90,6 @@ def prepare(settings: argparse.Namespace) -> CascadeRun:
     stop.listen()
     config = resolve(settings)
     ranks = join_ranks(settings.device)
-    check_compiling(settings.compile, ranks.device)
     source = Path(config.data["dataset_path"])
     if settings.made_up:
         sizes = settings.made_up, MADE_UP_VOLUME, MADE_UP_XRAY, 0

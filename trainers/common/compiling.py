@@ -27,13 +27,13 @@ def why_not_compiled(device: torch.device) -> str:
     return ""
 
 
-def check_compiling(asked: bool, device: torch.device) -> None:
-    """Raise SettingsError where --compile is asked for and cannot work."""
-    if asked and (reason := why_not_compiled(device)):
+def compile_network(asked: bool, network: nn.Module, device: torch.device) -> None:
+    """Have a network compiled at its first step, in place: names in checkpoints stay the same.
+
+    Raises SettingsError where that is asked for and cannot work.
+    """
+    if not asked:
+        return
+    if reason := why_not_compiled(device):
         raise SettingsError(f"--compile: {reason}; leave it away")
-
-
-def compile_network(asked: bool, network: nn.Module) -> None:
-    """Have a network compiled at its first step, in place: names in checkpoints stay the same."""
-    if asked:
-        network.compile()
+    network.compile()

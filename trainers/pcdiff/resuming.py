@@ -73,12 +73,12 @@ def _with_weights(run: PcdiffRun, path: Path) -> None:
     """Begin a run, its first epoch to come, with exported weights; raises SettingsError."""
     weights, about = read_weights(path, "--model")
     known = about or {}
-    told = {**known.get("sizes", {}), **known.get("diffusion", {})}
+    trained = {**known.get("sizes", {}), **known.get("diffusion", {})}
     mine = {**run.network.sizes.as_dict(), **noise_settings(run.settings)}
     for name in DECIDED:
-        if name in told and told[name] != mine[name]:
+        if name in trained and trained[name] != mine[name]:
             raise SettingsError(
-                f"--model {path}: its {name} is {told[name]}, and this run's {mine[name]}"
+                f"--model {path}: its {name} is {trained[name]}, and this run's {mine[name]}"
             )
     load_weights(run.network, weights, path)
     if run.ema is not None:

@@ -35,7 +35,7 @@ import torch
 from torch import Tensor
 
 from trainers.common.checkpoint import CheckpointFolder
-from trainers.common.compiling import check_compiling, compile_network
+from trainers.common.compiling import compile_network
 from trainers.common.ema import Ema
 from trainers.common.errors import SettingsError
 from trainers.common.loading import check_shared_memory, make_loader, to_device
@@ -126,7 +126,6 @@ def make_sets(
 def prepare(settings: argparse.Namespace, stop: StopRequest) -> VoxelRun:
     """Return a run before its first step."""
     ranks = join_on_gpu(settings.device, settings.gpu)
-    check_compiling(settings.compile, ranks.device)
     pairs = from_leader(ranks, lambda: find_data(settings))
     training, evaluation = make_sets(settings, pairs)
     seed_everything(settings.seed)
@@ -138,7 +137,7 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> VoxelRun:
         training,
         training.grid,
     )
-    compile_network(settings.compile, network)
+    compile_network(settings.compile, network, ranks.device)
     model = wrap_model(network, ranks)
     seed_everything(settings.seed, ranks.rank)
     fused = ranks.device.type == "cuda"
@@ -373,8 +372,7 @@ def train(settings: argparse.Namespace) -> int:
     resumed_from = resume(run)
     announce(run, resumed_from)
     run.reporter.phase("loading", "the first batch")
-    judged: dict[str, float] = {}
-    stopped = False
+    judged, stopped = dict[str, float](), False
     while run.position.epoch < run.epochs and not stopped:
         stopped = train_epoch(run)
         if not stopped:
