@@ -1,5 +1,6 @@
 """What runs made of their GPUs, and what the host's did lately, as the sampler wrote it down."""
 
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,13 +15,14 @@ from runners.state.layout import NODES, StateDirectory
 RECENT_S = 600.0
 """How far back the host's history of every second goes."""
 
+_USAGE = "usage.json"
 _usage = msgspec.json.Decoder(RunUsage)
 _line = msgspec.json.Decoder(HistoryLine)
 
 
 def usage_file(run: Path) -> Path:
     """Where the summary of a run's use of its GPUs lies, in its directory."""
-    return run / "usage.json"
+    return run / _USAGE
 
 
 def interval_file(run: Path) -> Path:
@@ -49,15 +51,15 @@ def read_usage(run: Path) -> tuple[GpuUse, ...]:
 def nodes_of(run: Path) -> list[Path]:
     """The folders of the other nodes of a run, by their ranks; none of a run on one."""
     try:
-        folders = [path for path in (run / NODES).iterdir() if path.name.isdecimal()]
+        names = os.listdir(f"{run}/{NODES}")  # noqa: PTH208 (of every live run, every second)
     except OSError:
         return []
-    return sorted(folders, key=lambda path: int(path.name))
+    return [run / NODES / name for name in sorted(filter(str.isdecimal, names), key=int)]
 
 
 def decode_usage(folder: Path) -> RunUsage | None:
     """usage.json of a run's directory, or of a node's in it; None when missing or damaged."""
-    return read(usage_file(folder), _usage)
+    return read(f"{folder}/{_USAGE}", _usage)
 
 
 def read_recent(state: StateDirectory, now: float | None = None) -> list[HistoryLine]:

@@ -25,7 +25,7 @@ _health = msgspec.json.Decoder(Health)
 
 def read_health(run: Path) -> Health | None:
     """What the watcher found last of the run in this folder, however old, or None."""
-    return read(run / "health.json", _health)
+    return read(f"{run}/health.json", _health)
 
 
 def health_of(run: Run, now: float, report: LiveReport | None) -> Health | None:

@@ -10,6 +10,7 @@ import os
 import re
 import time
 from collections.abc import Iterator
+from functools import lru_cache
 
 MOST_NAMES = 50_000
 WITHIN_S = 1.0
@@ -73,7 +74,7 @@ def _below(folder: str, parts: list[str], budget: SearchBudget) -> Iterator[str]
 
 
 def _matches(folder: str, part: str, rest: list[str], budget: SearchBudget) -> Iterator[str]:
-    fits = re.compile(fnmatch.translate(part)).match
+    fits = _pattern(part).match
     for entry in entries_of(folder, budget):
         hidden = entry.name.startswith(".") and not part.startswith(".")
         if hidden or not fits(entry.name):
@@ -83,6 +84,11 @@ def _matches(folder: str, part: str, rest: list[str], budget: SearchBudget) -> I
             yield path
         elif is_folder(entry):
             yield from _below(path, rest, budget)
+
+
+@lru_cache(256)
+def _pattern(part: str) -> "re.Pattern[str]":
+    return re.compile(fnmatch.translate(part))
 
 
 def _tree(top: str, budget: SearchBudget) -> Iterator[str]:

@@ -76,6 +76,8 @@ class GrowingFile:
 
     def read_or_raise(self, limit: int, jump: bool = False, head: int = _HEAD) -> Piece:
         """As `read`; raises OSError when the file cannot be opened or read."""
+        if self._held < 0 and self._is_all_read():
+            return Piece()  # as is most often so: one question to the system instead of three
         descriptor = open_plain(self.path) if self._held < 0 else self._held
         try:
             piece = self._read(descriptor, limit, jump, head)
@@ -91,6 +93,10 @@ class GrowingFile:
     def move_to(self, offset: int) -> None:
         """Continue reading at `offset`."""
         self.offset, self._ending = offset, b""
+
+    def _is_all_read(self) -> bool:
+        found = os.stat(self.path)
+        return found.st_size == self.offset and (found.st_dev, found.st_ino) == self.identity
 
     def _take_successor(self) -> Piece:
         """The file that took the held one's name comes next."""
@@ -234,6 +240,8 @@ class Follower(GrowingFile):
         return Chunk(lines, piece.restarted, piece.more, piece.skipped, len(first))
 
     def _take(self, data: bytes) -> list[bytes]:
+        if not data:
+            return []
         whole = self._rest + data
         *lines, rest = _ENDINGS.split(whole) if self._redraws else whole.split(b"\n")
         if lines:

@@ -194,10 +194,10 @@ class StateDirectory:
 
 
 @lru_cache(16)
-def _home_of(root: Path, job: str) -> StateDirectory:
+def _home_of(root: str, job: str) -> StateDirectory:
     """The state folder at `root`, as seen from `job`: its many paths are made once."""
     del job
-    return StateDirectory(root)
+    return StateDirectory(Path(root))
 
 
 class _File:
@@ -253,9 +253,10 @@ class RunDirectory:
     @classmethod
     def at(cls, folder: str | Path) -> "RunDirectory":
         """The directory of the run whose folder this is, in whichever state folder."""
-        folder = Path(folder)
-        job = os.environ.get("SLURM_JOB_ID", "")
-        return cls(_home_of(folder.parent.parent, job), folder.name)
+        # As text: paths are made of this for every live run, every second.
+        runs, run_id = os.path.split(os.path.normpath(folder))
+        root, _ = os.path.split(runs)
+        return cls(_home_of(root, os.environ.get("SLURM_JOB_ID", "")), run_id)
 
     def was_launched(self) -> bool:
         """Whether its launch got so far that it counts as a run."""

@@ -112,7 +112,11 @@ def _will_need_gpus(run: RunDirectory, outline: PlanOutline) -> bool:
         return False
     # While one is asked, an adopter may take the run from it to another: its program starts, or is
     # to start again. The second round finds it there.
-    return any(_is_pending(run) or holds_gpus(run) or _may_restart(run, outline) for _ in range(2))
+    # The lock first, for it is held of nearly every run: whichever is true, it will need them.
+    return any(
+        is_held(run.run_lock) or _is_pending(run) or holds_gpus(run) or _may_restart(run, outline)
+        for _ in range(2)
+    )
 
 
 def _may_restart(run: RunDirectory, outline: PlanOutline) -> bool:

@@ -178,7 +178,7 @@ def _pause_of(
     """Who has paused the program of a run that lives here, by SIGSTOP; None when nobody has."""
     if not state.has_program or home_of(plan, record) != host_name():
         return None
-    pid = directory.leader_pid()
+    pid = (record.leader_pid if record is not None else None) or directory.leader_pid()
     if pid is None or process_state(pid) != "T" or mark_of(pid) != directory.id:
         return None
     noted = read_pause(directory) or Pause()

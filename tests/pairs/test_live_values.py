@@ -11,6 +11,7 @@ from runners.model.run import Run
 from runners.model.states import State
 from runners.watch.metrics import live
 from runners.watch.metrics.live import LiveReport
+from runners.watch.metrics.metric_files import RunFiles
 from tests.support import make_run
 from tests.unit.test_metrics_tensorboard import write
 from tui.views.runs.run_json import to_json
@@ -124,3 +125,43 @@ def test_what_only_tensorboard_has_of_a_live_run_is_known_to_all(
         shown = said(run, panel)
         assert shown["metrics"] == {"loss": 0.5, "grad/norm": last - 1.0}
         assert said(run) == shown
+
+
+def test_a_first_look_knows_what_the_watcher_read_and_loads_no_reader_of_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run(State.RUNNING, directory=str(tmp_path))
+    (tmp_path / "output.log").write_text("step: 1/9 | loss: 0.5\n")
+    watcher, panel = LiveReport(run), LiveReport(run)
+    watcher.poll(run, follow=True)
+    watcher.save()
+    with monkeypatch.context() as patched:
+        patched.setattr(LiveReport, "_new_output", lambda _: pytest.fail("it loads all readers"))
+        panel.poll(run, brief=True)
+        assert panel.metrics == {"loss": 0.5}
+        assert (panel.course.step, panel.course.steps, panel.problems) == (1, 9, ())
+    with (tmp_path / "output.log").open("a") as file:
+        file.write("step: 2/9 | loss: 0.25\n")
+    panel.poll(run)
+    assert (panel.metrics, panel.course.step) == ({"loss": 0.25}, 2)
+
+
+def test_metric_files_are_looked_for_more_rarely_where_there_never_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run(State.RUNNING, directory=str(tmp_path))
+    now, looks = 1000.0, []
+    monkeypatch.setattr(live.time, "monotonic", lambda: now)
+    poll = RunFiles.poll
+    monkeypatch.setattr(RunFiles, "poll", lambda *more: (looks.append(now), poll(*more)))
+    report = LiveReport(run)
+    for second in range(90):
+        now = 1000.0 + second
+        report.poll(run)
+    assert [look - 1000.0 for look in looks] == [0.0, 10.0, 30.0, 50.0, 70.0]
+    write(tmp_path / "tb", {"loss": [0.5]}, 1)
+    for second in range(90, 106):
+        now = 1000.0 + second
+        report.poll(run)
+    assert [look - 1000.0 for look in looks[5:]] == [90.0, 95.0, 100.0, 105.0]
+    assert report.metrics == {"loss": 0.5}

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from runners.model.run import Checkpoint, Run
+from runners.watch.metrics import checkpoints
 from tests.process.conftest import CommandLine
 from tests.support import CEILING_S, eventually
 from tui.snapshot.feed import PanelSnapshot, SnapshotFeed
-from tui.views.runs import run_view
 
 _LONG = "1" + "0" * 400
 _LOOKS = (
@@ -112,8 +112,8 @@ def test_what_a_reader_raises_is_a_sentence_in_the_row_of_its_run(
             raise OverflowError("cannot convert float infinity to integer")
         return usual(run, *more, **named)
 
-    usual = run_view.run_checkpoint
-    monkeypatch.setattr(run_view, "run_checkpoint", look)
+    usual = checkpoints.run_checkpoint
+    monkeypatch.setattr(checkpoints, "run_checkpoint", look)
     problems = {view.run.name: view.problem for view in snapshot(cli).runs}
     assert problems["good"] == ""
     assert "cannot be read: checkpoints (OverflowError" in problems["odd"]

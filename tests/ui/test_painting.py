@@ -19,6 +19,7 @@ from textual.widgets import Static
 
 from tui.panel.screens.help import HelpScreen
 from tui.panel.terminal.repainting import ChangedWidgets, PaintedOnce, TitledBorder
+from tui.panel.terminal.terminal_app import TerminalApp
 from tui.panel.widgets.key_bar import KeyBar
 from tui.panel.widgets.metrics import settings_pane
 from tui.panel.widgets.row_list import RowList
@@ -231,3 +232,16 @@ async def test_the_page_of_keys_is_whole_in_its_first_frame() -> None:
         await app.push_screen(screen)
         await pilot.pause()
         assert frames[0].height == 36 and len({*frames}) == 1
+
+
+def test_styles_are_worked_out_anew_only_where_they_are_seen_or_have_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[bool] = []
+    monkeypatch.setattr(App, "refresh_css", lambda _, animate=True: asked.append(animate))
+    app = TerminalApp()
+    app.refresh_css()
+    assert not asked, "nothing is seen yet, in the colours that it began with"
+    app.theme = "textual-light"
+    app.refresh_css()
+    assert asked == [True]

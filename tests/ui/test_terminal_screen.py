@@ -9,13 +9,13 @@ import pytest
 from rich.color import ColorSystem
 from rich.segment import Segment
 from rich.style import Style
-from textual._compositor import LayoutUpdate
 from textual.geometry import Region, Size
 from textual.strip import Strip
 
 from tests.screens import QuickScreen, QuickStream
 from tui.panel.terminal.line import Line
 from tui.panel.terminal.terminal_screen import TerminalScreen
+from tui.panel.terminal.textual_private import ChopsUpdate, LayoutUpdate
 
 EVERYTHING = 1 << 20
 STYLES = [
@@ -101,6 +101,23 @@ def test_whatever_was_shown_the_terminal_shows_what_it_is_to(erases: bool) -> No
             if all(segment.text.isascii() for segment in rows[y]):
                 for x in range(ends[0].size.width):
                     assert ends[0].cell(x, y) == ends[1].cell(x, y), (turn, x, y)
+
+
+def test_a_part_of_a_row_is_what_textual_cuts_out_of_it() -> None:
+    chance = random.Random(7)
+    for row in (row for _ in range(20) for row in random_rows(chance, Size(40, 10))):
+        strip = Strip(row).adjust_cell_length(40)
+        for begin, until in [(chance.randrange(20), chance.randrange(20, 41)) for _ in range(6)]:
+            parts = []
+            for whole in (True, False):
+                end = FarEnd(40, 1)
+                end.want([[Segment("." * 40)]])
+                cut = strip if whole else strip.crop(begin, until)
+                start, stop = (0, 40) if whole else (begin, until)
+                chops = [{start: cut}]
+                end.screen.take(ChopsUpdate(chops, [(0, begin, until)], [[stop]]), end.size)
+                parts.append(end.screen._wanted)
+            assert parts[0] == parts[1]
 
 
 def test_erasing_shows_what_writing_blanks_does() -> None:

@@ -33,7 +33,7 @@ READERS = (
     "runners.state.leases.read_outline",
     "tui.views.runs.run_view.read_final",
     "tui.views.runs.row_reading.read_final",
-    "tui.views.runs.run_view.run_checkpoint",
+    "runners.watch.metrics.checkpoints.run_checkpoint",
     "tui.views.runs.run_view.LiveReport",
 )
 COMMANDS = (

@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from runners.host.bounded_glob import SearchBudget
 from runners.host.checkpoint_files import proof
 from runners.host.newest_file import first_whole, matching_files
 from runners.host.printed_paths import PrintedPaths, PrintedScan, checkpoint_patterns
+from runners.model.run import Checkpoint, Run
 from runners.model.states import State
-from runners.watch.metrics.checkpoints import run_checkpoint
+from runners.watch.metrics import checkpoints
+from runners.watch.metrics.checkpoints import CheckpointLook, run_checkpoint
 from tests.support import make_plan, make_run
 
 
@@ -166,3 +169,47 @@ def test_what_its_watcher_noted_is_known_to_those_who_look_once(tmp_path: Path) 
         file.write("50%|##### | 3.2 it/s\r" * 100_000)
     watcher.save()
     assert PrintedScan(tmp_path, "/w").poll().all == ("/w/a.pt",)
+
+
+def test_a_live_run_s_checkpoint_is_searched_for_now_and_then_an_ended_one_s_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, searches = 1000.0, []
+    monkeypatch.setattr(checkpoints.time, "monotonic", lambda: now)
+
+    def search(run: Run, *_: object, **__: object) -> Checkpoint | None:
+        searches.append(run.state)
+        return run_checkpoint(run)
+
+    monkeypatch.setattr(checkpoints, "run_checkpoint", search)
+    plan = make_plan(checkpoints=(f"{tmp_path}/*.pt",), working_directory=str(tmp_path))
+    live = make_run(State.RUNNING, directory=str(tmp_path), plan=plan, started=time.time() - 60)
+    ended = make_run(State.DONE, directory=str(tmp_path), plan=plan, started=time.time() - 60)
+    look = CheckpointLook()
+    assert look.newest(live) is None
+    zipped(tmp_path / "a.pt")
+    for _ in range(4):
+        now += 1.0
+        assert look.newest(live) is None
+    now += 1.1
+    found = look.newest(live)
+    assert found is not None and found.path.endswith("a.pt")
+    assert searches == [State.RUNNING] * 2
+    zipped(tmp_path / "b.pt")
+    os.utime(tmp_path / "a.pt", (1000.0, 1000.0))
+    found = look.newest(ended)
+    assert found is not None and found.path.endswith("b.pt")
+
+
+def test_what_a_search_left_out_is_said_as_long_as_its_answer_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "SearchBudget", lambda: SearchBudget(most=1))
+    for name in ("a.pt", "b.pt"):
+        zipped(tmp_path / name)
+    plan = make_plan(checkpoints=(f"{tmp_path}/*.pt",), working_directory=str(tmp_path))
+    run = make_run(State.RUNNING, directory=str(tmp_path), plan=plan)
+    look = CheckpointLook()
+    for _ in range(2):
+        look.newest(run)
+        assert look.cut == "only 1 names were looked at"

@@ -1,6 +1,7 @@
 """The newest checkpoint seen on disk and whole: one answer for every command and the panel."""
 
 import glob
+import time
 from collections.abc import Collection
 from pathlib import Path
 
@@ -13,6 +14,33 @@ from runners.watch.metrics.final import FinalReport, read_final
 
 _QUIET_S = 2.0
 """Seconds without a write, for a checkpoint whose format has no end mark."""
+_LOOK_EVERY_S = 5.0
+_TIMES_ITS_COST = 20.0
+"""A search through many names is made so much more rarely than it takes."""
+
+
+class CheckpointLook:
+    """The newest checkpoint of a run that is looked at every second: searched for now and then."""
+
+    def __init__(self) -> None:
+        self.cut = ""
+        """What the newest search left out, in words; empty when nothing was."""
+        self._found: Checkpoint | None = None
+        self._next = 0.0
+
+    def newest(
+        self, run: Run, scan: PrintedScan | None = None, final: FinalReport | None = None
+    ) -> Checkpoint | None:
+        """As `run_checkpoint`: of a live run as it was some seconds ago, of an ended one now."""
+        now = time.monotonic()
+        if run.is_live and now < self._next:
+            return self._found
+        budget = SearchBudget()
+        self._found = run_checkpoint(run, scan, final, budget=budget)
+        self.cut = budget.cut
+        done = time.monotonic()
+        self._next = done + max(_LOOK_EVERY_S, _TIMES_ITS_COST * (done - now))
+        return self._found
 
 
 def run_checkpoint(

@@ -15,9 +15,10 @@ from runners.model.run import Run
 from runners.model.spec import MetricRule
 from runners.state.boundary import ReadBoundary
 from runners.watch.metrics.alerts import AlertStream
+from runners.watch.metrics.checkpoints import CheckpointLook
 from runners.watch.metrics.event_stream import EventStream
 from runners.watch.metrics.followed import FILE as FOLLOWED
-from runners.watch.metrics.followed import Followed, read_followed
+from runners.watch.metrics.followed import Followed, OutputState, read_followed
 from runners.watch.metrics.judging import higher
 from runners.watch.metrics.progress import ProgressTracker
 from runners.watch.metrics.sample import headline
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from runners.watch.metrics.series import Series
 
 _FILES_EVERY_S = 5.0
+_RAREST = 4
+"""Times as long between two searches where again and again no metric file was found."""
 
 
 class LiveReport:
@@ -48,15 +51,20 @@ class LiveReport:
         self._printed = ProgressTracker()
         self._files: RunFiles | None = None
         self._files_polled_at = 0.0
+        self._files_rarer = 1
         self._merger: SeriesMerger | None = None
         self._output: OutputSource | None = None
+        self._left_at: OutputState | None = None
+        """How far its watcher has read, as long as nobody reads on there."""
         self.printed = PrintedScan(run.directory, run.plan.working_directory if run.plan else "")
+        self.checkpoint = CheckpointLook()
 
     @property
     def course(self) -> ProgressTracker:
         """Where the run is, by the source that says most."""
         has_events = self.events.metrics or self.events.step is not None
-        return self.events if has_events or self._output is None else self._printed
+        has_output = self._output is not None or self._left_at is not None
+        return self.events if has_events or not has_output else self._printed
 
     @property
     def metrics(self) -> dict[str, float | int | None]:
@@ -128,7 +136,8 @@ class LiveReport:
     @property
     def skipped(self) -> int:
         """Bytes of output that came too fast to be read."""
-        return self._output.skipped if self._output is not None else 0
+        source = self._output if self._left_at is None else self._left_at
+        return source.skipped if source is not None else 0
 
     @property
     def readers(self) -> tuple[str, ...]:
@@ -162,12 +171,13 @@ class LiveReport:
         rule = self._rule
         # A run that reports by events needs no reading of its output, which costs far more.
         if self.events.metrics or self.events.step is not None or rule.readers == ("none",):
-            self._output = None
+            self._output = self._left_at = None
             if follow:
                 self._read_files(run, thorough, follow)
             return
         if brief:
             return
+        self.boundary.read(FOLLOWED, self._go_on, None, again=True)
         if self._output is None:
             if run.started is None or not (run.is_live or thorough or ended):
                 return
@@ -179,6 +189,7 @@ class LiveReport:
         if output.skipped and not follow:
             # What was left out just now may be known already.
             self.boundary.read(FOLLOWED, self._take_up, None, again=True)
+            self.boundary.read(FOLLOWED, self._go_on, None, again=True)
         self._read_files(run, thorough, follow)
 
     def _read_files(self, run: Run, thorough: bool, follow: bool) -> None:
@@ -189,7 +200,7 @@ class LiveReport:
 
         Raises OSError where the folder takes no file.
         """
-        output = self._output.state() if self._output is not None else None
+        output = self._output.state() if self._output is not None else self._left_at
         followed = Followed(
             self.events.all_state(), self._printed.state(), output, self._last_held()
         )
@@ -200,7 +211,7 @@ class LiveReport:
 
     def _take_up(self) -> None:
         """Go on from what the run's watcher knows: at first, and where something was missed."""
-        missed = self.events.is_partial or (self._output is not None and self._output.skipped)
+        missed = self.events.is_partial or self.skipped
         begun, self._begun = self._begun, True
         if begun and not missed:
             return
@@ -217,8 +228,14 @@ class LiveReport:
         self.events.read_on_from(followed.events)
         self._printed.go_on_from(followed.printed)
         if followed.output is not None:
+            self._left_at = followed.output
+
+    def _go_on(self) -> None:
+        """Read on in the output where the watcher stood: by all readers, so not at a first look."""
+        state, self._left_at = self._left_at, None
+        if state is not None:
             self._output = self._new_output()
-            self._output.read_on_from(followed.output)
+            self._output.read_on_from(state)
 
     def _take_held(self) -> None:
         """Know, every few seconds, what the run's watcher has read in its files."""
@@ -259,7 +276,7 @@ class LiveReport:
         Where the program reports something itself, only its watcher reads them besides.
         """
         now = time.monotonic()
-        waited = now - self._files_polled_at >= _FILES_EVERY_S
+        waited = now - self._files_polled_at >= _FILES_EVERY_S * self._files_rarer
         if not thorough and ((self._printed.metrics and not follow) or not waited):
             return
         self._files_polled_at = now
@@ -272,6 +289,7 @@ class LiveReport:
         if self._printed.metrics or self.course is self.events:
             return
         found = self.held()
+        self._files_rarer = 1 if found else min(_RAREST, 2 * self._files_rarer)
         name = headline(found)
         if name is not None:
             # A run that only writes files has its loss, trend and step from there.

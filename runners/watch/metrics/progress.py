@@ -226,7 +226,7 @@ class ProgressTracker:
 
     def _rate(self, pace: float | None) -> tuple[float | None, str]:
         """Samples per second where they are reported or can be computed, else steps."""
-        for unit in _RATES:
+        for unit in _RATES if self.metrics else ():
             for name in (f"{unit}_per_second", f"{unit}_per_s", f"{unit}/s", f"{unit}_per_sec"):
                 rate = self.metrics.get(name)
                 if rate and math.isfinite(rate):

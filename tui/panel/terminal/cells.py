@@ -20,6 +20,7 @@ _SHOWS_ON_BLANKS: Final = {"4", "5", "6", "7", "9", "21", "51", "52", "53"}
 """Attributes of which a blank shows something: underlines, blinking, reverse, strikes, frames."""
 _NEAR: Final = 4
 """Unchanged cells that are cheaper to send again than to pass over."""
+_MOST_INKS: Final = 256
 _LONG_BLANK: Final = 9
 """Blank cells from which erasing is shorter than writing them."""
 
@@ -93,6 +94,29 @@ def _cell(text: str, ink: Ink) -> ScreenCell:
     return _blank(ink) if text == " " else ScreenCell(text, ink)
 
 
+class _CellsInInk(dict[str, ScreenCell]):
+    """The cells of single characters in one ink: each change of the screen asks for hundreds."""
+
+    def __init__(self, ink: Ink) -> None:
+        super().__init__()
+        self._ink = ink
+
+    def __missing__(self, char: str) -> ScreenCell:
+        cell = self[char] = _cell(char, self._ink)
+        return cell
+
+
+class _CellsInInks(dict[Ink, _CellsInInk]):
+    def __missing__(self, ink: Ink) -> _CellsInInk:
+        if len(self) >= _MOST_INKS:
+            self.clear()  # pictures have thousands
+        found = self[ink] = _CellsInInk(ink)
+        return found
+
+
+_cells_in = _CellsInInks()
+
+
 def cells_of(segments: Iterable[Segment], inks_of: Mapping[Style | None, Inks]) -> list[ScreenCell]:
     """The cells that segments fill; `inks_of` has the inks of their styles."""
     cells: list[ScreenCell] = []
@@ -102,7 +126,7 @@ def cells_of(segments: Iterable[Segment], inks_of: Mapping[Style | None, Inks]) 
         draws, ink = inks_of[segment.style]
         text = made_safe(segment.text)
         if text.isascii():
-            cells += [_cell(char, ink) for char in text]
+            cells += map(_cells_in[ink].__getitem__, text)
             continue
         begin = len(cells)
         for char in text:
@@ -112,7 +136,10 @@ def cells_of(segments: Iterable[Segment], inks_of: Mapping[Style | None, Inks]) 
                 cells[at] = _cell(cells[at].text + char, ink)
             else:
                 used = draws if draws is not ink and _DRAWN.match(char) else ink
-                cells += [_cell(char, used), *[ScreenCell("", ink)] * (width - 1)][: max(width, 0)]
+                if width == 1:
+                    cells.append(_cell(char, used))
+                elif width > 1:
+                    cells += [_cell(char, used), *[ScreenCell("", ink)] * (width - 1)]
         if len(cells) - begin != cell_len(text):
             # Characters that make one together: the stretch is kept whole.
             cells[begin:] = [_cell(text, ink), *[ScreenCell("", ink)] * (cell_len(text) - 1)]
@@ -121,6 +148,8 @@ def cells_of(segments: Iterable[Segment], inks_of: Mapping[Style | None, Inks]) 
 
 def changed_runs(shown: Row, wanted: Row) -> list[Run]:
     """The cells to send so that a row shows what it is to; what is not known is not sent."""
+    if shown.count(None) == len(shown) and None not in wanted:
+        return [(0, len(wanted))]
     changed = [
         x
         for x, (old, new) in enumerate(zip(shown, wanted, strict=True))
@@ -129,7 +158,7 @@ def changed_runs(shown: Row, wanted: Row) -> list[Run]:
     if not changed:
         return []
     first = changed[0]
-    if any(map(_is_odd, shown)) or any(map(_is_odd, wanted)):
+    if _has_odd(shown) or _has_odd(wanted):
         # Terminals differ in how wide such characters are, and half of one takes the other half
         # with it: what stands behind is written again.
         while first and (_is_second(shown[first]) or _is_second(wanted[first])):
@@ -145,8 +174,9 @@ def changed_runs(shown: Row, wanted: Row) -> list[Run]:
     return runs
 
 
-def _is_odd(cell: ScreenCell | None) -> bool:
-    return cell is not None and len(cell.text) != 1
+def _has_odd(row: Row) -> bool:
+    """Whether some cell has not one character: a wide one's second half, or several that join."""
+    return bool([cell for cell in row if cell is not None and len(cell.text) != 1])
 
 
 def _is_second(cell: ScreenCell | None) -> bool:

@@ -192,6 +192,11 @@ class PaintedOnce(Screen[Result]):
         self._compositor = self._painted = ChangedWidgets()
         self._painted.paints = False
 
+    @property
+    def paints(self) -> bool:
+        """Whether anything of it is painted yet."""
+        return self._painted.paints
+
     def begin_to_paint(self) -> None:
         """Paint now, and from now on whatever changes."""
         self._painted.paints = True

@@ -29,6 +29,7 @@ class TerminalApp(InOrder, Driven):
         super().__init__()
         self.painter = Painter(self)
         self._batches = 0
+        self._styled_with: dict[str, str] = self.get_css_variables()
         self._without_colours: list[LineFilter] = []
         if self.no_color:
             from tui.panel.theme.no_color import Colourless
@@ -80,6 +81,17 @@ class TerminalApp(InOrder, Driven):
             super()._display(screen, renderable)
         elif self.is_running and not self._batches:
             self.painter.take(renderable)
+
+    def refresh_css(self, animate: bool = True) -> None:
+        """Work out all styles anew; not as long as nothing is painted and no colour has changed.
+
+        Textual asks for it when it starts, though it has just done so.
+        """
+        colours = self.get_css_variables()
+        seen = [one for one in self.screen_stack if getattr(one, "paints", True)]
+        if seen or colours != self._styled_with:
+            self._styled_with = colours
+            super().refresh_css(animate)
 
     def get_driver_class(self) -> type[Driver]:
         """Textual's choice; ours where it is the one for terminals."""

@@ -7,7 +7,6 @@ it, only the newest is sent. Facts: VT510's manual (DECSTBM, IND, RI), xterm's c
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from operator import is_
 
 from rich.color import ColorSystem
@@ -114,7 +113,8 @@ class TerminalScreen:
             self.forget()
         if isinstance(update, LayoutUpdate):
             for y, strips in enumerate(update.strips, update.region.y):
-                self._put(y, update.region.x, strips, update.region.right)
+                cells = [cell for strip in strips for cell in cells_of(strip, self._inks)]
+                self._put(y, update.region.x, cells, update.region.right)
             return
         for y, first, last in update.spans:
             for end, (start, strip) in zip(
@@ -123,14 +123,20 @@ class TerminalScreen:
                 begin, until = max(start, first), min(end, last)
                 if strip is None or begin >= until:
                     continue
-                if (begin, until) != (start, end):
-                    strip = strip.crop(begin - start, until - start)
-                self._put(y, begin, [strip], until)
+                self._put(y, begin, self._part(strip, begin - start, until - start), until)
 
-    def _put(self, y: int, x: int, strips: Iterable[Strip], until: int) -> None:
+    def _part(self, strip: Strip, begin: int, until: int) -> list[ScreenCell]:
+        """The cells of a strip from one to before another."""
+        cells = cells_of(strip, self._inks)
+        edges = (cells[at].text for at in (begin, until) if at < len(cells))
+        if all(edges):
+            return cells[begin:until]
+        # Of a wide character one half: Textual puts a blank there.
+        return cells_of(strip.crop(begin, until), self._inks)
+
+    def _put(self, y: int, x: int, cells: list[ScreenCell], until: int) -> None:
         if not 0 <= y < len(self._wanted):
             return
-        cells = [cell for strip in strips for cell in cells_of(strip, self._inks)]
         end = min(x + len(cells), until, self._size.width)
         # Another list: the frame that is being sent keeps its own.
         row = self._wanted[y][:]
@@ -174,6 +180,8 @@ class TerminalScreen:
     def _scroll(self) -> str:
         """Move rows that stand elsewhere already, if that leaves less to send."""
         moved = [y for y, row in enumerate(self._target) if row is not self._shown[y]]
+        if len(moved) < _LEAST_SCROLLED:
+            return ""
         texts = {y: _inner(self._shown[y]) for y in moved}
         places = {text: y for y, text in texts.items() if text.strip()}
         votes: Counter[int] = Counter()

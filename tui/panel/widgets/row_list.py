@@ -146,12 +146,12 @@ class RowList(TitledBorder, StyleOnce, ScrollView):
 
     def render_line(self, y: int) -> Strip:
         """One row, that of the cursor in its colours; blank below the last."""
-        top, style = self.painted.header_height, self.own_style
-        row = y - top + self._window.top if y >= top else -1
+        top, style, window = self.painted.header_height, self.own_style, self._window
+        row = y - top + window.top if y >= top else -1
         if row == self._cursor_row:
             name = "rows--cursor" if self.has_focus else "rows--blurred"
             style = self.get_component_rich_style(name)
-        return self.painted.strip(row, self._window.width, self.app.console, style)
+        return self.painted.strip(row, window.width, self.app.console, style)
 
     @property
     def seen(self) -> range:

@@ -123,10 +123,26 @@ def strip_of(row: Text, width: int, console: Console, style: Style) -> Strip:
         pieces = [(s.text, s.style or Style()) for s in text.render(console) if s.text]
     else:
         cut = f"{plain[: width - 1]}…" if len(plain) > width else plain.ljust(width)
-        pieces = _pieces(cut, spans, row.style, console)
-    segments = (Segment(piece, style + own) for piece, own in pieces)
-    # Neighbours of one style as one: each has its colours sent, though they are the same.
-    return Strip(Segment.simplify(segments)).adjust_cell_length(width, style)
+        # Rows change every second: nothing is measured of what is as wide as that.
+        return Strip(_joined(_pieces(cut, spans, row.style, console), style), width)
+    return Strip(_joined(pieces, style)).adjust_cell_length(width, style)
+
+
+def _joined(pieces: Iterable[tuple[str, Style]], style: Style) -> list[Segment]:
+    """Segments on top of `style`; neighbours of one look are one, so that it is sent once."""
+    segments: list[Segment] = []
+    words: list[str] = []
+    last: Style | None = None
+    for text, own in pieces:
+        look = style + own
+        if last is not None and look != last:
+            segments.append(Segment("".join(words), last))
+            words = []
+        words.append(text)
+        last = look
+    if last is not None:
+        segments.append(Segment("".join(words), last))
+    return segments
 
 
 def _in_turn(spans: list[Span]) -> bool:

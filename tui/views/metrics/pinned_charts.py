@@ -1,19 +1,25 @@
 """The order of metrics on a page or in a table, and the charts that were pinned to its front."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from runners.host.files import read_json, write_json
+import msgspec
+
+from runners.host.files import write_json
 from runners.model.run import Run
+from runners.state.decoding import read
 from runners.state.layout import StateDirectory
 from runners.watch.metrics.judging import ordered
 
 _KEY = "pinned_charts"
+_charts: "msgspec.json.Decoder[Any]" = msgspec.json.Decoder()  # of its own, for what is kept by it
 _MOST = 200
 
 
 def pinned_charts(state: StateDirectory) -> tuple[str, ...]:
     """The metrics whose charts stand first, in their order; none when nothing readable is kept."""
-    kept = (read_json(state.charts) or {}).get(_KEY)
+    found = read(state.charts, _charts)
+    kept = found.get(_KEY) if isinstance(found, dict) else None
     names = kept if isinstance(kept, list) else []
     return tuple(dict.fromkeys(name for name in names if isinstance(name, str)))[:_MOST]
 

@@ -11,7 +11,6 @@ from runners.diagnosis.verdict import Diagnosis, NotKnown
 from runners.gpus.usage import read_usage
 from runners.health.expected import final_shortfalls, shortfalls
 from runners.health.store import health_of
-from runners.host.bounded_glob import SearchBudget
 from runners.host.clock import Moment, moment_now
 from runners.host.files import read_json, size_of
 from runners.model.gpus import GpuUse
@@ -22,7 +21,6 @@ from runners.state.boundary import note_unreadable
 from runners.state.codec import read_waits
 from runners.state.layout import TERMINAL_STATUS, RunDirectory
 from runners.watch.metrics.alerts import Alert
-from runners.watch.metrics.checkpoints import run_checkpoint
 from runners.watch.metrics.final import FinalMetric, FinalReport, read_final
 from runners.watch.metrics.judging import ordered
 from runners.watch.metrics.live import LiveReport
@@ -104,8 +102,9 @@ def view_run(
     except Exception as error:  # whatever its files raise: the other runs are still shown
         rest = run.unreadable(note_unreadable(run.directory, run.directory, error))
         return RunView(rest, Progress(), {}, {}, (), None, (), None, problem=rest.problem)
-    names = ordered(view.metrics, [run], pinned_charts(RunDirectory.at(run.directory).home))
-    view = msgspec.structs.replace(view, metrics={name: view.metrics[name] for name in names})
+    if len(view.metrics) > 1:
+        names = ordered(view.metrics, [run], pinned_charts(RunDirectory.at(run.directory).home))
+        view = msgspec.structs.replace(view, metrics={name: view.metrics[name] for name in names})
     problems = "; ".join(filter(None, (run.problem, view.problem, *report.problems)))
     return msgspec.structs.replace(view, problem=problems) if problems else view
 
@@ -131,7 +130,6 @@ def _view(
     final = _final(run, thorough)
     if final is None and not (run.is_live or brief) and run.started is not None:
         final = report_so_far(run, report)
-    budget = SearchBudget()
     progress = _progress(run, report, final, now)
     view = RunView(
         run=run,
@@ -141,7 +139,7 @@ def _view(
         trend=tuple(report.course.trend),
         checkpoint=read(
             "checkpoints",
-            lambda: run_checkpoint(run, report.printed, final, budget=budget),
+            lambda: report.checkpoint.newest(run, report.printed, final),
             None,
             again=True,
         ),
@@ -162,8 +160,8 @@ def _view(
             "its health", lambda: health_of(run, now, None if brief else report), None, again=True
         ),
     )
-    if budget.cut:
-        view = msgspec.structs.replace(view, problem=f"checkpoints: {budget.cut}")
+    if report.checkpoint.cut:
+        view = msgspec.structs.replace(view, problem=f"checkpoints: {report.checkpoint.cut}")
     return view if final is None else _as_kept(view, final)
 
 

@@ -1,7 +1,7 @@
 """Lines of a log → rows of cells: wrapping, colours, marks."""
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
@@ -175,12 +175,18 @@ def _colour(colour: Colour) -> Color | None:
     return Color.from_ansi(colour) if isinstance(colour, int) else Color.from_rgb(*colour)
 
 
-def explanation_line(paragraphs: Sequence[str], y: int, width: int, style: Style) -> Strip:
+def explanation_line(paragraphs: tuple[str, ...], y: int, width: int, style: Style) -> Strip:
     """Line `y` of what stands in an empty log's place, wrapped to `width` cells; blank below."""
+    lines = _explanation(paragraphs, width)
+    if y >= len(lines):
+        return Strip.blank(width, style)
+    return Strip([Segment(lines[y], style)]).adjust_cell_length(width, style)
+
+
+@lru_cache(8)
+def _explanation(paragraphs: tuple[str, ...], width: int) -> list[str]:
     lines: list[str] = []
     for text in paragraphs:
         wrapped = textwrap.wrap(text, max(1, width - 1), subsequent_indent="  ")
         lines += [f" {line}" for line in wrapped] or [""]
-    if y >= len(lines):
-        return Strip.blank(width, style)
-    return Strip([Segment(lines[y], style)]).adjust_cell_length(width, style)
+    return lines
