@@ -204,7 +204,8 @@ def test_a_live_run_s_checkpoint_is_searched_for_now_and_then_an_ended_one_s_at_
 def test_what_a_search_left_out_is_said_as_long_as_its_answer_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoints, "SearchBudget", lambda: SearchBudget(most=1))
+    small = SearchBudget(most=1)
+    monkeypatch.setattr(checkpoints, "SearchBudget", lambda: small)
     for name in ("a.pt", "b.pt"):
         zipped(tmp_path / name)
     plan = make_plan(checkpoints=(f"{tmp_path}/*.pt",), working_directory=str(tmp_path))
@@ -212,4 +213,4 @@ def test_what_a_search_left_out_is_said_as_long_as_its_answer_stands(
     look = CheckpointLook()
     for _ in range(2):
         look.newest(run)
-        assert look.cut == "only 1 names were looked at"
+        assert look.cut == small.cut != ""

@@ -88,7 +88,7 @@ class TerminalApp(InOrder, Driven):
         Textual asks for it when it starts, though it has just done so.
         """
         colours = self.get_css_variables()
-        seen = [one for one in self.screen_stack if getattr(one, "paints", True)]
+        seen = [screen for screen in self.screen_stack if getattr(screen, "paints", True)]
         if seen or colours != self._styled_with:
             self._styled_with = colours
             super().refresh_css(animate)

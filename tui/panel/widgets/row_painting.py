@@ -131,17 +131,17 @@ def strip_of(row: Text, width: int, console: Console, style: Style) -> Strip:
 def _joined(pieces: Iterable[tuple[str, Style]], style: Style) -> list[Segment]:
     """Segments on top of `style`; neighbours of one look are one, so that it is sent once."""
     segments: list[Segment] = []
-    words: list[str] = []
+    texts: list[str] = []
     last: Style | None = None
     for text, own in pieces:
-        look = style + own
-        if last is not None and look != last:
-            segments.append(Segment("".join(words), last))
-            words = []
-        words.append(text)
-        last = look
+        combined = style + own
+        if last is not None and combined != last:
+            segments.append(Segment("".join(texts), last))
+            texts = []
+        texts.append(text)
+        last = combined
     if last is not None:
-        segments.append(Segment("".join(words), last))
+        segments.append(Segment("".join(texts), last))
     return segments
 
 
