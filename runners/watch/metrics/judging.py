@@ -7,6 +7,7 @@ the rest by name. A mean over epochs follows the metric that it is of.
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 
 from runners.model.metric_rule import BestMetric
 from runners.model.run import Run
@@ -66,6 +67,7 @@ def higher_by(spec: RunSpec | None, name: str) -> bool | None:
     return higher_is_better(name)
 
 
+@lru_cache(4096)  # a table asks it of the same few names for each of its rows
 def is_validation(name: str) -> bool:
     """Whether a metric is a quality measured on held-out data."""
     text = name.lower()
