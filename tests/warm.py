@@ -175,6 +175,8 @@ class _Forked(subprocess.Popen[Any]):
         self._child_created = True
 
     def _try_wait(self, flags: int) -> tuple[int, int]:
+        if self.told.fileno() < 0:  # garbage in a circle: its socket went first
+            return self.pid, signal.SIGKILL
         try:
             told = self.told.recv(32, socket.MSG_DONTWAIT if flags & os.WNOHANG else 0)
         except BlockingIOError:

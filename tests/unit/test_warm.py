@@ -1,10 +1,12 @@
 """A program forked from a warm server is like one that an interpreter was started for."""
 
+import gc
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,6 +63,21 @@ def test_signals_reach_it_and_it_is_waited_for(script: Path) -> None:
             child.send_signal(number)
             assert child.wait(CEILING_S) == code
             assert child.stdout.read() == b""
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_one_that_was_forgotten_while_it_ran_hinders_no_other(script: Path) -> None:
+    """Garbage in a circle: its socket may be closed before it is put where `subprocess` looks."""
+    script.write_text("import time\ntime.sleep(600)\n")
+    child: Any = SERVER.start([sys.executable, str(script)])
+    pid, child.itself = child.pid, [child]
+    child.itself.append(child.itself)
+    del child
+    gc.collect()
+    try:
+        subprocess.run(["true"], check=True, timeout=CEILING_S)
+    finally:
+        os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
