@@ -3,6 +3,7 @@ soon.
 """
 
 import os
+import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from random import Random
@@ -62,6 +63,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Record seconds where it was asked for; of several workers, the process that leads them."""
+    # Begun in a shell's background, Ctrl+C would be ignored by all that the tests start, too.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("--record-seconds") and not hasattr(config, "workerinput"):
         from tests.dealing import Recorder
 
