@@ -150,7 +150,10 @@ def test_locks_that_do_not_hold_fail(
 def test_a_terminal_too_small_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "isatty", lambda _number: True)
     monkeypatch.setenv("TERM", "xterm-256color")
-    for size, verdict in (((80, 24), "PASS"), ((79, 24), "WARN")):
+    for size, verdict in (
+        (os.terminal_size((80, 24)), "PASS"),
+        (os.terminal_size((79, 24)), "WARN"),
+    ):
         monkeypatch.setattr(os, "get_terminal_size", lambda _number, size=size: size)
         assert checks.check_terminal().verdict == verdict
     monkeypatch.setenv("TERM", "dumb")

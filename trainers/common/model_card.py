@@ -96,7 +96,8 @@ def _cell(value: Any) -> str:
 
 def code_version() -> str:
     """Return the commit of this checkout, else the version that is installed."""
-    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty=, with changes"]
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--exclude=*"]
+    command += ["--dirty=, with changes"]
     try:
         found = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
         if found.returncode == 0 and (ROOT / ".git").exists():
