@@ -8,10 +8,14 @@ import pytest
 
 from runners.places.ssh import connection, ssh
 from runners.places.ssh.connection import AgentConnection
+from runners.places.ssh.frames import OlderAnswer
+from runners.places.ssh.link import Link
 from runners.places.ssh.protocol import MARKER
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
+from runners.places.ssh.remote_request import AgentQuestion
 from runners.places.ssh.ssh import RemoteTrouble, Ssh, Trouble
 from runners.state.layout import StateDirectory
+from tests.support import eventually
 
 RESET = "kex_exchange_identification: read: Connection reset by peer"
 Server = Callable[[str, int], Ssh]
@@ -79,3 +83,23 @@ def test_what_another_try_would_not_change_is_said_at_once(
     with AgentConnection(server(words, 99)) as line, pytest.raises(RemoteTrouble):
         line.begin()
     assert tries(tmp_path) == 1
+
+
+def test_whoever_asks_something_while_it_connects_breaks_nothing(server: Server) -> None:
+    """A request wakes the line, which is still waiting for the agent then."""
+    with AgentConnection(server(RESET, 0)) as line:
+        line.wake()
+        line.begin()
+
+
+def test_a_link_that_is_stopped_waits_no_longer_for_an_agent(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "BEGINS_WITHIN_S", 10_000.0)
+    there = server(RESET, 0)
+    (tmp_path / "greeting").write_bytes(b"")
+    link = Link(there, lambda _: None).start()
+    eventually((tmp_path / "tries").exists, what="ssh started")
+    link.subscribe(AgentQuestion({"do": "older"}, OlderAnswer, lambda *_: None))
+    link.stop(patience_s=0)
+    eventually(lambda: not link._thread.is_alive(), what="the link's end")

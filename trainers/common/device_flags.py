@@ -39,7 +39,7 @@ def add_device_flags(
     # fmt: off
     group.add_argument("--device", choices=DEVICES, default="auto", action=_on_cpu(cpu_only),
         help="auto: a GPU if one was given or is seen; cpu: the CPU though there are GPUs")
-    group.add_argument("--threads", type=number, default=0, 
+    group.add_argument("--threads", type=number, default=0,
         action=idle_action(cpu_only) if unthreaded else "store",
         help="CPU threads of PyTorch; 0: as PyTorch chooses")
     name = (also[0] if also else "--workers").lstrip("-")

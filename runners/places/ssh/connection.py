@@ -7,7 +7,7 @@ import os
 import select
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -77,11 +77,14 @@ class AgentConnection:
             )
         self._reader = MessageReader(marker=True)
 
-    def begin(self) -> None:
-        """Wait for the agent; RemoteTrouble when it does not come."""
+    def begin(self, is_unwanted: Callable[[], bool] = lambda: False) -> None:
+        """Wait for the agent; RemoteTrouble when it does not come.
+
+        Whoever wakes it has it ask `is_unwanted`, and then waits on unless that is so.
+        """
         for pause_s in (*GREETS_AGAIN_AFTER_S, None):
             try:
-                self._await_agent()
+                self._await_agent(is_unwanted)
                 return
             except (LineLost, LinkNoise):
                 trouble = self._no_agent()
@@ -92,15 +95,16 @@ class AgentConnection:
             time.sleep(pause_s)
             self._connect()
 
-    def _await_agent(self) -> None:
+    def _await_agent(self, is_unwanted: Callable[[], bool]) -> None:
         deadline = time.monotonic() + BEGINS_WITHIN_S
         while not self._reader.begun:
-            if not self._read(max(0.0, deadline - time.monotonic())):
+            if is_unwanted() or time.monotonic() > deadline:
                 raise RemoteTrouble(
                     Trouble.NOT_REACHED,
                     f"{self._ssh.host.name}: no agent within {BEGINS_WITHIN_S:.0f} s",
                     self._reader.noise,
                 )
+            self._read(max(0.0, deadline - time.monotonic()))
 
     def _no_agent(self) -> RemoteTrouble:
         code, stderr, name = (
@@ -193,15 +197,15 @@ class AgentConnection:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _read(self, timeout_s: float) -> bool:
-        """Take in what is there; False when nothing came in time."""
+    def _read(self, timeout_s: float) -> None:
+        """Take in what comes within `timeout_s`, or until it is woken."""
         assert self._process.stdout is not None
         descriptor = self._process.stdout.fileno()
         ready, _, _ = select.select([descriptor, self._woken], [], [], timeout_s)
         if self._woken in ready:
             os.read(self._woken, 4096)
         if descriptor not in ready:
-            return False
+            return
         data = os.read(descriptor, _BLOCK)
         if not data:
             raise LineLost("the connection is lost")
@@ -213,7 +217,6 @@ class AgentConnection:
         except ValueError as error:
             raise not_understood(self._ssh.host.name, str(error)) from None
         self._pending += messages
-        return True
 
 
 def hang_up(process: subprocess.Popen[bytes]) -> None:

@@ -206,7 +206,7 @@ class Link:
             return RemoteTrouble(Trouble.NOT_REACHED, f"ssh cannot be started: {error.strerror}")
         try:
             self._connection = connection
-            connection.begin()
+            connection.begin(self._stop.is_set)
             self._serve(connection)
             return RemoteTrouble(Trouble.NOT_REACHED, "closed")
         except RemoteTrouble as error:
