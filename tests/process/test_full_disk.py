@@ -64,7 +64,9 @@ def test_on_a_disk_that_is_really_full(cli: CommandLine, tmp_path: Path) -> None
         pytest.skip("nothing may be mounted here")
     try:
         there = {"FRESNEL_STATE_DIR": str(disk / "state")}
-        script = "echo up; cat /dev/zero >>filler; echo >>filler2; exec sleep 600"
+        # Full once its start is recorded: before that, there may be no room for the record.
+        started = "until grep -q running state/runs/*/state.json; do sleep 0.05; done"
+        script = f"{started}; cat /dev/zero >>filler; echo >>filler2; exec sleep 600"
         line = cli.run("launch", "--gpus", "0", "--", "sh", "-c", f"cd {disk}; {script}", **there)
         run = disk / "state" / "runs" / line.stdout.strip()
         eventually(lambda: os.statvfs(disk).f_bavail == 0, what="a full disk")
