@@ -15,7 +15,7 @@ from runners.cost.accounting import MACHINE, Usage
 from runners.cost.sessions import Session, SessionLine, load_session
 from runners.cost.timeline import Timeline
 from runners.host.clock import Moment
-from runners.host.files import append_line, open_plain, read_tail, replace
+from runners.host.files import append_line, append_lines, open_plain, read_tail, replace
 from runners.host.identity import host_name
 from runners.model.plan import AssignedGpu, is_job
 from runners.model.run import Run
@@ -238,8 +238,7 @@ class Ledger:
 def enter_lines(state: StateDirectory, lines: Iterable[RunEntry]) -> None:
     """Append lines that the ledger lost; a disk that is still full loses them once more."""
     with suppress(OSError):
-        for line in lines:
-            append_line(state.ledger, msgspec.json.encode(line))
+        append_lines(state.ledger, map(msgspec.json.encode, lines))
 
 
 def reenter_marked(state: StateDirectory) -> None:

@@ -10,6 +10,7 @@ import json
 import os
 import stat
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
 
@@ -199,11 +200,17 @@ def open_private(path: Path) -> IO[bytes]:
 
 def append_line(path: Path, line: bytes) -> None:
     """Append one line in one write, on disk when this returns; mode 0600. Raises OSError."""
+    append_lines(path, (line,))
+
+
+def append_lines(path: Path, lines: Iterable[bytes]) -> None:
+    """Append lines, each in one write; all are on disk when this returns. As `append_line`."""
     descriptor = os.open(path, _APPEND, 0o600)
     try:
-        # One write: with O_APPEND, lines of several processes then do not mix.
-        if os.write(descriptor, line + b"\n") <= len(line):
-            raise OSError(errno.ENOSPC, "no room for a whole line", str(path))
+        for line in lines:
+            # One write: with O_APPEND, lines of several processes then do not mix.
+            if os.write(descriptor, line + b"\n") <= len(line):
+                raise OSError(errno.ENOSPC, "no room for a whole line", str(path))
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

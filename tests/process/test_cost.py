@@ -13,7 +13,7 @@ from threading import Thread
 
 import pytest
 
-from runners.cost.ledger import Ledger
+from runners.cost.ledger import Ledger, check_ledger
 from runners.host.clock import Moment
 from runners.host.locks import is_held
 from runners.lifecycle.launch.adopt import adopt_orphans
@@ -170,6 +170,18 @@ def test_a_line_that_was_lost_long_ago_is_entered_by_the_next_command(cli: Comma
     before = state.ledger_checked.stat()
     cli.run("list")
     assert state.ledger_checked.stat() == before
+
+
+def test_many_lost_lines_wait_for_the_disk_once(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = cli.state.create()
+    for at in range(20):
+        write_run(state, f"20261120-1015{at:02d}-x-0001", ago(990), ago(980))
+    synced: list[int] = []
+    monkeypatch.setattr("runners.host.files.os.fsync", synced.append)
+    check_ledger(state)
+    assert len(synced) == 1 and len(state.ledger.read_bytes().splitlines()) == 20
 
 
 def test_a_run_that_ended_while_nobody_watched_pays_until_its_last_sign_of_life(
