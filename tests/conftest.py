@@ -66,10 +66,22 @@ def pytest_configure(config: pytest.Config) -> None:
     # Begun in a shell's background, Ctrl+C would be ignored by all that the tests start, too.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    if config.getoption("--record-seconds") and not hasattr(config, "workerinput"):
+    if hasattr(config, "workerinput"):
+        return
+    # What is ended in order ends what it has started.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if config.getoption("--record-seconds"):
         from tests.dealing import Recorder
 
         config.pluginmanager.register(Recorder())
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End what the tests have left, when all workers have ended."""
+    if not hasattr(config, "workerinput"):
+        from tests.leftovers import end_writers
+
+        end_writers(config._tmp_path_factory.getbasetemp())  # type: ignore[attr-defined]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
