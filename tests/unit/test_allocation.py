@@ -5,12 +5,22 @@ from typing import Any
 import pytest
 
 from runners.model.gpus import UNREAD, GpuDetail, GpuProcess, GpuReading, GpuSnapshot
-from runners.model.spec import GpuRequest
-from runners.scheduling.allocation import Allocation, Busy, Denied, allocate
+from runners.model.spec import GpuRequest, GpuShare
+from runners.scheduling.allocation import (
+    Allocation,
+    Busy,
+    Denied,
+    allocate,
+    awaited_gpus,
+    claimable_gpus,
+)
 from runners.scheduling.visibility import visibility
 from runners.state.leases import Lease
 
-FOREIGN = GpuProcess(4711, "anna", "python train.py", 1 << 30)
+GIB = 1 << 30
+FOREIGN = GpuProcess(4711, "anna", "python train.py", GIB)
+OURS = GpuProcess(4711, "me", "python", run="20261120-101500-demo-7f3a")
+HALF = {"memory_total": 80 * GIB, "memory_used": 40 * GIB, "processes": (OURS,)}
 
 
 def test_gpus_that_cannot_be_read_yet_are_waited_for_not_replaced_by_the_cpu() -> None:
@@ -114,12 +124,60 @@ def test_a_process_of_another_namespace_is_foreign_too() -> None:
 
 
 def test_the_process_of_an_own_run_is_told_by_its_lease_not_as_foreign() -> None:
-    ours = GpuProcess(4711, "me", "python", run="20261120-101500-demo-7f3a")
-    host = reading(gpu(0, processes=(ours,)), gpu(1))
+    host = reading(gpu(0, processes=(OURS,)), gpu(1))
     assert given(allocate(GpuRequest(count=1), host, lease(0))) == [1]
     assert given(allocate(GpuRequest(count=1), host, {})) == [0], (
         "without its lease it only is on its way out"
     )
+
+
+@pytest.mark.parametrize(
+    ("wish", "found", "words"),
+    [
+        (GpuRequest(1), HALF, None),
+        (GpuRequest(1, memory=40 * GIB), HALF, None),
+        (GpuRequest(1, memory=41 * GIB), HALF, "has 40.0 GiB free, not 41.0 GiB"),
+        (GpuRequest(1, share=GpuShare(41 * GIB)), HALF, "has 40.0 GiB free, not 41.0 GiB"),
+        (GpuRequest(1, memory=GIB, share=GpuShare(41 * GIB)), HALF, "not 41.0 GiB"),
+        (GpuRequest(1, memory=GIB), HALF | {"memory_used": None}, "(1.0 GiB needed)"),
+        (GpuRequest(1, memory=GIB), HALF | {"memory_total": None}, "(1.0 GiB needed)"),
+        (GpuRequest(1), {"memory_used": 2 * GIB}, None),
+        (GpuRequest(1), {"memory_used": 2 * GIB + 1}, "a process that is not visible here"),
+        (GpuRequest(1, foreign=True), {"memory_used": 3 * GIB}, None),
+        (GpuRequest(1, foreign=True), {"processes": (FOREIGN,)}, None),
+        (GpuRequest(1), {"processes": (FOREIGN,), "vendor": "simulated"}, None),
+        (GpuRequest(1), {"unread": "not read for 9 s"}, "not read for 9 s"),
+        (GpuRequest(1, model="h1"), {}, None),
+        (GpuRequest(1, model="A10"), {}, "no GPU here is a A10"),
+    ],
+)
+def test_what_stands_in_the_way(wish: GpuRequest, found: dict[str, Any], words: str | None) -> None:
+    answer = allocate(wish, reading(gpu(0, **found)), {})
+    if words is None:
+        assert given(answer) == [0]
+    else:
+        assert words in refused(answer)
+
+
+@pytest.mark.parametrize(
+    ("wish", "claimed", "awaited"),
+    [
+        (GpuRequest(0), [], []),
+        (GpuRequest(2), [0, 1, 2, 3], [0, 1]),
+        (GpuRequest(2, last=True), [0, 1, 2, 3], [2, 3]),
+        (GpuRequest(7, last=True), [0, 1, 2, 3], [0, 1, 2, 3]),
+        (GpuRequest("all"), [0, 1, 2, 3], [0, 1, 2, 3]),
+        (GpuRequest(1, model="A1"), [3], [3]),
+        (GpuRequest(ids=("2", "GPU-1", "9")), [1, 2], [1, 2]),
+    ],
+)
+def test_what_a_run_that_waits_may_yet_get(
+    wish: GpuRequest, claimed: list[int], awaited: list[int]
+) -> None:
+    mixed = reading(*(gpu(i, name="A10" if i == 3 else "H100") for i in range(4)))
+    assert claimable_gpus(wish, mixed) == {f"GPU-{i}" for i in claimed}
+    assert [gpu.index for gpu in awaited_gpus(wish, mixed)] == awaited
+    assert claimable_gpus(wish, None) == set() and awaited_gpus(wish, None) == ()
 
 
 def test_a_broken_gpu_is_refused_with_its_error() -> None:

@@ -7,6 +7,7 @@ import time
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -18,13 +19,13 @@ from runners.cost.cost_reader import costs_of
 from runners.cost.meter import read_meter
 from runners.cost.prices import choose_price, list_prices, parse_rate
 from runners.cost.rates import hourly_rate, money
-from runners.cost.run_costs import ProjectionBasis, RunCost
+from runners.cost.run_costs import Costs, ProjectionBasis, RunCost
 from runners.cost.sessions import Session, end_session, read_session, start_session
 from runners.guard.rule import GuardRule
 from runners.host.clock import Moment, moment_now
 from runners.host.identity import host_name
 from runners.model.errors import NotFound, WrongInput
-from runners.model.plan import AssignedGpu, Origin
+from runners.model.plan import AssignedGpu, Estimate, Origin
 from runners.model.run import Run
 from runners.model.spec import Price
 from runners.model.states import State
@@ -241,6 +242,66 @@ def test_a_session_s_rate_is_the_machine_s_busy_or_idle() -> None:
     )
     assert meter.live_runs == Decimal("1.99")
     assert Session(0.0, "here", MACHINE, gpus=8).rate == Decimal("23.92")
+
+
+def in_session(rate: str, **changes: Any) -> tuple[Costs, Run]:
+    """A run on one of two GPUs from second 1,800 on, an hour after a session began."""
+    state = StateDirectory().create()
+    session = Session(0.0, host_name(), Price(rate, "gpu", "flag"), gpus=2, id="s")
+    state.session.write_bytes(msgspec.json.encode(session))
+    gpu = AssignedGpu(0, "GPU-0", "H100", 0)
+    plan = make_plan(origin=HERE, gpus=(gpu,), forecast=Estimate(3600.0, "7", "a guess"))
+    run_id = "20261120-101500-demo-7f3a"
+    fields = {"started": 1800.0, "plan": plan, "directory": str(state.run(run_id).path)}
+    run = make_run(id=run_id, **(fields | changes))
+    return costs_of(state, [run], Moment(3600.0)), run
+
+
+@pytest.mark.parametrize(
+    ("epoch", "projected"),
+    [(None, ("7", "estimate")), (2, ("7", "estimate")), (3, ("1.5", "pace"))],
+)
+def test_a_run_s_own_pace_counts_after_two_epochs(
+    epoch: int | None, projected: tuple[str, str]
+) -> None:
+    costs, run = in_session("1")
+    found = costs.of(run, eta_s=3600.0, epoch=epoch)
+    assert (found.projected, found.basis) == (Decimal(projected[0]), projected[1])
+    assert found.remaining_s == 3600.0
+    assert costs.session_projected(found) == Decimal(4), "an hour of two GPUs is behind it"
+    assert costs.spent_on(run) == found.cost == Decimal("0.5")
+
+
+def test_what_is_projected_is_of_what_is_known() -> None:
+    costs, run = in_session("1")
+    assert costs.session_projected(costs.of(run)) is None, "nobody knows when it ends"
+    unknown = make_run(State.RUNNING, id="20261120-101500-demo-0000")
+    assert costs.spent_on(unknown) is None
+    apart = costs_of(StateDirectory(Path("elsewhere")), [run], Moment(3600.0))
+    assert apart.session_projected(RunCost(remaining_s=60.0)) is None
+    free, run = in_session("0")
+    assert free.of(run, eta_s=3600.0, epoch=3).projected == 0
+
+
+@pytest.mark.parametrize(
+    ("state", "rate", "per_epoch"),
+    [
+        (State.RUNNING, "1", "0.1"),
+        (State.DONE, "1", "0.1"),
+        (State.RUNNING, "0", "0"),
+        (State.DONE, "0", None),
+    ],
+)
+def test_what_an_epoch_costs(state: State, rate: str, per_epoch: str | None) -> None:
+    costs, run = in_session(rate, state=state, ended=None if state.is_live else 3600.0)
+    Path(run.directory).mkdir()
+    ends = [{"time": 1800 + 360 * i, "type": "epoch", "epoch": i} for i in (1, 2, 3)]
+    (Path(run.directory) / "events.jsonl").write_text(
+        "".join(json.dumps(end) + "\n" for end in ends)
+    )
+    found = costs.of(run, eta_s=3600.0)
+    assert found.per_epoch == (None if per_epoch is None else Decimal(per_epoch))
+    assert (found.projected is None) != state.is_live
 
 
 def test_a_session_ends_when_it_ends() -> None:

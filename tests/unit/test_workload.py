@@ -6,6 +6,8 @@ import msgspec
 import pytest
 
 from runners.cost.estimate import forecast
+from runners.gpus.usage import usage_file
+from runners.model.gpus import GpuUse, RunUsage
 from runners.model.plan import AssignedGpu
 from runners.model.python_command import devices_of
 from runners.model.spec import GpuRequest, RunSpec
@@ -17,8 +19,9 @@ from runners.model.workload import (
     time_factor,
 )
 from runners.presets.catalogue import resolve_runs
-from runners.scheduling.memory_warning import memory_notes
+from runners.scheduling.memory_warning import memory_notes, peaks_by_batch
 from runners.state.layout import StateDirectory
+from tests.support import make_plan
 from tests.unit.test_cost_estimate import PRICE, leave_run
 
 GIB = 1 << 30
@@ -102,6 +105,37 @@ def test_a_run_with_another_batch_is_history_for_this_one(tmp_path: Path) -> Non
     )
     by_word = forecast(state, other, device, PRICE)
     assert by_word is not None and by_word.runs == 0
+
+
+def leave_peak(
+    state: StateDirectory, number: int, spec: RunSpec, *peaks: int | None, name: str = "H100"
+) -> str:
+    """A run of `spec` on eight GPUs, and what it took of each."""
+    run = state.run(f"20261120-101500-demo-{number:04x}")
+    run.path.mkdir()
+    plan = make_plan(run.id, gpus=tuple(gpus(8)), processes=8)
+    plan = msgspec.structs.replace(plan, spec=spec)
+    run.plan.write_bytes(msgspec.json.encode(plan))
+    uses = tuple(GpuUse(i, f"GPU-{i}", name, i, peak_memory=peak) for i, peak in enumerate(peaks))
+    usage_file(run.path).write_bytes(msgspec.json.encode(RunUsage(run.id, 1.0, uses)))
+    return run.id
+
+
+def test_earlier_peaks_are_those_of_the_same_program_at_other_batches(tmp_path: Path) -> None:
+    state = StateDirectory(tmp_path).create()
+    leave_peak(state, 0, spec_of("pcdiff-8gpu", "bs=8"), 5 * GIB)
+    one = leave_peak(state, 1, spec_of("pcdiff-8gpu", "bs=8", "manualSeed=3"), 6 * GIB, 7 * GIB)
+    four = leave_peak(state, 2, spec_of("pcdiff-8gpu", "bs=32", "niter=9"), None, 12 * GIB)
+    leave_peak(state, 3, spec_of("pcdiff-8gpu", "bs=16", "width_mult=0.5"), 60 * GIB)
+    leave_peak(state, 4, spec_of("pcdiff", "bs=56"), 61 * GIB)
+    leave_peak(state, 5, spec_of("pcdiff-8gpu", "bs=64"), 62 * GIB, name="A100")
+    leave_peak(state, 6, spec_of("pcdiff-8gpu", "bs=128"), None)
+    (state.runs / "20261120-101500-demo-ffff").mkdir()
+    spec = spec_of("pcdiff-8gpu")
+    found = peaks_by_batch(state, spec, ("H100", False))
+    assert found == [(4.0, 12 * GIB, four), (1.0, 7 * GIB, one)], "the newest of each batch"
+    assert peaks_by_batch(state, spec, ("H100", True)) == []
+    assert peaks_by_batch(state, msgspec.structs.replace(spec, scaling=None), ("H100", False)) == []
 
 
 def test_a_preset_knows_how_many_devices_it_is_for() -> None:
