@@ -126,6 +126,28 @@ def test_a_helper_process_can_be_imported_and_has_a_main(name: str) -> None:
     assert not packages(found) & {"textual", "torch"}
 
 
+STARTS = {
+    "a helper": "from runners.host.helpers import main_of\nmain_of('runners.guard.watcher')",
+    "a supervisor": (
+        "import runpy\n"
+        "sys.argv = ['supervisor.py', '/nowhere', '20261120-101500-demo-7f3a']\n"
+        f"try: runpy.run_path({HELPERS['supervisor'].module.replace('.', '/') + '.py'!r},"
+        " run_name='__main__')\n"
+        "except SystemExit: pass"
+    ),
+    "a command": (
+        "sys.argv = ['fresnel-tui', 'list']\nfrom tui.__main__ import main\n"
+        "try: main()\nexcept SystemExit: pass"
+    ),
+}
+
+
+@pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
+def test_no_garbage_is_looked_for_in_what_a_start_imports(start: str) -> None:
+    """Doing so takes a fifth of a short process's life, and what is frozen is left at its end."""
+    loaded(f"import gc\n{start}\nassert gc.isenabled() and gc.get_freeze_count() > 1000")
+
+
 def test_the_first_paint_loads_what_it_shows_and_little_else() -> None:
     """What follows it (use cases, other machines, dialogs) is loaded when it is asked for."""
     found = loaded("sys.modules['ssl'] = None\nimport tui.panel.app")

@@ -6,6 +6,7 @@ adopts a run whose supervisor died; with `--job` it is the body of the run's Slu
 library only, without any import that would make it bigger: dozens of these live for days.
 """
 
+import gc
 import os
 import signal
 import sys
@@ -13,6 +14,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+if __name__ == "__main__":
+    gc.disable()  # until all is imported: none of it is garbage
 # Run by its path, isolated: the folder that contains `runners` is four levels up.
 _ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3))
 sys.path.insert(0, _ROOT)
@@ -339,6 +342,8 @@ def supervise_job(root: str, run_id: str) -> int:
 
 def main() -> None:
     """Detach from whoever started us, then supervise."""
+    gc.freeze()
+    gc.enable()
     root, run_id, more = sys.argv[1], sys.argv[2], sys.argv[3:]
     if more == ["--job"]:
         sys.exit(supervise_job(root, run_id))
