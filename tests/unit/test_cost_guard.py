@@ -85,6 +85,8 @@ def test_a_part_of_a_budget_needs_a_budget() -> None:
 @pytest.mark.parametrize(
     ("told", "facts", "acts"),
     [
+        ({"budget_stop": "1"}, Measurements(spent=Decimal(9)), False),
+        ({"budget_stop": "1"}, Measurements(rate=Decimal(9)), False),
         ({"max_age_s": 8.0 * HOUR}, Measurements(age_s=8.0 * HOUR - 601), False),
         ({"max_age_s": 8.0 * HOUR}, Measurements(age_s=8.0 * HOUR - 600), True),
         ({"no_run_s": 1800.0}, Measurements(quiet_s=1799.0), False),
@@ -191,6 +193,9 @@ def test_a_clock_that_is_set_does_not_disarm_idleness(step: float, stepped_after
 def test_use_that_an_earlier_boot_wrote_down_does_not_count() -> None:
     use = [UsageInterval(1e9, 10.0, (), uptime=float(up)) for up in (5000, 5010, 20, 30)]
     assert [found.time for found in by_uptime(use, at(40))] == [20, 30]
+    # Two samplers in turn, or one that was held up: the same boot.
+    use = [UsageInterval(1e9, 10.0, (), uptime=up) for up in (100.0, 40.0, 110.0)]
+    assert [found.time for found in by_uptime(use, at(120))] == [100, 40, 110]
 
 
 # ── idleness ──────────────────────────────────────────────────────────────────────────────────────
@@ -221,6 +226,8 @@ def test_three_idle_windows_in_a_row_are_idleness() -> None:
         judge_idleness(use(1000.0, [1.0] * 29 + [99.0] + [1.0] * 60), "ab", 1000.0, 900.0, 0.0)
         is True
     ), "one blip"
+    gaps: list[float | None] = ([None] * 6 + [1.0] * 24) * 3
+    assert judge_idleness(use(1000.0, gaps), "ab", 1000.0, 900.0, 0.0) is True, "80 % is enough"
     assert judge_idleness(use(1000.0, [5.0] * 90), "ab", 1000.0, 900.0, 0.0) is False, (
         "5 % is not below 5 %"
     )
@@ -247,6 +254,8 @@ def test_a_run_whose_use_nobody_measures_is_said_to_be_unguarded() -> None:
     unknown = use(1000.0, [None] * 90)
     assert is_unmeasured(unknown, 1000.0, 600.0, trains_since=0.0)
     assert is_unmeasured([], 1000.0, 600.0, trains_since=0.0)
+    ended = use(1000.0, [1.0] * 30 + [None] * 60)
+    assert is_unmeasured(ended, 1000.0, 600.0, trains_since=0.0), "what was known before"
     assert not is_unmeasured(unknown, 1000.0, 600.0, trains_since=500.0), "it warms up"
     assert not is_unmeasured(use(1000.0, [1.0] * 90), 1000.0, 600.0, 0.0)
     (problem,) = find_problems(rule(idle_s=600.0), Measurements(unmeasured=("run-1",)))
@@ -442,6 +451,43 @@ def test_a_new_boot_begins_again_at_the_warning_with_a_whole_countdown(stage: St
     machine.progress = GuardState(told.id, stage, yesterday, "age", cycle=1, attempt=1)
     machine.ending = Claim()
     assert machine.look() == "cancel" and machine.stage is Stage.WATCHING
+
+
+@pytest.mark.parametrize(
+    ("ending", "act"),
+    [
+        (Claim(1, boot="boot before", exit=0), "finish"),
+        (Claim(1, boot="boot before"), "finish"),
+        (Claim(1, boot="boot before", exit=7), "warn"),
+        (Claim(0), "warn"),
+    ],
+)
+def test_an_end_command_of_an_earlier_boot_is_judged_by_how_it_ended(
+    ending: Claim, act: str
+) -> None:
+    machine = Machine(rule(max_age_s=1.0, end_command="x"))
+    machine.live, machine.ending = (), ending
+    machine.progress = GuardState(
+        "rule-1", Stage.ENDING, Moment(1e9, "boot before", 10**15), "age", attempt=1
+    )
+    assert machine.look("age") == act
+
+
+def test_a_stage_whose_boot_nobody_knows_goes_on() -> None:
+    machine = Machine(rule(max_age_s=1.0, countdown_s=600.0))
+    for since in (None, Moment(1e9)):
+        machine.progress = GuardState("rule-1", Stage.STOPPING, since, "age", cycle=1)
+        assert machine.look("age") == "stop" and machine.progress.cycle == 1
+
+
+def test_a_damaged_marker_is_said_once_and_nothing_is_run_again() -> None:
+    machine = Machine(rule(max_age_s=1.0, end_command="x"))
+    machine.live, machine.ending = (), Claim(damaged=True)
+    machine.progress = GuardState("rule-1", Stage.ENDING, at(0), "age", attempt=1)
+    assert machine.look("age") == "failed" and machine.look("age") == ""
+    assert "its marker is damaged" in machine.progress.note
+    machine.ending = Claim(1, alive=True, damaged=True)
+    assert machine.look("age") == ""
 
 
 def test_an_end_command_that_took_the_machine_down_has_acted() -> None:

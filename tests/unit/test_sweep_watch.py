@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from runners.guard.hopeless import Course, _SweepWatcher, hopeless
-from runners.guard.sweep_watch import SweepWatch
+from runners.guard.hopeless import Course, _SweepWatcher, hopeless, main
+from runners.guard.sweep_watch import SweepWatch, lock_of
 from runners.host.identity import boot_id, host_name
 from runners.host.locks import acquire
 from runners.model.plan import Origin
@@ -109,6 +109,39 @@ def test_the_watch_ends_with_the_last_run(state: StateDirectory, write: Write) -
     assert not watcher_of(state, runs, "loss").step()
     assert all(read_intent(run) is None for run in runs), "nobody is left to stop"
     assert not watcher_of(state, [], "").step()
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_a_watch_that_is_over_leaves_nothing(
+    state: StateDirectory, write: Write, monkeypatch: pytest.MonkeyPatch, is_damaged: bool
+) -> None:
+    run = write(0, GOOD, False)
+    state.sweeps.mkdir(exist_ok=True)
+    path = state.sweeps / "g.json"
+    path.write_bytes(msgspec.json.encode(SweepWatch("g", (run.id,), host_name(), "loss")))
+    if is_damaged:
+        path.write_text("{")
+    monkeypatch.setattr("sys.argv", ["watch-sweep", str(state.root), "g"])
+    held = acquire(lock_of(path), 0.0)
+    assert held is not None
+    main()
+    assert path.exists(), "another process watches it"
+    os.close(held)
+    main()
+    assert not list(state.sweeps.iterdir())
+
+
+def test_a_watch_whose_file_was_removed_ends(
+    state: StateDirectory, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = write(0, GOOD, True)
+    state.sweeps.mkdir(exist_ok=True)
+    path = state.sweeps / "g.json"
+    path.write_bytes(msgspec.json.encode(SweepWatch("g", (run.id,), host_name(), "loss")))
+    monkeypatch.setattr("sys.argv", ["watch-sweep", str(state.root), "g"])
+    monkeypatch.setattr("runners.guard.hopeless.time.sleep", lambda _: path.unlink())
+    main()
+    assert not list(state.sweeps.iterdir())
 
 
 def test_as_good_as_the_median_is_not_hopeless() -> None:
