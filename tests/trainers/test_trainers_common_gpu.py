@@ -24,6 +24,7 @@ from trainers.common.errors import SettingsError  # noqa: E402
 from trainers.common.main_program import run_main  # noqa: E402
 from trainers.common.ranks import Ranks  # noqa: E402
 from trainers.common.settings_parser import SettingsParser  # noqa: E402
+from trainers.common.stopping import StopRequest  # noqa: E402
 from trainers.gaussian.options import make_parser as gaussian_parser  # noqa: E402
 from trainers.pcdiff.options import make_parser as pcdiff_parser  # noqa: E402
 from trainers.voxelization.options import make_parser as voxelization_parser  # noqa: E402
@@ -197,6 +198,37 @@ def test_a_step_of_the_cascade_waits_for_the_gpu_once(monkeypatch: pytest.Monkey
         found = train.train_step(run, group, 1e-3)
     assert waits.found == ["tolist"] and found["count"] == 4 and found["norm"] > 0
     assert found["total"] == pytest.approx(found["diffusion"] + 0.1 * found["physics"])
+
+
+def test_a_step_of_the_gaussian_trainer_waits_for_the_gpu_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the renderer of GPUs, which knows from a copy how full its tiles were, and in windows."""
+    pytest.importorskip("skimage")
+    from trainers.gaussian import tiles, train
+    from trainers.gaussian.photographs import PhotographSet
+
+    words = ["--max_images", "6", "--image_size", "32", "--batch_size", "2", "--renderer", "torch"]
+    words += ["--fast_mode", "--epochs", "3", "--device", "cpu", "--no-tensorboard"]
+    words += ["--output_dir", str(tmp_path)]
+    run = train.prepare(gaussian_parser().read(words), StopRequest())
+    run.model.train()
+    photographs = PhotographSet(run.collection.training, run.collection, run.phase.resolution, 0)
+    group = list(train.epoch_loader(run, photographs))[:2]
+    waits = Waits(monkeypatch)
+    tolist = waits.aside(torch.Tensor.tolist)
+    monkeypatch.setattr(tiles, "MEMORY", tiles.FillMemory(dear=lambda _: True))
+    monkeypatch.setattr(
+        tiles, "_copied", lambda n: (SimpleNamespace(tolist=lambda full=tolist(n): full), n)
+    )
+    # Drawn on the CPU, where a step's own counters lie too.
+    monkeypatch.setattr(train, "random_window", waits.aside(train.random_window))
+    monkeypatch.setattr(run.optimiser, "step", waits.aside(run.optimiser.step))
+    meter = SimpleNamespace(count=lambda _: None)
+    for _ in range(2):
+        with waits:
+            found = train.train_step(run, group, meter)
+    assert waits.found == ["tolist"] * 2 and found["loss"] > 0 and found["gradient_norm"] > 0
 
 
 def test_compiling_is_refused_where_there_is_nothing_to_compile_with(
