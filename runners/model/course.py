@@ -152,7 +152,7 @@ class Expectation(msgspec.Struct, frozen=True, omit_defaults=True):
     ] = None
     shared_memory_per_sample: Annotated[
         Bytes | None,
-        key("What a loader's worker puts into /dev/shm for a sample (with `scaling`), e.g. 17M."),
+        key("What a worker puts into /dev/shm for a sample (with `scaling`, or a stage's): 17M."),
     ] = None
     final_below: Annotated[
         dict[str, float], key("Metrics that end below these values, e.g. {val_loss: 0.1}.")

@@ -41,10 +41,23 @@ def shared_memory_asked(facts: LaunchFacts) -> int | None:
 
     PyTorch's loaders keep two batches of every worker ready.
     """
-    sample, workers = facts.spec.expect.shared_memory_per_sample, workers_of(facts)
-    if sample is None or workers is None or facts.batch is None:
+    workers, batches = workers_of(facts), list(_batches_in_memory(facts))
+    if workers is None or not batches:
         return None
-    return round(sample * facts.batch.each * 2 * workers * computing_processes(facts.plan))
+    return round(max(batches) * 2 * workers * computing_processes(facts.plan))
+
+
+def _batches_in_memory(facts: LaunchFacts) -> Iterator[float]:
+    """What a batch puts into /dev/shm, and one of each stage, whose batch the settings name."""
+    expected, settings = facts.spec.expect, facts.settings
+    if expected.shared_memory_per_sample is not None and facts.batch is not None:
+        yield expected.shared_memory_per_sample * facts.batch.each
+    leaves = {leaf_of(name): value for name, value in settings.items()}
+    for name, stage in expected.stages.items():
+        own = leaves.get(f"batch_size_{name.replace(' ', '')}") or leaves.get("batch_size")
+        batch = settings.get("batch_size") or own
+        if stage.shared_memory_per_sample is not None and isinstance(batch, int):
+            yield stage.shared_memory_per_sample * batch
 
 
 def check_shared_memory(facts: LaunchFacts) -> Iterator[Check]:

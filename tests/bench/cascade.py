@@ -1,7 +1,7 @@
 """Figures of the cascade trainer: memory, overfitting, kills, and a small cascade's quality.
 
     python tests/bench/cascade.py                # all, a quarter of an hour on two idle cores
-    python tests/bench/cascade.py attention      # or some: attention lifting overfit kills cascade
+    python tests/bench/cascade.py attention      # or some: attention lifting overfit compile kills cascade
 
 Two threads each, or BENCH_THREADS. Memory is the peak of a process, less what it had before.
 """
@@ -13,6 +13,7 @@ import math
 import os
 import re
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -105,6 +106,48 @@ def overfit_psnr(steps: int = 600, draws: int = 8) -> tuple[float, float]:
     return 10 * math.log10(4 / errors[0]), 10 * math.log10(4 / errors[1])
 
 
+def compiled_steps(size: int, rounds: int = 12) -> tuple[float, float, float, float]:
+    """Return milliseconds of a training step of a stage, plain and compiled, the seconds of its
+    first step compiled, and of a plain one.
+
+    Medians of processor time; both kinds take turns. Batch 4; the sizes are those of tiny.json's
+    second stage, but for the volume's.
+    """
+    import torch
+
+    from trainers.cascade.diffusion import VolumeDiffusion
+    from trainers.cascade.losses import stage_loss
+    from trainers.cascade.model import CascadeStage, StageSizes
+    from trainers.cascade.projector import VIEWS
+
+    torch.set_num_threads(int(THREADS))
+    torch.set_flush_denormal(True)
+    diffusion = VolumeDiffusion(1000)
+    sizes = StageSizes("stage2", size, 4, 64, 2, 4, 64, True, VIEWS, True, 8, size // 2)
+    stages, first, times = [], [], [[], []]
+    for compiled in (False, True):
+        torch.manual_seed(0)
+        stages.append(CascadeStage(sizes))
+        if compiled:
+            stages[-1].compile()
+    optimisers = [torch.optim.AdamW(stage.parameters(), 1e-3) for stage in stages]
+    x0, noise = torch.rand(4, 1, size, size, size) * 2 - 1, torch.randn(4, 1, size, size, size)
+    before = (torch.rand(4, 1, size // 2, size // 2, size // 2), torch.rand(4))
+    xrays, t = torch.rand(4, 2, 64, 64), torch.randint(1000, (4,))
+    for turn in range(rounds + 1):
+        for which, (stage, optimiser) in enumerate(zip(stages, optimisers, strict=True)):
+            begun = os.times()
+            said = stage(diffusion.add_noise(x0, noise, t), t, xrays, *before)
+            stage_loss(diffusion, said, x0, noise, t, None, 0).total.mean().backward()
+            optimiser.step()
+            optimiser.zero_grad()
+            # Compilers are processes of their own.
+            used = sum(os.times()[:4]) - sum(begun[:4])
+            (times[which] if turn else first).append(used)
+    plain, quick = (1000 * statistics.median(found) for found in times)
+    return plain, quick, first[1], first[0]
+
+
 def kills(count: int = 20) -> str:
     """Kill a small run at random moments, resume it each time, and compare with a whole one."""
     import random
@@ -179,7 +222,7 @@ def cascade_table(place: Path) -> list[str]:
 
 def main() -> None:
     """Print the figures that are asked for, all by default."""
-    asked = set(sys.argv[1:]) or {"attention", "lifting", "overfit", "kills", "cascade"}
+    asked = set(sys.argv[1:]) or {"attention", "lifting", "overfit", "compile", "kills", "cascade"}
     cores, load = os.cpu_count(), os.getloadavg()[0]
     print(f"{cores} cores, load {load:.1f} before; {time.strftime('%Y-%m-%d %H:%M')}", flush=True)
     if "lifting" in asked:
@@ -201,6 +244,14 @@ def main() -> None:
     if "overfit" in asked:
         one, mean = measured("overfit_psnr")
         print(f"one random volume  {one:.1f} dB a sample, {mean:.1f} dB the mean of 8", flush=True)
+    if "compile" in asked:
+        for size in (32, 64):
+            plain, quick, compiling, first = measured("compiled_steps", size)
+            print(
+                f"--compile, {size}^3     {plain:.0f} -> {quick:.0f} ms a step, {plain / quick:.2f} x;"
+                f" first step {first:.1f} -> {compiling:.1f} s; {THREADS} thread(s), batch 4, CPU",
+                flush=True,
+            )
     if "kills" in asked:
         print(f"kill -9            {kills()}", flush=True)
     if "cascade" in asked:

@@ -78,6 +78,11 @@ def sharing(workers: int) -> dict[str, Any]:
     return {"parameters": (parameter("workers", workers),), "expect": expected}
 
 
+def staged(*more: Parameter) -> dict[str, Any]:
+    stages = {"stage 1": Expectation(), "stage 3": Expectation(shared_memory_per_sample=16 << 20)}
+    return {"parameters": (parameter("workers", 4), *more), "expect": Expectation(stages=stages)}
+
+
 def config(**values: Any) -> dict[str, Any]:
     return {"config": ConfigFacts("c.yaml", values)}
 
@@ -269,6 +274,14 @@ CASES: dict[str, tuple[str, str, str, LaunchFacts]] = {
     ),
     "shm that holds the samples": ("shared memory", "PASS", "fill 0.5 GiB",
         facts(spec=sharing(4), host=HostFacts(shm_free=GIB - 1), batch=BatchFacts(4, 4, 1))),
+    "shm of a stage, by its own batch": (
+        "shared memory", "FAIL", "4 loader workers with two batches each fill 1.0 GiB at most",
+        facts(spec=staged(), host=HostFacts(shm_free=GIB - 1),
+              **config(**{"t.batch_size": 2, "t.batch_size_stage3": 8})),
+    ),
+    "shm of a stage, by a flag": ("shared memory", "PASS", "fill 0.5 GiB",
+        facts(spec=staged(parameter("batch_size", 4)), host=HostFacts(shm_free=GIB - 1),
+              **config(**{"t.batch_size_stage3": 8}))),
     "small shm, unused": ("shared memory", "PASS", "/dev/shm",
         facts(host=HostFacts(shm_free=64 << 20))),
     "a memory limit": (
