@@ -42,8 +42,7 @@ from trainers.common.report import EventLog, run_directory
 from trainers.common.settings_parser import SettingsParser, whole_number
 from trainers.common.stopping import StopRequest
 from trainers.implants.completing import SAMPLE, complete_truly, missing_cases, run_program
-from trainers.implants.quick import train_quickly
-from trainers.implants.trained_models import AUTO, find_model
+from trainers.implants.trained_models import AUTO, SHIPPED, find_model
 from trainers.implants.unet import TRAINER, load_unet
 from trainers.skulls.listing import SkullSample, check_clouds, read_listing, volume_of
 from trainers.skulls.made_up import make_up
@@ -78,8 +77,8 @@ def make_parser() -> SettingsParser:
     add("--voxelizer", default=AUTO, help="checkpoint; auto: the newest of runs beside this one")
     add("--unet", metavar="FILE|auto",
         help="a checkpoint of trainers/implants/train_unet.py, judged beside; auto: the newest")
-    add("--train_first", type=some, metavar="SECONDS",
-        help="where auto finds no model, train a small one on made-up skulls for about so long")
+    add("--shipped", action="store_true",
+        help="where auto finds none: small models that come with this program, of made-up skulls")
     add("--completions", choices=("pcdiff", "true"), default="pcdiff",
         help="pcdiff, or the true implant's points, which no model has at hand")
     add("--num_ens", type=some, default=1, help="completions of each skull (1)")
@@ -134,25 +133,19 @@ def made_with(folder: Path) -> str:
 
 
 def existing_model(settings: argparse.Namespace, which: str) -> Path | None:
-    """Return a model's checkpoint where there is one, named, beside this run or of its own."""
+    """Return a model's checkpoint where there is one, named, beside this run or shipped."""
     trainer = {"voxelizer": "voxelization"}.get(which, which)
-    own = settings.output_dir.absolute() / f"quick_{trainer}"
     found = find_model(getattr(settings, which), trainer, f"--{which}")
-    return found or find_model(AUTO, trainer, f"--{which}", [own])
+    return found or (SHIPPED[trainer] if settings.shipped else None)
 
 
-def need_model(settings: argparse.Namespace, which: str, stop: StopRequest) -> Path:
-    """Return a model's checkpoint; one trained quickly where that is asked for."""
-    flag, trainer = f"--{which}", {"voxelizer": "voxelization"}.get(which, which)
-    own = settings.output_dir.absolute() / f"quick_{trainer}"
+def need_model(settings: argparse.Namespace, which: str) -> Path:
+    """Return a model's checkpoint; raises SettingsError where there is none."""
     found = existing_model(settings, which)
-    if found is None and settings.train_first:
-        train_quickly(trainer, own, settings.train_first, settings.made_up_size, stop.asked)
-        found = find_model(AUTO, trainer, flag, [own])
     if found is None:
         raise SettingsError(
-            f"{flag} auto: no {trainer} run beside this one has a checkpoint; launch skull-both or"
-            f" skull-both-tiny first, name a file with {flag}, or use --train_first 60"
+            f"--{which} auto: no run beside this one has a checkpoint; launch skull-both or"
+            f" skull-both-tiny first, name a file with --{which}, or use --shipped"
         )
     return found
 
@@ -190,7 +183,7 @@ def complete(
     if not missing:
         print("completions  all there already", flush=True)
         return True
-    model = need_model(settings, "pcdiff", stop)
+    model = need_model(settings, "pcdiff")
     write_text_whole(folder.parent / MADE_WITH, drawn_with(model, settings))
     print(f"completions  {len(missing)} cases by {model}", flush=True)
     listing = folder.parent / "to_complete.csv"
@@ -227,7 +220,7 @@ def make_implants(settings: argparse.Namespace) -> int:
     print(f"found        {len(samples)} defective skulls in {root}")
     print(f"device       {ranks.device} ({ranks.reason})", flush=True)
     events.emit("start", epochs=1, steps=len(samples), settings={"cases": len(samples)})
-    voxelizer = need_model(settings, "voxelizer", stop)
+    voxelizer = need_model(settings, "voxelizer")
     print(f"voxelizer    {voxelizer}", flush=True)
     voxelization = load_voxelization(voxelizer, None, ranks.device)
     unet, rivals = find_rivals(settings, ranks)

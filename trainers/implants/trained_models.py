@@ -10,6 +10,11 @@ from trainers.common.report import run_directory
 from trainers.common.settings_parser import read_settings_file
 
 AUTO = "auto"
+SHIPPED = {
+    name: Path(__file__).parents[1] / name / "tiny" / f"{name}.safetensors"
+    for name in ("pcdiff", "voxelization")
+}
+"""Small models by trainer, trained by the recipes beside them on made-up skulls."""
 CHECKPOINTS = ("best.pt", "last.pt")
 
 
