@@ -13,6 +13,8 @@ from runners.scheduling.allocation import (
     allocate,
     awaited_gpus,
     claimable_gpus,
+    free_gpus,
+    obstacle,
 )
 from runners.scheduling.visibility import visibility
 from runners.state.leases import Lease
@@ -178,6 +180,12 @@ def test_what_a_run_that_waits_may_yet_get(
     assert claimable_gpus(wish, mixed) == {f"GPU-{i}" for i in claimed}
     assert [gpu.index for gpu in awaited_gpus(wish, mixed)] == awaited
     assert claimable_gpus(wish, None) == set() and awaited_gpus(wish, None) == ()
+
+
+def test_what_a_launch_of_one_gpu_could_be_given_now() -> None:
+    gpus = (*MIG.gpus, gpu(2), gpu(3, error="driver mismatch"))
+    assert [gpu.uuid for gpu in free_gpus(gpus, lease(2))] == ["MIG-a", "MIG-b", "GPU-1"]
+    assert obstacle(gpus[0], gpus) and not obstacle(gpus[1], gpus)
 
 
 def test_a_broken_gpu_is_refused_with_its_error() -> None:

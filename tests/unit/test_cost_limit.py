@@ -47,6 +47,24 @@ def test_a_limit_of_cost_follows_a_corrected_price(
     assert limit._ends_at - now == pytest.approx(hours * 3600, abs=60)
 
 
+@pytest.mark.parametrize(
+    ("held", "price", "hours"),
+    # Of a machine at $6/h: all of it for an hour, or one and a half of its eight GPUs.
+    [("machine", "6", 1.0), ("gpu", "6", 8 / 1.5)],
+)
+def test_a_run_pays_for_the_machine_or_for_its_gpus(
+    tmp_path: Path, held: str, price: str, hours: float
+) -> None:
+    state = StateDirectory(tmp_path).create()
+    gpus = 1 if held == "machine" else 8
+    start_session(state, price, gpus, since="now", per="machine")
+    plan = plan_of()
+    assert plan["price"] is not None
+    plan["price"]["per"] = held
+    limit = TimeLimit(state.run(RUN), plan, moment_now(), lambda _: None)
+    assert limit._limit.seconds == pytest.approx(hours * 3600, abs=60)
+
+
 def test_the_earlier_of_both_limits_counts_after_a_correction(tmp_path: Path) -> None:
     state = StateDirectory(tmp_path).create()
     start_session(state, "0.01", 8, since="now")

@@ -23,7 +23,8 @@ def climb(ladder: Ladder, now: float, requests: int = 1, force: bool = False) ->
 
 def test_a_ladder_stands_before_its_first_rung() -> None:
     ladder = Ladder(RUNGS)
-    assert ladder.how == "" and not ladder.is_last
+    assert (ladder.how, ladder.wait_s) == ("", 0.0) and not ladder.is_last
+    assert not ladder.due(1e9, 0, False), "nobody has asked"
 
 
 def test_time_takes_one_rung_after_another_and_stops_at_the_last() -> None:
