@@ -135,7 +135,7 @@ def start_keeper(state: StateDirectory) -> None:
 
 def enter(state: StateDirectory) -> None:
     """Leave the terminal for the guard's log; exits where others could write what is run here."""
-    from runners.host.detach import leave_terminal
+    from runners.host.alone import leave_terminal
     from runners.host.ownership import permission_problem
     from runners.state.trust import state_permission_problem
 

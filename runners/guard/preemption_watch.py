@@ -22,8 +22,8 @@ from runners.cost.preemption import (
 )
 from runners.cost.sessions import read_session
 from runners.host import helpers
+from runners.host.alone import run_alone
 from runners.host.clock import Moment, moment_after, moment_now, seconds_between
-from runners.host.detach import run_alone
 from runners.host.files import append_event
 from runners.host.identity import host_name
 from runners.lifecycle.control.fetched import removed_unfetched, unfetched_runs

@@ -12,10 +12,10 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from runners.diagnosis.stacks import StackDump, take_stacks
 from runners.guard.keeper import ensure_preemption_watch
 from runners.health.episodes import EpisodeTracker
 from runners.health.judge import judge
@@ -23,7 +23,7 @@ from runners.health.observer import RunObserver
 from runners.health.signs import Outlook, RunSigns
 from runners.health.store import read_health
 from runners.host import helpers
-from runners.host.detach import run_alone
+from runners.host.alone import run_alone
 from runners.host.files import append_event, read_tail, replace
 from runners.host.identity import host_name
 from runners.host.procfs import all_marks
@@ -31,7 +31,6 @@ from runners.lifecycle.control.stop import request_stop
 from runners.model.endings import Ending, EndingCause
 from runners.model.errors import FresnelError
 from runners.model.health import Condition, Finding, Health
-from runners.model.masking import mask_text
 from runners.model.run import Run
 from runners.model.states import State
 from runners.model.units import duration_text
@@ -42,6 +41,9 @@ from runners.state.layout import RunDirectory, StateDirectory, settings_file
 from runners.state.leases import live_run_ids
 from runners.state.runs import read_run
 from runners.state.trust import state_permission_problem
+
+if TYPE_CHECKING:
+    from runners.diagnosis.stacks import StackDump
 
 LONGEST_PAUSE_S = 10.0
 _SHORTEST_PAUSE_S = 0.25
@@ -92,6 +94,8 @@ class WatchedRun:
         if not stalled:
             self._dump = None
         elif self._dump is None:
+            from runners.diagnosis.stacks import take_stacks  # few runs ever stall
+
             with suppress(OSError):
                 self._dump = take_stacks(self._directory, "possible stall")
         health = self._with_signs(health, signs)
@@ -143,6 +147,8 @@ class WatchedRun:
 
     def _notify(self, text: str) -> None:
         if settings_file().is_file():
+            from runners.model.masking import mask_text
+
             with suppress(OSError):
                 # Everybody on the machine can read a command line.
                 arguments = (self._state.root, self._directory.id, "alert", mask_text(text))

@@ -126,6 +126,13 @@ def test_a_helper_process_can_be_imported_and_has_a_main(name: str) -> None:
     assert not packages(found) & {"textual", "torch"}
 
 
+def test_a_watcher_loads_nothing_that_only_a_stall_or_a_notice_needs() -> None:
+    """One begins with the first of a machine's runs, and lives as long as any."""
+    found = loaded("from runners.host.helpers import main_of\nmain_of('runners.guard.watcher')")
+    seldom = {"runners.diagnosis.stacks", "runners.model.masking", "subprocess", "logging"}
+    assert not found & seldom
+
+
 STARTS = {
     "a helper": "from runners.host.helpers import main_of\nmain_of('runners.guard.watcher')",
     "a supervisor": (

@@ -26,7 +26,7 @@ import msgspec
 
 from runners.cost.all_machines import refuse_over_budget
 from runners.host import helpers
-from runners.host.detach import run_alone
+from runners.host.alone import run_alone
 from runners.host.files import is_gone
 from runners.host.identity import UNATTENDED
 from runners.host.procfs import HELPER_MARK

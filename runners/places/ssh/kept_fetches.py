@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from runners.host import helpers
-from runners.host.detach import run_alone
+from runners.host.alone import run_alone
 from runners.host.files import is_gone, replace
 from runners.host.locks import is_held
 from runners.model.errors import NotFound

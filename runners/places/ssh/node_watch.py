@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from runners.host import helpers
-from runners.host.detach import run_alone
+from runners.host.alone import run_alone
 from runners.host.files import is_gone
 from runners.host.locks import is_held
 from runners.model.errors import NotFound
