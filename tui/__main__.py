@@ -4,6 +4,8 @@ import gc
 import os
 import sys
 
+from runners.model.trailing_command import split_at_dashes
+
 
 def main() -> None:
     """Run the panel, or a headless command when one is named (`--no-ui` is then implied)."""
@@ -17,22 +19,18 @@ def main() -> None:
 
         sys.exit(run_agent(argv[1:]))
     named = bool(argv) and not argv[0].startswith("-")
-    if named or "--no-ui" in argv or argv[:1] in (["-h"], ["--help"], ["--version"]):
+    mine, command = split_at_dashes(argv)
+    if named or "--no-ui" in mine or argv[:1] in (["-h"], ["--help"], ["--version"]):
         gc.disable()  # until the command is loaded: what is imported is no garbage
         from tui.cli import run_command
         from tui.views.safe import safe_stream
 
         sys.stdout, sys.stderr = safe_stream(sys.stdout), safe_stream(sys.stderr)
 
-        sys.exit(run_command([word for i, word in enumerate(argv) if not _is_switch(argv, i)]))
+        sys.exit(run_command([*(word for word in mine if word != "--no-ui"), *command]))
     from tui.panel.opening import open_panel
 
     sys.exit(open_panel(argv))
-
-
-def _is_switch(argv: list[str], position: int) -> bool:
-    # Behind a bare `--` everything belongs to somebody else's command.
-    return argv[position] == "--no-ui" and "--" not in argv[:position]
 
 
 if __name__ == "__main__":
