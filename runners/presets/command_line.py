@@ -3,12 +3,17 @@
 import re
 import shlex
 from collections.abc import Sequence
+from pathlib import PurePath
 
 from runners.model.errors import WrongInput
+from runners.model.masking import mask_arguments
+from runners.model.python_command import python_command
 
 _QUOTED = re.compile(r"\\.|'[^']*'|\"(?:[^\"$`\\]|\\[^$`])*\"", re.DOTALL)
 _GOES_ON = re.compile(r"('[^']*')|\\\r?\n")
 _SCRIPT = re.compile(r"([\w-][\w.-]*)\.(?:py|sh)\b")
+_SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "fish")
+_LONGEST = 60
 _SHELL = re.compile(r"[|&;<>()$`*?\n]|(?:^|\s)~|^\s*[A-Za-z_]\w*=")
 
 
@@ -30,10 +35,31 @@ def split_command(text: str) -> list[str]:
     return arguments
 
 
-def command_name(text: str) -> str:
-    """What a command line that a shell runs is called: its first script; empty when it has none."""
-    found = _SCRIPT.search(text) if split_safely(text)[:2] == ["sh", "-c"] else None
-    return found[1] if found else ""
+def command_name(command: Sequence[str]) -> str:
+    """What the run of a command is called: the script or module that Python or a shell runs.
+
+    Without one, or where its name is a secret, the program; empty where that cannot be shown.
+    """
+    shown = dict(zip(command, mask_arguments(command), strict=True))
+    named = _what_runs(command)
+    if len(named) >= _LONGEST or shown.get(named, named) != named:
+        named = command[0]
+    name = re.sub(r"\.[A-Za-z]+$", "", PurePath(named).name)
+    return "".join(char for char in name if char.isprintable())
+
+
+def _what_runs(command: Sequence[str]) -> str:
+    python = python_command(command)
+    if python is not None:
+        return python.script or python.module.rpartition(".")[2]
+    if PurePath(command[0]).name not in _SHELLS:
+        return command[0]
+    words = list(command[1:])
+    while words and words[0].startswith("-"):
+        if words.pop(0).endswith("c"):  # -c, -lc: what follows is a line of the shell's
+            found = _SCRIPT.search(words[0]) if words else None
+            return found[1] if found else command[0]
+    return words[0] if words else command[0]
 
 
 def literal_arguments(arguments: Sequence[str]) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ The one way: values with their lines → overrides → decoded as their types de
 against each other → RunSpec. One clear error for each mistake.
 """
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,11 @@ from typing import Any
 import msgspec
 
 from runners.model.errors import WrongInput
-from runners.model.masking import mask_arguments
 from runners.model.parameters import with_value
 from runners.model.placeholders import check_placeholders
 from runners.model.python_command import processes_for
 from runners.model.spec import GpuRequest, Parameter, ParameterValue, RunSpec
+from runners.presets.command_line import command_name
 from runners.presets.config_file import config_parameters, stand_ins
 from runners.presets.cross_checks import check_across
 from runners.presets.parameter_input import build_parameter, parse_scalar, parse_value
@@ -51,8 +50,7 @@ def command_spec(command: Sequence[str], overrides: Sequence[str] = (), name: st
             "no command after --", "for example: fresnel-tui launch -- python train.py"
         )
     literal = [word.replace("${", "$${") for word in command]
-    label = re.sub(r"\.[A-Za-z]+$", "", Path(_descriptive_argument(command)).name)
-    label = "".join(char for char in label if char.isprintable())
+    label = command_name(command)
     source = Diagnostics(Path(label or "command"), {})
     values: dict[str, Any] = {
         "launcher": "command",
@@ -67,15 +65,6 @@ def command_spec(command: Sequence[str], overrides: Sequence[str] = (), name: st
             overrides = [text for text in overrides if text not in stated]
     spec = spec_of(source.path, name or label, values, overrides, source)
     return msgspec.structs.replace(spec, preset="command", source="")
-
-
-def _descriptive_argument(command: Sequence[str]) -> str:
-    # `python -m pkg.train` and `bash run.sh` are told apart by what they run, not by what runs it.
-    if Path(command[0]).name.startswith(("python", "bash", "sh")):
-        for word, shown in zip(command[1:], mask_arguments(command)[1:], strict=True):
-            if not word.startswith("-") and len(word) < 60 and " " not in word and shown == word:
-                return word
-    return command[0]
 
 
 def spec_of(

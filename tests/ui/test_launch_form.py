@@ -141,9 +141,10 @@ def test_what_is_typed_behind_enter_is_for_the_field_that_opens(show: Show) -> N
 
 
 def test_what_cannot_run_here_says_why_and_stands_last(show: Show) -> None:
-    panel = show()
+    panel = show(columns=160, rows=50)
     panel.press("n")
     panel.wait_for(field("x", r"1 "))
+    assert b"Toggle" not in panel.raw, "a heading of Textual's over nothing, before there is a plan"
     text = panel.wait_for(rf"(?s){OWN_COMMAND}.*aa-sleep").group(0)
     assert "aa-broken" not in text
     panel.press("broken")

@@ -4,8 +4,11 @@ import pytest
 
 from runners.model.placeholders import open_places
 from runners.presets.command_line import split_command
+from runners.presets.load import command_spec
 from tests.command_text import unfilled
 from tests.terminal import headless
+from tui.panel.widgets.launch.drafts import RunDraft
+from tui.views.runs.launch_choices import own_command
 
 
 def test_lines_that_go_on_are_one_command() -> None:
@@ -29,6 +32,33 @@ def test_lines_that_go_on_are_one_command() -> None:
 )
 def test_places_for_values_that_are_left_empty_are_found(typed: str, names: list[str]) -> None:
     assert open_places(split_command(typed)) == names
+
+
+@pytest.mark.parametrize(
+    ("typed", "name"),
+    [
+        ("python train.py --lr 1", "train"),
+        ("python -X faulthandler -u jobs/train.py", "train"),
+        ("python3.12 -m pkg.sub.train --lr 1", "train"),
+        ("python -c 'print(1)' --lr {lr}", "python"),
+        ("torchrun --nproc_per_node 4 train.py --lr 1", "train"),
+        ("python -m torch.distributed.run --standalone -m pkg.fit", "fit"),
+        ("accelerate launch --num_processes 4 train.py", "train"),
+        ("bash -e run.sh fast", "run"),
+        ("bash -lc 'cd x && python fit.py'", "fit"),
+        ("cd x && python fit.py --lr 1 | tee log", "fit"),
+        ("cd x && make", "sh"),
+        ("./bin/solver --n 4", "solver"),
+        ("python sk-1234567890abcdefghijklmn", "python"),
+    ],
+)
+def test_a_command_is_called_by_what_it_runs_on_the_command_line_and_in_the_form(
+    typed: str, name: str
+) -> None:
+    assert command_spec(split_command(typed)).name == name
+    draft = RunDraft.of(own_command().entry.specs[0], is_new=True)
+    draft.command = typed
+    assert draft.spec().name == name
 
 
 def test_a_place_without_a_value_is_told_before_the_launch() -> None:

@@ -75,16 +75,20 @@ class MetricsScreen(Screen[None]):
         options = ChartOptions(lettered=bool(os.environ.get("NO_COLOR")))
         self._request = ChartRequest((), 0, 0, options, pinned=pinned_charts(state))
         self._page: ChartPage | None = None
+        # Held, not asked for: what was drawn while the page was being closed has charts to go to.
+        self.runs = MetricRunList(id="metrics-runs")
+        self.grid = ChartGrid(id="metrics-grid")
+        self._words = Static(id="metrics-line", markup=False)
         self._line = ""
         self._hurry = asyncio.Event()
         self._changed = asyncio.Event()
 
     def compose(self) -> ComposeResult:
         """One line of words, then runs, charts and settings side by side."""
-        yield Static(id="metrics-line", markup=False)
+        yield self._words
         with Horizontal(id="metrics-body"):
-            yield MetricRunList(id="metrics-runs")
-            yield ChartGrid(id="metrics-grid")
+            yield self.runs
+            yield self.grid
         # A line of text, for Textual's own footer takes longer to set up than the curves to draw.
         yield Static(hint_line(PAGE_KEYS), id="metrics-keys", markup=False)
 
@@ -166,20 +170,9 @@ class MetricsScreen(Screen[None]):
 
     # ── what is shown ─────────────────────────────────────────────────────────────────────────────
 
-    @property
-    def runs(self) -> MetricRunList:
-        """The list of runs."""
-        return self.query_one(MetricRunList)
-
-    @property
-    def grid(self) -> ChartGrid:
-        """The charts."""
-        return self.query_one(ChartGrid)
-
     def on_resize(self) -> None:
         """In a narrow terminal the list of runs is there only while it has the keys."""
-        if self.query(MetricRunList):
-            self.runs.display = self.size.width >= _LIST_FROM or self.runs.has_focus
+        self.runs.display = self.size.width >= _LIST_FROM or self.runs.has_focus
 
     @on(ChartGrid.Resized)
     def _resized(self) -> None:
@@ -192,7 +185,7 @@ class MetricsScreen(Screen[None]):
             # A text that is set anew has everything laid out and painted again, be it the same.
             self._line = line
             text = Text(line, no_wrap=True, overflow="ellipsis")
-            self.query_one("#metrics-line", Static).update(text)
+            self._words.update(text)
 
     def _show_settings(self) -> None:
         view = self.runs.selected

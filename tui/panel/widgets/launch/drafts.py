@@ -18,7 +18,6 @@ from runners.model.python_command import devices_of
 from runners.model.scaling import rescaled
 from runners.model.spec import GpuRequest, Parameter, RunSpec, ScalingRule
 from runners.presets.command_line import (
-    command_name,
     literal_arguments,
     spell_command_line,
     split_command,
@@ -138,7 +137,7 @@ class RunDraft:
             return self.base
         command, others = fill_placeholders(split_command(self.command), list(overrides))
         typed = command_spec(command)
-        name = command_name(self.command) or typed.name if self.is_new else self.base.name
+        name = typed.name if self.is_new else self.base.name
         spec = msgspec.structs.replace(self.base, command=typed.command, name=name)
         if others and (self.is_new or self.command_changed):
             mark = f"{{{others[0].partition('=')[0]}}}"

@@ -15,8 +15,9 @@ class PlanView(Vertical):
         """The plan; below it, folded, what stands in the programs' environment."""
         yield Label("Plan: exactly what runs", classes="heading")
         yield Static(id="planned")
-        with Collapsible(id="environment"):
-            yield Static(id="variables")
+        environment = Collapsible(Static(id="variables"), id="environment")
+        environment.display = False  # until there is a plan
+        yield environment
 
     def show(self, plan: RenderableType, summary: str = "", variables: RenderableType = "") -> None:
         """Show a plan, and the `summary` of its variables, which unfolds to all of them."""
