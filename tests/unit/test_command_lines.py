@@ -38,6 +38,9 @@ def test_places_for_values_that_are_left_empty_are_found(typed: str, names: list
     ("typed", "name"),
     [
         ("python train.py --lr 1", "train"),
+        ("/usr/bin/python3 -u a/b/fit.py", "fit"),
+        ("bash run.sh", "run"),
+        ("sleep 5", "sleep"),
         ("python -X faulthandler -u jobs/train.py", "train"),
         ("python3.12 -m pkg.sub.train --lr 1", "train"),
         ("python -c 'print(1)' --lr {lr}", "python"),

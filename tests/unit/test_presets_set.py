@@ -147,21 +147,6 @@ def test_a_command_takes_overrides_and_keeps_its_words(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("words", "name"),
-    [
-        (["python", "train.py", "--x"], "train"),
-        (["/usr/bin/python3", "-u", "a/b/fit.py"], "fit"),
-        (["python", "-m", "pkg.train"], "pkg"),
-        (["bash", "run.sh"], "run"),
-        (["./train"], "train"),
-        (["sleep", "5"], "sleep"),
-    ],
-)
-def test_a_command_is_named_by_what_it_runs(words: list[str], name: str) -> None:
-    assert command_spec(words).name == name
-
-
 def test_nothing_behind_the_dashes_is_wrong_input() -> None:
     with pytest.raises(WrongInput, match="no command after --"):
         command_spec([])
