@@ -54,12 +54,12 @@ def _what_runs(command: Sequence[str]) -> str:
         return python.script or python.module.rpartition(".")[2]
     if PurePath(command[0]).name not in _SHELLS:
         return command[0]
-    words = list(command[1:])
-    while words and words[0].startswith("-"):
-        if words.pop(0).endswith("c"):  # -c, -lc: what follows is a line of the shell's
-            found = _SCRIPT.search(words[0]) if words else None
+    arguments = list(command[1:])
+    while arguments and arguments[0].startswith("-"):
+        if arguments.pop(0).endswith("c"):  # -c, -lc: what follows is a line of the shell's
+            found = _SCRIPT.search(arguments[0]) if arguments else None
             return found[1] if found else command[0]
-    return words[0] if words else command[0]
+    return arguments[0] if arguments else command[0]
 
 
 def literal_arguments(arguments: Sequence[str]) -> tuple[str, ...]:

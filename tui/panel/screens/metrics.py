@@ -78,14 +78,14 @@ class MetricsScreen(Screen[None]):
         # Held, not asked for: what was drawn while the page was being closed has charts to go to.
         self.runs = MetricRunList(id="metrics-runs")
         self.grid = ChartGrid(id="metrics-grid")
-        self._words = Static(id="metrics-line", markup=False)
+        self._title_line = Static(id="metrics-line", markup=False)
         self._line = ""
         self._hurry = asyncio.Event()
         self._changed = asyncio.Event()
 
     def compose(self) -> ComposeResult:
         """One line of words, then runs, charts and settings side by side."""
-        yield self._words
+        yield self._title_line
         with Horizontal(id="metrics-body"):
             yield self.runs
             yield self.grid
@@ -185,7 +185,7 @@ class MetricsScreen(Screen[None]):
             # A text that is set anew has everything laid out and painted again, be it the same.
             self._line = line
             text = Text(line, no_wrap=True, overflow="ellipsis")
-            self._words.update(text)
+            self._title_line.update(text)
 
     def _show_settings(self) -> None:
         view = self.runs.selected

@@ -52,12 +52,12 @@ class PicturesScreen(Screen[None]):
         self._worker = ThreadPoolExecutor(1, "pictures")
         self._changed = asyncio.Event()
         # Held, not asked for: it is written to while the page is being closed, too.
-        self._words = Static(id="pictures-line", markup=False)
+        self._title_line = Static(id="pictures-line", markup=False)
 
     def compose(self) -> ComposeResult:
         """A line of words, then the runs side by side, then the keys."""
         way = terminal_graphics(self.app)
-        yield self._words
+        yield self._title_line
         with Horizontal(id="pictures-body"):
             yield PictureBox(way, self._worker, self._source.load)
             yield PictureBox(way, self._worker, self._source.load)
@@ -161,7 +161,7 @@ class PicturesScreen(Screen[None]):
             at, of = album.series.index(self._series) + 1, len(album.series)
             line += f" · {self._series}" + (f" ({at} of {of}, ↑ ↓)" if of > 1 else "")
             line += f" · {place_text(place)} ({places.index(place) + 1} of {len(places)}, ← →)"
-        self._words.update(f" {line}")
+        self._title_line.update(f" {line}")
 
     def _title_of(self, view: RunView) -> Text:
         letter = self._snapshot.letters.get(view.run.id, "")
