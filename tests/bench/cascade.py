@@ -245,7 +245,7 @@ def main() -> None:
         one, mean = measured("overfit_psnr")
         print(f"one random volume  {one:.1f} dB a sample, {mean:.1f} dB the mean of 8", flush=True)
     if "compile" in asked:
-        for size in (32, 64):
+        for size in (16, 32):
             plain, quick, compiling, first = measured("compiled_steps", size)
             print(
                 f"--compile, {size}^3     {plain:.0f} -> {quick:.0f} ms a step, {plain / quick:.2f} x;"

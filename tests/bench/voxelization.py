@@ -144,7 +144,7 @@ def memory_rows(sizes: list[int]) -> list[tuple[str, str]]:
 
 
 def judged_at(model: str, resolution: int, size: int, folder: str) -> dict[str, float]:
-    """Return seconds a skull, peak bytes and mean figures of five implants at a resolution."""
+    """Return processor seconds a skull, peak bytes and mean figures of five implants."""
     import numpy as np
 
     from trainers.implants.completing import complete_truly
@@ -170,9 +170,9 @@ def judged_at(model: str, resolution: int, size: int, folder: str) -> dict[str, 
         bone, truth = (
             read_volume(case.volume(root, part)) for part in ("defective_skull", "implant")
         )
-        begun = time.perf_counter()
+        begun = time.process_time()
         skull = voxelization.skull(case.clouds[0], bone.mask.shape, 1)
-        took.append(time.perf_counter() - begun)
+        took.append(time.process_time() - begun)
         how = Shaping.for_spacing(bone.spacing)
         implant = cut_out(vote([skull], how.dilation), bone.mask, case.implants[0], how)
         found.append(score(implant, truth.mask, bone.mask, bone.spacing))

@@ -187,9 +187,9 @@ def test_the_unseen_view_is_learnt_and_judged(
     """A wall as far away as Gaussians begin: its other views are right once its colours are."""
     # fmt: off
     words = ["--data_dir", str(prepared), "--features", "patch", "--pair_gap", "2"]
-    size = ["--epochs", "12", "--batch_size", "4", "--image_size", "48", "--gaussians_per_patch",
+    size = ["--epochs", "6", "--batch_size", "4", "--image_size", "48", "--gaussians_per_patch",
             "1", "--threads", "1", "--device", "cpu", "--no-export_onnx", "--no-tensorboard",
-            "--validate_every", "12", "--checkpoint_every", "12", "--held_out", "0.3"]
+            "--validate_every", "6", "--checkpoint_every", "6", "--held_out", "0.3"]
     # fmt: on
     assert train.main([*words, *size, "--output_dir", str(tmp_path)]) == 0
     told = capfd.readouterr().out
