@@ -14,7 +14,10 @@ _ONESHOT = 0x80000000
 
 
 class OneShotWatch:
-    """An inotify descriptor, `descriptor`, that becomes readable once after each `arm`."""
+    """An inotify descriptor, `descriptor`, that becomes readable once after each `arm`.
+
+    To be kept for file after file: the kernel takes about 15 ms to close one.
+    """
 
     def __init__(self) -> None:
         """OSError where the kernel has no inotify, or no more of it."""
@@ -24,18 +27,30 @@ class OneShotWatch:
         self.descriptor: int = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         if self.descriptor < 0:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        self._path: Path | None = None
+        self._watch = -1
 
     def arm(self, path: Path) -> bool:
-        """Await the next change of the file at `path`, or its creation; False if neither can be."""
+        """Await the next change of the file at `path`, or its creation; False if neither can be.
+
+        What was awaited of another file is awaited no longer.
+        """
+        if path != self._path:
+            self._forget()
+            self._path = path
         changes = _MODIFY | _ATTRIB | _DELETE_SELF | _MOVE_SELF | _ONESHOT
         # A file that does not exist yet cannot be watched, so its folder is.
         return self._add(path, changes) or self._add(path.parent, _CREATE | _MOVED_TO | _ONESHOT)
 
     def _add(self, path: Path, mask: int) -> bool:
-        return bool(
-            self._libc.inotify_add_watch(self.descriptor, os.fsencode(path), ctypes.c_uint32(mask))
-            >= 0
+        self._watch = self._libc.inotify_add_watch(
+            self.descriptor, os.fsencode(path), ctypes.c_uint32(mask)
         )
+        return bool(self._watch >= 0)
+
+    def _forget(self) -> None:
+        if self._watch >= 0 and self._libc.inotify_rm_watch(self.descriptor, self._watch) == 0:
+            self.drain()  # the kernel tells that it has forgotten
 
     def drain(self) -> None:
         """Discard the notices that came."""

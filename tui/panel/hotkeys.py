@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.keys import format_key
+from textual.widget import Widget
 
 _NAMES = {
     "up": "↑",
@@ -77,6 +78,15 @@ def key_meaning(bindings: Iterable[BindingType], key: str) -> str:
         if isinstance(binding, Binding) and key in binding.key.split(","):
             return binding.tooltip or ""
     return ""
+
+
+def acts_itself(widget: Widget | None, key: str) -> bool:
+    """Whether a widget has a meaning of its own for a key, which is always allowed."""
+    return any(
+        isinstance(binding, Binding) and key in binding.key.split(",") and "." not in binding.action
+        for kind in type(widget).__mro__
+        for binding in vars(kind).get("BINDINGS", ())
+    )
 
 
 def key_name(key: str) -> str:

@@ -16,7 +16,7 @@ from runners.state.layout import StateDirectory
 from tui.panel.cockpit.cockpit_parts import WIDE, CockpitParts
 from tui.panel.cockpit.keys import KEYS, TOUCHING
 from tui.panel.cockpit.upper_part import ReasonLine, Split
-from tui.panel.hotkeys import key_meaning, key_name
+from tui.panel.hotkeys import acts_itself, key_meaning, key_name
 from tui.panel.run_commands import RunCommands
 from tui.panel.terminal.repainting import PaintedOnce
 from tui.panel.widgets.gpu.pane import GpuPane
@@ -209,6 +209,8 @@ class CockpitScreen(PaintedOnce[None]):
 
     def on_key(self, event: events.Key) -> None:
         """Say where a key works that does nothing where it was pressed."""
+        if acts_itself(self.focused, event.key):
+            return  # told soon: the active bindings are worked out from the whole screen
         explanation = self.explain_key(event.key)
         if explanation and event.key not in self.active_bindings:
             self.notify(explanation, timeout=4, markup=False)

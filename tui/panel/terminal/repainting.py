@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 from rich.console import RenderableType
+from textual.color import Color
 from textual.content import Content
 from textual.filter import LineFilter
 from textual.geometry import Region
@@ -131,13 +132,14 @@ class KeptRows(Widget):
         if self.opacity != 1 or styles.text_opacity != 1 or styles.tint.a:
             return super().render_lines(crop)
         filters = self.get_line_filters()
-        appearance = self.region.size, styles.border, self.background_colors, self.app.ansi_theme
+        colours = self.background_colors
+        appearance = self.region.size, styles.border, colours, self.app.ansi_theme
         if (*appearance, *filters) != self._frame_of or len(self._framed) > _KEPT_ROWS:
             self._frame_of, self._framed, self._border = (*appearance, *filters), {}, None
         inside = range(above, above + self.content_region.height)
         width = self.region.width
         strips = [
-            self._framed_row(self.render_line(y - above), y, width, filters)
+            self._framed_row(self.render_line(y - above), y, width, filters, colours[1])
             if y in inside
             else super(KeptRows, self).render_lines(Region(0, y, width, 1))[0]
             for y in crop.line_range
@@ -148,7 +150,7 @@ class KeptRows(Widget):
         return [strip.crop(first, end) for strip in strips]
 
     def _framed_row(
-        self, content: Strip, y: int, width: int, filters: Sequence[LineFilter]
+        self, content: Strip, y: int, width: int, filters: Sequence[LineFilter], background: Color
     ) -> Strip:
         kept = self._framed.get(id(content))
         # The strip is kept with its id: of one that is gone the id is given to another.
@@ -162,7 +164,7 @@ class KeptRows(Widget):
         else:
             row, (left, right) = content, self._border
             for line_filter in filters:
-                row = row.apply_filter(line_filter, self.background_colors[1])
+                row = row.apply_filter(line_filter, background)
             framed = Strip([*left, *row, *right], width)
         self._framed[id(content)] = content, framed
         return framed

@@ -33,6 +33,7 @@ from tui.panel.theme.legible import TEXT, legible
 _LEAST_SCROLLED = 3
 _PLACE_BYTES = 8
 _MOST_STYLES = 4096
+_KEPT_STRIPS = 1000
 _OVERDRAWN = ScreenCell("\x00", NO_INK)
 """A cell of a picture that was drawn over it: whatever is to stand there is something else."""
 
@@ -64,6 +65,7 @@ class TerminalScreen:
         """`erases`: erased cells take the background's colour, as xterm's do."""
         self._system = system
         self._inks = _InksOfStyles(system, TEXT)
+        self._made: dict[int, tuple[Strip, list[ScreenCell]]] = {}
         self._erases = erases
         self._size = Size(0, 0)
         self._wanted: list[Row] = []
@@ -80,6 +82,7 @@ class TerminalScreen:
     @least_contrast.setter
     def least_contrast(self, least: float) -> None:
         self._inks = _InksOfStyles(self._system, least)
+        self._made.clear()
 
     @property
     def is_shown(self) -> bool:
@@ -113,7 +116,7 @@ class TerminalScreen:
             self.forget()
         if isinstance(update, LayoutUpdate):
             for y, strips in enumerate(update.strips, update.region.y):
-                cells = [cell for strip in strips for cell in cells_of(strip, self._inks)]
+                cells = [cell for strip in strips for cell in self._cells(strip)]
                 self._put(y, update.region.x, cells, update.region.right)
             return
         for y, first, last in update.spans:
@@ -127,21 +130,33 @@ class TerminalScreen:
 
     def _part(self, strip: Strip, begin: int, until: int) -> list[ScreenCell]:
         """The cells of a strip from one to before another."""
-        cells = cells_of(strip, self._inks)
+        cells = self._cells(strip)
+        if begin == 0 and until >= len(cells):
+            return cells
         edges = (cells[at].text for at in (begin, until) if at < len(cells))
         if all(edges):
             return cells[begin:until]
         # Of a wide character one half: Textual puts a blank there.
         return cells_of(strip.crop(begin, until), self._inks)
 
+    def _cells(self, strip: Strip) -> list[ScreenCell]:
+        """The cells of a whole strip: rows that move, and those that are alike, are the same."""
+        made = self._made.get(id(strip))
+        if made is None or made[0] is not strip:
+            if len(self._made) >= _KEPT_STRIPS:
+                self._made.clear()
+            # The strip is kept with its id: of one that is gone the id is given to another.
+            made = self._made[id(strip)] = strip, cells_of(strip, self._inks)
+        return made[1]
+
     def _put(self, y: int, x: int, cells: list[ScreenCell], until: int) -> None:
         if not 0 <= y < len(self._wanted):
             return
         end = min(x + len(cells), until, self._size.width)
-        # Another list: the frame that is being sent keeps its own.
-        row = self._wanted[y][:]
-        row[x:end] = cells[: max(0, end - x)]
-        if row != self._wanted[y]:
+        if (cells := cells[: max(0, end - x)]) != self._wanted[y][x:end]:
+            # Another list: the frame that is being sent keeps its own.
+            row = self._wanted[y][:]
+            row[x:end] = cells
             self._wanted[y] = row
 
     def write(self, limit: int, newest: bool) -> str:

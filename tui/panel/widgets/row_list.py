@@ -150,7 +150,7 @@ class RowList(TitledBorder, StyleOnce, ScrollView):
         row = y - top + window.top if y >= top else -1
         if row == self._cursor_row:
             name = "rows--cursor" if self.has_focus else "rows--blurred"
-            style = self.get_component_rich_style(name)
+            style = self.part_style(name)
         return self.painted.strip(row, window.width, self.app.console, style)
 
     @property

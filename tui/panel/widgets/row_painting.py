@@ -166,20 +166,30 @@ def _pieces(
 
 
 class StyleOnce(Widget):
-    """A widget that paints many lines in its own style."""
+    """A widget that paints many lines in few styles, each worked out once.
 
-    _own_style: Style | None = None
+    Textual works them out from every widget around this one whenever they are asked for.
+    """
+
+    _styles: dict[str, Style] | None = None
 
     @property
     def own_style(self) -> Style:
-        """Colours and background by the style sheet, worked out once.
-        `rich_style` works them out from every widget around this one at each access.
-        """
-        if self._own_style is None:
-            self._own_style = self.rich_style
-        return self._own_style
+        """Colours and background by the style sheet."""
+        return self._once("")
+
+    def part_style(self, name: str) -> Style:
+        """The style of a component class."""
+        return self._once(name)
+
+    def _once(self, name: str) -> Style:
+        if self._styles is None:
+            self._styles = {}
+        if name not in self._styles:
+            self._styles[name] = self.get_component_rich_style(name) if name else self.rich_style
+        return self._styles[name]
 
     def notify_style_update(self) -> None:
         """The style sheet, the theme or the focus changed."""
-        self._own_style = None
+        self._styles = None
         super().notify_style_update()

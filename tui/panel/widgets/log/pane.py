@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from textual import events, on
 from textual.binding import BindingType
+from textual.geometry import Region
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollDown, ScrollTo, ScrollUp
@@ -32,9 +33,9 @@ from tui.panel.widgets.log.messages import (
 )
 from tui.panel.widgets.log.rows import StripCache, StripStyle, explanation_line
 from tui.panel.widgets.log.seeking import LogSeeker, RankSwitch
-from tui.panel.widgets.log.threads import LogThreads, Written
+from tui.panel.widgets.log.threads import WATCH, LogThreads, Written
 from tui.panel.widgets.log.title import BAR, count_text, describe, describe_filter, place_bar
-from tui.panel.widgets.log.watch import FRAME, frame_of, watch_file
+from tui.panel.widgets.log.watch import FRAME, FileWatch, frame_of
 from tui.panel.widgets.log.window_reader import LogPlace, LogReader
 from tui.panel.widgets.pane_keys import LOG_KEYS
 from tui.panel.widgets.row_painting import StyleOnce
@@ -72,8 +73,10 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
         self._places: dict[Path, LogPlace] = {}
         self._title = ""
         self._writing = ""
+        self._row_width = 0
         self._painted = 0.0
         self._pending: Timer | None = None
+        self._file_watch = FileWatch(self.poll, FRAME)
         self.explanation: tuple[str, ...] = ()
 
     # ---- which log
@@ -87,8 +90,8 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
         self.reader = LogReader(path, self._places.get(path) if path is not None else None)
         self._title = title or (path.name if path is not None else "")
         self._strips.clear()
-        if self.is_mounted:
-            self._watch()
+        self._file_watch.choose(path)
+        self._repaint()
 
     def poll(self) -> bool:
         """Look whether the log changed, and paint soon if it did; cheap at any time."""
@@ -104,15 +107,8 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
         return True
 
     def on_mount(self) -> None:
-        """Begin to watch, if there is something to."""
-        self._watch()
-
-    def _watch(self) -> None:
-        path = self.reader.document.path
-        if path is not None:
-            watching = partial(watch_file, path, self.poll, FRAME)
-            # Exclusive: the log that was shown before is watched no longer.
-            self.run_worker(watching, group="watch", exclusive=True)  # type: ignore[arg-type]
+        """Begin to watch."""
+        self.run_worker(self._file_watch.run(), group=WATCH)
         self._repaint()
 
     # ---- keys, wheel, scroll bar
@@ -256,9 +252,14 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
         if changed:
             self._repaint()
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Rows of the screen."""
+        self._row_width = self.scrollable_content_region.width  # asked once, not for each row
+        return super().render_lines(crop)
+
     def render_line(self, y: int) -> Strip:
         """One row of the screen."""
-        width, base = self.scrollable_content_region.width, self.own_style
+        width, base = self._row_width, self.own_style
         view, search = self.reader.view, self.reader.document.search
         if y >= len(view.rows):
             return explanation_line(() if view.rows else self.explanation, y, width, base)

@@ -179,8 +179,14 @@ def explanation_line(paragraphs: tuple[str, ...], y: int, width: int, style: Sty
     """Line `y` of what stands in an empty log's place, wrapped to `width` cells; blank below."""
     lines = _explanation(paragraphs, width)
     if y >= len(lines):
-        return Strip.blank(width, style)
+        return _blank(width, style)
     return Strip([Segment(lines[y], style)]).adjust_cell_length(width, style)
+
+
+@lru_cache(8)
+def _blank(width: int, style: Style) -> Strip:
+    # One for all rows: whatever is made of a strip is made once.
+    return Strip.blank(width, style)
 
 
 @lru_cache(8)

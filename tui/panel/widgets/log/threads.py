@@ -36,6 +36,8 @@ _WRITE_REPORT_S = 0.25
 _STORM = 64 << 20
 _STORM_REST_S = 0.01
 _WRITE = "write"
+WATCH = "watch"
+"""The group of what goes on from log to log."""
 
 
 class Written(NamedTuple):
@@ -69,7 +71,7 @@ class LogThreads:
     def cancel(self) -> None:
         """End what is about the log shown; a file is written to its end whatever is looked at."""
         for worker in [running for running in self._owner.workers if running.node is self._owner]:
-            if worker.group != _WRITE:
+            if worker.group not in (_WRITE, WATCH):
                 worker.cancel()
 
     def work_on(self, document: LogDocument, near: int) -> None:

@@ -45,40 +45,58 @@ def frame_of(reader: LogReader, app: App[Any], columns: int) -> float:
     return CHATTY_FRAME if grown > reader.view.height * max(80, columns) else FRAME
 
 
-async def watch_file(path: Path, check: Callable[[], bool], frame: float) -> None:
-    """Call `check` whenever the file at `path` may have changed, until cancelled.
-    `check` returns whether it had.
+class FileWatch:
+    """Notices that the file chosen last may have changed."""
 
-    While changes come they are looked for every `frame` seconds and no notice is asked for: a
-    program that writes a hundred thousand times a second is not slowed down, and costs no more
-    than one that writes thirty times.
-    """
-    notice = open_notice()
-    woken = asyncio.Event()
-    loop = asyncio.get_running_loop()
+    def __init__(self, check: Callable[[], bool], frame: float) -> None:
+        """`check` is called then; it returns whether the file had changed.
 
-    def wake() -> None:
-        if notice is not None:
-            notice.drain()
-        woken.set()
+        While changes come they are looked for every `frame` seconds and no notice is asked for: a
+        program that writes a hundred thousand times a second is not slowed down, and costs no more
+        than one that writes thirty times.
+        """
+        self._check, self._frame = check, frame
+        self._path: Path | None = None
+        self._woken = asyncio.Event()
 
-    if notice is not None:
-        loop.add_reader(notice.descriptor, wake)
-    try:
-        while True:
-            woken.clear()
+    def choose(self, path: Path | None) -> None:
+        """Watch this file from now on, or none."""
+        self._path = path
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        notice = open_notice()
+        loop = asyncio.get_running_loop()
+
+        def wake() -> None:
             if notice is not None:
-                notice.arm(path)
-            if not check():  # what came before the notice was armed
-                await _sleep_until(woken, GLANCE)
-            quiet = 0 if check() else _QUIET_POLLS
-            while quiet < _QUIET_POLLS:
-                await asyncio.sleep(frame)
-                quiet = 0 if check() else quiet + 1
-    finally:
+                notice.drain()
+            self._woken.set()
+
         if notice is not None:
-            loop.remove_reader(notice.descriptor)
-            notice.close()
+            loop.add_reader(notice.descriptor, wake)
+        try:
+            while True:
+                await self._look(notice)
+        finally:
+            if notice is not None:
+                loop.remove_reader(notice.descriptor)
+                notice.close()
+
+    async def _look(self, notice: OneShotWatch | None) -> None:
+        self._woken.clear()
+        if self._path is None:
+            await self._woken.wait()
+            return
+        if notice is not None:
+            notice.arm(self._path)
+        if not self._check():  # what came before the notice was armed
+            await _sleep_until(self._woken, GLANCE)
+        quiet = 0 if self._check() else _QUIET_POLLS
+        while quiet < _QUIET_POLLS:
+            await asyncio.sleep(self._frame)
+            quiet = 0 if self._check() else quiet + 1
 
 
 def open_notice() -> OneShotWatch | None:
