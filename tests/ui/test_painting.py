@@ -164,10 +164,10 @@ async def test_rows_follow_the_theme() -> None:
     async with app.run_test(size=(40, 10)) as pilot:
         rows = app.query_one(RowList)
         assert isinstance(rows, TitledBorder)
-        before = rows.own_style
+        before = rows.style_of()
         app.theme = "textual-light"
         await pilot.pause()
-        assert rows.own_style == rows.rich_style != before
+        assert rows.style_of() == rows.rich_style != before
 
 
 async def test_the_hints_keep_help_and_quit_where_there_is_little_room() -> None:

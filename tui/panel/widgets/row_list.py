@@ -146,11 +146,11 @@ class RowList(TitledBorder, StyleOnce, ScrollView):
 
     def render_line(self, y: int) -> Strip:
         """One row, that of the cursor in its colours; blank below the last."""
-        top, style, window = self.painted.header_height, self.own_style, self._window
+        top, style, window = self.painted.header_height, self.style_of(), self._window
         row = y - top + window.top if y >= top else -1
         if row == self._cursor_row:
             name = "rows--cursor" if self.has_focus else "rows--blurred"
-            style = self.part_style(name)
+            style = self.style_of(name)
         return self.painted.strip(row, window.width, self.app.console, style)
 
     @property

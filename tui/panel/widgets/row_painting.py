@@ -166,28 +166,16 @@ def _pieces(
 
 
 class StyleOnce(Widget):
-    """A widget that paints many lines in few styles, each worked out once.
-
-    Textual works them out from every widget around this one whenever they are asked for.
-    """
+    """A widget whose styles are worked out once, not for each line from all widgets around it."""
 
     _styles: dict[str, Style] | None = None
 
-    @property
-    def own_style(self) -> Style:
-        """Colours and background by the style sheet."""
-        return self._once("")
-
-    def part_style(self, name: str) -> Style:
-        """The style of a component class."""
-        return self._once(name)
-
-    def _once(self, name: str) -> Style:
-        if self._styles is None:
-            self._styles = {}
-        if name not in self._styles:
-            self._styles[name] = self.get_component_rich_style(name) if name else self.rich_style
-        return self._styles[name]
+    def style_of(self, part: str = "") -> Style:
+        """By the style sheet: the widget's, or that of a component class."""
+        styles = self._styles = self._styles or {}
+        if part not in styles:
+            styles[part] = self.get_component_rich_style(part) if part else self.rich_style
+        return styles[part]
 
     def notify_style_update(self) -> None:
         """The style sheet, the theme or the focus changed."""

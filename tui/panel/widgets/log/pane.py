@@ -259,7 +259,7 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
 
     def render_line(self, y: int) -> Strip:
         """One row of the screen."""
-        width, base = self._row_width, self.own_style
+        width, base = self._row_width, self.style_of()
         view, search = self.reader.view, self.reader.document.search
         if y >= len(view.rows):
             return explanation_line(() if view.rows else self.explanation, y, width, base)

@@ -78,13 +78,13 @@ class FileWatch:
             loop.add_reader(notice.descriptor, wake)
         try:
             while True:
-                await self._look(notice)
+                await self._watch_once(notice)
         finally:
             if notice is not None:
                 loop.remove_reader(notice.descriptor)
                 notice.close()
 
-    async def _look(self, notice: OneShotWatch | None) -> None:
+    async def _watch_once(self, notice: OneShotWatch | None) -> None:
         self._woken.clear()
         if self._path is None:
             await self._woken.wait()
