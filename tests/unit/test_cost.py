@@ -259,16 +259,16 @@ def in_session(rate: str, **changes: Any) -> tuple[Costs, Run]:
 
 @pytest.mark.parametrize(
     ("epoch", "projected"),
-    [(None, ("7", "estimate")), (2, ("7", "estimate")), (3, ("1.5", "pace"))],
+    [(None, ("7", "estimate")), (2, ("7", "estimate")), (3, ("1.500278", "pace"))],
 )
 def test_a_run_s_own_pace_counts_after_two_epochs(
     epoch: int | None, projected: tuple[str, str]
 ) -> None:
     costs, run = in_session("1")
-    found = costs.of(run, eta_s=3600.0, epoch=epoch)
+    found = costs.of(run, eta_s=3601.0, epoch=epoch)
     assert (found.projected, found.basis) == (Decimal(projected[0]), projected[1])
-    assert found.remaining_s == 3600.0
-    assert costs.session_projected(found) == Decimal(4), "an hour of two GPUs is behind it"
+    assert found.remaining_s == 3601.0
+    assert costs.session_projected(found) == Decimal("4.000556"), "an hour of two GPUs is behind it"
     assert costs.spent_on(run) == found.cost == Decimal("0.5")
 
 
@@ -286,8 +286,8 @@ def test_what_is_projected_is_of_what_is_known() -> None:
 @pytest.mark.parametrize(
     ("state", "rate", "per_epoch"),
     [
-        (State.RUNNING, "1", "0.1"),
-        (State.DONE, "1", "0.1"),
+        (State.RUNNING, "1", "0.100278"),
+        (State.DONE, "1", "0.100278"),
         (State.RUNNING, "0", "0"),
         (State.DONE, "0", None),
     ],
@@ -295,7 +295,7 @@ def test_what_is_projected_is_of_what_is_known() -> None:
 def test_what_an_epoch_costs(state: State, rate: str, per_epoch: str | None) -> None:
     costs, run = in_session(rate, state=state, ended=None if state.is_live else 3600.0)
     Path(run.directory).mkdir()
-    ends = [{"time": 1800 + 360 * i, "type": "epoch", "epoch": i} for i in (1, 2, 3)]
+    ends = [{"time": 1800 + 361 * i, "type": "epoch", "epoch": i} for i in (1, 2, 3)]
     (Path(run.directory) / "events.jsonl").write_text(
         "".join(json.dumps(end) + "\n" for end in ends)
     )
