@@ -26,7 +26,7 @@ from runners.host.clock import Moment, moment_now
 from runners.host.identity import host_name
 from runners.model.errors import NotFound, WrongInput
 from runners.model.plan import AssignedGpu, Estimate, Origin
-from runners.model.run import Run
+from runners.model.run import Run, RunRecord
 from runners.model.spec import Price
 from runners.model.states import State
 from runners.state.layout import StateDirectory
@@ -281,6 +281,21 @@ def test_what_is_projected_is_of_what_is_known() -> None:
     assert apart.session_projected(RunCost(remaining_s=60.0)) is None
     free, run = in_session("0")
     assert free.of(run, eta_s=3600.0, epoch=3).projected == 0
+
+
+def test_a_run_that_has_not_begun_costs_by_its_plan_what_it_holds() -> None:
+    gpu = AssignedGpu(0, "GPU-0", "H100", 0)
+    plan = make_plan(origin=HERE, gpus=(gpu,), price=PER_GPU)
+    held, waits = (
+        make_run(state, plan=plan, started=None, record=RunRecord(state))
+        for state in (State.STARTING, State.QUEUED)
+    )
+    paid, _ = in_session("1")
+    by_plan = RunCost(rate=Decimal("1.99"))
+    assert paid.of(msgspec.structs.replace(held, id="another")) == by_plan
+    alone = costs_of(StateDirectory(Path("elsewhere")), [held, waits], Moment(3600.0))
+    assert alone.of(held) == RunCost(would=by_plan)
+    assert alone.of(waits) == RunCost()
 
 
 @pytest.mark.parametrize(
