@@ -2,7 +2,7 @@
 
 import pytest
 
-from runners.model.gpus import GpuReading, GpuSnapshot
+from runners.model.gpus import UNREAD, GpuReading, GpuSnapshot
 from runners.model.spec import After, GpuRequest, GpuShare
 from runners.model.states import State
 from runners.scheduling.allocation import Denied
@@ -95,6 +95,13 @@ def test_a_group_does_not_hide_who_stands_behind_it() -> None:
         "b": [1],
         "c": [2],
     }
+
+
+def test_a_group_waits_for_gpus_where_none_is_read() -> None:
+    pair = [want("a", 3, 1.0, group="g"), want("b", 1, 1.0, group="g")]
+    unread = GpuReading(0.0, "here", UNREAD)
+    verdicts = decide(pair, unread, {}, {})
+    assert all(isinstance(verdict, Waiting) for verdict in verdicts.values())
 
 
 def test_a_group_that_is_too_big_for_the_machine_never_starts() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from runners.model.gpus import GpuReading, GpuSnapshot
 from runners.model.vendors import VENDORS, Vendor, traits_of_vendor
-from runners.scheduling.visibility import ALL_VARIABLES, visibility
+from runners.scheduling.visibility import ALL_VARIABLES, given_gpus, visibility
 
 
 def gpus(vendor: Vendor, *indices: int, **changes: Any) -> list[GpuSnapshot]:
@@ -24,6 +24,36 @@ def test_nvidia_is_chosen_by_index_in_the_order_of_pci(vendor: Vendor) -> None:
 @pytest.mark.parametrize("vendor", ["amd", "simulated-amd"])
 def test_amd_is_chosen_by_one_variable_only(vendor: Vendor) -> None:
     assert visibility(gpus(vendor, 0, 7), None) == {"HIP_VISIBLE_DEVICES": "0,7"}
+
+
+def test_a_program_is_told_how_many_it_was_given_and_whether_they_are_real() -> None:
+    assert given_gpus(gpus("nvidia", 3, 1)) == {"FRESNEL_GPU_COUNT": "2"}
+    assert given_gpus(gpus("simulated-amd", 3)) == {
+        "FRESNEL_GPU_COUNT": "1",
+        "FRESNEL_GPUS_SIMULATED": "1",
+    }
+    assert given_gpus([]) == {"FRESNEL_GPU_COUNT": "0"}
+
+
+@pytest.mark.parametrize(
+    ("shown", "chosen", "seen"),
+    [
+        ("0,1", (2, 3), "0,1"),
+        ("0,1", (2,), "2"),
+        ("0", (2, 3), "2,3"),
+        (None, (2, 3), "2,3"),
+    ],
+)
+def test_all_gpus_of_a_slurm_job_are_seen_as_slurm_shows_them(
+    monkeypatch: pytest.MonkeyPatch, shown: str | None, chosen: tuple[int, ...], seen: str
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "12")
+    monkeypatch.setenv("SLURMD_NODENAME", "n1")
+    monkeypatch.setenv("SLURM_JOB_GPUS", "2,3")
+    if shown is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", shown)
+    found = visibility(gpus("nvidia", *chosen), None)
+    assert found == {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": seen}
 
 
 def test_a_mig_instance_is_chosen_by_uuid() -> None:
