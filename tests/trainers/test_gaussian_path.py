@@ -107,7 +107,8 @@ def test_from_photographs_to_gaussians_from_presets(place: Path) -> None:
     long = {**DATA, "epochs": 5000, "checkpoint_every": 1, "workers": 0}
     own = place / "fast.yaml"
     shipped = (ROOT / "presets" / "gaussian-fast-local.yaml").read_text(encoding="utf-8")
-    own.write_text(f"{shipped}\narguments: [--no-export_onnx]\n", encoding="utf-8")
+    flags = "arguments: [--no-export_onnx, --no-tensorboard]"
+    own.write_text(f"{shipped}\n{flags}\n", encoding="utf-8")
     fast = launch(place, str(own), **long)
     running = Path(fast["directory"])
     eventually(lambda: len(events(running, "checkpoint")) >= 2, 300, "two checkpoints")
