@@ -27,7 +27,7 @@ from tui.panel.screens.launch_plan_text import (
     plan_lines,
     show_batch,
 )
-from tui.panel.terminal.key_order import InOrder
+from tui.panel.terminal.key_order import release_keys
 from tui.panel.widgets.launch.command_input import CommandInput
 from tui.panel.widgets.launch.fields import FormField
 from tui.panel.widgets.launch.form import LaunchForm
@@ -151,7 +151,11 @@ class LaunchScreen(FormDialog):
 
     def _read_presets(self, changed: str = "") -> None:
         listed = partial(self._list_presets, self.planner, changed)
-        self.planner.choices(listed, self._show_problem)
+        self.planner.choices(listed, self._cannot_list)
+
+    def _cannot_list(self, problem: str) -> None:
+        self._show_problem(problem)
+        release_keys(self.app)
 
     def _list_presets(
         self, planner: LaunchPlanner, changed: str, found: Sequence[LaunchChoice]
@@ -199,9 +203,7 @@ class LaunchScreen(FormDialog):
             # The list folds away meanwhile: scrolled to where it stood, the field would be gone.
             fields[0].input.focus(scroll_visible=False)
             self.form.scroll_home(animate=False)
-        if isinstance(self.app, InOrder):
-            # The focus is set by a message too: behind it.
-            self.app.call_later(self.app.release_keys)
+        release_keys(self.app)
 
     # ---- the form
 
@@ -288,12 +290,10 @@ class LaunchScreen(FormDialog):
             self._after_filling = self.action_launch
             return
         try:
-            request = self._request()
+            self._launch(self._request())
         except FresnelError as error:
             self._show_problem(str(error))
             self.notify(mask_text(error.message), severity="error", markup=False)
-        else:
-            self._launch(request)
 
     def _launch(self, request: LaunchRequest) -> None:
         self._draft.forget()

@@ -4,78 +4,78 @@ Textual hands a key to what has the focus; one that is bound acts only when it h
 there to the application again. What is typed meanwhile goes to the old focus, and overtakes it: of
 `Backspace 7 Tab 2`, sent in one packet of a slow line, the 7 was deleted and the 2 stood before the
 Tab (Textual's issue 6605). So each key waits here until the one before has come up. What a key
-leads to may take longer than that: whoever knows holds the next ones back until it is done.
+leads to may take longer than that: whoever knows holds the next ones back until it is done. Nothing
+of it goes by the clock: on a busy machine a key may take seconds.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
+from typing import Any
 
-from textual import events, on
+from textual import events
 from textual.app import App
-from textual.message import Message
-from textual.timer import Timer
-
-_COMES_UP_WITHIN_S = 0.5
-"""Longer than any key takes: only one that was closed together with its target never comes."""
-_HELD_AT_MOST_S = 3.0
-"""Whatever goes wrong, keys act again."""
+from textual.dom import DOMNode
 
 
 class InOrder(App[None]):
     """An application whose keys and pastes are handled one after the other."""
 
-    class KeyDone(Message):
-        """Follows a key up from its target: what reaches the application behind it is next."""
-
-        def __init__(self, number: int) -> None:
-            super().__init__()
-            self.number = number
-
     def __init__(self) -> None:
         super().__init__()
         self._typed: deque[events.Key | events.Paste] = deque()
-        self._keys = 0
-        self._under_way: Timer | None = None
-        self._held: Timer | None = None
-
-    def hold_keys(self) -> None:
-        """Let the next keys wait until `release_keys`: what they are for is not there yet."""
-        if self._held is not None:
-            self._held.stop()
-        self._held = self.set_timer(_HELD_AT_MOST_S, self.release_keys)
+        self._is_under_way = False
+        self.is_held = False
+        """Whether keys wait for what they are for."""
 
     async def release_keys(self) -> None:
         """Let the keys act that have waited."""
-        if self._held is not None:
-            self._held.stop()
-            self._held = None
+        self.is_held = False
         await self._next_key()
 
     async def on_event(self, event: events.Event) -> None:
         """Keep what is typed until it is its turn."""
         if isinstance(event, (events.Key, events.Paste)) and not event.is_forwarded:
             self._typed.append(event)
+            if isinstance(event, events.Key) and event.key == "escape":
+                self.is_held = False  # who leaves does not wait for what is to come
             await self._next_key()
         else:
             await super().on_event(event)
 
     async def _next_key(self) -> None:
-        while self._typed and self._under_way is None and self._held is None:
+        while self._typed and not self._is_under_way and not self.is_held:
             event = self._typed.popleft()
             target = self.focused or self.screen
             await super().on_event(event)
-            self._keys += 1
-            if event.is_forwarded and target.post_message(self.KeyDone(self._keys)):
-                self._under_way = self.set_timer(_COMES_UP_WITHIN_S, self._give_up)
+            if event.is_forwarded:
+                self._is_under_way = True
+                await self._follow(target.ancestors_with_self)
 
-    @on(KeyDone)
-    async def _came_up(self, message: KeyDone) -> None:
-        if message.number == self._keys:
-            await self._give_up()
+    async def _follow(self, way: Sequence[DOMNode]) -> None:
+        """Go behind a key from its target up to the application; then the next one is due.
 
-    async def _give_up(self) -> None:
-        if self._under_way is not None:
-            self._under_way.stop()
-            self._under_way = None
+        Each takes its messages one after the other, and those that it has before it closes: who
+        refuses this one is closed, and hands no key up any more.
+        """
+        for number, node in enumerate(way, 1):
+            if node.call_later(self._follow, way[number:]):
+                return
+        self._is_under_way = False
         await self._next_key()
+
+
+def hold_keys(app: App[Any]) -> None:
+    """Let the next keys wait until `release_keys`: what they are for is not there yet.
+
+    Whoever holds them releases them, at the latest when it is closed; Escape does so too.
+    """
+    if isinstance(app, InOrder):
+        app.is_held = True
+
+
+def release_keys(app: App[Any]) -> None:
+    """Let the keys act that have waited, behind what is under way: a focus is a message too."""
+    if isinstance(app, InOrder):
+        app.call_later(app.release_keys)

@@ -18,7 +18,7 @@ from textual.widgets.option_list import Option
 from runners.host.clock import age
 from runners.model.spec import GpuRequest, RunSpec
 from tui.panel.hotkeys import hotkey
-from tui.panel.terminal.key_order import InOrder
+from tui.panel.terminal.key_order import hold_keys, release_keys
 from tui.panel.widgets.gpu.picker import spell_ids
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.format import dollars, duration
@@ -31,9 +31,12 @@ class _Filter(Input):
 
     async def action_submit(self) -> None:
         """Enter."""
-        if isinstance(self.app, InOrder):
-            self.app.hold_keys()
+        hold_keys(self.app)
         await super().action_submit()
+
+    def on_unmount(self) -> None:
+        """Nothing is waited for any longer."""
+        release_keys(self.app)
 
 
 class PresetList(Vertical):
@@ -138,6 +141,9 @@ class PresetList(Vertical):
     def _announce(self) -> None:
         """What was chosen: the name under the cursor, or what was typed where none has it."""
         typed = self.query_one(Input).value.strip()
+        if self.choice is not None:
+            # The names may tell of it only later, and the form would be another one's.
+            self.post_message(self.ChoiceMoved(self.choice))
         self.post_message(self.ChoiceEntered(typed if self._in_vain else ""))
 
     @on(OptionList.OptionSelected)
