@@ -143,6 +143,31 @@ def test_shared_memory_is_reckoned_before_workers_fill_it(
     assert loading.check_shared_memory(free, batch=9, workers=9)
 
 
+def test_photographs_that_do_not_fit_into_shared_memory_are_refused_before_the_first_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At full size, though the first photographs are read at half of it."""
+    pytest.importorskip("skimage")
+    from trainers.gaussian import train
+
+    monkeypatch.setattr(loading.shutil, "disk_usage", lambda _: SimpleNamespace(free=18_000_000))
+    words = [
+        "--max_images",
+        "6",
+        "--image_size",
+        "128",
+        "--train_resolution",
+        "64",
+        "--device",
+        "cpu",
+    ]
+    words += ["--batch_size", "2", "--workers", "2", "--epochs", "4", "--no-tensorboard"]
+    assert train.main([*words, "--output_dir", str(tmp_path)]) == 2
+    told = capsys.readouterr()
+    assert "0.02 GiB of /dev/shm" in told.err and "--workers 1" in told.err, told.err
+    assert "epoch 1/" not in told.out
+
+
 def test_how_a_gpu_computes_is_decided_in_one_place_and_can_be_switched() -> None:
     before = torch.get_float32_matmul_precision(), torch.backends.cudnn.benchmark
     tf32 = torch.backends.cudnn.allow_tf32

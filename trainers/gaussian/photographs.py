@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import importlib.util
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from torch.nn import functional as F
 from torch.utils.data import Dataset
 
 from trainers.common.bar import bar
+from trainers.common.loading import check_shared_memory
 from trainers.common.reading import check_picture, read_picture
 from trainers.common.settings_parser import SettingsError
 from trainers.gaussian import features
@@ -334,6 +336,17 @@ class PhotographSet(Dataset[dict[str, Any]]):
             self._room -= needed
             self._kept[index, self.size], self._features[index] = item, described
         return item | {"features": described}
+
+    def check_room(self, settings: argparse.Namespace, processes: int) -> None:
+        """Raise SettingsError where loading processes would fill more of /dev/shm than is free.
+
+        At full size, though an early epoch's are smaller: not in the middle of a run.
+        """
+        if settings.workers == 0:
+            return
+        item = PhotographSet(self.photographs[:1], self.collection, settings.image_size)[0]
+        each = sum(part.nbytes for part in item.values() if isinstance(part, Tensor))
+        check_shared_memory(each, settings.batch_size, settings.workers, processes)
 
     def read_ahead(self, shown: bool) -> None:
         """Read and describe photographs that have no feature files, with a bar where `shown`.

@@ -127,6 +127,7 @@ def epoch_loader(run: GaussianRun, photographs: PhotographSet) -> Iterable[dict[
     photographs.size = run.phase.resolution
     if run.held.read(photographs, ranks.device, settings.workers, ranks.leads):
         return run.held.batches(batches)
+    photographs.check_room(settings, ranks.world)
     return make_loader(photographs, batches, ranks.device, settings.workers, settings.seed)
 
 
