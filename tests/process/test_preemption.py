@@ -16,6 +16,7 @@ import pytest
 from runners.cost.preemption import read_preemption
 from runners.guard.rule import read_guard
 from runners.host.locks import is_held
+from runners.host.procfs import catches
 from runners.model.endings import EndingCause
 from runners.model.states import State
 from runners.state.layout import RunDirectory, StateDirectory
@@ -250,8 +251,14 @@ def systemctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def supervisor_of(cli: CommandLine, run_id: str) -> int:
+    """The pid of a run's supervisor, once it listens to what systemd says."""
     run = cli.state.run(run_id)
-    return eventually(lambda: record(run).get("supervisor_pid"))
+
+    def listening() -> int | None:
+        pid = record(run).get("supervisor_pid")
+        return pid if pid and catches(pid, signal.SIGTERM) else None
+
+    return eventually(listening, what="a supervisor that catches SIGTERM")
 
 
 def test_a_shutdown_gives_the_run_its_ladder(

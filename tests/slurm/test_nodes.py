@@ -3,7 +3,10 @@
 import json
 import shutil
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
+
+import pytest
 
 from runners.host.procfs import command_of, marked_processes, process_state
 from runners.state.layout import RunDirectory
@@ -11,6 +14,9 @@ from tests.slurm.cluster import Cluster
 from tests.slurm.lab import PATH
 from tests.support import eventually
 
+pytestmark = pytest.mark.skipif(
+    not (find_spec("torch") and find_spec("accelerate")), reason="needs the train extra"
+)
 _PROGRAM = """\
 import os, signal, sys, time
 def end(*_):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.leftovers import writers
-from tests.support import REPOSITORY, eventually
+from tests.support import CEILING_S, REPOSITORY, eventually
 
 LAUNCHES = """
 import subprocess, sys
@@ -38,8 +38,10 @@ def test_a_run_that_is_ended_ends_what_it_has_started(
         env=outside,
         stdout=subprocess.DEVNULL,
     ) as run:
-        eventually(launched.exists, what="a run that was launched")
-        assert list(writers(base))
-        run.send_signal(signal.SIGTERM)
+        try:
+            eventually(launched.exists, 3 * CEILING_S, "a run that was launched")
+            assert list(writers(base))
+        finally:
+            run.send_signal(signal.SIGTERM)
     assert run.returncode == pytest.ExitCode.INTERRUPTED
     assert not list(writers(base))

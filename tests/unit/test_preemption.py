@@ -5,6 +5,8 @@ server; how long a run's ladder is then; what becomes of the session.
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from email.utils import format_datetime
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -20,12 +22,19 @@ from runners.guard.keeper import ensure_preemption_watch
 from runners.guard.preemption_watch import EVERY_S, PreemptionWatch
 from runners.guard.rule import GuardView
 from runners.host.clock import Moment, moment_now
+from runners.host.identity import boot_id, host_name
+from runners.host.locks import locked
+from runners.lifecycle.control.stop import request_stop
 from runners.lifecycle.supervisor.stop_escalation import Ladder
+from runners.model.endings import Ending, EndingCause
+from runners.model.plan import Origin
+from runners.model.run import StopIntent
 from runners.model.units import duration_text
 from runners.presets.reading.user_settings import NoticeKeys
+from runners.state.codec import read_intent
 from runners.state.layout import StateDirectory, settings_file
 from tests.clouds import Cloud, serving
-from tests.support import CEILING_S
+from tests.support import CEILING_S, make_plan, make_run
 from tui.panel.notifications import changes_between
 from tui.snapshot.feed import PanelSnapshot, SnapshotFeed
 from tui.views.money.guard_text import guard_alarm, guard_json, guard_text
@@ -192,6 +201,31 @@ def test_a_clipped_ladder_is_over_in_time_and_keeps_its_order(
         ladder.advance(at, False)
         at = ladder.until
     assert at - now == pytest.approx(min(left, before), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("asked", "cause"),
+    [
+        ({}, EndingCause.STOPPED),
+        ({"ending": Ending(cause=EndingCause.LIMIT)}, EndingCause.LIMIT),
+        ({"deadline": Moment(9e9)}, EndingCause.PREEMPTED),
+    ],
+)
+def test_who_stops_a_run_while_its_machine_is_taken_away_stops_it_for_good(
+    tmp_path: Path, asked: dict[str, Any], cause: EndingCause
+) -> None:
+    state = StateDirectory(tmp_path / "state").create()
+    run = state.run("20261120-101500-demo-7f3a")
+    run.path.mkdir()
+    origin = Origin("anna", host_name(), boot_id(), 1000.0)
+    live = make_run(directory=str(run.path), plan=make_plan(origin=origin))
+    for_machine = StopIntent(1000.0, "guard", ending=Ending(cause=EndingCause.PREEMPTED))
+    run.stop.write_bytes(msgspec.json.encode(for_machine))
+    with locked(run.supervisor_lock):
+        request_stop(state, live, **asked)
+    intent = read_intent(run)
+    assert intent is not None and intent.ending["cause"] is cause
+    assert intent.requests == (1 if "deadline" in asked else 2)
 
 
 # ── the session ───────────────────────────────────────────────────────────────────────────────────

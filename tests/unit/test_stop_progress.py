@@ -121,6 +121,15 @@ def test_requests_by_signal_are_counted_and_force_stays(
     assert seen == [(1, False), (2, True), (3, True)]
 
 
+def test_a_request_by_signal_is_for_good_where_only_the_machine_s_end_was_the_reason(
+    escalate: Escalate, run: RunDirectory
+) -> None:
+    ask(run, ending=Ending(cause=EndingCause.PREEMPTED))
+    escalate().request_again(False)
+    intent: Any = read_json(run.stop)
+    assert (intent["requests"], intent["ending"]["cause"]) == (2, EndingCause.STOPPED)
+
+
 def test_a_rung_is_recorded_with_its_place_and_its_end(
     escalate: Escalate, run: RunDirectory, program: subprocess.Popen[bytes], written: list[Any]
 ) -> None:
