@@ -14,8 +14,8 @@ import msgspec
 
 from runners.model.errors import WrongInput
 from runners.model.spec import Price
+from runners.model.suggestions import nearest_hint
 from runners.model.units import parse_duration
-from runners.presets.reading.diagnostics import nearest
 from runners.state.layout import SHIPPED_PRESETS, config_dir
 
 LIST_FORMAT = 1
@@ -240,14 +240,14 @@ def choose_price(
         return Price(str(parse_rate(text)), per, basis)
     entries = {entry.name: entry for entry in (list_prices() if known is None else known)}
     found = entries.get(text)
-    if found is None and re.match(r"\$?\s*\d", text) and not nearest(text, entries):
+    if found is None and re.match(r"\$?\s*\d", text) and not nearest_hint(text, entries):
         try:
             parse_rate(text)
         except ValueError as error:
             raise WrongInput(str(error), "or the name of a price: `fresnel-tui prices`") from None
     if found is None:
         raise WrongInput(
-            f"no price `{text}`{nearest(text, entries)}",
+            f"no price `{text}`{nearest_hint(text, entries)}",
             f"a price is US dollars per hour, or one of: {', '.join(entries)}",
         )
     return Price(

@@ -14,3 +14,9 @@ def did_you_mean(word: str, known: Iterable[str], most: int = 2) -> str:
     """A question that names what is nearest to `word`; empty when nothing is near."""
     near = nearest(word, known, most)
     return f"did you mean {' or '.join(f'`{name}`' for name in near)}?" if near else ""
+
+
+def nearest_hint(word: str, known: Iterable[str]) -> str:
+    """`; did you mean …?` when one of `known` is close to `word`, else nothing."""
+    hint = did_you_mean(word, known, 1)
+    return f"; {hint}" if hint else ""

@@ -13,10 +13,11 @@ import msgspec
 
 from runners.model.errors import FresnelError, UnknownPreset, WrongInput
 from runners.model.spec import RunSpec
+from runners.model.suggestions import nearest_hint
 from runners.presets.cross_checks import check_gpus
 from runners.presets.load import load_preset, open_preset, spec_of
 from runners.presets.preset_schema import Group, Member
-from runners.presets.reading.diagnostics import Diagnostics, nearest
+from runners.presets.reading.diagnostics import Diagnostics
 from runners.presets.reading.typed import decode
 from runners.state.layout import preset_folders
 
@@ -65,7 +66,7 @@ def find_preset(name: str) -> Path:
                 return path
     names = [entry.name for entry in list_presets()]
     raise UnknownPreset(
-        f"no preset `{name}`{nearest(name, names)}",
+        f"no preset `{name}`{nearest_hint(name, names)}",
         f"presets: {', '.join(names) or 'none'}; looked in {', '.join(map(str, preset_folders()))}",
     )
 

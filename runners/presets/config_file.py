@@ -13,7 +13,7 @@ from runners.model.errors import WrongInput
 from runners.model.placeholders import substitute
 from runners.model.spec import ParameterValue
 from runners.presets.parameter_input import parse_scalar
-from runners.presets.reading.diagnostics import KeyMistake
+from runners.presets.reading.typed import KeyMistake
 from runners.state.layout import TRAINERS
 
 if TYPE_CHECKING:

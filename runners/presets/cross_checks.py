@@ -4,7 +4,8 @@ import re
 
 from runners.model.launchers import PROCESS_LAUNCHERS, traits_of
 from runners.model.spec import GpuRequest, MetricPattern, RunSpec
-from runners.presets.reading.diagnostics import KeyMistake, KeyPath, nearest
+from runners.model.suggestions import nearest_hint
+from runners.presets.reading.typed import KeyMistake, KeyPath
 
 PARAMETER = re.compile(r"\$\{parameters\.([\w.-]+)\}")
 """A parameter's value in the text of a check."""
@@ -74,7 +75,7 @@ def _check_scaling(spec: RunSpec) -> None:
     for key, name in (("batch", scaling.batch), ("learning_rate", scaling.learning_rate)):
         if name and types.get(name) not in ("int", "float"):
             raise KeyMistake(
-                ("scaling", key), f"`{name}` is not a numeric parameter{nearest(name, types)}"
+                ("scaling", key), f"`{name}` is not a numeric parameter{nearest_hint(name, types)}"
             )
     has_base = scaling.learning_rate and scaling.base_batch and scaling.base_rate
     if scaling.rule != "none" and not has_base:
@@ -111,7 +112,7 @@ def _check_total(spec: RunSpec) -> None:
 def _check_named(name: str, spec: RunSpec, key: KeyPath) -> None:
     names = [parameter.name for parameter in spec.parameters]
     if name not in names:
-        raise KeyMistake(key, f"there is no parameter `{name}`{nearest(name, names)}")
+        raise KeyMistake(key, f"there is no parameter `{name}`{nearest_hint(name, names)}")
 
 
 def _check_stages(spec: RunSpec) -> None:
@@ -143,7 +144,9 @@ def _check_files(spec: RunSpec) -> None:
         key = ("checks", "files", place)
         for name in PARAMETER.findall(rule.path):
             if name not in names:
-                raise KeyMistake((*key, "path"), f"no parameter `{name}`{nearest(name, names)}")
+                raise KeyMistake(
+                    (*key, "path"), f"no parameter `{name}`{nearest_hint(name, names)}"
+                )
         for part, patterns in (("pairs", rule.pairs), ("rows", rule.rows)):
             for i, pattern in enumerate(patterns):
                 unknown = set(_FIELDS.findall(pattern)) - set(_KNOWN_FIELDS)

@@ -15,12 +15,13 @@ from runners.model.parameters import with_value
 from runners.model.placeholders import check_placeholders
 from runners.model.python_command import processes_for
 from runners.model.spec import GpuRequest, Parameter, ParameterValue, RunSpec
+from runners.model.suggestions import nearest_hint
 from runners.presets.command_line import command_name
 from runners.presets.config_file import config_parameters, stand_ins
 from runners.presets.cross_checks import check_across
 from runners.presets.parameter_input import build_parameter, parse_scalar, parse_value
-from runners.presets.reading.diagnostics import Diagnostics, KeyMistake, KeyPath, at_key, nearest
-from runners.presets.reading.typed import decode, decode_keys, keys_of
+from runners.presets.reading.diagnostics import Diagnostics
+from runners.presets.reading.typed import KeyMistake, KeyPath, at_key, decode, decode_keys, keys_of
 
 
 def load_preset(path: Path, overrides: Sequence[str] = (), name: str = "") -> RunSpec:
@@ -193,7 +194,7 @@ def _apply_override(
     if path[0] not in keys or path[0] == "parameters":
         raise WrongInput(
             f"{flag}: {source.path.stem} has no parameter or key "
-            f"`{key}`{nearest(key, [*parameters, *keys])}",
+            f"`{key}`{nearest_hint(key, [*parameters, *keys])}",
             f"its parameters: {', '.join(parameters) or 'none'}",
         )
     source.flags[path] = flag

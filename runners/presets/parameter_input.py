@@ -5,8 +5,7 @@ from typing import Any
 
 from runners.model.parameters import type_of, with_value
 from runners.model.spec import Parameter, ParameterValue
-from runners.presets.reading.diagnostics import KeyMistake, at_key
-from runners.presets.reading.typed import decode_keys
+from runners.presets.reading.typed import KeyMistake, at_key, decode_keys
 
 
 def build_parameter(name: str, entry: Any) -> Parameter:

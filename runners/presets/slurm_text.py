@@ -10,8 +10,7 @@ from runners.model.errors import WrongInput
 from runners.model.spelling import split_text
 from runners.model.units import duration_text
 from runners.presets.parameter_input import parse_scalar
-from runners.presets.reading.diagnostics import KeyMistake
-from runners.presets.reading.typed import decode
+from runners.presets.reading.typed import KeyMistake, decode
 
 _YES, _NO = "yes", "no"
 

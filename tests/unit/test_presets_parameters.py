@@ -6,7 +6,7 @@ import pytest
 
 from runners.model.parameters import arguments_of
 from runners.presets.parameter_input import build_parameter
-from runners.presets.reading.diagnostics import KeyMistake
+from runners.presets.reading.typed import KeyMistake
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from runners.host.clock import moment_now
 from runners.housekeeping import tend
 from runners.model.errors import NotFound, WrongInput
 from runners.model.gpus import GpuReading
-from runners.presets.reading.diagnostics import nearest
+from runners.model.suggestions import nearest_hint
 from runners.state.layout import StateDirectory
 from runners.state.runs import list_runs
 from tui.cli.output import echo, is_confirmed, print_json, print_pairs
@@ -132,7 +132,7 @@ def _find_session(state: StateDirectory, name: str) -> Session:
     sessions = {session.id: session for session in ledger.sessions()}
     if name not in sessions:
         known = "`fresnel-tui cost` lists them"
-        raise NotFound(f"no session `{name}`{nearest(name, sessions)}", known)
+        raise NotFound(f"no session `{name}`{nearest_hint(name, sessions)}", known)
     return sessions[name]
 
 

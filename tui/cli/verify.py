@@ -6,7 +6,7 @@ from typing import Any
 
 from runners.model.declared_checks import CHECK_GROUPS
 from runners.model.errors import ExitCode, WrongInput
-from runners.presets.reading.diagnostics import nearest
+from runners.model.suggestions import nearest_hint
 from runners.state.layout import StateDirectory
 from runners.verify.verify import Verification, verify
 from tui.cli.output import echo, print_json
@@ -20,7 +20,9 @@ def run_verify(arguments: argparse.Namespace) -> int:
     for group in arguments.only or ():
         if group not in CHECK_GROUPS:
             known = f"the groups are {', '.join(CHECK_GROUPS)}"
-            raise WrongInput(f"--only {group}: no such checks{nearest(group, CHECK_GROUPS)}", known)
+            raise WrongInput(
+                f"--only {group}: no such checks{nearest_hint(group, CHECK_GROUPS)}", known
+            )
     found = verify(StateDirectory().create(), specs, arguments.only or ())
     if arguments.json:
         print_json({"passed": not _failed(found), "runs": [_to_json(result) for result in found]})

@@ -19,7 +19,7 @@ from runners.model.plan import LaunchPlan
 from runners.model.python_command import devices_in_all
 from runners.model.run import Run
 from runners.model.scaling import batch_notes
-from runners.presets.reading.diagnostics import nearest
+from runners.model.suggestions import nearest_hint
 from runners.scheduling.queue_order import reason_of
 from runners.scheduling.visibility import ALL_VARIABLES, GIVEN_VARIABLES
 from runners.state.layout import StateDirectory
@@ -113,7 +113,7 @@ def treat(case: Case, names: Sequence[str]) -> Case:
     for name in names:
         if name not in FUNCTIONS:
             hint = f"remedies: {', '.join(FUNCTIONS)}"
-            raise WrongInput(f"no remedy `{name}`{nearest(name, FUNCTIONS)}", hint)
+            raise WrongInput(f"no remedy `{name}`{nearest_hint(name, FUNCTIONS)}", hint)
         case = FUNCTIONS[name](case)
     # The plan keeps what was done, so that the next failure is read with that in mind.
     note = f"{' + '.join(names)} after {case.run.id}"

@@ -2,36 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runners.model.errors import WrongInput
-from runners.model.suggestions import did_you_mean
+from runners.presets.reading.typed import KeyMistake, KeyPath
 
 if TYPE_CHECKING:
     from runners.presets.reading.yaml_lines import Lines
-
-KeyPath = tuple[str | int, ...]
-"""Where a value stands: the keys and indices that lead to it."""
-
-
-class KeyMistake(Exception):
-    """What is wrong with the value at `key`; in which file and line, says who read it."""
-
-    def __init__(self, key: KeyPath, message: str) -> None:
-        super().__init__(key, message)
-        self.key, self.message = key, message
-
-
-@contextmanager
-def at_key(key: KeyPath) -> Iterator[None]:
-    """Make a ValueError in the block the mistake of the value at `key`."""
-    try:
-        yield
-    except ValueError as error:
-        raise KeyMistake(key, str(error)) from None
 
 
 class Diagnostics:
@@ -83,9 +63,3 @@ def located(path: str) -> Iterator[None]:
         line = lines.get(tuple(key.split("."))) or lines.get((key.split(".")[0],))
         place = f"{path}:{line}" if line else path
         raise WrongInput(f"{place}: {error.message}", error.hint) from None
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """`; did you mean …?` when one of `known` is close to `word`, else nothing."""
-    hint = did_you_mean(word, known, 1)
-    return f"; {hint}" if hint else ""

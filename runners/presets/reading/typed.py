@@ -4,6 +4,7 @@ Written for its errors: msgspec's own name neither the place of a key in a mappi
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
@@ -12,7 +13,28 @@ import msgspec
 from msgspec import Meta
 
 from runners.model.spelling import Spelling
-from runners.presets.reading.diagnostics import KeyMistake, KeyPath, at_key, nearest
+from runners.model.suggestions import nearest_hint
+
+KeyPath = tuple[str | int, ...]
+"""Where a value stands: the keys and indices that lead to it."""
+
+
+class KeyMistake(Exception):
+    """What is wrong with the value at `key`; in which file and line, says who read it."""
+
+    def __init__(self, key: KeyPath, message: str) -> None:
+        super().__init__(key, message)
+        self.key, self.message = key, message
+
+
+@contextmanager
+def at_key(key: KeyPath) -> Iterator[None]:
+    """Make a ValueError in the block the mistake of the value at `key`."""
+    try:
+        yield
+    except ValueError as error:
+        raise KeyMistake(key, str(error)) from None
+
 
 _NAMES = {
     str: "text",
@@ -100,7 +122,7 @@ def decode_keys(values: dict[str, Any], struct: Any, key: KeyPath) -> dict[str, 
     keys = keys_of(struct)
     for name in values:
         if name not in keys:
-            hint = nearest(name, keys) or f"; the keys here are {', '.join(keys)}"
+            hint = nearest_hint(name, keys) or f"; the keys here are {', '.join(keys)}"
             raise KeyMistake((*key, name), f"unknown key{hint}")
     for name, field in keys.items():
         if field.required and name not in values:
@@ -156,7 +178,7 @@ def _refusal(value: Any, kind: Any) -> str:
     choices, forms = choices_of(kind), list(dict.fromkeys(_forms(kind)))
     if choices and isinstance(value, str):
         expected = ", or ".join([", ".join(choices), *forms])
-        return f"expected one of {expected}, got {value!r}{nearest(value, choices)}"
+        return f"expected one of {expected}, got {value!r}{nearest_hint(value, choices)}"
     known = f" (one of {', '.join(choices)})" if choices else ""
     forms = [_NAMES[str], *forms] if choices else forms
     return f"expected {' or '.join(forms)}, got {_NAMES.get(type(value), repr(value))}{known}"
