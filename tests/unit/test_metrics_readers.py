@@ -366,6 +366,19 @@ def test_the_time_left_as_a_program_prints_it() -> None:
     assert samples[0].eta == 70
 
 
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("250:\ttest: 0.94\tbest: 0.95 (210)\ttotal: 52.9s\tremaining: 31.31.4s", "test"),
+        ("12/25 ━━━━━━━━━ 3s 10.1.2ms/step - loss: 0.69", "loss"),
+        (" 40%|████      | 40/100 [00:04<00:06,  9.8.7it/s, loss=0.5]", "loss"),
+    ],
+)
+def test_a_time_that_is_no_number_costs_no_value_beside_it(line: str, named: str) -> None:
+    _, samples = read(line + "\n")
+    assert named in samples[0].values and samples[0].eta is None and samples[0].pace is None
+
+
 def test_the_reward_is_the_headline_of_reinforcement_learning() -> None:
     assert headline(["train/loss", "rollout/ep_rew_mean"]) == "rollout/ep_rew_mean"
     assert headline(["loss", "reward", "reward_std"]) == "reward"

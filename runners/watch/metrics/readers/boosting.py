@@ -1,9 +1,10 @@
 """Rounds of LightGBM (`[5]\\ttrain's auc: 0.99`), XGBoost (`train-auc:0.99`) and CatBoost."""
 
 import re
+from math import isfinite
 from typing import ClassVar
 
-from runners.watch.metrics.numbers import whole_number
+from runners.watch.metrics.numbers import number, whole_number
 from runners.watch.metrics.readers.line_reader import Reader
 from runners.watch.metrics.sample import Sample, metric_name
 
@@ -54,4 +55,5 @@ def _remaining(text: str) -> float | None:
     """Seconds of CatBoost's `remaining: 1m 19s`."""
     found = _REMAINING.search(text)
     parts = _PART.findall(found["time"]) if found else []
-    return sum(float(value) * _SECONDS[unit] for value, unit in parts) if parts else None
+    left = sum(number(value) * _SECONDS[unit] for value, unit in parts)
+    return left if parts and isfinite(left) else None

@@ -1,9 +1,10 @@
 """Keras' bars: `12/25 ━━━━━━ 3s 10ms/step - accuracy: 0.51 - loss: 0.69`; `[==>..]` in Keras 2."""
 
 import re
+from math import isfinite
 from typing import ClassVar
 
-from runners.watch.metrics.numbers import WHOLE
+from runners.watch.metrics.numbers import WHOLE, number
 from runners.watch.metrics.readers.line_reader import Reader, pairs_in
 from runners.watch.metrics.sample import Sample
 
@@ -46,6 +47,7 @@ class KerasReader(Reader):
         if bar is None:
             return None
         done, pace = float(bar["done"]), _PACE.search(bar["rest"])
+        each = number(pace["pace"]) if pace else 0.0
         total = float(bar["total"]) if bar.re is _BAR else done
         values = pairs_in(_VALUE, bar["rest"])
         return Sample(
@@ -54,7 +56,7 @@ class KerasReader(Reader):
             total * self._epochs if self._epochs else None,
             self._epoch,
             self._epochs,
-            pace=float(pace["pace"]) * _UNITS[pace["unit"]] if pace else None,
+            pace=each * _UNITS[pace["unit"]] if pace and isfinite(each) else None,
             running=tuple(values) if done < total else (),
             over=self._epoch if self._epoch and done == total else None,
         )
