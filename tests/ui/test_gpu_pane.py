@@ -13,6 +13,7 @@ import pytest
 
 from runners.gpus.backends.nvml_events import xid_meaning
 from runners.model.states import State
+from runners.state.layout import StateDirectory
 from tests.screen_text import (
     ARE_YOU_SURE,
     EVERYTHING_ELSE_GOES_ON,
@@ -35,8 +36,11 @@ from tests.screen_text import (
 from tests.stubs import nvml as stub
 from tests.terminal import CEILING_S, headless
 from tests.ui.conftest import Show
-from tui.panel.cockpit.screen import NO_HOLDER
+from tests.ui.waiting import until
+from tui.panel.app import PanelApp
+from tui.panel.cockpit.screen import NO_HOLDER, CockpitScreen
 from tui.panel.screens.gpu_detail import course
+from tui.panel.widgets.gpu.pane import GpuPane
 
 OUTPUT = "it goes on"
 SCENE = """\
@@ -55,6 +59,22 @@ mig 1 MIG-bbbb 10737418240 2048
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return stub.install(monkeypatch, tmp_path, SCENE)
+
+
+async def test_what_is_said_of_the_host_fits_the_width_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FRESNEL_GPUS", "sim:2xH100")
+    app = PanelApp(StateDirectory().create())
+    async with app.run_test(size=(200, 60)) as pilot:
+        await until(pilot, lambda: app.screen.query(GpuPane).first().border_subtitle is not None)
+        pane = app.screen.query(GpuPane).first()
+        wide = str(pane.border_subtitle)
+        # Nothing new comes: on a busy machine the same figures may stand for long.
+        monkeypatch.setattr(CockpitScreen, "show", lambda *_: None)
+        await pilot.resize_terminal(80, 24)
+        await until(pilot, lambda: str(pane.border_subtitle) != wide)
+        assert len(str(pane.border_subtitle)) < pane.outer_size.width
 
 
 def test_a_process_of_ones_own_is_ended_when_it_was_said_twice(scene: Path, show: Show) -> None:

@@ -106,8 +106,11 @@ class GpuPane(RowList):
         self._lay_out()
 
     def on_resize(self) -> None:
-        """Lay the columns out anew."""
-        self._lay_out()
+        """Lay columns and titles out anew."""
+        if self.snapshot is None:
+            self._lay_out()
+        else:
+            self.show(self.snapshot)
 
     @property
     def _gpus(self) -> tuple[GpuSnapshot, ...]:
