@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -17,6 +18,9 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Static
 
+from runners.state.layout import StateDirectory
+from tests.ui.waiting import until
+from tui.panel.app import PanelApp
 from tui.panel.screens.help import HelpScreen
 from tui.panel.terminal.repainting import ChangedWidgets, PaintedOnce, TitledBorder
 from tui.panel.terminal.terminal_app import TerminalApp
@@ -232,6 +236,20 @@ async def test_the_page_of_keys_is_whole_in_its_first_frame() -> None:
         await app.push_screen(screen)
         await pilot.pause()
         assert frames[0].height == 36 and len({*frames}) == 1
+
+
+@pytest.mark.parametrize(("rows", "page"), [(24, 21), (60, 28)])
+async def test_the_page_of_keys_on_a_slow_line_is_short_and_seen_whole(
+    rows: int, page: int, tmp_path: Path
+) -> None:
+    app = PanelApp(StateDirectory(tmp_path).create())
+    app.painter.wants_slow = True
+    async with app.run_test(size=(80, rows)) as pilot:
+        app.simulate_key("question_mark")
+        await until(pilot, lambda: isinstance(app.screen, HelpScreen))
+        await until(pilot, lambda: bool(app.screen.query("_KeyPage")))
+        shown = app.screen.query("_KeyPage").first()
+        await until(pilot, lambda: shown.region.height == page)
 
 
 def test_styles_are_worked_out_anew_only_where_they_are_seen_or_have_changed(

@@ -35,6 +35,8 @@ from tui.panel.widgets.row_painting import strip_of
 from tui.panel.widgets.runs import RunPane
 
 _PALETTE = "palette: every action, themes"
+_SLOW_LINES = 25
+"""Each line costs bytes: about as many as a key's effect can have within a second."""
 _KEYS_WIDTH = 22
 """Cells for keys; a long list of them wraps rather than narrow the words."""
 
@@ -106,7 +108,8 @@ class _KeyPage(ScrollView):
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """The lines that it has, known before it is laid out: else a page of none came first."""
-        return len(self._wrapped(width - self.styles.scrollbar_size_vertical))
+        lines = len(self._wrapped(width - self.styles.scrollbar_size_vertical))
+        return min(lines, _SLOW_LINES) if self.app.has_class("-slow") else lines
 
     def on_resize(self) -> None:
         """Have it as long as it is in the room there is."""
