@@ -12,7 +12,9 @@ from typing import ClassVar, NamedTuple
 
 from textual import events
 from textual.binding import BindingType
+from textual.geometry import Region
 from textual.message import Message
+from textual.strip import Strip
 from textual.widgets import TextArea
 
 from tui.panel.hotkeys import hotkey
@@ -60,6 +62,16 @@ class CommandInput(TextArea):
     def value(self, text: str) -> None:
         self.replace(text, self.document.start, self.document.end)
         self.move_cursor(self.document.end)
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Rows of it; blank ones while nothing is known to be behind it, as it is removed.
+
+        Textual takes the theme's surface then, whose name rich does not know where it is the
+        terminal's own.
+        """
+        if self.rich_style.bgcolor is None:
+            return [Strip.blank(crop.width)] * crop.height
+        return super().render_lines(crop)
 
     def on_focus(self) -> None:
         """As in a line: what stood there from the beginning is replaced by what is typed."""
