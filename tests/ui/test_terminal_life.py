@@ -487,7 +487,11 @@ def test_no_answer_of_the_terminal_is_left_for_the_shell(show: Show) -> None:
     os.write(panel.window, b"?")
     eventually(lambda: attended(lambda: re.search(RUNS_HELP, panel.text) and not due))
     os.write(panel.window, b"\x1b")
-    eventually(lambda: attended(lambda: due), what="a question about what Escape shows")
+    # Of another frame it may be Escape that has not been told from Alt yet: then q is Alt+q.
+    eventually(
+        lambda: attended(lambda: due and not re.search(RUNS_HELP, panel.text)),
+        what="a question about what Escape shows",
+    )
     os.write(panel.window, b"q")
     eventually(lambda: attended(lambda: panel.child.poll() is not None), what="its end")
     assert panel.child.poll() == 0 and not due
