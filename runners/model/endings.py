@@ -199,6 +199,17 @@ def stop_text(ending: Ending) -> str:
     return ending_text(ending)
 
 
+def asked_again(former: Ending, now: Ending | None = None) -> Ending:
+    """How a run ends that is being stopped and is to be stopped once more, `now` for this reason.
+
+    The first reason stands. But one whose machine is taken away would go on later: now it is wanted
+    stopped, whatever becomes of the machine.
+    """
+    if former["cause"] is not EndingCause.PREEMPTED:
+        return former
+    return now or Ending(cause=EndingCause.STOPPED)
+
+
 def holding_text(holding: Sequence[tuple[int | None, int]] | None) -> str:
     """What still holds GPUs of an ended run, in words."""
     found = [

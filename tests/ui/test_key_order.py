@@ -1,13 +1,15 @@
 """Keys act in the order in which they were typed, however long each takes."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from textual.app import ComposeResult
+from textual.pilot import Pilot
 from textual.widgets import Input, OptionList
 
 from runners.state.layout import StateDirectory
@@ -47,34 +49,34 @@ async def turn() -> None:
         await asyncio.sleep(0)
 
 
-@pytest.mark.usefixtures("hurried")
-async def test_a_key_waits_until_the_one_before_has_come_up() -> None:
+@asynccontextmanager
+async def typed(*keys: str) -> AsyncIterator[tuple[Pilot[None], Input, Input, asyncio.Event]]:
+    """Keys typed into the first of two fields, which is held up until the event is set."""
     app = TwoFields()
     async with app.run_test() as pilot:
         first, second = app.query_one("#first", Input), app.query_one("#second", Input)
         await until(pilot, lambda: first.has_focus)
         gate = asyncio.Event()
         first.call_later(gate.wait)
-        for key in ("a", "tab", "b"):
+        for key in keys:
             app.simulate_key(key)
         await turn()
+        yield pilot, first, second, gate
+
+
+@pytest.mark.usefixtures("hurried")
+async def test_a_key_waits_until_the_one_before_has_come_up() -> None:
+    async with typed("a", "tab", "b") as (pilot, first, second, gate):
         gate.set()
         await until(pilot, lambda: len(first.value + second.value) == 2)
         assert (first.value, second.value) == ("a", "b")
 
 
 async def test_a_key_whose_target_is_gone_holds_up_no_other() -> None:
-    app = TwoFields()
-    async with app.run_test() as pilot:
-        first, second = app.query_one("#first", Input), app.query_one("#second", Input)
-        await until(pilot, lambda: first.has_focus)
-        gate = asyncio.Event()
-        first.call_later(gate.wait)
-        app.simulate_key("a")
-        await turn()
+    async with typed("a") as (pilot, first, second, gate):
         removed = first.remove()
         second.focus()
-        app.simulate_key("b")
+        pilot.app.simulate_key("b")
         gate.set()
         await removed
         await until(pilot, lambda: second.value == "b")

@@ -15,7 +15,7 @@ from runners.lifecycle.supervisor import exit_report
 from runners.lifecycle.supervisor.exit_report import judge_ending, judge_unstarted, still_held
 from runners.model.endings import EndingCause, JobEnd
 from runners.model.states import State
-from runners.state.layout import RunDirectory, StateDirectory
+from runners.state.layout import RunDirectory
 from runners.state.records import PlanFields, intent_fields, plan_fields
 
 ASKED = {"by": "anna", "force": True, "ending": {"cause": "stopped"}}
@@ -24,9 +24,7 @@ NO_CAUSE = {"class": "none", "summary": "", "lasting": False, "rank": None}
 
 
 @pytest.fixture
-def run() -> RunDirectory:
-    run = StateDirectory().create().run("20261121-101500-demo-7f3a")
-    run.path.mkdir(parents=True)
+def run(run: RunDirectory) -> RunDirectory:
     run.output.write_text("step 1\n")
     return run
 

@@ -24,16 +24,9 @@ from runners.lifecycle.supervisor.pollers import (
     UnmarkedProcesses,
 )
 from runners.model.endings import EndingCause
-from runners.state.layout import RunDirectory, StateDirectory
+from runners.state.layout import RunDirectory
 from runners.state.limits import Limit, limit_now
 from runners.state.records import IntentFields, plan_fields
-
-
-@pytest.fixture
-def run() -> RunDirectory:
-    made = StateDirectory().create().run("20261121-101500-demo-7f3a")
-    made.path.mkdir(parents=True)
-    return made
 
 
 @pytest.fixture

@@ -21,14 +21,7 @@ from runners.lifecycle.supervisor.queue_wait import (
     wait_for_grant,
 )
 from runners.lifecycle.supervisor.wakeup import WakeupLoop
-from runners.state.layout import RunDirectory, StateDirectory, config_dir
-
-
-@pytest.fixture
-def run() -> RunDirectory:
-    run = StateDirectory().create().run("20261121-101500-demo-7f3a")
-    run.path.mkdir(parents=True)
-    return run
+from runners.state.layout import RunDirectory, config_dir
 
 
 @pytest.fixture

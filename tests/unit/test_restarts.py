@@ -19,7 +19,7 @@ from runners.lifecycle.supervisor.restarts import (
     next_restart,
 )
 from runners.model.endings import Ending, EndingCause
-from runners.state.layout import RunDirectory, StateDirectory
+from runners.state.layout import RunDirectory
 
 RULE: Any = {"times": 3, "backoff_s": 10.0, "on": ["failure"], "boot": True}
 
@@ -41,13 +41,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
     fake = SimpleNamespace(time=lambda: made.now, monotonic=lambda: made.now)
     monkeypatch.setattr(restarts, "time", fake)
-    return made
-
-
-@pytest.fixture
-def run() -> RunDirectory:
-    made = StateDirectory().create().run("20261121-101500-demo-7f3a")
-    made.path.mkdir(parents=True)
     return made
 
 

@@ -18,7 +18,7 @@ from runners.lifecycle.supervisor.pollers import write_intent
 from runners.lifecycle.supervisor.processes import RunProcesses
 from runners.lifecycle.supervisor.stop_escalation import StopEscalation
 from runners.model.endings import Ending, EndingCause
-from runners.state.layout import RunDirectory, StateDirectory
+from runners.state.layout import RunDirectory
 from tests.support import eventually
 
 LADDER = (("SIGINT", 30.0), ("SIGTERM", 10.0), ("SIGKILL", 5.0))
@@ -35,13 +35,6 @@ class One(RunProcesses):
     def find(self, thorough: bool = False) -> dict[int, int]:
         ticks = start_ticks(self.pid)
         return {} if ticks is None else {self.pid: ticks}
-
-
-@pytest.fixture
-def run() -> RunDirectory:
-    run = StateDirectory().create().run("20261121-101500-demo-7f3a")
-    run.path.mkdir(parents=True)
-    return run
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 from textual.binding import Binding, BindingType
@@ -74,19 +74,19 @@ def hint_line(bindings: Iterable[BindingType]) -> Text:
 
 def key_meaning(bindings: Iterable[BindingType], key: str) -> str:
     """What a key does by these bindings; empty when it does nothing, or nobody is told."""
-    for binding in bindings:
-        if isinstance(binding, Binding) and key in binding.key.split(","):
-            return binding.tooltip or ""
-    return ""
+    return next((binding.tooltip or "" for binding in _bound(bindings, key)), "")
 
 
 def acts_itself(widget: Widget | None, key: str) -> bool:
-    """Whether a widget has a meaning of its own for a key, which is always allowed."""
-    return any(
-        isinstance(binding, Binding) and key in binding.key.split(",") and "." not in binding.action
-        for kind in type(widget).__mro__
-        for binding in vars(kind).get("BINDINGS", ())
-    )
+    """Whether a key is bound to an action of the widget's own, not to one of its screen or app."""
+    own = (vars(kind).get("BINDINGS", ()) for kind in type(widget).__mro__)
+    return any("." not in binding.action for some in own for binding in _bound(some, key))
+
+
+def _bound(bindings: Iterable[BindingType], key: str) -> Iterator[Binding]:
+    for binding in bindings:
+        if isinstance(binding, Binding) and key in binding.key.split(","):
+            yield binding
 
 
 def key_name(key: str) -> str:

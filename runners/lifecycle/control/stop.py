@@ -12,7 +12,7 @@ from runners.host.procfs import process_state
 from runners.lifecycle.launch.adopt import adopt
 from runners.lifecycle.launch.preconditions import refuse_other_host, refuse_untrusted_run
 from runners.lifecycle.supervisor.spawn import hand_over_stop, poke_supervisor
-from runners.model.endings import Ending, EndingCause
+from runners.model.endings import Ending, asked_again
 from runners.model.errors import FresnelError
 from runners.model.plan import is_job
 from runners.model.run import Run, StopIntent
@@ -54,9 +54,9 @@ def request_stop(
     else:
         intent.requests += 1
         intent.force = intent.force or force
-        if intent.ending["cause"] is EndingCause.PREEMPTED:
-            # It is wanted stopped now, whatever becomes of the machine: it does not go on later.
-            intent.by, intent.ending = user_name(), ending or Ending(cause=EndingCause.STOPPED)
+        former, intent.ending = intent.ending, asked_again(intent.ending, ending)
+        if intent.ending is not former:
+            intent.by = user_name()
     # First the disk, then the signal: a poke that is lost only delays the stop.
     problem = _write(directory, intent)
     if is_job(run.plan):

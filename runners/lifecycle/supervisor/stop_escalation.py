@@ -12,7 +12,7 @@ from runners.host.procfs import ignores, process_state, start_ticks
 from runners.host.signals import signal_process
 from runners.lifecycle.supervisor.pollers import NEVER, write_intent
 from runners.lifecycle.supervisor.processes import RunProcesses
-from runners.model.endings import Ending, EndingCause, stop_text
+from runners.model.endings import asked_again, stop_text
 from runners.model.states import State
 from runners.state.layout import RunDirectory
 from runners.state.records import (
@@ -132,10 +132,8 @@ class StopEscalation:
         """Take one more request by signal: somebody could not write it down."""
         intent = self.read() or intent_fields({"time": time.time(), "by": "a signal"})
         count = 1 if self.intent is None else intent["requests"] + 1
-        again: IntentFields = {**intent, "requests": count, "force": intent["force"] or force}
-        if intent["ending"]["cause"] is EndingCause.PREEMPTED:
-            again["ending"] = Ending(cause=EndingCause.STOPPED)  # for good, not for the machine
-        self.request(again)
+        force, ending = intent["force"] or force, asked_again(intent["ending"])
+        self.request({**intent, "requests": count, "force": force, "ending": ending})
 
     def poll(self, now: float) -> float:
         """Take every rung that is due."""
