@@ -175,7 +175,7 @@ def plan_run(
     planned = make_plan(spec, run, allocation, reading, price)
     expected = _forecast(run.home, spec, allocation, price)
     estimate_s = expected.seconds if expected else None
-    placed, note = _with_time_limit(planned.plan.spec, estimate_s)
+    placed, note = with_time_limit(planned.plan.spec, estimate_s)
     late = _late_note(planned.plan.limit_s, placed, estimate_s)
     plan = msgspec.structs.replace(
         planned.plan,
@@ -196,7 +196,7 @@ def _with_defaults(spec: RunSpec) -> RunSpec:
     return msgspec.structs.replace(spec, place=place)
 
 
-def _with_time_limit(spec: RunSpec, estimate_s: float | None) -> tuple[RunSpec, str]:
+def with_time_limit(spec: RunSpec, estimate_s: float | None) -> tuple[RunSpec, str]:
     """`spec` with a time limit for its job where it has none, and what to say of that."""
     keys = keys_of(spec)
     if keys is None or keys.time is not None or not estimate_s:
