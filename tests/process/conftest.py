@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import IO, Any
@@ -21,8 +21,11 @@ import pytest
 from runners.gpus.sampler_lock import owner_of
 from runners.host.locks import is_held
 from runners.host.procfs import marked_processes
+from runners.lifecycle.control import start
+from runners.lifecycle.control.start import start_together
 from runners.lifecycle.control.stop import request_stop
 from runners.lifecycle.control.wait import wait_until_ended
+from runners.presets.load import command_spec
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.leases import live_run_ids
 from runners.state.runs import home_of, list_run_ids, read_run
@@ -245,3 +248,27 @@ def receiver() -> Iterator[Receiver]:
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+@pytest.fixture
+def run_with(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str, int, str], RunDirectory]:
+    """Launch a shell's command whose supervisor is the given script, with a number."""
+
+    def launch(script: str, number: int, shell: str) -> RunDirectory:
+        def spawn(run: RunDirectory, environment: dict[str, str], locks: Sequence[int]) -> None:
+            words = [str(number), str(run.home.root), run.id, *map(str, locks)]
+            subprocess.run(
+                [sys.executable, "-c", script, *words],
+                env={**environment, **cli.environment({}), "FRESNEL_HELPER": "supervisor"},
+                pass_fds=locks,
+                check=True,
+            )
+
+        monkeypatch.chdir(cli.folder)
+        monkeypatch.setattr(start, "spawn_supervisor", spawn)
+        (run,) = start_together(cli.state, [command_spec(["sh", "-c", shell], ["gpus=0"])])
+        return cli.state.run(run.id)
+
+    return launch

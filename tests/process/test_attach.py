@@ -5,6 +5,8 @@ import os
 import re
 import shlex
 import shutil
+import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +17,7 @@ from runners.state.layout import RunDirectory
 from tests.command_text import ANOTHER_TYPES, ENDED_WITH, GOES_ON, NEEDS_A_TERMINAL, NO_TERMINAL
 from tests.process.conftest import COMMAND, CommandLine
 from tests.sshd import running_sshd
-from tests.support import eventually
+from tests.support import REPOSITORY, eventually
 from tests.terminal import Terminal
 from tests.ui.tmux import Tmux
 
@@ -42,6 +44,27 @@ def answered(answer: str) -> str:
 def sized(*sizes: tuple[int, int]) -> str:
     """What the program writes when its terminal has one of these sizes: columns, lines."""
     return "|".join(f"columns={columns}, lines={lines}" for columns, lines in sizes)
+
+
+# What stands before a program, and is told to stop when it has just begun it.
+STOPPED_AT_ONCE = """
+import os, pty, signal, sys
+from runners.lifecycle.supervisor.pty import run_in_terminal
+fork = pty.fork
+def begin():
+    begun = fork()
+    if begun[0]:
+        os.kill(os.getpid(), signal.SIGTERM)
+    return begun
+pty.fork = begin
+sys.exit(run_in_terminal(["sleep", "600"]))
+"""
+
+
+def test_a_program_with_a_terminal_hears_a_signal_that_comes_when_it_begins() -> None:
+    code = [sys.executable, "-c", STOPPED_AT_ONCE]
+    done = subprocess.run(code, cwd=REPOSITORY, stdout=subprocess.DEVNULL, check=False)
+    assert done.returncode == 128 + signal.SIGTERM, "the program's end, not its own"
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -149,30 +149,6 @@ def deadly(self, number, waiter):
 AttemptStarter.note_starting = deadly
 supervisor.main()
 """
-
-
-@pytest.fixture
-def run_with(
-    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[str, int, str], RunDirectory]:
-    """Launch a shell's command whose supervisor is the given script, with a number."""
-
-    def launch(script: str, number: int, shell: str) -> RunDirectory:
-        def spawn(run: RunDirectory, environment: dict[str, str], locks: Sequence[int]) -> None:
-            words = [str(number), str(run.home.root), run.id, *map(str, locks)]
-            subprocess.run(
-                [sys.executable, "-c", script, *words],
-                env={**environment, **cli.environment({}), "FRESNEL_HELPER": "supervisor"},
-                pass_fds=locks,
-                check=True,
-            )
-
-        monkeypatch.chdir(cli.folder)
-        monkeypatch.setattr(start, "spawn_supervisor", spawn)
-        (run,) = start_together(cli.state, [command_spec(["sh", "-c", shell], ["gpus=0"])])
-        return cli.state.run(run.id)
-
-    return launch
 
 
 @pytest.mark.parametrize(("kills", "state"), [(2, "done"), (9, "lost")])

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -16,7 +16,6 @@ import pytest
 from runners.cost.preemption import read_preemption
 from runners.guard.rule import read_guard
 from runners.host.locks import is_held
-from runners.host.procfs import catches
 from runners.model.endings import EndingCause
 from runners.model.states import State
 from runners.state.layout import RunDirectory, StateDirectory
@@ -250,23 +249,12 @@ def systemctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return state
 
 
-def supervisor_of(cli: CommandLine, run_id: str) -> int:
-    """The pid of a run's supervisor, once it listens to what systemd says."""
-    run = cli.state.run(run_id)
-
-    def listening() -> int | None:
-        pid = record(run).get("supervisor_pid")
-        return pid if pid and catches(pid, signal.SIGTERM) else None
-
-    return eventually(listening, what="a supervisor that catches SIGTERM")
-
-
 def test_a_shutdown_gives_the_run_its_ladder(
     cli: CommandLine, systemctl: Path, tmp_path: Path
 ) -> None:
     saved = tmp_path / "saved"
     run = cli.command(*PYTHON, SAVES, str(saved), ready="ready")
-    pid = supervisor_of(cli, run.id)
+    pid = record(run)["supervisor_pid"]
     systemctl.write_text("stopping\n")
     os.kill(pid, signal.SIGTERM)
     ended = cli.ended(run)
@@ -277,13 +265,62 @@ def test_a_shutdown_gives_the_run_its_ladder(
     assert line["run"] == run.id and line["finished"], "its books are closed"
 
 
+# The supervisor, which gets a shutdown's SIGTERM at one point of a run.
+TERMINATED = """
+import os, signal, sys
+from runners.lifecycle.supervisor import attempt, attempt_start, supervisor
+def terminated(owner, name):
+    take = getattr(owner, name)
+    def taken(*given, **more):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return take(*given, **more)
+    setattr(owner, name, taken)
+point = int(sys.argv.pop(1))
+if point == 0:  # its program has begun, and nothing of that is recorded yet
+    terminated(attempt_start, "own_scope")
+elif point == 1:  # it is recorded as running
+    terminated(attempt_start, "append_event")
+else:  # it has ended, and nothing of that is recorded yet
+    terminated(attempt.Attempt, "clear_stragglers")
+supervisor.main()
+"""
+
+
+@pytest.mark.parametrize("point", [0, 1])
+def test_a_shutdown_is_heard_as_soon_as_the_program_has_begun(
+    systemctl: Path, run_with: Callable[[str, int, str], RunDirectory], point: int
+) -> None:
+    systemctl.write_text("stopping\n")
+    run = run_with(TERMINATED, point, "sleep 300")
+    eventually(lambda: not is_held(run.supervisor_lock), what="the supervisor's end")
+    assert record(run)["state"] == State.STOPPED
+    assert record(run)["ending"]["cause"] == EndingCause.PREEMPTED
+
+
+def test_a_shutdown_does_not_lose_how_a_run_ended(
+    systemctl: Path, run_with: Callable[[str, int, str], RunDirectory]
+) -> None:
+    systemctl.write_text("stopping\n")
+    run = run_with(TERMINATED, 2, "exit 6")
+    eventually(lambda: not is_held(run.supervisor_lock), what="the supervisor's end")
+    assert (record(run)["state"], record(run)["exit_code"]) == (State.FAILED, 6)
+
+
+def test_a_program_that_hears_of_the_shutdown_first_has_not_failed(
+    cli: CommandLine, systemctl: Path
+) -> None:
+    systemctl.write_text("stopping\n")
+    run = cli.command("sh", "-c", "echo ready; kill -TERM $$")
+    assert cli.ended(run)["ending"]["cause"] == EndingCause.PREEMPTED
+
+
 def test_the_ladder_of_a_shutdown_ends_before_the_machine(
     cli: CommandLine, systemctl: Path
 ) -> None:
     run = cli.command(*PYTHON, HARD, ready="ready")
     systemctl.write_text("stopping\n")
     began = time.time()
-    os.kill(supervisor_of(cli, run.id), signal.SIGTERM)
+    os.kill(record(run)["supervisor_pid"], signal.SIGTERM)
     stop = eventually(lambda: record(run).get("stop"))
     assert stop["until"] - began < 85
     intent = json.loads(run.stop.read_text())
@@ -294,7 +331,7 @@ def test_a_supervisor_that_somebody_ends_is_adopted_as_before(
     cli: CommandLine, systemctl: Path
 ) -> None:
     run = cli.command(*PYTHON, HARD, ready="ready")
-    pid = supervisor_of(cli, run.id)
+    pid = record(run)["supervisor_pid"]
     os.kill(pid, signal.SIGTERM)
     eventually(lambda: not is_held(run.supervisor_lock), what="its end")
     assert not run.stop.exists()

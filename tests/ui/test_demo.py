@@ -5,6 +5,7 @@ import os
 import pty
 import signal
 import subprocess
+import sys
 import termios
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 from runners.model.states import State
 from tests.screen_text import run_row
 from tests.support import eventually
-from tests.terminal import REPOSITORY, headless, panel_command
+from tests.terminal import REPOSITORY, Terminal, headless, panel_command
 from tests.ui.conftest import Show
 from tui.cli.demo import RUNS
 from tui.cli.reset_terminal import SEQUENCES
@@ -47,6 +48,29 @@ def test_the_demo_goes_with_a_line_that_drops(
     panel.wait_for(run_row(State.QUEUED, "waits"))
     panel.child.send_signal(number)
     assert panel.wait_end() == 128 + number
+    assert not list(tmp_path.glob("fresnel-demo-*"))
+
+
+# The demo, whose line is said to have dropped a second time when it begins to clear up.
+TWICE = """
+import os, signal, sys
+from tui.cli import demo
+end = demo._end
+def told_again(state):
+    os.kill(os.getpid(), signal.SIGHUP)
+    end(state)
+demo._end = told_again
+demo._make = lambda _: os.kill(os.getpid(), signal.SIGTERM)
+demo.run_demo(None)
+"""
+
+
+def test_the_demo_is_cleared_up_though_it_is_told_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    terminal = Terminal([sys.executable, "-c", TWICE])
+    assert terminal.wait_end() == 128 + signal.SIGTERM
     assert not list(tmp_path.glob("fresnel-demo-*"))
 
 

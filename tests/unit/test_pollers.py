@@ -165,8 +165,9 @@ def test_a_machine_s_shutdown_stops_the_run_in_the_time_that_is_left(
     left = seconds_between(moment_now(), Moment(*intent["deadline"]))
     assert left_s - 5 < left <= left_s
     assert intent["ending"]["cause"] is EndingCause.PREEMPTED and len(told) == 1
-    notice.close()
     assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL, "a second one ends nothing"
+    notice.heed_end(by_sigterm=False)
+    assert len(asked) == 1
 
 
 @pytest.mark.usefixtures("default_term")

@@ -53,22 +53,25 @@ RUNS = (
 )
 """Four that end well, one that fails, four that go on, one that has to wait for their GPUs."""
 
+_LINE_DROPS = (signal.SIGHUP, signal.SIGTERM)
+
 
 def run_demo(arguments: argparse.Namespace) -> int:
     """Make the world, show it in the panel, and take it away when the panel is left."""
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout)):
         raise WrongInput("the demo needs a terminal", "`fresnel-tui help tutorial` needs none")
+    # A line that drops takes the demo with it, as any other way to leave it.
+    for number in _LINE_DROPS:
+        signal.signal(number, _leave)
     folder = Path(tempfile.mkdtemp(prefix="fresnel-demo-"))
     # What is done here below sees this folder too, not only the commands.
     os.environ.update(FRESNEL_STATE_DIR=str(folder / "state"), FRESNEL_GPUS=_GPUS)
-    # A line that drops takes the demo with it, as any other way to leave it.
-    for number in (signal.SIGHUP, signal.SIGTERM):
-        signal.signal(number, _leave)
     try:
         echo(f"Simulated GPUs and {len(RUNS)} tiny runs in {folder}; q ends all of them.")
         _make(os.environ)
         return subprocess.run(this_program(), check=False).returncode
     finally:
+        _stay()
         _end(StateDirectory())
         _remove(folder)
         with suppress(OSError):  # the terminal may be gone
@@ -86,7 +89,14 @@ def _remove(folder: Path) -> None:
 
 def _leave(number: int, frame: object) -> None:
     del frame
+    _stay()
     sys.exit(128 + number)
+
+
+def _stay() -> None:
+    """Clear up to the end: kernel and shell each say that the line has dropped."""
+    for number in _LINE_DROPS:
+        signal.signal(number, lambda *_: None)
 
 
 def _make(environment: Mapping[str, str]) -> None:

@@ -81,6 +81,7 @@ class Attempt:
         self.processes = RunProcesses(run, record.get("followed", []), record.get("cgroup", ""))
         self.stop = StopEscalation(run, plan, self.processes, write)
         self.job_watch: Poller | None = None
+        self.shutdown: ShutdownNotice | None = None
         self.check: Callable[[], None] | None = None
         """Raises once the run is another's."""
         self.output = OutputLimit(run.output, plan["output_limit"], self.alert)
@@ -108,7 +109,13 @@ class Attempt:
             str(self.run.exit),
             str(self.run.leader),
         )
-        waiter = start_program(program, kept, before)
+
+        def record(pid: int) -> None:
+            before(pid)
+            # Who is ended before has started nothing, and it is started again.
+            self._heed_shutdown()
+
+        waiter = start_program(program, kept, record)
         self.waiter = self.waiter_was = self.processes.waiter = waiter
 
     def find(self, record: RecordFields) -> bool:
@@ -124,6 +131,7 @@ class Attempt:
             is_left = self.run.exit.exists() or bool(self.processes.find(thorough=True))
         if not is_left:
             return False
+        self._heed_shutdown()
         stop = record.get("stop")
         if stop:
             self.stop.continue_from(stop)
@@ -148,12 +156,8 @@ class Attempt:
         """Wait for the program's end and poll the pollers; `began` is the run's start."""
         pidfd = open_pidfd(self.waiter) if self.waiter else None
         pollers = self._pollers(began)
-        shutdown = None
-        # A run that is to be queued again after a boot is left to it, as it is; in a Slurm job the
-        # same signal is Slurm's.
-        if self.job_watch is None and not self.plan["restart"]["boot"]:
-            shutdown = ShutdownNotice(self.run, self.stop.request)
-            pollers.insert(0, shutdown)
+        if self.shutdown is not None:
+            pollers.insert(0, self.shutdown)
         while not self.ended():
             self._take_requests()
             waits = [poller.poll(time.monotonic()) for poller in pollers]
@@ -161,10 +165,20 @@ class Attempt:
             without = self.waiter is None or pidfd is None
             waits.append(_WITHOUT_WAITER_S if without else SAFETY_WAKE_S)
             self.wakeups.sleep(min(waits), pidfd if self.waiter is not None else None)
-        if shutdown is not None:
-            shutdown.close()
         if pidfd is not None:
             os.close(pidfd)
+
+    def _heed_shutdown(self) -> None:
+        """From now on until the run's end is recorded, a machine that is shut down is heard."""
+        # A run that is to be queued again after a boot is left to it, as it is; in a Slurm job the
+        # same signal is Slurm's.
+        if not _is_in_job() and not self.plan["restart"]["boot"]:
+            self.shutdown = ShutdownNotice(self.run, self.stop.request)
+
+    def let_go(self) -> None:
+        """A shutdown may end this process again: the attempt is over, and its end recorded."""
+        if self.shutdown is not None:
+            self.shutdown.close()
 
     def _pollers(self, began: Moment) -> list[Poller]:
         # The supervisor restarts the guard and the sampler: on a machine without an open panel
@@ -198,7 +212,7 @@ class Attempt:
 
             pollers.append(CheckpointKeeper(self.run, self.plan, began.wall, self.alert))
         job = slurm_job()
-        if job is not None and job.node:
+        if job is not None and _is_in_job():
             from runners.lifecycle.supervisor.job_watch import JobWatch
 
             self.job_watch = JobWatch(job, self.wakeups, self.stop, self.check)
@@ -285,12 +299,17 @@ class Attempt:
                     signal_process(pid, ticks, number)
             time.sleep(_CLEANUP_POLL_S)
 
-    def heed_job(self) -> None:
-        """Let the stop be one by Slurm where its signal ended the program before it came to us."""
+    def heed_other_ends(self) -> None:
+        """Let the stop be one by Slurm, or by the machine's shutdown, where that ended the program.
+
+        Its signal may come to the program before it comes to us.
+        """
+        is_plain = self.exit_code() in _BY_SIGTERM
+        if self.shutdown is not None:
+            self.shutdown.heed_end(is_plain)
         if self.job_watch is None:
             return
         # One that saves when it comes, and ends with 0, is no success either.
-        is_plain = self.exit_code() in _BY_SIGTERM
         until = time.monotonic() + (_SIGNALLED_WITHIN_S if is_plain else _SAVED_WITHIN_S)
         while not self.wakeups.job_signal and time.monotonic() < until:
             self.wakeups.sleep(_CLEANUP_POLL_S)
@@ -307,6 +326,11 @@ class Attempt:
             return self.children.code(self.waiter_was)
         leader = self.run.leader_pid()
         return None if leader is None else self.children.code(leader)
+
+
+def _is_in_job() -> bool:
+    job = slurm_job()
+    return job is not None and bool(job.node)
 
 
 def leader_since(run: RunDirectory) -> float:

@@ -181,7 +181,10 @@ class TimeLimit:
 
 
 class ShutdownNotice:
-    """Asks for a stop, once, when SIGTERM comes while systemd stops the machine."""
+    """Asks for a stop, once, when SIGTERM comes while systemd stops the machine.
+
+    From when it is made on: as long as nobody asks it, the signal is kept.
+    """
 
     def __init__(self, run: RunDirectory, request: Callable[[IntentFields], None]) -> None:
         self._run = run
@@ -206,10 +209,17 @@ class ShutdownNotice:
             self._request({**asked, "ending": ending, "deadline": moment_after(moment_now(), left)})
         return NEVER
 
+    def heed_end(self, by_sigterm: bool) -> None:
+        """Let the end be one by the shutdown where its signal came, or ended the program, first."""
+        if by_sigterm and not self._has_come:
+            self._has_come = is_stopping()
+        self.poll(0.0)
+
     def close(self) -> None:
-        """The program has ended: from now on the signal ends this process, as before."""
-        if not self._has_come:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        """Nothing is left to record: the signal ends this process, one that has come too."""
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        if self._has_come:
+            os.kill(os.getpid(), signal.SIGTERM)
 
     def _receive(self, *_: object) -> None:
         if is_stopping():

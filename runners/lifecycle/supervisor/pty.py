@@ -47,9 +47,12 @@ def run_in_terminal(argv: list[str]) -> int:
     Its output goes to standard output and to whoever is attached.
     """
     directory = os.environ.get("FRESNEL_RUN_DIR", "")
+    # What comes before there is somebody to pass it on to waits: it would end this process alone.
+    signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
     pid, terminal = pty.fork()
     if pid == 0:
         _prepare(1)  # here, not in the parent: the program's first line must not come before it
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
         try:
             os.execvp(argv[0], argv)
         except OSError as error:
@@ -57,6 +60,7 @@ def run_in_terminal(argv: list[str]) -> int:
             os._exit(127)
     for number in FORWARDED:
         signal.signal(number, lambda received, _frame: _forward(pid, received))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
     keeper = Keeper(terminal, directory)
     keeper.run()
     _, status = os.waitpid(pid, 0)

@@ -207,7 +207,7 @@ class Supervisor:
 
         Returns None at the end.
         """
-        attempt.heed_job()
+        attempt.heed_other_ends()
         left = list(attempt.clear_stragglers())
         # After the last writer is gone, or its next line would be lost.
         attempt.output.compact()
@@ -234,15 +234,18 @@ class Supervisor:
         if state is State.FAILED and not held:
             rule, is_further = self.starter.plan["restart"], self.starter.checkpoints.is_further
             if coming := next_restart(number, rule, ending, lambda: is_further(self.starter.plan)):
-                return self.restart(coming, ending, code)
+                return self.restart(attempt, coming, ending, code)
         self.end(state, ending, code, left)
         return None
 
-    def restart(self, coming: Restart, ending: Ending, code: int | None) -> Attempt | None:
+    def restart(
+        self, before: Attempt, coming: Restart, ending: Ending, code: int | None
+    ) -> Attempt | None:
         """Wait a while and start the coming attempt; None when a stop came."""
         self.note("restart", ending=ending, exit_code=code, seconds=coming.pause_s)
         reason = f"{ending_text(ending, code)}; {coming.text()}"
         self.keeper.write({"reason": reason, "exit_code": code, **coming.fields()})
+        before.let_go()
         return self.start_again(coming)
 
     def put_back(self, ending: Ending, code: int | None, is_over: bool = False) -> bool:
