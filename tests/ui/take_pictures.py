@@ -15,6 +15,8 @@ RUNS_CEILING_S = 900.0
 os.environ["FRESNEL_GPUS"] = "sim:8xMI300X"
 os.environ["FRESNEL_HOST"] = "gpu-box-3"
 os.environ["FRESNEL_PICTURES"] = "blocks"
+# As in a terminal of all colours, whatever this is started in.
+os.environ.update(TERM="xterm-256color", COLORTERM="truecolor")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import msgspec  # noqa: E402

@@ -32,7 +32,7 @@ from tests.screen_text import (
     stop_dialog,
 )
 from tests.support import eventually
-from tests.terminal import headless
+from tests.terminal import Terminal, headless
 from tests.ui.conftest import Show, sized
 
 OUTPUT = "written by the run"
@@ -152,6 +152,32 @@ def test_a_terminal_of_sixteen_colours_shows_the_state_of_the_chosen_row(show: S
     assert b"\x1b[100m" not in panel.raw, "bright black, of which the state of an ended run is made"
     # The states of ended runs are bright black: on such a background nobody would see them.
     assert not re.search(rb"\x1b\[[\d;]*\b100[;m]", panel.raw)
+
+
+def test_a_terminal_of_sixteen_colours_shows_what_is_chosen_in_lists(show: Show) -> None:
+    assert (
+        headless("launch", "--gpus", "0", "--name", "ended", "--wait", "--", "true").returncode == 0
+    )
+    panel = show(TERM="linux", COLORTERM="")
+    panel.wait_for(run_row(State.DONE, "ended"))
+    panel.press("m", "r")
+    eventually(lambda: stands_out(panel, rf"{State.DONE.sign} ended"))
+    panel.press("m")
+    panel.wait_for(FOOTER)
+    panel.press("n")
+    panel.wait_for(FORM)
+    preset = r"cascade-tiny\b(?=.*│)"  # in the list, not in the title
+    eventually(lambda: stands_out(panel, preset))
+
+
+def stands_out(panel: Terminal, pattern: str) -> bool:
+    """All of the text stands out from the terminal, by reverse video or a background."""
+    panel.read()
+    for y, text in enumerate(panel.screen.display):
+        if found := re.search(pattern, text):
+            cells = [panel.screen.buffer[y][x] for x in range(*found.span()) if text[x] != " "]
+            return all(cell.reverse or cell.bg != "default" for cell in cells)
+    return False
 
 
 def test_wrong_settings_are_said_before_anything_opens(show: Show, tmp_path: Path) -> None:

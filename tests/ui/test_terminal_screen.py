@@ -144,6 +144,15 @@ def test_blanks_beside_words_are_erased_at_once() -> None:
     assert end.screen.write(EVERYTHING, newest=False).count("X") == 1
 
 
+def test_the_last_column_is_written_from_row_to_row() -> None:
+    end = FarEnd()
+    end.want(rows_of([f"{'x' * 39}|"] * 4))
+    end.send()
+    end.want(rows_of(["x" * 39] * 4))
+    end.send()
+    assert end.shown[:4] == ["x" * 39] * 4
+
+
 def test_only_what_changed_is_sent() -> None:
     end = FarEnd()
     end.want(rows_of(["running epoch 12", "another row"]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 
 from rich.text import Text
 from textual.binding import Binding, BindingType
@@ -64,12 +65,23 @@ def key_hints(bindings: Iterable[BindingType]) -> list[tuple[str, str]]:
     ]
 
 
-def hint_line(bindings: Iterable[BindingType]) -> Text:
-    """The hints in one line: a narrow terminal shows as many as it has room for."""
-    text = Text(no_wrap=True, overflow="ellipsis")
-    for key, meaning in key_hints(bindings):
-        text.append(f" {key} ", style="bold").append(meaning, style="dim").append(" ")
-    return text
+class HintLine(Widget):
+    """The hints in one line: a narrow terminal shows as many as it has room for, and the last."""
+
+    def __init__(self, bindings: Iterable[BindingType]) -> None:
+        super().__init__()
+        self._hints = key_hints(bindings)
+
+    def render(self) -> Text:
+        """The line."""
+        *hints, last = [
+            Text.assemble((f" {key} ", "bold"), (f"{meaning} ", "dim"), no_wrap=True)
+            for key, meaning in self._hints
+        ]
+        room = self.size.width - last.cell_len
+        widths = accumulate(hint.cell_len for hint in hints)
+        shown = [hint for hint, width in zip(hints, widths, strict=True) if width <= room]
+        return Text("", no_wrap=True).join([*shown, last])
 
 
 def key_meaning(bindings: Iterable[BindingType], key: str) -> str:

@@ -20,7 +20,7 @@ from runners.state.layout import StateDirectory
 from tui.panel.command_log import CommandLog
 from tui.panel.notifications import notify_error
 from tui.snapshot.feed import SnapshotFeed
-from tui.views.format import duration
+from tui.views.format import by_names, duration
 from tui.views.safe import safe
 
 if TYPE_CHECKING:
@@ -215,6 +215,6 @@ def _key(place: Place, run: str) -> str:
 
 def _describe_launch(run: Run) -> str:
     if run.state is State.QUEUED:
-        return f"{run.name} is queued: {run.reason}"
+        return f"{run.name} is queued: {by_names(run.reason)}"
     seconds = run.plan.spec.estimate.seconds if run.plan else None
     return f"launched {run.name}" + (f", about {duration(seconds)}" if seconds else "")

@@ -17,7 +17,7 @@ from textual.widgets import Input, Static
 
 from runners.state.layout import StateDirectory
 from runners.watch.metrics.judging import JudgeByMetric, next_judging
-from tui.panel.hotkeys import hint_line
+from tui.panel.hotkeys import HintLine
 from tui.panel.screens.dialogs import SCREEN_STYLES
 from tui.panel.terminal.repainting import costs_nothing_unseen
 from tui.panel.widgets.metrics.chart_model import ChartModel, ChartPage
@@ -90,7 +90,7 @@ class MetricsScreen(Screen[None]):
             yield self.runs
             yield self.grid
         # A line of text, for Textual's own footer takes longer to set up than the curves to draw.
-        yield Static(hint_line(PAGE_KEYS), id="metrics-keys", markup=False)
+        yield HintLine(PAGE_KEYS)
 
     def on_mount(self) -> None:
         """Show what is known at once, and read."""

@@ -14,7 +14,7 @@ from textual.widgets import Static
 
 from runners.model.run import Run
 from runners.watch.pictures import NEWEST, PicturePlace, RunPicture
-from tui.panel.hotkeys import hint_line
+from tui.panel.hotkeys import HintLine
 from tui.panel.screen_keys import PICTURES_KEYS
 from tui.panel.screens.dialogs import SCREEN_STYLES
 from tui.panel.terminal.graphics import terminal_graphics
@@ -61,7 +61,7 @@ class PicturesScreen(Screen[None]):
         with Horizontal(id="pictures-body"):
             yield PictureBox(way, self._worker, self._source.load)
             yield PictureBox(way, self._worker, self._source.load)
-        yield Static(hint_line(PICTURES_KEYS), id="pictures-keys", markup=False)
+        yield HintLine(PICTURES_KEYS)
 
     def on_mount(self) -> None:
         """Look for pictures, again and again while a run lives."""

@@ -270,8 +270,8 @@ def sgr(before: Ink, after: Ink) -> str:
     return f"\x1b[{';'.join(numbers)}m" if numbers else ""
 
 
-def written(pieces: Sequence[InkRun]) -> str:
-    """The terminal's sequences for pieces; those of one ink one after the other.
+def written(pieces: Sequence[InkRun], columns: int) -> str:
+    """The sequences for pieces of a screen with `columns`; those of one ink one after the other.
 
     Blanks come before what stands on the same background: they may reach over it.
     """
@@ -296,9 +296,10 @@ def written(pieces: Sequence[InkRun]) -> str:
         else:
             sent += [sgr(ink, piece.ink), piece.text]
             ink = piece.ink
-            # Terminals agree on how wide these are.
-            sure = not _UNSURE.search(piece.text)
-            place = (piece.y, piece.x + len(piece.text)) if sure else None
+            # Terminals agree on how wide these are, not on where the last cell leaves the cursor.
+            end = piece.x + len(piece.text)
+            sure = end < columns and not _UNSURE.search(piece.text)
+            place = (piece.y, end) if sure else None
     if ink != NO_INK:
         sent.append("\x1b[m")
     return "".join(sent)

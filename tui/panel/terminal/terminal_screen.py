@@ -180,7 +180,7 @@ class TerminalScreen:
                 pieces += found
                 size += sum(len(piece.text) + _PLACE_BYTES for piece in found)
             self._shown[y] = row
-        return text + written(pieces)
+        return text + written(pieces, self._size.width)
 
     def _tidy(self) -> None:
         # A row that was written again as it stood is no other row.

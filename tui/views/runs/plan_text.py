@@ -14,7 +14,7 @@ from runners.model.units import gpus_text
 from runners.scheduling.allocation import Denied
 from runners.scheduling.queue_order import Granted, QueueDecision, Waiting
 from runners.scheduling.visibility import ALL_VARIABLES, COUNT_VARIABLE
-from tui.views.format import dollars, duration, indices
+from tui.views.format import by_names, dollars, duration, indices
 
 _TARGETS = {
     "leader": "to the process",
@@ -60,7 +60,7 @@ def plan_summary(plan: LaunchPlan, decision: QueueDecision) -> str:
         case Denied(reason=reason):
             return f"cannot start: {reason}"
         case Waiting(reason=reason):
-            verdict = f"queued: {reason}"
+            verdict = f"queued: {by_names(reason)}"
         case Granted():
             verdict = f"starts now on {_where(plan)}"
         case _:
@@ -128,7 +128,7 @@ def _gpu_pairs(plan: LaunchPlan, decision: QueueDecision) -> list[tuple[str, str
         case Denied(reason=reason):
             return [("GPUs", f"denied: {reason}")]
         case Waiting(reason=reason):
-            return [("GPUs", f"queued: {reason}")]
+            return [("GPUs", f"queued: {by_names(reason)}")]
         case Granted():
             pass
         case _:

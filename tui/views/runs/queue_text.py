@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from runners.model.states import State
 from runners.state.leases import Lease
-from tui.views.format import duration, indices
+from tui.views.format import by_names, duration, indices
 from tui.views.runs.run_view import RunView
 
 
@@ -20,7 +20,7 @@ def queue_lines(
         key=lambda other: (-_priority(other), other.run.created, other.run.id),
     )
     ids = [other.run.id for other in queue]
-    lines = [f"It is queued: {run.reason or 'not considered yet'}."]
+    lines = [f"It is queued: {by_names(run.reason) or 'not considered yet'}."]
     place = ids.index(run.id) + 1 if run.id in ids else view.queue_place
     if place is not None:
         of = f" of {len(ids)}" if run.id in ids else ""
@@ -34,7 +34,7 @@ def queue_lines(
         after = run.plan.spec.after
         other = next((other for other in runs if other.run.id == after.run), None)
         left = "" if other is None else f"; {_may_end(other)}"
-        name = after.run if other is None else other.run.name
+        name = by_names(after.run) if other is None else other.run.name
         lines.append(f"It starts after {name} has ended ({after.on}){left}.")
     return lines
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -10,11 +9,10 @@ from runners.host.clock import age
 from runners.model.states import State
 from runners.places.run_row import RunRow
 from runners.watch.metrics.judging import held_out_name
-from tui.views.format import DASH, duration, first_line, fitted, indices, metric
+from tui.views.format import DASH, by_names, duration, first_line, fitted, indices, metric
 from tui.views.runs.row_reading import age_text
 from tui.views.runs.run_sort import FIELDS, SortKey
 
-_RUN_ID = re.compile(r"\b\d{8}-\d{6}-(\S+?)-[0-9a-f]{4}\b")
 NO_RUNS = "no runs yet"
 REMARK_ROOM = 20
 """Cells that a reason needs to be worth reading."""
@@ -261,7 +259,7 @@ def heading_of(
 
 def brief_remark(row: RunRow) -> str:
     """Its reason, with runs by their names and not by their ids."""
-    return _RUN_ID.sub(r"\1", row.remark)
+    return by_names(row.remark)
 
 
 def number_in(value: float | None, width: int) -> str:

@@ -22,7 +22,7 @@ from runners.state.rank_processes import processes_of
 from runners.state.runs import job_of
 from runners.watch.metrics.checkpoints import checkpoint_files
 from runners.watch.metrics.judging import best_metric, validation_metric
-from tui.views.format import DASH, duration, indices, size
+from tui.views.format import DASH, by_names, duration, indices, size
 from tui.views.health.diagnosis_text import diagnosis_pairs
 from tui.views.health.health_text import health_pairs
 from tui.views.log_lines import error_text
@@ -138,7 +138,7 @@ def _state(view: RunView, waits: Sequence[str], error: str) -> Pairs:
     pairs += label_pairs(run)
     line = view.diagnosis.line if view.diagnosis is not None else ""
     if run.reason and not waits and not _is_shown_beside(run.ending, line):
-        pairs.append(("reason", run.reason))
+        pairs.append(("reason", by_names(run.reason)))
     if view.problem:
         pairs.append(("problem", view.problem))
     pairs += [("queue", line) for line in waits]
