@@ -3,7 +3,9 @@
 import os
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -17,24 +19,24 @@ def compiler() -> str | None:
 
 
 def build(folder: Path, *defines: str) -> Path:
-    """Compile libnvidia-ml.so.1 into `folder`; return the folder, for LD_LIBRARY_PATH. `R535`:
-    another driver's.
+    """Put libnvidia-ml.so.1 into `folder`; return the folder, for LD_LIBRARY_PATH. `R535`: another
+    driver's.
     """
+    (folder / "libnvidia-ml.so.1").write_bytes(_compiled(defines))
+    return folder
+
+
+@cache
+def _compiled(defines: tuple[str, ...]) -> bytes:
+    """The library; compiled once for all tests of a worker."""
     tool = compiler()
     assert tool is not None
     sources = [str(SOURCES / name) for name in ("stub.c", "scenario.c")]
-    library = folder / "libnvidia-ml.so.1"
-    flags = [
-        "-shared",
-        "-fPIC",
-        "-O1",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        *(f"-D{name}" for name in defines),
-    ]
-    subprocess.run([tool, *flags, "-o", str(library), *sources], check=True)
-    return folder
+    flags = ["-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", *(f"-D{name}" for name in defines)]
+    with TemporaryDirectory() as folder:
+        library = Path(folder, "library.so")
+        subprocess.run([tool, *flags, "-o", str(library), *sources], check=True)
+        return library.read_bytes()
 
 
 def write_scenario(path: Path, text: str) -> Path:
