@@ -44,4 +44,7 @@ def owner_of(state: StateDirectory) -> SamplerOwner | None:
     """The process that samples into `state`; None when the lock is free or not written yet."""
     if not is_held(state.sampler_lock):
         return None
-    return read(state.sampler_lock, _owner)
+    owner = read(state.sampler_lock, _owner)
+    # A sampler that has just taken the lock of a dead one finds that one's record in it.
+    is_left = owner is not None and owner.host == host_name() and not owner.is_alive
+    return None if is_left else owner

@@ -11,12 +11,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from runners.gpus import client as reading
 from runners.gpus.sampler_lock import SamplerOwner, host_name, owner_of
 from runners.host.locks import acquire, is_held
-from runners.host.procfs import mark_of
+from runners.host.procfs import mark_of, start_ticks
 from runners.model.gpus import GpuReading
 from runners.state.layout import StateDirectory
 from tests.command_text import DRIVER_IS_SILENT, RELOAD_THE_DRIVER
@@ -81,6 +82,22 @@ def samplers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Samplers]:
     for child in started:
         child.kill()
         child.wait()
+
+
+def test_the_record_of_a_dead_sampler_is_not_that_of_the_next(tmp_path: Path) -> None:
+    """Which holds the lock for a moment before it writes its own."""
+    state = StateDirectory(tmp_path)
+    state.readings.mkdir(parents=True)
+    descriptor = acquire(state.sampler_lock)
+    assert descriptor is not None
+    child = subprocess.Popen(["sleep", "600"])
+    dead = SamplerOwner(child.pid, start_ticks(child.pid), host_name(), "nvml")
+    child.kill()
+    child.wait()
+    for owner, known in ((dead, False), (msgspec.structs.replace(dead, host="another"), True)):
+        state.sampler_lock.write_bytes(msgspec.json.encode(owner))
+        assert (owner_of(state) is not None) == known
+    os.close(descriptor)
 
 
 def test_the_first_read_starts_a_sampler_that_shares_nothing_with_us(
