@@ -416,10 +416,17 @@ class SlurmLab:
         return bool(states) and all(state in _TAKES for state in states)
 
     def release(self) -> None:
-        """Let what was put back into the queue start at once: Slurm lets it wait for two minutes,
-        and holds what its node could not start.
+        """Let what was put back into the queue start: Slurm lets it wait for two minutes, and
+        holds what its node could not start.
+
+        In the next second, not in this one: a node knows by whole seconds whether a start is newer
+        than the end that it was told of, and fails the job otherwise.
         """
-        for line in self.call("squeue", "-h", "-r", "--states=PD", "-o", "%i %r").splitlines():
+        waiting = self.call("squeue", "-h", "-r", "--states=PD", "-o", "%i %r").splitlines()
+        second = int(time.time())
+        if waiting:
+            eventually(lambda: int(time.time()) > second, what="the next second")
+        for line in waiting:
             job, _, reason = line.partition(" ")
             held = "held" in reason or reason.startswith("JobHold")
             # It may have begun meanwhile.

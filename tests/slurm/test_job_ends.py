@@ -27,8 +27,7 @@ def test_a_preempted_run_begins_anew(cluster: Cluster) -> None:
     eventually(lambda: record(run).get("state") == "queued", what="put back into the queue")
     eventually(lambda: not run.stop.exists(), what="no stop of the attempt to come")
     eventually(lambda: cluster.lab.job(job)["JobState"] == "PENDING")
-    # Slurm lets what it puts back wait for two minutes.
-    cluster.lab.call("scontrol", "update", f"JobId={job}", "StartTime=now")
+    cluster.lab.release()
     ended = cluster.line.ended(run)
     assert (ended["state"], ended["attempt"], ended["job"]) == ("done", 2, job)
     assert "ready 1" in run.output.read_text()
