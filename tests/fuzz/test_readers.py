@@ -46,7 +46,7 @@ def look(state: StateDirectory) -> list[str]:
         if not run.is_live:
             rows.append(row_of_ended(run, 0))
         for key in COLUMNS:
-            assert all(isinstance(table_text(one, key, context), str) for one in rows)
+            assert all(isinstance(table_text(key, context)(one), str) for one in rows)
         json.dumps(to_json(view))
         describe_run(view)
     return problems

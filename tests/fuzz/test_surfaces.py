@@ -62,7 +62,7 @@ def _show(snapshot: PanelSnapshot) -> None:
     context = TableContext(samples.START, None)
     for row in (*map(row_of_view, snapshot.runs), *snapshot.ended.rows):
         for key in COLUMNS:
-            assert isinstance(table_text(row, key, context), str)
+            assert isinstance(table_text(key, context)(row), str)
     if snapshot.guard is not None:
         guard_text(snapshot.guard, moment_now())
     if snapshot.session is not None:

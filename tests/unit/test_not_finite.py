@@ -58,7 +58,7 @@ def test_a_last_value_that_is_no_number_has_a_name(
     assert (said["metrics"], said["not_finite"]) == ({"loss": None}, {"loss": name})
     assert said["best"]["loss"]["value"] == losses[0]
     row = row_of_ended(run, 0)
-    assert table_text(row, "last", TableContext(0.0)) == f"⚠ {name}" and not row.remark
+    assert table_text("last", TableContext(0.0))(row) == f"⚠ {name}" and not row.remark
     (there,) = rows_of(json.loads(json.dumps([row_to_tree(row)], allow_nan=False)))
     assert repr((there.last, there.metrics)) == repr((row.last, row.metrics))
 

@@ -43,12 +43,16 @@ def print_json_of_runs(values: Sequence[Any], is_one: bool) -> None:
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Columns aligned by their widest cell; nothing is cut off."""
-    rows = [[safe_cell(cell) for cell in row] for row in rows]
-    widths = [max(len(row[i]) for row in (headings, *rows)) for i in range(len(headings))]
-    for row in (headings, *rows):
-        print(
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        )
+    columns = [_safe_cells(cells) for cells in zip(*rows, strict=True)] or [[] for _ in headings]
+    columns = [[heading, *cells] for heading, cells in zip(headings, columns, strict=True)]
+    line = "  ".join(f"{{:<{max(map(len, cells))}}}" for cells in columns).format
+    for row in zip(*columns, strict=True):
+        print(line(*row).rstrip())
+
+
+def _safe_cells(cells: Sequence[str]) -> Sequence[str]:
+    # Nearly always nothing has to be changed, which all at once say sooner than each.
+    return cells if "".join(cells).isprintable() else [safe_cell(cell) for cell in cells]
 
 
 def print_pairs(pairs: Sequence[tuple[str, str]], width: int = 0) -> None:

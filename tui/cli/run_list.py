@@ -180,9 +180,11 @@ def _named(key: str) -> Column | None:
     return named_column(key)
 
 
-def _text(row: RunRow, key: str, context: TableContext) -> str:
-    named = _named(key)
-    return table_text(row, key, context) if named is None else named.text(row, context, 400) or DASH
+def _texts(rows: list[RunRow], key: str, context: TableContext) -> list[str]:
+    if (named := _named(key)) is not None:
+        return [named.text(row, context, 400) or DASH for row in rows]
+    text = table_text(key, context)
+    return [text(row) for row in rows]
 
 
 def _print(rows: list[RunRow], columns: list[str] | None, metric: str | None) -> None:
@@ -194,7 +196,8 @@ def _print(rows: list[RunRow], columns: list[str] | None, metric: str | None) ->
         columns += ["tags"] if any(row.tags for row in rows) else []
         columns.append("reason")
     headings = [_heading(key, rows, metric) for key in columns]
-    print_table(headings, [[_text(row, key, context) for key in columns] for row in rows])
+    texts = (_texts(rows, key, context) for key in columns)
+    print_table(headings, list(zip(*texts, strict=True)))
 
 
 def _heading(key: str, rows: list[RunRow], metric: str | None) -> str:

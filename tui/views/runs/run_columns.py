@@ -338,18 +338,18 @@ def headings_agree(rows: Iterable[RunRow]) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def table_text(row: RunRow, key: str, context: TableContext) -> str:
-    """A row's text in one column of a table that cuts nothing off; a dash where it is unknown."""
+def table_text(key: str, context: TableContext) -> Callable[[RunRow], str]:
+    """Rows' text in one column of a table that cuts nothing off; a dash where it is unknown."""
     if key in EXTRA:
-        return EXTRA[key](row) or DASH
+        extra = EXTRA[key]
+        return lambda row: extra(row) or DASH
     if key == "state":
-        return f"{row.state.sign} {row.state}"
+        return lambda row: f"{row.state.sign} {row.state}"
     if key == "reason":
-        return row.remark
-    if key in ("last", "best", "validation", "tags"):
-        text = COLUMNS[key].text(row, context, 400)
-        return text or ("" if key == "tags" else DASH)
-    return COLUMNS[key].text(row, context, 6) or DASH
+        return lambda row: row.remark
+    text, otherwise = COLUMNS[key].text, "" if key == "tags" else DASH
+    width = 400 if key in ("last", "best", "validation", "tags") else 6
+    return lambda row: text(row, context, width) or otherwise
 
 
 EXTRA: dict[str, Callable[[RunRow], str]] = {
