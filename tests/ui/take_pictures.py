@@ -44,8 +44,8 @@ FIRST_VALUES = 20
 """Of each metric, before a picture is taken."""
 
 LAUNCH = ("n", *"example", "enter")
-ENDED = ("down", "down", "I")
-"""From the first live run to the one that has ended, and its pictures."""
+ENDED = ("down", "down", "I", "down")
+"""From the first live run to the one that has ended, and its pictures behind its curves."""
 
 
 async def take(
