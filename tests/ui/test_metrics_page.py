@@ -116,6 +116,17 @@ def test_it_fits_a_small_terminal_without_colour(cli: CommandLine, show: Show) -
     )
 
 
+def test_runs_whose_names_have_no_room_are_counted(cli: CommandLine, show: Show) -> None:
+    for number in range(4):
+        a_run(cli, f"a-run-with-a-long-name-{number}", [3.0, 2.0])
+    panel = show()
+    panel.press("m", "a")
+    panel.wait_for(r"Metrics 1-.* x step   a a-run-with-a-long-name-3  \+3")
+    panel = show(columns=160, rows=30)
+    panel.press("m", "a")
+    panel.wait_for(r"Metrics 1-.*(  [abcd] a-run-with-a-long-name-\d){4}")
+
+
 def test_a_pinned_chart_stays_before_the_rest_and_is_written_as_files(
     cli: CommandLine, show: Show, monkeypatch: pytest.MonkeyPatch
 ) -> None:

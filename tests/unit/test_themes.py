@@ -16,7 +16,9 @@ from runners.model.states import State
 from runners.state.layout import StateDirectory
 from tui.panel.app import PanelApp
 from tui.panel.theme.legible import legible
+from tui.panel.theme.palette import run_colour, run_colours
 from tui.panel.theme.themes import THEMES, Named, apply_theme
+from tui.panel.widgets.metrics.drawn_runs import small_letter
 
 CONTRAST = [name for name in THEMES if name.startswith("contrast")]
 SAFE = [name for name in THEMES if name.startswith("colour-safe")]
@@ -117,3 +119,13 @@ def test_every_word_can_be_read_on_every_background_of_every_theme(name: str) ->
             if ratio < least:
                 poor.append((background, word, round(ratio, 2)))
     assert not poor
+
+
+@pytest.mark.parametrize("name", ["textual-dark", "textual-light", "ansi-dark"])
+def test_curves_that_are_drawn_together_have_colours_of_their_own(name: str) -> None:
+    theme = BUILTIN_THEMES[name]
+    drawn = ["A", "E"]
+    while len(drawn) < len(run_colours(theme)):
+        drawn.append(small_letter(drawn, drawn, theme))
+    assert len({run_colour(letter, theme) for letter in drawn}) == len(drawn)
+    assert small_letter(drawn, drawn, theme) not in drawn

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar
 
+from rich.cells import cell_len
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
@@ -179,8 +180,10 @@ class MetricsScreen(Screen[None]):
         self._ask()
 
     def _show_line(self) -> None:
-        line = page_line(self._page, self._request) if self._page is not None else ""
-        line += self._source.status([mark.run.id for mark in self._request.marks])
+        status = self._source.status([mark.run.id for mark in self._request.marks])
+        room = self.size.width - cell_len(status)
+        line = page_line(self._page, self._request, room) if self._page is not None else ""
+        line += status
         if line != self._line:
             # A text that is set anew has everything laid out and painted again, be it the same.
             self._line = line

@@ -1,16 +1,17 @@
 """The runs beside the charts: which ones are drawn, in which colour, and which is on top."""
 
-from collections.abc import Sequence
-from itertools import count
+from collections.abc import Collection, Iterable, Sequence
+from itertools import count, islice
 from string import ascii_lowercase
 from typing import ClassVar
 
 from rich.text import Text
 from textual.binding import BindingType
 from textual.message import Message
+from textual.theme import Theme
 
 from tui.panel.screen_keys import CURVE_KEYS
-from tui.panel.theme.palette import run_colour
+from tui.panel.theme.palette import run_colour, run_colours
 from tui.panel.widgets.metrics.chart_request import RunCurve
 from tui.panel.widgets.row_list import RowList
 from tui.snapshot.feed import PanelSnapshot
@@ -90,7 +91,9 @@ class MetricRunList(RowList):
         self.letters = {**kept, **self._living}
         for run_id in self.marked:
             if run_id not in self.letters:
-                self.letters[run_id] = _small_letter(set(self.letters.values()))
+                drawn = [self.letters[run] for run in self.marked if run in self.letters]
+                taken = set(self.letters.values())
+                self.letters[run_id] = small_letter(taken, drawn, self.app.current_theme)
 
     def mark(self, run_ids: list[str]) -> None:
         """Draw exactly these runs."""
@@ -177,11 +180,16 @@ class MetricRunList(RowList):
         return row.append(run.name or run.id, style="" if run.id in self.marked else "dim")
 
 
-def _small_letter(taken: set[str]) -> str:
-    """The first of a, b … z, a2, b2 … that is free."""
-    return next(
-        letter
-        for level in count(1)
-        for base in ascii_lowercase
-        if (letter := base if level == 1 else f"{base}{level}") not in taken
+def small_letter(taken: Collection[str], drawn: Iterable[str], theme: Theme) -> str:
+    """The first of a, b … z, a2, b2 … that is free, if there is one in a colour of its own.
+
+    That is a colour which none of those `drawn` has.
+    """
+    letters = (
+        base if level == 1 else f"{base}{level}" for level in count(1) for base in ascii_lowercase
     )
+    free = list(
+        islice((letter for letter in letters if letter not in taken), len(run_colours(theme)))
+    )
+    seen = {run_colour(letter, theme) for letter in drawn}
+    return next((letter for letter in free if run_colour(letter, theme) not in seen), free[0])

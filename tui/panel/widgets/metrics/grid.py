@@ -1,7 +1,9 @@
 """The grid of charts, and the line above it. The grid paints what changed, and moves the focus."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from textual import events
 from textual.binding import BindingType
@@ -14,6 +16,7 @@ from tui.panel.screen_keys import CHART_KEYS
 from tui.panel.widgets.metrics.chart import RESUMED, Row
 from tui.panel.widgets.metrics.chart_model import Chart, ChartPage
 from tui.panel.widgets.metrics.chart_request import ChartRequest
+from tui.views.format import cut
 from tui.views.metrics.curves import SMOOTHINGS
 
 
@@ -120,8 +123,8 @@ def _row(chart: Chart, y: int) -> tuple[Segment, ...]:
     return chart.rows[y - chart.y] if y - chart.y < len(chart.rows) else ()
 
 
-def page_line(page: ChartPage, request: ChartRequest) -> str:
-    """What is shown: which charts of how many, over which axis, of which runs."""
+def page_line(page: ChartPage, request: ChartRequest, width: int) -> str:
+    """What is shown, in `width` cells: which charts of how many, over which axis, of which runs."""
     options = request.options
     last = min(len(page.names), page.first + page.per_page)
     parts = [f"Metrics {page.first + 1 if page.names else 0}-{last} of {len(page.names)}"]
@@ -140,10 +143,19 @@ def page_line(page: ChartPage, request: ChartRequest) -> str:
         parts.append(f"from {', '.join(page.sources)}")
     if page.resumed:
         parts.append(f"{RESUMED} resumed")
-    names = "  ".join(
-        f"{mark.letter} {mark.run.name}" + ("★" if mark.pinned else "") for mark in request.marks
-    )
-    return " " + " · ".join(parts) + f"   {names}"
+    names = [f"{mark.letter} {mark.run.name}{'★' * mark.pinned}" for mark in request.marks]
+    line = f" {' · '.join(parts)}   "
+    return line + _fitting(names, width - cell_len(line))
+
+
+def _fitting(names: Sequence[str], width: int) -> str:
+    """The names that fit, and how many more there are."""
+    for count in range(len(names), 0, -1):
+        more = f"+{len(names) - count}" if count < len(names) else ""
+        text = "  ".join(filter(None, (*names[:count], more)))
+        if cell_len(text) <= width:
+            return text
+    return cut(names[0], width) if len(names) == 1 else f"{len(names)} runs"
 
 
 def nothing_line(page: ChartPage, request: ChartRequest) -> str:
