@@ -198,6 +198,8 @@ def copy_tree(to: Path) -> Path:
         target = to / path.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, target)
+    # Commands that tests start find this copy, not what is installed.
+    (to / "fresnel_tui").symlink_to(Path("tui", "package", "fresnel_tui"))
     return to
 
 

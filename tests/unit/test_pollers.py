@@ -126,12 +126,17 @@ def test_a_limit_is_asked_for_once_and_leaves_a_user_s_stop_alone(
 def test_a_price_is_looked_at_every_ten_seconds(run: RunDirectory) -> None:
     start_session(run.home, "2", 1, since="now")
     price = {"usd_per_hour": "2", "per": "gpu", "basis": "session"}
-    limits = {"limit_s": 7200.0, "limit_usd": "4", "spec": {"limits": {"cost": "4"}}}
+    limits: dict[str, Any] = {
+        "limit_s": 7200.0,
+        "limit_usd": "4",
+        "spec": {"limits": {"cost": "4"}},
+    }
     plan = plan_fields({"price": price, "gpus": [{"uuid": "GPU-0"}], **limits})
     limit = TimeLimit(run, plan, moment_now(), lambda _: None)
     now = limit._look_at
     assert limit.poll(now - 4) == pytest.approx(4.0)
     assert limit.poll(now) == pytest.approx(10.0) and limit._look_at == now + 10
+    limits["limit_s"] = 3600.0  # by the price of its launch, which has been corrected since
     run.plan.write_text(json.dumps({"price": price, "gpus": [{"uuid": "GPU-0"}], **limits}))
     assert limit_now(run, moment_now()) == Limit(pytest.approx(7200.0, abs=60), "4")
     run.plan.write_text(json.dumps({"limit_s": 90.0}))
@@ -181,6 +186,20 @@ def test_a_user_s_stop_stays_the_reason_when_the_machine_is_shut_down(
     os.kill(os.getpid(), signal.SIGTERM)
     notice.poll(0.0)
     assert (asked[0]["by"], asked[0]["ending"]["cause"]) == ("me", EndingCause.STOPPED)
+
+
+@pytest.mark.usefixtures("default_term")
+@pytest.mark.parametrize("has_come", [False, True])
+def test_a_shutdown_that_has_come_ends_who_has_nothing_left_to_record(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch, has_come: bool
+) -> None:
+    sent: list[tuple[int, int]] = []
+    notice = ShutdownNotice(run, lambda _: None)
+    notice._has_come = has_come
+    monkeypatch.setattr(os, "kill", lambda *given: sent.append(given))
+    notice.close()
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert sent == ([(os.getpid(), signal.SIGTERM)] if has_come else [])
 
 
 @pytest.mark.parametrize(

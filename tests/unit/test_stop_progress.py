@@ -26,15 +26,16 @@ Escalate = Callable[..., StopEscalation]
 
 
 class One(RunProcesses):
-    """Sees one program of the run."""
+    """Sees one program of the run, and one that only a thorough look finds."""
 
     def __init__(self, run: RunDirectory, pid: int) -> None:
         super().__init__(run)
         self.pid = pid
+        self.unmarked_pid: int | None = None
 
     def find(self, thorough: bool = False) -> dict[int, int]:
-        ticks = start_ticks(self.pid)
-        return {} if ticks is None else {self.pid: ticks}
+        pids = (self.pid, self.unmarked_pid if thorough else None)
+        return {pid: ticks for pid in pids if pid and (ticks := start_ticks(pid)) is not None}
 
 
 @pytest.fixture
@@ -78,6 +79,7 @@ def ask(run: RunDirectory, **more: Any) -> None:
 @pytest.mark.parametrize(
     ("step", "until_s", "rung", "left_s"),
     [
+        (1, 20.0, "SIGINT", (18.0, 20.0)),
         (2, 4.0, "SIGTERM", (2.0, 4.0)),
         (2, 1000.0, "SIGTERM", (8.0, 10.0)),  # the clock was set back: no longer than the rung
         (2, -50.0, "SIGTERM", (-2.0, 0.0)),
@@ -101,6 +103,13 @@ def test_a_stop_is_over_when_the_last_rung_s_time_has_passed(escalate: Escalate)
     assert stop.is_over
     stop.continue_from({"step": 2, "until": time.time() - 1})  # type: ignore[typeddict-item]
     assert not stop.is_over, "a rung is left"
+
+
+def test_the_next_rung_is_not_taken_late(escalate: Escalate, run: RunDirectory) -> None:
+    ask(run)
+    stop, now = escalate(), time.monotonic()
+    stop.poll(now)
+    assert stop.poll(now + 29.75) == pytest.approx(0.25)
 
 
 def test_requests_by_signal_are_counted_and_force_stays(
@@ -165,6 +174,43 @@ def test_a_paused_program_goes_on_to_heed_the_stop(
     assert not run.pause.exists()
 
 
+def test_workers_without_a_mark_go_on_too_and_so_does_the_waiter(
+    escalate: Escalate, run: RunDirectory, program: subprocess.Popen[bytes]
+) -> None:
+    with subprocess.Popen(["sleep", "600"]) as worker, subprocess.Popen(["sleep", "600"]) as waiter:
+        try:
+            for child in (worker, waiter):
+                child.send_signal(signal.SIGSTOP)
+                eventually(lambda child=child: process_state(child.pid) == "T")  # type: ignore[misc]
+            run.pause.write_text("{}")
+            ask(run)
+            stop = escalate()
+            stop._processes.unmarked_pid = worker.pid  # type: ignore[attr-defined]
+            stop._processes.waiter = waiter.pid
+            stop.poll(time.monotonic())
+            eventually(lambda: process_state(waiter.pid) != "T", what="the waiter going on")
+            eventually(lambda: process_state(worker.pid) != "T", what="the worker going on")
+        finally:
+            worker.kill()
+            waiter.kill()
+
+
+def test_who_begins_after_a_kill_is_killed_too(
+    escalate: Escalate, run: RunDirectory, program: subprocess.Popen[bytes]
+) -> None:
+    stop, now = escalate((("SIGKILL", 5.0),)), time.monotonic()
+    ask(run)
+    stop.poll(now)
+    assert program.wait(30) == -signal.SIGKILL
+    with subprocess.Popen(["sleep", "600"]) as late:
+        try:
+            stop._processes.pid = late.pid  # type: ignore[attr-defined]
+            stop.poll(now + 1)
+            assert late.wait(30) == -signal.SIGKILL
+        finally:
+            late.kill()
+
+
 def test_who_ignores_a_signal_has_not_received_it(escalate: Escalate, run: RunDirectory) -> None:
     shell = ["sh", "-c", "trap '' INT; exec sleep 600"]
     with subprocess.Popen(shell) as deaf, subprocess.Popen(["sleep", "600"]) as hears:
@@ -182,12 +228,15 @@ def test_who_ignores_a_signal_has_not_received_it(escalate: Escalate, run: RunDi
             hears.kill()
 
 
-@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize(
+    ("how", "force"), [("SIGKILL", False), ("SIGKILL", True), ("SIGTERM", False)]
+)
 def test_stacks_are_kept_before_a_kill_that_nobody_hurries(
     escalate: Escalate,
     run: RunDirectory,
     program: subprocess.Popen[bytes],
     monkeypatch: pytest.MonkeyPatch,
+    how: str,
     force: bool,
 ) -> None:
     alive: list[tuple[str, bool]] = []
@@ -195,6 +244,6 @@ def test_stacks_are_kept_before_a_kill_that_nobody_hurries(
         helpers, "run", lambda name, *_, **__: alive.append((name, program.poll() is None))
     )
     ask(run, force=force)
-    escalate((("SIGKILL", 5.0),)).poll(time.monotonic())
-    assert program.wait(30) == -signal.SIGKILL
-    assert alive == ([] if force else [("stacks", True)])
+    escalate(((how, 5.0),)).poll(time.monotonic())
+    assert program.wait(30) == -signal.Signals[how]
+    assert alive == ([] if force or how != "SIGKILL" else [("stacks", True)])

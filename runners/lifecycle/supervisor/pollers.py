@@ -122,13 +122,10 @@ class UnmarkedProcesses:
         return self._next - now
 
 
-def write_intent(run: RunDirectory, intent: IntentFields) -> bool:
-    """Write down the request to stop a run; False when the disk refuses."""
-    try:
+def write_intent(run: RunDirectory, intent: IntentFields) -> None:
+    """Write down the request to stop a run, if the disk takes it."""
+    with suppress(OSError):
         replace(run.stop, json.dumps(intent, ensure_ascii=False).encode())
-    except OSError:
-        return False
-    return True
 
 
 class TimeLimit:
