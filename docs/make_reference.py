@@ -182,6 +182,15 @@ def preset_keys() -> str:
     return "\n".join(["| key | what it says |", "|---|---|", *keys_of("RunSpec", "")]) + "\n"
 
 
+def in_yaml(default: Any) -> str:
+    """A default as one would write it in the file; empty where there is none."""
+    if isinstance(default, bool):
+        return str(default).lower()
+    if isinstance(default, (list, tuple)):
+        return ", ".join(map(str, default))
+    return str(default) if default else ""
+
+
 def settings_keys() -> str:
     """A table of the keys of settings.yaml."""
     import msgspec
@@ -191,11 +200,9 @@ def settings_keys() -> str:
     for section, key in schema["Settings"]["properties"].items():
         holds = next(part["$ref"] for part in [key, *key.get("allOf", [])] if "$ref" in part)
         for name, inner in schema[holds.rpartition("/")[2]]["properties"].items():
-            default = inner.get("default", "")
-            shown = ", ".join(map(str, default)) if isinstance(default, list) else str(default)
-            lines.append(
-                f"| `{section}.{name}` | {plain(inner.get('description', ''))} | {shown} |"
-            )
+            default = getattr(getattr(Settings(), section), name)
+            text = plain(inner.get("description", ""))
+            lines.append(f"| `{section}.{name}` | {text} | {in_yaml(default)} |")
     return "\n".join(["| key | what it says | default |", "|---|---|---|", *lines]) + "\n"
 
 

@@ -38,6 +38,11 @@ def test_a_setting_is_saved_and_comments_stay(show: Show, file: Path) -> None:
     eventually(lambda: panel.read() or file.read_text() == wanted)
 
 
+def test_a_theme_that_there_is_not_is_said(show: Show, file: Path) -> None:
+    file.write_text("panel: {theme: nowhere}\n")
+    show().wait_for("no theme 'nowhere'")
+
+
 def test_the_editor_s_mistakes_are_all_told_and_lists_warn(
     show: Show, file: Path, tmp_path: Path
 ) -> None:

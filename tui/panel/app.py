@@ -33,6 +33,7 @@ from tui.panel.theme.themes import (
     default_theme,
     register_themes,
     remembered_theme,
+    theme_problem,
 )
 from tui.snapshot.feed import PanelSnapshot, ShowsSnapshots, SnapshotFeed
 
@@ -99,6 +100,8 @@ class PanelApp(TerminalApp):
         self.theme_changed_signal.subscribe(self, lambda theme: self._keep_theme(theme.name))
         self._watch()
         self.set_timer(_PAINTED_S, self._collect_again)
+        if problem := theme_problem(self, self.settings.panel.theme):
+            self.notify(problem, severity="warning", timeout=10)
         if self._launch_first:
             self.runs.start(self._launch_first, self.cockpit.select_when_present)
 

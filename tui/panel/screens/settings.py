@@ -23,6 +23,7 @@ from runners.state.layout import settings_file
 from tui.panel.screen_keys import SETTINGS_KEYS
 from tui.panel.screens.dialogs import FormDialog, form_buttons
 from tui.panel.terminal.editor import edit_file
+from tui.panel.theme.themes import theme_problem
 from tui.panel.widgets.launch.fields import FormField
 
 
@@ -94,7 +95,7 @@ class SettingsScreen(FormDialog):
             key = keys[field.key]
             if field.value != field.default:
                 changes[key.section, key.name] = _read(key, field.value)
-        problem = self._theme_problem(changes.get(("panel", "theme")))
+        problem = theme_problem(self.app, changes.get(("panel", "theme"), ""))
         if problem:
             self._show_message(problem)
             return
@@ -107,12 +108,6 @@ class SettingsScreen(FormDialog):
         self.notify(f"saved {settings_file()}" if changes else "no changes", timeout=4)
         self.dismiss(None)
 
-    def _theme_problem(self, theme: Any) -> str:
-        known = self.app.available_themes
-        if not theme or theme in known:
-            return ""
-        return f"panel.theme: no theme {theme!r}; themes: {', '.join(sorted(known))}"
-
     def action_edit(self) -> None:
         """Open the file in an editor, then say what is wrong with it."""
         path: Path = settings_file()
@@ -124,6 +119,7 @@ class SettingsScreen(FormDialog):
             problem = problem or str(error)
         else:
             self._take(settings)
+            problem = problem or theme_problem(self.app, settings.panel.theme)
         if problem:
             self._show_message(problem)
         else:

@@ -142,6 +142,14 @@ def remembered_theme(state: StateDirectory) -> str | None:
     return name if isinstance(name, str) else None
 
 
+def theme_problem(app: "App[None]", name: str) -> str:
+    """What is wrong with `panel.theme` in the settings; empty where it is a theme, or none."""
+    known = app.available_themes
+    if not name or name in known:
+        return ""
+    return f"panel.theme: no theme {name!r}; themes: {', '.join(sorted(known))}"
+
+
 def _terminal_theme(theme: Theme, named: Named) -> TerminalTheme:
     back, front = "#000000" if theme.dark else "#ffffff", "#ffffff" if theme.dark else "#000000"
     if theme.background is not None and theme.background.startswith("#"):
