@@ -230,6 +230,20 @@ class RentedMachine:
             self._process.send_signal(signal.SIGTERM)
             self._process.wait()
             self._process = None
+            # The process that takes in a connection is a copy, and has the port for a moment longer.
+            eventually(self._is_free, what="its port free")
+
+    def _is_free(self) -> bool:
+        if self._space:
+            return not self._listens()
+        family = socket.AF_INET6 if ":" in self._listen else socket.AF_INET
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((self._listen, self.port))
+            except OSError:
+                return False
+        return True
 
     def new_host_key(self) -> None:
         """Another machine under the same address."""
