@@ -113,10 +113,10 @@ def one(arguments: list[str]) -> None:
     finished: dict[str, Any] = {}
     train_epoch, summarise = train.train_epoch, train.summarise
 
-    def timed(run: Any, photographs: Any) -> bool:
+    def timed(run: Any, loader: Any) -> bool:
         phase = spent.setdefault(run.phase.describe(), [0, 0.0])
         step, before = run.position.step, time.process_time()
-        stopped = train_epoch(run, photographs)
+        stopped = train_epoch(run, loader)
         phase[1] += time.process_time() - before
         phase[0] += run.position.step - step
         return bool(stopped)

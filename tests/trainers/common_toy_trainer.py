@@ -22,7 +22,7 @@ from torch.utils.data import TensorDataset
 from trainers.common import main_program, schedules
 from trainers.common.checkpoint import CheckpointFolder
 from trainers.common.ema import Ema
-from trainers.common.loading import make_loader, to_device
+from trainers.common.loading import EpochLoader, to_device
 from trainers.common.meters import ThroughputMeter
 from trainers.common.precision import Precision, in_groups
 from trainers.common.preview import write_preview
@@ -109,6 +109,7 @@ def train(settings: argparse.Namespace) -> int:
     if ranks.leads:
         told = {"input": [x.expand(-1, 16)], "target": [(3 * x + 1).expand(-1, 16)]}
         reporter.image(write_preview(reporter.folder / "inputs.png", told, "first batch"), "inputs")
+    loader = EpochLoader(points, ranks.device, settings.workers, settings.seed)
     while epoch < settings.epochs:
         meter, total = ThroughputMeter(ranks.device, ranks.world), 0.0
         batches = epoch_batches(
@@ -120,9 +121,8 @@ def train(settings: argparse.Namespace) -> int:
             ranks.world,
             used,
         )
-        loader = make_loader(points, batches, ranks.device, settings.workers, settings.seed)
         reporter.phase("training")
-        for group in in_groups(meter.waiting(loader), settings.accumulate):
+        for group in in_groups(meter.waiting(loader.batches(batches)), settings.accumulate):
             rate_now = schedules.rate_at(
                 step, steps, rate, settings.schedule, settings.warmup, settings.lr_floor
             )

@@ -1,6 +1,7 @@
 """What the trainers' tests share: a trainer run as its own program."""
 
 import json
+import multiprocessing.process
 import os
 import signal
 import subprocess
@@ -118,6 +119,20 @@ def draw() -> Any:
     from trainers.gaussian.render import choose_drawer
 
     return choose_drawer("auto", torch.device("cpu"))
+
+
+@pytest.fixture
+def processes_begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The processes that are begun inside this one, as loaders begin their workers."""
+    begun: list[str] = []
+    start = multiprocessing.process.BaseProcess.start
+
+    def counted(process: multiprocessing.process.BaseProcess) -> None:
+        begun.append(process.name)
+        start(process)
+
+    monkeypatch.setattr(multiprocessing.process.BaseProcess, "start", counted)
+    return begun
 
 
 @pytest.fixture

@@ -220,7 +220,7 @@ def test_augmentation_keeps_x_rays_and_ct_together(folder, config, tmp_path) -> 
 
 def test_the_same_epoch_augments_alike_and_the_next_otherwise(folder, config, tmp_path) -> None:
     data, patients = loaded(config, folder, tmp_path), find_patients(folder, VIEWS)[0]
-    first, again, later = (PatientSet(data, patients, 3, epoch)[1]["xrays"] for epoch in (0, 0, 1))
+    first, again, later = (PatientSet(data, patients, 3)[epoch, 1]["xrays"] for epoch in (0, 0, 1))
     assert torch.equal(first, again) and not torch.equal(first, later)
     item = PatientSet(data, patients)[1]
     assert torch.equal(item["xrays"], data.load(patients[1])["xrays"])

@@ -235,7 +235,7 @@ def test_made_up_x_rays_of_a_cone_beam_are_those_of_the_ct(tmp_path: Path) -> No
                     for beam in (config.geometry, PARALLEL))  # fmt: skip
     assert right < 0.02 and wrong > 10 * right
     for epoch in range(8):
-        changed = PatientSet(data, patients, 3, epoch)[0]["hu"]
+        changed = PatientSet(data, patients, 3)[epoch, 0]["hu"]
         assert torch.equal(changed, PatientSet(data, patients)[0]["hu"]), "none is mirrored"
     assert any("no patient is mirrored" in note for note in config.notes)
     with pytest.raises(SettingsError, match="copy that into the configuration"):

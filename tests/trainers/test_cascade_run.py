@@ -267,13 +267,24 @@ def test_killed_in_the_middle_and_resumed_it_ends_like_one_that_never_stopped(
     assert events(tmp_path, "summary")[0]["values"] == last
 
 
-def test_stopped_inside_an_epoch_it_goes_on_from_the_step(tmp_path, whole, config) -> None:
+def test_stopped_inside_an_epoch_it_goes_on_from_the_step(
+    tmp_path, whole, config, monkeypatch, keep_signals, processes_begun
+) -> None:
+    """By one worker for the epochs of a stage."""
+    from trainers.cascade import train
+
     (tmp_path / "stop.json").write_text("{}")
     output = finished(start(config, tmp_path))
     assert "stopped on request (the stop file)" in output
     assert weights(tmp_path)["position"]["used"] == 4, "one batch of the first epoch"
     (tmp_path / "stop.json").unlink()
-    finished(start(config, tmp_path, "--resume_from", str(tmp_path / "checkpoints" / "last.pt")))
+    monkeypatch.setenv("FRESNEL_RUN_DIR", str(tmp_path))
+    folder = tmp_path / "checkpoints"
+    more = ("--resume_from", str(folder / "last.pt"), "--num_workers", "1")
+    assert (
+        train.main(["--config", str(config), *TRAIN, "--checkpoint_dir", str(folder), *more]) == 0
+    )
+    assert len(processes_begun) == 2
     places = (folder / "checkpoints" / "last.pt" for folder in (whole[0], tmp_path))
     assert differing_files(*places) == []
 

@@ -288,7 +288,7 @@ def test_what_is_kept_in_memory_is_what_is_read(tmp_path: Path) -> None:
     for size in (32, 48, 32):
         for index in (0, 1, 0):
             for one in (kept, read, small):
-                one.size = size
+                one.resize(size)
             expected = read[index]
             for one in (kept[index], small[index]):
                 assert one.keys() == expected.keys()
@@ -297,6 +297,34 @@ def test_what_is_kept_in_memory_is_what_is_read(tmp_path: Path) -> None:
                     for name, part in expected.items()
                     if name != "name"
                 )
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_two_epochs_read_every_file_once(
+    workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep_signals, processes_begun
+) -> None:
+    """Whichever worker reads it first; what is judged by is kept in turn."""
+    from trainers.gaussian import train
+
+    folder, told = make_folder(tmp_path / "data", 7), tmp_path / "told"
+    read = photographs.read_picture
+
+    def counted(path: Path) -> Image.Image:
+        with told.open("a") as file:
+            file.write(f"{path.name}\n")
+        return read(path)
+
+    monkeypatch.setattr(photographs, "read_picture", counted)
+    monkeypatch.delenv("FRESNEL_RUN_DIR", raising=False)
+    words = ["--data_dir", str(folder), "--image_size", "16", "--batch_size", "2", "--epochs", "3"]
+    words += ["--gaussians_per_patch", "1", "--no-export_onnx", "--no-tensorboard", "--device"]
+    words += ["cpu", "--threads", "1", "--output_dir", str(tmp_path / "run"), "--lpips_weight"]
+    words += ["0", "--workers", str(workers), "--held_out", "0.3", "--checkpoint_every", "9"]
+    assert train.main(words) == 0
+    # Where there are workers, one is read to know how much of /dev/shm they fill.
+    names = sorted(told.read_text().split())
+    assert len(processes_begun) == 2 * workers and len(names) == 7 + (workers > 0), names
+    assert set(names) == {f"photo_{number}.png" for number in range(7)}
 
 
 def test_photographs_held_on_a_device_are_the_batches_of_a_loader(
@@ -313,7 +341,7 @@ def test_photographs_held_on_a_device_are_the_batches_of_a_loader(
     monkeypatch.setattr(held, "room_on", lambda device: 2**30)
     kept = held.HeldPhotographs()
     for size in (32, 48):
-        chosen.size = size
+        chosen.resize(size)
         assert kept.read(chosen, cpu, 0, False)
         for one, other in zip(
             kept.batches(batches), make_loader(chosen, batches, cpu), strict=True
@@ -322,5 +350,5 @@ def test_photographs_held_on_a_device_are_the_batches_of_a_loader(
             tensors = ("image", "features", "disparity")
             assert all(torch.equal(one[name], other[name]) for name in tensors)
     monkeypatch.setattr(held, "room_on", lambda device: 1000)
-    chosen.size = 32
+    chosen.resize(32)
     assert not kept.read(chosen, cpu, 0, False)

@@ -198,7 +198,8 @@ def test_killed_at_any_moment_it_goes_on_to_the_bit(
                 break
         trainer.kill()
         trainer.communicate()
-    done = run_trainer(*FAST, "--resume", "auto-or-new", run_directory=run)
+    more = ("--resume", "auto-or-new", "--workers", "2")
+    done = run_trainer(*FAST, *more, run_directory=run)
     assert done.returncode == 0, done.stderr
     same(*(folder / "checkpoints" / "epoch_0003.pt" for folder in (run, straight)))
     judged = ["held_out_psnr" in event["values"] for event in read_events(straight, "epoch")]

@@ -72,7 +72,10 @@ def test_the_loss_is_least_at_the_truth() -> None:
     assert torch.isfinite(torch.autograd.grad(overlap_loss(noise, target), noise)[0]).all()
 
 
-def test_it_resumes_to_the_bit_and_exports_what_it_judged(listed, tmp_path, capsys) -> None:
+def test_it_resumes_to_the_bit_and_exports_what_it_judged(
+    listed, tmp_path, capsys, processes_begun
+) -> None:
+    """By a worker that lives to the end."""
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     words = ("--path", listed, "--validate_every", 1)
     assert train(*words, "--epochs", 2, "--output_dir", whole) == 0
@@ -86,7 +89,9 @@ def test_it_resumes_to_the_bit_and_exports_what_it_judged(listed, tmp_path, caps
     stop.unlink()
     saved = [path.name for path in (parts / "checkpoints").glob("epoch_*")]
     assert saved == ["epoch_0001_step_000001.pt"]
-    assert train(*words, "--epochs", 2, "--output_dir", parts, "--resume", "auto") == 0
+    more = ("--resume", "auto", "--workers", 1)
+    assert train(*words, "--epochs", 2, "--output_dir", parts, *more) == 0
+    assert len(processes_begun) == 1
     for name in ("last.pt", "best.pt"):
         assert differing_files(*(run / "checkpoints" / name for run in (whole, parts))) == []
     card = (whole / "checkpoints" / "unet.md").read_text()

@@ -81,8 +81,7 @@ def test_a_step_of_the_u_net_waits_once(listed, tmp_path, monkeypatch) -> None:
     parser = train_unet.make_parser("")
     run = train_unet.prepare(parser.read([*words, "--output_dir", str(tmp_path)]), StopRequest())
     silent(run.optimiser)
-    loader = train_unet.make_loader(run.training, [[0, 1]], torch.device("cpu"))
-    group = list(loader)
+    group = list(run.loader.batches([[(0, 0), (0, 1)]]))
     with Waits(monkeypatch) as waits:
         train_unet.take_step(run, group)
     assert waits.found == ["tolist"], waits.found

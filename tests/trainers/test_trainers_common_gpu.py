@@ -243,8 +243,8 @@ def test_a_step_of_the_gaussian_trainer_waits_for_the_gpu_once(
     words += ["--output_dir", str(tmp_path)]
     run = train.prepare(gaussian_parser().read(words), StopRequest())
     run.model.train()
-    photographs = PhotographSet(run.collection.training, run.collection, run.phase.resolution, 0)
-    group = list(train.epoch_loader(run, photographs))[:2]
+    photographs = PhotographSet(run.collection.training, run.collection, run.phase.resolution)
+    group = list(train.epoch_batches_of(run, train.loader_of(run, photographs)))[:2]
     waits = Waits(monkeypatch)
     tolist = waits.aside(torch.Tensor.tolist)
     monkeypatch.setattr(tiles, "MEMORY", tiles.FillMemory(dear=lambda _: True))

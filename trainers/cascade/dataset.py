@@ -19,6 +19,7 @@ from trainers.cascade.geometry import Geometry, ParallelBeam, line_integrals
 from trainers.cascade.patients import Calibration, Patient, fit, read_ct, read_xray
 from trainers.cascade.projector import hu_from_unit, unit_from_hu
 from trainers.common.files import write_whole
+from trainers.common.kept_items import size_of
 from trainers.common.randomness import sample_generator
 from trainers.common.settings_parser import SettingsError
 
@@ -137,9 +138,9 @@ def check_extent(patient: Patient, extent: np.ndarray, geometry: Geometry) -> No
 
 
 class PatientSet(Dataset[dict[str, Any]]):
-    """Some patients as a dataset, augmented where an epoch is given.
+    """Some patients by index as they are, or by (epoch, index) augmented, which those decide.
 
-    The epoch's number and the patient's place decide how. In place of `volume` an item has `hu`,
+    In place of `volume` an item has `hu`,
     (1, D, D, D) int16, of which unit_from_hu makes the same to the bit: half as much to send.
     """
 
@@ -148,17 +149,17 @@ class PatientSet(Dataset[dict[str, Any]]):
         data: PatientData,
         patients: Sequence[Patient],
         seed: int = 0,
-        epoch: int | None = None,
     ) -> None:
-        self.data, self.patients, self.seed, self.epoch = data, patients, seed, epoch
+        self.data, self.patients, self.seed = data, patients, seed
 
     def __len__(self) -> int:
         return len(self.patients)
 
-    def __getitem__(self, index: int) -> dict[str, Any]:
+    def __getitem__(self, place: int | tuple[int, int]) -> dict[str, Any]:
+        epoch, index = place if isinstance(place, tuple) else (None, place)
         item = self.data.load(self.patients[index])
-        if self.epoch is not None and self.data.config.data["augmentation"]:
-            random = sample_generator(self.seed, self.epoch, index)
+        if epoch is not None and self.data.config.data["augmentation"]:
+            random = sample_generator(self.seed, epoch, index)
             item = augmented(item, self.data.config, random)
         volume = item["volume"]
         rest = {name: part for name, part in item.items() if name != "volume"}
@@ -166,7 +167,7 @@ class PatientSet(Dataset[dict[str, Any]]):
 
     def item_bytes(self) -> int:
         """Return the bytes of an item."""
-        return sum(part.nbytes for part in self[0].values() if isinstance(part, Tensor))
+        return size_of(self[0])
 
 
 def augmented(

@@ -59,7 +59,7 @@ from trainers.cascade.progress import (
 from trainers.cascade.projector import unit_from_hu
 from trainers.cascade.run import TRAINER, CascadeRun, next_stage, place_best, resume
 from trainers.common.checkpoint import CheckpointFolder
-from trainers.common.loading import check_shared_memory, make_loader, to_device
+from trainers.common.loading import EpochLoader, check_shared_memory, of_epoch, to_device
 from trainers.common.main_program import run_main
 from trainers.common.meters import ThroughputMeter
 from trainers.common.precision import in_groups
@@ -220,25 +220,22 @@ def workers_of(run: CascadeRun) -> int:
     return 0 if run.config.data["cache_in_memory"] else int(run.config.data["num_workers"])
 
 
-def train_epoch(run: CascadeRun) -> bool:
+def train_epoch(run: CascadeRun, loader: EpochLoader[PatientSet]) -> bool:
     """Take the steps that are left of the current epoch; return whether a stop was asked for."""
-    assert run.data is not None and run.model is not None
+    assert run.model is not None
     position, ranks, training = run.position, run.ranks, run.config.training
-    seed = run.settings.seed + 7919 * position.stage
-    patients = PatientSet(run.data, run.splits.train, seed, position.epoch)
-    count, size = len(patients), run.stage.batch_size
+    count, size, seed = len(loader.dataset), run.stage.batch_size, loader.dataset.seed
     batches = epoch_batches(
         count, size, seed, position.epoch, ranks.rank, ranks.world, position.used
     )
-    workers = workers_of(run)
-    loader = make_loader(patients, batches, ranks.device, workers, seed)
+    loaded = loader.batches(of_epoch(position.epoch, batches))
     meter, talk = ThroughputMeter(ranks.device, ranks.world), Throttle(5.0)
     steps = steps_per_epoch(run, position.stage)
     everything = steps * run.epochs
     warmup = min(training["warmup_steps"], everything // 10)
     every = run.config.logging["log_every_n_steps"]
     run.model.train()
-    for group in in_groups(meter.waiting(loader), training["accumulation_steps"]):
+    for group in in_groups(meter.waiting(loaded), training["accumulation_steps"]):
         rate = rate_at(
             position.step_in_stage, everything, training["learning_rate"], "cosine", warmup
         )
@@ -318,15 +315,19 @@ def train_stage(run: CascadeRun) -> bool:
     )
     baselines = prepare_stage(run)
     sample_before(run, baselines, run.splits.val)
-    if workers_of(run) and run.data is not None:
-        item = PatientSet(run.data, run.splits.train).item_bytes()
-        write(f"Loading: {check_shared_memory(item, stage.batch_size, workers_of(run), world)}")
+    assert run.data is not None
+    patients = PatientSet(run.data, run.splits.train, run.settings.seed + 7919 * position.stage)
+    workers = workers_of(run)
+    loader = EpochLoader(patients, run.ranks.device, workers, patients.seed)
+    if workers:
+        asked = patients.item_bytes(), stage.batch_size, workers, world
+        write(f"Loading: {check_shared_memory(*asked)}")
     if position.step_in_stage == 0:
         preview_inputs(run)
         run.reporter.phase("warming up", "first step")
     while position.epoch < run.epochs:
         begun = time.monotonic()
-        if train_epoch(run):
+        if train_epoch(run, loader):
             return True
         finish_epoch(run, baselines, time.monotonic() - begun)
         if position.epoch < run.epochs and run.stop.agreed(run.ranks.device):

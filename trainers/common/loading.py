@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -16,19 +16,23 @@ from trainers.common.stopping import ignore_stop_signals
 SHARED_MEMORY = "/dev/shm"
 """Where workers put their batches."""
 
+AnyDataset = TypeVar("AnyDataset", bound=Dataset[Any])
+
 
 def make_loader(
     dataset: Dataset[Any],
-    batches: list[list[int]],
+    batches: Sequence[Sequence[Any]],
     device: torch.device,
     workers: int = 0,
     seed: int = 0,
     collate: Callable[[list[Any]], Any] | None = None,
     prefetch: int = 2,
+    lasting: bool = False,
 ) -> DataLoader[Any]:
     """Return a loader of these batches of indices, in this order; page-locked for a GPU.
 
-    Every worker holds `prefetch` batches ready, in shared memory.
+    Every worker holds `prefetch` batches ready, in shared memory; `lasting` ones go on when the
+    loader is iterated once more.
     """
     return DataLoader(
         dataset,
@@ -38,9 +42,64 @@ def make_loader(
         collate_fn=collate,
         pin_memory=device.type == "cuda",
         prefetch_factor=prefetch if workers else None,
+        persistent_workers=lasting and workers > 0,
+        # Forked, they share what the dataset keeps (trainers/common/kept_items.py).
+        multiprocessing_context="fork" if workers else None,
         # Its own generator: else making an iterator draws from the global one and moves it on.
         generator=torch.Generator().manual_seed(seed),
     )
+
+
+class EpochLoader(Generic[AnyDataset]):
+    """Loads a dataset epoch after epoch by the same workers.
+
+    They know it as it was when they began: what is another in every epoch is in the indices.
+    """
+
+    def __init__(
+        self,
+        dataset: AnyDataset,
+        device: torch.device,
+        workers: int = 0,
+        seed: int = 0,
+        collate: Callable[[list[Any]], Any] | None = None,
+    ) -> None:
+        self.dataset, self._device, self._workers = dataset, device, workers
+        self._seed, self._collate = seed, collate
+        self._batches: list[Sequence[Any]] = []
+        self._loader: DataLoader[Any] | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Whether workers go on that began before."""
+        return self._loader is not None
+
+    def begin_anew(self) -> None:
+        """Have the next batches loaded by workers that know the dataset as it is now."""
+        self._loader = None
+
+    def batches(self, batches: Iterable[Sequence[Any]]) -> DataLoader[Any]:
+        """Return what gives these batches of indices, until it is asked for the next ones."""
+        self._batches[:] = batches
+        if self._loader is None:
+            if self._workers and self._batches:
+                # What a dataset makes room for at its first item, workers share if it is there.
+                self.dataset[self._batches[0][0]]
+            given = self._device, self._workers, self._seed, self._collate
+            self._loader = make_loader(self.dataset, self._batches, *given, lasting=True)
+        return self._loader
+
+
+def of_epoch(epoch: int, batches: Iterable[Sequence[int]]) -> list[list[tuple[int, int]]]:
+    """Return batches of indices as those of (epoch, index)."""
+    return [[(epoch, index) for index in batch] for batch in batches]
+
+
+def shared_memory_asked(
+    item_bytes: int, batch: int, workers: int, processes: int = 1, prefetch: int = 2
+) -> int:
+    """Return how many bytes of /dev/shm the workers of all processes hold at most."""
+    return item_bytes * batch * workers * prefetch * processes
 
 
 def check_shared_memory(
@@ -51,14 +110,14 @@ def check_shared_memory(
     Raises SettingsError where less is free, for a worker then dies of a bus error in the middle.
     Where there is no /dev/shm nothing is known and nothing refused.
     """
-    asked = item_bytes * batch * workers * prefetch * processes
+    asked = shared_memory_asked(item_bytes, batch, workers, processes, prefetch)
     text = f"{asked / 2**30:.2f} GiB of /dev/shm, {workers} worker(s) with {prefetch} batches each"
     try:
         free = shutil.disk_usage(SHARED_MEMORY).free
     except OSError:
         return text
     if workers and asked > free:
-        fitting = int(free // (item_bytes * batch * prefetch * processes))
+        fitting = free // shared_memory_asked(item_bytes, batch, 1, processes, prefetch)
         raise SettingsError(
             f"the loader's workers need {text}, and {free / 2**30:.2f} GiB are free: --workers"
             f" {fitting}, or give the container more (docker run --shm-size=16g or --ipc=host)"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import multiprocessing.util  # Before _end_workers is registered, and so after it at the end.
 import signal
 from types import FrameType
 
@@ -48,3 +50,14 @@ def ignore_stop_signals(_worker: int = 0) -> None:
     """Make a data-loading process outlive a signal meant for the whole process group."""
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
+
+
+@atexit.register
+def _end_workers() -> None:
+    # An error has left them: multiprocessing sends them SIGTERM, which they ignore, and waits.
+    left = [child for child in multiprocessing.active_children() if child.daemon]
+    if left:
+        # PyTorch takes a worker's end for a failure.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for child in left:
+        child.kill()

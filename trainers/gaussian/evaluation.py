@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from trainers.common.loading import make_loader, to_device
+from trainers.common.loading import EpochLoader, to_device
 from trainers.common.ranks import sum_over_ranks
 from trainers.gaussian import losses
 from trainers.gaussian.contact_sheet import write_contact_sheet
@@ -99,11 +99,14 @@ def judge_batch(
 
 
 def evaluate(
-    run: GaussianRun, held_out: PhotographSet, slots: int, sheet: tuple[Path, str] | None
+    run: GaussianRun,
+    held_out: EpochLoader[PhotographSet],
+    slots: int,
+    sheet: tuple[Path, str] | None,
 ) -> dict[str, float]:
     """Return the means of all figures over held-out images; draw some where a sheet is named."""
     settings, ranks, decoder = run.settings, run.ranks, run.decoder
-    mine = list(range(len(held_out)))[ranks.rank :: ranks.world]
+    mine = list(range(len(held_out.dataset)))[ranks.rank :: ranks.world]
     batches = [
         mine[start : start + settings.batch_size]
         for start in range(0, len(mine), settings.batch_size)
@@ -114,7 +117,7 @@ def evaluate(
     camera = seen_by_all(run.collection, Camera(settings.image_size, settings.blur))
     decoder.eval()
     with run.judged_weights():
-        for loaded in make_loader(held_out, batches, ranks.device, settings.workers, settings.seed):
+        for loaded in held_out.batches(batches):
             batch = to_device(loaded, ranks.device)
             found = judge_batch(decoder, batch, camera, run.draw, slots)
             for name, values in found.figures.items():

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from trainers.common.bar import bar
+from trainers.common.kept_items import size_of
 from trainers.common.loading import make_loader, to_device
 from trainers.gaussian.photographs import PhotographSet
 
@@ -42,9 +43,8 @@ class HeldPhotographs:
         if self.size == photographs.size:
             return True
         item = photographs[0]
-        needed = sum(part.nbytes for part in item.values() if isinstance(part, Tensor))
         self._parts = {}
-        if needed * len(photographs) > room_on(device):
+        if size_of(item) * len(photographs) > room_on(device):
             return False
         places = [[place] for place in range(len(photographs))]
         loader = make_loader(photographs, places, device, workers)

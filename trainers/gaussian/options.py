@@ -89,7 +89,7 @@ def _add_data_flags(parser: SettingsParser) -> None:
         "--cache_mb",
         type=whole_number(0),
         default=512,
-        help="megabytes of read images and features to keep in memory, without --workers; 0: none",
+        help="megabytes of read images and features to keep in memory, for all workers; 0: none",
     )
     add(
         "--probe_batch",

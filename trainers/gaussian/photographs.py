@@ -19,6 +19,7 @@ from torch.nn import functional as F
 from torch.utils.data import Dataset
 
 from trainers.common.bar import bar
+from trainers.common.kept_items import KeptItems, size_of
 from trainers.common.loading import check_shared_memory
 from trainers.common.reading import check_picture, read_picture
 from trainers.common.settings_parser import SettingsError
@@ -305,7 +306,7 @@ class PhotographSet(Dataset[dict[str, Any]]):
 
     Images are squashed to squares of S pixels, as those of the features were. `disparity` (1,S,S)
     is left out where there is no depth, `weights` (1,S,S) where no density was asked for. With
-    `keep_bytes`, items stay in memory once read until so many bytes are full.
+    `keep_bytes`, so many bytes of what was read stay in memory, features over a change of size too.
     """
 
     def __init__(
@@ -315,27 +316,44 @@ class PhotographSet(Dataset[dict[str, Any]]):
         size: int,
         keep_bytes: int = 0,
     ) -> None:
-        self.photographs, self.collection, self.size = photographs, collection, size
-        self._kept: dict[tuple[int, int], dict[str, Any]] = {}
-        self._features: dict[int, Tensor] = {}
-        self._room = keep_bytes
+        self.photographs, self.collection, self._room = photographs, collection, keep_bytes
+        self._features: KeptItems | None = None
+        self._images: KeptItems | None = None
+        self.resize(size)
+
+    def resize(self, size: int) -> None:
+        """Give images of another size from now on; workers of a loader are to begin anew for it."""
+        self.size, self._images = size, None
+        if not self._room:
+            return
+        count, (item, described) = len(self), self._parts(0)
+        if self._features is None:
+            share = size_of(described) / (size_of(described) + size_of(item))
+            self._features = KeptItems(count, int(self._room * share), described)
+            self._features.keep(0, described)
+        self._images = KeptItems(count, self._room - self._features.bytes, item)
+        self._images.keep(0, item)
 
     def __len__(self) -> int:
         return len(self.photographs)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        if (index, self.size) in self._kept:
-            return self._kept[index, self.size] | {"features": self._features[index]}
-        item = self._read(index)
-        described = item.pop("features", None)
-        if described is None:
-            described = self._features[index]
-        needed = sum(part.nbytes for part in item.values() if isinstance(part, Tensor))
-        needed += 0 if index in self._features else described.nbytes
-        if needed <= self._room:
-            self._room -= needed
-            self._kept[index, self.size], self._features[index] = item, described
-        return item | {"features": described}
+        item, described = self._parts(index)
+        return {"name": self.photographs[index].name, **item, **described}
+
+    def _parts(self, index: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Return a photograph's pictures, and its features, read only where they are not kept."""
+        item = self._images and self._images.find(index)
+        described = self._features and self._features.find(index)
+        if item is None or described is None:
+            item = self._read(index, described is not None)
+            if described is None:
+                described = {"features": item.pop("features")}
+                if self._features:
+                    self._features.keep(index, described)
+            if self._images:
+                self._images.keep(index, item)
+        return item, described
 
     def check_room(self, settings: argparse.Namespace, processes: int) -> None:
         """Raise SettingsError where loading processes would fill more of /dev/shm than is free.
@@ -345,8 +363,7 @@ class PhotographSet(Dataset[dict[str, Any]]):
         if settings.workers == 0:
             return
         item = PhotographSet(self.photographs[:1], self.collection, settings.image_size)[0]
-        each = sum(part.nbytes for part in item.values() if isinstance(part, Tensor))
-        check_shared_memory(each, settings.batch_size, settings.workers, processes)
+        check_shared_memory(size_of(item), settings.batch_size, settings.workers, processes)
 
     def read_ahead(self, shown: bool) -> None:
         """Read and describe photographs that have no feature files, with a bar where `shown`.
@@ -357,18 +374,17 @@ class PhotographSet(Dataset[dict[str, Any]]):
             for index in bar(range(len(self)), "describing photographs", shown=shown):
                 self[index]
 
-    def _read(self, index: int) -> dict[str, Any]:
+    def _read(self, index: int, described: bool) -> dict[str, Tensor]:
         photograph, collection = self.photographs[index], self.collection
         image = read_picture(photograph.path)
         if photograph.box:
             image = image.crop(photograph.box)
-        item: dict[str, Any] = {"name": photograph.name, "image": to_square(image, self.size)}
+        item = {"image": to_square(image, self.size)}
         other = collection.unseen.get(photograph.name)
         if other is not None:
             cameras = collection.cameras
             item["unseen"] = to_square(read_picture(other), self.size)
             item["motion"] = motion(cameras[photograph.name], cameras[other.stem])
-        described = index in self._features
         item |= read_beside(photograph, collection, self.size, described)
         if collection.feature_folder is None and not described:
             pixels = to_square(image, GRID * features.PIXELS_PER_PATCH)

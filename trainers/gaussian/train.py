@@ -31,7 +31,6 @@ trainers.begin(__name__)
 
 import argparse
 import math
-from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -39,7 +38,7 @@ from torch import Tensor
 
 from trainers.common.checkpoint import CheckpointFolder
 from trainers.common.ema import Ema
-from trainers.common.loading import make_loader, to_device
+from trainers.common.loading import EpochLoader, to_device
 from trainers.common.main_program import run_main
 from trainers.common.meters import ThroughputMeter
 from trainers.common.precision import Precision, in_groups
@@ -47,7 +46,6 @@ from trainers.common.randomness import seed_everything
 from trainers.common.ranks import (
     add_over_ranks,
     compare_ranks,
-    epoch_batches,
     gradients_shared,
     join_ranks,
     wrap_model,
@@ -59,6 +57,7 @@ from trainers.common.settings_parser import SettingsError
 from trainers.common.stopping import StopRequest
 from trainers.gaussian import losses, options
 from trainers.gaussian.announcement import announce, epoch_lines, show_inputs, summarise
+from trainers.gaussian.batches import epoch_batches_of, loader_of
 from trainers.gaussian.decoder import make_decoder
 from trainers.gaussian.evaluation import evaluate, seen_by_all
 from trainers.gaussian.export import export_at_end
@@ -110,25 +109,6 @@ def load_data(settings: argparse.Namespace, shown: bool = True) -> Collection:
             " pixels moved by their depth"
         )
     return found
-
-
-def epoch_loader(run: GaussianRun, photographs: PhotographSet) -> Iterable[dict[str, Any]]:
-    """Return this rank's batches that are left of the current epoch, from the GPU if all fit."""
-    settings, ranks, position = run.settings, run.ranks, run.position
-    batches = epoch_batches(
-        len(photographs),
-        settings.batch_size,
-        settings.seed,
-        position.epoch,
-        ranks.rank,
-        ranks.world,
-        position.used,
-    )
-    photographs.size = run.phase.resolution
-    if run.held.read(photographs, ranks.device, settings.workers, ranks.leads):
-        return run.held.batches(batches)
-    photographs.check_room(settings, ranks.world)
-    return make_loader(photographs, batches, ranks.device, settings.workers, settings.seed)
 
 
 # -------------------------------------------------------------------------------------------- model
@@ -281,7 +261,7 @@ def train_step(
     return means | {"learning_rate": rate, "gradient_norm": norm}
 
 
-def train_epoch(run: GaussianRun, photographs: PhotographSet) -> bool:
+def train_epoch(run: GaussianRun, loader: EpochLoader[PhotographSet]) -> bool:
     """Take the steps that are left of the current epoch; return whether a stop was asked for."""
     settings, position = run.settings, run.position
     talk, meter = Throttle(2.0), ThroughputMeter(run.ranks.device, run.ranks.world)
@@ -293,8 +273,8 @@ def train_epoch(run: GaussianRun, photographs: PhotographSet) -> bool:
         "warming up" if first else "training",
         "first step: kernels are compiled and read" if first else "",
     )
-    loader = epoch_loader(run, photographs)
-    for group in in_groups(meter.waiting(loader), settings.accumulate):
+    loaded = epoch_batches_of(run, loader)
+    for group in in_groups(meter.waiting(loaded), settings.accumulate):
         values = train_step(run, group, meter)
         run.reporter.phase("training")
         last = position.in_epoch >= run.steps_per_epoch
@@ -313,7 +293,7 @@ def train_epoch(run: GaussianRun, photographs: PhotographSet) -> bool:
     return False
 
 
-def finish_epoch(run: GaussianRun, held_out: PhotographSet) -> None:
+def finish_epoch(run: GaussianRun, held_out: EpochLoader[PhotographSet]) -> None:
     """Judge the decoder after an epoch where that is due, report, and save."""
     settings, position = run.settings, run.position
     number = position.epoch + 1
@@ -363,7 +343,7 @@ def train(settings: argparse.Namespace) -> int:
     )
     if foreign is not None:
         resume_foreign(run, *foreign)
-    kept = settings.cache_mb * 2**20 if settings.workers == 0 else 0
+    kept = settings.cache_mb * 2**20
     training = PhotographSet(run.collection.training, run.collection, run.phase.resolution, kept)
     held_out = PhotographSet(
         run.collection.held_out, run.collection, settings.image_size, kept // 4
@@ -372,11 +352,11 @@ def train(settings: argparse.Namespace) -> int:
     training.read_ahead(run.ranks.leads)
     if run.position.step == 0 and run.ranks.leads:
         show_inputs(run, training)
-    stopped = False
+    loader, judged_by, stopped = loader_of(run, training), loader_of(run, held_out), False
     while run.position.epoch < settings.epochs and not stopped:
-        stopped = train_epoch(run, training)
+        stopped = train_epoch(run, loader)
         if not stopped:
-            finish_epoch(run, held_out)
+            finish_epoch(run, judged_by)
             stopped = run.position.epoch < settings.epochs and run.stop.agreed(run.ranks.device)
     if stopped:
         if run.saved_step != run.position.step:

@@ -28,6 +28,7 @@ trainers.begin(__name__)
 
 import argparse
 import math
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -37,7 +38,8 @@ from torch import nn
 
 from trainers.common.checkpoint import CheckpointFolder
 from trainers.common.ema import Ema
-from trainers.common.loading import check_shared_memory, make_loader, to_device
+from trainers.common.kept_items import size_of
+from trainers.common.loading import EpochLoader, check_shared_memory, of_epoch, to_device
 from trainers.common.main_program import run_main
 from trainers.common.meters import ThroughputMeter
 from trainers.common.precision import Precision, in_groups
@@ -102,7 +104,7 @@ class UNetRun:
     log: Reporter
     folder: CheckpointFolder
     stop: StopRequest
-    training: Volumes
+    loader: EpochLoader[Volumes]
     held_out: list[SkullSample]
     sizes: UNetSizes
     network: nn.Module
@@ -113,6 +115,11 @@ class UNetRun:
     rate: float
     position: Position = field(default_factory=Position)
     figures: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def training(self) -> Volumes:
+        """What is learnt from."""
+        return self.loader.dataset
 
     @property
     def steps_per_epoch(self) -> int:
@@ -138,13 +145,14 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> UNetRun:
     batch = settings.batch_size * settings.accumulate * ranks.world
     rate, rate_told = scaled_rate(settings.lr, settings.lr_rule, batch, settings.base_batch)
     checkpoints = settings.output_dir.absolute() / "checkpoints"
+    volumes = Volumes(training, sizes.grid, settings.seed)
     run = UNetRun(
         settings,
         ranks,
         log,
         CheckpointFolder(checkpoints, TRAINER, vars(settings), ranks, settings.keep),
         stop,
-        Volumes(training, sizes.grid, settings.seed),
+        EpochLoader(volumes, ranks.device, settings.workers, settings.seed),
         held_out,
         sizes,
         network,
@@ -201,16 +209,12 @@ def announce(run: UNetRun, rate_told: str, resumed_from: Path | None) -> None:
     if run.precision.trouble:
         log.warn(f"precision fp32: {run.precision.trouble}")
     if settings.workers:
-        item = 2 * run.training.pair(0)[0].nbytes
-        each = item, settings.batch_size, settings.workers, run.ranks.world
+        each = size_of(run.training.pair(0)), settings.batch_size, settings.workers, run.ranks.world
         log.write(f"loading      {check_shared_memory(*each)}")
     if not run.ranks.leads:
         return
     shown = [run.training.pair(index) for index in range(min(4, len(run.training)))]
-    rows = {
-        name: [middle(pair[place]) for pair in shown]
-        for place, name in enumerate(("defective", "implant"))
-    }
+    rows = {name: [middle(pair[name]) for pair in shown] for name in ("defective", "implant")}
     names = [sample.name for sample in run.training.samples[:4]]
     log.image(write_preview(log.folder / "inputs.png", rows, "first pairs", names), "first pairs")
 
@@ -255,12 +259,11 @@ def take_step(run: UNetRun, group: list[dict[str, Any]]) -> tuple[float, float, 
 def train_epoch(run: UNetRun) -> bool:
     """Take the steps that are left of the epoch; return whether a stop was asked for inside."""
     settings, ranks, position = run.settings, run.ranks, run.position
-    run.training.epoch = position.epoch
     batches = epoch_batches(
         len(run.training), settings.batch_size, settings.seed, position.epoch,
         ranks.rank, ranks.world, position.used,
     )  # fmt: skip
-    loader = make_loader(run.training, batches, ranks.device, settings.workers, settings.seed)
+    loader = run.loader.batches(of_epoch(position.epoch, batches))
     meter = ThroughputMeter(ranks.device, ranks.world)
     run.model.train()
     run.log.phase("training")
@@ -302,10 +305,8 @@ def finish_epoch(run: UNetRun, seconds: float) -> None:
 def judge(run: UNetRun) -> dict[str, float]:
     """Return the mean DSC on held-out samples beside the mirror's, and draw the first."""
     run.log.phase("validating")
-    if run.ema is not None:
-        with run.ema.applied(run.network):
-            return _judge(run)
-    return _judge(run)
+    with run.ema.applied(run.network) if run.ema else nullcontext():
+        return _judge(run)
 
 
 def _judge(run: UNetRun) -> dict[str, float]:

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from trainers.common.errors import SettingsError
+from trainers.common.kept_items import KeptItems
 from trainers.common.ranks import Ranks, from_leader
 from trainers.common.reporter import Reporter
 from trainers.implants.unet import coarse
@@ -18,38 +19,40 @@ from trainers.skulls.made_up import make_up
 from trainers.skulls.volumes import read_volume
 
 KEPT_BYTES = 4 << 30
-"""Of coarse volumes that stay in the memory of each process that loads them."""
+"""Of coarse volumes that stay in memory, for all processes that load them together."""
 
 
 class Volumes(Dataset[dict[str, Any]]):
     """Pairs `defective` and `implant` (1, G, G, G) float32, mirrored left-right at random."""
 
     def __init__(self, samples: list[SkullSample], grid: int, seed: int) -> None:
-        self.samples, self.grid, self.seed, self.epoch = samples, grid, seed, 0
-        self._kept: dict[int, tuple[Tensor, Tensor]] = {}
-        self._room = KEPT_BYTES
+        self.samples, self.grid, self.seed = samples, grid, seed
+        self._kept: KeptItems | None = None
 
     def __len__(self) -> int:
         return len(self.samples)
 
-    def pair(self, index: int) -> tuple[Tensor, Tensor]:
+    def pair(self, index: int) -> dict[str, Tensor]:
         """Return the coarse volumes of a sample, read once while there is room."""
-        if index in self._kept:
-            return self._kept[index]
-        sample = self.samples[index]
-        paths = volume_of(sample.defective), volume_of(sample.implant)
-        found = [coarse(read_volume(path).mask, self.grid, path) for path in paths]
-        pair = found[0], found[1]
-        if 2 * pair[0].nbytes <= self._room:
-            self._room -= 2 * pair[0].nbytes
-            self._kept[index] = pair
-        return pair
+        found = self._kept and self._kept.find(index)
+        if not found:
+            sample = self.samples[index]
+            paths = {"defective": volume_of(sample.defective), "implant": volume_of(sample.implant)}
+            found = {
+                n: coarse(read_volume(path).mask, self.grid, path) for n, path in paths.items()
+            }
+            if self._kept is None:
+                self._kept = KeptItems(len(self), KEPT_BYTES, found)
+            self._kept.keep(index, found)
+        return found
 
-    def __getitem__(self, index: int) -> dict[str, Any]:
-        defective, implant = self.pair(index)
-        if np.random.default_rng([self.seed, self.epoch, index]).random() < 0.5:
-            defective, implant = defective.flip(1), implant.flip(1)
-        return {"defective": defective, "implant": implant, "name": self.samples[index].name}
+    def __getitem__(self, place: tuple[int, int]) -> dict[str, Any]:
+        """Return the sample at a place (epoch, index)."""
+        epoch, index = place
+        item = self.pair(index)
+        if np.random.default_rng([self.seed, epoch, index]).random() < 0.5:
+            item = {name: part.flip(1) for name, part in item.items()}
+        return {**item, "name": self.samples[index].name}
 
 
 def find_data(

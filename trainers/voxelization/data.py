@@ -23,12 +23,13 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.data import Dataset, default_collate
 
+from trainers.common.kept_items import KeptItems, size_of
 from trainers.skulls.listing import SkullDataError
 
 HEADINGS = ("#", "base_path", "pointcloud_path", "sample_points_path")
 SUBJECT = re.compile(r"(\d{3})")
-KEPT_BYTES = 256 << 20
-"""Of targets that stay in the memory of each process that loads them: 16 skulls' masks at 512³."""
+KEPT_BYTES = 2 << 30
+"""Of targets that stay in memory, for all processes that load them: 128 skulls' masks at 512³."""
 PREPARE = "make it with: python trainers/skulls/prepare.py --root"
 
 
@@ -238,8 +239,8 @@ def collate_pairs(items: list[dict[str, Any]]) -> Any:
 class VoxelPairs(Dataset[dict[str, Any]]):
     """Items `inputs` (N, 3) and what target_of reads; chance follows from seed, epoch and index.
 
-    That is `gt_bits` where the target is a mask, else `gt_psr` (X, Y, Z). The masks of the skulls
-    read last stay in memory: the defects of one skull share theirs.
+    That is `gt_bits` where the target is a mask, else `gt_psr` (X, Y, Z). The first skulls' masks
+    stay in memory: the defects of one skull share theirs.
     """
 
     def __init__(
@@ -252,44 +253,47 @@ class VoxelPairs(Dataset[dict[str, Any]]):
         implant_noise: float = 0.0,
     ) -> None:
         self.pairs, self.grid, self.count = pairs, grid, count
-        self.noise, self.seed, self.epoch = noise, seed, 0
+        self.noise, self.seed = noise, seed
         self.implant_noise = implant_noise
-        self._kept: dict[Path, tuple[Tensor | None, Tensor, int]] = {}
-        self._room = KEPT_BYTES
+        paths = dict.fromkeys(pair.vox for pair in pairs)
+        self._places = {path: place for place, path in enumerate(paths)}
+        self._kept: KeptItems | None = None
 
     def target(self, index: int) -> Tensor:
         """Return the target (X, Y, Z) of a pair."""
-        bits, whole, _ = self._read(self.pairs[index].vox)
-        return target_of({"gt_psr": whole} if bits is None else {"gt_bits": bits}, self.grid)
+        return target_of(self._read(self.pairs[index].vox), self.grid)
 
     def item_bytes(self) -> int:
         """Return the most bytes of an item."""
-        first = self[0]
-        return sum(part.nbytes for part in first.values() if isinstance(part, Tensor))
+        return size_of(self[0])
 
-    def _read(self, path: Path) -> tuple[Tensor | None, Tensor, int]:
-        """Return a target as bits, or None and whole, and the longest side of its volume."""
-        if path in self._kept:
-            return self._kept[path]
+    def _read(self, path: Path) -> dict[str, Tensor]:
+        """Return a target as `gt_bits` or `gt_psr`, and the `longest` side of its volume."""
+        place = self._places[path]
+        found = self._kept and self._kept.find(place)
+        if found:
+            return found
         psr = read_array(path, "psr").astype(np.float32, copy=False)
         factor = psr.shape[0] // self.grid[0]
         bits = packed(psr) if factor == 1 else None
-        whole = torch.empty(0) if bits is not None else coarser(torch.from_numpy(psr), factor)
-        found = bits, whole, max(psr.shape)
-        needed = whole.nbytes if bits is None else bits.nbytes
-        if needed <= self._room:
-            self._room -= needed
-            self._kept[path] = found
+        target = coarser(torch.from_numpy(psr), factor) if bits is None else bits
+        name = "gt_psr" if bits is None else "gt_bits"
+        found = {name: target, "longest": torch.tensor(max(psr.shape))}
+        if self._kept is None:
+            self._kept = KeptItems(len(self._places), KEPT_BYTES, found)
+        self._kept.keep(place, found)
         return found
 
     def __len__(self) -> int:
         return len(self.pairs)
 
-    def __getitem__(self, index: int) -> dict[str, Any]:
+    def __getitem__(self, place: int | tuple[int, int]) -> dict[str, Any]:
+        """Return the pair at a place (epoch, index), or at an index in the first epoch."""
+        epoch, index = place if isinstance(place, tuple) else (0, place)
         pair = self.pairs[index]
-        bits, whole, longest = self._read(pair.vox)
-        points = completed_points(pair, longest)
-        chance = np.random.default_rng([self.seed, self.epoch, index])
+        target = self._read(pair.vox)
+        points = completed_points(pair, int(target.pop("longest")))
+        chance = np.random.default_rng([self.seed, epoch, index])
         if self.implant_noise:
             points = misplaced(points, self.implant_noise, chance)
         if len(points) != self.count:
@@ -297,6 +301,5 @@ class VoxelPairs(Dataset[dict[str, Any]]):
             points = points[chance.choice(len(points), self.count, replace=fewer)]
         if self.noise:
             points = points + chance.normal(0, self.noise, points.shape).astype(np.float32)
-        target = {"gt_psr": whole} if bits is None else {"gt_bits": bits}
         inputs = torch.from_numpy(np.clip(points, 0, 1 - 1e-5))
         return {"inputs": inputs, **target, "name": pair.name}

@@ -17,6 +17,7 @@ from torch import nn
 from trainers.common.checkpoint import CheckpointFolder
 from trainers.common.ema import Ema
 from trainers.common.errors import SettingsError
+from trainers.common.loading import EpochLoader
 from trainers.common.precision import Precision
 from trainers.common.randomness import restore_rank_state
 from trainers.common.ranks import Ranks
@@ -59,8 +60,8 @@ class VoxelRun:
     reporter: Reporter
     checkpoints: CheckpointFolder
     stop: StopRequest
-    training: VoxelPairs
-    evaluation: VoxelPairs
+    loader: EpochLoader[VoxelPairs]
+    judged_by: EpochLoader[VoxelPairs]
     network: Voxelizer
     model: nn.Module
     solver: DPSR
@@ -71,6 +72,16 @@ class VoxelRun:
     steps_per_epoch: int
     orientation: Orientation
     position: VoxelPosition = field(default_factory=VoxelPosition)
+
+    @property
+    def training(self) -> VoxelPairs:
+        """What is learnt from."""
+        return self.loader.dataset
+
+    @property
+    def evaluation(self) -> VoxelPairs:
+        """What is judged by."""
+        return self.judged_by.dataset
 
     @property
     def values(self) -> dict[str, Any]:

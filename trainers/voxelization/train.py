@@ -38,7 +38,7 @@ from trainers.common.checkpoint import CheckpointFolder
 from trainers.common.compiling import compile_network
 from trainers.common.ema import Ema
 from trainers.common.errors import SettingsError
-from trainers.common.loading import check_shared_memory, make_loader, to_device
+from trainers.common.loading import EpochLoader, check_shared_memory, of_epoch, to_device
 from trainers.common.main_program import run_main
 from trainers.common.meters import ThroughputMeter
 from trainers.common.precision import Precision, in_groups
@@ -140,7 +140,7 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> VoxelRun:
     compile_network(settings.compile, network, ranks.device)
     model = wrap_model(network, ranks)
     seed_everything(settings.seed, ranks.rank)
-    fused = ranks.device.type == "cuda"
+    device, fused = ranks.device, ranks.device.type == "cuda"
     optimiser = torch.optim.Adam(network.parameters(), lr=settings.lr, fused=fused or None)
     effective = settings.batch_size * ranks.world * settings.accumulate
     rate, sentence = scaled_rate(settings.lr, settings.lr_rule, effective, settings.base_batch)
@@ -156,8 +156,10 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> VoxelRun:
         reporter=VoxelReporter(ranks, folder, TRAINER, described(settings), wandb=settings.wandb),
         checkpoints=checkpoints,
         stop=stop,
-        training=training,
-        evaluation=evaluation,
+        loader=EpochLoader(training, device, settings.workers, settings.seed, collate_pairs),
+        judged_by=EpochLoader(
+            evaluation, device, settings.values["train.n_workers_val"], settings.seed, collate_pairs
+        ),
         network=network,
         model=model,
         solver=solver,
@@ -270,7 +272,6 @@ def take_step(
 def train_epoch(run: VoxelRun) -> bool:
     """Take the steps that are left of the current epoch; return whether a stop was asked for."""
     settings, ranks, position = run.settings, run.ranks, run.position
-    run.training.epoch = position.epoch
     batches = epoch_batches(
         len(run.training),
         settings.batch_size,
@@ -280,8 +281,7 @@ def train_epoch(run: VoxelRun) -> bool:
         ranks.world,
         position.used,
     )
-    workers, seed = settings.workers, settings.seed
-    loader = make_loader(run.training, batches, ranks.device, workers, seed, collate_pairs)
+    loader = run.loader.batches(of_epoch(position.epoch, batches))
     meter, before = ThroughputMeter(ranks.device, ranks.world), position.seconds
     run.model.train()
     if position.it:

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from trainers.common.loading import make_loader, to_device
+from trainers.common.loading import to_device
 from trainers.common.preview import write_preview
 from trainers.common.ranks import sum_over_ranks
 from trainers.skulls.surfaces import surface_mesh
-from trainers.voxelization.data import VoxelPairs, collate_pairs, target_of
+from trainers.voxelization.data import VoxelPairs, target_of
 from trainers.voxelization.mesh_files import write_cloud, write_mesh
 from trainers.voxelization.state import VoxelRun
 
@@ -52,13 +52,11 @@ def validate(run: VoxelRun) -> dict[str, float]:
     mine = list(range(len(dataset)))[run.ranks.rank :: run.ranks.world]
     size = run.settings.batch_size
     batches = [mine[start : start + size] for start in range(0, len(mine), size)]
-    workers = run.values["train.n_workers_val"]
     sums = dict.fromkeys(("psr_l1", "psr_l2", "psr_iou"), 0.0)
     shown: dict[str, list[Tensor]] = {"input": [], "predicted": [], "target": []}
     names: list[str] = []
     run.network.eval()
-    device, seed = run.ranks.device, run.settings.seed
-    for loaded in make_loader(dataset, batches, device, workers, seed, collate_pairs):
+    for loaded in run.judged_by.batches(batches):
         batch = to_device(loaded, run.ranks.device)
         predicted = run.solver(*run.network(batch["inputs"]))
         targets = target_of(batch, dataset.grid)
