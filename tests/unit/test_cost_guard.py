@@ -18,7 +18,7 @@ from runners.cost.rates import SECOND_NS
 from runners.guard.claims import Claim
 from runners.guard.idleness import by_uptime, is_unmeasured, judge_idleness, trains_since
 from runners.guard.keeper import guard_lock, keeper_lock
-from runners.guard.next_step import Action, Observation, next_step, retry_pause
+from runners.guard.next_step import Action, Observation, _name, next_step, retry_pause
 from runners.guard.observe import GuardObserver
 from runners.guard.rule import (
     GuardRule,
@@ -215,6 +215,26 @@ def use(
     ]
 
 
+def test_lines_of_one_boot_are_kept_and_those_before_it_are_not() -> None:
+    lines = use(1000.0, [1.0] * 3)
+    booted = [
+        msgspec.structs.replace(line, uptime=up)
+        for line, up in zip(lines, (900.0, 5.0, 15.0), strict=True)
+    ]
+    assert [line.time for line in by_uptime(booted, Moment(1000.0, "b", 15_000_000_000))] == [
+        5.0,
+        15.0,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [(1, "a is"), (3, "a, b, c are"), (4, "a, b, c and 1 more are"), (5, "a, b, c and 2 more are")],
+)
+def test_what_is_not_fetched_is_named(count: int, said: str) -> None:
+    assert _name(tuple("abcde"[:count])) == said
+
+
 def test_three_idle_windows_in_a_row_are_idleness() -> None:
     idle = use(1000.0, [1.0] * 90)
     assert judge_idleness(idle, "ab", 1000.0, 900.0, trains_since=0.0) is True
@@ -257,6 +277,7 @@ def test_a_run_whose_use_nobody_measures_is_said_to_be_unguarded() -> None:
     ended = use(1000.0, [1.0] * 30 + [None] * 60)
     assert is_unmeasured(ended, 1000.0, 600.0, trains_since=0.0), "what was known before"
     assert not is_unmeasured(unknown, 1000.0, 600.0, trains_since=500.0), "it warms up"
+    assert is_unmeasured(unknown, 1000.0, 600.0, trains_since=400.0), "it has trained all the time"
     assert not is_unmeasured(use(1000.0, [1.0] * 90), 1000.0, 600.0, 0.0)
     (problem,) = find_problems(rule(idle_s=600.0), Measurements(unmeasured=("run-1",)))
     assert problem.startswith("idleness cannot be guarded for run-1: the use of its GPUs")

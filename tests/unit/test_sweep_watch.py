@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from runners.guard.hopeless import Course, _SweepWatcher, hopeless, main
-from runners.guard.sweep_watch import SweepWatch, lock_of
+from runners.guard.sweep_watch import SweepWatch, ensure_sweep_watches, lock_of
+from runners.host import helpers
 from runners.host.identity import boot_id, host_name
 from runners.host.locks import acquire
 from runners.model.plan import Origin
@@ -87,6 +88,8 @@ def test_the_rule_s_metric_or_else_the_headline_decides(
         assert intent.ending["detail"].startswith(
             "hopeless by the median rule: best loss 0.9 at step"
         )
+        (event,) = [json.loads(line) for line in bad.supervisor_events.read_text().splitlines()]
+        assert event["type"] == "hopeless" and event["reason"] in intent.ending["detail"]
         watcher.step()
         again = read_intent(bad)
         assert again is not None and again.requests == 1, "asked once"
@@ -169,3 +172,20 @@ def test_who_cannot_be_judged_does_not_keep_the_next_from_it() -> None:
     ahead = {"ahead": Course([9] * 5, [9.0] * 5)}
     live = ["unknown", "short", "ahead", "bad"]
     assert hopeless(courses | ahead, live, False, "m").keys() == {"bad"}
+
+
+def test_each_sweep_of_this_host_is_watched_once(
+    state: StateDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+    monkeypatch.setattr(helpers, "spawn", lambda _name, _root, group: started.append(group))
+    state.sweeps.mkdir(exist_ok=True)
+    for group, host in (("mine", host_name()), ("theirs", "elsewhere"), ("watched", host_name())):
+        rule = SweepWatch(group, ("a",), host)
+        (state.sweeps / f"{group}.json").write_bytes(msgspec.json.encode(rule))
+    (state.sweeps / "damaged.json").write_text("{")
+    lock = acquire(lock_of(state.sweeps / "watched.json"))
+    assert lock is not None
+    ensure_sweep_watches(state)
+    os.close(lock)
+    assert started == ["mine"]
