@@ -55,7 +55,9 @@ def declare_checkpoint(parser: CommandParser) -> None:
         ["checkpoint remap model.pth --device cuda:0 --python ~/venv/bin/python"],
     )
     strip = actions.add(
-        "strip", "write a copy without module. and _orig_mod.", ["checkpoint strip model.pth"]
+        "strip",
+        "write a copy whose keys do not begin with `module.` or `_orig_mod.`",
+        ["checkpoint strip model.pth"],
     )
     average = actions.add(
         "average",
