@@ -7,38 +7,57 @@ from typing import Any
 import pytest
 
 from runners.state.layout import StateDirectory
+from runners.state.runs import list_runs
 from tests.terminal import headless
 from tests.ui.waiting import CEILING, until
 from tui.panel.app import PanelApp
 from tui.panel.screens.help import HelpScreen
-from tui.panel.screens.metrics import MetricsScreen
 from tui.panel.widgets.metrics.chart_model import ChartModel
+from tui.panel.widgets.picture.picture_source import PictureSource
 
 
 async def test_charts_that_come_while_the_page_is_closed_end_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     headless("launch", "--gpus", "0", "--wait", "--", "echo", "loss 1")
-    gate, begun, draw = threading.Event(), threading.Event(), ChartModel.draw
+    await close_while_it_is_held(monkeypatch, ChartModel, "draw", "m")
+
+
+@pytest.mark.parametrize("held", ["find", "load"])
+async def test_pictures_that_come_while_the_page_is_closed_end_nothing(
+    held: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = pytest.importorskip("PIL.Image")
+    headless("launch", "--gpus", "0", "--wait", "--", "true")
+    (run,) = list_runs(StateDirectory())
+    image.new("RGB", (40, 20), "red").save(f"{run.directory}/curves.png")
+    await close_while_it_is_held(monkeypatch, PictureSource, held, "I")
+
+
+async def close_while_it_is_held(
+    monkeypatch: pytest.MonkeyPatch, owner: type, name: str, key: str
+) -> None:
+    """Open the page by its key and close it; what a thread does for it ends a little later."""
+    gate, begun, do = threading.Event(), threading.Event(), getattr(owner, name)
 
     def held(*given: Any) -> Any:
         begun.set()
         assert gate.wait(CEILING)
-        return draw(*given)
+        return do(*given)
 
-    monkeypatch.setattr(ChartModel, "draw", held)
+    monkeypatch.setattr(owner, name, held)
     app = PanelApp(StateDirectory())
     async with app.run_test(size=(168, 40)) as pilot:
         await until(pilot, lambda: app.snapshot is not None and app.snapshot.runs != ())
         for turns in range(40):
             gate.clear()
             begun.clear()
-            app.simulate_key("m")
+            app.simulate_key(key)
             await until(pilot, begun.is_set)
             app.simulate_key("escape")
             for _ in range(turns):
                 await asyncio.sleep(0)
             gate.set()
-            await until(pilot, lambda: not isinstance(app.screen, MetricsScreen))
+            await until(pilot, lambda: app.screen is app.cockpit)
         app.simulate_key("question_mark")
         await until(pilot, lambda: isinstance(app.screen, HelpScreen))

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from rich.segment import Segment
 from rich.text import Text
@@ -56,9 +57,12 @@ class PictureCanvas(Widget):
         painting, pixels = None, None
         if picture is not None and self.size.width > 2 and self.size.height > 1:
             try:
-                loop = asyncio.get_running_loop()
-                painting, pixels = await loop.run_in_executor(
-                    self._worker, self._make, picture, self.size
+                # Asked for here: once the page is closed, the thread finds no app.
+                colours = not self.app.no_color
+                deep = self.app.console.color_system == "truecolor"
+                make = partial(self._make, picture, self.size, colours, deep)
+                painting, pixels = await asyncio.get_running_loop().run_in_executor(
+                    self._worker, make
                 )
             except UnreadablePicture as problem:
                 notice = f"{picture.path.rpartition('/')[2]}: {problem}"
@@ -76,10 +80,10 @@ class PictureCanvas(Widget):
         """Paint it anew in the room there is."""
         self.run_worker(self.show(*self._wanted), exclusive=True)
 
-    def _make(self, picture: RunPicture, room: Size) -> tuple[Painting, tuple[int, int]]:
+    def _make(
+        self, picture: RunPicture, room: Size, colours: bool, deep: bool
+    ) -> tuple[Painting, tuple[int, int]]:
         image, pixels = load_picture(self._load(picture.path))
-        colours = not self.app.no_color
-        deep = self.app.console.color_system == "truecolor"
         return paint(image, room.width - 1, room.height, self._way, colours, deep), pixels
 
     def _release(self) -> None:
@@ -136,10 +140,12 @@ class PictureBox(Vertical):
         super().__init__()
         self._canvas = PictureCanvas(way, worker, load)
         self._header: tuple[Text, RunPicture | None, str] = Text(), None, ""
+        # Held, not asked for: it is written to while the page is being closed, too.
+        self._caption = Static(classes="picture-words", markup=False)
 
     def compose(self) -> ComposeResult:
         """Two lines of words, then the picture."""
-        yield Static(classes="picture-words", markup=False)
+        yield self._caption
         yield self._canvas
 
     async def show(self, run: Text, picture: RunPicture | None, place: str, notice: str) -> None:
@@ -157,9 +163,8 @@ class PictureBox(Vertical):
             stands_in = f" (none at {wanted})" if place != wanted else ""
             text.append(f"  {place}{stands_in}", style="bold")
             text.append("\n" + describe_picture(picture, self._canvas.pixels), style="dim")
-        lines = self.query_one(".picture-words", Static)
-        if lines.content != text:
-            lines.update(text)
+        if self._caption.content != text:
+            self._caption.update(text)
 
 
 def describe_picture(picture: RunPicture, pixels: tuple[int, int] | None) -> str:
