@@ -10,21 +10,22 @@ from functools import cache
 from itertools import chain
 
 from runners.model.kept_secrets import MASK
+from runners.model.late_pattern import late_pattern
 from runners.model.placeholders import secrets_in, variables_in
 
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_PARTS = re.compile(r"[^A-Za-z0-9]+")
+_CAMEL = late_pattern(r"(?<=[a-z0-9])(?=[A-Z])")
+_PARTS = late_pattern(r"[^A-Za-z0-9]+")
 _SECRET_PARTS = (
     *("AUTH", "AUTHENTICATION", "AUTHORIZATION", "BEARER", "CONNSTR", "CRED", "CREDS", "DSN"),
     *("HMAC", "JWT", "KEY", "KEYS", "OAUTH", "OAUTH2", "OTP", "PASS", "PASSCODE", "PASSKEY"),
     *("PAT", "PATS", "PEM", "PW", "PWD", "SALT", "SAS", "SESSID", "SESSIONID", "SIG"),
     *("SIGNATURE", "TOTP"),
 )
-_SECRET_INSIDE = re.compile(r"PASSWO?R?D|PASSPHRASE|SECRET|CREDENTIAL|APIKEY|COOKIE|WEBHOOK")
+_SECRET_INSIDE = late_pattern(r"PASSWO?R?D|PASSPHRASE|SECRET|CREDENTIAL|APIKEY|COOKIE|WEBHOOK")
 _SECRET_ENDS = ("TOKEN", "TOKENS", "SSHKEY", "ACCESSKEY", "PRIVATEKEY", "ACCOUNTKEY")
-_PASSWORD_NAME = re.compile(r"PASS|PWD|PW\b|SECRET", re.IGNORECASE)
+_PASSWORD_NAME = late_pattern(r"PASS|PWD|PW\b|SECRET", re.IGNORECASE)
 # 512, 1e-4, 300B: what `max_tokens` or `key_size` counts.
-_NUMBER = re.compile(r"[-+]?[\d_.,]*\d(?:e[-+]?\d+)?[kmbgt]?", re.IGNORECASE)
+_NUMBER = late_pattern(r"[-+]?[\d_.,]*\d(?:e[-+]?\d+)?[kmbgt]?", re.IGNORECASE)
 _SHORT_NUMBER = 6
 # The last stands for a value in our own advice.
 _NO_VALUES = ("none", "null", "true", "false", "…")
@@ -77,23 +78,23 @@ def secret_reference(text: str) -> str:
 # ── texts ─────────────────────────────────────────────────────────────────────────────────────────
 
 _NAMED = r"[A-Za-z_][\w.-]*"
-_PRIVATE_KEY = re.compile(
+_PRIVATE_KEY = late_pattern(
     r"(-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----).*?(?=-----END|\Z)", re.DOTALL
 )
-_HEADER = re.compile(
+_HEADER = late_pattern(
     r"""(\b(?:(?:proxy-)?authorization|(?:set-)?cookie)["']?\s*:\s*["']?)([^"'\r\n]+)""",
     re.IGNORECASE,
 )
-_BEARER = re.compile(r"(\b(?:bearer|basic)\s+)([\w.~+/=:-]{6,})", re.IGNORECASE)
-_USERINFO = re.compile(r"(://[^/\s:@\"']*:)([^/\s\"']+)(?=@)")
-_URL_USER = re.compile(r"(https?://)([^/\s:@\"'?#]+)(?=@)", re.IGNORECASE)
-_HOOK = re.compile(
+_BEARER = late_pattern(r"(\b(?:bearer|basic)\s+)([\w.~+/=:-]{6,})", re.IGNORECASE)
+_USERINFO = late_pattern(r"(://[^/\s:@\"']*:)([^/\s\"']+)(?=@)")
+_URL_USER = late_pattern(r"(https?://)([^/\s:@\"'?#]+)(?=@)", re.IGNORECASE)
+_HOOK = late_pattern(
     r"(https?://(?:[^/\s\"']*hook[^/\s\"']*/|[^\s\"']*?/(?:api/)?(?:web)?hooks?/|ntfy\.sh/|"
     r"hc-ping\.com/|maker\.ifttt\.com/|api\.telegram\.org/bot|outlook\.office\.com/))"
     r"([^\s\"']+)",
     re.IGNORECASE,
 )
-_KNOWN_TOKEN = re.compile(
+_KNOWN_TOKEN = late_pattern(
     r"(?<![A-Za-z0-9_])(?:gh[pousr]_\w{8,}|github_pat_\w{8,}|glpat-[\w-]{8,}|hf_\w{8,}|"
     r"sk-[\w-]{8,}|[sr]k_(?:live|test)_\w{8,}|xox[a-z]-[\w-]{8,}|xapp-[\w-]{8,}|"
     r"(?:AKIA|ASIA)[A-Z0-9]{12,}|AIza[\w-]{20,}|ya29\.[\w.-]{8,}|npm_\w{20,}|pypi-[\w-]{16,}|"
@@ -101,20 +102,20 @@ _KNOWN_TOKEN = re.compile(
     r"r8_\w{16,}|gsk_\w{16,}|xai-\w{16,}|dckr_pat_[\w-]{8,}|tskey-[\w-]{12,}|"
     r"AGE-SECRET-KEY-1\w{16,}|eyJ[\w-]{6,}\.[\w-]{6,}(?:\.[\w-]*)?)"
 )
-_LOGIN = re.compile(r"(\blogin\s+(?:--?[\w-]+\s+)*)([0-9a-f]{40})\b")
+_LOGIN = late_pattern(r"(\blogin\s+(?:--?[\w-]+\s+)*)([0-9a-f]{40})\b")
 # In a sentence (`--token abc: expected …`) the colon is no part of the value.
-_FLAG = re.compile(
+_FLAG = late_pattern(
     rf"""(?<!\S)(--?({_NAMED})\s+)("[^"]*"|'[^']*'|[^\s"'-][^\s"']*?(?=:?(?:[\s"']|\Z)))"""
 )
 # JSON within JSON has backslashes before its quotes.
-_ASSIGNED = re.compile(
+_ASSIGNED = late_pattern(
     rf"""(?<![\w$])({_NAMED})(?:\\*["']?\s*(?:=|:(?=\s|["']))\s*|\\*["']\s*:\s*)(?:\\+(?=["']))?"""
 )
 # Of several values behind commas each is one; what has a name of its own is not.
-_VALUE = re.compile(
+_VALUE = late_pattern(
     r"""("[^"]*"|'[^']*'|[^\s"'&;,=(\[{][^\s"'&;,]*(?:,[^\s"'&;,=:)\]}]+(?![^\s"'&;,]*[=:]))*)"""
 )
-_CODE = re.compile(r"lambda\b|self\b|[\w.]+\(|None\b|True\b|False\b|null\b")
+_CODE = late_pattern(r"lambda\b|self\b|[\w.]+\(|None\b|True\b|False\b|null\b")
 
 
 def mask_private_keys(text: str) -> str:
@@ -164,10 +165,10 @@ def _masked_value(name: str, value: str) -> str:
 
 # ── command lines ─────────────────────────────────────────────────────────────────────────────────
 
-_WHOLE_ASSIGNMENT = re.compile(rf"(-{{0,2}}({_NAMED})=)(.*)", re.DOTALL)
-_WHOLE_FLAG = re.compile(rf"--?({_NAMED})")
+_WHOLE_ASSIGNMENT = late_pattern(rf"(-{{0,2}}({_NAMED})=)(.*)", re.DOTALL)
+_WHOLE_FLAG = late_pattern(rf"--?({_NAMED})")
 _USER_FLAGS = ("-u", "--user", "--proxy-user")
-_WHOLE_LOGIN = re.compile(r"[0-9a-f]{40}|[\w-]{20,}")
+_WHOLE_LOGIN = late_pattern(r"[0-9a-f]{40}|[\w-]{20,}")
 
 
 def mask_arguments(arguments: Sequence[str]) -> list[str]:

@@ -5,6 +5,8 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 
+from runners.model.late_pattern import late_pattern
+
 PLACEHOLDERS = {
     "run_dir": "the run's own directory",
     "run_id": "the run's id",
@@ -21,12 +23,12 @@ PLACEHOLDERS = {
 """Beside them `parameters.NAME`, the value that a parameter of the preset has in this run, and in
 variables `secrets.NAME`, what `fresnel-tui secret set NAME` keeps."""
 
-_REFERENCE = re.compile(r"\$\$\{|\$\{([^}]*)\}")
-_PARAMETER = re.compile(r"parameters\.[A-Za-z_][\w.]*")
-_SECRET = re.compile(r"secrets\.([A-Za-z_]\w*)")
-_PLAIN = re.compile(r"[\w./:=,+@%${}-]*")
-_OPEN = re.compile(r"(?<!\$)\{([A-Za-z_]\w*)\}")
-_NAME = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
+_REFERENCE = late_pattern(r"\$\$\{|\$\{([^}]*)\}")
+_PARAMETER = late_pattern(r"parameters\.[A-Za-z_][\w.]*")
+_SECRET = late_pattern(r"secrets\.([A-Za-z_]\w*)")
+_PLAIN = late_pattern(r"[\w./:=,+@%${}-]*")
+_OPEN = late_pattern(r"(?<!\$)\{([A-Za-z_]\w*)\}")
+_NAME = late_pattern(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 
 
 def used_placeholders(text: str) -> set[str]:

@@ -1,15 +1,15 @@
 """What a run is called: an id that sorts by time, reads well, and is one component of a path."""
 
 import os
-import re
 import time
 
 from runners.host.clock import next_second
+from runners.model.late_pattern import late_pattern
 
 _READABLE = 40
 _STAMP, _STAMP_LENGTH = "%Y%m%d-%H%M%S", 15
-_ID = re.compile(rf"\d{{8}}-\d{{6}}-[A-Za-z0-9][A-Za-z0-9._-]{{0,{_READABLE - 1}}}-[0-9a-f]{{4}}")
-_OTHERS = re.compile(r"[^A-Za-z0-9._]+")
+_ID = late_pattern(rf"\d{{8}}-\d{{6}}-[A-Za-z0-9][A-Za-z0-9._-]{{0,{_READABLE - 1}}}-[0-9a-f]{{4}}")
+_OTHERS = late_pattern(r"[^A-Za-z0-9._]+")
 
 
 def new_run_id(name: str, stamp: str = "") -> str:

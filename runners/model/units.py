@@ -7,11 +7,13 @@ put in words here, for the core's own messages; front ends have `tui.views`.
 import re
 from collections.abc import Sequence
 
+from runners.model.late_pattern import late_pattern
+
 _UNITS = {"": 1.0, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _MOST_GPUS = 1024
-_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(d|h|min|m|sec|s|)")
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
-_PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%?(?:\s*[-–]\s*(\d+(?:\.\d+)?)\s*%?)?")
+_DURATION_PART = late_pattern(r"(\d+(?:\.\d+)?)\s*(d|h|min|m|sec|s|)")
+_SIZE = late_pattern(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
+_PERCENT = late_pattern(r"(\d+(?:\.\d+)?)\s*%?(?:\s*[-–]\s*(\d+(?:\.\d+)?)\s*%?)?")
 
 
 def parse_duration(value: str | int | float) -> float:

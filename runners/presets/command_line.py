@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from runners.model.errors import WrongInput
+from runners.model.late_pattern import late_pattern
 from runners.model.masking import mask_arguments
 from runners.model.python_command import python_command
 
-_QUOTED = re.compile(r"\\.|'[^']*'|\"(?:[^\"$`\\]|\\[^$`])*\"", re.DOTALL)
-_GOES_ON = re.compile(r"('[^']*')|\\\r?\n")
-_SCRIPT = re.compile(r"([\w-][\w.-]*)\.(?:py|sh)\b")
+_QUOTED = late_pattern(r"\\.|'[^']*'|\"(?:[^\"$`\\]|\\[^$`])*\"", re.DOTALL)
+_GOES_ON = late_pattern(r"('[^']*')|\\\r?\n")
+_SCRIPT = late_pattern(r"([\w-][\w.-]*)\.(?:py|sh)\b")
 _SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "fish")
 _LONGEST = 60
-_SHELL = re.compile(r"[|&;<>()$`*?\n]|(?:^|\s)~|^\s*[A-Za-z_]\w*=")
+_SHELL = late_pattern(r"[|&;<>()$`*?\n]|(?:^|\s)~|^\s*[A-Za-z_]\w*=")
 
 
 def split_command(text: str) -> list[str]:

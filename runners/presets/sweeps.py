@@ -15,6 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from runners.model.errors import WrongInput
+from runners.model.late_pattern import late_pattern
 from runners.model.masking import mask_value
 from runners.model.sampler_search import SearchAxis
 from runners.model.spec import RunSpec
@@ -23,8 +24,8 @@ MOST_RUNS = 200
 _LONGEST_NAME = 60
 _UNTYPABLE = r"[^\w.+=-]+"
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-_RANGE = re.compile(rf"({_NUMBER})\.\.({_NUMBER})(?:\.\.({_NUMBER}))?(:log)?")
-_MAPPING = re.compile(r":(?:\s|$)").search
+_RANGE = late_pattern(rf"({_NUMBER})\.\.({_NUMBER})(?:\.\.({_NUMBER}))?(:log)?")
+_MAPPING = late_pattern(r":(?:\s|$)").search
 _SAYING = "values as lr=1e-4,3e-4 or seed=0..2; with --samples ranges as lr=1e-5..1e-3:log"
 
 

@@ -16,6 +16,7 @@ import msgspec
 from runners.host.below import leads_out
 from runners.host.printed_paths import PrintedScan
 from runners.model.events import Event
+from runners.model.late_pattern import late_pattern
 from runners.model.run import Run
 from runners.watch.metrics.event_reader import EventReader
 
@@ -26,13 +27,13 @@ _DEEPEST = 6
 _GRAIN_S = 1.0
 _AFTERWARDS_S = 60.0
 """Seconds after its end in which a run's last pictures may be written: a cache, another host."""
-_EPOCH = re.compile(r"(?:^|[^a-z])(?:epoch|ep|e)[_\-=. ]?0*(\d{1,9})(?!\d)", re.IGNORECASE)
-_STEP = re.compile(
+_EPOCH = late_pattern(r"(?:^|[^a-z])(?:epoch|ep|e)[_\-=. ]?0*(\d{1,9})(?!\d)", re.IGNORECASE)
+_STEP = late_pattern(
     r"(?:^|[^a-z])(?:global_?step|step|iteration|iter|it)[_\-=. ]?0*(\d{1,12})(?!\d)", re.IGNORECASE
 )
 # wandb's media files are NAME_STEP_HASH; https://docs.wandb.ai/guides/track/log/media.
-_WANDB = re.compile(r"_(\d+)_[0-9a-f]{20}$")
-_LAST_NUMBER = re.compile(r"(?:^|[^\d])0*(\d{1,12})$")
+_WANDB = late_pattern(r"_(\d+)_[0-9a-f]{20}$")
+_LAST_NUMBER = late_pattern(r"(?:^|[^\d])0*(\d{1,12})$")
 
 
 PicturePlace = tuple[int, int, int]

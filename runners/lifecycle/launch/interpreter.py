@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from runners.host.files import open_binary, read_plain
+from runners.model.late_pattern import late_pattern
 from runners.model.python_command import unwrapped
 
-_VERSION = re.compile(r"(\d+\.\d+(?:\.\d+)?)")
-_FULL_VERSION = re.compile(r"(\d+\.\d+\.\d+)")
+_VERSION = late_pattern(r"(\d+\.\d+(?:\.\d+)?)")
+_FULL_VERSION = late_pattern(r"(\d+\.\d+\.\d+)")
 CHOSEN = "FRESNEL_PYTHON"
 """Names it; the launcher that `host setup` writes sets it."""
 _PLAIN = ("python", "python3")
@@ -82,7 +83,7 @@ def package_version(name: str, folders: Iterable[Path]) -> str | None:
     The same as importlib.metadata tells, which costs a launch 20 ms to import.
     """
     spelled = "[-_.]+".join(map(re.escape, re.split(r"[-_.]+", name)))
-    pattern = re.compile(rf"{spelled}-([^-]+)(?:-py[\d.]+)?\.(?:dist|egg)-info", re.IGNORECASE)
+    pattern = late_pattern(rf"{spelled}-([^-]+)(?:-py[\d.]+)?\.(?:dist|egg)-info", re.IGNORECASE)
     for folder in folders:
         try:
             with os.scandir(folder) as entries:

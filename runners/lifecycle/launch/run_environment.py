@@ -19,6 +19,7 @@ from runners.host.procfs import HELPER_MARK, MARK
 from runners.lifecycle.launch.interpreter import Interpreter, interpreter_in, search_path
 from runners.lifecycle.launch.placeholder_values import LaunchInputs
 from runners.model.kept_secrets import without_secrets
+from runners.model.late_pattern import late_pattern
 from runners.model.launchers import shutdown_environment
 from runners.model.spec import NodePlace
 from runners.scheduling.visibility import ALL_VARIABLES, given_gpus, visibility
@@ -42,10 +43,10 @@ _NAMES = (
 _TEEING = ("PET_TEE", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE")
 _MOST_TEED = 10
 """torchrun's list of ranks (`1:3,2:3`) takes ranks of one digit."""
-_LOG_OPTIONS = re.compile(r"(?:--(?:tee|redirects|log[-_]dir)(?:=|$)|-[tr](?:\d|$))")
-_LOG_DIR = re.compile(r"--log[-_]dir(?:=|$)")
-_TORCHRUN = re.compile(r"(?:^|/)torchrun$|^torch\.distributed\.(?:run|launch)$")
-_PER_NODE = re.compile(r"--nproc[-_]per[-_]node(?:=(\d+))?$")
+_LOG_OPTIONS = late_pattern(r"(?:--(?:tee|redirects|log[-_]dir)(?:=|$)|-[tr](?:\d|$))")
+_LOG_DIR = late_pattern(r"--log[-_]dir(?:=|$)")
+_TORCHRUN = late_pattern(r"(?:^|/)torchrun$|^torch\.distributed\.(?:run|launch)$")
+_PER_NODE = late_pattern(r"--nproc[-_]per[-_]node(?:=(\d+))?$")
 _DEFAULT_ENVIRONMENT = {
     "PYTHONUNBUFFERED": "1",
     # A crash in C leaves a Python stack in the output; costs nothing otherwise.

@@ -5,12 +5,13 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from runners.model.late_pattern import late_pattern
 from runners.model.spec import RunSpec
 from runners.watch.metrics.event_reader import EventReader
 
-_LIGHTNING = re.compile(r"epoch=(\d+)-step=\d+")
-_EPOCH = re.compile(r"(?<![a-z])ep(?:och)?[_=.-]?0*(\d+)(?!\d)", re.IGNORECASE)
-_STEP = re.compile(r"(?:^checkpoint-|(?<![a-z])(?:step|iter)[_=-]?)0*(\d+)(?!\d)", re.IGNORECASE)
+_LIGHTNING = late_pattern(r"epoch=(\d+)-step=\d+")
+_EPOCH = late_pattern(r"(?<![a-z])ep(?:och)?[_=.-]?0*(\d+)(?!\d)", re.IGNORECASE)
+_STEP = late_pattern(r"(?:^checkpoint-|(?<![a-z])(?:step|iter)[_=-]?)0*(\d+)(?!\d)", re.IGNORECASE)
 _MOST_FILES = 1000
 _TAKEN_FROM = ("model",)
 """Parameters that go on from a file of somebody else, as PCDiff's --model does."""
@@ -69,7 +70,7 @@ def _by_name(checkpoint: Path) -> CheckpointPlace:
 def _first_epoch(checkpoint: Path, found: "re.Match[str]") -> int | None:
     """The least epoch in the names of the files beside it: the program counts from there."""
     before, after = checkpoint.name[: found.start(1)].rstrip("0"), checkpoint.name[found.end(1) :]
-    name = re.compile(re.escape(before) + r"(\d+)" + re.escape(after))
+    name = late_pattern(re.escape(before) + r"(\d+)" + re.escape(after))
     try:
         files = [path.name for path in islice(checkpoint.parent.iterdir(), _MOST_FILES)]
     except OSError:

@@ -5,21 +5,21 @@ is measured on held-out data and known to be better or worse, then losses, then 
 the rest by name. A mean over epochs follows the metric that it is of.
 """
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
+from runners.model.late_pattern import late_pattern
 from runners.model.metric_rule import BestMetric
 from runners.model.run import Run
 from runners.model.spec import RunSpec
 from runners.watch.metrics.epoch_means import step_metric
 from runners.watch.metrics.sample import NO_HEADLINE, headline_rank, higher_is_better
 
-_HELD_OUT = re.compile(
+_HELD_OUT = late_pattern(
     r"(?:^|[^a-z])(?:val|valid|validation|eval|evaluation|test|testing|dev|held_?out)\d*"
     r"(?:[^a-z]|$)"
 )
-_COST = re.compile(r"^best_|per_s|/s\b|runtime|seconds|time$|samples$|steps$")
+_COST = late_pattern(r"^best_|per_s|/s\b|runtime|seconds|time$|samples$|steps$")
 """What is told of a validation that is no quality of now: the best so far, how long it took."""
 
 JudgeByMetric = Callable[[Sequence[str], str, bool | None], None]

@@ -1,7 +1,8 @@
 """Numbers in what programs print: taken when they are understood as a whole, else not at all."""
 
 import math
-import re
+
+from runners.model.late_pattern import late_pattern
 
 NUMBER = (
     r"[-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.(?!\.)\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
@@ -16,8 +17,8 @@ _UNIT = r"(?:\s?(?:%|ms|s|dB)(?![\w/%]))"
 WHOLE = rf"(?:{NUMBER})(?:(?={_UNIT})|{_ENDS})"
 """A number that ends where it seems to end; a unit that its name already implies may follow."""
 
-_PLAIN = re.compile(rf"({NUMBER}){_UNIT}?")
-_WRAPPED = re.compile(r"^(?:tensor|np\.float\d+|float)\((.*?)(?:,.*)?\)$|^\[([^\[\],]*)\]$")
+_PLAIN = late_pattern(rf"({NUMBER}){_UNIT}?")
+_WRAPPED = late_pattern(r"^(?:tensor|np\.float\d+|float)\((.*?)(?:,.*)?\)$|^\[([^\[\],]*)\]$")
 
 
 def number(text: str) -> float:

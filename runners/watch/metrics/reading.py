@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar
 
+from runners.model.late_pattern import late_pattern
 from runners.model.spec import MetricPattern, MetricRule
 from runners.watch.metrics.followed import ReaderState, ReadingState
 from runners.watch.metrics.numbers import number
@@ -16,14 +17,14 @@ from runners.watch.metrics.readers.bars import read_bar
 from runners.watch.metrics.readers.line_reader import CLAIMED, Reader
 from runners.watch.metrics.sample import Sample
 
-_ESCAPE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\?)|[ -/]*[0-~])")
-_RANK = re.compile(
+_ESCAPE = late_pattern(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\?)|[ -/]*[0-~])")
+_RANK = late_pattern(
     rb"^(?P<before>.{0,100}?)"
     rb"\[(?:[Rr]ank|RANK|default|worker|GPU|gpu|cuda:?)[ :=]{0,2}0*(?P<rank>\d{1,5})\]:?"
 )
-_MAY_BE_RANK = re.compile(rb"(?:ank|RANK|default|worker|GPU|gpu|cuda)")
-_DIGIT = re.compile(rb"\d|nan|NaN")
-_HEADING = re.compile(
+_MAY_BE_RANK = late_pattern(rb"(?:ank|RANK|default|worker|GPU|gpu|cuda)")
+_DIGIT = late_pattern(rb"\d|nan|NaN")
+_HEADING = late_pattern(
     rb"(?:^\s*epoch\s+train_loss|^E +# |Remaining Time|Evaluation results for"
     rb"|GPU_mem|mAP50|^---|^\||Run summary|:\s*$|[Bb]est iter)"
 )

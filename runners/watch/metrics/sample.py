@@ -7,6 +7,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
+from runners.model.late_pattern import late_pattern
+
 
 class Sample(NamedTuple):
     """Values at one place of a run.
@@ -108,15 +110,15 @@ def metric_name(text: str) -> str:
     return re.sub(r"[^\w/.%@-]+", "_", text.strip()).strip("_-").replace("_-_", "_").lower()
 
 
-_HIGHER = re.compile(
+_HIGHER = late_pattern(
     r"(?:^|[_/\W])(?:acc(?:uracy)?\d?|psnr|ssim|dice|dsc|b_?dsc|iou|miou|map|auc|auroc|f1|bleu"
     r"|rouge\w*|recall|precision|r2|rew(?:ard)?s?|returns?|score|ap\d*"
     r"|\w*_per_s(?:econd)?|it/s)(?:$|[_/\W\d])"
 )
-_LOWER = re.compile(
+_LOWER = late_pattern(
     r"loss|error|1-|hd95|mse|mae|(?:^|[_/\W])(?:perplexity|ppl|wer|cer|lpips|fid)(?:$|[_/\W\d])"
 )
-_SPREAD = re.compile(r"(?:^|[_/\W])(?:std|var|min|max)(?:$|[_/\W])")
+_SPREAD = late_pattern(r"(?:^|[_/\W])(?:std|var|min|max)(?:$|[_/\W])")
 _HEADLINES = (
     # Of reinforcement learning, whose losses say nothing of how well it goes.
     *("rollout/ep_rew_mean", "critic/rewards/mean", "critic/score/mean", "reward", "mean_reward"),

@@ -7,7 +7,6 @@ used: `simple_value`, or a tensor of one element.
 """
 
 import os
-import re
 import struct
 from collections.abc import Iterator, Sequence
 from glob import escape
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from runners.host.bounded_glob import SearchBudget, bounded_glob
 from runners.host.tail import GrowingFile
+from runners.model.late_pattern import late_pattern
 from runners.watch.metrics.file_source import FileSource
 from runners.watch.metrics.sample import Sample
 
@@ -22,8 +22,8 @@ _NAME = "*tfevents*"
 _HUGE = 256 << 20
 _BLOCK = 4 << 20
 
-_PLACES = re.compile(r"(?:^|/)(?:epoch|global_step|step)$")
-_HPARAMS = re.compile(r"^\d{9,}\.\d+$")
+_PLACES = late_pattern(r"(?:^|/)(?:epoch|global_step|step)$")
+_HPARAMS = late_pattern(r"^\d{9,}\.\d+$")
 """The folder that torch's `add_hparams` makes for the settings of a run."""
 
 Field = tuple[int, int, int | bytes]

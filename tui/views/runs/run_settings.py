@@ -1,14 +1,14 @@
 """A run's settings as names and values: its program's own, or its command line's flags."""
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
+from runners.model.late_pattern import late_pattern
 from runners.model.run import Run
 
-_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
-_OVERRIDE = re.compile(r"\+{0,2}[A-Za-z_][\w./-]*=")
-_SHORT = re.compile(r"-[A-Za-z]")
+_NUMBER = late_pattern(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+_OVERRIDE = late_pattern(r"\+{0,2}[A-Za-z_][\w./-]*=")
+_SHORT = late_pattern(r"-[A-Za-z]")
 
 
 def settings_of(run: Run, stated: Mapping[str, object]) -> dict[str, str]:

@@ -10,43 +10,44 @@ import re
 from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
+from runners.model.late_pattern import late_pattern
 from runners.watch.metrics.numbers import seconds, whole_number
 from runners.watch.metrics.readers.line_reader import Reader
 from runners.watch.metrics.readers.named_values import is_count, named_values
 from runners.watch.metrics.sample import Sample, metric_name
 
-_BAR = re.compile(
+_BAR = late_pattern(
     r"^\s*(?:(?P<desc>.*?)\s*:\s+)??\s*(?P<percent>\d+)%\|(?P<bar>[^|]*)\|"
     r"\s*(?P<done>[\d.]+)(?P<kilo>[kMGT]?)(?:[A-Z]?i?B)?"
     r"/(?P<total>[\d.]+)(?P<kilos>[kMGT]?)(?:[A-Z]?i?B)?"
     r"\s*\[(?P<inside>[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*)\]?"
 )
-_ENDLESS = re.compile(
+_ENDLESS = late_pattern(
     r"^\s*(?:(?P<desc>.*?)\s*:\s+)?(?P<done>\d+)\s?(?P<unit>[A-Za-z]+)"
     r"\s+\[(?P<inside>\d+:[^\]]*)\]"
 )
-_IGNITE = re.compile(
+_IGNITE = late_pattern(
     r"^\s*(?:(?P<desc>.*?)\s*:\s+)?\[(?P<done>\d+)/(?P<total>\d+)\]\s+\d+%\|[^|,\[]*\|?"
     r"(?P<values>(?:, [^,\[]+=[^,\[]+)*)\s*\[(?P<inside>\d+:[^\]]*)\]"
 )
 """PyTorch-Ignite's: `Epoch [1/5]: [2/120]   2%|▏         , loss=0.687 [00:00<00:08]`."""
-_PACE = re.compile(
+_PACE = late_pattern(
     r"^\s*(?:(?P<per>[\d.]+)(?P<what>[^\d\s/]*)/s|(?P<each>[\d.]+)s/(?P<one>\S+)|\?.*)\s*$"
 )
-_SPLIT = re.compile(r", (?=[^ ])|,(?=\s)")
-_EPOCH = re.compile(
+_SPLIT = late_pattern(r", (?=[^ ])|,(?=\s)")
+_EPOCH = late_pattern(
     r"\bepochs?\b[\s:#\[(]*(?P<epoch>\d+)(?![\w%]|\.\d)(?:\s*(?:/|of)\s*(?P<epochs>\d+))?",
     re.IGNORECASE,
 )
-_EPOCHS_ALONE = re.compile(r"^(?:training\s+)?epochs?$", re.IGNORECASE)
-_TUNE = re.compile(r"^(?P<epoch>\d+)\|(?P<step>\d+)\|(?P<rest>.*)$")
-_OTHER = re.compile(
+_EPOCHS_ALONE = late_pattern(r"^(?:training\s+)?epochs?$", re.IGNORECASE)
+_TUNE = late_pattern(r"^(?P<epoch>\d+)\|(?P<step>\d+)\|(?P<rest>.*)$")
+_OTHER = late_pattern(
     r"\b(?:val(?:id\w*)?|evaluat\w*|eval|test\w*|predict\w*|sampl\w*|generat\w*|sanity\w*"
     r"|download\w*|load\w*|map|filter|tokeniz\w*|sav(?:e|ing)|writ\w*|cach\w*|preproc\w*|fetch\w*"
     r"|uploading|extract\w*|shards?|checkpoint\w*|resolving)\b",
     re.IGNORECASE,
 )
-_MEAN = re.compile(r"(?:^|[_/])(?:avg|average|mean|running)(?:$|[_/])")
+_MEAN = late_pattern(r"(?:^|[_/])(?:avg|average|mean|running)(?:$|[_/])")
 """Names of means over a bar so far."""
 _THOUSANDS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 

@@ -4,16 +4,17 @@ import re
 from math import isfinite
 from typing import ClassVar
 
+from runners.model.late_pattern import late_pattern
 from runners.watch.metrics.numbers import number, whole_number
 from runners.watch.metrics.readers.line_reader import Reader
 from runners.watch.metrics.sample import Sample, metric_name
 
-_ROUND = re.compile(r"^(?:\[(?P<round>\d+)\]|(?P<cat>\d+):)\t(?P<rest>\S.*)$")
-_PAIR = re.compile(r"^(?P<name>[^:]+?)\s*:\s*(?P<value>\S+?)(?: \(\d+\))?$")
-_BEST = re.compile(r"best iteration is", re.IGNORECASE)
+_ROUND = late_pattern(r"^(?:\[(?P<round>\d+)\]|(?P<cat>\d+):)\t(?P<rest>\S.*)$")
+_PAIR = late_pattern(r"^(?P<name>[^:]+?)\s*:\s*(?P<value>\S+?)(?: \(\d+\))?$")
+_BEST = late_pattern(r"best iteration is", re.IGNORECASE)
 _TIMES = ("total", "remaining", "passed")
-_REMAINING = re.compile(r"\tremaining: (?P<time>\d[^\t]*)$")
-_PART = re.compile(r"([\d.]+)(us|ms|s|m|h|d)\b")
+_REMAINING = late_pattern(r"\tremaining: (?P<time>\d[^\t]*)$")
+_PART = late_pattern(r"([\d.]+)(us|ms|s|m|h|d)\b")
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 

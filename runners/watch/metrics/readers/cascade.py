@@ -10,26 +10,27 @@ depends on the script's data, and a preset's `offset` corrects it where necessar
 import re
 from typing import ClassVar
 
+from runners.model.late_pattern import late_pattern
 from runners.watch.metrics.numbers import WHOLE, number
 from runners.watch.metrics.readers.bars import read_bar
 from runners.watch.metrics.readers.line_reader import Reader, pairs_in
 from runners.watch.metrics.sample import Sample
 
-_STAGE = re.compile(r"^Training Stage (?P<stage>\d+)/(?P<stages>\d+)")
-_HEADING = re.compile(
+_STAGE = late_pattern(r"^Training Stage (?P<stage>\d+)/(?P<stages>\d+)")
+_HEADING = late_pattern(
     r"^Epoch (?P<epoch>\d+)/(?P<epochs>\d+)(?: \(time: [\d.]+s\)| - Time: [\d.]+s)?:?\s*$"
 )
-_MEANS = re.compile(r"^\s*(?P<kind>Train|Val)\s+- (?P<pairs>[A-Za-z]+: .*)$")
-_METRICS = re.compile(r"^\s*Metrics - (?P<pairs>.*)$")
-_B = re.compile(r"^Epoch (?P<epoch>\d+) \[(?P<at>\d+)/(?P<of>\d+)\] (?P<pairs>Loss: .*)$")
-_B_PSNR = re.compile(rf"^\s+PSNR: (?P<psnr>{WHOLE}) dB\s*$")
-_C = re.compile(
+_MEANS = late_pattern(r"^\s*(?P<kind>Train|Val)\s+- (?P<pairs>[A-Za-z]+: .*)$")
+_METRICS = late_pattern(r"^\s*Metrics - (?P<pairs>.*)$")
+_B = late_pattern(r"^Epoch (?P<epoch>\d+) \[(?P<at>\d+)/(?P<of>\d+)\] (?P<pairs>Loss: .*)$")
+_B_PSNR = late_pattern(rf"^\s+PSNR: (?P<psnr>{WHOLE}) dB\s*$")
+_C = late_pattern(
     r"^Epoch (?P<epoch>\d+) \| Stage (?P<stage>\d+) \| Batch (?P<at>\d+)/(?P<of>\d+) \| "
     r"(?P<pairs>.*)$",
 )
-_RATE = re.compile(rf"^\s*(?:LR|Learning rate): (?P<rate>{WHOLE})\s*$")
-_PAIR = re.compile(rf"(?P<name>[A-Za-z]\w*): (?P<value>{WHOLE})")
-_SPEED = re.compile(rf"(?P<value>{WHOLE}) (?P<unit>samples|batch)/s")
+_RATE = late_pattern(rf"^\s*(?:LR|Learning rate): (?P<rate>{WHOLE})\s*$")
+_PAIR = late_pattern(rf"(?P<name>[A-Za-z]\w*): (?P<value>{WHOLE})")
+_SPEED = late_pattern(rf"(?P<value>{WHOLE}) (?P<unit>samples|batch)/s")
 
 
 class CascadeReader(Reader):

@@ -7,15 +7,18 @@ sklearn/ensemble/_gb.py (VerboseReporter), detectron2/utils/logger.py (create_sm
 import re
 from typing import ClassVar
 
+from runners.model.late_pattern import late_pattern
 from runners.watch.metrics.numbers import number, whole_number
 from runners.watch.metrics.readers.line_reader import CLAIMED, Reader
 from runners.watch.metrics.sample import Sample, metric_name
 
-_DASHES = re.compile(r"^\s*-{3,}(?:\s+-{2,})+\s*$")
-_BARS = re.compile(r"^\|(?:\s*:?-+:?\s*\|)+\s*$")
-_BOOSTING = re.compile(r"^\s+Iter\s+Train Loss(?:\s{2,}OOB (?:Improve|Loss))*\s+Remaining Time\s*$")
-_BOX = re.compile(r"Evaluation results for (?P<what>\w+)")
-_TIME = re.compile(r"(?P<value>[\d.]+)(?P<unit>[smh])")
+_DASHES = late_pattern(r"^\s*-{3,}(?:\s+-{2,})+\s*$")
+_BARS = late_pattern(r"^\|(?:\s*:?-+:?\s*\|)+\s*$")
+_BOOSTING = late_pattern(
+    r"^\s+Iter\s+Train Loss(?:\s{2,}OOB (?:Improve|Loss))*\s+Remaining Time\s*$"
+)
+_BOX = late_pattern(r"Evaluation results for (?P<what>\w+)")
+_TIME = late_pattern(r"(?P<value>[\d.]+)(?P<unit>[smh])")
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _EPOCHS = ("epoch", "e")
 _STEPS = ("#", "iter", "step", "iteration")

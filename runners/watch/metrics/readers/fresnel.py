@@ -6,24 +6,24 @@ batch's loss, not the epoch's mean. What is printed as "SSIM" is the loss 1 − 
 that is printed is the seconds of an epoch.
 """
 
-import re
 from typing import ClassVar
 
+from runners.model.late_pattern import late_pattern
 from runners.watch.metrics.numbers import WHOLE, number
 from runners.watch.metrics.readers.line_reader import Reader
 from runners.watch.metrics.sample import Sample, metric_name
 
-_EPOCH = re.compile(r"^Epoch (?P<epoch>\d+)/(?P<epochs>\d+)\s*$")
-_BATCH = re.compile(r"^\s+Batch (?P<at>\d+)/(?P<of>\d+)(?P<pairs>(?: \| [^|]+)+)$")
-_DONE = re.compile(r"^Epoch (?P<epoch>\d+) complete(?P<pairs>(?: \| [^|]+)+)$")
-_LOST = re.compile(r"^\s*Warning: NaN/Inf loss at batch (?P<at>\d+), skipping")
-_SIZE = re.compile(r"^\s*Batch size: (?P<batch>\d+)\s*$")
-_PAIR = re.compile(rf"(?P<name>[\w ]*\w): (?P<value>{WHOLE})")
-_CVS = re.compile(
+_EPOCH = late_pattern(r"^Epoch (?P<epoch>\d+)/(?P<epochs>\d+)\s*$")
+_BATCH = late_pattern(r"^\s+Batch (?P<at>\d+)/(?P<of>\d+)(?P<pairs>(?: \| [^|]+)+)$")
+_DONE = late_pattern(r"^Epoch (?P<epoch>\d+) complete(?P<pairs>(?: \| [^|]+)+)$")
+_LOST = late_pattern(r"^\s*Warning: NaN/Inf loss at batch (?P<at>\d+), skipping")
+_SIZE = late_pattern(r"^\s*Batch size: (?P<batch>\d+)\s*$")
+_PAIR = late_pattern(rf"(?P<name>[\w ]*\w): (?P<value>{WHOLE})")
+_CVS = late_pattern(
     rf"^Epoch (?P<epoch>\d+)/(?P<epochs>\d+) \[(?P<at>\d+)/(?P<of>\d+)\] loss: {WHOLE}.*$",
 )
-_CVS_SUMMARY = re.compile(r"^\s*Epoch (?P<epoch>\d+) Summary")
-_CVS_MEAN = re.compile(rf"^\s*Average Loss: (?P<loss>{WHOLE})")
+_CVS_SUMMARY = late_pattern(r"^\s*Epoch (?P<epoch>\d+) Summary")
+_CVS_MEAN = late_pattern(rf"^\s*Average Loss: (?P<loss>{WHOLE})")
 
 
 class FresnelReader(Reader):

@@ -5,19 +5,19 @@ all steps of the run is redrawn between them. A redraw follows each dictionary a
 and shows at which step it was printed, while the redraw before it may be an older one.
 """
 
-import re
 from typing import ClassVar
 
+from runners.model.late_pattern import late_pattern
 from runners.watch.metrics.numbers import WHOLE
 from runners.watch.metrics.readers.bars import read_bar
 from runners.watch.metrics.readers.line_reader import CLAIMED, Reader, pairs_in
 from runners.watch.metrics.sample import Sample
 
-_ENTRY = re.compile(
+_ENTRY = late_pattern(
     rf"""'(?P<name>[\w/.\- ]+)': *(?:np\.float\d+\()?['"]?(?P<value>{WHOLE})['"]?"""
 )
-_KNOWN = re.compile(r"""'(?:loss|epoch|eval_\w+|train_\w+|learning_rate|grad_norm)':""")
-_SUMMARY = re.compile(r"""'train_runtime':""")
+_KNOWN = late_pattern(r"""'(?:loss|epoch|eval_\w+|train_\w+|learning_rate|grad_norm)':""")
+_SUMMARY = late_pattern(r"""'train_runtime':""")
 
 
 class HuggingFaceReader(Reader):

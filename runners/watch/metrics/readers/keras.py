@@ -1,21 +1,23 @@
 """Keras' bars: `12/25 ━━━━━━ 3s 10ms/step - accuracy: 0.51 - loss: 0.69`; `[==>..]` in Keras 2."""
 
-import re
 from math import isfinite
 from typing import ClassVar
 
+from runners.model.late_pattern import late_pattern
 from runners.watch.metrics.numbers import WHOLE, number
 from runners.watch.metrics.readers.line_reader import Reader, pairs_in
 from runners.watch.metrics.sample import Sample
 
-_EPOCH = re.compile(r"^\s*Epoch (?P<epoch>\d+)/(?P<epochs>\d+)\s*$")
-_BAR = re.compile(
+_EPOCH = late_pattern(r"^\s*Epoch (?P<epoch>\d+)/(?P<epochs>\d+)\s*$")
+_BAR = late_pattern(
     r"^\s*(?P<done>\d+)/(?P<total>\d+) +(?:[━╸╺ ]*[━╸╺][━╸╺ ]*|\[[=>. ]*\])(?P<rest>.*)$"
 )
-_LINE = re.compile(r"^(?P<done>\d+)/(?P=done) - (?P<whole>[\d.]+)(?P<unit>us|ms|s)(?P<rest> - .*)$")
+_LINE = late_pattern(
+    r"^(?P<done>\d+)/(?P=done) - (?P<whole>[\d.]+)(?P<unit>us|ms|s)(?P<rest> - .*)$"
+)
 """An epoch's one line (verbose=2), after it: `120/120 - 20s - 170ms/step - accuracy: 0.83 …`."""
-_PACE = re.compile(r"(?P<pace>[\d.]+)(?P<unit>us|ms|s)/step")
-_VALUE = re.compile(rf" - (?P<name>[A-Za-z_][\w/.\- ]*?): (?P<value>{WHOLE})")
+_PACE = late_pattern(r"(?P<pace>[\d.]+)(?P<unit>us|ms|s)/step")
+_VALUE = late_pattern(rf" - (?P<name>[A-Za-z_][\w/.\- ]*?): (?P<value>{WHOLE})")
 _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
@@ -48,7 +50,7 @@ class KerasReader(Reader):
             return None
         done, pace = float(bar["done"]), _PACE.search(bar["rest"])
         each = number(pace["pace"]) if pace else 0.0
-        total = float(bar["total"]) if bar.re is _BAR else done
+        total = float(bar.groupdict().get("total", done))
         values = pairs_in(_VALUE, bar["rest"])
         return Sample(
             values,

@@ -3,21 +3,22 @@
 import re
 from typing import ClassVar
 
+from runners.model.late_pattern import late_pattern
 from runners.watch.metrics.numbers import whole_number
 from runners.watch.metrics.readers.bars import Bar, read_bar
 from runners.watch.metrics.readers.line_reader import CLAIMED, Reader
 from runners.watch.metrics.sample import Sample, metric_name
 
-_RICH = re.compile(
+_RICH = late_pattern(
     r"^\s*(?P<what>[A-Z]\w*)(?: [A-Za-z]\w*)?(?: DataLoader "
     r"\d+)?\s+(?:(?P<epoch>\d+)(?:/(?P<last>\d+))?\s+)?[━╸╺ ]*[━╸╺][━╸╺ ]*\s"
     r"(?P<done>\d+)/(?P<total>\d+)\s+\d+:\d\d:\d\d\s*•\s*\S+\s+"
     r"(?P<rate>[\d.]+)it/s\s*(?P<values>.*)$"
 )
-_VALUE = re.compile(r"(?P<name>[A-Za-z_][\w/.@\-]*):\s*(?P<value>\S+)")
-_GOES_ON = re.compile(r"^\s{8,}[A-Za-z_][\w/.@\-]*:\s*\S+(?:\s+[A-Za-z_][\w/.@\-]*:\s*\S+)*\s*$")
+_VALUE = late_pattern(r"(?P<name>[A-Za-z_][\w/.@\-]*):\s*(?P<value>\S+)")
+_GOES_ON = late_pattern(r"^\s{8,}[A-Za-z_][\w/.@\-]*:\s*\S+(?:\s+[A-Za-z_][\w/.@\-]*:\s*\S+)*\s*$")
 _NOT_METRICS = {"v_num"}
-_MARK = re.compile(r"\bv_num=")
+_MARK = late_pattern(r"\bv_num=")
 
 
 class LightningReader(Reader):

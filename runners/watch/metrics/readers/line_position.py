@@ -3,6 +3,7 @@
 import re
 from typing import NamedTuple
 
+from runners.model.late_pattern import late_pattern
 from runners.watch.metrics.numbers import number
 
 _COUNT = r"\d[\d,]*(?![\w%]|\.\d|:\d\d)"
@@ -12,37 +13,37 @@ _INNER = (
     r"(?:\s*[\])]?[\s:|,-]*[\[(]?\s*(?P<at>\d+)\s*/\s*(?P<all>\d+)(?![.\d])"
     r"(?P<share>\s*\(\s*[\d.]+%\))?)?"
 )
-_EPOCH = re.compile(
+_EPOCH = late_pattern(
     r"(?<![\w.])(?P<word>epochs?|ep)(?:\((?P<mode>\w+)\))?(?P<gap>[\s:=#\[(]*)"
     r"(?P<epoch>\d+(?:\.\d+)?)(?![\w%]|\.\d)"
     rf"(?:\s*(?:/|\bof\b)\s*(?P<epochs>\d+)(?![.\d]))?{_INNER}"
 )
-_STEP = re.compile(
+_STEP = late_pattern(
     r"(?<![\w.])(?P<word>global[_ ]steps?|train_num_updates|num_updates|steps?|iter(?:ation)?s?|it"
     r"|updates?|rounds?|episodes?)"
     rf"(?:\((?P<mode>\w+)\))?(?P<gap>[\s:=#\[(]*)(?P<step>{_COUNT}){_OF.format('steps')}"
     r"(?!\s*(?:it|batch|step|sample|image)\w*/s)"
 )
-_BATCH = re.compile(
+_BATCH = late_pattern(
     r"(?<![\w.])(?:batch(?:es)?[\s:=#\[(]*(?P<at>\d+)(?![\w%]|\.\d)"
     r"(?:\s*(?:/|\bof\b)\s*(?P<all>\d+))?"
     r"|(?P<at2>\d+)\s*/\s*(?P<all2>\d+)\s+(?:batches|steps|iters?|iterations|it)\b)"
 )
-_BRACKETS = re.compile(
+_BRACKETS = late_pattern(
     r"^\W{0,4}?\[\s*(?P<one>\d+)(?:\s*/\s*(?P<ones>\d+))?\s*\]"
     r"(?:\s*\[\s*(?P<two>\d+)\s*/\s*(?P<twos>\d+)\s*\])?"
 )
-_LOOP = re.compile(
+_LOOP = late_pattern(
     r"^\W{0,4}(?:train\w*|test\w*|val\w*|eval\w*)\s*:?\s*(?P<epoch>\d+)?\s*"
     r"\[\s*(?P<at>\d+)\s*/\s*(?P<all>\d+)",
     re.IGNORECASE,
 )
-_NO_PLACE = re.compile(
+_NO_PLACE = late_pattern(
     r"(?:\b(?:nan|skipped|per|warmup|every|max|total|of|number|bad|eval|each)[ _]?|\w_)$",
     re.IGNORECASE,
 )
 _HELD_OUT = r"(?:val(?:id(?:at(?:e|ion))?)?|test(?:ing)?|eval(?:uation)?)"
-_PHASE = re.compile(
+_PHASE = late_pattern(
     rf"^\W{{0,4}}(?P<head>{_HELD_OUT})"
     r"(?:\s+(?:set|results?|summary|epoch|step|batch|stage|metrics?|iter|loss at)\b"
     r"|\s*[:|\[(\-{]|\s+\d)"

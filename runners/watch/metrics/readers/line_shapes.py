@@ -10,14 +10,15 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from runners.model.late_pattern import late_pattern
 from runners.watch.metrics.numbers import number
 from runners.watch.metrics.readers.line_position import StatedPlace
 
 Reading = tuple[dict[str, float], StatedPlace]
 """What a line says: named values, and the place in the run."""
 
-_NUMBER = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)")
-_DIGIT = re.compile(r"\d")
+_NUMBER = late_pattern(r"(?<![\w.])(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)")
+_DIGIT = late_pattern(r"\d")
 _ZEROS = str.maketrans("123456789", "000000000")
 _MOST = 500
 """Shapes that are kept."""

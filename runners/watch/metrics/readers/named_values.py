@@ -3,6 +3,7 @@
 import re
 from functools import lru_cache
 
+from runners.model.late_pattern import late_pattern
 from runners.watch.metrics.numbers import WHOLE, number
 from runners.watch.metrics.sample import metric_name
 
@@ -11,16 +12,16 @@ MEASURES = (
     r"perplexity|ppl|mse|mae|rmse|reward|mfu|bpb|nll|elbo|fid"
     r"|(?:validation|val|test|final|mean|average)[_ ]score"
 )
-_VALUE = re.compile(
+_VALUE = late_pattern(
     rf"(?P<sep>[:=]\s*|\s)(?=[-+.\d\[tnNiI])(?:(?P<part>\d+)/(?P<whole>\d+)\s*\(\s*[\d.]+\s*%\s*\)"
     rf"|(?:tensor\()?(?P<value>{WHOLE})"
     rf"|\[\s*(?P<only>{WHOLE})\s*\])"
     rf"(?P<mean>(?:%|ms|s)?\s*\(\s*(?P<of_all>{WHOLE})%?s?\s*\))?"
 )
 _WORD = r"[A-Za-z_][\w/.%@'\-]*"
-_NAME = re.compile(rf"(?<![\w/.@'\"])(?P<name>{_WORD}(?: {_WORD})*(?: ?\([\w/%.]+\))?)\s*$")
-_BARE = re.compile(rf"(?:^|[\s_/@-])(?:\w*loss|{MEASURES}|lr)(?:@?\d+)?$", re.IGNORECASE)
-_MEASURED = re.compile(
+_NAME = late_pattern(rf"(?<![\w/.@'\"])(?P<name>{_WORD}(?: {_WORD})*(?: ?\([\w/%.]+\))?)\s*$")
+_BARE = late_pattern(rf"(?:^|[\s_/@-])(?:\w*loss|{MEASURES}|lr)(?:@?\d+)?$", re.IGNORECASE)
+_MEASURED = late_pattern(
     rf"(?:^|[^a-z])(?:\w*loss|{MEASURES})(?:@?\d+)?"
     r"(?:[ _/.-](?:\d+|avg|mean|median|value|total|train|val|valid|test|batch|epoch|step|iter"
     r"|so_far|ppl|l1|l2|db))*$",
@@ -46,7 +47,7 @@ _NOT_METRICS = {
 }
 _COUNTS = ("epoch", "epochs", "step", "steps", "iter", "iters", "iteration", "iterations")
 _MORE_COUNTS = ("batch", "batches", "samples", "size", "interval", "updates", "workers", "pid")
-_POSSESSIVE = re.compile(r"'s[ _]")
+_POSSESSIVE = late_pattern(r"'s[ _]")
 _MOST_NAME = 64
 
 

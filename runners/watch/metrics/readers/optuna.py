@@ -1,17 +1,17 @@
 """optuna's log: `Trial 3 finished with value: 0.82 and parameters: {…}. Best is trial 1 …`."""
 
-import re
 from typing import ClassVar
 
+from runners.model.late_pattern import late_pattern
 from runners.watch.metrics.numbers import WHOLE, number
 from runners.watch.metrics.readers.line_reader import CLAIMED, Reader
 from runners.watch.metrics.sample import Sample
 
-_TRIAL = re.compile(
+_TRIAL = late_pattern(
     rf"Trial (?P<trial>\d+) finished with values?: (?P<values>\[[^\]]*\]|{WHOLE}) and parameters: "
 )
-_BEST = re.compile(rf"Best is trial \d+ with value: (?P<best>{WHOLE})\.?\s*$")
-_VALUE = re.compile(WHOLE)
+_BEST = late_pattern(rf"Best is trial \d+ with value: (?P<best>{WHOLE})\.?\s*$")
+_VALUE = late_pattern(WHOLE)
 
 
 class OptunaReader(Reader):

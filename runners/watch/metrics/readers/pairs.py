@@ -4,6 +4,7 @@ import re
 from functools import lru_cache
 from typing import ClassVar
 
+from runners.model.late_pattern import late_pattern
 from runners.watch.metrics.numbers import number, seconds
 from runners.watch.metrics.readers.line_position import StatedPlace, find_place, phase_of
 from runners.watch.metrics.readers.line_reader import Reader
@@ -11,59 +12,59 @@ from runners.watch.metrics.readers.line_shapes import LineShapes
 from runners.watch.metrics.readers.named_values import is_measure, named_values
 from runners.watch.metrics.sample import Sample
 
-_PREFIXES = re.compile(
+_PREFIXES = late_pattern(
     r"^(?:[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w./-]+:\d+\] ?"
     r"|\[\d\d/\d\d \d\d:\d\d:\d\d [\w.]+\]:? *"
     r"|.{0,80}?\b(?:INFO|DEBUG|WARNING|\[Info\])\b[\s:|\]\-]*)"
 )
-_HINT = re.compile(
+_HINT = late_pattern(
     r"loss|epoch|step|iter|batch|acc|err|psnr|ssim|lpips|dice|iou|map|auc|f1|bleu|perplexity|ppl"
     r"|mse|mae|reward|score|mfu|bpb|nll|elbo|fid|\b(?:it|ep|lr|learning)\b"
 )
 """A line with none of these, in lower case, names neither a place nor a measure."""
-_DEBUG = re.compile(r"\s*\[debug\]", re.IGNORECASE)
-_ASSIGNED = re.compile(r"^(?:[\w ]*: )?[\w.]+\s*=\s*\S+(?:\s+#.*)?$")
-_ECHO = re.compile(
+_DEBUG = late_pattern(r"\s*\[debug\]", re.IGNORECASE)
+_ASSIGNED = late_pattern(r"^(?:[\w ]*: )?[\w.]+\s*=\s*\S+(?:\s+#.*)?$")
+_ECHO = late_pattern(
     r"\W*(?:(?:args|arguments|config\w*|settings|options|h-?params|hyper-?param\w*|overriding"
     r"|resum\w+)\b"
     r"|\w+\.(?:py|yaml|json)\b(?!:))",
     re.IGNORECASE,
 )
-_CALL = re.compile(r"(?:Namespace|Config|Args|Arguments|Params|Parameters|Settings|Options)\(")
-_TOTAL = re.compile(
+_CALL = late_pattern(r"(?:Namespace|Config|Args|Arguments|Params|Parameters|Settings|Options)\(")
+_TOTAL = late_pattern(
     r"(?:^|[\s(,])(?:(?:max_iters|max_steps|train_iters|total_steps|num_train_steps)"
     r"\s*[:=]\s*(?P<total>[1-9]\d*)"
     r"|(?:max_|num_|n_|total_)?epochs\s*[:=]\s*(?P<epochs>[1-9]\d*))(?![\w.])"
 )
-_STATED = re.compile(
+_STATED = late_pattern(
     r"(?:^|[-:])\s*(?:Num|Number of) [Ee]pochs\s*[=:]\s*(?P<epochs>[1-9][\d,]*)\s*$"
     r"|(?:^|[-:])\s*Scheduled epochs: (?P<scheduled>[1-9][\d,]*)(?:\.(?!\d)|\s*$)"
     r"|(?:^|[-:])\s*Total (?:optimization|training|train) steps\s*[=:]\s*(?P<steps>[1-9][\d,]*)\s*$"
     r"|\btotal steps (?P<all>[1-9]\d*) \(warmup"
 )
 """Totals as the Hugging Face scripts, timm's and torchtitan log them before the first step."""
-_WHOSE = re.compile(
+_WHOSE = late_pattern(
     r"\b(?P<measure>accuracy|error|loss) (?:of|on) (?P<whose>[^:=]{3,80}):(?=\s)", re.IGNORECASE
 )
 """`Accuracy of the network on the 10000 test images: 70 %`."""
-_RATE = re.compile(r"^\s*(?:LR|Learning [Rr]ate|learning_rate|lr)\s*[:=]\s*\S+\s*$")
-_SECTION = re.compile(r"^\s*\**\s*(?P<title>[A-Za-z][\w ().-]{0,50}?)\s*:\s*$")
-_TRAIN = re.compile(r"\btrain", re.IGNORECASE)
-_HELD_OUT = re.compile(r"\b(?:val|test|eval)", re.IGNORECASE)
-_HELD_OUT_WORD = re.compile(r"\b(?:val\w*|test|eval\w*)\b", re.IGNORECASE)
-_OUT_NAME = re.compile(r"(?:^|[_/])(?:val|valid|validation|test|eval)(?:[_/]|$)|^best_")
-_QUALITY = re.compile(
+_RATE = late_pattern(r"^\s*(?:LR|Learning [Rr]ate|learning_rate|lr)\s*[:=]\s*\S+\s*$")
+_SECTION = late_pattern(r"^\s*\**\s*(?P<title>[A-Za-z][\w ().-]{0,50}?)\s*:\s*$")
+_TRAIN = late_pattern(r"\btrain", re.IGNORECASE)
+_HELD_OUT = late_pattern(r"\b(?:val|test|eval)", re.IGNORECASE)
+_HELD_OUT_WORD = late_pattern(r"\b(?:val\w*|test|eval\w*)\b", re.IGNORECASE)
+_OUT_NAME = late_pattern(r"(?:^|[_/])(?:val|valid|validation|test|eval)(?:[_/]|$)|^best_")
+_QUALITY = late_pattern(
     r"^(?:psnr|ssim|lpips|acc\w*(?:@\d)?(?:_avg)?|dice|iou|miou|map|auc|f1|bleu)$"
 )
-_BEST = re.compile(r"\bbest\b", re.IGNORECASE)
-_ETA = re.compile(r"\beta\s*[:=]\s*(?P<eta>(?:\d+ days?, )?\d+(?::\d\d){1,2})(?![\d:])")
-_SWITCHES = re.compile(r"\b\w+=(?:True|False|None),.*\b\w+=(?:True|False|None)(?:,|$)")
+_BEST = late_pattern(r"\bbest\b", re.IGNORECASE)
+_ETA = late_pattern(r"\beta\s*[:=]\s*(?P<eta>(?:\d+ days?, )?\d+(?::\d\d){1,2})(?![\d:])")
+_SWITCHES = late_pattern(r"\b\w+=(?:True|False|None),.*\b\w+=(?:True|False|None)(?:,|$)")
 """What is on, off or unset is no metric, and neither is what is listed with it."""
-_OF_BEST = re.compile(
+_OF_BEST = late_pattern(
     r"\bbest\b.*(?:\b(?:at|in|from|on)|@|\()\s*(?:epoch|step|iter|iteration|round)\b", re.IGNORECASE
 )
 """The place that such a line names is where the best was, not where the run is."""
-_TEST_SUMMARY = re.compile(r"^ \*\s+")
+_TEST_SUMMARY = late_pattern(r"^ \*\s+")
 
 
 def _values_and_place(text: str) -> tuple[dict[str, float], StatedPlace]:

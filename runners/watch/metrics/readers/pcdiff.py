@@ -13,26 +13,27 @@ import re
 import time
 from typing import ClassVar
 
+from runners.model.late_pattern import late_pattern
 from runners.watch.metrics.numbers import WHOLE, number
 from runners.watch.metrics.readers.line_reader import CLAIMED, Reader, pairs_in
 from runners.watch.metrics.sample import Sample
 
-_LINE = re.compile(r"(?P<moment>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(?P<ms>\d{3}) : (?P<message>.*)$")
-_STEP = re.compile(
+_LINE = late_pattern(r"(?P<moment>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(?P<ms>\d{3}) : (?P<message>.*)$")
+_STEP = late_pattern(
     r"\[ *(?P<epoch>\d+)/ *(?P<epochs>\d+)\]\[ *(?P<at>\d+)/ "
     rf"*(?P<of>\d+)\]\s+loss:\s*(?P<loss>{WHOLE}),"
     rf"(?:\s*grad_norm:\s*(?P<norm>{WHOLE}))?"
 )
-_PLACE = re.compile(r"\[ *\d+/ *\d+\]\[ *\d+/ *\d+\]")
-_BEST = re.compile(rf"New best model saved at epoch (?P<epoch>\d+) with loss (?P<loss>{WHOLE})")
-_RECENT = re.compile(
+_PLACE = late_pattern(r"\[ *\d+/ *\d+\]\[ *\d+/ *\d+\]")
+_BEST = late_pattern(rf"New best model saved at epoch (?P<epoch>\d+) with loss (?P<loss>{WHOLE})")
+_RECENT = late_pattern(
     rf"Loss \(last 50 ep\): median=(?P<median>{WHOLE}), p10=(?P<p10>{WHOLE}), "
     rf"p90=(?P<p90>{WHOLE})"
 )
-_PROXY = re.compile(r"Proxy eval complete: (?P<pairs>.*)")
-_PAIR = re.compile(rf"(?P<name>\w+)=(?P<value>{WHOLE})")
-_BATCH = re.compile(r"Batch size: .* = (?P<batch>\d+) effective global batch")
-_RATE = re.compile(rf"Effective LR scaled to (?P<rate>{WHOLE})")
+_PROXY = late_pattern(r"Proxy eval complete: (?P<pairs>.*)")
+_PAIR = late_pattern(rf"(?P<name>\w+)=(?P<value>{WHOLE})")
+_BATCH = late_pattern(r"Batch size: .* = (?P<batch>\d+) effective global batch")
+_RATE = late_pattern(rf"Effective LR scaled to (?P<rate>{WHOLE})")
 
 
 class PcdiffReader(Reader):

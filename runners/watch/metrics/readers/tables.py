@@ -3,6 +3,7 @@
 import re
 from typing import ClassVar
 
+from runners.model.late_pattern import late_pattern
 from runners.watch.metrics.numbers import number, seconds, whole_number
 from runners.watch.metrics.readers.bars import read_bar
 from runners.watch.metrics.readers.line_reader import CLAIMED, Reader
@@ -14,7 +15,7 @@ class BaselinesReader(Reader):
 
     name: ClassVar[str] = "baselines3"
     marks: tuple[str, ...] = ("|", "-----")
-    _row: ClassVar[re.Pattern[str]] = re.compile(r"^\|(?P<name>[^|]+)\|(?P<value>[^|]*)\|\s*$")
+    _row: ClassVar[re.Pattern[str]] = late_pattern(r"^\|(?P<name>[^|]+)\|(?P<value>[^|]*)\|\s*$")
 
     def __init__(self) -> None:
         self._rows: dict[str, float] | None = None
@@ -55,8 +56,8 @@ class FastaiReader(Reader):
     name: ClassVar[str] = "fastai"
     marks: tuple[str, ...] = ("train_loss",)
     notes: ClassVar[tuple[str, ...]] = ("epochs are counted from 1; fastai's table from 0",)
-    _heading: ClassVar[re.Pattern[str]] = re.compile(r"^epoch\s{2,}train_loss(?:\s{2,}\S+)+\s*$")
-    _bar: ClassVar[re.Pattern[str]] = re.compile(
+    _heading: ClassVar[re.Pattern[str]] = late_pattern(r"^epoch\s{2,}train_loss(?:\s{2,}\S+)+\s*$")
+    _bar: ClassVar[re.Pattern[str]] = late_pattern(
         r"^(?:Epoch (?P<epoch>\d+)/(?P<epochs>\d+) : )?\|[^|]*\|\s*[\d.]+%\s*"
         r"\[(?P<done>\d+)/(?P<total>\d+) [\d:]+<[\d:?]*(?:\.\.\.)?(?:\s(?P<loss>[\d.eE+-]+|nan))?\]"
     )
@@ -121,7 +122,7 @@ class YoloReader(Reader):
     name: ClassVar[str] = "yolo"
     bars: tuple[str, ...] = ("%|",)
     marks: tuple[str, ...] = ("GPU_mem",)
-    _row: ClassVar[re.Pattern[str]] = re.compile(
+    _row: ClassVar[re.Pattern[str]] = late_pattern(
         r"^\s+(?P<epoch>\d+)/(?P<epochs>\d+)\s+(?P<rest>\S.*)$"
     )
 
@@ -195,7 +196,7 @@ class WandbSummaryReader(Reader):
 
     name: ClassVar[str] = "wandb"
     marks: tuple[str, ...] = ("wandb:",)
-    _row: ClassVar[re.Pattern[str]] = re.compile(r"^wandb:\s+(?P<name>\S+)\s+(?P<value>\S+)\s*$")
+    _row: ClassVar[re.Pattern[str]] = late_pattern(r"^wandb:\s+(?P<name>\S+)\s+(?P<value>\S+)\s*$")
 
     def __init__(self) -> None:
         self._open = False

@@ -7,25 +7,25 @@ later form has a tqdm bar per epoch (`Epoch 001/1300: 100%|…`, from 1, with on
 mean so far) and a summary whose loss is the epoch's mean.
 """
 
-import re
 from typing import ClassVar
 
+from runners.model.late_pattern import late_pattern
 from runners.watch.metrics.numbers import WHOLE, number
 from runners.watch.metrics.readers.bars import read_bar
 from runners.watch.metrics.readers.line_reader import Reader
 from runners.watch.metrics.sample import Sample, metric_name
 
-_STEP = re.compile(
+_STEP = late_pattern(
     rf"^\[Epoch (?P<epoch>\d+)\] it=(?P<it>\d+), (?P<pairs>.*?)time=(?P<last>{WHOLE}) / "
     rf"(?P<all>{WHOLE})"
 )
-_BAR = re.compile(r"^Epoch \d{3,}/\d+: .*\|")
-_PAIR = re.compile(rf"(?P<name>[A-Za-z_]\w*)=(?P<value>{WHOLE})")
-_VALIDATION = re.compile(rf"^\s*(?:Validation )?[Mm]etric \((?P<name>\w+)\): (?P<value>{WHOLE})")
-_L1 = re.compile(rf"^\s*(?P<name>psr_l[12]): (?P<value>{WHOLE})")
-_SUMMARY = re.compile(r"^Epoch (?P<epoch>\d+)/(?P<epochs>\d+) Summary:")
-_LOSS = re.compile(rf"^\s+Loss: (?P<loss>{WHOLE})(?: \((?P<parts>.*)\))?")
-_SETTING = re.compile(
+_BAR = late_pattern(r"^Epoch \d{3,}/\d+: .*\|")
+_PAIR = late_pattern(rf"(?P<name>[A-Za-z_]\w*)=(?P<value>{WHOLE})")
+_VALIDATION = late_pattern(rf"^\s*(?:Validation )?[Mm]etric \((?P<name>\w+)\): (?P<value>{WHOLE})")
+_L1 = late_pattern(rf"^\s*(?P<name>psr_l[12]): (?P<value>{WHOLE})")
+_SUMMARY = late_pattern(r"^Epoch (?P<epoch>\d+)/(?P<epochs>\d+) Summary:")
+_LOSS = late_pattern(rf"^\s+Loss: (?P<loss>{WHOLE})(?: \((?P<parts>.*)\))?")
+_SETTING = late_pattern(
     r"^\s*(?P<what>Total epochs|Iterations per epoch|Batch size):\s+(?P<value>\d+)"
 )
 
