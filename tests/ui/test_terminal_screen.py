@@ -323,6 +323,22 @@ def test_frames_that_leave_room_say_nothing_of_what_the_line_takes() -> None:
     assert 0.9 * before < line.rate < 1.3 * before
 
 
+def test_a_key_s_effect_does_not_wait_until_the_delay_was_measured_anew() -> None:
+    clock = Clock()
+    line = Line(clock)
+    line.sent(10_000, more=False)
+    clock.now += 10_000 / 8_000 + 0.2
+    line.answered(clock.now)
+    carried(line, clock, (8_000, 2))
+    clock.now += 30
+    line.sent(line.room, more=True)
+    assert not line.room, "what is under way alone tells the delay"
+    line.typed()
+    assert line.room > 1000
+    clock.now += 1.5
+    assert not line.room, "and is told after it"
+
+
 def test_a_reader_that_takes_nothing_is_given_no_more() -> None:
     clock = Clock()
     line = Line(clock)

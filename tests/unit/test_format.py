@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tui.views.format import (
     DASH,
+    by_names,
     dollars,
     duration,
     energy,
@@ -102,3 +103,9 @@ def test_gpu_indices_lose_none(numbers: set[int]) -> None:
 
 def test_the_energy_of_a_short_run_is_no_power_of_ten() -> None:
     assert [energy(wh) for wh in (0.0682, 640.0, 12_900.0)] == ["<0.1 Wh", "640 Wh", "12.9 kWh"]
+
+
+def test_runs_are_called_by_their_names_and_paths_stay_as_they_are() -> None:
+    run = "20261126-005156-a-run-1634"
+    assert by_names(f"held by {run}, {run} waits") == "held by a-run, a-run waits"
+    assert by_names(f"nothing in /state/runs/{run}/x") == f"nothing in /state/runs/{run}/x"

@@ -8,7 +8,7 @@ from textual.app import App
 from runners.host.clock import moment_now
 from runners.model.run import Run
 from tui.snapshot.feed import PanelSnapshot
-from tui.views.format import duration
+from tui.views.format import by_names, duration
 
 Severity = Literal["information", "warning", "error"]
 _SEVERITIES: dict[str, Severity] = {
@@ -77,4 +77,4 @@ def show_notification(app: App[Any], notice: Notification) -> None:
 
 def notify_error(app: App[Any], text: str) -> None:
     """Say that something was not done, and why."""
-    app.notify(text, title="not done", severity="error", timeout=10, markup=False)
+    app.notify(by_names(text), title="not done", severity="error", timeout=10, markup=False)

@@ -5,7 +5,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from math import isfinite
 
 DASH = "—"
-_RUN_ID = re.compile(r"\b\d{8}-\d{6}-(\S+?)-[0-9a-f]{4}\b")
+_RUN_ID = re.compile(r"(?<![/\w])\d{8}-\d{6}-(\S+?)-[0-9a-f]{4}\b")
 _SPARKS = "▁▂▃▄▅▆▇█"
 
 

@@ -78,6 +78,7 @@ def newest_checkpoint(run: Run) -> Checkpoint:
         places = ", ".join(run.plan.checkpoints) if run.plan is not None else "its plan is missing"
         raise NotFound(
             f"{run.id} has left no checkpoint ({places})",
-            "launch it anew; if it wrote one, say where: --set 'checkpoints=[\"FOLDER/*.pt\"]'",
+            "launch it anew; if it wrote one, say where: --set 'checkpoints=[\"FOLDER/*.pt\"]', "
+            "in the panel `a`, then F4: checkpoints",
         )
     return found

@@ -27,6 +27,8 @@ _LOST_S: Final = 5.0
 _GAIN: Final = 0.3
 _CONFIRMED_S: Final = 10.0
 """After so long the delay is measured anew, with nothing else under way."""
+_EFFECT_S: Final = 1.0
+"""So long after a key it is not: what the key does is being sent."""
 
 
 class _Sent(NamedTuple):
@@ -139,8 +141,12 @@ class Line:
             self.rate += _GAIN * (rate - self.rate)
 
     def typed(self) -> None:
-        """A key came: the line is there, whatever was not answered."""
+        """A key came: the line is there, whatever was not answered.
+
+        Its effect does not wait for the delay to be measured anew, which takes the line empty.
+        """
         self._lost = self._lost or self._overdue
+        self._confirmed_at = max(self._confirmed_at, self._clock() - _CONFIRMED_S + _EFFECT_S)
 
     def given(self, size: int) -> None:
         """So many characters are to be written to the kernel."""
