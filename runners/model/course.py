@@ -154,6 +154,10 @@ class Expectation(msgspec.Struct, frozen=True, omit_defaults=True):
         Bytes | None,
         key("What a worker puts into /dev/shm for a sample (with `scaling`, or a stage's): 17M."),
     ] = None
+    data_on_gpu: Annotated[
+        bool,
+        key("Whether the program keeps data on the GPU where it fits; /dev/shm is spared then."),
+    ] = False
     final_below: Annotated[
         dict[str, float], key("Metrics that end below these values, e.g. {val_loss: 0.1}.")
     ] = {}

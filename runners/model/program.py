@@ -181,6 +181,10 @@ class Scaling(msgspec.Struct, frozen=True, omit_defaults=True):
     divides: Annotated[
         bool, key("Whether the program refuses a global batch that its devices cannot share.")
     ] = False
+    workers: Annotated[
+        Literal["device", "global"],
+        key("Whether its loader workers are counted for each device or for all (global)."),
+    ] = "device"
 
 
 class NodeHosts(msgspec.Struct, frozen=True):

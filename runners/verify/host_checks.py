@@ -20,7 +20,7 @@ _WORKERS = ("workers", "num_workers", "n_workers", "dataloader_num_workers", "lo
 
 
 def workers_of(facts: LaunchFacts) -> int | None:
-    """How many loader processes each process of the run starts; None when nothing says it."""
+    """How many loader processes the run is told to start; None when nothing says it."""
     for name, value in facts.settings.items():
         if leaf_of(name) in _WORKERS and isinstance(value, int) and not isinstance(value, bool):
             return value
@@ -37,22 +37,36 @@ def check_open_files(facts: LaunchFacts) -> Iterator[Check]:
 
 
 def shared_memory_asked(facts: LaunchFacts) -> int | None:
-    """Bytes of /dev/shm that loader workers fill at most; None where no sample's size is known.
-
-    PyTorch's loaders keep two batches of every worker ready.
-    """
-    workers, batches = workers_of(facts), list(_batches_in_memory(facts))
+    """Bytes of /dev/shm that loader workers fill at most; None where no sample's size is known."""
+    workers, batches = workers_each(facts), list(_batches_in_memory(facts))
     if workers is None or not batches:
         return None
-    return round(max(batches) * 2 * workers * computing_processes(facts.plan))
+    return round(max(batches) * batches_ready(facts) * workers * computing_processes(facts.plan))
+
+
+def workers_each(facts: LaunchFacts) -> int | None:
+    """How many loader processes each process of the run starts, where all of them share some."""
+    workers, scaling = workers_of(facts), facts.spec.scaling
+    if workers is None or scaling is None or scaling.workers == "device":
+        return workers
+    return workers // computing_processes(facts.plan)
+
+
+def batches_ready(facts: LaunchFacts) -> int:
+    """How many batches every worker keeps ready: what the program is told, or PyTorch's two."""
+    for name, value in facts.settings.items():
+        if leaf_of(name) == "prefetch_factor" and isinstance(value, int):
+            return value
+    return 2
 
 
 def _batches_in_memory(facts: LaunchFacts) -> Iterator[float]:
     """What a batch puts into /dev/shm, and one of each stage, whose batch the settings name."""
     expected, settings = facts.spec.expect, facts.settings
-    if expected.shared_memory_per_sample is not None and facts.batch is not None:
-        yield expected.shared_memory_per_sample * facts.batch.each
     leaves = {leaf_of(name): value for name, value in settings.items()}
+    each = leaves.get("batch_size") if facts.batch is None else facts.batch.each
+    if expected.shared_memory_per_sample is not None and isinstance(each, int | float):
+        yield expected.shared_memory_per_sample * each
     for name, stage in expected.stages.items():
         own = leaves.get(f"batch_size_{name.replace(' ', '')}") or leaves.get("batch_size")
         batch = settings.get("batch_size") or own
@@ -62,16 +76,18 @@ def _batches_in_memory(facts: LaunchFacts) -> Iterator[float]:
 
 def check_shared_memory(facts: LaunchFacts) -> Iterator[Check]:
     """/dev/shm, where loader workers and NCCL pass tensors."""
-    host, workers = facts.host, workers_of(facts)
+    host, workers = facts.host, workers_each(facts)
     if host is None:
         return
     found = judge_shared_memory(host)
     asked = shared_memory_asked(facts)
     if asked is not None and asked > 0 and host.shm_free is not None:
-        text = f"{workers} loader workers with two batches each fill {gib_text(asked)} at most"
-        full = asked > host.shm_free
+        ready = f"{workers} loader workers with {batches_ready(facts)} batches each"
+        text = f"{ready} fill {gib_text(asked)} at most"
+        full, held = asked > host.shm_free, facts.spec.expect.data_on_gpu
         advice = "fewer workers, or docker run --shm-size=16g or --ipc=host" if full else ""
-        verdict: Verdict = "FAIL" if full else "PASS"
+        verdict: Verdict = "PASS" if not full else "WARN" if held else "FAIL"
+        text += ", unless all data fits on the GPU" if held else ""
         yield Check(found.name, verdict, f"{found.message}; {text}", advice)
     elif (workers or 0) > 0 or computing_processes(facts.plan) > 1:
         what = "loader workers" if (workers or 0) > 0 else "NCCL"

@@ -11,6 +11,7 @@ from runners.doctor.logout import LogoutVerdict
 from runners.model.course import Expectation
 from runners.model.gpus import GpuSnapshot
 from runners.model.plan import AssignedGpu
+from runners.model.program import Scaling
 from runners.model.spec import CommandRule, DeclaredChecks, FileRule, Parameter, RunSpec
 from runners.verify.check_table import CHECKS, judge
 from runners.verify.facts import (
@@ -73,9 +74,14 @@ def with_cudnn(version: str, cudnn: int) -> TorchFacts:
     return TorchFacts(version, "12.8", None, ("sm_90",), (H100,), cudnn=cudnn)
 
 
-def sharing(workers: int) -> dict[str, Any]:
-    expected = Expectation(shared_memory_per_sample=16 << 20)
-    return {"parameters": (parameter("workers", workers),), "expect": expected}
+def sharing(workers: int, *more: Parameter, data_on_gpu: bool = False) -> dict[str, Any]:
+    expected = Expectation(shared_memory_per_sample=16 << 20, data_on_gpu=data_on_gpu)
+    return {"parameters": (parameter("workers", workers), *more), "expect": expected}
+
+
+def shared_workers() -> dict[str, Any]:
+    ahead, shared = parameter("prefetch-factor", 4), Scaling("bs", workers="global")
+    return {**sharing(8, ahead), "scaling": shared}
 
 
 def staged(*more: Parameter) -> dict[str, Any]:
@@ -269,13 +275,27 @@ CASES: dict[str, tuple[str, str, str, LaunchFacts]] = {
         facts(spec={"parameters": (parameter("workers", 8),)}, host=HostFacts(shm_free=64 << 20)),
     ),
     "shm that the samples fill": (
-        "shared memory", "FAIL", "8 loader workers with two batches each fill 1.0 GiB at most",
+        "shared memory", "FAIL", "8 loader workers with 2 batches each fill 1.0 GiB at most",
         facts(spec=sharing(8), host=HostFacts(shm_free=GIB - 1), batch=BatchFacts(4, 4, 1)),
     ),
     "shm that holds the samples": ("shared memory", "PASS", "fill 0.5 GiB",
         facts(spec=sharing(4), host=HostFacts(shm_free=GIB - 1), batch=BatchFacts(4, 4, 1))),
+    "shm that data on the GPU may spare": (
+        "shared memory", "WARN", "fill 1.0 GiB at most, unless all data fits on the GPU",
+        facts(spec=sharing(8, data_on_gpu=True), host=HostFacts(shm_free=GIB - 1),
+              batch=BatchFacts(4, 4, 1)),
+    ),
+    "shm of a batch that is not scaled": (
+        "shared memory", "FAIL", "fill 1.0 GiB at most",
+        facts(spec=sharing(8, parameter("batch_size", 4)), host=HostFacts(shm_free=GIB - 1)),
+    ),
+    "shm of workers that all processes share": (
+        "shared memory", "PASS", "4 loader workers with 4 batches each fill 1.0 GiB at most",
+        facts(TWO, spec=shared_workers(), plan={"processes": 2}, host=HostFacts(shm_free=GIB),
+              batch=BatchFacts(2, 4, 2)),
+    ),
     "shm of a stage, by its own batch": (
-        "shared memory", "FAIL", "4 loader workers with two batches each fill 1.0 GiB at most",
+        "shared memory", "FAIL", "4 loader workers with 2 batches each fill 1.0 GiB at most",
         facts(spec=staged(), host=HostFacts(shm_free=GIB - 1),
               **config(**{"t.batch_size": 2, "t.batch_size_stage3": 8})),
     ),
