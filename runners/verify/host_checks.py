@@ -86,7 +86,8 @@ def check_shared_memory(facts: LaunchFacts) -> Iterator[Check]:
         text = f"{ready} fill {gib_text(asked)} at most"
         full, held = asked > host.shm_free, facts.spec.expect.data_on_gpu
         advice = "fewer workers, or docker run --shm-size=16g or --ipc=host" if full else ""
-        verdict: Verdict = "PASS" if not full else "WARN" if held else "FAIL"
+        beyond: Verdict = "WARN" if held else "FAIL"
+        verdict: Verdict = beyond if full else "PASS"
         text += ", unless all data fits on the GPU" if held else ""
         yield Check(found.name, verdict, f"{found.message}; {text}", advice)
     elif (workers or 0) > 0 or computing_processes(facts.plan) > 1:

@@ -247,6 +247,32 @@ def trainings(bench: Bench) -> list[Row]:
     return rows
 
 
+def compiled(bench: Bench) -> list[Row]:
+    """C16: the voxelization network's step as it is, compiled, and as CUDA graphs."""
+    if bench.dry:
+        from trainers.common.compiling import compile_network
+
+        try:
+            compile_network(False, torch.nn.Identity(), bench.device, graphs=True)
+        except ValueError as refused:
+            return [Row("a step compiled, and as CUDA graphs", f"refused here: {refused}")]
+    rows, usual = [], 0.0
+    for flag in ("", "--compile", "--cuda_graphs"):
+        folder = bench.folder / f"voxelization{flag}"
+        folder.mkdir()
+        ended = subprocess.run(
+            [sys.executable, str(Path(__file__)), "--trainer", "voxelization", "--made_up", "3",
+             "--made_up_size", "64", "--grid_res", "64", "--epochs", "12", "--validate_every", "12",
+             "--no-tensorboard", *([flag] if flag else [])],
+            env=os.environ | {"FRESNEL_RUN_DIR": str(folder)}, capture_output=True, text=True,
+        )  # fmt: skip
+        (row, *_) = _read_training(f"voxelization {flag or 'as it is'}", folder, ended, 0.0)
+        speed = float(row.here.split()[0]) if row.here.endswith("samples/s") else 0.0
+        usual = usual or speed
+        rows.append(row._replace(compared=f"{speed / (usual or 1):.2f} x", beside=""))
+    return rows
+
+
 def _read_training(name: str, folder: Path, ended: Any, took: float) -> list[Row]:
     if ended.returncode:
         told = (ended.stderr.strip().splitlines() or ["it says nothing"])[-1]
@@ -323,7 +349,7 @@ def train_and_count(name: str, arguments: list[str]) -> int:
 
 
 PARTS = (
-    *(shared_memory, convolutions, products, searches, renderers, similarity, trainings),
+    *(shared_memory, convolutions, products, searches, renderers, similarity, trainings, compiled),
     *(first_steps, memory_sentence, patch_embedding, processes),
 )
 

@@ -224,7 +224,9 @@ def test_a_stage_is_compiled_where_that_is_asked_for(monkeypatch: pytest.MonkeyP
     x_t, xrays = torch.randn(2, 1, 8, 8, 8), torch.rand(2, 2, 16, 16)
     answers = []
     for asked in (False, True):
-        settings = argparse.Namespace(seed=1, compile=asked, checkpoint_dir=Path())
+        settings = argparse.Namespace(
+            seed=1, compile=asked, cuda_graphs=False, checkpoint_dir=Path()
+        )
         run = CascadeRun(
             settings, made, Ranks(0, 1, torch.device("cpu")), StopRequest(), Splits([], [], []),
             Calibration("attenuation", 1.0), SimpleNamespace(), SimpleNamespace(), Cascade.of(made),

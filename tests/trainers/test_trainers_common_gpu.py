@@ -266,8 +266,8 @@ def test_compiling_is_refused_where_there_is_nothing_to_compile_with(
     monkeypatch.setattr(compiling, "find_spec", lambda name: None)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
-    network = SimpleNamespace(compile=lambda: asked.append(True))
-    asked: list[bool] = []
+    network = SimpleNamespace(compile=lambda **how: asked.append(how))
+    asked: list[dict[str, str]] = []
     with pytest.raises(SettingsError, match="--compile: it needs the package triton on a GPU"):
         compile_network(True, network, gpu)
     with pytest.raises(SettingsError, match=r"--compile: it needs a C\+\+ compiler on a CPU"):
@@ -280,7 +280,25 @@ def test_compiling_is_refused_where_there_is_nothing_to_compile_with(
     compile_network(True, network, cpu)
     monkeypatch.setattr(compiling, "find_spec", lambda name: name)
     compile_network(True, network, gpu)
-    assert asked == [True, True]
+    assert asked == [{}, {}]
+
+
+def test_cuda_graphs_are_a_way_to_compile_and_a_cpu_has_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[dict[str, str]] = []
+    network = SimpleNamespace(compile=lambda **how: asked.append(how))
+    monkeypatch.setattr(compiling, "find_spec", lambda name: None)
+    with pytest.raises(SettingsError, match="--cuda_graphs: it needs the package triton"):
+        compile_network(False, network, CUDA, graphs=True)
+    monkeypatch.setattr(compiling, "find_spec", lambda name: name)
+    for compiled in (False, True):
+        with pytest.raises(SettingsError, match="--cuda_graphs: only a GPU has them"):
+            compile_network(compiled, network, CPU, graphs=True)
+        compile_network(compiled, network, CUDA, graphs=True)
+    assert asked == [{"mode": "reduce-overhead"}] * 2
+    for make in (cascade_parser, voxelization_parser):
+        assert make().parse_args(["--cuda_graphs"]).cuda_graphs
 
 
 @pytest.mark.parametrize("takes", [True, False])

@@ -86,6 +86,8 @@ def make_parser() -> CascadeParser:
     add("--wandb_project", help="its project; default: the file's, else hybrid-vit-cascade")
     add("--compile", action="store_true",
         help="compile each stage's network by torch.compile, at its first step")
+    add("--cuda_graphs", action="store_true",
+        help="that, replayed as CUDA graphs, which spares the host; not measured yet")
     add("--made_up", type=any_number, default=0, metavar="N",
         help="make N patients of ellipsoids in"
         " dataset_path first, where they are missing")

@@ -84,7 +84,9 @@ class CascadeRun:
         while len(self.cascade.stages) >= number:
             self.cascade.stages.pop()
         network = self.cascade.add_stage(self.ranks.device)
-        compile_network(self.settings.compile, network, self.ranks.device)
+        compile_network(
+            self.settings.compile, network, self.ranks.device, self.settings.cuda_graphs
+        )
         self.model = wrap_model(network, self.ranks, broadcast_buffers=False)
         seed_everything(self.settings.seed + 7919 * number, self.ranks.rank)
         self.optimiser = torch.optim.AdamW(

@@ -27,13 +27,17 @@ def why_not_compiled(device: torch.device) -> str:
     return ""
 
 
-def compile_network(asked: bool, network: nn.Module, device: torch.device) -> None:
+def compile_network(
+    asked: bool, network: nn.Module, device: torch.device, graphs: bool = False
+) -> None:
     """Have a network compiled at its first step, in place: names in checkpoints stay the same.
 
-    Raises SettingsError where that is asked for and cannot work.
+    `graphs`: and replayed as CUDA graphs. Raises SettingsError where what is asked for cannot work.
     """
-    if not asked:
+    if not (asked or graphs):
         return
+    if graphs and device.type != "cuda":
+        raise SettingsError("--cuda_graphs: only a GPU has them; --compile works on a CPU, too")
     if reason := why_not_compiled(device):
-        raise SettingsError(f"--compile: {reason}; leave it away")
-    network.compile()
+        raise SettingsError(f"--{'cuda_graphs' if graphs else 'compile'}: {reason}; leave it away")
+    network.compile(**({"mode": "reduce-overhead"} if graphs else {}))

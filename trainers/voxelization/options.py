@@ -91,6 +91,8 @@ def make_parser() -> VoxelizationParser:
     add("--no_cuda", action="store_true", help="the same as --device cpu")
     add("--compile", action="store_true",
         help="compile the network by torch.compile; the solver's transforms stay as they are")
+    add("--cuda_graphs", action="store_true",
+        help="that, replayed as CUDA graphs, which spares the host; not measured yet")
     add("--no-wandb", action="store_true", help="the default: wandb is off without --wandb")
     # fmt: on
     add_run_flags(parser, epochs=1300, fixed_shapes=True)

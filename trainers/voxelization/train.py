@@ -137,7 +137,7 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> VoxelRun:
         training,
         training.grid,
     )
-    compile_network(settings.compile, network, ranks.device)
+    compile_network(settings.compile, network, ranks.device, settings.cuda_graphs)
     model = wrap_model(network, ranks)
     seed_everything(settings.seed, ranks.rank)
     device, fused = ranks.device, ranks.device.type == "cuda"
