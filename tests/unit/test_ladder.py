@@ -55,6 +55,21 @@ def test_requests_do_not_add_to_what_time_did_already() -> None:
     )
 
 
+def test_what_is_left_of_a_ladder_is_shortened_in_proportion() -> None:
+    ladder = Ladder(RUNGS)
+    ladder.clip(0.0, 60.0)
+    assert [wait_s for _, wait_s in ladder.rungs] == [50.0, 5.0, 2.5, 2.5]
+    climb(ladder, 0.0)
+    ladder.clip(20.0, 20.0)
+    assert ladder.until == 35.0 and [wait_s for _, wait_s in ladder.rungs[1:]] == [2.5, 1.25, 1.25]
+    ladder.clip(40.0, 2.5)
+    assert ladder.until == 40.0 and [wait_s for _, wait_s in ladder.rungs[1:]] == [
+        1.25,
+        0.625,
+        0.625,
+    ]
+
+
 def test_force_goes_to_the_last_rung_alone() -> None:
     ladder = Ladder(RUNGS)
     assert climb(ladder, 0.0, force=True) == ["SIGKILL"]

@@ -20,12 +20,13 @@ from runners.lifecycle.supervisor.pollers import (
     LatePoller,
     OverrunNotice,
     ShutdownNotice,
+    SuspensionAlert,
     TimeLimit,
     UnmarkedProcesses,
 )
 from runners.model.endings import EndingCause
 from runners.state.layout import RunDirectory
-from runners.state.limits import Limit, limit_now
+from runners.state.limits import Limit, follows_price, limit_now
 from runners.state.records import IntentFields, plan_fields
 
 
@@ -139,8 +140,20 @@ def test_a_price_is_looked_at_every_ten_seconds(run: RunDirectory) -> None:
     limits["limit_s"] = 3600.0  # by the price of its launch, which has been corrected since
     run.plan.write_text(json.dumps({"price": price, "gpus": [{"uuid": "GPU-0"}], **limits}))
     assert limit_now(run, moment_now()) == Limit(pytest.approx(7200.0, abs=60), "4")
+    assert limit_now(run, None) == Limit(pytest.approx(7200.0, abs=60), "4"), "not begun yet"
     run.plan.write_text(json.dumps({"limit_s": 90.0}))
     assert limit_now(run, None) == Limit(90.0)
+    assert follows_price(plan) and not follows_price(plan_fields({"price": price}))
+    assert not follows_price(plan_fields({"price": price | {"basis": "preset"}, **limits}))
+
+
+def test_a_suspended_machine_is_said(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    alert = SuspensionAlert(run)
+    assert alert.poll(0.0) == 20.0 and not run.supervisor_events.exists()
+    monkeypatch.setattr(alert._watch, "poll", lambda: 3600.0)
+    assert alert.poll(20.0) == 20.0
+    (event,) = [json.loads(line) for line in run.supervisor_events.read_text().splitlines()]
+    assert (event["type"], event["text"]) == ("alert", "the machine was suspended for 1h00m")
 
 
 @pytest.fixture
