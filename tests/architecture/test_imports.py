@@ -91,11 +91,24 @@ def test_the_launch_of_an_own_command_reads_no_yaml(
     monkeypatch.setenv("FRESNEL_GPUS", "none")
     found = loaded_by("plan", "--", "true")
     assert "runners.lifecycle.launch.planner" in found
-    assert not found & {"yaml", "dataclasses", "random", "socket", "tempfile", "traceback"}
+    assert not found & {
+        "yaml",
+        "dataclasses",
+        "random",
+        "socket",
+        "tempfile",
+        "traceback",
+        "_strptime",
+    }
     # Clusters, sweeps by a sampler, presets, guards and the trash are asked for by few.
     rooms = ("launch.submit", "launch.sampled_runs", "control.trash")
     later = [*(f"runners.lifecycle.{room}" for room in rooms), "runners.presets.sampler_flag"]
-    later += ["runners.slurm.client", "runners.presets.catalogue", "runners.guard.rule"]
+    later += [
+        "runners.watch.metrics.checkpoint_place",
+        "runners.slurm.client",
+        "runners.presets.catalogue",
+        "runners.guard.rule",
+    ]
     assert not found & set(later)
     ours = [name for name in found if name.partition(".")[0] in ("runners", "tui")]
     assert len(ours) <= 158, sorted(ours)

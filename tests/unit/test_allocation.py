@@ -1,5 +1,6 @@
 """A wish for GPUs is met, or refused with the reason and the holder."""
 
+import time
 from typing import Any
 
 import pytest
@@ -272,3 +273,10 @@ def test_without_gpus_a_wish_that_was_meant_is_refused(wish: GpuRequest, words: 
 
 def test_a_wish_for_none_is_met_even_if_it_was_explicit() -> None:
     assert given(allocate(GpuRequest(count=0, explicit=True), None, {})) == []
+
+
+def test_who_holds_a_gpu_is_said_and_since_when_where_that_is_known() -> None:
+    since = time.mktime((2026, 11, 20, 10, 15, 0, 0, 0, -1))
+    known, unknown = Lease("GPU-0", "run-a", 0, "demo", since), Lease("GPU-0", "run-b", 0, "demo")
+    assert obstacle(gpu(0), [gpu(0)], [known]) == "held by run-a since 10:15"
+    assert obstacle(gpu(0), [gpu(0)], [unknown]) == "held by run-b"

@@ -225,6 +225,9 @@ def test_lines_of_one_boot_are_kept_and_those_before_it_are_not() -> None:
         5.0,
         15.0,
     ]
+    # Written by something else than a sampler: placed by the clock.
+    (placed,) = by_uptime(lines[-1:], Moment(1000.0, "b", 15_000_000_000))
+    assert placed.time == 15.0
 
 
 @pytest.mark.parametrize(

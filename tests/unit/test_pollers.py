@@ -153,7 +153,7 @@ def test_a_suspended_machine_is_said(run: RunDirectory, monkeypatch: pytest.Monk
     monkeypatch.setattr(alert._watch, "poll", lambda: 3600.0)
     assert alert.poll(20.0) == 20.0
     (event,) = [json.loads(line) for line in run.supervisor_events.read_text().splitlines()]
-    assert (event["type"], event["text"]) == ("alert", "the machine was suspended for 1h00m")
+    assert event["type"] == "alert" and event["text"].endswith(" 1h00m")
 
 
 @pytest.fixture

@@ -56,6 +56,15 @@ def test_all_gpus_of_a_slurm_job_are_seen_as_slurm_shows_them(
     assert found == {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": seen}
 
 
+def test_what_slurm_shows_in_part_only_is_not_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {"SLURM_JOB_ID": "12", "SLURMD_NODENAME": "n1", "SLURM_JOB_GPUS": "2,3"}
+    for name, value in (
+        values | {"CUDA_VISIBLE_DEVICES": "0,1", "ROCR_VISIBLE_DEVICES": "0"}
+    ).items():
+        monkeypatch.setenv(name, value)
+    assert visibility(gpus("nvidia", 2, 3), None)["CUDA_VISIBLE_DEVICES"] == "2,3"
+
+
 def test_a_mig_instance_is_chosen_by_uuid() -> None:
     shown = visibility(gpus("nvidia", 0, mig_parent="GPU-9"), None)
     assert shown["CUDA_VISIBLE_DEVICES"] == "GPU-0"

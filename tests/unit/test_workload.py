@@ -150,6 +150,9 @@ def test_it_is_said_before_the_launch_what_does_not_fit() -> None:
     small = [gpu(0, memory_total=80 * GIB)]
     assert memory_notes(spec_of("pcdiff-1gpu"), 1, small) == ()
     assert memory_notes(spec_of("pcdiff-1gpu", "bs=392"), 1, small)
+    few = msgspec.structs.replace(small[0], memory_total=10 * GIB)
+    (note,) = memory_notes(spec_of("pcdiff-1gpu", "expect.memory=70G"), 1, [few])
+    assert " 10 GiB" in note and note.endswith(" 70 GiB")
 
 
 @pytest.mark.parametrize(
