@@ -83,7 +83,7 @@ def package_version(name: str, folders: Iterable[Path]) -> str | None:
     The same as importlib.metadata tells, which costs a launch 20 ms to import.
     """
     spelled = "[-_.]+".join(map(re.escape, re.split(r"[-_.]+", name)))
-    pattern = late_pattern(rf"{spelled}-([^-]+)(?:-py[\d.]+)?\.(?:dist|egg)-info", re.IGNORECASE)
+    pattern = re.compile(rf"{spelled}-([^-]+)(?:-py[\d.]+)?\.(?:dist|egg)-info", re.IGNORECASE)
     for folder in folders:
         try:
             with os.scandir(folder) as entries:

@@ -70,7 +70,7 @@ def _by_name(checkpoint: Path) -> CheckpointPlace:
 def _first_epoch(checkpoint: Path, found: "re.Match[str]") -> int | None:
     """The least epoch in the names of the files beside it: the program counts from there."""
     before, after = checkpoint.name[: found.start(1)].rstrip("0"), checkpoint.name[found.end(1) :]
-    name = late_pattern(re.escape(before) + r"(\d+)" + re.escape(after))
+    name = re.compile(re.escape(before) + r"(\d+)" + re.escape(after))
     try:
         files = [path.name for path in islice(checkpoint.parent.iterdir(), _MOST_FILES)]
     except OSError:
