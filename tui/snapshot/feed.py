@@ -198,6 +198,7 @@ class SnapshotFeed:
         later = self._read_later()
         runs = self._list_runs(ids, later)
         costs = self._costs.read(runs, moment_now(), whole=True, ids=ids, unbegun=later)
+        self._forget_all_but({run.id for run in runs})
         views = self._views(runs, now, costs)
         # The first two are waited for by the first screen, which shows nothing of long ago.
         if self._turn > 2:
@@ -311,6 +312,11 @@ class SnapshotFeed:
             ids,
             later,
         )
+
+    def _forget_all_but(self, shown: set[str]) -> None:
+        """Keep nothing of runs that newer ones have replaced: a panel stays open for days."""
+        self._ended = {run: view for run, view in self._ended.items() if run in shown}
+        self._reports = {run: report for run, report in self._reports.items() if run in shown}
 
     def _views(self, runs: list[Run], now: float, costs: Costs) -> list[RunView]:
         views = []
