@@ -24,7 +24,7 @@ from runners.presets.load import load_preset
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
 from runners.watch.metrics.final_maker import keep_final
-from runners.watch.metrics.judging import best_metric, higher, next_judging
+from runners.watch.metrics.judging import best_metric, higher, next_judging, ordered
 from tests.support import make_plan, make_run
 from tui.views.runs.comparison import compare
 from tui.views.runs.row_reading import row_of_ended, row_of_view
@@ -169,3 +169,15 @@ def test_the_command_that_does_the_same_is_told() -> None:
         ["best", "a", "--lower", "--", "-x"]
     ]
     assert list(commands_of(JudgeRuns(("a",)))) == [["best", "a", "--reset"]]
+
+
+def test_what_says_most_comes_first_and_what_never_changes_last() -> None:
+    """A page of charts is filled from the front."""
+    names = [
+        *("baseline_psr_l1", "data_wait_share", "val/baseline_psnr", "grad_norm", "psnr_baseline"),
+        *("val/psr_l2", "loss", "val/psnr", "lr"),
+    ]
+    assert ordered(names, [make_run(State.DONE)], pinned=["lr"]) == [
+        *("val/psnr", "loss", "lr", "val/psr_l2", "data_wait_share", "grad_norm"),
+        *("baseline_psr_l1", "psnr_baseline", "val/baseline_psnr"),
+    ]

@@ -33,12 +33,12 @@ def test_validation_then_loss_then_what_was_pinned_then_names_then_cost_then_dev
     names |= {"psnr": "events", "cost": "cost", "val_psnr": "events", "val_loss": "events"}
     names |= {"epoch/loss": "events", "val_wobble": "events", "eval_runtime": "output"}
     runs, judged = [make_run(State.DONE)], ["val_psnr", "val_loss", "loss", "epoch/loss"]
-    rest = ["eval_runtime", "lr", "psnr", "val_wobble"]
+    rest = ["val_wobble", "eval_runtime", "lr", "psnr"]
     assert in_order(names, runs, ()) == [*judged, *rest, "cost", "devices/util", "device0/util"]
     pinned = ("device0/util", "psnr", "gone")
     assert in_order(names, runs, pinned) == [
         *(*judged, "device0/util", "psnr"),
-        *("eval_runtime", "lr", "val_wobble", "cost", "devices/util"),
+        *("val_wobble", "eval_runtime", "lr", "cost", "devices/util"),
     ]
 
 

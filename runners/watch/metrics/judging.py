@@ -2,7 +2,8 @@
 
 One answer for every surface. Of a run that is judged by a metric, that one comes first; then what
 is measured on held-out data and known to be better or worse, then losses, then what was pinned,
-the rest by name. A mean over epochs follows the metric that it is of.
+then what else is measured on held-out data, the rest by name and last what everything is compared
+with, which does not change. A mean over epochs follows the metric that it is of.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -21,6 +22,7 @@ _HELD_OUT = late_pattern(
 )
 _COST = late_pattern(r"^best_|per_s|/s\b|runtime|seconds|time$|samples$|steps$")
 """What is told of a validation that is no quality of now: the best so far, how long it took."""
+_BASELINE = late_pattern(r"(?:^|[^a-z])baselines?(?:[^a-z]|$)")
 
 JudgeByMetric = Callable[[Sequence[str], str, bool | None], None]
 """Has runs, by id, judged by a metric of which more is better or not; empty: as by default."""
@@ -71,7 +73,8 @@ def higher_by(spec: RunSpec | None, name: str) -> bool | None:
 def is_validation(name: str) -> bool:
     """Whether a metric is a quality measured on held-out data."""
     text = name.lower()
-    return _HELD_OUT.search(text) is not None and not _COST.search(text)
+    other = _COST.search(text) or _BASELINE.search(text)
+    return _HELD_OUT.search(text) is not None and not other
 
 
 def held_out_name(name: str) -> str:
@@ -105,7 +108,11 @@ def ordered(names: Iterable[str], runs: Sequence[Run], pinned: Sequence[str] = (
             return 1, pin, "loss" in name.lower(), rank, name
         if rank < NO_HEADLINE:
             return 2, 0, False, rank, name
-        return (3 if name in pinned else 4), pin, False, 0, name
+        if name in pinned:
+            return 3, pin, False, 0, name
+        if is_validation(name):
+            return 4, pin, False, 0, name
+        return (6 if _BASELINE.search(name) else 5), pin, False, 0, name
 
     def with_base(name: str) -> tuple[tuple[int, int, bool, int, str], bool]:
         base = step_metric(name, known)
