@@ -20,6 +20,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -269,7 +270,8 @@ def compiled(bench: Bench) -> list[Row]:
         (row, *_) = _read_training(f"voxelization {flag or 'as it is'}", folder, ended, 0.0)
         speed = float(row.here.split()[0]) if row.here.endswith("samples/s") else 0.0
         usual = usual or speed
-        rows.append(row._replace(compared=f"{speed / (usual or 1):.2f} x", beside=""))
+        told = f"{speed / usual:.2f} x" if speed else ""
+        rows.append(replace(row, compared=told, beside=""))
     return rows
 
 
