@@ -18,11 +18,11 @@ ROOT = Path(__file__).resolve().parents[2]
 TRAINER = ROOT / "trainers" / "gaussian" / "train.py"
 SMALL = (
     "--max_images",
-    "10",
+    "5",
     "--image_size",
     "32",
     "--batch_size",
-    "2",
+    "1",
     "--threads",
     "1",
     "--device",

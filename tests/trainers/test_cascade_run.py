@@ -69,14 +69,11 @@ def start(
     *more: str,
     launcher=(),
     script="train.py",
-    cold: bool = False,
     **variables: str,
 ):
-    """Start the trainer with its run folder and checkpoints in `folder`; with `cold` in an
-    interpreter of its own, from its very start.
-    """
+    """Start the trainer with its run folder and checkpoints in `folder`."""
     command = [sys.executable, *launcher, str(FOLDER / script), "--config", str(config), *TRAIN]
-    return (subprocess.Popen if cold else TORCH.start)(
+    return TORCH.start(
         [*command, "--checkpoint_dir", str(folder / "checkpoints"), *more],
         env=surroundings(folder, **variables),
         stdout=subprocess.PIPE,
@@ -116,7 +113,7 @@ def torchrun(count: int) -> list[str]:
 def whole(tmp_path_factory, config):
     """Both stages without interruption, by plain python."""
     folder = tmp_path_factory.mktemp("whole")
-    return folder, finished(start(config, folder, cold=True))
+    return folder, finished(start(config, folder))
 
 
 def test_a_run_says_what_it_does_and_how_it_compares(whole) -> None:

@@ -47,9 +47,9 @@ def load(path: Path):
 def test_a_run_tells_what_it_does_and_how_it_went(whole) -> None:
     _, output = whole
     assert "626,065 parameters" in output
-    assert "training images 8, held out 2" in output
+    assert "training images 4, held out 1" in output
     assert "not DINOv2 features" in output
-    assert "effective batch 2: 2 per device x 1 device(s) x 1 accumulated" in output
+    assert "effective batch 1: 1 per device x 1 device(s) x 1 accumulated" in output
     assert re.search("^epoch 1/2  step 1/4  loss [0-9.]+ ", output, re.MULTILINE)
     assert re.search("^shares +l1 [0-9]+ %, ssim [0-9]+ % of the loss$", output, re.MULTILINE)
     assert re.search(
@@ -111,7 +111,7 @@ def test_files_are_on_disk_as_reported(whole, read_events) -> None:
     for path in pictures:
         with Image.open(path) as picture:
             assert picture.format == "PNG"
-            assert picture.width > 2 * 160
+            assert picture.width > 160
 
 
 def test_the_trained_decoder_is_exported_with_its_card(whole, read_events) -> None:
@@ -123,7 +123,7 @@ def test_the_trained_decoder_is_exported_with_its_card(whole, read_events) -> No
     assert all(getattr(exported, name) == getattr(saved, name) for name in told)
     card = (run / "gaussian_decoder_exp2.md").read_text()
     figure = read_events(run, "summary")[0]["values"]["held_out_psnr"]
-    assert f"| held_out_psnr | {figure:.5g} |" in card and "| training images | 8 |" in card
+    assert f"| held_out_psnr | {figure:.5g} |" in card and "| training images | 4 |" in card
     assert "| source | crops of photographs that scikit-image" in card and "| seed | 0 |" in card
     assert str(run) not in card and "license: other" in card
 
@@ -178,7 +178,7 @@ FAST = (
     "--gaussians_per_patch",
     "2",
     "--max_images",
-    "8",
+    "4",
 )
 
 
@@ -250,9 +250,9 @@ def test_two_ranks_with_half_the_batch_learn_what_one_does(
     tmp_path, run_trainer, read_events
 ) -> None:
     losses = {}
-    for processes, batch in ((1, 4), (2, 2)):
+    for processes, batch in ((1, 2), (2, 1)):
         folder = tmp_path / str(processes)
-        arguments = (*SAME, "--batch_size", str(batch), "--max_images", "10")
+        arguments = (*SAME, "--batch_size", str(batch))
         done = run_trainer(*arguments, run_directory=folder, processes=processes)
         assert done.returncode == 0, done.stderr
         losses[processes] = [event["values"]["loss"] for event in read_events(folder, "epoch")]

@@ -63,8 +63,8 @@ def command(config: Path, *more: object, processes: int = 1) -> list[str]:
     return [sys.executable, *(launcher if processes > 1 else []), str(TRAIN), *flags]
 
 
-def run(config: Path, folder: Path, *more: object, processes: int = 1, cold: bool = False):
-    return (subprocess if cold else TORCH).run(
+def run(config: Path, folder: Path, *more: object, processes: int = 1):
+    return TORCH.run(
         command(config, *more, processes=processes),
         env=environment(folder),
         capture_output=True,
@@ -80,7 +80,7 @@ def load(path: Path):
 @pytest.fixture(scope="module")
 def whole(config, tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
-    done = run(config, folder, "--ema", 0.9, cold=True)
+    done = run(config, folder, "--ema", 0.9)
     assert done.returncode == 0, done.stderr
     return folder, done.stdout
 
