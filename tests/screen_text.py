@@ -370,7 +370,7 @@ NO_SUCH_METRIC = "not a regular expression|no metric matches"
 NO_IMAGES = "no pictures yet"
 NO_IMAGE = "neither a PNG nor a JPEG image"
 CURSOR = "cursor ← →"
-CHARTS = "x axis"
+CHARTS = "one chart"
 
 
 def curve(metric: str, *values: str) -> str:

@@ -24,7 +24,6 @@ from runners.state.layout import StateDirectory
 from runners.state.requests import open_request
 from tui.cli.output import echo, print_json_of_runs, print_pairs, print_summary, run_exit_code
 from tui.cli.specs import specs_from
-from tui.views.format import by_names
 from tui.views.runs.plan_text import describe_plan, estimate_text, rate_text
 
 if TYPE_CHECKING:
@@ -115,7 +114,7 @@ def _start(state: StateDirectory, arguments: argparse.Namespace, request: str) -
         if run.plan is not None and run.plan.forecast is not None and run.plan.phase != "queued":
             echo(f"estimate: {estimate_text(run.plan)}")
         if run.state is State.QUEUED and specs[0].parallel is None:
-            echo(f"{run.id} is queued: {by_names(run.reason)}")
+            echo(f"{run.id} is queued: {run.reason}")
     return runs
 
 
