@@ -62,6 +62,7 @@ def test_headless_commands_load_no_screen_and_no_tensor(words: list[str]) -> Non
         "rich",
         "torch",
         "numpy",
+        "watchfiles",
         "pynvml",
         "amdsmi",
         "trainers",

@@ -43,7 +43,7 @@ GOES_ON = (
 FIRST_VALUES = 20
 """Of each metric, before a picture is taken."""
 
-LAUNCH = ("n", *"example", "enter")
+LAUNCH = ("n", *"voxelization-tiny", "enter")
 ENDED = ("down", "down", "I", "down")
 """From the first live run to the one that has ended, and its pictures behind its curves."""
 

@@ -214,6 +214,7 @@ def test_no_screen_is_imported(place: Path, line: str) -> None:
         "rich",
         "torch",
         "numpy",
+        "watchfiles",
         "pynvml",
         "aiohttp",
         "textual_serve",

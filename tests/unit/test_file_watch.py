@@ -2,20 +2,15 @@
 
 import asyncio
 import select
-from contextlib import aclosing
 from pathlib import Path
 
-import pytest
-
-from runners.host.inotify import FolderWatch, Notices, OneShotWatch
-from runners.state.layout import StateDirectory
+from runners.host.inotify import OneShotWatch
 from tui.panel.widgets.log.watch import FileWatch
-from tui.snapshot.feed import SnapshotFeed
 
 CEILING_S = 20.0
 
 
-def _is_told(watch: Notices) -> bool:
+def _is_told(watch: OneShotWatch) -> bool:
     return bool(select.select([watch.descriptor], [], [], 0)[0])
 
 
@@ -70,37 +65,3 @@ def _notices_of_this_process() -> set[str]:
         for descriptor in Path("/proc/self/fd").iterdir()
         if descriptor.is_symlink() and "inotify" in str(descriptor.readlink())
     }
-
-
-def test_what_comes_into_a_folder_or_leaves_it_is_told_of(tmp_path: Path) -> None:
-    (tmp_path / "runs").mkdir()
-    watch = FolderWatch((tmp_path / "runs", tmp_path / "is not there"))
-    try:
-        changes = [
-            (tmp_path / "runs" / "one").mkdir,
-            (tmp_path / "runs" / "one").rmdir,
-            (tmp_path / "runs" / "two").touch,
-            lambda: (tmp_path / "runs" / "two").rename(tmp_path / "elsewhere"),
-            lambda: (tmp_path / "elsewhere").rename(tmp_path / "runs" / "back"),
-        ]
-        for change in changes:
-            assert not _is_told(watch)
-            change()
-            assert _is_told(watch)
-            watch.drain()
-    finally:
-        watch.close()
-
-
-async def test_a_run_that_comes_makes_the_next_snapshot_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tui.snapshot.feed._EVERY_S", 10 * CEILING_S)
-    state = StateDirectory(tmp_path / "state").create()
-    async with aclosing(SnapshotFeed(state).snapshots()) as snapshots:
-        await anext(snapshots)
-        await anext(snapshots)  # from here on it waits for a notice
-        coming = asyncio.ensure_future(anext(snapshots))
-        await asyncio.sleep(0)
-        (state.runs / "20261126-010203-new-abcd").mkdir()
-        await asyncio.wait_for(coming, CEILING_S)

@@ -37,7 +37,7 @@ from tui.cli.output import print_json
 from tui.views.money.guard_text import guard_text, nothing_text
 
 _PATIENCE_S = 60.0
-_PACKAGES = ("textual", "msgspec", "psutil", "PyYAML")
+_PACKAGES = ("textual", "msgspec", "psutil", "PyYAML", "watchfiles")
 _LOOK_BACK = 200
 """So many of the newest runs are asked for errors of their GPUs."""
 

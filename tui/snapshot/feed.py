@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncGenerator, Collection
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
+from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import msgspec
@@ -18,7 +19,6 @@ from runners.gpus.client import announce_reader, ensure_sampler, latest
 from runners.guard.rule import GuardView, read_guard
 from runners.host.clock import moment_now
 from runners.host.identity import host_name
-from runners.host.inotify import FolderWatch
 from runners.model.errors import FresnelError
 from runners.model.gpus import GpuReading, GpuSnapshot
 from runners.model.plan import is_job
@@ -48,7 +48,7 @@ _OVERRUNS_EVERY = 30
 _VERIFY_EVERY = 120
 _READ_FOR_S = 0.25  # at a time, of rows that no kept file has: snapshots go on meanwhile
 _AT_ONCE_S = 0.01
-_TOGETHER_S = 0.15  # what comes or ends within it makes one snapshot
+_POLL_MS = 150  # between looks for runs that come or end: each costs an idle panel processor time
 _COSTS_EVERY_S = 30.0
 _REPORT_WITHIN_S = 60.0  # of its end a helper has written a run's last report, or died
 
@@ -117,6 +117,7 @@ class SnapshotFeed:
         self._costs_wanted = False
         self._costs_of: tuple[int, float] = (-1, 0.0)
         self._hurry = asyncio.Event()
+        self._stop = asyncio.Event()
         # The first snapshot is taken while the terminal is still being set up.
         self._reader = ThreadPoolExecutor(1, "feed")
         self._next = self._reader.submit(self._take)
@@ -153,6 +154,7 @@ class SnapshotFeed:
                 self._next = self._reader.submit(self._take)
                 notices = notices or asyncio.create_task(self._take_notice())
         finally:
+            self._stop.set()
             self._reader.shutdown(wait=False, cancel_futures=True)
             if notices is not None:
                 notices.cancel()
@@ -165,27 +167,15 @@ class SnapshotFeed:
 
     async def _take_notice(self) -> None:
         """Hurry when runs come or end; without notices a snapshot comes once a second anyway."""
+        awatch = (await asyncio.to_thread(import_module, "watchfiles")).awatch
+        folders = [folder for folder in (self.state.live, self.state.runs) if folder.is_dir()]
         try:
-            watch = FolderWatch((self.state.live, self.state.runs))
+            async for _ in awatch(
+                *folders, recursive=False, debounce=200, step=_POLL_MS, stop_event=self._stop
+            ):
+                self._hurry.set()
         except OSError:
             return
-        came = asyncio.Event()
-
-        def wake() -> None:
-            watch.drain()
-            came.set()
-
-        loop = asyncio.get_running_loop()
-        loop.add_reader(watch.descriptor, wake)
-        try:
-            while True:
-                await came.wait()
-                await asyncio.sleep(_TOGETHER_S)
-                came.clear()
-                self._hurry.set()
-        finally:
-            loop.remove_reader(watch.descriptor)
-            watch.close()
 
     def _take(self) -> PanelSnapshot:
         """Read everything once; a problem becomes a line in the snapshot, never an exception."""

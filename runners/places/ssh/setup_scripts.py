@@ -8,7 +8,7 @@ BEGIN = "fresnel:"
 FIND_PYTHON = """\
 import sys
 from importlib.util import find_spec
-needed = "textual rich yaml psutil pynvml msgspec re2 argcomplete".split()
+needed = "textual rich watchfiles yaml psutil pynvml msgspec re2 argcomplete".split()
 whole = all(find_spec(name) is not None for name in needed)
 said = [sys.executable, ".".join(map(str, sys.version_info[:3])), "whole" if whole else ""]
 try:
