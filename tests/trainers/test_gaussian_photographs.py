@@ -316,7 +316,7 @@ def test_two_epochs_read_every_file_once(
 
     monkeypatch.setattr(photographs, "read_picture", counted)
     monkeypatch.delenv("FRESNEL_RUN_DIR", raising=False)
-    words = ["--data_dir", str(folder), "--image_size", "16", "--batch_size", "2", "--epochs", "3"]
+    words = ["--data_dir", str(folder), "--image_size", "16", "--batch_size", "2", "--epochs", "2"]
     words += ["--gaussians_per_patch", "1", "--no-export_onnx", "--no-tensorboard", "--device"]
     words += ["cpu", "--threads", "1", "--output_dir", str(tmp_path / "run"), "--lpips_weight"]
     words += ["0", "--workers", str(workers), "--held_out", "0.3", "--checkpoint_every", "9"]
