@@ -73,6 +73,7 @@ def test_what_is_not_known_is_no_warning(state: StateDirectory) -> None:
     assert oom_warnings(state, "pcdiff", "x", []) == ()
     assert len(oom_warnings(state, "pcdiff", "x", [gpu(62 * GIB)])) == 1
     assert oom_warnings(state, "pcdiff", "x", [gpu(18 * GIB)]) == (), "it fits exactly"
+    assert oom_warnings(state, "pcdiff", "x", [gpu(18 * GIB + 1)]), "by a byte it does not"
 
 
 def test_a_peak_of_the_whole_gpu_holds_the_driver_s_share_too(state: StateDirectory) -> None:
