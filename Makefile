@@ -10,6 +10,8 @@
 # make site     docs/ as pages of HTML, in build/site; a link that leads nowhere is an error
 # make docs     the reference pages of docs/ from what the program says
 # make guides   the users' guides, walked from top to bottom, trainings too, and the table of their rows
+# make mutants  broken lines of costs, scheduling, guard and supervisor: how many the tests notice
+# make soak     days of use in a quarter of an hour: memory, files, processes
 # make kills    SIGKILL a thousand times to every process of ours, and what must hold holds
 
 PYTHON ?= python3
@@ -24,7 +26,7 @@ WORKERS ?= 4
 # What fails beside other tests is run once more, alone: that decides, and both are shown.
 ALONE  = -n 0 --last-failed --last-failed-no-failures none
 
-.PHONY: run install test test-quick test-oldest test-newest coverage lock bench guides docs fuzz money kills packages site screenshots recording clean
+.PHONY: run install test test-quick test-oldest test-newest coverage lock bench guides docs fuzz money kills mutants soak packages site screenshots recording clean
 
 run: $(STAMP)
 	@if [ -t 0 ] && [ -t 1 ]; then exec $(BIN)/fresnel-tui --launch $(PRESET); \
@@ -145,6 +147,14 @@ KILLS ?= 1000
 kills: $(STAMP)
 	$(BIN)/python tests/bench/kills.py --kills $(KILLS)
 	$(BIN)/python tests/bench/guard_kills.py --kills $(KILLS)
+
+MUTANTS ?= 60
+mutants: $(STAMP)
+	$(BIN)/python tests/bench/mutants.py --number $(MUTANTS)
+
+MINUTES ?= 15
+soak: $(STAMP)
+	$(BIN)/python tests/bench/soak.py --minutes $(MINUTES)
 
 site: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[site]'
