@@ -42,8 +42,9 @@ def oom_warnings(
     for gpu in gpus:
         if gpu.uuid in last:
             run_id, use = last[gpu.uuid]
-            if not _fits(use, gpu):
-                notes.append(_note(gpu, run_id, use, what))
+            free = _free(gpu)
+            if free is not None and _needed(use, gpu) > free:
+                notes.append(_note(gpu.index, free, run_id, use, what))
             if share is not None and _needed(use, gpu) > share:
                 notes.append(_share_note(share, run_id, use, what))
     # GPUs of one model with the same free memory would say the same thing several times.
@@ -110,7 +111,7 @@ def _values(spec: RunSpec, free: Collection[str]) -> dict[str, object]:
 
 
 def _peak(uses: Iterable[GpuUse], kind: tuple[str, bool]) -> int:
-    peaks = [use.peak_memory or 0 for use in uses if (use.name, use.simulated) == kind]
+    peaks = [_took(use) for use in uses if (use.name, use.simulated) == kind]
     return max(peaks, default=0)
 
 
@@ -131,28 +132,31 @@ def _newest(
             if (use.name, use.simulated) == kind and use.peak_memory
         ]
         if uses:
-            return run_id, max(uses, key=lambda use: use.peak_memory or 0)
+            return run_id, max(uses, key=_took)
     return None
 
 
-def _fits(use: GpuUse, gpu: GpuSnapshot) -> bool:
-    if gpu.memory_total is None or gpu.memory_used is None or use.peak_memory is None:
-        return True
-    return _needed(use, gpu) <= gpu.memory_total - gpu.memory_used
+def _free(gpu: GpuSnapshot) -> int | None:
+    if gpu.memory_total is None or gpu.memory_used is None:
+        return None
+    return gpu.memory_total - gpu.memory_used
+
+
+def _took(use: GpuUse) -> int:
+    return use.peak_memory or 0
 
 
 def _needed(use: GpuUse, gpu: GpuSnapshot) -> float:
     """Bytes that the run itself surely took at its peak."""
     # A warning too few is better here than one at every launch.
     slack = (gpu.memory_total or 0) * _WHOLE_GPU_SLACK if use.whole_gpu else 0
-    return (use.peak_memory or 0) - slack
+    return _took(use) - slack
 
 
-def _note(gpu: GpuSnapshot, run_id: str, use: GpuUse, what: str) -> str:
-    free = (gpu.memory_total or 0) - (gpu.memory_used or 0)
+def _note(gpu: int, free: int, run_id: str, use: GpuUse, what: str) -> str:
     return (
-        f"GPU {gpu.index} has {gib_text(free)} of VRAM free; this {what} peaked at "
-        f"{gib_text(use.peak_memory or 0)} "
+        f"GPU {gpu} has {gib_text(free)} of VRAM free; this {what} peaked at "
+        f"{gib_text(_took(use))} "
         f"last time (run {run_id}{_made_up(use)}): it may run out of memory"
     )
 
@@ -160,7 +164,7 @@ def _note(gpu: GpuSnapshot, run_id: str, use: GpuUse, what: str) -> str:
 def _share_note(share: int, run_id: str, use: GpuUse, what: str) -> str:
     return (
         f"its share is {gib_text(share)} of VRAM (share_memory), but this {what} peaked at "
-        f"{gib_text(use.peak_memory or 0)} "
+        f"{gib_text(_took(use))} "
         f"last time (run {run_id}{_made_up(use)}): whoever shares the GPU with it may run out of "
         "memory"
     )
