@@ -9,13 +9,16 @@ import pytest
 from runners.model.cluster import SlurmKeys
 from runners.model.errors import WrongInput
 from runners.model.spec import After, Parameter, RunSpec
+from runners.model.states import State
 from runners.presets.catalogue import resolve_runs
 from runners.presets.command_line import spell_command_line, split_command
 from runners.presets.load import command_spec, load_preset
 from runners.presets.save import save_preset
 from runners.presets.slurm_text import slurm_text
+from runners.state.layout import StateDirectory
 from tui.cli.arguments import parse
 from tui.cli.specs import specs_from
+from tui.panel.screens.launch_plan_text import outcome_text
 from tui.panel.widgets.launch.common_fields import (
     detail_arguments,
     detail_texts,
@@ -23,6 +26,7 @@ from tui.panel.widgets.launch.common_fields import (
     with_details,
 )
 from tui.panel.widgets.launch.drafts import RunDraft
+from tui.views.runs.form_plan import form_plan
 
 PRESET = """\
 launcher: python
@@ -267,3 +271,10 @@ def test_wrong_options_of_slurm_name_the_field(text: str) -> None:
     spec = command_spec(["true"])
     with pytest.raises(WrongInput, match=r"^slurm: "):
         with_details(spec, detail_texts(spec) | {"slurm": text})
+
+
+def test_what_can_never_start_is_not_shown_as_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRESNEL_GPUS", "sim:2xMI300X")
+    specs = specs_from(parse(["launch", "--gpu-ids", "7", "--", "true"]))
+    plan = form_plan(StateDirectory().create(), specs)
+    assert outcome_text(plan, None).plain.startswith(f"{State.FAILED.sign} cannot start")

@@ -74,6 +74,8 @@ def outcome_text(plan: FormPlan, sweep: Sweep | None) -> Text:
     text = Text("" if sweep is None else f"{sweep.size}; the first of them:\n")
     for run in plan.runs[:_OUTCOMES]:
         sign, style = ("✔", "") if run.starts else (State.QUEUED.sign, "yellow")
+        if run.denied:
+            sign = State.FAILED.sign
         text.append(f"{sign} {run.summary or dict(run.pairs).get('GPUs', '')}\n", style)
     more = len(plan.runs) - _OUTCOMES
     if more > 0:

@@ -8,6 +8,7 @@ from runners.gpus.client import latest
 from runners.lifecycle.launch.planner import PlannedRun, plan_runs
 from runners.model.gpus import GpuUse
 from runners.model.spec import RunSpec
+from runners.scheduling.allocation import Denied
 from runners.scheduling.memory_warning import peak_memory_by_gpu
 from runners.scheduling.queue_order import Granted
 from runners.state.layout import StateDirectory
@@ -27,6 +28,8 @@ class FormRun(msgspec.Struct, frozen=True):
     starts: bool
     devices: dict[str, int] = {}
     summary: str = ""
+    denied: bool = False
+    """It will not start as it is asked for, however long it waits."""
 
     @property
     def notes(self) -> list[str]:
@@ -59,4 +62,5 @@ def _run(planned: PlannedRun) -> FormRun:
     pairs = describe_plan(planned.plan, planned.decision)
     devices = {gpu.uuid: gpu.logical for gpu in planned.plan.gpus}
     summary = plan_summary(planned.plan, planned.decision)
-    return FormRun(pairs, isinstance(planned.decision, Granted), devices, summary)
+    starts, denied = (isinstance(planned.decision, kind) for kind in (Granted, Denied))
+    return FormRun(pairs, starts, devices, summary, denied)
