@@ -135,13 +135,10 @@ def _show(state: StateDirectory, as_json: bool) -> int:
     pairs += [("started again by", view.keeper.describe())] if view.keeper is not None else []
     pairs += [("warns by", rule.warn_command)] if rule.warn_command else []
     pairs += [("webhook", rule.webhook)] if rule.webhook else []
-    ends = f"{rule.end_command}{' (destroys: only when all is fetched)' if rule.destroys else ''}"
-    pairs.append(
-        (
-            "at the end",
-            ends if rule.end_command else "nothing: runs are stopped, the machine stays up",
-        )
-    )
+    ends = rule.end_command or "nothing: runs are stopped, the machine stays up"
+    if rule.end_command and rule.destroys:
+        ends += " (deletes the machine: only when all is fetched)"
+    pairs.append(("at the end", ends))
     if is_damaged(state):
         echo(f"⚠ {state.session} cannot be read")
     print_pairs(pairs)

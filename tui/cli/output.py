@@ -91,6 +91,6 @@ def echo_unfetched(runs: list[str]) -> None:
     if runs:
         shown = " ".join(runs[:4]) + (" …" if len(runs) > 4 else "")
         echo(
-            f"not fetched: {shown}; a guard that destroys waits for "
+            f"not fetched: {shown}; a guard that deletes the machine waits for "
             f"`fresnel-tui fetched --give-up {shown}`"
         )

@@ -119,4 +119,4 @@ def _add_set(actions: Actions) -> None:
     argument(parser, "--warn-command", "CMD", "run at the warning; FRESNEL_GUARD_TEXT says why")
     argument(parser, "--webhook", "URL", "posted to, as JSON, at every step")
     argument(parser, "--end-command", "CMD", "run once every run has stopped; none by default")
-    flag(parser, "--destroys", "the end command destroys: only when all is fetched")
+    flag(parser, "--destroys", "the end command deletes the machine: only when all is fetched")

@@ -33,7 +33,7 @@ _FIELDS = (
     ("countdown", "countdown", "between the warning and the stop"),
     (
         "warm_up",
-        "warm up",
+        "start-up",
         "GPUs may idle so long while a run begins: it compiles, loads",
     ),
     ("warn_command", "warn command", "run at the warning; FRESNEL_GUARD_TEXT says why"),
@@ -41,7 +41,7 @@ _FIELDS = (
     ("end_command", "end command", "run once every run has stopped; none when empty"),
     (
         "destroys",
-        "destroys",
+        "deletes",
         "true: the end command deletes the machine; waits until all is fetched",
     ),
 )

@@ -168,7 +168,10 @@ def consequences(rule: GuardRule, session: Session | None, missing: int | None =
         lines.append(f"what that saves: {session.stopping}")
     if rule.destroys:
         so_far = "" if missing is None else f" ({missing} are not, so far)"
-        lines.append(f"it destroys: only when every run is marked by `fresnel-tui fetched`{so_far}")
+        lines.append(
+            "the end command deletes the machine: it waits until every run is marked by "
+            f"`fresnel-tui fetched`{so_far}"
+        )
     return lines
 
 
