@@ -21,8 +21,8 @@ BIN    := $(VENV)/bin
 KFD    := /dev/kfd
 ROCM   := /opt/rocm
 STAMP  := $(VENV)/installed
-# Tests wait for processes more than they compute: four workers keep two cores busy.
-WORKERS ?= 4
+# Tests wait for processes more than they compute: six workers keep two cores busy.
+WORKERS ?= 6
 # What fails beside other tests is run once more, alone: that decides, and both are shown.
 ALONE  = -n 0 --last-failed --last-failed-no-failures none
 

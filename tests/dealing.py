@@ -7,6 +7,7 @@ decides an order, so that a file which is out of date costs time and nothing els
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ def read_seconds(file: Path = SECONDS) -> dict[str, float]:
 
 
 class BySeconds(LoadScopeScheduling):
-    """The longest first, so that none ends last; every second worker takes what computes, the
+    """The longest first, so that none ends last; one worker for each core takes what computes, the
     others what waits, as long as there is some of it: so the cores are busy from start to end.
     """
 
@@ -57,7 +58,8 @@ class BySeconds(LoadScopeScheduling):
         return unit_of(nodeid)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        computes = self.nodes.index(node) % 2 == 0
+        cores = min(os.cpu_count() or 1, (len(self.nodes) + 1) // 2)
+        computes = self.nodes.index(node) < cores
         self.workqueue.move_to_end(next_unit(self.workqueue, computes, self._seconds), last=False)
         super()._assign_work_unit(node)
 

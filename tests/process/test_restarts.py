@@ -1,12 +1,14 @@
 """Starting again after a failure, limits, and groups."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from runners.state.layout import RunDirectory
 from tests.command_text import NOT_TOGETHER
-from tests.process.conftest import CommandLine, events
+from tests.process.conftest import CommandLine, events, record
 from tests.support import eventually
 
 # Fails until it is given a checkpoint twice; notes what it was given.
@@ -215,3 +217,27 @@ def test_overrides_name_the_member(cli: CommandLine, both: Path) -> None:
     assert [plan["spec"]["priority"] for plan in plans] == [3, 0]
     assert [len(plan["gpus"]) for plan in plans] == [7, 0]
     assert "r, " not in cli.run("launch", "both", "--set", "x.gpus=0", exits=2).stdout
+
+
+# A supervisor that comes to a processor again an hour after its program has begun.
+LATE = """
+import sys, time
+from types import SimpleNamespace
+from runners.lifecycle.supervisor import attempt, attempt_start, supervisor
+start = attempt.Attempt.start
+def start_late(*given):
+    start(*given)
+    attempt_start.time = SimpleNamespace(time=lambda: time.time() + 3600)
+attempt.Attempt.start = start_late
+sys.argv.pop(1)
+supervisor.main()
+"""
+
+
+def test_what_a_program_writes_at_once_is_of_its_run(
+    cli: CommandLine, run_with: Callable[[str, int, str], RunDirectory]
+) -> None:
+    """Its checkpoints are those since its start, which is recorded when it already runs."""
+    run = run_with(LATE, 0, "echo weights > a.pt")
+    cli.ended(run)
+    assert record(run)["started"] <= (cli.folder / "a.pt").stat().st_mtime

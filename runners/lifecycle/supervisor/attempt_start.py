@@ -122,6 +122,8 @@ class AttemptStarter:
             return None
         self.keeper.unobserved = False
         attempt = self.attempt()
+        # Before it begins: what a program writes at once is its own, however late this process is.
+        wall, moment = time.time(), moment_now()
         try:
             attempt.start(
                 [*argv, *given],
@@ -135,8 +137,8 @@ class AttemptStarter:
         first = not record.get("started")
         changes: RecordFields = {
             "state": State.RUNNING,
-            "started": record.get("started") or time.time(),
-            "began": record.get("began") or (moment_now() if first else None),
+            "started": record.get("started") or wall,
+            "began": record.get("began") or (moment if first else None),
             "cgroup": own_scope(self.directory.id),
         }
         self.keeper.write(changes)
