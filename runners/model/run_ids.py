@@ -8,7 +8,9 @@ from runners.model.late_pattern import late_pattern
 
 _READABLE = 40
 _STAMP, _STAMP_LENGTH = "%Y%m%d-%H%M%S", 15
-_ID = late_pattern(rf"\d{{8}}-\d{{6}}-[A-Za-z0-9][A-Za-z0-9._-]{{0,{_READABLE - 1}}}-[0-9a-f]{{4}}")
+_NAMED = rf"\d{{8}}-\d{{6}}-([A-Za-z0-9][A-Za-z0-9._-]{{0,{_READABLE - 1}}}?)-[0-9a-f]{{4}}"
+_ID = late_pattern(_NAMED)
+_WITHIN = late_pattern(rf"(?<![/\w]){_NAMED}\b")
 _OTHERS = late_pattern(r"[^A-Za-z0-9._]+")
 
 
@@ -36,3 +38,8 @@ def stamp_of(run_id: str) -> str:
 def is_run_id(text: str) -> bool:
     """Whether a run may be called so: nothing else ever names a folder or a file of a run's."""
     return _ID.fullmatch(text) is not None
+
+
+def by_names(text: str) -> str:
+    """A text that names runs by their ids, with their names instead."""
+    return _WITHIN.sub(r"\1", text)

@@ -104,7 +104,7 @@ def test_the_launch_of_an_own_command_reads_no_yaml(
     rooms = ("launch.submit", "launch.sampled_runs", "control.trash")
     later = [*(f"runners.lifecycle.{room}" for room in rooms), "runners.presets.sampler_flag"]
     later += [
-        "runners.watch.metrics.checkpoint_place",
+        "runners.watch.metrics.event_reader",
         "runners.slurm.client",
         "runners.presets.catalogue",
         "runners.guard.rule",

@@ -10,6 +10,7 @@ from runners.host.identity import user_name
 from runners.lifecycle.control import start
 from runners.lifecycle.launch.dispatch import dispatch, set_drain
 from runners.model.endings import EndingCause, ending_text
+from runners.model.run_ids import by_names
 from runners.model.states import State
 from runners.presets.load import command_spec
 from runners.state.layout import RunDirectory
@@ -38,6 +39,17 @@ def release(cli: CommandLine, run: RunDirectory) -> None:
     (cli.folder / run.id).touch()
 
 
+def test_a_launch_says_why_it_waits_in_the_words_of_its_plan(cli: CommandLine) -> None:
+    """By the names of runs: nobody knows their ids by heart."""
+    cli.launch("--gpus", "2", "--name", "holder", "--", "sleep", "300")
+    words = ("--gpus", "1", "--", "true")
+    plan = cli.run("plan", *words).stdout
+    (planned,) = [line for line in plan.splitlines() if line.startswith("GPUs ")]
+    reason = planned.partition("queued: ")[2]
+    assert "holder" in reason and "-holder-" not in reason
+    assert f": {reason}\n" in cli.run("launch", *words).stderr
+
+
 def holder(cli: CommandLine, *options: str) -> RunDirectory:
     """A run that ends when `release` says so."""
     return cli.launch(
@@ -56,9 +68,9 @@ def test_a_run_waits_says_why_and_starts_on_the_gpu_that_comes_free(cli: Command
         "-c",
         "echo on $CUDA_VISIBLE_DEVICES of ${FRESNEL_RUN_ID}",
     )
-    assert first.id in queued.stderr and "0 of 2 free" in queued.stderr
     waiting = cli.state.run(queued.stdout.strip())
     state, reason = state_of(cli, waiting)
+    assert "0 of 2 free" in reason and by_names(reason) in queued.stderr
     assert state is State.QUEUED and first.id in reason
     assert cli.json("status", waiting.id)["state"] == "queued"
     machine = {row["name"]: row for row in cli.json("compare", first.id, waiting.id)["machine"]}

@@ -6,18 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.views.format import (
-    DASH,
-    by_names,
-    dollars,
-    duration,
-    energy,
-    indices,
-    memory,
-    metric,
-    percent,
-    size,
-)
+from runners.model.run_ids import by_names
+from tui.views.format import DASH, dollars, duration, energy, indices, memory, metric, percent, size
 
 
 @pytest.mark.parametrize("show", [duration, size, memory, dollars, metric, percent])

@@ -17,6 +17,7 @@ from runners.lifecycle.launch.sweep import judging_metric
 from runners.model.errors import ExitCode
 from runners.model.plan import LaunchPlan, is_job
 from runners.model.run import Run
+from runners.model.run_ids import by_names
 from runners.model.states import State
 from runners.scheduling.allocation import Denied
 from runners.scheduling.queue_order import Granted, Waiting
@@ -114,7 +115,7 @@ def _start(state: StateDirectory, arguments: argparse.Namespace, request: str) -
         if run.plan is not None and run.plan.forecast is not None and run.plan.phase != "queued":
             echo(f"estimate: {estimate_text(run.plan)}")
         if run.state is State.QUEUED and specs[0].parallel is None:
-            echo(f"{run.id} is queued: {run.reason}")
+            echo(f"{run.id} is queued: {by_names(run.reason)}")
     return runs
 
 

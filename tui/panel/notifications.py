@@ -7,8 +7,9 @@ from textual.app import App
 
 from runners.host.clock import moment_now
 from runners.model.run import Run
+from runners.model.run_ids import by_names
 from tui.snapshot.feed import PanelSnapshot
-from tui.views.format import by_names, duration
+from tui.views.format import duration
 
 Severity = Literal["information", "warning", "error"]
 _SEVERITIES: dict[str, Severity] = {

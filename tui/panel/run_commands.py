@@ -14,13 +14,14 @@ from textual.app import App
 
 from runners.model.errors import FresnelError
 from runners.model.run import Run
+from runners.model.run_ids import by_names
 from runners.model.spec import RunSpec
 from runners.model.states import State
 from runners.state.layout import StateDirectory
 from tui.panel.command_log import CommandLog
 from tui.panel.notifications import notify_error
 from tui.snapshot.feed import SnapshotFeed
-from tui.views.format import by_names, duration
+from tui.views.format import duration
 from tui.views.safe import safe
 
 if TYPE_CHECKING:

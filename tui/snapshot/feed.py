@@ -315,8 +315,9 @@ class SnapshotFeed:
 
     def _forget_all_but(self, shown: set[str]) -> None:
         """Keep nothing of runs that newer ones have replaced: a panel stays open for days."""
-        self._ended = {run: view for run, view in self._ended.items() if run in shown}
-        self._reports = {run: report for run, report in self._reports.items() if run in shown}
+        for kept in (self._ended, self._reports):
+            for run in kept.keys() - shown:
+                del kept[run]
 
     def _views(self, runs: list[Run], now: float, costs: Costs) -> list[RunView]:
         views = []

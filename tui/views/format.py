@@ -1,11 +1,9 @@
 """Numbers as people read them. What is not known is a dash, never 0."""
 
-import re
 from decimal import ROUND_HALF_UP, Decimal
 from math import isfinite
 
 DASH = "—"
-_RUN_ID = re.compile(r"(?<![/\w])\d{8}-\d{6}-(\S+?)-[0-9a-f]{4}\b")
 _SPARKS = "▁▂▃▄▅▆▇█"
 
 
@@ -13,11 +11,6 @@ def first_line(text: str) -> str:
     """The first line of a text, with … where there are more."""
     head, *more = text.splitlines() or [""]
     return f"{head} …" if more else head
-
-
-def by_names(text: str) -> str:
-    """A text that names runs by their ids, with their names instead."""
-    return _RUN_ID.sub(r"\1", text)
 
 
 def cut(text: str, width: int) -> str:

@@ -33,6 +33,7 @@ from runners.scheduling.queue_order import Candidate, Granted, QueueDecision, Wa
 from runners.slurm.options import keys_of, ladder_s, over_nodes, refuse_unfit
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.runs import list_run_ids
+from runners.watch.metrics.checkpoint_place import epochs_done
 
 SLURM_DECIDES = "Slurm decides when it starts"
 _DEFAULT_LIMIT = 1.3
@@ -237,17 +238,8 @@ def _forecast(
     given = on_all_nodes(given, spec.node)
     is_unknown = price is not None and price.per == "unit" and not price.units
     known = None if is_unknown else price
-    devices, done = device_count(given), _epochs_done(spec)
-    return forecast(state, spec, gpus, known, devices, done, allocation.asked)
-
-
-def _epochs_done(spec: RunSpec) -> int:
-    texts = (part.value for part in spec.parameters)
-    if not spec.resumed_from and not any(text and isinstance(text, str) for text in texts):
-        return 0
-    from runners.watch.metrics.checkpoint_place import epochs_done  # most go on from nothing
-
-    return epochs_done(spec)
+    done, asked = epochs_done(spec), allocation.asked
+    return forecast(state, spec, gpus, known, device_count(given), done, asked)
 
 
 def _allocation(spec: RunSpec, decision: QueueDecision, reading: GpuReading | None) -> Allocation:

@@ -14,7 +14,7 @@ from runners.host.files import append_event, is_gone, size_of
 from runners.host.keep_alive import KeepAlive
 from runners.host.procfs import is_zombie, parent_of, read_processes, start_ticks
 from runners.host.signals import open_pidfd, signal_process
-from runners.host.slurm_job import slurm_job
+from runners.host.slurm_job import SlurmJob, slurm_job
 from runners.host.subreaper import become_subreaper
 from runners.lifecycle.supervisor.output_limit import OutputLimit
 from runners.lifecycle.supervisor.pollers import (
@@ -172,7 +172,7 @@ class Attempt:
         """From now on until the run's end is recorded, a machine that is shut down is heard."""
         # A run that is to be queued again after a boot is left to it, as it is; in a Slurm job the
         # same signal is Slurm's.
-        if not _is_in_job() and not self.plan["restart"]["boot"]:
+        if _own_job() is None and not self.plan["restart"]["boot"]:
             self.shutdown = ShutdownNotice(self.run, self.stop.request)
 
     def let_go(self) -> None:
@@ -211,8 +211,7 @@ class Attempt:
             from runners.lifecycle.supervisor.checkpoint_retention import CheckpointKeeper
 
             pollers.append(CheckpointKeeper(self.run, self.plan, began.wall, self.alert))
-        job = slurm_job()
-        if job is not None and _is_in_job():
+        if (job := _own_job()) is not None:
             from runners.lifecycle.supervisor.job_watch import JobWatch
 
             self.job_watch = JobWatch(job, self.wakeups, self.stop, self.check)
@@ -328,9 +327,10 @@ class Attempt:
         return None if leader is None else self.children.code(leader)
 
 
-def _is_in_job() -> bool:
+def _own_job() -> SlurmJob | None:
+    """The Slurm job that this process is in, not only the one that it was submitted from."""
     job = slurm_job()
-    return job is not None and bool(job.node)
+    return job if job is not None and job.node else None
 
 
 def leader_since(run: RunDirectory) -> float:

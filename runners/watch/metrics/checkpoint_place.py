@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from runners.model.late_pattern import late_pattern
 from runners.model.spec import RunSpec
-from runners.watch.metrics.event_reader import EventReader
 
 _LIGHTNING = late_pattern(r"epoch=(\d+)-step=\d+")
 _EPOCH = late_pattern(r"(?<![a-z])ep(?:och)?[_=.-]?0*(\d+)(?!\d)", re.IGNORECASE)
@@ -26,6 +25,9 @@ class CheckpointPlace(NamedTuple):
 
 def checkpoint_place(run: Path, checkpoint: Path) -> CheckpointPlace:
     """The place of a checkpoint of the run in the folder `run`."""
+    # Planning asks this of few runs: most go on from nothing.
+    from runners.watch.metrics.event_reader import EventReader
+
     reader, found = EventReader(run / "events.jsonl"), CheckpointPlace()
     more = True
     while more:

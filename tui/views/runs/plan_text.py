@@ -9,12 +9,13 @@ from runners.model.closed import assert_never
 from runners.model.course import Rung, StopRule
 from runners.model.plan import AssignedGpu, LaunchPlan
 from runners.model.python_command import processes_started
+from runners.model.run_ids import by_names
 from runners.model.spec import Price
 from runners.model.units import gpus_text
 from runners.scheduling.allocation import Denied
 from runners.scheduling.queue_order import Granted, QueueDecision, Waiting
 from runners.scheduling.visibility import ALL_VARIABLES, COUNT_VARIABLE
-from tui.views.format import by_names, dollars, duration, indices
+from tui.views.format import dollars, duration, indices
 
 _TARGETS = {
     "leader": "to the process",

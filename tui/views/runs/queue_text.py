@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
+from runners.model.run_ids import by_names
 from runners.model.states import State
 from runners.state.leases import Lease
-from tui.views.format import by_names, duration, indices
+from tui.views.format import duration, indices
 from tui.views.runs.run_view import RunView
 
 
