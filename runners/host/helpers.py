@@ -133,27 +133,16 @@ def without_backports() -> Iterator[None]:
         del sys.modules[name]
 
 
-@contextmanager
-def quick_imports() -> Iterator[None]:
-    """Within it a process imports what it is made of.
-
-    None of that is garbage: looking for some is a fifth of a helper's start, and of its end.
-    """
-    import gc  # no supervisor needs it
-
-    gc.disable()
-    with without_backports():
-        yield
-    gc.freeze()
-    gc.enable()
-
-
 def main_of(module: str) -> Callable[[], Any]:
     """The `main` of a helper's module, imported quickly."""
-    from importlib import import_module  # no supervisor needs it
+    import gc  # no supervisor needs these
+    from importlib import import_module
 
-    with quick_imports():
+    gc.disable()  # what is imported is no garbage: looking for some is a fifth of a helper's start
+    with without_backports():
         main: Callable[[], Any] = import_module(module).main
+    gc.freeze()
+    gc.enable()
     return main
 
 

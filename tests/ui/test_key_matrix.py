@@ -10,7 +10,8 @@ import pytest
 from textual.pilot import Pilot
 
 from runners.state.layout import StateDirectory
-from tests.ui.key_matrix import Found, drive, make_runs
+from tests.terminal import headless
+from tests.ui.key_matrix import Found, drive, make_busy, make_runs
 from tui.panel.app import PanelApp
 from tui.panel.screens.metrics import MetricsScreen
 from tui.panel.widgets.log.pane import LogPane
@@ -29,6 +30,21 @@ async def test_every_key_does_something_or_says_why_not(
     found = Found()
     await drive(state, count, (80, 24), places, found)
     assert found.cells and not found.silent and not found.stuck and not found.unexplained
+
+
+async def test_every_key_of_what_is_about_live_runs_gpus_and_machines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FRESNEL_GPUS", "sim:2xMI300X")
+    state: Path = StateDirectory().create().root
+    monkeypatch.chdir(state)
+    make_busy(state, sleepers=2)
+    found = Found()
+    places = ["GPU details", "guard form", "choice of machine", "stop dialog"]
+    await drive(state, 0, (80, 24), places, found)
+    headless("stop", "--all", "--force", "--wait")
+    assert found.cells > len(places)
+    assert not found.silent and not found.stuck and not found.unexplained and not found.closed
 
 
 @asynccontextmanager

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 SCREEN_STYLES = Path(__file__).with_name("screens.tcss")
 Result = TypeVar("Result")
+_KEPT_ROWS = 2
+"""Of a dialog no notice stands on: its title, and its first line."""
 
 
 def is_open(screen: Screen[Any]) -> bool:
@@ -45,11 +47,32 @@ def if_answered(do: Callable[[Any], object]) -> Callable[[Any], None]:
     return closed
 
 
+def _place_notices(screen: Screen[Any]) -> None:
+    racks = [rack for rack in screen.query("ToastRack") if rack.display]
+    for rack, dialog in zip(racks, screen.query(".dialog"), strict=False):
+        box = dialog.region
+        buttons = min((row.region.y for row in screen.query(".buttons")), default=box.bottom)
+        needed = sum(toast.outer_size.height + 1 for toast in screen.query("Toast")) - 1
+        places = (
+            (0, box.y),
+            (box.bottom, screen.size.height - box.bottom),
+            (box.y + _KEPT_ROWS, buttons - box.y - _KEPT_ROWS),
+        )
+        top, room = max(places, key=lambda place: min(place[1], needed))
+        rack.styles.margin = (top, 0, 0, 0)
+        rack.styles.max_height = max(1, room)
+
+
 @costs_nothing_unseen
 class Dialog(ModalScreen[Result]):
     """A dialog, with the look that all of them have."""
 
     CSS_PATH = SCREEN_STYLES
+
+    @on(events.Mount)
+    def _keep_free(self) -> None:
+        """Notices never stand on the title, the first line or the buttons."""
+        self.screen_layout_refresh_signal.subscribe(self, _place_notices)
 
 
 class ListDialog(Dialog[Result]):

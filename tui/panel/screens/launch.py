@@ -131,14 +131,9 @@ class LaunchScreen(FormDialog):
         """The fields."""
         return self.query_one(LaunchForm)
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the form still stands: its messages may arrive while it is being closed."""
-        return is_open(self)
-
     def show(self, snapshot: PanelSnapshot) -> None:
         """Take in a new snapshot: a first reading, a GPU that came free; what was typed stays."""
-        if not self.is_open:
+        if not is_open(self):
             return
         before, self.snapshot = self.snapshot, self.planner.snapshot(snapshot)
         self.presets.snapshot = self.snapshot
@@ -162,7 +157,7 @@ class LaunchScreen(FormDialog):
     ) -> None:
         """List them; one that was `changed` is read anew, else what is being edited stays."""
         # F8 may have gone on to the next machine while these were read.
-        if not self.is_open or planner is not self.planner:
+        if not is_open(self) or planner is not self.planner:
             return
         choices = [*self._own_choices, *found]
         self._is_read_anew = bool(changed)
@@ -173,7 +168,7 @@ class LaunchScreen(FormDialog):
 
     @on(PresetList.ChoiceMoved)
     async def _choose(self, message: PresetList.ChoiceMoved) -> None:
-        if not self.is_open or (message.choice == self.choice and not self._is_read_anew):
+        if not is_open(self) or (message.choice == self.choice and not self._is_read_anew):
             return
         keeps, self._moves = self._moves, False
         if not keeps and not self._is_read_anew and not self._is_filling:
@@ -194,7 +189,7 @@ class LaunchScreen(FormDialog):
 
     @on(PresetList.ChoiceEntered)
     def _to_form(self, message: PresetList.ChoiceEntered) -> None:
-        if not self.is_open:
+        if not is_open(self):
             return
         if message.typed:
             self.form.type_command(message.typed)
@@ -322,7 +317,7 @@ class LaunchScreen(FormDialog):
         self.app.push_screen(VerifyScreen(request, self.planner), launch)
 
     def _replan(self, wanted: int | None = None) -> None:
-        if not self.is_open or wanted not in (None, self._plan_number):
+        if not is_open(self) or wanted not in (None, self._plan_number):
             return
         self._plan_number += 1
         number = self._plan_number
@@ -340,7 +335,7 @@ class LaunchScreen(FormDialog):
 
     def _take_plan(self, number: int, request: LaunchRequest, plan: FormPlan) -> None:
         """Show a plan, unless what it was made for has changed since."""
-        if number != self._plan_number or not self.is_open:
+        if number != self._plan_number or not is_open(self):
             return
         sweep, (summary, variables) = self.form.sweep, environment_lines(plan)
         lines = plan_lines(plan, sweep, self.form.changes())
@@ -349,12 +344,12 @@ class LaunchScreen(FormDialog):
         self.form.picker.show(taken, plan.peaks, request.specs[0].gpus)
 
     def _take_problem(self, number: int, problem: str) -> None:
-        if number == self._plan_number and self.is_open:
+        if number == self._plan_number and is_open(self):
             self._show_problem(problem)
             self.form.picker.show({}, {}, None)
 
     def _show_problem(self, problem: str) -> None:
-        if self.is_open:
+        if is_open(self):
             text = Text(mask_text(problem), style="red")
             self._show_plan(Text.assemble(("✘ ", "red"), text), text)
 
