@@ -244,6 +244,7 @@ NEEDS_A_TERMINAL = "attach needs a terminal"
 
 # ---- money and guard
 
+COUNTED_FROM = "counted from"
 SESSION_ENDED = "session ended after"
 UNDER_BUDGET = "under its budget"
 LEFT_OF = "left of"

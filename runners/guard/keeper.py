@@ -50,8 +50,8 @@ class GuardKeeper(msgspec.Struct, frozen=True):
             return f"systemd ({self.unit})"
         why = f" ({self.reason})" if self.reason else ""
         return (
-            f"a second process, which takes its place{why}; were both killed at once, by a live "
-            "run, a panel, or the next command (cron: `* * * * * fresnel-tui guard`)"
+            f"a second process, which takes its place{why}; if both are killed at once, a live "
+            "run, a panel or the next command does it (cron: `* * * * * fresnel-tui guard`)"
         )
 
 

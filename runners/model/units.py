@@ -5,7 +5,7 @@ put in words here, for the core's own messages; front ends have `tui.views`.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from runners.model.late_pattern import late_pattern
 
@@ -127,6 +127,17 @@ def gpus_text(count: int, model: str = "") -> str:
     """`1 GPU`, `2 H100 GPUs`."""
     kind = f" {model}" if model else ""
     return f"{count}{kind} GPU{'' if count == 1 else 's'}"
+
+
+def indices(numbers: Iterable[int]) -> str:
+    """GPU indices in short: `0-6,7` is `0-7`, `0,2,3` is `0,2-3`."""
+    spans: list[list[int]] = []
+    for number in sorted(numbers):
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
 
 
 def median(values: Sequence[float]) -> float:

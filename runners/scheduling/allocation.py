@@ -9,7 +9,7 @@ from runners.host.clock import local_time
 from runners.model.gpus import UNREAD, GpuReading, GpuSnapshot
 from runners.model.plan import AssignedGpu
 from runners.model.spec import GpuRequest
-from runners.model.units import gib_text, gpus_text
+from runners.model.units import gib_text, gpus_text, indices
 from runners.state.leases import Lease
 
 # Drivers and display servers alone take some hundred MiB; containers hide the pids of others.
@@ -177,8 +177,8 @@ def _named(request: GpuRequest, gpus: Sequence[GpuSnapshot]) -> list[GpuSnapshot
     }
     unknown = [name for name in request.ids if name not in by_name]
     if unknown:
-        indices = ", ".join(str(gpu.index) for gpu in gpus)
-        return Denied(f"no GPU {', '.join(unknown)} on this machine", f"it has GPU {indices}")
+        known = indices({gpu.index for gpu in gpus})
+        return Denied(f"no GPU {', '.join(unknown)} on this machine", f"it has GPU {known}")
     chosen = [by_name[name] for name in request.ids]
     doubled = {gpu.index for gpu in chosen if chosen.count(gpu) > 1}
     if doubled:
@@ -211,9 +211,7 @@ def _unavailable_reasons(
         reason = _unavailable_reason(request, gpu, leases, reserved)
         if reason is not None:
             by_reason.setdefault(reason, []).append(gpu.index)
-    return "; ".join(
-        f"GPU {','.join(map(str, where))} {reason}" for reason, where in by_reason.items()
-    )
+    return "; ".join(f"GPU {indices(where)} {reason}" for reason, where in by_reason.items())
 
 
 def _unavailable_reason(

@@ -3,12 +3,12 @@
 from hypothesis import given, settings
 
 from runners.gpus.client import latest
+from runners.model.units import indices
 from runners.state.leases import held_leases
 from tests.pairs.conftest import Worlds
 from tests.pairs.runs import DrawnHost, hosts
 from tests.pairs.surfaces import ask_all
 from tui.cli.gpus import reading_json
-from tui.views.format import indices
 
 
 @settings(max_examples=80, deadline=None)

@@ -1,11 +1,12 @@
 """The manners of the command line: hints for first mistakes, help, errors as JSON."""
 
 import json
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from tests.command_text import EXIT_CODES, SESSION_ENDED, UNDER_BUDGET, did_you_mean
+from tests.command_text import COUNTED_FROM, EXIT_CODES, SESSION_ENDED, UNDER_BUDGET, did_you_mean
 from tests.process.conftest import CommandLine
 from tui.cli.arguments import command_parser, overall_help
 from tui.cli.command_table import ALIASES, COMMANDS
@@ -82,6 +83,13 @@ def test_the_help_names_every_command_and_the_panel_s_flags() -> None:
     assert all(f"\n  {name} " in text for name in COMMANDS)
     assert all(alias in text for alias in ALIASES)
     assert "--read-only" in text and "exit codes" in text
+
+
+@pytest.mark.parametrize(("ago_h", "counted"), [(0, False), (3, True)])
+def test_a_session_says_since_when_it_counts(cli: CommandLine, ago_h: int, counted: bool) -> None:
+    since = (datetime.now() - timedelta(hours=ago_h)).isoformat(timespec="seconds")
+    said = cli.run("session", "start", "--rate", "1", "--since", since, "--anyway").stderr
+    assert (f"{COUNTED_FROM} " in said) is counted and ("3h00m" in said) is counted
 
 
 def test_a_session_that_ends_says_what_it_came_to(cli: CommandLine) -> None:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runners.model.run_ids import by_names
-from tui.views.format import DASH, dollars, duration, energy, indices, memory, metric, percent, size
+from runners.model.units import indices
+from tui.views.format import DASH, dollars, duration, energy, memory, metric, percent, size
 
 
 @pytest.mark.parametrize("show", [duration, size, memory, dollars, metric, percent])

@@ -18,13 +18,14 @@ from runners.housekeeping import tend
 from runners.model.gpus import GpuReading, HostSnapshot
 from runners.model.run import Run
 from runners.model.states import State
+from runners.model.units import indices
 from runners.state.layout import StateDirectory
 from runners.state.leases import held_leases
 from runners.state.runs import list_runs
 from runners.watch.metrics.judging import validation_metric
 from tui.cli.gpus import print_reading, reading_json
 from tui.cli.output import control, print_json, print_pairs, print_table
-from tui.views.format import DASH, dollars, duration, indices, memory, metric, percent, size
+from tui.views.format import DASH, dollars, duration, memory, metric, percent, size
 from tui.views.health.health_text import health_remark
 from tui.views.log_lines import last_lines
 from tui.views.money.money_text import meter_json, session_pairs

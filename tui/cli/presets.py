@@ -3,9 +3,10 @@
 import argparse
 
 from runners.model.spec import GpuRequest
+from runners.model.units import indices
 from runners.presets.catalogue import PresetEntry, list_presets
 from tui.cli.output import echo, print_json, print_table
-from tui.views.format import DASH, duration, indices
+from tui.views.format import DASH, duration
 
 
 def run_presets(arguments: argparse.Namespace) -> None:

@@ -25,7 +25,7 @@ from runners.cost.statement import open_statement
 from runners.gpus.cards import card_models, list_cards
 from runners.gpus.client import read_gpus
 from runners.guard.rule import read_guard
-from runners.host.clock import moment_now
+from runners.host.clock import local_time, moment_now
 from runners.housekeeping import tend
 from runners.model.errors import NotFound, WrongInput
 from runners.model.gpus import GpuReading
@@ -35,6 +35,8 @@ from runners.state.runs import list_runs
 from tui.cli.output import echo, is_confirmed, print_json, print_pairs
 from tui.views.format import dollars, duration
 from tui.views.money.money_text import meter_json, session_pairs
+
+_NOW_S = 60.0
 
 
 def run_session(arguments: argparse.Namespace) -> None:
@@ -109,8 +111,16 @@ def _start(state: StateDirectory, arguments: argparse.Namespace) -> Session:
         " ".join(filter(None, (instance.kind, instance.id))),
         caveat,
     )
-    echo(f"session started: {session.describe()}")
+    echo(f"session started{_from_when(session)}: {session.describe()}")
     return session
+
+
+def _from_when(session: Session) -> str:
+    """Since when it counts, where that is not now."""
+    before = moment_now().wall - session.started
+    if before < _NOW_S:
+        return ""
+    return f", counted from {local_time(session.started, '%a %H:%M')}, {duration(before)} ago"
 
 
 def _change_price(state: StateDirectory, arguments: argparse.Namespace) -> Session:

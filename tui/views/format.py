@@ -108,17 +108,6 @@ def percent(value: float | None) -> str:
     return DASH if value is None else f"{value:.0f}%"
 
 
-def indices(numbers: list[int]) -> str:
-    """GPU indices in short: `0-6,7` is `0-7`, `0,2,3` is `0,2-3`."""
-    spans: list[list[int]] = []
-    for number in sorted(numbers):
-        if spans and number == spans[-1][1] + 1:
-            spans[-1][1] = number
-        else:
-            spans.append([number, number])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
-
-
 def sparkline(values: tuple[float, ...], width: int) -> str:
     """`values` in `width` cells: each the mean of its share, scaled between least and most."""
     finite = [value for value in values if value == value]

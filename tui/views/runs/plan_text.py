@@ -11,11 +11,11 @@ from runners.model.plan import AssignedGpu, LaunchPlan
 from runners.model.python_command import processes_started
 from runners.model.run_ids import by_names
 from runners.model.spec import Price
-from runners.model.units import gpus_text
+from runners.model.units import gpus_text, indices
 from runners.scheduling.allocation import Denied
 from runners.scheduling.queue_order import Granted, QueueDecision, Waiting
 from runners.scheduling.visibility import ALL_VARIABLES, COUNT_VARIABLE
-from tui.views.format import dollars, duration, indices
+from tui.views.format import dollars, duration
 
 _TARGETS = {
     "leader": "to the process",

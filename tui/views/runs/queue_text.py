@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from runners.model.run_ids import by_names
 from runners.model.states import State
+from runners.model.units import indices
 from runners.state.leases import Lease
-from tui.views.format import duration, indices
+from tui.views.format import duration
 from tui.views.runs.run_view import RunView
 
 

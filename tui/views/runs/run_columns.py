@@ -8,9 +8,10 @@ from typing import NamedTuple
 from runners.host.clock import age
 from runners.model.run_ids import by_names
 from runners.model.states import State
+from runners.model.units import indices
 from runners.places.run_row import RunRow
 from runners.watch.metrics.judging import held_out_name
-from tui.views.format import DASH, duration, first_line, fitted, indices, metric
+from tui.views.format import DASH, duration, first_line, fitted, metric
 from tui.views.runs.row_reading import age_text
 from tui.views.runs.run_sort import FIELDS, SortKey
 

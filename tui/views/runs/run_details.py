@@ -16,6 +16,7 @@ from runners.model.plan import LaunchPlan, SourceRecord, is_job
 from runners.model.run import Run
 from runners.model.run_ids import by_names
 from runners.model.states import State
+from runners.model.units import indices
 from runners.state.decoding import read
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.leases import Lease
@@ -23,7 +24,7 @@ from runners.state.rank_processes import processes_of
 from runners.state.runs import job_of
 from runners.watch.metrics.checkpoints import checkpoint_files
 from runners.watch.metrics.judging import best_metric, validation_metric
-from tui.views.format import DASH, duration, indices, size
+from tui.views.format import DASH, duration, size
 from tui.views.health.diagnosis_text import diagnosis_pairs
 from tui.views.health.health_text import health_pairs
 from tui.views.log_lines import error_text

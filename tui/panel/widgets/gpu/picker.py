@@ -13,12 +13,12 @@ from textual.theme import Theme
 
 from runners.model.gpus import GpuSnapshot
 from runners.model.spec import GpuRequest
-from runners.model.units import parse_gpu_ids
+from runners.model.units import indices, parse_gpu_ids
 from tui.panel.hotkeys import hotkey
 from tui.panel.theme.palette import run_colour
 from tui.panel.widgets.row_list import RowList
 from tui.snapshot.feed import PanelSnapshot
-from tui.views.format import DASH, indices, memory
+from tui.views.format import DASH, memory
 from tui.views.machines.gpu_text import gpu_label, instances_of, strangers
 from tui.views.runs.form_plan import Peaks
 

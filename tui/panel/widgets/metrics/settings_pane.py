@@ -10,9 +10,10 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from runners.model.python_command import processes_started
+from runners.model.units import indices
 from tui.panel.widgets.metrics.chart_request import RunCurve
 from tui.snapshot.curve_store import CurveStore
-from tui.views.format import DASH, dollars, duration, indices
+from tui.views.format import DASH, dollars, duration
 from tui.views.runs.run_settings import settings_of
 from tui.views.runs.run_text import no_gpus
 from tui.views.runs.run_view import RunView
