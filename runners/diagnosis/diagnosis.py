@@ -64,7 +64,7 @@ _EXITS = {
     127: (
         "command_not_found",
         "the command, or one it calls, was not found",
-        "check PATH and the preset's command",
+        "check PATH and the command",
     ),
 }
 

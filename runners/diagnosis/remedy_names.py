@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 REMEDIES = {
     "another-port": "listen on a port that is free at every launch",
-    "half-batch": "half the batch, the learning rate by the preset's rule",
+    "half-batch": "half the batch, and the learning rate by its preset's rule if that has one",
     "accumulate": "more gradient accumulation: less memory, the same effective batch",
     "mixed-precision": "mixed precision, where the program has it",
     "expandable-segments": "the allocator's expandable segments, against fragmented GPU memory",

@@ -110,6 +110,10 @@ def test_accumulation_keeps_the_effective_batch() -> None:
     whole = case(parameter("bs", 56), parameter("accumulate", 2), scaling=Scaling("bs", "global"))
     assert treated("accumulate", whole) == {"bs": 56, "accumulate": 4}
     assert "no parameter" in declined("accumulate", case(parameter("bs", 8)))
+    words = ("python", "t.py", "--bs", "8", "--gradient-accumulation-steps=2")
+    flags = FUNCTIONS["accumulate"](case(launcher="command", command=words)).spec.command
+    assert flags[2:] == ("--bs", "4", "--gradient-accumulation-steps=4")
+    assert "no --accumulate" in declined("accumulate", case(launcher="command", command=words[:4]))
 
 
 def test_mixed_precision_where_the_program_has_it() -> None:

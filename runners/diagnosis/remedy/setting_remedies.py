@@ -61,7 +61,8 @@ def accumulate(case: Case) -> Case:
     """Twice the accumulation; where the batch is that of one pass, half of it too. Raises Unfit."""
     parameter = case.parameter(*ACCUMULATE)
     if parameter is None:
-        raise Unfit("its preset has no parameter for accumulation")
+        treated = with_flag(case, ACCUMULATE, lambda text: str(2 * whole(text)))
+        return with_flag(treated, BATCH, lambda text: str(_half(whole(text))))
     steps = 1 if parameter.value is None else _number(parameter)
     treated = case.with_parameter(parameter, int(steps * 2))
     batch = _batch_parameter(case)
@@ -90,7 +91,7 @@ def mixed_precision(case: Case) -> Case:
         return case.with_parameter(parameter, wanted)
     switch = case.parameter(wanted, *SWITCHES)
     if switch is None or switch.type != "bool":
-        raise Unfit("its preset has no parameter for mixed precision")
+        raise Unfit("the run has no parameter for mixed precision")
     if switch.value is True:
         raise Unfit(f"{switch.name} is on already")
     return case.with_parameter(switch, True)
@@ -203,7 +204,7 @@ def with_flag(case: Case, names: Sequence[str], change: Callable[[str], str]) ->
     Raises Unfit for a shell command, and where no such flag is given or it is given twice.
     """
     if case.spec.launcher != "command" or case.spec.shell:
-        raise Unfit("its preset has no parameter for this")
+        raise Unfit("the run has no parameter for this")
     command = list(case.spec.command)
     places = [i for i, word in enumerate(command) if _flag(word) in names]
     if len(places) != 1:
