@@ -121,6 +121,8 @@ MEMORY = r"memory .*[GM]/"
 # ---- the launch form
 
 FORM = "Launch a run"
+FOR_EXAMPLE = r"for example on \w+: "
+"""Where several machines might run it: whose plan it is."""
 PLAN = "Plan: exactly what runs"
 ENVIRONMENT = r"▶ Environment: \d+ set"
 """The folded part of a plan."""

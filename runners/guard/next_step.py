@@ -125,7 +125,7 @@ def _end(rule: GuardRule, before: GuardState, sight: Observation) -> _Step:
         return before, Action.NONE
     if rule.destroys and sight.unfetched:
         note = (
-            f"the end command destroys, and {_name(sight.unfetched)} not fetched "
+            f"the end command deletes the machine, and {_name(sight.unfetched)} not fetched "
             "(`fresnel-tui fetched RUN`, or `fetched --give-up RUN`)"
         )
         # Reported once: the same note means that nothing has changed.

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -32,6 +33,7 @@ from runners.state.runs import read_run
 from tests.process.conftest import CommandLine
 from tests.remote.conftest import add
 from tests.remote.machines import RentedMachine
+from tests.screen_text import FOR_EXAMPLE
 from tests.support import eventually
 from tests.ui.waiting import until
 from tui.cli.schema import read_schemas, schema_of
@@ -267,6 +269,9 @@ async def test_the_launch_form_lists_machines_and_launches_on_any(
         await until(pilot, lambda: app.screen is screen)
         plan = screen.query_one("#planned", Static)
         await until(pilot, lambda: "sleep" in str(plan.content) and screen.planner.name == "any")
+        outcome = screen.query_one("#outcome", Static)
+        assert re.search(FOR_EXAMPLE, str(outcome.content))
+        assert "machine " in str(plan.content)
         await pilot.press("f2")
         await until(pilot, lambda: any(launch.machine for launch in read_launches(line.state)))
     assert [launch.machine for launch in read_launches(line.state)] == ["b"]

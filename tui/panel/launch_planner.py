@@ -274,6 +274,13 @@ class PlannerAny(LaunchPlanner):
         """That machine answers."""
         self._shown.ask(question, request, then, failed)
 
+    def plan(
+        self, request: LaunchRequest, then: Callable[[FormPlan], None], failed: Failed
+    ) -> None:
+        """What it would come to on that machine, which is said."""
+        name = self._shown.name
+        super().plan(request, lambda found: then(found.for_example(name)), failed)
+
 
 def _fleet(parts: CockpitParts) -> Sequence[FleetLine]:
     """Every machine in a line; none before they are known."""

@@ -92,11 +92,11 @@ class GuardScreen(PlaceForm):
             self._show()
 
     def _read(self) -> GuardRequest:
-        """What the fields say; WrongInput for `destroys` that is neither true nor false."""
+        """What the fields say; WrongInput for `deletes` that is neither true nor false."""
         texts = {key: field.value for key, field in self.fields.items()}
         destroys = texts.pop("destroys").lower()
         if destroys not in ("true", "false", ""):
-            raise WrongInput(f"destroys: expected true or false, got {destroys!r}")
+            raise WrongInput(f"deletes: expected true or false, got {destroys!r}")
         return GuardRequest(**texts, destroys=destroys == "true")
 
     def _rule(self) -> GuardRule:

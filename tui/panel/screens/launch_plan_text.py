@@ -12,6 +12,7 @@ from runners.lifecycle.launch.sweep import Sweep
 from runners.model.masking import mask_text
 from runners.model.scaling import describe_batch
 from runners.model.states import State
+from runners.places.ssh.registry import ANY
 from tui.panel.widgets.launch.drafts import RunDraft
 from tui.panel.widgets.launch.form import LaunchForm
 from tui.panel.widgets.launch.sweep_fields import sweep_text
@@ -25,7 +26,7 @@ _RULE_TEXT = {
     "program": "batch only, the program scales the rate",
     "none": "batch only",
 }
-_HEADERS = ("GPUs", "mapping", "note", "estimate", "price")
+_HEADERS = ("machine", "GPUs", "mapping", "note", "estimate", "price")
 """What decides whether it can run stands first."""
 _FOLDED = {"environment": "set", "removed": "removed"}
 """Of the programs' variables: how many are set and removed; which ones is read when it matters."""
@@ -37,14 +38,15 @@ _NAMES = 13
 
 def form_title(choice: LaunchChoice | None, machine: str, several: bool) -> str:
     """What is launched, and on which machine where there are several."""
-    where = machine or ("this machine" if several else "")
+    here = "this machine" if several else ""
+    where = "any machine" if machine == ANY else machine or here
     title = f"Launch a run on {where}" if where else "Launch a run"
     return f"{title} · {choice.entry.name}" if choice is not None else title
 
 
 def form_keys(machine: str, several: bool) -> str:
-    """The keys of the form; presets of another machine are kept there."""
-    keys = ["F2 launch", "F4 more", *([] if machine else ["F5 save", "F6 edit"]), "F7 check"]
+    """The keys that no button names; presets of another machine are kept there."""
+    keys = ["F4 more", *([] if machine else ["F5 save", "F6 edit"]), "F7 check"]
     return " · ".join([*keys, *(["F8 machine"] if several else []), "Esc close"])
 
 

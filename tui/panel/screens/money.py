@@ -27,7 +27,7 @@ from tui.views.runs.run_columns import short_names
 
 _AGAIN_S = 15.0
 _LEAST_NAME = 12
-_NAMES = 11
+_NAMES = 12
 
 
 class MoneyScreen(Dialog[None]):

@@ -82,7 +82,7 @@ class CostTable(NamedTuple):
 def read_page(state: StateDirectory) -> CostPage:
     """Tables and notes of this machine, its runs by name."""
     report = read_report(state)
-    notes = cost_notes(report)
+    notes = cost_notes(report, by_name=True)
     if report.all_budget is not None:
         together = add_up(report.statement, report.machines)
         notes = [f"all machines: {budget_text(report.all_budget, together)}", *notes]
@@ -140,16 +140,19 @@ def _resized_text(session: Session | None, reading: GpuReading | None) -> str:
 def cost_tables(report: CostReport, by_name: bool = False) -> list[CostTable]:
     """All tables that have rows: runs (by id, or by name), presets, days, sessions.
 
-    By name they are for a page: days first and today on top, the dearest runs first, those of less
-    than a cent in one row.
+    By name they are for a page: days first and today on top, as the newest session is, the dearest
+    runs first, those of less than a cent in one row.
     """
-    days = _day_table(report.spending)
+    days, sessions = _day_table(report.spending), _session_table(report.statement)
     runs, presets = _run_table(report, by_name), _preset_table(report.spending)
-    first = (
-        [days._replace(rows=days.rows[::-1]), runs, presets] if by_name else [runs, presets, days]
-    )
+    first = [runs, presets, days, sessions]
+    if by_name:
+        newest_days, newest_sessions = (
+            table._replace(rows=table.rows[::-1]) for table in (days, sessions)
+        )
+        first = [newest_days, runs, presets, newest_sessions]
     accounts = CostTable(BUDGET_HEADINGS, budget_rows(report.budgets))
-    tables = [*first, _session_table(report.statement), _machine_table(report), accounts]
+    tables = [*first, _machine_table(report), accounts]
     return [table for table in tables if table.rows]
 
 
@@ -163,7 +166,7 @@ def costly_rows(report: CostReport) -> list[CostRow]:
     ]
 
 
-def cost_notes(report: CostReport) -> list[str]:
+def cost_notes(report: CostReport, by_name: bool = False) -> list[str]:
     """What is to be said besides: lost lines, what the session will have cost, overruns."""
     problem = report.statement.problem
     notes = [f"⚠ {problem}: {NOT_COUNTED}"] if problem else []
@@ -174,11 +177,12 @@ def cost_notes(report: CostReport) -> list[str]:
             "counted all the same, as many providers bill that too"
         )
     for row in costly_rows(report):
+        called = _called(row, by_name)
         if row.session_projected is not None:
             cost = dollars(row.session_projected)
-            notes.append(f"{row.view.run.id}: when it ends the session will have cost {cost}")
+            notes.append(f"{called}: when it ends the session will have cost {cost}")
         if row.overrun is not None:
-            notes.append(f"{row.view.run.id} {row.overrun.text}")
+            notes.append(f"{called} {row.overrun.text}")
     return notes
 
 
@@ -195,7 +199,7 @@ def _run_table(report: CostReport, by_name: bool) -> CostTable:
     headings = ("run", "state", "time", "$/h", share, "per epoch", "projected")
     table: list[tuple[str, ...]] = [
         (
-            (row.view.run.name if by_name else "") or row.view.run.id,
+            _called(row, by_name),
             str(row.view.run.state),
             duration(row.view.seconds),
             dollars(row.view.money.rate),
@@ -216,6 +220,10 @@ def _run_table(report: CostReport, by_name: bool) -> CostTable:
     return CostTable(headings, table)
 
 
+def _called(row: CostRow, by_name: bool) -> str:
+    return (row.view.run.name if by_name else "") or row.view.run.id
+
+
 def _is_worth_a_row(row: CostRow) -> bool:
     return (row.view.money.cost or 0) >= _CENT
 
@@ -226,8 +234,11 @@ def _projected(row: CostRow) -> str:
 
 
 def _preset_table(spending: Spending) -> CostTable:
+    """The dearest first."""
     total = add_fractions(spending.presets.values())
-    return CostTable(("preset", "cost"), list(cells(total, spending.presets).items()))
+    dear = sorted(spending.presets, key=lambda name: spending.presets[name], reverse=True)
+    shown = cells(total, spending.presets)
+    return CostTable(("preset", "cost"), [(name, shown[name]) for name in dear])
 
 
 def _day_table(spending: Spending) -> CostTable:

@@ -43,6 +43,19 @@ class FormPlan(msgspec.Struct, frozen=True):
     runs: list[FormRun]
     peaks: dict[str, tuple[str, GpuUse]] = {}
 
+    def for_example(self, machine: str) -> "FormPlan":
+        """The same as one of several machines has it, of which one is chosen at the launch."""
+        about = f"{machine}, for example: which one is chosen when it is launched"
+        runs = [
+            msgspec.structs.replace(
+                run,
+                pairs=[("machine", about), *run.pairs],
+                summary=f"for example on {machine}: {run.summary}",
+            )
+            for run in self.runs
+        ]
+        return FormPlan(runs, self.peaks)
+
 
 def form_plan(state: StateDirectory, specs: Sequence[RunSpec]) -> FormPlan:
     """What a launch of `specs` would come to now on this machine. Raises as the planner does.
