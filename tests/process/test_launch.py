@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import stat
 import sys
@@ -408,3 +409,19 @@ def test_a_run_is_launched_again_as_it_was_with_what_is_changed_and_its_secrets(
     assert [text in error for text, error in zip(texts, refused, strict=True)] == [True] * 3
     preset.unlink()
     assert was_secret("API_KEY") in cli.run("launch", "--again", first.id, exits=2).stderr
+
+
+def test_the_plan_and_the_details_say_what_happens_to_a_run_by_itself(cli: CommandLine) -> None:
+    rules = ["restart.times=2", "limits.time=4h", "keep.last=5", "on_stall.after=10m"]
+    words = ["--gpus", "0", *(word for rule in rules for word in ("--set", rule)), "--", "true"]
+    planned = pairs_of(cli.run("plan", *words).stdout)
+    run = cli.launch(*words)
+    cli.ended(run)
+    details = pairs_of(cli.run("status", run.id).stdout)
+    names = ["limit", "stop", "restarts", "keeps", "if silent"]
+    assert [details[name] for name in names] == [planned[name] for name in names]
+
+
+def pairs_of(text: str) -> dict[str, str]:
+    """A page of names and values, by name; the last of each."""
+    return dict(re.split(r"  +", line, maxsplit=1) for line in text.splitlines() if "  " in line)

@@ -46,7 +46,9 @@ def describe_plan(plan: LaunchPlan, decision: QueueDecision) -> list[tuple[str, 
     pairs += [("config", change) for change in plan.config_changes]
     if plan.port is not None:
         pairs.append(("port", str(plan.port)))
-    pairs += [("stop", stop_text(plan.spec.stop)), ("run folder", plan.directory)]
+    if plan.limit_s is not None:
+        pairs.append(("limit", limit_text(plan.limit_s, plan.limit_usd)))
+    pairs += [*rule_pairs(plan), ("run folder", plan.directory)]
     pairs += [("checkpoints", pattern) for pattern in plan.checkpoints]
     if plan.price is not None:
         pairs.append(("price", rate_text(plan.price, plan, starts)))
@@ -107,6 +109,30 @@ def _hourly_text(price: Price, plan: LaunchPlan, starts: bool) -> str:
     if starts:
         return f"{dollars(hourly_rate(price, device_count(plan.gpus)))}/h"
     return f"{dollars(Decimal(price.usd_per_hour))}/h per {_PRICED[price.per]}"
+
+
+def limit_text(seconds: float, usd: str) -> str:
+    """After how long it is stopped, and the dollars that are spent then."""
+    return duration(seconds) + (f" (cost limit of ${Decimal(usd):,})" if usd else "")
+
+
+def rule_pairs(plan: LaunchPlan) -> list[tuple[str, str]]:
+    """How it is stopped, and what happens by itself: restarts, deletions, an answer to silence."""
+    spec, pairs = plan.spec, [("stop", stop_text(plan.spec.stop))]
+    again = spec.restart
+    if again.times:
+        wait = f"{duration(again.backoff_s)} later, doubled each time"
+        pairs.append(("restarts", f"up to {again.times} after {', '.join(again.on)}: {wait}"))
+    if again.boot:
+        pairs.append(("reboot", "started again, from its newest checkpoint"))
+    if spec.keep is not None:
+        kept = [f"the newest {spec.keep.last}", f"the best {spec.keep.best}"]
+        kept += [f"one every {spec.keep.every} epochs"] if spec.keep.every else []
+        pairs.append(("keeps", f"{', '.join(kept)} of its checkpoints; deletes the others"))
+    if spec.on_stall is not None:
+        answer = "is stopped, its stacks saved" if spec.on_stall.stop else "an alert"
+        pairs.append(("if silent", f"for {duration(spec.on_stall.after_s)}: {answer}"))
+    return pairs
 
 
 def stop_text(rule: StopRule) -> str:

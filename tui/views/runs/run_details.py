@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from pathlib import Path
 
 import msgspec
@@ -29,7 +28,7 @@ from tui.views.health.diagnosis_text import diagnosis_pairs
 from tui.views.health.health_text import health_pairs
 from tui.views.log_lines import error_text
 from tui.views.runs.code_diff import DiffLine, diff_lines
-from tui.views.runs.plan_text import nodes_text, price_text, stop_text
+from tui.views.runs.plan_text import limit_text, nodes_text, price_text, rule_pairs
 from tui.views.runs.queue_text import queue_lines
 from tui.views.runs.run_text import (
     asks_text,
@@ -211,7 +210,7 @@ def _limit_text(run: Run, plan: LaunchPlan) -> str:
 
         # That of cost follows a price that is corrected, and a session that another one follows.
         seconds, usd = limit_now(RunDirectory.at(run.directory), run.begin)
-    return duration(seconds or 0.0) + (f" (cost limit of ${Decimal(usd):,})" if usd else "")
+    return limit_text(seconds or 0.0, usd)
 
 
 def _deadline_pairs(run: Run) -> Pairs:
@@ -238,8 +237,7 @@ def _command(run: Run, plan: LaunchPlan) -> Pairs:
     if plan.spec.parent:
         pairs.append(("resumes", f"{plan.spec.parent}, from {plan.spec.resumed_from or DASH}"))
     pairs += [("config", change) for change in plan.config_changes]
-    pairs.append(("stop by", stop_text(plan.spec.stop)))
-    return pairs + [("note", note) for note in plan.notes]
+    return pairs + rule_pairs(plan) + [("note", note) for note in plan.notes]
 
 
 def _metrics(view: RunView) -> Pairs:
