@@ -28,7 +28,7 @@ class CommandInput(TextArea):
     """A command to type, wrapped where it is long. Keys as in a shell; Enter goes on."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        hotkey("enter", "screen.focus_next", "the next field"),
+        hotkey("enter", "app.focus_next", "the next field"),
         hotkey("ctrl+j", "new_line", "a new line in the command"),
     ]
 
