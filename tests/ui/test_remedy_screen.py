@@ -6,7 +6,7 @@ import pytest
 
 from runners.diagnosis.remedy_names import REMEDIES
 from runners.model.states import State
-from tests.screen_text import CAUSE, command, field, in_all, run_row, why_ended
+from tests.screen_text import CAUSE, FORM, command, field, in_all, run_row, why_ended
 from tests.terminal import Terminal, headless
 from tests.ui.conftest import Show
 
@@ -42,3 +42,12 @@ def test_d_says_why_a_run_failed_and_enter_launches_it_mended(panel: Terminal) -
     panel.wait_for(rf"(?s)oom.*oom.*{in_all(2)}")
     panel.press("c")
     panel.wait_for(command("remedy", ".* --apply"))
+
+
+def test_a_opens_the_run_in_the_launch_form_as_the_page_says(panel: Terminal) -> None:
+    panel.wait_for(run_row(State.FAILED, "oom"))
+    panel.press("d")
+    panel.wait_for(CAUSE)
+    panel.press("a")
+    panel.wait_gone(why_ended("oom"))
+    panel.wait_for(f"{FORM} · oom again")

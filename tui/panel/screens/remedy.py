@@ -20,6 +20,7 @@ from tui.views.health.remedy_offer import RemedyOffer
 from tui.views.safe import safe_cell
 
 _NO_REMEDY = "No remedy can be applied by a key; `a` opens it in the launch form."
+_KEYS = "a launch form · Esc close"
 _SIGNS = {"-": "red", "+": "green"}
 
 
@@ -28,6 +29,7 @@ class RemedyScreen(ListDialog[str | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         hotkey("escape,q,h", "dismiss(None)", "close"),
+        hotkey("a", "again", "open the run in the launch form"),
         hotkey("enter", "apply", "launch the run with the remedy under the cursor", priority=True),
     ]
 
@@ -40,7 +42,7 @@ class RemedyScreen(ListDialog[str | None]):
         """The verdict, the remedies, and what the one under the cursor changes."""
         with Vertical(classes="dialog wide") as dialog:
             dialog.border_title = f"Why {self._run_name} ended"
-            dialog.border_subtitle = "↑↓ choose · Enter launch with it · Esc close"
+            dialog.border_subtitle = _KEYS
             with VerticalScroll(id="verdict", can_focus=False):
                 yield Static("reading its log…", id="verdict-text", markup=False)
             yield OptionList(id="remedies", compact=True)
@@ -63,9 +65,12 @@ class RemedyScreen(ListDialog[str | None]):
         options.display = bool(offer.proposals)
         options.add_options([Option(_option(found)) for found in offer.proposals])
         if offer.proposals:
+            self.query_one(
+                ".dialog"
+            ).border_subtitle = f"↑↓ choose · Enter launch with it · {_KEYS}"
             options.highlighted = 0
             options.focus()
-        else:
+        elif offer.verdict is not None or offer.problem:
             self.query_one("#remedy-diff-text", Static).update(_NO_REMEDY)
 
     def fail(self, problem: str) -> None:
@@ -87,6 +92,12 @@ class RemedyScreen(ListDialog[str | None]):
         if proposal.obstacle:
             text.append(f"not possible: {safe_cell(proposal.obstacle)}\n")
         self.query_one("#remedy-diff-text", Static).update(text)
+
+    def action_again(self) -> None:
+        """Leave it for the launch form, as the cockpit opens it."""
+        cockpit = self.app.screen_stack[0]
+        self.dismiss(None)
+        self.app.call_later(cockpit.run_action, "launch('again')")
 
     def action_apply(self) -> None:
         """Launch with the remedy under the cursor."""
