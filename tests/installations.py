@@ -1,7 +1,8 @@
 """The package installed as people do it, and what then has to work: `make packages`.
 
-Wheel and sdist are built and checked as for an upload; then pip, uv and pipx install the wheel for
-each Python from 3.10 on that is found, with what it needs from the index of packages.
+Wheel and sdist are built and checked as for an upload; then pip, uv and pipx install the wheel, and
+pip the sdist, for each Python from 3.10 on that is found, with what it needs from the index of
+packages.
 """
 
 import argparse
@@ -123,8 +124,10 @@ def with_pipx(python: str, wheel: Path, folder: Path) -> Installation:
     return Installation(folder / "bin" / "fresnel-tui", inside, folder)
 
 
+SOURCE = "pip from the sdist"
 INSTALLERS: dict[str, Callable[[str, Path, Path], Installation]] = {
     "pip": with_pip,
+    SOURCE: with_pip,
     "uv": with_uv,
     "pipx": with_pipx,
 }
@@ -161,11 +164,12 @@ def main() -> int:
         print(f"{wheel.name} {wheel.stat().st_size >> 10} kB, {source.name}: twine check passed")
         for version, python in pythons():
             for name in options.installers:
-                folder = Path(place) / f"{name}-{version}"
+                folder = Path(place) / f"{name}-{version}".replace(" ", "-")
                 folder.mkdir()
                 began = time.monotonic()
                 try:
-                    INSTALLERS[name](python, wheel, folder).check()
+                    package = source if name == SOURCE else wheel
+                    INSTALLERS[name](python, package, folder).check()
                     outcome = "works"
                 except Exception as error:  # the others are told about all the same
                     failed += 1

@@ -15,6 +15,7 @@ from runners.host.helpers import ROOT
 from runners.host.identity import boot_time
 from runners.host.procfs import HELPER_MARK, process_state, start_ticks
 from runners.model.gpus import GpuReading, Xid
+from runners.model.units import counted
 
 _HOT_C = 85.0
 _HOTTEST_C = 95.0
@@ -163,7 +164,7 @@ def check_helpers(state: Path, root: Path = Path("/proc")) -> Iterator[Check]:
             yield Check("helpers", "WARN", text, f"kill {pid}: another starts when it is needed")
         else:
             fine += 1
-    yield Check("helpers", "PASS", f"{fine} helper processes work")
+    yield Check("helpers", "PASS", f"{counted(fine, 'helper')} work{'s' if fine == 1 else ''}")
 
 
 def check_versions(installed: Mapping[str, str], wanted: Sequence[str]) -> Iterator[Check]:

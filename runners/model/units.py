@@ -123,10 +123,14 @@ def gib_text(count: int) -> str:
     return f"{count / (1 << 30):,.1f} GiB"
 
 
+def counted(count: int, noun: str) -> str:
+    """`1 file`, `2,000 files`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def gpus_text(count: int, model: str = "") -> str:
     """`1 GPU`, `2 H100 GPUs`."""
-    kind = f" {model}" if model else ""
-    return f"{count}{kind} GPU{'' if count == 1 else 's'}"
+    return counted(count, f"{model} GPU".lstrip())
 
 
 def indices(numbers: Iterable[int]) -> str:

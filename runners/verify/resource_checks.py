@@ -6,7 +6,7 @@ from runners.doctor.checks import Check, Verdict
 from runners.doctor.host_facts import DiskRoom
 from runners.doctor.resources import judge_room
 from runners.model.scaling import FEW_EACH, LARGE_BATCH, uneven_text
-from runners.model.units import duration_text, gib_text
+from runners.model.units import counted, duration_text, gib_text
 from runners.verify.facts import LaunchFacts
 
 _INTERFACE_VARIABLES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
@@ -127,7 +127,7 @@ def check_outputs(facts: LaunchFacts) -> Iterator[Check]:
             yield Check("outputs", "FAIL", text, "give this run a folder of its own")
         elif output.files and not facts.spec.resumed_from:
             newest = f"the newest {output.newest}, {duration_text(output.age_s)} old"
-            text = f"{output.pattern}: {output.files:,} files may be overwritten, {newest}"
+            text = f"{output.pattern}: {counted(output.files, 'file')} may be overwritten, {newest}"
             advice = "another folder (${run_dir} is the run's own), or move the files"
             yield Check("outputs", "WARN", text, advice)
         else:

@@ -131,10 +131,11 @@ def test_a_live_run_is_fetched_but_not_marked(line: CommandLine, rented: RentedM
 def test_a_repeated_fetch_is_stopped(line: CommandLine, rented: RentedMachine) -> None:
     program = ("sleep", "1000")
     run = line.run("launch", "--gpus", "0", "--host", "rented", "--", *program).stdout.strip()
-    line.run("fetch", "--all", "--host", "rented", "--every", "1h", exits=0)
+    said = line.run("fetch", "--all", "--host", "rented", "--every", "1h", exits=0).stderr
+    assert "or use --every" not in said
     line.run("fetch", run, "--host", "rented", "--every", "1h")
     lock = lock_of(line.state, f"rented-{run}")
     eventually(lambda: is_held(lock))
-    line.run("fetches", "stop", run)
+    line.run("fetches", "stop", "sleep")
     eventually(lambda: not is_held(lock))
     assert run not in str(line.json("fetches"))

@@ -3,8 +3,14 @@
 import random
 import threading
 
+import pytest
+
+from runners.model.errors import FresnelError
+from runners.places.ssh.registry import RemoteRegistry
+from runners.places.ssh.ssh import Ssh
 from tests.process.conftest import CommandLine
 from tests.remote.machines import RentedMachine
+from tui.cli.host_run import remote_json
 
 _LAUNCH = ("launch", "--gpus", "0", "--host", "rented", "--", "true")
 _ROUNDS = 4
@@ -44,3 +50,14 @@ def test_the_same_request_answers_with_the_run_already_made(
     other = line.run(*_LAUNCH).stdout
     assert first == again != other
     assert len(line.json("list", "--host", "rented")) == 2
+
+
+def test_what_a_command_there_refuses_is_told_once_and_with_its_hint(
+    line: CommandLine, rented: RentedMachine
+) -> None:
+    """Its message was all it had written for people, name and hint of the command within it."""
+    registry = RemoteRegistry(line.state)
+    with pytest.raises(FresnelError) as refused:
+        remote_json(Ssh(registry, registry.find("rented")), ["status", "nothing"], dict)
+    assert refused.value.hint
+    assert refused.value.message.count("\n") == 0 and "fresnel-tui" not in refused.value.message

@@ -8,9 +8,20 @@ from runners.model.course import complete_ladder, parse_rung
 from runners.model.program import parse_gpu_request
 from runners.model.spec import GpuRequest, Rung
 from runners.model.units import (
+    counted,
+    gpus_text,
     parse_duration,
     parse_gpu_ids,
 )
+
+
+def test_one_is_no_plural() -> None:
+    assert [counted(count, "file") for count in (0, 1, 2000)] == [
+        "0 files",
+        "1 file",
+        "2,000 files",
+    ]
+    assert [gpus_text(1), gpus_text(2, "H100")] == ["1 GPU", "2 H100 GPUs"]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import TypeVar
 from runners.host.files import replace
 from runners.lifecycle.control.fetched import Unfetched
 from runners.model.errors import FresnelError, WrongInput
+from runners.model.units import counted
 from runners.places.ssh.accounts import keep_ledger
 from runners.places.ssh.fetch import CURVES, FetchedRun, ask_manifests, fetch_run
 from runners.places.ssh.kept_fetches import (
@@ -113,7 +114,7 @@ def _fetch(ssh: Ssh, arguments: argparse.Namespace, to: Path) -> list[FetchedRun
             result = fetch_run(ssh, copier, manifest, to, arguments.checkpoints, echo)
         _keep_curves(ssh, result)
         fetched.append(result)
-        _print_result(result)
+        _print_result(result, is_repeated=arguments.every is not None)
         if not result.is_live and arguments.checkpoints != "none":
             noted = ["fetched", result.run, "--to", local_place(str(result.folder))]
             done = _patiently(lambda noted=noted: remote_output(ssh, noted))  # type: ignore[misc]
@@ -142,15 +143,17 @@ def _keep_curves(ssh: Ssh, result: FetchedRun) -> None:
         replace(result.folder / CURVES, done.output)
 
 
-def _print_result(result: FetchedRun) -> None:
-    what = f"{result.files:,} files, {size(result.bytes)}" if result.files else "nothing new"
+def _print_result(result: FetchedRun, is_repeated: bool) -> None:
+    what = (
+        f"{counted(result.files, 'file')}, {size(result.bytes)}" if result.files else "nothing new"
+    )
     kept = f"; checkpoints {', '.join(result.checkpoints)}" if result.checkpoints else ""
     echo(f"{result.run} ({result.state}): {what}{kept}, all hashes match → {result.folder}")
     if result.changing:
         echo(f"  still being written: {', '.join(result.changing)}")
     if result.rewritten:
         echo(f"  ⚠ changed since they were fetched: {', '.join(result.rewritten)}")
-    if result.is_live:
+    if result.is_live and not is_repeated:
         echo("  still running: fetch it again when it has ended, or use --every 10m")
 
 

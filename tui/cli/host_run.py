@@ -4,6 +4,7 @@ import argparse
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
@@ -161,10 +162,24 @@ def _take_answers(connection: AgentConnection, printed: RemotePrinter) -> int:
     raise LineLost("it ended without an answer")
 
 
+class _Problem(msgspec.Struct):
+    """What a command says with --json when it fails."""
+
+    message: str
+    hint: str | None = None
+
+
+class _Refused(msgspec.Struct):
+    error: _Problem
+
+
 def remote_json(ssh: Ssh, command: Sequence[str], kind: type[T]) -> T:
     """What a command there prints with --json. FresnelError when it fails, or prints no `kind`."""
     done = remote_output(ssh, [*command, "--json"])
     if done.exit_code:
+        with suppress(ValueError, RecursionError, OverflowError):
+            error = msgspec.json.decode(done.output, type=_Refused).error
+            raise FresnelError(error.message, error.hint or "")
         raise FresnelError(done.errors.decode("utf-8", "replace").strip()[-2000:])
     try:
         return msgspec.json.decode(done.output, type=kind)

@@ -9,6 +9,7 @@ from runners.housekeeping import tend
 from runners.lifecycle.control.prune import Criteria, Pruned, prune
 from runners.model.errors import ExitCode, WrongInput
 from runners.model.states import TERMINAL, State
+from runners.model.units import counted
 from runners.state.layout import StateDirectory
 from tui.cli.output import echo, echo_unfetched, print_json
 from tui.views.format import memory
@@ -70,8 +71,7 @@ def _print(pruned: Pruned, dry_run: bool) -> None:
     if pruned.leftover_bytes:
         echo(f"finished what an interrupted prune had left: {memory(pruned.leftover_bytes)}")
     echo_unfetched(pruned.unfetched)
-    number = len(pruned.removed)
-    what = f"{number:,} run{'' if number == 1 else 's'}"
+    what = counted(len(pruned.removed), "run")
     echo(
         f"would remove {what}: {memory(pruned.bytes)}"
         if dry_run

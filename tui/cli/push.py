@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from runners.model.errors import ExitCode, FresnelError
+from runners.model.units import counted
 from runners.places.ssh.groups import machines_named, names_several
 from runners.places.ssh.panel_source import source_digest
 from runners.places.ssh.push import (
@@ -166,7 +167,7 @@ def _show(shipments: Sequence[Shipment]) -> None:
     count = sum(len(shipment.changes.to_send) for shipment in shipments)
     total = sum(shipment.changes.bytes for shipment in shipments)
     whole = sum(shipment.listed.bytes for shipment in shipments)
-    echo(f"to send: {count:,} files, {size(total)} of {size(whole)}")
+    echo(f"to send: {counted(count, 'file')}, {size(total)} of {size(whole)}")
 
 
 def send_all(ssh: Ssh, shipments: Sequence[Shipment]) -> None:
@@ -176,7 +177,7 @@ def send_all(ssh: Ssh, shipments: Sequence[Shipment]) -> None:
         label = f"{i}/{len(shipments)} {item.what}"
         began = time.monotonic()
         if changes.to_send:
-            echo(f"{label}: {len(changes.to_send):,} files, {size(changes.bytes)}…")
+            echo(f"{label}: {counted(len(changes.to_send), 'file')}, {size(changes.bytes)}…")
         with progress_line(copier, item.what):
             # Read again: another item may have come from the same folder meanwhile.
             pushed = read_pushed_folder(ssh.registry, ssh.host, listed.root, pushed.remote)

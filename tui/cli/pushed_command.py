@@ -8,6 +8,7 @@ from pathlib import Path
 
 from runners.model.errors import DeniedError, FresnelError, WrongInput
 from runners.model.trailing_command import with_flags
+from runners.model.units import counted
 from runners.places.ssh.groups import names_several
 from runners.places.ssh.protocol import new_request_name
 from runners.places.ssh.push import plan_folder_push
@@ -82,9 +83,9 @@ def _folder_there(ssh: Ssh, arguments: argparse.Namespace) -> str:
     if not changed:
         echo(f"{where} is as it is here")
     elif arguments.command_name == "plan":
-        echo(f"{count:,} files, {size(total)}, would be sent to {where}")
+        echo(f"{counted(count, 'file')}, {size(total)}, would be sent to {where}")
     else:
-        echo(f"to send: {count:,} files, {size(total)} → {where}")
+        echo(f"to send: {counted(count, 'file')}, {size(total)} → {where}")
         _ask_for_much(total, arguments.yes)
         send_all(ssh, changed)
     return remote

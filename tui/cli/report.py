@@ -7,6 +7,7 @@ from pathlib import Path
 from runners.host.files import read_plain, replace
 from runners.housekeeping import tend
 from runners.model.errors import FresnelError, WrongInput
+from runners.model.units import counted
 from runners.state.layout import StateDirectory
 from tui.cli.compare import gather
 from tui.cli.output import echo, print_json
@@ -48,8 +49,8 @@ def run_report(arguments: argparse.Namespace) -> None:
     else:
         print(path)
         echo(
-            f"{len(facts)} run{'' if len(facts) == 1 else 's'}, {len(report.charts)} charts, "
-            f"{pictures} pictures, {size(len(content))}"
+            f"{counted(len(facts), 'run')}, {counted(len(report.charts), 'chart')}, "
+            f"{counted(pictures, 'picture')}, {size(len(content))}"
         )
 
 

@@ -16,6 +16,7 @@ from runners.lifecycle.control.trash import (
 )
 from runners.model.errors import ExitCode, WrongInput
 from runners.model.run import Run
+from runners.model.units import counted
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_runs
 from tui.cli.output import echo, echo_unfetched, print_json, print_table
@@ -73,7 +74,7 @@ def run_undelete(arguments: argparse.Namespace) -> None:
         if arguments.json:
             print_json({"removed": [run.id for run in gone]})
         else:
-            echo(f"{len(gone):,} deleted run{'' if len(gone) == 1 else 's'} gone for good")
+            echo(f"{counted(len(gone), 'deleted run')} gone for good")
         return
     if not arguments.runs:
         _list(list_deleted(state), arguments.json)

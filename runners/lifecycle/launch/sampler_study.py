@@ -29,6 +29,7 @@ from runners.host.locks import locked
 from runners.model.errors import FresnelError
 from runners.model.run import Run
 from runners.model.sampler_search import Search, SearchAxis, SearchRecord, SearchTrial
+from runners.model.units import counted
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
 from runners.watch.metrics.final import read_final
@@ -178,7 +179,7 @@ def _known(study: optuna.Study, search: Search) -> str:
     """What the values rest on, in words."""
     states = [trial.state for trial in _trials(study)]
     done, failed = states.count(TrialState.COMPLETE), states.count(TrialState.FAIL)
-    text = f"from {done} result{'' if done == 1 else 's'}"
+    text = f"from {counted(done, 'result')}"
     named = f" of {search.metric}" if search.metric else ""
     return f"{text}{named}, {failed} without" if failed else f"{text}{named}"
 

@@ -19,6 +19,7 @@ from runners.host.alone import run_alone
 from runners.host.files import is_gone, replace
 from runners.host.locks import is_held
 from runners.model.errors import NotFound
+from runners.model.run_ids import by_names
 from runners.state.decoding import read
 from runners.state.layout import StateDirectory
 
@@ -78,9 +79,9 @@ def list_fetches(state: StateDirectory) -> list[KeptFetch]:
 
 
 def find_fetch(state: StateDirectory, name: str) -> KeptFetch:
-    """The one of this name, or of one of its runs; NotFound."""
-    for fetch in list_fetches(state):
-        if name == fetch.name or name in fetch.runs:
+    """The one of this name, or the newest of a run that is called so; NotFound."""
+    for fetch in reversed(list_fetches(state)):
+        if name in (fetch.name, *fetch.runs, *map(by_names, fetch.runs)):
             return fetch
     known = ", ".join(fetch.name for fetch in list_fetches(state)) or "none"
     raise NotFound(f"no repeated fetch `{name}`", f"there are: {known}")

@@ -11,6 +11,7 @@ import msgspec
 
 from runners.host.below import resolve_below
 from runners.lifecycle.launch.service_unit import NAME, unit_folder
+from runners.model.units import counted
 from runners.places.ssh.copying import stamps_of
 from runners.places.ssh.pushed_files import PushedFolder
 from runners.state.layout import StateDirectory
@@ -79,7 +80,7 @@ def _pushed(question: LeftoversQuestion) -> Iterator[_Found]:
         same = [name for name, stamp in files.items() if stamps.get(name) == stamp]
         if same:
             size = sum(stamps[name][0] for name in same)
-            item = Leftover(f"{len(same):,} pushed files", str(root), size)
+            item = Leftover(counted(len(same), "pushed file"), str(root), size)
             yield item, partial(_delete, root, same, folder)
     if folder.is_dir():
         problem = "not made by host setup: what else is in it stays"

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
+from runners.model.units import counted
 from tui.views.format import dollars
 
 _NAME = 12
@@ -36,7 +37,7 @@ class FleetLine(NamedTuple):
         if self.problem:
             return self.problem
         gpus = f"{self.free} of {self.total} GPUs free" if self.total else "no GPU"
-        runs = f"{self.runs} run{'' if self.runs == 1 else 's'}"
+        runs = counted(self.runs, "run")
         rate = "" if self.rate is None else f"{dollars(self.rate)}/h"
         return " · ".join(part for part in (gpus, runs, rate) if part)
 

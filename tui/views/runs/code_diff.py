@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from runners.host.files import open_binary
+from runners.model.units import counted
 from runners.state.layout import RunDirectory
 from tui.views.format import size
 from tui.views.safe import safe
@@ -55,10 +56,7 @@ def diff_summary(lines: list[DiffLine]) -> str:
     files = sum(line.text.startswith("diff ") for line in lines)
     kinds = [line.kind for line in lines]
     more = " at least" if kinds[-1:] == ["word"] else ""
-    return (
-        f"{files} file{'' if files == 1 else 's'},{more} "
-        f"+{kinds.count('added')} −{kinds.count('removed')}"
-    )
+    return f"{counted(files, 'file')},{more} +{kinds.count('added')} −{kinds.count('removed')}"
 
 
 def _read(directory: RunDirectory, limit: int) -> tuple[str, int]:

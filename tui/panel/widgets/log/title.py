@@ -2,6 +2,7 @@
 
 from textual.scrollbar import ScrollBar
 
+from runners.model.units import counted
 from tui.panel.widgets.log.document import LogDocument
 from tui.panel.widgets.log.viewport import Viewport
 from tui.panel.widgets.log.window_reader import LogReader, LogSelection
@@ -68,7 +69,7 @@ def _describe_selection(document: LogDocument, selection: LogSelection) -> str:
 
 def count_text(count: int, kind: str = "") -> str:
     """`1 line`, `1,234 new lines`."""
-    return f"{count:,} {kind}line{'' if count == 1 else 's'}"
+    return counted(count, f"{kind}line")
 
 
 def place_bar(bar: ScrollBar, view: Viewport, size: int) -> None:
