@@ -15,6 +15,7 @@ def main() -> None:
         answer()
     argv = sys.argv[1:]
     if argv[:1] == ["host-agent"]:  # started by ssh, on a rented machine
+        gc.disable()  # as below
         from tui.agent.main import run_agent
 
         sys.exit(run_agent(argv[1:]))

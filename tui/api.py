@@ -256,8 +256,8 @@ def sweep(
     for values in combinations:
         chosen = dict(zip(keys, values, strict=True))
         spec = resolve_preset(preset, _overrides({**(set or {}), **chosen}))
-        label = "-".join(f"{key.rpartition('.')[2]}{_text(value)}" for key, value in chosen.items())
-        members.append((_with_options(spec, gpus, None, priority, None, price), label))
+        texts = {key: _text(value) for key, value in chosen.items()}
+        members.append((_with_options(spec, gpus, None, priority, None, price), texts))
     started = start_together(state, as_sweep(members, name, parallel))
     return [RunHandle(run.id, state) for run in started]
 

@@ -133,16 +133,27 @@ def without_backports() -> Iterator[None]:
         del sys.modules[name]
 
 
-def main_of(module: str) -> Callable[[], Any]:
-    """The `main` of a helper's module, imported quickly."""
-    import gc  # no supervisor needs these
-    from importlib import import_module
+@contextmanager
+def quick_imports() -> Iterator[None]:
+    """Within it a process imports what it is made of.
 
-    gc.disable()  # what is imported is no garbage: looking for some is a fifth of a helper's start
+    None of that is garbage: looking for some is a fifth of a helper's start, and of its end.
+    """
+    import gc  # no supervisor needs it
+
+    gc.disable()
     with without_backports():
-        main: Callable[[], Any] = import_module(module).main
+        yield
     gc.freeze()
     gc.enable()
+
+
+def main_of(module: str) -> Callable[[], Any]:
+    """The `main` of a helper's module, imported quickly."""
+    from importlib import import_module  # no supervisor needs it
+
+    with quick_imports():
+        main: Callable[[], Any] = import_module(module).main
     return main
 
 

@@ -8,7 +8,7 @@ lists they stand for themselves, and `{a,b}` around the values makes a sweep of 
 import math
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ from runners.model.spec import RunSpec
 MOST_RUNS = 200
 _LONGEST_NAME = 60
 _UNTYPABLE = r"[^\w.+=-]+"
+_PLACE = r"[ _-]*\{[^{}]*\}"
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _RANGE = late_pattern(rf"({_NUMBER})\.\.({_NUMBER})(?:\.\.({_NUMBER}))?(:log)?")
 _MAPPING = late_pattern(r":(?:\s|$)").search
@@ -38,7 +39,7 @@ class Variant(NamedTuple):
     @property
     def label(self) -> str:
         """What tells it from the others, for its name: `lr1e-4-seed0`."""
-        return "-".join(f"{key.rpartition('.')[2]}{text}" for key, text in self.varied.items())
+        return _joined(self.varied)
 
 
 def expand(
@@ -88,25 +89,37 @@ def varied_keys(
 
 
 def as_sweep(
-    members: Sequence[tuple[RunSpec, str]], name: str = "", parallel: int | None = None
+    members: Sequence[tuple[RunSpec, Mapping[str, str]]],
+    name: str = "",
+    parallel: int | None = None,
 ) -> list[RunSpec]:
-    """Specs, each with its label, as one group whose members start by themselves.
+    """Specs, each with its values by key, as one group whose members start by themselves.
 
-    At most `parallel` run at once. WrongInput for a limit below 1.
+    Values stand in a run's name where `name` has `{KEY}`, else at its end. At most `parallel` run
+    at once. WrongInput for a limit below 1.
     """
     if parallel is not None and parallel < 1:
         raise WrongInput(f"--parallel {parallel}: expected 1 or more")
     base = name or members[0][0].name
-    group = f"{base}-{os.urandom(2).hex()}"
+    stem = re.sub(_PLACE, "", base).strip() or members[0][0].name
+    group = f"{stem}-{os.urandom(2).hex()}"
     return [
         msgspec.structs.replace(
-            spec,
-            name=f"{base}-{re.sub(_UNTYPABLE, '_', label)}"[:_LONGEST_NAME],
-            group=group,
-            parallel=parallel or 0,
+            spec, name=_named(base, values)[:_LONGEST_NAME], group=group, parallel=parallel or 0
         )
-        for spec, label in members
+        for spec, values in members
     ]
+
+
+def _named(base: str, values: Mapping[str, str]) -> str:
+    filled = base
+    for key, text in values.items():
+        filled = filled.replace(f"{{{key}}}", re.sub(_UNTYPABLE, "_", text))
+    return f"{base}-{re.sub(_UNTYPABLE, '_', _joined(values))}" if filled == base else filled
+
+
+def _joined(values: Mapping[str, str]) -> str:
+    return "-".join(f"{key.rpartition('.')[2]}{text}" for key, text in values.items())
 
 
 def _axes(overrides: Sequence[str], takes_several: Callable[[str], bool]) -> dict[int, SearchAxis]:

@@ -130,6 +130,23 @@ def test_an_agent_loads_no_screen_and_nothing_of_the_panel() -> None:
     assert not [name for name in found if name.startswith(("tui.panel", "tui.web"))]
 
 
+def test_what_a_question_about_files_starts_on_a_machine_loads_no_link_and_no_archive() -> None:
+    """Each of a copy's questions starts one: what the asking end needs was half of its start."""
+    found = loaded(STARTS["an agent"])
+    assert "tui.agent.tools" in found
+    assert not found & {"msgspec", "tarfile", "subprocess", "asyncio", "runners.places.ssh.ssh"}
+
+
+def test_an_agent_loads_no_openssl() -> None:
+    words = [sys.executable, "-X", "importtime", "-m", "tui", "host-agent", "watch"]
+    done = subprocess.run(
+        words, input="", capture_output=True, text=True, cwd=REPOSITORY, check=True
+    )
+    found = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert {"tui.agent.snapshots", "asyncio"} <= found
+    assert not found & {"_ssl", "runners.places.ssh.agent_tool"}
+
+
 @pytest.mark.parametrize("name", sorted(HELPERS))
 def test_a_helper_process_can_be_imported_and_has_a_main(name: str) -> None:
     helper = HELPERS[name]
@@ -154,6 +171,13 @@ STARTS = {
         f"try: runpy.run_path({HELPERS['supervisor'].module.replace('.', '/') + '.py'!r},"
         " run_name='__main__')\n"
         "except SystemExit: pass"
+    ),
+    "an agent": (
+        "from io import BytesIO, TextIOWrapper\n"
+        "import os; out = os.dup(1)\n"
+        'sys.stdin = TextIOWrapper(BytesIO(b\'{"folder": "/", "names": []}\'))\n'
+        "sys.argv = ['fresnel-tui', 'host-agent', 'have']\nfrom tui.__main__ import main\n"
+        "try: main()\nexcept SystemExit: os.dup2(out, 1)"
     ),
     "a command": (
         "sys.argv = ['fresnel-tui', 'list']\nfrom tui.__main__ import main\n"

@@ -1,6 +1,7 @@
 """Sweeps by the command line: a grid in the queue, so many at a time, judged and compared."""
 
 import json
+import shlex
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -29,15 +30,15 @@ def flags(plan: dict[str, Any]) -> list[str]:
 def test_a_grid_becomes_a_group_that_runs_so_many_at_a_time(cli: CommandLine) -> None:
     Path(cli.folder, "go.sh").write_text("until [ -e go ]; do sleep 0.05; done; echo loss: $1\n")
     done = cli.run(
-        "launch", "--gpus", "0", "--name", "grid", "--set", "lr=1,2", "--set", "seed=0..1",
+        "launch", "--gpus", "0", "--name", "my grid", "--set", "lr=1,2", "--set", "seed=0..1",
         "--parallel", "1", "--", "sh", "go.sh", "{lr}", "--seed", "{seed}",
     )  # fmt: skip
     ids = done.stdout.split()
     assert len(ids) == 4 and at_a_time(4, 1) in done.stderr
     group = read_run(cli.state, ids[0]).plan.spec.group  # type: ignore[union-attr]
-    assert group.startswith("grid-") and group in done.stderr
+    assert group.startswith("my grid-") and group in done.stderr
     names = [read_run(cli.state, run_id).name for run_id in ids]
-    assert names == [f"grid-lr{lr}-seed{seed}" for lr in (1, 2) for seed in (0, 1)]
+    assert names == [f"my grid-lr{lr}-seed{seed}" for lr in (1, 2) for seed in (0, 1)]
 
     def states() -> list[str]:
         return [str(read_run(cli.state, run_id).state) for run_id in ids]
@@ -50,8 +51,10 @@ def test_a_grid_becomes_a_group_that_runs_so_many_at_a_time(cli: CommandLine) ->
     ordered = sorted(spans, key=lambda run: run.started or 0)
     for one, other in pairwise(ordered):
         assert (one.ended or 0) <= (other.started or 0) + 0.5
-    assert len(cli.json("status", "grid")) == 4
-    found = cli.json("compare", "grid")
+    assert len(cli.json("status", group)) == 4
+    words = shlex.split(done.stderr.split("`")[1])
+    assert words[:2] == ["fresnel-tui", "compare"]
+    found = cli.json(*words[1:])
     assert "seed" in [row["name"] for row in found["settings"]]
 
 

@@ -12,8 +12,9 @@ from runners.model.trailing_command import with_flags
 from runners.places.actions import Outcome
 from runners.places.fleet.asking import judge, plan_command
 from runners.places.fleet.choosing import Fit, Offer, choose, is_hopeless, kept_by
-from runners.places.fleet.dispatcher import launch_command
-from runners.places.fleet.waiting import WaitingLaunch, new_launch
+from runners.places.fleet.dispatcher import launch_command, start_dispatcher
+from runners.places.fleet.waiting import WaitingLaunch, new_launch, save_launch
+from runners.state.layout import StateDirectory
 from tests.support import make_plan
 
 
@@ -120,3 +121,18 @@ def test_a_launch_is_called_by_its_own_flags_not_by_those_of_its_program(
     assert (plain.name, plain.priority) == ("python", 0)
     assert (named.name, named.priority) == ("mine", 2)
     assert with_flags(named.command, "--no-queue")[4:6] == ["--no-queue", "--"]
+
+
+def test_who_waits_starts_one_process_for_the_queue_until_that_has_its_lock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ten were started while the first was still being imported."""
+    started = []
+    monkeypatch.setattr("runners.host.helpers.spawn", lambda *words: started.append(words))
+    state = StateDirectory()
+    start_dispatcher(state)
+    assert not started
+    save_launch(state, new_launch(("launch", "--", "true"), "any", True, {}))
+    for _ in range(3):
+        start_dispatcher(state)
+    assert started == [("fleet-queue", state.root)]

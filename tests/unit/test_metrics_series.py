@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runners.watch.metrics.progress import ProgressTracker
+from runners.model.states import State
+from runners.watch.metrics.progress import ProgressTracker, at_end
 from runners.watch.metrics.sample import Sample
 from runners.watch.metrics.series import Series, downsample
 from runners.watch.metrics.series_set import SeriesSet
@@ -87,6 +88,18 @@ def test_the_eta_comes_from_the_run_s_own_pace_without_its_first_epoch() -> None
             course.note(Sample({"loss": 1.0}, (epoch - 1) * 10 + i + 1, 100, epoch, 10, now))
     assert course.progress(now).eta_s == 50 * 2.0
     assert course.progress(now).rate == 0.5 and course.progress(now).rate_unit == "steps"
+
+
+@pytest.mark.parametrize(
+    ("state", "epochs", "fraction"),
+    [(State.DONE, 1, 1.0), (State.STOPPED, 1, 0.0), (State.DONE, 3, 0.0)],
+)
+def test_a_run_that_came_to_its_end_was_through_its_only_epoch(
+    state: State, epochs: int, fraction: float
+) -> None:
+    course = ProgressTracker()
+    course.note(Sample({"loss": 1.0}, epoch=1, epochs=epochs))
+    assert at_end(course.progress(0.0), state).fraction == fraction
 
 
 def test_pauses_that_recur_are_part_of_the_time_left_and_none_of_the_pace() -> None:

@@ -173,6 +173,7 @@ def test_a_command_may_speak_of_a_secret_to_its_own_shell(
         ("launcher: python\nscript: a.py\ninterpreter: /nope/python", "no program `/nope/python`"),
         ("launcher: command\ncommand: fresnel-nope --x", "no program `fresnel-nope`"),
         ("launcher: command\ncommand: ./run.sh", "no program `./run.sh`"),
+        ("launcher: command\ncommand: python3 -u nope.py", "no file nope.py to run"),
         (
             "launcher: command\ncommand: echo\nworking_directory: nope",
             "working_directory: no folder",

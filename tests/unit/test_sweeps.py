@@ -8,7 +8,8 @@ from runners.guard.hopeless import Course, hopeless
 from runners.model.errors import WrongInput
 from runners.model.spec import GpuRequest
 from runners.presets.flags import change_flag, change_flags, flag_names
-from runners.presets.sweeps import expand
+from runners.presets.load import command_spec
+from runners.presets.sweeps import as_sweep, expand
 from runners.scheduling.queue_order import Candidate, Granted, Waiting, decide
 
 
@@ -128,3 +129,21 @@ def test_names_of_runs_say_which_secret_not_what_it_is() -> None:
     assert variants[2].overrides == ["api_key=SEKRETB", "lr=0.1"]
     (first, _) = expand(["environment.GH_PAT=a1b2c3,d4e5f6"], lambda key: True)
     assert first.label == "GH_PAT1"
+
+
+@pytest.mark.parametrize(
+    ("name", "names", "group"),
+    [
+        ("trial", ["trial-lr1e-3-seed0", "trial-lr1e-4-seed0"], "trial-"),
+        ("lr {lr}", ["lr 1e-3", "lr 1e-4"], "lr-"),
+        ("{lr} of {seed}", ["1e-3 of 0", "1e-4 of 0"], "of-"),
+        ("{lr}", ["1e-3", "1e-4"], "true-"),
+        ("{other}", ["{other}-lr1e-3-seed0", "{other}-lr1e-4-seed0"], "true-"),
+    ],
+)
+def test_a_sweep_s_name_has_places_for_values(name: str, names: list[str], group: str) -> None:
+    spec = command_spec(["true"])
+    values = [{"lr": "1e-3", "seed": "0"}, {"lr": "1e-4", "seed": "0"}]
+    runs = as_sweep([(spec, one) for one in values], name)
+    assert [run.name for run in runs] == names
+    assert {run.group.startswith(group) for run in runs} == {True}

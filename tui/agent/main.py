@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from runners.host.helpers import quick_imports
 from runners.host.identity import note_person
 from runners.places.ssh.protocol import MARKER
 
@@ -14,7 +15,8 @@ def run_agent(arguments: Sequence[str]) -> int:
     With `watch`, what snapshots need is loaded while the first request is still on its way.
     """
     if arguments and arguments[0] != "watch":
-        from tui.agent.tools import run_tool
+        with quick_imports():
+            from tui.agent.tools import run_tool
 
         return run_tool(arguments)
     note_person()  # a program says so with what it asks for
@@ -27,10 +29,14 @@ def run_agent(arguments: Sequence[str]) -> int:
         os.write(line, b"\n" + MARKER)
     except BrokenPipeError:
         return 0
-    from tui.agent.serve import serve
+    # Nothing here speaks TLS: asyncio, which would load OpenSSL, does without.
+    sys.modules["ssl"] = None  # type: ignore[assignment]
+    with quick_imports():
+        from tui.agent.serve import serve
 
-    if arguments:
-        import tui.agent.follow
-        import tui.agent.snapshots  # noqa: F401
+        del sys.modules["ssl"]
+        if arguments:
+            import tui.agent.follow
+            import tui.agent.snapshots  # noqa: F401
 
     return serve(line)

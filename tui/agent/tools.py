@@ -14,7 +14,6 @@ from runners.host.files import read_plain
 from runners.model.errors import FresnelError
 from runners.places.ssh.copying import stamps_of
 from runners.places.ssh.protocol import MARKER
-from runners.places.ssh.stream import pack, unpack
 
 _BEAT_S = 10.0
 
@@ -136,9 +135,13 @@ def _clean(request: dict[str, Any], line: Any) -> None:
 def _receive(request: dict[str, Any], line: Any) -> None:
     folder = Path(request["folder"]).expanduser()
     folder.mkdir(parents=True, exist_ok=True)
+    from runners.places.ssh.stream import unpack
+
     unpack(sys.stdin.buffer, folder)
 
 
 def _send(request: dict[str, Any], line: Any) -> None:
+    from runners.places.ssh.stream import pack
+
     folder = Path(request["folder"]).expanduser()
     pack(folder, request["names"], line, request.get("parts"))

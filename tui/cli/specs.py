@@ -1,6 +1,7 @@
 """The command line of `launch` and `plan` as RunSpecs."""
 
 import argparse
+import shlex
 from functools import cached_property
 from typing import Any, Literal
 
@@ -150,7 +151,8 @@ def _swept(arguments: argparse.Namespace, source: SpecSource) -> list[RunSpec]:
     if sweep is None:
         return source.specs(list(arguments.overrides), arguments.name)
     group = sweep.specs[0].group
-    echo(f"sweep {group}: {sweep.size}; `fresnel-tui compare {group}` ranks them")
+    compare = shlex.join(["fresnel-tui", "compare", group])
+    echo(f"sweep {group}: {sweep.size}; `{compare}` ranks them")
     for line in sweep.notes:
         echo(line)
     return sweep.specs

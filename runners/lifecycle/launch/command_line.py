@@ -9,7 +9,7 @@ from runners.lifecycle.launch.interpreter import replaced_python
 from runners.lifecycle.launch.placeholder_values import FilledTexts, LaunchInputs
 from runners.model.errors import WrongInput
 from runners.model.launchers import CommandParts
-from runners.model.python_command import STDBUF
+from runners.model.python_command import STDBUF, python_command
 
 SRUN = ("srun", "--overlap", "--ntasks-per-node=1", "--cpu-bind=none", "--mpi=none", "--export=ALL")
 """One task on each node, with all that the job has there; what starts ranks binds them itself."""
@@ -38,6 +38,7 @@ def spell_argv(
     else:
         named = replaced_python(program[0], texts.environment)
         program[0] = _executable(named, folder, environment)
+        _require_script(program, folder)
     parts = CommandParts(
         interpreter,
         program,
@@ -77,6 +78,15 @@ def _script(name: str, folder: Path) -> str:
     if not script.is_file():
         raise WrongInput(f"script: no file {script}", f"the working directory is {folder}")
     return str(script)
+
+
+def _require_script(program: Sequence[str], folder: Path) -> None:
+    """WrongInput where Python itself would find nothing to run; a launcher's words it reads."""
+    python = python_command(program)
+    if python is None or python.launcher or not python.script:
+        return
+    if not (folder / python.script).exists():
+        raise WrongInput(f"no file {python.script} to run", f"the working directory is {folder}")
 
 
 def _interpreter(name: str, folder: Path, environment: Mapping[str, str]) -> str:

@@ -95,7 +95,7 @@ def sweep_of(request: SweepWish, overrides: Sequence[str], source: SpecSource) -
         if parse_sampler(request.sampler)[0] != RANDOM:
             axes = varied_keys(overrides, source.takes_several)
             return _searched(request, make, axes, variants, source.open_ended)
-    members = [(make(variant.overrides), variant.label) for variant in variants]
+    members = [(make(variant.overrides), variant.varied) for variant in variants]
     return Sweep(as_sweep(members, request.name, request.parallel), [])
 
 
@@ -127,7 +127,7 @@ def _searched(
         )
     search = Search(name, (*varied.values(),), len(variants), metric, higher, request.seed)
     digits = len(str(len(specs)))
-    members = [(spec, f"{i:0{digits}}") for i, spec in enumerate(specs, 1)]
+    members = [(spec, {"": f"{i:0{digits}}"}) for i, spec in enumerate(specs, 1)]
     # A sampler learns from what has ended: all at once would teach it nothing.
     runs = as_sweep(members, request.name, request.parallel or 1)
     note = waiting_note(search)

@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
@@ -29,6 +30,7 @@ from runners.host import helpers
 from runners.host.alone import run_alone
 from runners.host.files import is_gone
 from runners.host.identity import UNATTENDED
+from runners.host.keep_alive import KeepAlive
 from runners.host.procfs import HELPER_MARK
 from runners.model.errors import ExitCode, FresnelError
 from runners.model.run_ids import is_run_id
@@ -58,8 +60,12 @@ _REST_S = 0.2
 _CONNECTS_WITHIN_S = 10.0
 """So long machines may take to be reached before a launch goes on without them."""
 _ANSWERS_WITHIN_S = 20.0
+_ANEW_S = 1.0
+"""So long after it has started one, a process starts no other."""
 _NOT_ASKED = {"asked": "", "in_doubt": False}
 _CANCELLED = "cancelled before it found a machine"
+
+_starts: dict[Path, KeepAlive] = {}
 
 
 class Dispatcher:
@@ -254,9 +260,17 @@ def _first_line(text: str) -> str:
 
 
 def start_dispatcher(state: StateDirectory) -> None:
-    """Have a process start what waits, where something does and none lives."""
-    if not is_tended(state) and open_launches(state):
-        helpers.spawn("fleet-queue", state.root)
+    """Have a process start what waits, where something does and none lives.
+
+    One that was started a moment ago may not have come to hold its lock yet.
+    """
+    starts = _starts.get(state.root)
+    if starts is None:
+        start = partial(helpers.spawn, "fleet-queue", state.root)
+        starts = _starts[state.root] = KeepAlive(queue_lock(state), start, _ANEW_S)
+    now = time.monotonic()
+    if starts.pause_over(now) and not is_tended(state) and open_launches(state):
+        starts.start(now)
 
 
 def main() -> None:

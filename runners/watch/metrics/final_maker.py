@@ -18,7 +18,7 @@ from runners.watch.metrics.event_stream import EventStream
 from runners.watch.metrics.final import FILE, FinalReport, as_judged, read_final
 from runners.watch.metrics.judging import higher_by
 from runners.watch.metrics.live import LiveReport
-from runners.watch.metrics.progress import ProgressTracker
+from runners.watch.metrics.progress import ProgressTracker, at_end
 from runners.watch.metrics.run_metrics import RunMetrics
 from runners.watch.metrics.sample import headline
 from runners.watch.metrics.series import Series, downsample, metric_of
@@ -110,8 +110,7 @@ def _read_whole(run: Run, gently: bool) -> FinalReport:
         progress = replace(progress, step=_whole(found[name]))
     return FinalReport(
         run.ended,
-        # An ended run has no remaining time, whatever its last line said.
-        replace(progress, eta_s=None),
+        at_end(progress, run.state),
         {name: metric_of(series).judged(higher_by(spec, name)) for name, series in found.items()},
         name,
         metrics.readers[0],

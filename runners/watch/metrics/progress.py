@@ -4,8 +4,10 @@ import math
 from collections import deque
 
 from msgspec import convert
+from msgspec.structs import replace
 
 from runners.model.run import Progress
+from runners.model.states import State
 from runners.watch.metrics.epoch_means import StepNames, mean_name
 from runners.watch.metrics.followed import Extremes, TrackerState
 from runners.watch.metrics.pace import EpochCount, StepPace
@@ -276,6 +278,17 @@ class ProgressTracker:
         if len(self.whole_trend) > _TREND_POINTS:
             del self.whole_trend[::2]
             self.stride *= 2
+
+
+def at_end(progress: Progress, state: State) -> Progress:
+    """The progress of a run that has ended so: nothing is left, whatever its last line said.
+
+    A single epoch shows only by its end that it is over.
+    """
+    whole = progress.step is None and progress.epoch is not None
+    if state is State.DONE and whole and progress.epoch == progress.epochs:
+        progress = replace(progress, fraction=1.0)
+    return replace(progress, eta_s=None)
 
 
 def _still_left(seconds: float, since: float | None, now: float) -> float | None:

@@ -7,6 +7,7 @@ from runners.watch.metrics.final import FinalMetric, FinalReport
 from runners.watch.metrics.followed import Extremes
 from runners.watch.metrics.judging import higher
 from runners.watch.metrics.live import LiveReport
+from runners.watch.metrics.progress import at_end
 from runners.watch.metrics.sample import not_finite
 
 
@@ -49,7 +50,7 @@ def reported(run: Run, report: LiveReport) -> FinalReport:
             not_finite=not_finite(value),
             decimals=known.decimals,
         )
-    progress = replace(course.progress(run.ended or 0.0, *run.totals), eta_s=None)
+    progress = at_end(course.progress(run.ended or 0.0, *run.totals), run.state)
     if report.readers:
         # Nobody knows when the lines were written that are read only now.
         progress = replace(progress, rate=None, rate_unit="")

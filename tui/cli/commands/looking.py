@@ -60,7 +60,7 @@ def declare_logs(parser: CommandParser) -> None:
     flag(which, "--ranks", "list the ranks: when each wrote last, and what")
     argument(which, "--node", "K", "what node K of its Slurm job wrote (default: 0)", type=int)
     parser.add_argument("-f", "--follow", action="store_true", help="go on until the run has ended")
-    parser.add_argument("-n", "--lines", type=int, metavar="N", help="only the last N lines")
+    _last_lines(parser)
     examples(
         parser,
         "logs last -f",
@@ -69,6 +69,11 @@ def declare_logs(parser: CommandParser) -> None:
         "logs trial --ranks",
         "logs trial --rank 3 -n 50",
     )
+
+
+def _last_lines(parser: CommandParser) -> None:
+    flags = ("-n", "--lines", "--tail")
+    parser.add_argument(*flags, type=int, metavar="N", help="only the last N lines")
 
 
 def declare_metrics(parser: CommandParser) -> None:
@@ -178,7 +183,7 @@ def declare_adopt(parser: CommandParser) -> None:
     """`adopt`: jobs of one's own that were submitted by other means."""
     argument(parser, "job", "JOB", "its number, as `adopt` lists it: prints its output", nargs="?")
     parser.add_argument("-f", "--follow", action="store_true", help="go on until it has ended")
-    parser.add_argument("-n", "--lines", type=int, metavar="N", help="only the last N lines")
+    _last_lines(parser)
     flag(parser, "--stop", "cancel it, after a question")
     shared(parser, "--yes")
     examples(parser, "adopt", "adopt 1234 -f", "adopt 1234 --stop", "adopt --host cluster")

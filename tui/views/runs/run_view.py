@@ -24,6 +24,7 @@ from runners.watch.metrics.alerts import Alert
 from runners.watch.metrics.final import FinalMetric, FinalReport, read_final
 from runners.watch.metrics.judging import ordered
 from runners.watch.metrics.live import LiveReport
+from runners.watch.metrics.progress import at_end
 from runners.watch.metrics.so_far import report_so_far
 from tui.views.health.diagnosis_text import diagnose_run
 from tui.views.metrics.pinned_charts import pinned_charts
@@ -191,9 +192,11 @@ def _progress(run: Run, report: LiveReport, final: FinalReport | None, now: floa
     if final is not None and final.metrics:
         return final.progress
     progress = report.course.progress(now, *run.totals)
-    if not run.is_live or run.pause is not None:
+    if not run.is_live:
+        return at_end(progress, run.state)
+    if run.pause is not None:
         progress = msgspec.structs.replace(progress, eta_s=None)
-    if run.is_live and progress.fraction is not None:
+    if progress.fraction is not None:
         # Its last step may be done, but it is not.
         progress = msgspec.structs.replace(progress, fraction=min(progress.fraction, _NOT_YET))
     return progress
