@@ -150,7 +150,8 @@ def place_on_nodes(spec: RunSpec, nodes: NodePlace) -> RunSpec:
     if nodes.by_slurm and not traits_of(spec.launcher).starts_processes:
         raise WrongInput(
             f"`{spec.preset}` is launched by {spec.launcher}, on one machine",
-            f"several machines need the launcher {' or '.join(PROCESS_LAUNCHERS)}",
+            "several nodes need a preset with a `script` or `module`, and "
+            f"`launcher: {'` or `launcher: '.join(PROCESS_LAUNCHERS)}`",
         )
     if not 0 <= nodes.rank < nodes.count:
         raise WrongInput(f"--node-rank {nodes.rank}: expected 0 to {nodes.count - 1}")

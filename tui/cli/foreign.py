@@ -24,12 +24,14 @@ from tui.views.json_values import fields_json, iso
 
 _HEADINGS = ("job", "name", "state", "partition", "node", "limit", "why it waits")
 _POLL_S = 0.2
+_ASKED_AGAIN_S = 2.0
+"""Whoever types `adopt` has often just submitted what it is about."""
 
 
 def run_adopt(arguments: argparse.Namespace) -> int:
     """List them; with a number, print that one's output, or cancel it after a question."""
     state = StateDirectory().create()
-    table = refresh(state)
+    table = refresh(state, _ASKED_AGAIN_S)
     if table.problem:
         raise DeniedError(f"Slurm does not answer: {table.problem}", "`squeue --me` asks it too")
     if not arguments.job:
