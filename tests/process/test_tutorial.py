@@ -27,7 +27,7 @@ def test_every_command_of_the_tutorial_does_what_it_says(tmp_path: Path) -> None
         },
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=250,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert len(re.findall("fresnel-tui", "".join(blocks))) > 25

@@ -82,7 +82,7 @@ def test_rented_waited_for_set_up_and_ended(line: CommandLine, provider: Provide
     provider.is_ready()
     eventually(lambda: registry.find("rented").address)
     provider.machine.start()
-    _, problem = child.communicate(timeout=120)
+    _, problem = child.communicate(timeout=250)
     assert child.returncode == 0, problem.decode()
     session = line.json("session", "--host", "rented")
     began = datetime.fromisoformat(session["session_started"]).timestamp()

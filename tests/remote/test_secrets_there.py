@@ -62,7 +62,7 @@ def test_a_secret_of_a_launch_is_in_no_command_line(
     words = ["launch", "own", "--set", f"environment.API_TOKEN={SECRET}", "--wait"]
     typed = line.begin(*words, "--host", "rented")
     with _Watch(typed.pid) as watch:
-        said, problem = typed.communicate(timeout=100)
+        said, problem = typed.communicate(timeout=250)
     assert typed.returncode == 0, (said, problem)
     assert watch.looks > 3
     # What a preset's command says is the program's own.
@@ -79,7 +79,7 @@ def test_a_kept_secret_goes_with_the_one_launch_that_names_it(
     rented.write("fresnel/expected", SECRET)
     typed = line.begin("launch", "--gpus", "1", "--env", "LABEL", "--host", "rented", *checks)
     with _Watch(typed.pid) as watch:
-        said, problem = typed.communicate(timeout=100)
+        said, problem = typed.communicate(timeout=250)
         assert typed.returncode == 0, problem
         run = StateDirectory(rented.state).run(said.decode().strip())
         # It waits for GPUs, so the value is kept: for its user only, and in memory.

@@ -85,7 +85,7 @@ def start(
 def finished(process: subprocess.Popen, code: int = 0) -> str:
     """What a trainer printed, once it has ended with this code."""
     try:
-        output, _ = process.communicate(timeout=100)
+        output, _ = process.communicate(timeout=250)
     finally:
         process.kill()
     assert process.returncode == code, output
@@ -377,7 +377,7 @@ def test_two_x_rays_become_a_ct(tmp_path, whole, patients, capsys) -> None:
                "--output", str(output),
                "--samples", "3", "--steps", "4", "--device", "cpu", "--truth", f"{patient}.nii.gz",
                "--like", f"{patient}.nii.gz"]  # fmt: skip
-    done = TORCH.run(command, env=surroundings(None), capture_output=True, text=True, timeout=100)
+    done = TORCH.run(command, env=surroundings(None), capture_output=True, text=True, timeout=250)
     assert done.returncode == 0, done.stderr
     assert (
         re.search(r"PSNR \d+\.\d\d dB, SSIM", done.stdout) and "line integrals are" in done.stdout
@@ -387,7 +387,7 @@ def test_two_x_rays_become_a_ct(tmp_path, whole, patients, capsys) -> None:
     assert made.get_data_dtype() == "int16" and made.dataobj[:].min() >= -1024
     spread = nibabel.load(tmp_path / "ct_deviation.nii.gz")
     assert spread.dataobj[:].max() > 0 and (tmp_path / "ct.png").is_file()
-    again = TORCH.run(command, env=surroundings(None), capture_output=True, text=True, timeout=100)
+    again = TORCH.run(command, env=surroundings(None), capture_output=True, text=True, timeout=250)
     assert again.stdout == done.stdout, "the same seed gives the same volume"
     assert sample.main(command[2:6]) == 2
     assert "--lateral: this cascade was trained on frontal and lateral" in capsys.readouterr().err

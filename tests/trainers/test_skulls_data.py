@@ -37,7 +37,7 @@ def run(program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
         [sys.executable, str(ROOT / "trainers" / "skulls" / program), *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=250,
     )
 
 

@@ -69,7 +69,7 @@ def run(config: Path, folder: Path, *more: object, processes: int = 1):
         env=environment(folder),
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=250,
     )
 
 

@@ -173,7 +173,6 @@ def test_a_command_may_speak_of_a_secret_to_its_own_shell(
         ("launcher: python\nscript: a.py\ninterpreter: /nope/python", "no program `/nope/python`"),
         ("launcher: command\ncommand: fresnel-nope --x", "no program `fresnel-nope`"),
         ("launcher: command\ncommand: ./run.sh", "no program `./run.sh`"),
-        ("launcher: command\ncommand: python3 -u nope.py", "no file nope.py to run"),
         (
             "launcher: command\ncommand: echo\nworking_directory: nope",
             "working_directory: no folder",
@@ -193,6 +192,29 @@ def test_what_is_not_there_is_said_before_anything_starts(
     with pytest.raises(WrongInput) as caught:
         plan_of(tmp_path, f"{keys}\n")
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("python3 -u tain.py", "train.py`?"),
+        ("python3 nope.py", "nope.py yet"),
+        ("python3 train.py", ""),
+        ("python3 -c pass", ""),
+        ("torchrun --new-switch nope.py", ""),
+    ],
+)
+def test_a_command_whose_python_file_is_not_there_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, "", "train.py")
+    monkeypatch.setenv("PATH", f"{write(tmp_path, '', 'torchrun').parent}:{os.environ['PATH']}")
+    (tmp_path / "torchrun").chmod(0o755)
+    notes = [
+        note for note in plan(command_spec(command.split()), tmp_path).plan.notes if ".py" in note
+    ]
+    assert [said in note for note in notes] == [True] * bool(said)
 
 
 def test_a_preset_s_paths_count_from_its_own_folder(

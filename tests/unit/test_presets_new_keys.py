@@ -110,9 +110,9 @@ def test_expectations_totals_and_retention_reach_the_plan(tmp_path: Path) -> Non
 
 
 def test_a_command_s_length_may_be_stated_and_gives_progress(tmp_path: Path) -> None:
-    spec = command_spec(["python", "-m", "trainer"], ["epochs=40"])
+    spec = command_spec(["python", "train.py"], ["epochs=40"])
     plan = make_plan(spec, StateDirectory(tmp_path).run("r"), Allocation(), None, None).plan
-    assert (plan.total_epochs, plan.argv[-1]) == (40, "trainer")
+    assert (plan.total_epochs, plan.argv[-1]) == (40, "train.py")
     course = ProgressTracker()
     course.note(Sample(epoch=10))
     progress = course.progress(100.0, plan.total_epochs, plan.total_steps)

@@ -9,7 +9,8 @@ from runners.lifecycle.launch.interpreter import replaced_python
 from runners.lifecycle.launch.placeholder_values import FilledTexts, LaunchInputs
 from runners.model.errors import WrongInput
 from runners.model.launchers import CommandParts
-from runners.model.python_command import STDBUF, python_command
+from runners.model.python_command import STDBUF, python_command, unwrapped
+from runners.model.suggestions import nearest_hint
 
 SRUN = ("srun", "--overlap", "--ntasks-per-node=1", "--cpu-bind=none", "--mpi=none", "--export=ALL")
 """One task on each node, with all that the job has there; what starts ranks binds them itself."""
@@ -38,7 +39,6 @@ def spell_argv(
     else:
         named = replaced_python(program[0], texts.environment)
         program[0] = _executable(named, folder, environment)
-        _require_script(program, folder)
     parts = CommandParts(
         interpreter,
         program,
@@ -80,13 +80,21 @@ def _script(name: str, folder: Path) -> str:
     return str(script)
 
 
-def _require_script(program: Sequence[str], folder: Path) -> None:
-    """WrongInput where Python itself would find nothing to run; a launcher's words it reads."""
-    python = python_command(program)
+def script_notes(argv: Sequence[str], folder: Path) -> tuple[str, ...]:
+    """That Python finds no file to run; what a launcher's words mean is the launcher's matter.
+
+    Nothing is refused: it may be sent, or written by another run, before this one starts.
+    """
+    python = python_command(unwrapped(argv))
     if python is None or python.launcher or not python.script:
-        return
-    if not (folder / python.script).exists():
-        raise WrongInput(f"no file {python.script} to run", f"the working directory is {folder}")
+        return ()
+    path = folder / python.script
+    if path.exists():
+        return ()
+    beside = (other.name for other in path.parent.glob("*.py"))
+    return (
+        f"no file {path} yet: without it the run ends at once{nearest_hint(path.name, beside)}",
+    )
 
 
 def _interpreter(name: str, folder: Path, environment: Mapping[str, str]) -> str:

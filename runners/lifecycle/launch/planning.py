@@ -13,7 +13,7 @@ from runners.cost.rates import device_count, hourly_rate
 from runners.cost.sessions import read_session
 from runners.host.identity import boot_id, host_name, is_attended, user_name
 from runners.host.slurm_job import SlurmJob, slurm_job
-from runners.lifecycle.launch.command_line import spell_argv
+from runners.lifecycle.launch.command_line import script_notes, spell_argv
 from runners.lifecycle.launch.config_copy import PlannedConfig, plan_config
 from runners.lifecycle.launch.git_snapshot import provenance_of
 from runners.lifecycle.launch.interpreter import interpreter_in
@@ -111,6 +111,7 @@ def make_plan(
         restart_arguments=texts.restart_arguments,
         notes=(
             *_notes(run.home, inputs, argv, missing),
+            *script_notes(argv, folder),
             *limit.notes,
             *price_notes(run.home, spec, reading),
         ),

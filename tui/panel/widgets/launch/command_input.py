@@ -20,8 +20,8 @@ from textual.widgets import TextArea
 from tui.panel.hotkeys import hotkey
 
 KEYS = "↑ ↓ earlier commands · → takes the grey text · Tab completes a path · Ctrl+J new line"
-_LOOK_S = 0.3
-"""So long a key waits for a folder on a disk that hangs."""
+_LOOK_S = 1.0
+"""So long a key waits for a folder on a disk that hangs; the next one asks again."""
 
 
 class CommandInput(TextArea):
@@ -155,7 +155,10 @@ class CommandInput(TextArea):
         looking = asyncio.to_thread(complete_path, before, folder)
         try:
             found = await asyncio.wait_for(looking, _LOOK_S)
-        except (asyncio.TimeoutError, OSError):
+        except asyncio.TimeoutError:
+            # What is typed next is the path's, not the next field's.
+            return True
+        except OSError:
             return False
         return self._take(found)
 
