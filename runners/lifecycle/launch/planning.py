@@ -110,8 +110,7 @@ def make_plan(
         ),
         restart_arguments=texts.restart_arguments,
         notes=(
-            *_notes(run.home, inputs, argv, missing),
-            *script_notes(argv, folder),
+            *_notes(run.home, inputs, argv, folder, missing),
             *limit.notes,
             *price_notes(run.home, spec, reading),
         ),
@@ -182,11 +181,13 @@ def _notes(
     state: StateDirectory,
     inputs: LaunchInputs,
     argv: Sequence[str],
+    folder: Path,
     missing: MissingPackages | None,
 ) -> tuple[str, ...]:
     """What a person should know before the run starts, each once; what is missing comes first."""
     spec, gpus, node = inputs.spec, inputs.allocation.gpus, inputs.spec.node
-    notes = [*spec.warnings, *_placeholder_notes(spec), *inputs.allocation.notes]
+    notes = [*spec.warnings, *script_notes(argv, folder), *_placeholder_notes(spec)]
+    notes += inputs.allocation.notes
     if not inputs.allocation.asked:  # of GPUs that are only awaited nothing is known
         notes += oom_warnings(state, spec.preset, spec.name, gpus, spec.gpus.share_memory)
         notes += probe_notes(state, spec, gpus)
