@@ -11,7 +11,6 @@ from pathlib import Path
 
 from runners.host.files import append_event, open_private
 from runners.host.identity import host_name
-from runners.host.webhook import post_json
 from runners.model.errors import FresnelError
 from runners.model.masking import mask_text
 from runners.presets.reading.user_settings import NoticeKeys, read_settings
@@ -42,6 +41,8 @@ def announce(state: StateDirectory, run_id: str, kind: str, text: str) -> None:
         result = _run_command(run.path if run_id else state.host, wanted, facts)
         append_event(events, "notice", about=kind, by="command", result=result)
     if wanted.webhook:
+        from runners.host.webhook import post_json  # HTTP is a third of a guard
+
         content = notification(kind, text, name, run=run_id, sent_at=time.time())
         done = post_json(wanted.webhook, content)
         result = done.answer if done.tries == 1 else f"{done.answer} at try {done.tries}"

@@ -8,7 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from runners.host.files import read_plain
-from runners.host.webhook import post_json
 
 SENT = " told"
 _AGAIN_AFTER_S = 60.0
@@ -45,6 +44,8 @@ class WebhookOutbox:
                     self.send(folder / name, url, json.loads(read_plain(folder / name)))
 
     def _post(self, claim: Path, url: str, content: dict[str, object]) -> None:
+        from runners.host.webhook import post_json  # HTTP is a third of a guard
+
         done = post_json(url, content)
         if done.taken:
             self.problem = ""

@@ -163,6 +163,13 @@ def test_a_watcher_loads_nothing_that_only_a_stall_or_a_notice_needs() -> None:
     assert not found & seldom
 
 
+def test_a_guard_loads_no_http_until_it_has_to_tell_something() -> None:
+    """It lives as long as its machine, and HTTP with TLS was a third of its memory."""
+    found = loaded("from runners.host.helpers import main_of\nmain_of('runners.guard.daemon')")
+    assert "runners.guard.outbox" in found
+    assert not found & {"http.client", "urllib.request", "_ssl", "email"}
+
+
 STARTS = {
     "a helper": "from runners.host.helpers import main_of\nmain_of('runners.guard.watcher')",
     "a supervisor": (
