@@ -7,7 +7,7 @@ it, only the newest is sent. Facts: VT510's manual (DECSTBM, IND, RI), xterm's c
 from __future__ import annotations
 
 from collections import Counter
-from operator import is_
+from operator import is_, ne
 
 from rich.color import ColorSystem
 from rich.style import Style
@@ -194,7 +194,13 @@ class TerminalScreen:
 
     def _scroll(self) -> str:
         """Move rows that stand elsewhere already, if that leaves less to send."""
-        moved = [y for y, row in enumerate(self._target) if row is not self._shown[y]]
+        shown = self._shown
+        # Of what is not known nothing can be moved: before the first frame that is all.
+        moved = [
+            y
+            for y, row in enumerate(self._target)
+            if row is not shown[y] and shown[y] and shown[y][-1] is not None
+        ]
         if len(moved) < _LEAST_SCROLLED:
             return ""
         texts = {y: _inner(self._shown[y]) for y in moved}
@@ -232,8 +238,7 @@ def _inner(row: Row) -> str:
 
 def _differences(shown: list[Row], wanted: list[Row]) -> int:
     return sum(
-        old is not new and old != new
+        sum(map(ne, before, after))
         for before, after in zip(shown, wanted, strict=True)
         if before is not after
-        for old, new in zip(before, after, strict=True)
     )

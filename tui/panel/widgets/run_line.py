@@ -80,7 +80,8 @@ def cut_reason(row: RunRow, cells: Sequence[Cell]) -> Text:
     start, end = remark_span(row, cells)
     own = next((cell.width for cell in cells if cell.column.key == "reason"), 0)
     room = end - start if end > start else own
-    return Text(text if len(text) > room else "", style=remark_style(row))
+    # Nothing is the same nothing in every state: another one has the screen laid out anew.
+    return Text(text, style=remark_style(row)) if len(text) > room else Text()
 
 
 def remark_style(row: RunRow) -> str:
