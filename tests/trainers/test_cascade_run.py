@@ -286,6 +286,41 @@ def test_stopped_inside_an_epoch_it_goes_on_from_the_step(
     assert differing_files(*places) == []
 
 
+def test_patients_kept_in_memory_are_read_once_for_all_workers_and_resumes(
+    tmp_path, whole, config, monkeypatch, keep_signals, processes_begun, capfd
+) -> None:
+    """Stopped inside an epoch on the way, the result is that of a run that keeps none."""
+    from trainers.cascade import train
+    from trainers.cascade.dataset import PatientData
+
+    read, told = PatientData.volume, tmp_path / "told"
+
+    def noted(data, patient):
+        with told.open("a") as file:
+            file.write(f"{patient.name} {data.size}\n")
+        return read(data, patient)
+
+    monkeypatch.setattr(PatientData, "volume", noted)
+    monkeypatch.setenv("FRESNEL_RUN_DIR", str(tmp_path))
+    folder = tmp_path / "checkpoints"
+    flags = ["--config", str(config), *TRAIN, "--checkpoint_dir", str(folder)]
+    kept = ["--cache_in_memory", "--num_workers", "2", "--resume_from", "auto-or-new"]
+    (tmp_path / "stop.json").write_text("{}")
+    assert train.main([*flags, *kept]) == 0
+    assert len(told.read_text().splitlines()) == 10 and len(processes_begun) == 2
+    (tmp_path / "stop.json").unlink()
+    told.unlink()
+    assert train.main([*flags, *kept]) == 0
+    seen = told.read_text().splitlines()
+    assert len(seen) == len(set(seen)) == 20, "ten patients at each of two sizes"
+    assert len(processes_begun) == 2 + 4
+    output = capfd.readouterr().out
+    assert output.count("2 worker(s) with 2 batches each") == 3
+    assert output.count("Kept in memory: all patients, 0.00 GiB a process") == 3
+    places = (folder / "checkpoints" / "last.pt" for folder in (whole[0], tmp_path))
+    assert differing_files(*places) == []
+
+
 def test_the_guide_s_resume_and_start_stage(tmp_path, whole, config) -> None:
     best = whole[0] / "checkpoints" / "stage1_best.pt"
     flags = ("--start_stage", "2", "--learning_rate", "5e-4")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from trainers.cascade.geometry import Geometry, ParallelBeam, line_integrals
 from trainers.cascade.patients import Calibration, Patient, fit, read_ct, read_xray
 from trainers.cascade.projector import hu_from_unit, unit_from_hu
 from trainers.common.files import write_whole
-from trainers.common.kept_items import size_of
+from trainers.common.kept_items import KeptItems, size_of
 from trainers.common.randomness import sample_generator
 from trainers.common.settings_parser import SettingsError
 
@@ -64,14 +64,19 @@ def split_patients(patients: Sequence[Patient], shares: tuple[float, float, floa
 class PatientData:
     """Loads patients at a stage's size, resampled once into a cache folder.
 
-    The cache is .npz files; patients stay in memory too if asked.
+    The cache is .npz files; `patients` stay in memory too if asked, once for all loader workers.
     """
 
     config: Config
     calibration: Calibration
     cache: Path
     size: int
-    _kept: dict[str, dict[str, Tensor]] = field(default_factory=dict)
+    patients: Sequence[Patient] = ()
+    _kept: KeptItems | None = None
+
+    def __post_init__(self) -> None:
+        asked = self.patients if self.config.data["cache_in_memory"] else ()
+        self._places = {patient.name: place for place, patient in enumerate(asked)}
 
     def load(self, patient: Patient) -> dict[str, Tensor]:
         """Return `volume`, `xrays`, `integrals` and `spacing` of a patient.
@@ -80,11 +85,14 @@ class PatientData:
         `spacing` (3,) in mm. Line integrals are the X-rays' where those are calibrated, else those
         of the CT itself.
         """
-        if patient.name in self._kept:
-            return self._kept[patient.name]
+        place = self._places.get(patient.name)
+        kept = None if self._kept is None or place is None else self._kept.find(place)
+        if kept is not None:
+            return {**kept, "volume": unit_from_hu(kept["volume"].float())}
         hu, spacing = self.volume(patient)
         check_extent(patient, spacing * self.size, self.config.geometry)
-        volume = unit_from_hu(torch.from_numpy(hu.astype(np.float32)))[None]
+        whole = torch.from_numpy(hu)[None]
+        volume = unit_from_hu(whole.float())
         views, flip = self.config.views, bool(self.config.data["flip_drrs_vertical"])
         seen = [
             read_xray(patient.xrays[v], self.config.image_size, flip, self.calibration)
@@ -102,9 +110,27 @@ class PatientData:
             "integrals": integrals,
             "spacing": torch.from_numpy(spacing).float(),
         }
-        if self.config.data["cache_in_memory"]:
-            self._kept[patient.name] = item
+        if place is not None:
+            self._keep(place, {**item, "volume": whole})
         return item
+
+    def _keep(self, place: int, item: dict[str, Tensor]) -> None:
+        """Keep a patient, its volume as the int16 that it is made of: half as much."""
+        if self._kept is None:
+            room = len(self._places) * size_of(item)
+            try:
+                self._kept = KeptItems(len(self._places), room, item)
+            except OSError as problem:
+                raise SettingsError(
+                    f"data.cache_in_memory: {len(self._places)} patients at {self.size}^3 are"
+                    f" {room / 2**30:.1f} GiB, which this machine does not have: set it to false"
+                ) from problem
+        self._kept.keep(place, item)
+
+    @property
+    def kept_bytes(self) -> int:
+        """The memory that is set aside for what is kept."""
+        return self._kept.bytes if self._kept else 0
 
     def volume(self, patient: Patient) -> tuple[np.ndarray, np.ndarray]:
         """Return HU (D, D, D) as int16 and voxel sizes in mm, by way of the cache."""

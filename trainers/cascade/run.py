@@ -100,7 +100,9 @@ class CascadeRun:
         if self.precision.trouble:
             self.reporter.warn(f"precision fp32: {self.precision.trouble}")
         cache = self.settings.checkpoint_dir / "cache"
-        self.data = PatientData(self.config, self.calibration, cache, self.stage.sizes.size)
+        everyone = [*self.splits.train, *self.splits.val, *self.splits.test]
+        size = self.stage.sizes.size
+        self.data = PatientData(self.config, self.calibration, cache, size, everyone)
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint holds beside what CheckpointFolder adds."""

@@ -212,14 +212,6 @@ def train_step(run: CascadeRun, group: list[dict[str, Any]], rate: float) -> dic
     }
 
 
-def workers_of(run: CascadeRun) -> int:
-    """Return how many processes load patients.
-
-    In memory every worker would keep patients of its own: the trainer loads them itself then.
-    """
-    return 0 if run.config.data["cache_in_memory"] else int(run.config.data["num_workers"])
-
-
 def train_epoch(run: CascadeRun, loader: EpochLoader[PatientSet]) -> bool:
     """Take the steps that are left of the current epoch; return whether a stop was asked for."""
     assert run.model is not None
@@ -317,11 +309,13 @@ def train_stage(run: CascadeRun) -> bool:
     sample_before(run, baselines, run.splits.val)
     assert run.data is not None
     patients = PatientSet(run.data, run.splits.train, run.settings.seed + 7919 * position.stage)
-    workers = workers_of(run)
+    workers = int(run.config.data["num_workers"])
     loader = EpochLoader(patients, run.ranks.device, workers, patients.seed)
     if workers:
         asked = patients.item_bytes(), stage.batch_size, workers, world
         write(f"Loading: {check_shared_memory(*asked)}")
+    if run.data.kept_bytes:
+        write(f"Kept in memory: all patients, {run.data.kept_bytes / 2**30:.2f} GiB a process")
     if position.step_in_stage == 0:
         preview_inputs(run)
         run.reporter.phase("warming up", "first step")
