@@ -7,7 +7,7 @@
 
 Two threads, medians of five, the two solvers taking turns in one run. Memory is the peak of a
 process that takes one training step of the full network at batch 1, less what it had before. The
-table of resolutions takes a trained network and the true implants' points of a made-up skull's five
+table of resolutions takes a trained network and the true implants' points of made-up skulls' five
 defects, and solves the field at each resolution: what a finer grid gives and costs.
 The quality of both networks together is measured by tests/bench/skull_quality.py.
 """
@@ -143,8 +143,8 @@ def memory_rows(sizes: list[int]) -> list[tuple[str, str]]:
     return rows
 
 
-def judged_at(model: str, resolution: int, size: int, folder: str) -> dict[str, float]:
-    """Return processor seconds a skull, peak bytes and mean figures of five implants."""
+def judged_at(model: str, resolution: int, size: int, folder: str, skulls: int) -> dict[str, float]:
+    """Return processor seconds a skull, peak bytes and mean figures of five implants a skull."""
     import numpy as np
 
     from trainers.implants.completing import complete_truly
@@ -158,7 +158,7 @@ def judged_at(model: str, resolution: int, size: int, folder: str) -> dict[str, 
 
     torch.set_num_threads(2)
     root = Path(folder)
-    make_up(root, 2, size, held_out=1, seed=7_000)
+    make_up(root, skulls + 1, size, held_out=skulls, seed=7_000)
     voxelization = load_voxelization(Path(model), None, torch.device("cpu"))
     voxelization.resolution = (resolution,) * 3
     samples, syn = read_listing(root / "test.csv"), root / "results" / "syn"
@@ -186,16 +186,18 @@ def judged_at(model: str, resolution: int, size: int, folder: str) -> dict[str, 
     }
 
 
-def resolution_rows(model: Path, resolutions: list[int], size: int) -> list[tuple[str, str]]:
+def resolution_rows(
+    model: Path, resolutions: list[int], size: int, skulls: int
+) -> list[tuple[str, str]]:
     """Return a row for each resolution, each measured in a process of its own."""
     rows = []
     from trainers.skulls.made_up import make_up
 
     with tempfile.TemporaryDirectory() as folder:
         # Made here: what making takes is not a resolution's.
-        make_up(Path(folder), 2, size, held_out=1, seed=7_000)
+        make_up(Path(folder), skulls + 1, size, held_out=skulls, seed=7_000)
         for resolution in resolutions:
-            words = f"{str(model.absolute())!r}, {resolution}, {size}, {folder!r}"
+            words = f"{str(model.absolute())!r}, {resolution}, {size}, {folder!r}, {skulls}"
             code = "import json; from tests.bench import voxelization as v; "
             code += f"print(json.dumps(v.judged_at({words})))"
             done = subprocess.run(
@@ -216,6 +218,7 @@ def main() -> int:
     parser.add_argument("--memory", type=int, nargs="+", metavar="SIZE", help="grids to measure")
     parser.add_argument("--resolutions", type=int, nargs="+", metavar="SIZE", help="to solve at")
     parser.add_argument("--model", type=Path, help="trained network, for --resolutions")
+    parser.add_argument("--skulls", type=int, default=1, help="to judge by, five defects each (1)")
     parser.add_argument("--size", type=int, default=128, help="voxels of the skull's side (128)")
     settings = parser.parse_args()
     if bool(settings.resolutions) != bool(settings.model):
@@ -223,7 +226,7 @@ def main() -> int:
     torch.set_num_threads(2)
     print(f"{platform.processor() or platform.machine()}, torch {torch.__version__}, 2 threads")
     if settings.resolutions:
-        rows = resolution_rows(settings.model, settings.resolutions, settings.size)
+        rows = resolution_rows(settings.model, settings.resolutions, settings.size, settings.skulls)
     else:
         rows = memory_rows(settings.memory) if settings.memory else solver_rows()
     for name, value in rows:

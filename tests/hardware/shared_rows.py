@@ -34,7 +34,7 @@ def first_steps(bench: Any) -> list[Row]:
 
 def memory_sentence(bench: Any) -> list[Row]:
     """C11: what a trainer says when the GPU's memory is not enough."""
-    from trainers.common.main_program import is_out_of_memory, out_of_memory
+    from trainers.common.failures import is_out_of_memory, out_of_memory
 
     try:
         if bench.device.type != "cuda":

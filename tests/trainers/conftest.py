@@ -122,6 +122,22 @@ def draw() -> Any:
 
 
 @pytest.fixture
+def first_gradient_spoiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first step of a trainer in this process has a gradient that is not finite."""
+    from trainers.common.precision import Precision
+
+    step, left = Precision.step, [True]
+
+    def spoiled(precision: Any, optimiser: Any, parameters: Any, *more: Any) -> Any:
+        parameters = list(parameters)
+        if left and left.pop():
+            parameters[0].grad.fill_(float("nan"))
+        return step(precision, optimiser, parameters, *more)
+
+    monkeypatch.setattr(Precision, "step", spoiled)
+
+
+@pytest.fixture
 def processes_begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The processes that are begun inside this one, as loaders begin their workers."""
     begun: list[str] = []

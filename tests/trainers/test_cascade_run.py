@@ -20,6 +20,7 @@ from tests.trainers.saved_state import differing_files  # noqa: E402
 from tests.warm import TORCH  # noqa: E402
 from trainers.cascade import sample  # noqa: E402
 from trainers.cascade.make_patients import make_patients  # noqa: E402
+from trainers.common.schedules import rate_at  # noqa: E402
 from trainers.common.weights import read_weights, write_weights  # noqa: E402
 
 pytestmark = pytest.mark.trainers
@@ -319,6 +320,40 @@ def test_patients_kept_in_memory_are_read_once_for_all_workers_and_resumes(
     assert output.count("Kept in memory: all patients, 0.00 GiB a process") == 3
     places = (folder / "checkpoints" / "last.pt" for folder in (whole[0], tmp_path))
     assert differing_files(*places) == []
+
+
+def test_another_batch_goes_on_as_far_in_the_schedule_with_the_history_before_it(
+    tmp_path, whole, config, monkeypatch, keep_signals, first_gradient_spoiled, capfd
+) -> None:
+    """Twice the devices are half the steps; and a step that is left out is no loss."""
+    from trainers.cascade import train
+
+    monkeypatch.setenv("FRESNEL_RUN_DIR", str(tmp_path))
+    fifth = whole[0] / "checkpoints" / "epoch_0005.pt"
+    more = ["--resume_from", str(fifth), "--batch_size", "8"]
+    folder = ["--checkpoint_dir", str(tmp_path / "checkpoints")]
+    assert train.main(["--config", str(config), *TRAIN, *folder, *more]) == 0
+    told = capfd.readouterr().err
+    assert "resume: 10 steps were taken; by this batch and these data they are 8: counted" in told
+    assert "the gradient is not finite; the step is left out" in told
+    (step,) = events(tmp_path, "metrics")
+    assert step["values"]["learning_rate"] == pytest.approx(rate_at(2, 3, 1e-3))
+    (epoch,) = events(tmp_path, "epoch")
+    assert epoch["values"]["loss"] is None and epoch["values"]["val_loss"] > 0
+    history = json.loads((tmp_path / "checkpoints" / "history.json").read_text())
+    assert [entry["epoch"] for entry in history["epochs"]] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_validation_that_is_not_finite_is_one_line(
+    tmp_path, config, monkeypatch, keep_signals, capfd
+) -> None:
+    from trainers.cascade import train
+
+    monkeypatch.setattr(train, "validation_loss", lambda *_: {"val_loss": float("nan")})
+    monkeypatch.setattr(train, "report_epoch", lambda *_: None)
+    folder = ["--checkpoint_dir", str(tmp_path / "checkpoints")]
+    assert train.main(["--config", str(config), *TRAIN, *folder, "--epochs", "1"]) == 1
+    assert "error: stage1: the validation loss is not finite\n" in capfd.readouterr().err
 
 
 def test_the_guide_s_resume_and_start_stage(tmp_path, whole, config) -> None:

@@ -4,6 +4,7 @@ import json
 import re
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from PIL import Image  # noqa: E402
 
 from tests.trainers.said_once import series_of, told_twice  # noqa: E402
 from tests.trainers.saved_state import differing_files  # noqa: E402
+from trainers.common.ema import Ema  # noqa: E402
 from trainers.gaussian.trained import Trained, load_trained  # noqa: E402
 
 pytestmark = [pytest.mark.trainers, pytest.mark.timeout(600)]
@@ -370,9 +372,13 @@ def test_a_loss_that_stays_not_finite_fails_the_run(
     monkeypatch.setattr(
         losses, "ssim", lambda first, second: first.mean(dim=(1, 2, 3)) * float("nan")
     )
+    averaged: list[Any] = []
+    monkeypatch.setattr(Ema, "update", lambda *_: averaged.append(_))
     monkeypatch.delenv("FRESNEL_RUN_DIR", raising=False)
     code, _, errors = main(
         [
+            "--ema",
+            "0.9",
             "--max_images",
             "20",
             "--image_size",
@@ -388,7 +394,7 @@ def test_a_loss_that_stays_not_finite_fails_the_run(
         ],
         capfd,
     )
-    assert code == 1
+    assert code == 1 and averaged == []
     assert errors.count("the gradient is not finite") >= 9
     assert "no finite gradient in 10 steps in a row" in errors
     assert not list((tmp_path / "checkpoints").glob("*.pt"))

@@ -113,6 +113,16 @@ def test_a_numbered_checkpoint_knows_the_best_that_was_found_before_it(
     assert newest["best"] == best["best"] == newest["last_loss"]
 
 
+def test_an_epoch_without_a_step_has_no_loss_that_could_be_the_best(
+    listed: Path, tmp_path: Path, first_gradient_spoiled: None
+) -> None:
+    """As the first step of half precision is: its 0 was the best for ever."""
+    words = ("--path", str(listed), "--bs", "10", *world.RARE, "--checkpoint_freq", "1")
+    assert world.train_here(*words, "--niter", "2", "--output_dir", str(tmp_path)) == 0
+    best = torch.load(tmp_path / "checkpoints" / "best.pt", weights_only=True)["position"]
+    assert best["epoch"] == 2 and best["best"] == best["last_loss"] > 0
+
+
 def test_a_stop_inside_an_epoch_loses_nothing(
     listed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ pytest.importorskip("nrrd")
 from tests.trainers.pcdiff_world import signals_kept  # noqa: E402
 from tests.trainers.saved_state import differing_files  # noqa: E402
 from trainers.common.errors import SettingsError  # noqa: E402
+from trainers.common.schedules import rate_at  # noqa: E402
 from trainers.implants import train_unet, unet  # noqa: E402
 from trainers.implants.unet import UNetSizes, coarse, fine, load_unet, overlap_loss  # noqa: E402
 from trainers.skulls.listing import SkullDataError  # noqa: E402
@@ -102,6 +103,28 @@ def test_it_resumes_to_the_bit_and_exports_what_it_judged(
     assert exported.sizes == saved.sizes == UNetSizes(8, 4, 2, 0)
     for one, other in zip(exported.network.parameters(), saved.network.parameters(), strict=True):
         assert torch.equal(one, other)
+
+
+def test_another_batch_goes_on_as_far_in_the_schedule_and_a_step_left_out_is_no_loss(
+    listed, tmp_path, monkeypatch, first_gradient_spoiled, read_events, capsys
+) -> None:
+    monkeypatch.setenv("FRESNEL_RUN_DIR", str(tmp_path))
+    words = ("--path", listed, "--validate_every", 9, "--schedule", "cosine")
+    one, two = tmp_path / "one", tmp_path / "two"
+    assert train(*words, "--epochs", 1, "--output_dir", one) == 0
+    first = one / "checkpoints" / "epoch_0001.pt"
+    losses = [event["values"]["loss"] for event in read_events(tmp_path, "epoch")]
+    steps = read_events(tmp_path, "metrics")
+    assert losses == [steps[-1]["values"]["loss"]], "of the step that was taken"
+    assert "step 1: the gradient is not finite; the step is left out" in capsys.readouterr().err
+    (tmp_path / "events.jsonl").unlink()
+    more = ("--epochs", 2, "--batch_size", 10, "--resume", first)
+    assert train(*words, *more, "--output_dir", two) == 0
+    (step,) = read_events(tmp_path, "metrics")
+    assert step["step"] == 2
+    assert step["values"]["learning_rate"] == pytest.approx(rate_at(1, 2, 1e-3))
+    told = capsys.readouterr().err
+    assert "2 steps were taken; by this batch and these data they are 1: counted anew" in told
 
 
 def test_files_of_others_are_refused(tmp_path) -> None:

@@ -18,6 +18,7 @@ from tests.trainers.said_once import series_of, told_twice  # noqa: E402
 from tests.trainers.saved_state import differing_files  # noqa: E402
 from tests.warm import TORCH  # noqa: E402
 from trainers.common.errors import SettingsError  # noqa: E402
+from trainers.common.schedules import rate_at  # noqa: E402
 from trainers.common.stopping import StopRequest  # noqa: E402
 from trainers.skulls.made_up import make_up  # noqa: E402
 from trainers.skulls.prepare import prepare_pairs  # noqa: E402
@@ -197,6 +198,24 @@ def test_asked_to_stop_it_saves_inside_the_epoch_and_goes_on_to_the_same_bits(
     assert main(command(loading, "--ema", 0.9, "--resume", tmp_path / "model.pt")[2:]) == 0
     assert len(processes_begun) == 3
     assert differing_files(straight / "model.pt", tmp_path / "model.pt") == []
+
+
+def test_another_batch_goes_on_as_far_in_the_schedule_and_a_step_left_out_is_no_loss(
+    config, whole, tmp_path, monkeypatch, keep_signals, first_gradient_spoiled, read_events, capfd
+) -> None:
+    """Twice the devices are half the steps: the rate would be at its end long before the epochs."""
+    monkeypatch.setenv("FRESNEL_RUN_DIR", str(tmp_path))
+    first = whole[0] / "checkpoints" / "epoch_0001.pt"
+    more = ("--batch_size", 5, "--schedule", "cosine", "--ema", 0.9, "--resume", first)
+    assert main(command(config, *more)[2:]) == 0
+    told = capfd.readouterr().err
+    assert "3 steps were taken; by this batch and these data they are 1: counted anew" in told
+    assert "step 2: the gradient is not finite; the step is left out" in told
+    steps = read_events(tmp_path, "metrics")
+    rates = [event["values"]["learning_rate"] for event in steps]
+    assert rates == pytest.approx([rate_at(step, 3, 2e-3) for step in (1, 2)])
+    losses = [event["values"]["loss"] for event in read_events(tmp_path, "epoch")]
+    assert losses[0] is None and 0 < losses[1] == steps[1]["values"]["loss"]
 
 
 def test_two_ranks_with_half_the_batch_lose_as_much_as_one(config, tmp_path) -> None:

@@ -18,7 +18,7 @@ from trainers.cascade.dicom import fingerprint
 from trainers.cascade.geometry import Geometry, ParallelBeam, line_integrals
 from trainers.cascade.patients import Calibration, Patient, fit, read_ct, read_xray
 from trainers.cascade.projector import hu_from_unit, unit_from_hu
-from trainers.common.files import write_whole
+from trainers.common.files import DAMAGED, write_whole
 from trainers.common.kept_items import KeptItems, size_of
 from trainers.common.randomness import sample_generator
 from trainers.common.settings_parser import SettingsError
@@ -141,7 +141,7 @@ class PatientData:
             try:
                 with np.load(path) as kept:
                     return kept["hu"], kept["spacing"]
-            except (OSError, ValueError, KeyError):
+            except DAMAGED:
                 path.unlink(missing_ok=True)
         full, extent = read_ct(patient.ct, self.calibration.field_of_view)
         resampled = fit(torch.from_numpy(full)[None, None], (self.size,) * 3)[0, 0]

@@ -21,6 +21,7 @@ from torch.nn import functional as F
 
 from trainers.cascade import dicom
 from trainers.cascade.projector import HU_HIGH, HU_LOW
+from trainers.common.files import DAMAGED
 from trainers.common.reading import check_finite, read_picture
 from trainers.common.settings_parser import SettingsError
 
@@ -216,7 +217,7 @@ def read_ct(
             extent = np.asarray(field_of_view or volume.shape, dtype=np.float64)
         else:
             volume, extent = from_scanner(open_ct(path))
-    except (OSError, ValueError, EOFError, nibabel.filebasedimages.ImageFileError) as problem:
+    except (*DAMAGED, nibabel.filebasedimages.ImageFileError) as problem:
         raise SettingsError(f"{path} cannot be read as a CT volume: {problem}") from problem
     if volume.ndim != 3 or min(volume.shape) < 2:
         raise SettingsError(f"{path} is no volume: its shape is {volume.shape}")

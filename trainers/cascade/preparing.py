@@ -17,6 +17,7 @@ from trainers.cascade.pictures import planes
 from trainers.cascade.projector import hu_from_unit
 from trainers.cascade.run import CascadeRun
 from trainers.common.bar import bar
+from trainers.common.errors import SharedError
 from trainers.common.preview import write_preview
 from trainers.common.ranks import gather_from_ranks, grouped
 from trainers.common.settings_parser import SettingsError
@@ -115,7 +116,7 @@ def raise_everywhere(trouble: str) -> None:
     """Raise SettingsError on every rank where any of them has trouble; every rank calls this."""
     found = [text for text in gather_from_ranks(trouble) if text]
     if found:
-        raise SettingsError(found[0])
+        raise SharedError(found[0])
 
 
 def warn_misaligned(run: CascadeRun, apart: list[tuple[str, float, str]], total: int) -> None:
@@ -136,7 +137,7 @@ def warn_misaligned(run: CascadeRun, apart: list[tuple[str, float, str]], total:
             "check data.flip_drrs_vertical and the CTs' orientation,"
             " or set data.validate_alignment to false"
         )
-        raise SettingsError(f"{text}; {remedy}")
+        raise SharedError(f"{text}; {remedy}")
     run.reporter.warn(text)
 
 

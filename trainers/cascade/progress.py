@@ -23,7 +23,7 @@ def announce(run: CascadeRun, patients: int, resumed_from: Path | None) -> None:
     }
     sentence = batch_sentence(run.stage.batch_size, world, training["accumulation_steps"])
     steps = sum(
-        run.epochs * steps_per_epoch(run, number) for number in range(1, len(config.stages) + 1)
+        run.epochs * run.steps_per_epoch(number) for number in range(1, len(config.stages) + 1)
     )
     run.reporter.start(
         found=found,
@@ -35,14 +35,6 @@ def announce(run: CascadeRun, patients: int, resumed_from: Path | None) -> None:
         step=run.position.step,
         resumed_from=resumed_from,
     )
-
-
-def steps_per_epoch(run: CascadeRun, number: int) -> int:
-    """Return how many optimiser steps an epoch of a stage has."""
-    batches = -(
-        -len(run.splits.train) // (run.config.stages[number - 1].batch_size * run.ranks.world)
-    )
-    return -(-batches // int(run.config.training["accumulation_steps"]))
 
 
 def report_step(
@@ -71,7 +63,7 @@ def report_step(
     epoch = position.epochs_before + position.epoch + 1
     run.reporter.step(epoch, position.step, without_copies(run, values), always)
     if aloud:
-        steps = steps_per_epoch(run, position.stage)
+        steps = run.steps_per_epoch(position.stage)
         done = position.step_in_stage - position.epoch * steps
         run.reporter.write(
             f"Epoch {position.epoch + 1}/{run.epochs} [Train]:"

@@ -23,7 +23,12 @@ from trainers.common.precision import Precision
 from trainers.common.randomness import restore_rank_state, seed_everything
 from trainers.common.ranks import Ranks, wrap_model
 from trainers.common.reporter import Reporter
-from trainers.common.resuming import changes_on_resume, differences, find_checkpoint
+from trainers.common.resuming import (
+    changes_on_resume,
+    differences,
+    find_checkpoint,
+    steps_taken,
+)
 from trainers.common.settings_parser import SettingsError
 from trainers.common.stopping import StopRequest
 
@@ -75,6 +80,15 @@ class CascadeRun:
     def epochs(self) -> int:
         """Epochs of each stage."""
         return int(self.config.training["num_epochs_per_stage"])
+
+    def batch(self, number: int) -> int:
+        """Patients of one step of a stage, over all devices and accumulated batches."""
+        each = self.config.stages[number - 1].batch_size * self.ranks.world
+        return each * int(self.config.training["accumulation_steps"])
+
+    def steps_per_epoch(self, number: int) -> int:
+        """How many optimiser steps an epoch of a stage has."""
+        return -(-len(self.splits.train) // self.batch(number))
 
     def begin_stage(self) -> None:
         """Make the current stage's network, optimiser, average and scaler, alike on every rank."""
@@ -256,6 +270,12 @@ def take_up(run: CascadeRun, content: dict[str, Any]) -> None:
         complete_older_weights(network, content["ema"]["weights"])
         run.ema.load_state_dict(content["ema"])
     run.precision.load_state_dict(content["precision"])
+    position, before = run.position, run.position.step
+    batch, each = run.batch(position.stage), run.steps_per_epoch(position.stage)
+    steps, _ = steps_taken(position.epoch, position.used, batch, each)
+    position.step += steps - position.step_in_stage
+    position.step_in_stage = steps
+    run.reporter.recount(before, position.step)
     if warning := restore_rank_state(content["random"], run.ranks):
         run.reporter.warn(f"resume: {warning}")
 

@@ -53,16 +53,16 @@ from trainers.cascade.progress import (
     announce,
     report_epoch,
     report_step,
-    steps_per_epoch,
     without_copies,
 )
 from trainers.cascade.projector import unit_from_hu
 from trainers.cascade.run import TRAINER, CascadeRun, next_stage, place_best, resume
 from trainers.common.checkpoint import CheckpointFolder
+from trainers.common.errors import DivergedError
 from trainers.common.loading import EpochLoader, check_shared_memory, of_epoch, to_device
 from trainers.common.main_program import run_main
-from trainers.common.meters import ThroughputMeter
-from trainers.common.precision import in_groups
+from trainers.common.meters import ThroughputMeter, mean_of
+from trainers.common.precision import LEFT_OUT, in_groups
 from trainers.common.ranks import (
     add_over_ranks,
     compare_ranks,
@@ -78,6 +78,7 @@ from trainers.common.stopping import StopRequest
 
 MADE_UP_VOLUME, MADE_UP_XRAY = 64, 128
 RULE = "=" * 60
+SUMMED = ("total", "diffusion", "physics", "count")
 
 # ----------------------------------------------------------------------------- configuration
 
@@ -200,15 +201,14 @@ def train_step(run: CascadeRun, group: list[dict[str, Any]], rate: float) -> dic
         run.ema.update(run.model)
     total, diffusion, physics, count = run.precision.read
     if not stepped:
-        run.reporter.warn(
-            f"step {run.position.step + 1}: the gradient is not finite; the step is left out"
-        )
+        run.reporter.warn(f"step {run.position.step + 1}: {LEFT_OUT}")
     return {
         "total": total,
         "diffusion": diffusion,
         "physics": physics,
         "count": count,
         "norm": norm,
+        "stepped": float(stepped),
     }
 
 
@@ -222,7 +222,7 @@ def train_epoch(run: CascadeRun, loader: EpochLoader[PatientSet]) -> bool:
     )
     loaded = loader.batches(of_epoch(position.epoch, batches))
     meter, talk = ThroughputMeter(ranks.device, ranks.world), Throttle(5.0)
-    steps = steps_per_epoch(run, position.stage)
+    steps = run.steps_per_epoch(position.stage)
     everything = steps * run.epochs
     warmup = min(training["warmup_steps"], everything // 10)
     every = run.config.logging["log_every_n_steps"]
@@ -235,9 +235,8 @@ def train_epoch(run: CascadeRun, loader: EpochLoader[PatientSet]) -> bool:
         first = position.step_in_stage == 0
         position.step, position.step_in_stage = position.step + 1, position.step_in_stage + 1
         position.used += int(found["count"])
-        for name, value in found.items():
-            if name != "norm":
-                position.sums[name] = position.sums.get(name, 0.0) + value
+        for name in SUMMED if found["stepped"] else ():
+            position.sums[name] = position.sums.get(name, 0.0) + found[name]
         if run.precision is not None and run.precision.is_first:
             compare_ranks(run.model, ranks, position.step)
         if first:
@@ -257,7 +256,7 @@ def finish_epoch(run: CascadeRun, baselines: Baselines, seconds: float) -> None:
     sums = position.sums
     begun = time.monotonic()
     position.epoch, position.used, position.sums = position.epoch + 1, 0, {}
-    trained = {name: sums[name] / sums["count"] for name in ("total", "diffusion", "physics")}
+    trained = {name: mean_of(sums.get(name, 0.0), sums.get("count", 0)) for name in SUMMED[:-1]}
     values = {"loss" if name == "total" else name: value for name, value in trained.items()}
     last = position.epoch == run.epochs
     network = run.cascade.stages[-1]
@@ -278,7 +277,7 @@ def finish_epoch(run: CascadeRun, baselines: Baselines, seconds: float) -> None:
     run.reporter.epoch(number, position.step, spent, without_copies(run, values))
     report_epoch(run, trained, values, spent)
     if not math.isfinite(values.get("val_loss", 0.0)):
-        raise ArithmeticError(f"{run.stage.name}: the validation loss is not finite")
+        raise DivergedError(f"{run.stage.name}: the validation loss is not finite")
     if "val_loss" in values and values["val_loss"] < position.best:
         position.best = values["val_loss"]
         run.save(values, best=True)
@@ -290,7 +289,7 @@ def finish_epoch(run: CascadeRun, baselines: Baselines, seconds: float) -> None:
 
 def train_stage(run: CascadeRun) -> bool:
     """Train the current stage to its end, or until a stop is asked for; return whether it was."""
-    position, stage, world = run.position, run.stage, run.ranks.world
+    position, stage = run.position, run.stage
     write = run.reporter.write
     run.reporter.stage = f"stage {stage.number}/{len(run.config.stages)}"
     write(f"\n{RULE}\nTraining Stage {stage.number}/{len(run.config.stages)}: {stage.name}")
@@ -298,7 +297,7 @@ def train_stage(run: CascadeRun) -> bool:
         f"Volume size: {[stage.sizes.size] * 3},"
         f" {stage.sizes.grid**3:,} tokens of {stage.sizes.patch}^3 voxels"
     )
-    effective = stage.batch_size * world * run.config.training["accumulation_steps"]
+    effective = run.batch(position.stage)
     write(f"Batch size: {stage.batch_size} per GPU ({effective} total effective)")
     parameters = sum(parameter.numel() for parameter in run.cascade.stages[-1].parameters())
     write(
@@ -312,7 +311,7 @@ def train_stage(run: CascadeRun) -> bool:
     workers = int(run.config.data["num_workers"])
     loader = EpochLoader(patients, run.ranks.device, workers, patients.seed)
     if workers:
-        asked = patients.item_bytes(), stage.batch_size, workers, world
+        asked = patients.item_bytes(), stage.batch_size, workers, run.ranks.here
         write(f"Loading: {check_shared_memory(*asked)}")
     if run.data.kept_bytes:
         write(f"Kept in memory: all patients, {run.data.kept_bytes / 2**30:.2f} GiB a process")

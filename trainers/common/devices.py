@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import torch
 
-from trainers.common.settings_parser import SettingsError
+from trainers.common.errors import SettingsError, SharedError
 
 VISIBILITY = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 
@@ -84,10 +84,11 @@ def choose_device(
             if given or asked == "cuda"
             else ""
         )
+        trouble = SettingsError if local_rank == 0 else SharedError
         if given:
-            raise SettingsError(f"{given} GPU(s) given ({variable}), but PyTorch sees none{reason}")
+            raise trouble(f"{given} GPU(s) given ({variable}), but PyTorch sees none{reason}")
         if asked == "cuda":
-            raise SettingsError(f"--device cuda: PyTorch sees no GPU here{reason}")
+            raise trouble(f"--device cuda: PyTorch sees no GPU here{reason}")
         return torch.device("cpu"), "CPU: no GPU was given and PyTorch sees none"
     if local_rank >= visible:
         raise SettingsError(

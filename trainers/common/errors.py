@@ -10,6 +10,10 @@ class SettingsError(ValueError):
     """Something the user asked for cannot be done; its text is one line for them to read."""
 
 
+class SharedError(SettingsError):
+    """One that other processes meet alike, rank 0 or the first of the host, which says it."""
+
+
 class DivergedError(ArithmeticError):
     """Training has no finite gradient any more; its text is one line for the user to read."""
 

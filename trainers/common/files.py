@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import tokenize
+import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
 DRAFT_SUFFIX = ".part"
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+DAMAGED = (
+    OSError, ValueError, EOFError, KeyError, NotImplementedError, SyntaxError,
+    tokenize.TokenError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+"""What NumPy and nibabel raise for a file that is no array, or is damaged."""
+LOST_OUTPUT = (*FULL, errno.EIO)
+"""What writing to a log raises on a full disk, and to a terminal that is gone."""
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> int:
-    """Let write fill a draft beside path, sync it and give it its name; return its bytes."""
+    """Let write fill a draft beside path, sync it and give it its name; return its bytes.
+
+    Raises OSError that names path where the disk is full.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}{DRAFT_SUFFIX}")
     try:
@@ -20,11 +35,22 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> int:
             file.flush()
             os.fsync(file.fileno())
         draft.replace(path)
-    except BaseException:
+    except BaseException as problem:
         draft.unlink(missing_ok=True)
+        if full := _full_disk(problem):
+            raise OSError(full.errno, full.strerror, str(path)) from problem
         raise
     sync_folder(path.parent)
     return path.stat().st_size
+
+
+def _full_disk(problem: BaseException | None) -> OSError | None:
+    """Return the error of a full disk behind a problem: PyTorch's writer covers it by its own."""
+    while problem is not None:
+        if isinstance(problem, OSError) and problem.errno in FULL:
+            return problem
+        problem = problem.__cause__ or problem.__context__
+    return None
 
 
 def write_text_whole(path: Path, text: str) -> int:

@@ -23,12 +23,22 @@ class RunHistory:
         self.steps: list[dict[str, Any]] = []
         self.epochs: list[dict[str, Any]] = []
 
-    def go_on(self, folder: Path, step: int) -> None:
-        """Take over what an earlier attempt's folder tells up to a step, if it tells any."""
+    def go_on(self, folder: Path, step: int, recounted: tuple[int, int] = (0, 0)) -> None:
+        """Take over what an earlier attempt's folder tells up to a step, if it tells any.
+
+        `recounted`: how many steps of that attempt are how many of this one's.
+        """
+        theirs, ours = recounted if all(recounted) else (step, step)
         try:
             before = json.loads((folder / "history.json").read_text(encoding="utf-8"))
-            self.steps = [entry for entry in before["steps"] if entry["step"] <= step]
-            self.epochs = [entry for entry in before["epochs"] if entry["step"] <= step]
+            self.steps, self.epochs = (
+                [
+                    {**entry, "step": round(entry["step"] * ours / max(theirs, 1))}
+                    for entry in before[name]
+                    if entry["step"] <= theirs
+                ]
+                for name in ("steps", "epochs")
+            )
         except (OSError, ValueError, KeyError, TypeError):
             return
 

@@ -82,10 +82,14 @@ class EpochLoader(Generic[AnyDataset]):
         """Return what gives these batches of indices, until it is asked for the next ones."""
         self._batches[:] = batches
         if self._loader is None:
-            if self._workers and self._batches:
+            workers = self._workers if self._batches else 0
+            given = self._device, workers, self._seed, self._collate
+            if not self._batches:
+                # An epoch that was resumed at its end: the next one's workers are begun then.
+                return make_loader(self.dataset, [], *given)
+            if workers:
                 # What a dataset makes room for at its first item, workers share if it is there.
                 self.dataset[self._batches[0][0]]
-            given = self._device, self._workers, self._seed, self._collate
             self._loader = make_loader(self.dataset, self._batches, *given, lasting=True)
         return self._loader
 

@@ -13,13 +13,15 @@ from torch.distributed.elastic.multiprocessing.errors import record
 
 from trainers.common.arithmetic import add_arithmetic_flags, set_arithmetic
 from trainers.common.device_flags import add_device_flags, use_threads
-from trainers.common.errors import DivergedError, SettingsError
+from trainers.common.errors import SettingsError
+from trainers.common.failures import failure, output_may_be_lost, rank_of, told_by_leader
 from trainers.common.precision import PRECISIONS
-from trainers.common.ranks import RanksDifferError, leave_ranks
+from trainers.common.ranks import leave_ranks
 from trainers.common.report import EventLog, run_directory
 from trainers.common.schedules import RATE_RULES, SCHEDULES
 from trainers.common.settings_parser import SettingsParser, number_between, whole_number
 from trainers.common.stacks import answer_with_stacks
+from trainers.common.stopping import stop_watching_workers
 
 _any, _some = whole_number(0), whole_number(1)
 
@@ -96,50 +98,17 @@ def run_main(
     """Read settings, train, and return the exit code for sys.exit.
 
     0 done or stopped, 1 failed, 2 a setting that cannot be, 130 interrupted twice. torchrun's error
-    file is written. A rank other than 0 prints only what rank 0 cannot know. Rank 0 announces the
+    file is written. A rank other than 0 prints only what rank 0 does not know. Rank 0 announces the
     code as its last event, for a panel whose processes were killed before they could see it.
     """
     settings = parser.read(arguments)
-    code = _run(train, settings)
-    if _leads():
+    with output_may_be_lost():
+        code = _run(train, settings)
+    if rank_of() == 0:
         events = EventLog(run_directory())
         events.emit("end", code=code, pid=os.getpid())
         events.close()
     return code
-
-
-BATCH_FLAGS = ("batch_size", "bs", "eval_batch_size", "num_ens")
-ACCUMULATION_FLAGS = ("accumulate", "accumulation_steps")
-SAVING_FLAGS = ("gradient_checkpointing",)
-
-
-def is_out_of_memory(problem: BaseException) -> bool:
-    """Return whether a GPU's memory or the host's was not enough."""
-    if isinstance(problem, (MemoryError, torch.OutOfMemoryError)):
-        return True
-    return "DefaultCPUAllocator: can't allocate memory" in str(problem)
-
-
-def out_of_memory(problem: BaseException, settings: argparse.Namespace) -> str:
-    """Return one sentence: what was too much, and which flags of this program make it less."""
-    first = (str(problem).strip().splitlines() or [""])[0]
-    where = "the GPU" if isinstance(problem, torch.OutOfMemoryError) else "this machine"
-    known = {name for name in vars(settings) if hasattr(settings, name)}
-    batch = next((name for name in BATCH_FLAGS if name in known), None)
-    parts = next((name for name in ACCUMULATION_FLAGS if name in known), None)
-    advice = []
-    if batch:
-        now = getattr(settings, batch)
-        advice.append(f"a smaller --{batch}" + (f" than {now}" if now else ""))
-    if parts:
-        advice.append(f"--{parts} for the same effective batch in smaller parts")
-    advice += [f"--{name}" for name in SAVING_FLAGS if name in known]
-    hint = f"; try {', '.join(advice)}" if advice else ""
-    return f"out of memory on {where} ({first}){hint}"
-
-
-def _leads() -> bool:
-    return os.environ.get("RANK", "0") == "0"
 
 
 def _run(train: Callable[[argparse.Namespace], int], settings: argparse.Namespace) -> int:
@@ -154,18 +123,17 @@ def _run(train: Callable[[argparse.Namespace], int], settings: argparse.Namespac
         code = record(train)(settings)
         leave_ranks()
         return int(code or 0)
-    except (SettingsError, DivergedError, RanksDifferError, OSError) as problem:
-        if _leads():
-            print(f"error: {problem}", file=sys.stderr, flush=True)
-        return 2 if isinstance(problem, SettingsError) else 1
-    except (MemoryError, RuntimeError) as problem:
-        if not is_out_of_memory(problem):
-            raise
-        # Every rank says it: the others know nothing of it.
-        print(f"error: {out_of_memory(problem, settings)}", file=sys.stderr, flush=True)
-        return 1
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr, flush=True)
         return 130
+    except Exception as problem:
+        stop_watching_workers()
+        text, rank = failure(problem, settings), rank_of()
+        if not text:
+            raise
+        if rank == 0 or not told_by_leader(problem):
+            where = f" on rank {rank}" if rank else ""
+            print(f"error{where}: {text}", file=sys.stderr, flush=True)
+        return 2 if isinstance(problem, SettingsError) else 1
     finally:
         torch.set_flush_denormal(False)

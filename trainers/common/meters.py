@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
@@ -19,6 +20,11 @@ GAUGES = (
     "peak_memory_bytes",
 )
 """The names of what a meter measures."""
+
+
+def mean_of(total: float, count: float) -> float:
+    """Return a mean; NaN where nothing was counted, as in an epoch all of whose steps were left."""
+    return total / count if count else math.nan
 
 
 class ThroughputMeter:

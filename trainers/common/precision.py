@@ -20,6 +20,7 @@ from trainers.common.errors import DivergedError, SettingsError
 
 T = TypeVar("T")
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
+LEFT_OUT = "the gradient is not finite; the step is left out"
 PATIENCE = 10
 """Steps in a row without a finite gradient after which a run has failed."""
 _HALVINGS = 16  # a new scaler begins at 2**16 and may halve this often before it is at 1

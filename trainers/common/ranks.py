@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from trainers.common.devices import choose_device
+from trainers.common.errors import SharedError
 from trainers.common.settings_parser import SettingsError
 
 T = TypeVar("T")
@@ -40,6 +41,11 @@ class Ranks:
     def leads(self) -> bool:
         """Whether this process writes the files and prints the lines."""
         return self.rank == 0
+
+    @property
+    def here(self) -> int:
+        """How many of the processes share this one's host."""
+        return int(os.environ.get("LOCAL_WORLD_SIZE", self.world))
 
 
 def join_ranks(device: str) -> Ranks:
@@ -114,7 +120,7 @@ def from_leader(ranks: Ranks, action: Callable[[], T]) -> T:
             trouble = str(problem)
     answer, trouble = gather_from_ranks((answer, trouble))[0]
     if trouble is not None:
-        raise SettingsError(trouble)
+        raise SharedError(trouble)
     return answer
 
 

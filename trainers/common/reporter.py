@@ -48,6 +48,7 @@ class Reporter:
         self._boards: list[TensorBoardFiles | WandbRun] = []
         self._measure, self._draw = Throttle(0.5), Throttle(30.0)
         self._phase = ""
+        self._recounted = 0, 0
         self.stage = ""
         """Which part of a training that has several, such as `stage 2/3`; events say it too."""
         self._stepped: set[str] = set()
@@ -72,6 +73,18 @@ class Reporter:
             self.events.emit("phase", phase=name, text=text, **self._staged())
         if text:
             self.write(f"{name:<12} {text}")
+
+    def recount(self, before: int, step: int) -> None:
+        """Say that a resumed run's steps are counted by its own batch, the history's, too.
+
+        Called before `start`; nothing happens where they are as many.
+        """
+        if before != step:
+            self._recounted = before, step
+            self.warn(
+                f"resume: {before} steps were taken; by this batch and these data they are {step}:"
+                " counted anew"
+            )
 
     def start(
         self,
@@ -101,9 +114,10 @@ class Reporter:
         self.write(f"output       {self.folder}")
         if resumed_from:
             self.write(f"resume       {resumed_from}, {step} steps done")
-            self.history.go_on(self.folder, step)
-            if not self.history.epochs and not self.history.steps:
-                self.history.go_on(resumed_from.parent.parent, step)
+            # Checkpoints lie in a run's folder, or in one of their own inside it.
+            for folder in (self.folder, resumed_from.parent, resumed_from.parent.parent):
+                if not self.history.epochs and not self.history.steps:
+                    self.history.go_on(folder, step, self._recounted)
         described = {
             **self.settings,
             "device_name": device,

@@ -52,12 +52,17 @@ def ignore_stop_signals(_worker: int = 0) -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
+def stop_watching_workers() -> None:
+    """Let data-loading processes end unnoticed: PyTorch raises an error wherever the program is."""
+    if hasattr(signal, "SIGCHLD"):
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+
 @atexit.register
 def _end_workers() -> None:
     # An error has left them: multiprocessing sends them SIGTERM, which they ignore, and waits.
     left = [child for child in multiprocessing.active_children() if child.daemon]
     if left:
-        # PyTorch takes a worker's end for a failure.
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        stop_watching_workers()
     for child in left:
         child.kill()

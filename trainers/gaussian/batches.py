@@ -37,5 +37,5 @@ def epoch_batches_of(
     if run.held.read(photographs, ranks.device, settings.workers, ranks.leads):
         return run.held.batches(batches)
     if not loader.begun:
-        photographs.check_room(settings, ranks.world)
+        photographs.check_room(settings, ranks.here)
     return loader.batches(batches)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from trainers.common.files import DAMAGED
 from trainers.common.reading import check_finite
 from trainers.common.settings_parser import SettingsError
 from trainers.gaussian.geometry import GRID
@@ -145,7 +146,7 @@ def read_density(path: Path, size: int) -> Tensor:
     """
     try:
         grid = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as problem:
+    except DAMAGED as problem:
         raise SettingsError(f"{path} cannot be read as an array ({problem})") from problem
     if grid.ndim != 2 or grid.shape[0] != grid.shape[1]:
         raise SettingsError(f"{path} holds no square of numbers, but shape {grid.shape}")

@@ -20,7 +20,11 @@ from trainers.common.precision import Precision
 from trainers.common.randomness import restore_rank_state
 from trainers.common.ranks import Ranks, from_leader
 from trainers.common.reporter import Reporter
-from trainers.common.resuming import changes_on_resume, find_checkpoint
+from trainers.common.resuming import (
+    changes_on_resume,
+    find_checkpoint,
+    steps_taken,
+)
 from trainers.common.schedules import scaled_rate
 from trainers.common.settings_parser import SettingsError
 from trainers.common.stopping import StopRequest
@@ -249,15 +253,11 @@ def resume(run: GaussianRun) -> Path | None:
             )
             run.ema = Ema(run.decoder, run.settings.ema)
     run.position, run.values = GaussianPosition(**content["position"]), dict(content["values"])
-    before = content["written_by"]["world_size"] * content["settings"]["batch_size"]
-    before *= content["settings"]["accumulate"]
-    if before != run.batch:
-        warnings.append(
-            f"the effective batch was {before} and is {run.batch}: steps are counted anew"
-        )
-        done = run.position.used / len(run.collection.training)
-        run.position.in_epoch = math.ceil(run.position.used / run.batch)
-        run.position.step = round((run.position.epoch + done) * run.steps_per_epoch)
+    position, before = run.position, run.position.step
+    position.step, position.in_epoch = steps_taken(
+        position.epoch, position.used, run.batch, run.steps_per_epoch
+    )
+    run.reporter.recount(before, position.step)
     warnings += changes_on_resume(content, run.folder)
     lost = restore_rank_state(content["random"], run.ranks)
     for warning in [*warnings, *([lost] if lost else [])]:

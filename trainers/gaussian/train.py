@@ -41,7 +41,7 @@ from trainers.common.ema import Ema
 from trainers.common.loading import EpochLoader, to_device
 from trainers.common.main_program import run_main
 from trainers.common.meters import ThroughputMeter
-from trainers.common.precision import Precision, in_groups
+from trainers.common.precision import LEFT_OUT, Precision, in_groups
 from trainers.common.randomness import seed_everything
 from trainers.common.ranks import (
     add_over_ranks,
@@ -244,14 +244,14 @@ def train_step(
     norm, stepped = run.precision.step(
         run.optimiser, run.decoder.parameters(), settings.clip, beside
     )
-    if run.ema:
+    if stepped and run.ema:
         run.ema.update(run.decoder)
     position.step, position.in_epoch = position.step + 1, position.in_epoch + 1
     position.used += samples * ranks.world
     if run.precision.is_first:
         compare_ranks(run.model, ranks, position.step)
     if not stepped:
-        run.reporter.warn(f"step {position.step}: the gradient is not finite; the batch is skipped")
+        run.reporter.warn(f"step {position.step}: {LEFT_OUT}")
     meter.count(samples)
     *totals, images = run.precision.read
     means = {name: total / images for name, total in zip(sums, totals, strict=True)}

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from trainers.common.errors import SettingsError
+from trainers.common.files import DAMAGED
 from trainers.common.report import RUN_DIRECTORY
 from trainers.skulls.listing import SkullSample, load_cloud
 from trainers.skulls.volumes import write_array
@@ -29,7 +30,7 @@ def missing_cases(samples: list[SkullSample], folder: Path, members: int) -> lis
         path = folder / sample.case / "sample.npy"
         try:
             enough = len(np.load(path, mmap_mode="r", allow_pickle=False)) >= members
-        except (OSError, ValueError, EOFError):
+        except DAMAGED:
             enough = False
         if not enough:
             missing.append(sample)

@@ -41,8 +41,8 @@ from trainers.common.ema import Ema
 from trainers.common.kept_items import size_of
 from trainers.common.loading import EpochLoader, check_shared_memory, of_epoch, to_device
 from trainers.common.main_program import run_main
-from trainers.common.meters import ThroughputMeter
-from trainers.common.precision import Precision, in_groups
+from trainers.common.meters import ThroughputMeter, mean_of
+from trainers.common.precision import LEFT_OUT, Precision, in_groups
 from trainers.common.preview import write_preview
 from trainers.common.randomness import restore_rank_state, seed_everything
 from trainers.common.ranks import (
@@ -56,7 +56,11 @@ from trainers.common.ranks import (
     wrap_model,
 )
 from trainers.common.reporter import Reporter
-from trainers.common.resuming import changes_on_resume, find_checkpoint
+from trainers.common.resuming import (
+    changes_on_resume,
+    find_checkpoint,
+    steps_taken,
+)
 from trainers.common.schedules import batch_sentence, rate_at, scaled_rate, set_rate
 from trainers.common.stopping import StopRequest
 from trainers.implants.unet import (
@@ -122,10 +126,14 @@ class UNetRun:
         return self.loader.dataset
 
     @property
+    def batch(self) -> int:
+        """Samples of one step, over all devices and accumulated batches."""
+        return int(self.settings.batch_size * self.settings.accumulate * self.ranks.world)
+
+    @property
     def steps_per_epoch(self) -> int:
         """Optimiser steps of a whole epoch."""
-        batch = self.settings.batch_size * self.ranks.world * self.settings.accumulate
-        return math.ceil(len(self.training) / batch)
+        return math.ceil(len(self.training) / self.batch)
 
     @property
     def steps(self) -> int:
@@ -179,7 +187,12 @@ def resume(run: UNetRun) -> Path | None:
     run.precision.load_state_dict(content["precision"])
     if run.ema is not None and content["ema"]:
         run.ema.load_state_dict(content["ema"])
-    run.position = Position(**content["position"])
+    run.position = position = Position(**content["position"])
+    before = position.step
+    position.step, position.in_epoch = steps_taken(
+        position.epoch, position.used, run.batch, run.steps_per_epoch
+    )
+    run.log.recount(before, position.step)
     lost = restore_rank_state(content["random"], run.ranks)
     for line in [*warnings, *changes_on_resume(content, run.folder), lost]:
         if line:
@@ -209,7 +222,7 @@ def announce(run: UNetRun, rate_told: str, resumed_from: Path | None) -> None:
     if run.precision.trouble:
         log.warn(f"precision fp32: {run.precision.trouble}")
     if settings.workers:
-        each = size_of(run.training.pair(0)), settings.batch_size, settings.workers, run.ranks.world
+        each = size_of(run.training.pair(0)), settings.batch_size, settings.workers, run.ranks.here
         log.write(f"loading      {check_shared_memory(*each)}")
     if not run.ranks.leads:
         return
@@ -251,8 +264,11 @@ def take_step(run: UNetRun, group: list[dict[str, Any]]) -> tuple[float, float, 
     position.step += 1
     position.in_epoch += 1
     position.used += int(samples)
-    position.loss_sum += loss_sum
-    position.samples += samples
+    if stepped:
+        position.loss_sum += loss_sum
+        position.samples += samples
+    else:
+        run.log.warn(f"step {position.step}: {LEFT_OUT}")
     return loss_sum / samples, norm, count
 
 
@@ -283,7 +299,7 @@ def train_epoch(run: UNetRun) -> bool:
 def finish_epoch(run: UNetRun, seconds: float) -> None:
     """Judge, report and save after an epoch."""
     settings, position = run.settings, run.position
-    loss = position.loss_sum / max(position.samples, 1)
+    loss = mean_of(position.loss_sum, position.samples)
     position.epoch += 1
     position.in_epoch = position.used = 0
     position.loss_sum = position.samples = 0.0

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 from trainers.common.checkpoint import load_checkpoint
 from trainers.common.errors import SettingsError
 from trainers.common.randomness import restore_rank_state
-from trainers.common.resuming import AUTO, AUTO_OR_NEW, changes_on_resume, find_checkpoint
+from trainers.common.resuming import (
+    AUTO,
+    AUTO_OR_NEW,
+    changes_on_resume,
+    find_checkpoint,
+    steps_taken,
+)
 from trainers.common.weights import SUFFIX, read_weights
 from trainers.pcdiff.diffusion import NOISE_SETTINGS, noise_settings
 from trainers.pcdiff.naming import load_optimiser, load_weights, read_published
@@ -61,6 +67,10 @@ def go_on(run: PcdiffRun) -> Path | None:
         )
     for name, value in content["position"].items():
         setattr(run.position, name, value)
+    position, before = run.position, run.position.step
+    each = run.steps_per_epoch
+    position.step, _ = steps_taken(position.epoch, position.used, run.settings.bs, each)
+    run.log.recount(before, position.step)
     warnings += changes_on_resume(content, run.folder, FREE)
     warnings += [warning] if (warning := restore_rank_state(content["random"], run.ranks)) else []
     for warning in warnings:

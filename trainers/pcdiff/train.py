@@ -31,7 +31,8 @@ from torch.utils.data import DataLoader
 
 from trainers.common.loading import check_shared_memory, to_device
 from trainers.common.main_program import run_main
-from trainers.common.meters import ThroughputMeter
+from trainers.common.meters import ThroughputMeter, mean_of
+from trainers.common.precision import LEFT_OUT
 from trainers.common.ranks import add_over_ranks, compare_ranks, gradients_shared
 from trainers.common.schedules import batch_sentence, scaled_rate, set_rate
 from trainers.common.stopping import StopRequest, ignore_stop_signals
@@ -154,7 +155,7 @@ def train_step(run: PcdiffRun, batch: dict[str, Any], rate: float) -> tuple[floa
     if run.precision.is_first:
         compare_ranks(run.model, ranks, position.step)
     if not stepped:
-        run.log.warn(f"step {position.step}: the gradient is not finite; the step is left out")
+        run.log.warn(f"step {position.step}: {LEFT_OUT}")
     loss_mean = run.precision.read[0] / ranks.world
     position.loss_sum += loss_mean if stepped else 0.0
     position.loss_count += float(stepped)
@@ -192,7 +193,7 @@ def finish_epoch(run: PcdiffRun, meter: ThroughputMeter) -> None:
     """Judge, report and save after an epoch."""
     settings, position, log = run.settings, run.position, run.log
     epoch, position.epoch, position.used = position.epoch, position.epoch + 1, 0
-    mean = position.loss_sum / max(position.loss_count, 1.0)
+    mean = mean_of(position.loss_sum, position.loss_count)
     position.last_loss, position.loss_sum, position.loss_count = mean, 0.0, 0.0
     if run.ranks.world > 1 and epoch % 100 == 0:
         log.write(f"Epoch {epoch}: All ranks completed {run.steps_per_epoch} steps ✓")
@@ -307,7 +308,7 @@ def reckon_memory(run: PcdiffRun) -> None:
     if workers:
         first = run.data[0, 0]
         item = sum(part.nbytes for part in first.values() if isinstance(part, torch.Tensor))
-        each = item, run.share, workers, run.ranks.world, settings.prefetch_factor
+        each = item, run.share, workers, run.ranks.here, settings.prefetch_factor
         run.log.write(f"loading      {check_shared_memory(*each)}")
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from trainers.common.files import DAMAGED
 from trainers.common.settings_parser import SettingsError
 
 DEFECTS = ("bilateral", "frontoorbital", "parietotemporal", "random_1", "random_2")
@@ -190,7 +191,7 @@ def load_cloud(path: Path) -> np.ndarray:
     """
     try:
         points = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as problem:
+    except DAMAGED as problem:
         raise SkullDataError(
             f"{path}: cannot be read as an array ({problem}); {PREPARE}"
         ) from problem

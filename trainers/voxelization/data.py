@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.data import Dataset, default_collate
 
+from trainers.common.files import DAMAGED
 from trainers.common.kept_items import KeptItems, size_of
 from trainers.skulls.listing import SkullDataError
 
@@ -116,7 +117,7 @@ def array_shape(path: Path, key: str) -> tuple[int, ...]:
             return tuple(int(size) for size in read(member)[0])
     except KeyError:
         raise SkullDataError(f"{path}: holds no array {key!r}; delete it and {PREPARE}") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as problem:
+    except DAMAGED as problem:
         raise SkullDataError(
             f"{path}: is damaged ({problem}); delete it and {PREPARE}"
         ) from problem
@@ -127,7 +128,7 @@ def read_array(path: Path, key: str | None = None) -> np.ndarray:
     try:
         loaded = np.load(path, allow_pickle=False)
         array: np.ndarray = loaded if key is None else loaded[key]
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as problem:
+    except DAMAGED as problem:
         raise SkullDataError(
             f"{path}: is damaged ({problem}); delete it and make it anew"
         ) from problem

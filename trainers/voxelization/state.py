@@ -22,7 +22,11 @@ from trainers.common.precision import Precision
 from trainers.common.randomness import restore_rank_state
 from trainers.common.ranks import Ranks
 from trainers.common.reporter import Reporter
-from trainers.common.resuming import changes_on_resume, find_checkpoint
+from trainers.common.resuming import (
+    changes_on_resume,
+    find_checkpoint,
+    steps_taken,
+)
 from trainers.common.settings_parser import plain
 from trainers.common.stopping import StopRequest
 from trainers.common.weights import SUFFIX, read_weights
@@ -207,7 +211,13 @@ def resume(run: VoxelRun) -> Path | None:
         run.ema.load_state_dict(shadow)
     run.optimiser.load_state_dict(content["optimiser"])
     run.precision.load_state_dict(content["precision"])
-    run.position = VoxelPosition(**content["position"])
+    run.position = position = VoxelPosition(**content["position"])
+    before = position.it
+    batch = run.settings.batch_size * run.ranks.world * run.settings.accumulate
+    position.it, position.step_in_epoch = steps_taken(
+        position.epoch, position.used, batch, run.steps_per_epoch
+    )
+    run.reporter.recount(before, position.it)
     lost = restore_rank_state(content["random"], run.ranks)
     newest = run.settings.output_dir.absolute() / "model.pt"
     if run.ranks.leads and path != newest:

@@ -40,8 +40,8 @@ from trainers.common.ema import Ema
 from trainers.common.errors import SettingsError
 from trainers.common.loading import EpochLoader, check_shared_memory, of_epoch, to_device
 from trainers.common.main_program import run_main
-from trainers.common.meters import ThroughputMeter
-from trainers.common.precision import Precision, in_groups
+from trainers.common.meters import ThroughputMeter, mean_of
+from trainers.common.precision import LEFT_OUT, Precision, in_groups
 from trainers.common.randomness import seed_everything
 from trainers.common.ranks import (
     add_over_ranks,
@@ -204,7 +204,7 @@ def announce(run: VoxelRun, resumed_from: Path | None) -> None:
     need = memory_sentence(run.training.grid, settings.batch_size, *sizes)
     reporter.write(f"memory       {need}")
     if settings.workers:
-        each = run.training.item_bytes(), settings.batch_size, settings.workers, run.ranks.world
+        each = run.training.item_bytes(), settings.batch_size, settings.workers, run.ranks.here
         reporter.write(f"loading      {check_shared_memory(*each)}")
     if run.precision.trouble:
         reporter.warn(f"precision fp32: {run.precision.trouble}")
@@ -261,10 +261,13 @@ def take_step(
         run.ema.update(run.network)
     meter.count(count)
     loss_sum, samples = run.precision.read
-    position.samples += samples
-    position.loss_sum += loss_sum
     position.used += int(samples)
     position.it += 1
+    if stepped:
+        position.samples += samples
+        position.loss_sum += loss_sum
+    else:
+        run.reporter.warn(f"step {position.it}: {LEFT_OUT}")
     position.step_in_epoch += 1
     return loss_sum / samples, norm
 
@@ -345,7 +348,7 @@ def judge(run: VoxelRun) -> dict[str, float]:
 def finish_epoch(run: VoxelRun) -> dict[str, float]:
     """Report an epoch, judge and save when due, and return the judged values."""
     position, settings = run.position, run.settings
-    loss, seconds = position.loss_sum / max(position.samples, 1), position.seconds
+    loss, seconds = mean_of(position.loss_sum, position.samples), position.seconds
     _next_epoch(run)
     last = position.epoch == run.epochs
     judged: dict[str, float] = {}

@@ -1,0 +1,131 @@
+"""What ended a run, in one line: what happened, and what to change."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO, cast
+
+import torch
+
+from trainers.common.errors import DivergedError, SettingsError, SharedError
+from trainers.common.files import LOST_OUTPUT
+from trainers.common.ranks import RanksDifferError, grouped
+
+BATCH_FLAGS = ("batch_size", "bs", "eval_batch_size", "num_ens")
+ACCUMULATION_FLAGS = ("accumulate", "accumulation_steps")
+SAVING_FLAGS = ("gradient_checkpointing",)
+_IN_WORKER = re.compile(r"Caught \w+ in DataLoader worker process \d+\.\n")
+_WORKER_GONE = re.compile(
+    r"DataLoader worker \(pid.*?\) (is killed by signal: .*|exited unexpect.*)"
+)
+_PEER_GONE = re.compile(
+    r"[Cc]onnection (closed|reset) by peer|Broken pipe|remote process exit|"
+    r"NCCL communicator was aborted"
+)
+
+
+def failure(problem: BaseException, settings: argparse.Namespace) -> str:
+    """Return a line on what a user can act on; nothing where the program itself is at fault."""
+    text = str(problem)
+    if isinstance(problem, ConnectionError) or _WORKER_GONE.search(text):
+        return (
+            f"a loading process has ended ({text.strip()}): most often, memory or /dev/shm did not"
+            " suffice; fewer --workers need less of both, and 0 shows what else it was"
+        )
+    if isinstance(problem, (SettingsError, DivergedError, RanksDifferError, OSError)):
+        return own_words(problem)
+    if not isinstance(problem, (MemoryError, RuntimeError)):
+        return ""
+    if is_out_of_memory(problem):
+        return out_of_memory(problem, settings)
+    if grouped() and _PEER_GONE.search(text):
+        return "another process of this run has ended; what it said above or below is the reason"
+    return ""
+
+
+def told_by_leader(problem: BaseException) -> bool:
+    """Return whether rank 0 has met the same error and says it."""
+    return isinstance(problem, (SharedError, RanksDifferError, DivergedError))
+
+
+def own_words(problem: BaseException) -> str:
+    """Return an error's text, without the traceback that a loading process has put before it."""
+    text = str(problem)
+    if not _IN_WORKER.match(text):
+        return text
+    return text.strip().splitlines()[-1].partition(": ")[2]
+
+
+def is_out_of_memory(problem: BaseException) -> bool:
+    """Return whether a GPU's memory or the host's was not enough."""
+    if isinstance(problem, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    return "DefaultCPUAllocator: can't allocate memory" in str(problem)
+
+
+def out_of_memory(problem: BaseException, settings: argparse.Namespace) -> str:
+    """Return one sentence: what was too much, and which flags of this program make it less."""
+    first = (str(problem).strip().splitlines() or [""])[0]
+    where = "the GPU" if isinstance(problem, torch.OutOfMemoryError) else "this machine"
+    known = {name for name in vars(settings) if hasattr(settings, name)}
+    batch = next((name for name in BATCH_FLAGS if name in known), None)
+    parts = next((name for name in ACCUMULATION_FLAGS if name in known), None)
+    advice = []
+    if batch:
+        now = getattr(settings, batch)
+        advice.append(f"a smaller --{batch}" + (f" than {now}" if now else ""))
+    if parts:
+        advice.append(f"--{parts} for the same effective batch in smaller parts")
+    advice += [f"--{name}" for name in SAVING_FLAGS if name in known]
+    hint = f"; try {', '.join(advice)}" if advice else ""
+    return f"out of memory on {where} ({first}){hint}"
+
+
+class _Output:
+    """A stream to which lines may get lost: a full disk or a terminal that is gone."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write what can be written."""
+        try:
+            return self._stream.write(text)
+        except OSError as problem:
+            return self._lost(problem)
+
+    def flush(self) -> None:
+        """Write what waits, or let it go."""
+        try:
+            self._stream.flush()
+        except OSError as problem:
+            self._lost(problem)
+
+    def _lost(self, problem: OSError) -> int:
+        if problem.errno not in LOST_OUTPUT:
+            raise problem
+        return 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def output_may_be_lost() -> Iterator[None]:
+    """Let a run go on inside though what it prints finds no room: its weights are worth more."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (cast(TextIO, _Output(stream)) for stream in before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def rank_of() -> int:
+    """Return which of a launcher's processes this one is."""
+    return int(os.environ.get("RANK", "0"))
