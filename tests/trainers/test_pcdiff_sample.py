@@ -14,6 +14,8 @@ pytest.importorskip("numba")
 
 from tests.trainers import pcdiff_world as world
 from trainers.common.errors import SettingsError
+from trainers.common.ranks import Ranks
+from trainers.pcdiff import sample as drawing
 from trainers.pcdiff.completing import PUBLISHED_NOISE, load_network, noise_predictor
 from trainers.pcdiff.diffusion import PointDiffusion
 from trainers.pcdiff.model import PVCNN, Sizes
@@ -49,7 +51,7 @@ def sample_here(*words: str) -> int:
 
 
 def test_cases_are_written_as_the_original_does(
-    listed: Path, published: Path, tmp_path: Path
+    listed: Path, published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = (
         "--path", str(listed), "--model", str(published), "--eval_path", str(tmp_path),
@@ -86,6 +88,13 @@ def test_cases_are_written_as_the_original_does(
     after = {name: (tmp_path / "syn" / name / "sample.npy").read_bytes() for name in folders}
     assert after == before
     assert (tmp_path / "syn" / "random_1002_surf" / "sample.npy").stat().st_mtime_ns == kept
+    # Of several processes, each draws its share of what is missing, and none waits for another.
+    missing = [tmp_path / "syn" / f"{name}002_surf" / "sample.npy" for name in defects[1:4:2]]
+    for path in missing:
+        path.unlink()
+    monkeypatch.setattr(drawing, "join_ranks", lambda _: Ranks(0, 2, torch.device("cpu")))
+    assert sample_here(*words) == 0
+    assert [path.is_file() for path in missing] == [True, False]
 
 
 def test_one_cloud_without_a_list(listed: Path, published: Path, tmp_path: Path) -> None:

@@ -161,6 +161,13 @@ def test_implants_are_made_judged_drawn_and_meshed_and_not_made_twice(root, syn,
     rows_again, _ = generate.make_all(cases, root, voxelization, output, 1, write=again.append)
     assert [row["dice"] for row in rows_again] == [row["dice"] for row in rows]
     assert all("done already" in line for line in again)
+    # Drawn again meanwhile, by another network, say.
+    drawn = np.load(cases[1] / "sample.npy")
+    np.save(cases[1] / "sample.npy", drawn + np.float32(1e-3))
+    again.clear()
+    generate.make_all(cases[:2], root, voxelization, output, 1, write=again.append)
+    assert "done already" in again[0] and "done already" not in again[1]
+    np.save(cases[1] / "sample.npy", drawn)
     other = Output(tmp_path / "out", made_with="another model")
     generate.make_all(cases[:1], root, voxelization, other, 1, write=again.append)
     assert "Sampling step [1/1] ..." in again
@@ -338,24 +345,33 @@ def test_cases_that_lack_members_are_completed_again(root, syn) -> None:
 def test_completions_of_other_settings_are_drawn_again(root, model, tmp_path, monkeypatch) -> None:
     """Else figures are told of a network or of steps that drew nothing of what was judged."""
     monkeypatch.delenv("FRESNEL_RUN_DIR", raising=False)
-    drawn: list[list[str]] = []
+    drawn: list[int] = []
     samples, syn = read_listing(root / "test.csv"), tmp_path / "completions" / "syn"
+    stops: list[int] = []
 
     def sample(command: list[str], *_: object) -> bool:
-        complete_truly(samples, syn, 270, 30)
-        drawn.append(command)
-        return True
+        """As sample.py: what is there already stays. Where it is to stop, after one case."""
+        left = [one for one in samples if not (syn / one.case / "sample.npy").is_file()]
+        left = left[: stops.pop()] if stops else left
+        complete_truly(left, syn, 270, 30)
+        drawn.append(len(left))
+        return bool(left)
 
     monkeypatch.setattr(pipeline, "run_program", sample)
     base = ["--path", str(root / "test.csv"), "--pcdiff", str(model), "--output_dir", str(tmp_path)]
-    for more in ([], [], ["--sampling_steps", "9"], ["--sampling_steps", "9"]):
+    others = ["--sampling_steps", "9"]
+    for more in ([], [], others, others):
         settings = pipeline.make_parser().read([*base, *more])
         assert pipeline.complete(settings, samples, syn, pipeline.StopRequest(), None)
-    assert [("--overwrite" in command) for command in drawn] == [False, True]
-    assert drawn[1][drawn[1].index("--sampling_steps") + 1] == "9"
+    assert drawn == [5, 5]
     os.utime(model)
+    stops.append(1)
+    for _ in range(2):
+        pipeline.complete(settings, samples, syn, pipeline.StopRequest(), None)
+    assert drawn[2:] == [1, 4], "the same file name, another network; stopped after one case"
+    settings = pipeline.make_parser().read([*base, *others, "--num_ens", "2"])
     pipeline.complete(settings, samples, syn, pipeline.StopRequest(), None)
-    assert len(drawn) == 3, "the same file name, another network"
+    assert drawn[4:] == [5], "that have too few members"
 
 
 def test_where_no_run_has_any_the_shipped_models_make_implants_above_the_mirror(

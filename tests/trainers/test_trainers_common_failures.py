@@ -17,11 +17,13 @@ pytest.importorskip("nibabel")
 import nibabel  # noqa: E402
 
 from tests.warm import TORCH  # noqa: E402
+from trainers.cascade import sample  # noqa: E402
 from trainers.cascade.patients import read_ct  # noqa: E402
 from trainers.common.checkpoint import save_checkpoint  # noqa: E402
 from trainers.common.errors import SettingsError  # noqa: E402
 from trainers.common.loading import EpochLoader  # noqa: E402
 from trainers.common.ranks import Ranks  # noqa: E402
+from trainers.gaussian import evaluate, infer  # noqa: E402
 from trainers.voxelization.data import read_array  # noqa: E402
 
 pytestmark = pytest.mark.trainers
@@ -178,3 +180,26 @@ def test_an_epoch_without_batches_begins_no_workers_for_the_next_one() -> None:
     loader = EpochLoader(torch.utils.data.TensorDataset(torch.arange(4)), torch.device("cpu"), 1)
     assert list(loader.batches([])) == [] and not loader.begun
     assert [int(batch[0]) for batch in loader.batches([[2], [3]])] == [2, 3] and loader.begun
+
+
+@pytest.mark.parametrize(
+    ("program", "words", "advice"),
+    [
+        (sample, ["--checkpoint", "x"], "; try a smaller --samples than 8"),
+        (evaluate, ["--checkpoint", "x", "--data_dir", "y"], "; try a smaller --batch_size than "),
+        (infer, ["--checkpoint", "x", "--image", __file__], ""),
+    ],
+    ids=["cascade/sample", "gaussian/evaluate", "gaussian/infer"],
+)
+def test_programs_that_draw_say_in_one_line_what_memory_did_not_suffice(
+    program: Any, words: list[str], advice: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    def use(_: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.\nMore.")
+
+    monkeypatch.setattr(program, "use_device", use)
+    monkeypatch.setattr(program, "load_trained", use, raising=False)
+    assert program.main(words) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error: out of memory on the GPU (CUDA out of memory. Tried to")
+    assert error.count("\n") == 1 and advice in error

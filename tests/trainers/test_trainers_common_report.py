@@ -7,6 +7,7 @@ import json
 import math
 import os
 import pty
+import resource
 import sys
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,25 @@ def test_tensorboard_reads_what_was_told(run: Path) -> None:
         for value in event.summary.value
     ]
     assert {("loss", 1), ("loss", 2), ("epoch/loss", 2), ("inputs", 2)} <= set(told)
+
+
+def test_tensorboard_on_a_full_disk_does_not_hold_a_run_up(run: Path, capsys) -> None:
+    """The thread of its own writer dies, and what waits for that thread waits for ever."""
+    pytest.importorskip("tensorboardX")
+    reporter = make_reporter(run, tensorboard=True)
+    reporter.start(**FIRST)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+    try:
+        for step in range(1, 200):
+            for board in reporter._boards:
+                board.values(step, {f"value {number}": 1.0 for number in range(40)})
+        for board in reporter._boards:
+            board.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    told = capsys.readouterr().err
+    assert told.count("warning: TensorBoard's files are no longer written: [Errno 27]") == 1
 
 
 def test_without_tensorboard_it_is_said(run: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:

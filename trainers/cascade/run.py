@@ -27,7 +27,6 @@ from trainers.common.resuming import (
     changes_on_resume,
     differences,
     find_checkpoint,
-    steps_taken,
 )
 from trainers.common.settings_parser import SettingsError
 from trainers.common.stopping import StopRequest
@@ -270,12 +269,13 @@ def take_up(run: CascadeRun, content: dict[str, Any]) -> None:
         complete_older_weights(network, content["ema"]["weights"])
         run.ema.load_state_dict(content["ema"])
     run.precision.load_state_dict(content["precision"])
-    position, before = run.position, run.position.step
-    batch, each = run.batch(position.stage), run.steps_per_epoch(position.stage)
-    steps, _ = steps_taken(position.epoch, position.used, batch, each)
-    position.step += steps - position.step_in_stage
-    position.step_in_stage = steps
-    run.reporter.recount(before, position.step)
+    position, number = run.position, run.position.stage
+    earlier = position.step - position.step_in_stage
+    batch, each = run.batch(number), run.steps_per_epoch(number)
+    position.step, _ = run.reporter.recount(
+        position.step, position.epoch, position.used, batch, each, earlier
+    )
+    position.step_in_stage = position.step - earlier
     if warning := restore_rank_state(content["random"], run.ranks):
         run.reporter.warn(f"resume: {warning}")
 

@@ -48,6 +48,7 @@ from trainers.cascade.restore import load_cascade
 from trainers.common.device_flags import add_device_flags, use_device
 from trainers.common.devices import describe_device
 from trainers.common.files import write_whole
+from trainers.common.main_program import run_main
 from trainers.common.report import EventLog, run_directory
 from trainers.common.settings_parser import (
     SettingsError,
@@ -62,8 +63,8 @@ python trainers/cascade/sample.py --checkpoint checkpoints_4gpu/stage3_best.pt \
 """
 
 
-def read_settings(arguments: list[str] | None) -> argparse.Namespace:
-    """Read the command line; a bad value ends the program with one line and exit code 2."""
+def make_parser() -> SettingsParser:
+    """Return the program's parser."""
     parser = SettingsParser("Sample a CT volume from X-rays with a trained cascade.", EXAMPLES)
     add = parser.add_argument
     add(
@@ -94,10 +95,7 @@ def read_settings(arguments: list[str] | None) -> argparse.Namespace:
     add("--flip_vertical", action="store_true", help="the X-rays stand on their heads")
     add("--truth", type=Path, help="the CT, to measure against and to show beside")
     add_device_flags(parser, "two X-rays are read at once, there is nothing to share out")
-    settings = parser.parse_args(arguments)
-    if not settings.output.name.endswith((".nii", ".nii.gz")):
-        parser.error(f"--output: {settings.output} must end in .nii or .nii.gz")
-    return settings
+    return parser
 
 
 def place_in_space(
@@ -163,6 +161,8 @@ def read_views(
 
 def sample(settings: argparse.Namespace) -> int:
     """Sample as the settings say and return the exit code. Raises SettingsError."""
+    if not settings.output.name.endswith((".nii", ".nii.gz")):
+        raise SettingsError(f"--output: {settings.output} must end in .nii or .nii.gz")
     device, reason = use_device(settings)
     cascade, calibration, _ = load_cascade(settings.checkpoint, device)
     config, number = cascade.config, len(cascade.stages)
@@ -224,12 +224,7 @@ def sample(settings: argparse.Namespace) -> int:
 
 def main(arguments: list[str] | None = None) -> int:
     """Sample; return 0, or 2 for a setting that cannot be, 1 where a file cannot be written."""
-    settings = read_settings(arguments)
-    try:
-        return sample(settings)
-    except (SettingsError, OSError) as problem:
-        print(f"error: {problem}", file=sys.stderr, flush=True)
-        return 2 if isinstance(problem, SettingsError) else 1
+    return run_main(sample, make_parser(), arguments)
 
 
 if __name__ == "__main__":

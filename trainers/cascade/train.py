@@ -59,14 +59,13 @@ from trainers.cascade.projector import unit_from_hu
 from trainers.cascade.run import TRAINER, CascadeRun, next_stage, place_best, resume
 from trainers.common.checkpoint import CheckpointFolder
 from trainers.common.errors import DivergedError
-from trainers.common.loading import EpochLoader, check_shared_memory, of_epoch, to_device
+from trainers.common.loading import EpochLoader, check_shared_memory, to_device
 from trainers.common.main_program import run_main
 from trainers.common.meters import ThroughputMeter, mean_of
 from trainers.common.precision import LEFT_OUT, in_groups
 from trainers.common.ranks import (
     add_over_ranks,
     compare_ranks,
-    epoch_batches,
     from_leader,
     gradients_shared,
     join_ranks,
@@ -216,11 +215,7 @@ def train_epoch(run: CascadeRun, loader: EpochLoader[PatientSet]) -> bool:
     """Take the steps that are left of the current epoch; return whether a stop was asked for."""
     assert run.model is not None
     position, ranks, training = run.position, run.ranks, run.config.training
-    count, size, seed = len(loader.dataset), run.stage.batch_size, loader.dataset.seed
-    batches = epoch_batches(
-        count, size, seed, position.epoch, ranks.rank, ranks.world, position.used
-    )
-    loaded = loader.batches(of_epoch(position.epoch, batches))
+    loaded = loader.epoch(position, run.stage.batch_size, ranks)
     meter, talk = ThroughputMeter(ranks.device, ranks.world), Throttle(5.0)
     steps = run.steps_per_epoch(position.stage)
     everything = steps * run.epochs

@@ -5,27 +5,44 @@ from __future__ import annotations
 import importlib.util
 import netrc
 import os
+import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from trainers.common.errors import SettingsError
+from trainers.common.report import Throttle
 from trainers.common.settings_parser import plain
+
+FLUSHED_EVERY = 10.0
+"""Seconds after which TensorBoard sees what was written."""
 
 
 class TensorBoardFiles:
-    """Scalars and pictures for TensorBoard, written by tensorboardX."""
+    """Scalars and pictures for TensorBoard, in tensorboardX's format; a full disk is told once.
+
+    Its own writer is not used: a thread of it dies of a full disk, and the run then waits for ever
+    for room in its queue.
+    """
 
     def __init__(self, folder: Path, from_step: int = 0) -> None:
-        from tensorboardX import SummaryWriter  # type: ignore[import-untyped]
+        from tensorboardX import proto, summary  # type: ignore[import-untyped]
+        from tensorboardX.event_file_writer import EventsWriter  # type: ignore[import-untyped]
 
-        # Steps that an interrupted attempt wrote after its last checkpoint are hidden.
-        self._writer = SummaryWriter(str(folder), purge_step=from_step or None)
+        self._event, self._summary = proto.event_pb2.Event, summary
+        folder.mkdir(parents=True, exist_ok=True)
+        self._file: Any = EventsWriter(str(folder / "events"))
+        self._flush = Throttle(FLUSHED_EVERY)
+        if from_step:
+            # Steps that an interrupted attempt wrote after its last checkpoint are hidden.
+            begun = proto.event_pb2.SessionLog(status=proto.event_pb2.SessionLog.START)
+            self._write(step=from_step, session_log=begun)
 
     def values(self, step: int, values: Mapping[str, float]) -> None:
         """Write every value as a scalar."""
         for name, value in values.items():
-            self._writer.add_scalar(name, value, step)
+            self._write(step=step, summary=self._summary.scalar(name, value))
 
     def image(self, step: int, path: Path, caption: str) -> None:
         """Write a PNG as a picture."""
@@ -34,11 +51,26 @@ class TensorBoardFiles:
 
         with Image.open(path) as picture:
             pixels = np.asarray(picture.convert("RGB"))
-        self._writer.add_image(caption, pixels, step, dataformats="HWC")
+        self._write(step=step, summary=self._summary.image(caption, pixels, dataformats="HWC"))
 
     def close(self) -> None:
         """Write what is left."""
-        self._writer.close()
+        self._guarded("close")
+
+    def _write(self, **fields: Any) -> None:
+        self._guarded("write_event", self._event(wall_time=time.time(), **fields))
+        if self._flush.due():
+            self._guarded("flush")
+
+    def _guarded(self, action: str, *words: Any) -> None:
+        if self._file is None:
+            return
+        try:
+            getattr(self._file, action)(*words)
+        except OSError as problem:
+            print(f"warning: TensorBoard's files are no longer written: {problem}",
+                  file=sys.stderr, flush=True)  # fmt: skip
+            self._file = None
 
 
 def require_wandb(project: str) -> None:

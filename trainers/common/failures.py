@@ -16,7 +16,7 @@ from trainers.common.errors import DivergedError, SettingsError, SharedError
 from trainers.common.files import LOST_OUTPUT
 from trainers.common.ranks import RanksDifferError, grouped
 
-BATCH_FLAGS = ("batch_size", "bs", "eval_batch_size", "num_ens")
+BATCH_FLAGS = ("batch_size", "bs", "eval_batch_size", "num_ens", "samples")
 ACCUMULATION_FLAGS = ("accumulate", "accumulation_steps")
 SAVING_FLAGS = ("gradient_checkpointing",)
 _IN_WORKER = re.compile(r"Caught \w+ in DataLoader worker process \d+\.\n")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from trainers.common.errors import SettingsError
+from trainers.common.ranks import Ranks, epoch_batches
 from trainers.common.stopping import ignore_stop_signals
 
 SHARED_MEMORY = "/dev/shm"
@@ -50,6 +51,13 @@ def make_loader(
     )
 
 
+class Place(Protocol):
+    """Where a run is: whole epochs, and samples of the next one, over all ranks."""
+
+    epoch: int
+    used: int
+
+
 class EpochLoader(Generic[AnyDataset]):
     """Loads a dataset epoch after epoch by the same workers.
 
@@ -77,6 +85,15 @@ class EpochLoader(Generic[AnyDataset]):
     def begin_anew(self) -> None:
         """Have the next batches loaded by workers that know the dataset as it is now."""
         self._loader = None
+
+    def left(self, place: Place, batch_size: int, ranks: Ranks) -> list[list[int]]:
+        """Return this rank's batches of indices that are left of the epoch at a place."""
+        count, world = len(cast(Sized, self.dataset)), (ranks.rank, ranks.world)
+        return epoch_batches(count, batch_size, self._seed, place.epoch, *world, place.used)
+
+    def epoch(self, place: Place, batch_size: int, ranks: Ranks) -> DataLoader[Any]:
+        """Return what gives them, the dataset being asked for (epoch, index)."""
+        return self.batches(of_epoch(place.epoch, self.left(place, batch_size, ranks)))
 
     def batches(self, batches: Iterable[Sequence[Any]]) -> DataLoader[Any]:
         """Return what gives these batches of indices, until it is asked for the next ones."""

@@ -15,6 +15,7 @@ from trainers.common.history import RunHistory
 from trainers.common.meters import GAUGES
 from trainers.common.ranks import Ranks
 from trainers.common.report import EventLog, Throttle, run_directory
+from trainers.common.schedules import steps_taken
 from trainers.common.settings_parser import plain
 
 PHASES = ("loading", "compiling", "warming up", "training", "validating", "saving")
@@ -74,17 +75,21 @@ class Reporter:
         if text:
             self.write(f"{name:<12} {text}")
 
-    def recount(self, before: int, step: int) -> None:
-        """Say that a resumed run's steps are counted by its own batch, the history's, too.
+    def recount(
+        self, saved: int, epoch: int, used: int, batch: int, steps_per_epoch: int, earlier: int = 0
+    ) -> tuple[int, int]:
+        """Return steps_taken with `earlier` ones, and say so where a checkpoint's are not as many.
 
-        Called before `start`; nothing happens where they are as many.
+        Called before `start`: the history's steps are counted by this run's batch then, too.
         """
-        if before != step:
-            self._recounted = before, step
+        steps, inside = steps_taken(epoch, used, batch, steps_per_epoch)
+        if saved != earlier + steps:
+            self._recounted = saved, earlier + steps
             self.warn(
-                f"resume: {before} steps were taken; by this batch and these data they are {step}:"
-                " counted anew"
+                f"resume: {saved} steps were taken; by this batch and these data they are"
+                f" {earlier + steps}: counted anew"
             )
+        return earlier + steps, inside
 
     def start(
         self,

@@ -112,16 +112,6 @@ def differences(
     ]
 
 
-def steps_taken(epoch: int, used: int, batch: int, steps_per_epoch: int) -> tuple[int, int]:
-    """Return the steps that `epoch` whole epochs and `used` samples are, and those in the epoch.
-
-    A schedule goes by them, so that a run which goes on with another batch, on another number of
-    devices or with other data is as far in it as in its epochs.
-    """
-    inside = -(-used // batch)
-    return epoch * steps_per_epoch + inside, inside
-
-
 def changes_on_resume(
     content: Mapping[str, Any], checkpoints: CheckpointFolder, ignored: Iterable[str] = ()
 ) -> list[str]:

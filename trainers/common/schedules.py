@@ -37,6 +37,16 @@ def rate_at(
     return highest * (floor + (1 - floor) * fall)
 
 
+def steps_taken(epoch: int, used: int, batch: int, steps_per_epoch: int) -> tuple[int, int]:
+    """Return the steps that `epoch` whole epochs and `used` samples are, and those in the epoch.
+
+    A schedule goes by them, so that a run which goes on with another batch, on another number of
+    devices or with other data is as far in it as in its epochs.
+    """
+    inside = -(-used // batch)
+    return epoch * steps_per_epoch + inside, inside
+
+
 def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
     """Give every parameter group the rate, times the group's own `rate_factor` where it has one."""
     for group in optimiser.param_groups:

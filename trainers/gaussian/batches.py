@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from trainers.common.loading import EpochLoader
-from trainers.common.ranks import epoch_batches
 from trainers.gaussian.photographs import PhotographSet
 from trainers.gaussian.run import GaussianRun
 
@@ -22,15 +21,7 @@ def epoch_batches_of(
 ) -> Iterable[dict[str, Any]]:
     """Return this rank's batches that are left of the current epoch, from the GPU if all fit."""
     settings, ranks, position, photographs = run.settings, run.ranks, run.position, loader.dataset
-    batches = epoch_batches(
-        len(photographs),
-        settings.batch_size,
-        settings.seed,
-        position.epoch,
-        ranks.rank,
-        ranks.world,
-        position.used,
-    )
+    batches = loader.left(position, settings.batch_size, ranks)
     if photographs.size != run.phase.resolution:
         photographs.resize(run.phase.resolution)
         loader.begin_anew()

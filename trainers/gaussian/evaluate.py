@@ -33,6 +33,7 @@ from trainers.common.device_flags import add_device_flags, use_device
 from trainers.common.devices import describe_device
 from trainers.common.files import write_text_whole
 from trainers.common.loading import make_loader, to_device
+from trainers.common.main_program import run_main
 from trainers.common.report import EventLog, run_directory
 from trainers.common.settings_parser import (
     SettingsError,
@@ -183,13 +184,8 @@ def report(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the program; return 0, or 2 for a setting that cannot be."""
-    settings = make_parser().read(arguments)
-    try:
-        return evaluate_folder(settings)
-    except (SettingsError, ValueError) as problem:
-        print(f"error: {problem}", file=sys.stderr, flush=True)
-        return 2
+    """Run the program; return 0, or 2 for a setting that cannot be, 1 where it failed."""
+    return run_main(evaluate_folder, make_parser(), arguments)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ from trainers.common.device_flags import add_device_flags, use_device
 from trainers.common.devices import describe_device
 from trainers.common.files import write_whole
 from trainers.common.loading import to_device
+from trainers.common.main_program import run_main
 from trainers.common.report import EventLog, run_directory
 from trainers.common.settings_parser import (
     SettingsError,
@@ -177,13 +178,8 @@ def infer(settings: argparse.Namespace) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the program; return 0, or 2 for a setting that cannot be."""
-    settings = make_parser().read(arguments)
-    try:
-        return infer(settings)
-    except ValueError as problem:
-        print(f"error: {problem}", file=sys.stderr, flush=True)
-        return 2
+    """Run the program; return 0, or 2 for a setting that cannot be, 1 where it failed."""
+    return run_main(infer, make_parser(), arguments)
 
 
 if __name__ == "__main__":

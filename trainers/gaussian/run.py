@@ -20,11 +20,7 @@ from trainers.common.precision import Precision
 from trainers.common.randomness import restore_rank_state
 from trainers.common.ranks import Ranks, from_leader
 from trainers.common.reporter import Reporter
-from trainers.common.resuming import (
-    changes_on_resume,
-    find_checkpoint,
-    steps_taken,
-)
+from trainers.common.resuming import changes_on_resume, find_checkpoint
 from trainers.common.schedules import scaled_rate
 from trainers.common.settings_parser import SettingsError
 from trainers.common.stopping import StopRequest
@@ -253,11 +249,10 @@ def resume(run: GaussianRun) -> Path | None:
             )
             run.ema = Ema(run.decoder, run.settings.ema)
     run.position, run.values = GaussianPosition(**content["position"]), dict(content["values"])
-    position, before = run.position, run.position.step
-    position.step, position.in_epoch = steps_taken(
-        position.epoch, position.used, run.batch, run.steps_per_epoch
+    position = run.position
+    position.step, position.in_epoch = run.reporter.recount(
+        position.step, position.epoch, position.used, run.batch, run.steps_per_epoch
     )
-    run.reporter.recount(before, position.step)
     warnings += changes_on_resume(content, run.folder)
     lost = restore_rank_state(content["random"], run.ranks)
     for warning in [*warnings, *([lost] if lost else [])]:

@@ -175,11 +175,16 @@ def complete(
         implant = voxelization.points // 10
         complete_truly(samples, folder, voxelization.points - implant, implant)
         return True
-    missing, again = missing_cases(samples, folder, settings.num_ens), []
     before, known = made_with(folder), existing_model(settings, "pcdiff")
     if known is not None and before not in ("", drawn_with(known, settings)):
         print("completions  were drawn with other settings: all are drawn again", flush=True)
-        missing, again = samples, ["--overwrite"]
+        # Before it is noted what the others are drawn with: a stop must not leave some of both.
+        for drawn in folder.glob("*/sample.npy"):
+            drawn.unlink()
+    missing = missing_cases(samples, folder, settings.num_ens)
+    for sample in missing:
+        # One with too few members would be taken as drawn.
+        (folder / sample.case / "sample.npy").unlink(missing_ok=True)
     if not missing:
         print("completions  all there already", flush=True)
         return True
@@ -197,7 +202,7 @@ def complete(
         *("--sampling_method", settings.sampling_method),
         *("--sampling_steps", str(settings.sampling_steps)),
         *("--manualSeed", str(settings.seed), "--device", settings.device),
-        *("--threads", str(settings.threads), *again),
+        *("--threads", str(settings.threads)),
     ]
     return run_program(command, stop.asked, folder.parent / "sampling")
 

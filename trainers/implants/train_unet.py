@@ -39,7 +39,7 @@ from torch import nn
 from trainers.common.checkpoint import CheckpointFolder
 from trainers.common.ema import Ema
 from trainers.common.kept_items import size_of
-from trainers.common.loading import EpochLoader, check_shared_memory, of_epoch, to_device
+from trainers.common.loading import EpochLoader, check_shared_memory, to_device
 from trainers.common.main_program import run_main
 from trainers.common.meters import ThroughputMeter, mean_of
 from trainers.common.precision import LEFT_OUT, Precision, in_groups
@@ -49,18 +49,13 @@ from trainers.common.ranks import (
     Ranks,
     add_over_ranks,
     compare_ranks,
-    epoch_batches,
     gradients_shared,
     join_ranks,
     sum_over_ranks,
     wrap_model,
 )
 from trainers.common.reporter import Reporter
-from trainers.common.resuming import (
-    changes_on_resume,
-    find_checkpoint,
-    steps_taken,
-)
+from trainers.common.resuming import changes_on_resume, find_checkpoint
 from trainers.common.schedules import batch_sentence, rate_at, scaled_rate, set_rate
 from trainers.common.stopping import StopRequest
 from trainers.implants.unet import (
@@ -188,11 +183,9 @@ def resume(run: UNetRun) -> Path | None:
     if run.ema is not None and content["ema"]:
         run.ema.load_state_dict(content["ema"])
     run.position = position = Position(**content["position"])
-    before = position.step
-    position.step, position.in_epoch = steps_taken(
-        position.epoch, position.used, run.batch, run.steps_per_epoch
+    position.step, position.in_epoch = run.log.recount(
+        position.step, position.epoch, position.used, run.batch, run.steps_per_epoch
     )
-    run.log.recount(before, position.step)
     lost = restore_rank_state(content["random"], run.ranks)
     for line in [*warnings, *changes_on_resume(content, run.folder), lost]:
         if line:
@@ -261,8 +254,7 @@ def take_step(run: UNetRun, group: list[dict[str, Any]]) -> tuple[float, float, 
     if run.precision.is_first:
         compare_ranks(run.model, run.ranks, position.step + 1)
     loss_sum, samples = run.precision.read
-    position.step += 1
-    position.in_epoch += 1
+    position.step, position.in_epoch = position.step + 1, position.in_epoch + 1
     position.used += int(samples)
     if stepped:
         position.loss_sum += loss_sum
@@ -275,11 +267,7 @@ def take_step(run: UNetRun, group: list[dict[str, Any]]) -> tuple[float, float, 
 def train_epoch(run: UNetRun) -> bool:
     """Take the steps that are left of the epoch; return whether a stop was asked for inside."""
     settings, ranks, position = run.settings, run.ranks, run.position
-    batches = epoch_batches(
-        len(run.training), settings.batch_size, settings.seed, position.epoch,
-        ranks.rank, ranks.world, position.used,
-    )  # fmt: skip
-    loader = run.loader.batches(of_epoch(position.epoch, batches))
+    loader = run.loader.epoch(position, settings.batch_size, ranks)
     meter = ThroughputMeter(ranks.device, ranks.world)
     run.model.train()
     run.log.phase("training")
@@ -306,7 +294,9 @@ def finish_epoch(run: UNetRun, seconds: float) -> None:
     last = position.epoch == settings.epochs
     values = {"loss": loss}
     if run.held_out and (last or position.epoch % settings.validate_every == 0):
-        run.figures = judge(run)
+        run.log.phase("validating")
+        with run.ema.applied(run.network) if run.ema else nullcontext():
+            run.figures = judge(run)
         values |= run.figures
     run.log.epoch(position.epoch, position.step, seconds, values)
     run.log.write(f"epoch {position.epoch}/{settings.epochs}  loss {loss:.4f}")
@@ -320,12 +310,6 @@ def finish_epoch(run: UNetRun, seconds: float) -> None:
 
 def judge(run: UNetRun) -> dict[str, float]:
     """Return the mean DSC on held-out samples beside the mirror's, and draw the first."""
-    run.log.phase("validating")
-    with run.ema.applied(run.network) if run.ema else nullcontext():
-        return _judge(run)
-
-
-def _judge(run: UNetRun) -> dict[str, float]:
     position, ranks = run.position, run.ranks
     trained = TrainedUNet(run.network.eval(), run.sizes, ranks.device)
     mirrored = math.isnan(position.mirror)

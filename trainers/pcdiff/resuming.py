@@ -13,7 +13,6 @@ from trainers.common.resuming import (
     AUTO_OR_NEW,
     changes_on_resume,
     find_checkpoint,
-    steps_taken,
 )
 from trainers.common.weights import SUFFIX, read_weights
 from trainers.pcdiff.diffusion import NOISE_SETTINGS, noise_settings
@@ -67,10 +66,10 @@ def go_on(run: PcdiffRun) -> Path | None:
         )
     for name, value in content["position"].items():
         setattr(run.position, name, value)
-    position, before = run.position, run.position.step
-    each = run.steps_per_epoch
-    position.step, _ = steps_taken(position.epoch, position.used, run.settings.bs, each)
-    run.log.recount(before, position.step)
+    position, batch = run.position, run.settings.bs
+    position.step, _ = run.log.recount(
+        position.step, position.epoch, position.used, batch, run.steps_per_epoch
+    )
     warnings += changes_on_resume(content, run.folder, FREE)
     warnings += [warning] if (warning := restore_rank_state(content["random"], run.ranks)) else []
     for warning in warnings:

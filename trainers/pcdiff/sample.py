@@ -37,7 +37,7 @@ from trainers.common.device_flags import add_device_flags
 from trainers.common.devices import describe_device, peak_memory
 from trainers.common.main_program import run_main
 from trainers.common.randomness import sample_generator
-from trainers.common.ranks import Ranks, gather_from_ranks, join_ranks
+from trainers.common.ranks import Ranks, from_leader, gather_from_ranks, join_ranks
 from trainers.common.reporter import Reporter
 from trainers.common.settings_parser import SettingsParser, number_between, whole_number
 from trainers.common.stopping import StopRequest
@@ -115,6 +115,19 @@ def find_cases(path: Path) -> list[SkullSample]:
         name = path.name.removesuffix("_surf.npy")
         return [SkullSample(name, None, path, path, path)]
     return read_listing(path)
+
+
+def case_folder(settings: argparse.Namespace, case: SkullSample) -> Path:
+    """Return where a case's arrays go."""
+    folder: Path = settings.eval_path.absolute() / "syn" / case.case
+    return folder
+
+
+def finished(settings: argparse.Namespace, cases: list[SkullSample]) -> list[str]:
+    """Return the cases that are not to be drawn any more; the others are dealt to the ranks."""
+    if settings.overwrite:
+        return []
+    return [one.case for one in cases if (case_folder(settings, one) / "sample.npy").is_file()]
 
 
 def draw_case(
@@ -205,12 +218,13 @@ def sample(settings: argparse.Namespace) -> int:
     log.phase("validating")
     records: list[CaseRecord] = []
     stopped = False
-    for place in range(ranks.rank, len(cases), ranks.world):
+    done = from_leader(ranks, lambda: finished(settings, cases))
+    for case in done:
+        log.write(f"{case}  is there already")
+    left = [place for place, case in enumerate(cases) if case.case not in done]
+    for place in left[ranks.rank :: ranks.world]:
         case, begun = cases[place], time.monotonic()
-        folder = settings.eval_path.absolute() / "syn" / case.case
-        if (folder / "sample.npy").is_file() and not settings.overwrite:
-            log.write(f"{case.case}  is there already")
-            continue
+        folder = case_folder(settings, case)
         try:
             arrays = draw_case(settings, network, diffusion, case, place, ranks, stop)
         except StoppedError:

@@ -30,6 +30,7 @@ trainers.begin(__name__)
 
 import argparse
 import csv
+import hashlib
 import io
 import json
 import math
@@ -143,7 +144,8 @@ def make_all(
     failures: list[str] = []
     for number, folder in enumerate(cases, 1):
         saved = output.folder / folder.name / "row.json"
-        done = None if overwrite else read_row(saved, output.made_with)
+        made_with = f"{output.made_with} {content_of(folder / 'sample.npy')}"
+        done = None if overwrite else read_row(saved, made_with)
         if done is not None:
             rows.append(done)
             write(f"case {number}/{len(cases)} {folder.name}: done already")
@@ -159,6 +161,7 @@ def make_all(
             failures.append(str(problem))
             write(f"failed: {problem}")
             continue
+        row["made_with"] = made_with
         write_text_whole(saved, json.dumps(finite_row(row)) + "\n")
         rows.append(row)
     return rows, failures
@@ -177,6 +180,13 @@ def describe_making(model: Path, *details: object) -> str:
     """Return a text that changes with the model's file and whatever else decides an implant."""
     seen = model.stat()
     return " ".join(map(str, (model, seen.st_size, seen.st_mtime_ns, *details)))
+
+
+def content_of(path: Path) -> str:
+    """Return a text that changes with what a file holds; nothing where there is none."""
+    if not path.is_file():
+        return ""
+    return hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest()
 
 
 def finite_row(row: dict[str, Any]) -> dict[str, Any]:

@@ -22,11 +22,7 @@ from trainers.common.precision import Precision
 from trainers.common.randomness import restore_rank_state
 from trainers.common.ranks import Ranks
 from trainers.common.reporter import Reporter
-from trainers.common.resuming import (
-    changes_on_resume,
-    find_checkpoint,
-    steps_taken,
-)
+from trainers.common.resuming import changes_on_resume, find_checkpoint
 from trainers.common.settings_parser import plain
 from trainers.common.stopping import StopRequest
 from trainers.common.weights import SUFFIX, read_weights
@@ -73,7 +69,6 @@ class VoxelRun:
     precision: Precision
     ema: Ema | None
     rate: float
-    steps_per_epoch: int
     orientation: Orientation
     position: VoxelPosition = field(default_factory=VoxelPosition)
 
@@ -97,6 +92,16 @@ class VoxelRun:
     def epochs(self) -> int:
         """Epochs of the whole run."""
         return int(self.settings.epochs)
+
+    @property
+    def batch(self) -> int:
+        """Pairs of one step, over all devices and accumulated batches."""
+        return int(self.settings.batch_size * self.settings.accumulate * self.ranks.world)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps of a whole epoch."""
+        return math.ceil(len(self.training) / self.batch)
 
     @property
     def steps(self) -> int:
@@ -212,12 +217,9 @@ def resume(run: VoxelRun) -> Path | None:
     run.optimiser.load_state_dict(content["optimiser"])
     run.precision.load_state_dict(content["precision"])
     run.position = position = VoxelPosition(**content["position"])
-    before = position.it
-    batch = run.settings.batch_size * run.ranks.world * run.settings.accumulate
-    position.it, position.step_in_epoch = steps_taken(
-        position.epoch, position.used, batch, run.steps_per_epoch
+    position.it, position.step_in_epoch = run.reporter.recount(
+        position.it, position.epoch, position.used, run.batch, run.steps_per_epoch
     )
-    run.reporter.recount(before, position.it)
     lost = restore_rank_state(content["random"], run.ranks)
     newest = run.settings.output_dir.absolute() / "model.pt"
     if run.ranks.leads and path != newest:

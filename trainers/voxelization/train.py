@@ -28,7 +28,6 @@ trainers.begin(__name__)
 # isort: split
 
 import argparse
-import math
 from typing import Any
 
 import torch
@@ -38,7 +37,7 @@ from trainers.common.checkpoint import CheckpointFolder
 from trainers.common.compiling import compile_network
 from trainers.common.ema import Ema
 from trainers.common.errors import SettingsError
-from trainers.common.loading import EpochLoader, check_shared_memory, of_epoch, to_device
+from trainers.common.loading import EpochLoader, check_shared_memory, to_device
 from trainers.common.main_program import run_main
 from trainers.common.meters import ThroughputMeter, mean_of
 from trainers.common.precision import LEFT_OUT, Precision, in_groups
@@ -46,7 +45,6 @@ from trainers.common.randomness import seed_everything
 from trainers.common.ranks import (
     add_over_ranks,
     compare_ranks,
-    epoch_batches,
     from_leader,
     gradients_shared,
     wrap_model,
@@ -149,7 +147,6 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> VoxelRun:
     checkpoints = CheckpointFolder(
         folder / "checkpoints", TRAINER, described(settings), ranks, settings.keep
     )
-    batches = epoch_batches(len(training), settings.batch_size, 0, 0, 0, ranks.world)
     return VoxelRun(
         settings=settings,
         ranks=ranks,
@@ -167,7 +164,6 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> VoxelRun:
         precision=Precision(settings.precision, ranks.device, volumes=True),
         ema=Ema(network, settings.ema) if settings.ema else None,
         rate=rate,
-        steps_per_epoch=math.ceil(len(batches) / settings.accumulate),
         orientation=orientation,
     )
 
@@ -275,16 +271,7 @@ def take_step(
 def train_epoch(run: VoxelRun) -> bool:
     """Take the steps that are left of the current epoch; return whether a stop was asked for."""
     settings, ranks, position = run.settings, run.ranks, run.position
-    batches = epoch_batches(
-        len(run.training),
-        settings.batch_size,
-        settings.seed,
-        position.epoch,
-        ranks.rank,
-        ranks.world,
-        position.used,
-    )
-    loader = run.loader.batches(of_epoch(position.epoch, batches))
+    loader = run.loader.epoch(position, settings.batch_size, ranks)
     meter, before = ThroughputMeter(ranks.device, ranks.world), position.seconds
     run.model.train()
     if position.it:
