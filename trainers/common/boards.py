@@ -62,11 +62,11 @@ class TensorBoardFiles:
         if self._flush.due():
             self._guarded("flush")
 
-    def _guarded(self, action: str, *words: Any) -> None:
+    def _guarded(self, action: str, *given: Any) -> None:
         if self._file is None:
             return
         try:
-            getattr(self._file, action)(*words)
+            getattr(self._file, action)(*given)
         except OSError as problem:
             print(f"warning: TensorBoard's files are no longer written: {problem}",
                   file=sys.stderr, flush=True)  # fmt: skip

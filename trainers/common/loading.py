@@ -51,7 +51,7 @@ def make_loader(
     )
 
 
-class Place(Protocol):
+class EpochPlace(Protocol):
     """Where a run is: whole epochs, and samples of the next one, over all ranks."""
 
     epoch: int
@@ -86,12 +86,12 @@ class EpochLoader(Generic[AnyDataset]):
         """Have the next batches loaded by workers that know the dataset as it is now."""
         self._loader = None
 
-    def left(self, place: Place, batch_size: int, ranks: Ranks) -> list[list[int]]:
+    def left(self, place: EpochPlace, batch_size: int, ranks: Ranks) -> list[list[int]]:
         """Return this rank's batches of indices that are left of the epoch at a place."""
         count, world = len(cast(Sized, self.dataset)), (ranks.rank, ranks.world)
         return epoch_batches(count, batch_size, self._seed, place.epoch, *world, place.used)
 
-    def epoch(self, place: Place, batch_size: int, ranks: Ranks) -> DataLoader[Any]:
+    def epoch(self, place: EpochPlace, batch_size: int, ranks: Ranks) -> DataLoader[Any]:
         """Return what gives them, the dataset being asked for (epoch, index)."""
         return self.batches(of_epoch(place.epoch, self.left(place, batch_size, ranks)))
 

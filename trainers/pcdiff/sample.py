@@ -127,7 +127,7 @@ def finished(settings: argparse.Namespace, cases: list[SkullSample]) -> list[str
     """Return the cases that are not to be drawn any more; the others are dealt to the ranks."""
     if settings.overwrite:
         return []
-    return [one.case for one in cases if (case_folder(settings, one) / "sample.npy").is_file()]
+    return [case.case for case in cases if (case_folder(settings, case) / "sample.npy").is_file()]
 
 
 def draw_case(
