@@ -119,3 +119,7 @@ def test_every_mistake_of_set_is_told(cli: CommandLine) -> None:
     )
     said = cli.run("plan", "./mine.yaml", "--set", "lr=abc", "--set", "epochs=0", exits=2).stderr
     assert "--set lr=abc" in said and "--set epochs=0" in said
+
+
+def test_what_ssh_starts_ends_at_once_where_nobody_can_speak_to_it(cli: CommandLine) -> None:
+    assert not cli.run("host-agent", exits=2).stdout

@@ -1,6 +1,7 @@
 """`fresnel-tui host-agent`: what ssh starts on a rented machine. People have no use for it."""
 
 import os
+import stat
 import sys
 from collections.abc import Sequence
 
@@ -19,6 +20,11 @@ def run_agent(arguments: Sequence[str]) -> int:
             from tui.agent.tools import run_tool
 
         return run_tool(arguments)
+    mode = os.fstat(0).st_mode
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(0)):
+        # A file cannot be waited for, /dev/null neither: its end would never be seen.
+        print("fresnel-tui: host-agent answers ssh, over a pipe", file=sys.stderr)
+        return 2
     note_person()  # a program says so with what it asks for
     # Whatever prints goes to stderr: the line is the link's alone.
     line = os.dup(1)
