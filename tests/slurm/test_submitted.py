@@ -54,7 +54,7 @@ def test_a_waiting_job_says_why(cluster: Cluster) -> None:
     assert shown["state"] == "queued"
     assert job in shown["reason"] and shown["job"] == job
     starts = cluster.line.state.expected_starts
-    cluster.line.run("status", run.id)
+    assert "Place" not in cluster.line.run("status", run.id).stdout, "Slurm's queue has others, too"
     asked = json.loads(starts.read_text())[job]
     assert asked["before"] is not None
     cluster.line.run("status", run.id)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from runners.model.plan import is_job
 from runners.model.run_ids import by_names
 from runners.model.states import State
 from runners.model.units import indices
@@ -18,11 +19,29 @@ def queue_lines(
     if run.state is not State.QUEUED:
         return []
     queue = sorted(
-        (other for other in runs if other.run.state is State.QUEUED),
+        (other for other in runs if other.run.state is State.QUEUED and not is_job(other.run.plan)),
         key=lambda other: (-_priority(other), other.run.created, other.run.id),
     )
     ids = [other.run.id for other in queue]
     lines = [f"It is queued: {by_names(run.reason) or 'not considered yet'}."]
+    lines += [] if is_job(run.plan) else _before_it(view, runs, ids, leases)
+    if run.plan is not None and run.plan.spec.after is not None:
+        after = run.plan.spec.after
+        other = next((other for other in runs if other.run.id == after.run), None)
+        left = "" if other is None else f"; {_may_end(other)}"
+        name = by_names(after.run) if other is None else other.run.name
+        lines.append(f"It starts after {name} has ended ({after.on}){left}.")
+    return lines
+
+
+def _before_it(
+    view: RunView,
+    runs: Sequence[RunView],
+    ids: Sequence[str],
+    leases: Mapping[str, Sequence[Lease]],
+) -> list[str]:
+    """Its place in this machine's queue of `ids`, and who holds GPUs."""
+    run, lines = view.run, []
     place = ids.index(run.id) + 1 if run.id in ids else view.queue_place
     if place is not None:
         of = f" of {len(ids)}" if run.id in ids else ""
@@ -32,12 +51,6 @@ def queue_lines(
         lines.append("Who holds GPUs, and when each may end at its current pace:")
         for holder in sorted(holders, key=lambda other: other.progress.eta_s or float("inf")):
             lines.append(_holder_line(holder))
-    if run.plan is not None and run.plan.spec.after is not None:
-        after = run.plan.spec.after
-        other = next((other for other in runs if other.run.id == after.run), None)
-        left = "" if other is None else f"; {_may_end(other)}"
-        name = by_names(after.run) if other is None else other.run.name
-        lines.append(f"It starts after {name} has ended ({after.on}){left}.")
     return lines
 
 
