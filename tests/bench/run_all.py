@@ -63,6 +63,7 @@ def main() -> int:
         parser.error(f"no group {', '.join(sorted(unknown))}; there are {', '.join(GROUPS)}")
     os.umask(0o077)
     began, load = time.monotonic(), os.getloadavg()[0]
+    commit = revision()  # before the history is added to
     tables, failed = [], False
     past = history.read()
     for name in chosen.names or GROUPS:
@@ -72,11 +73,11 @@ def main() -> int:
         tables.append(table)
         failed |= not well
     took_s = time.monotonic() - began
-    text = _document(tables, chosen.quick, load, took_s)
+    text = _document(tables, chosen.quick, commit, load, took_s)
     if not chosen.quick:
         history.add(history.read_page(text))
         history.draw(history.read())
-        text = _document(tables, chosen.quick, load, took_s)  # with pictures that are new
+        text = _document(tables, chosen.quick, commit, load, took_s)  # with pictures that are new
     target = chosen.markdown or (README if not chosen.names and not chosen.quick else None)
     if target is not None:
         _, heading, by_hand = README.read_text().partition(history.BY_HAND)
@@ -115,7 +116,7 @@ def _measure(name: str, quick: bool) -> tuple[Table, bool]:
     return table, well
 
 
-def _document(tables: list[Table], quick: bool, load: float, seconds: float) -> str:
+def _document(tables: list[Table], quick: bool, commit: str, load: float, seconds: float) -> str:
     head = [
         "# Bench",
         "",
@@ -125,7 +126,7 @@ def _document(tables: list[Table], quick: bool, load: float, seconds: float) -> 
         ),
         "",
         f"* machine: {machine()}",
-        f"* date: {time.strftime('%-d %B %Y')}, commit {revision()}, took {seconds / 60:.0f} min, "
+        f"* date: {time.strftime('%-d %B %Y')}, commit {commit}, took {seconds / 60:.0f} min, "
         f"load average at its start {load:.2f}",
     ]
     if quick:
