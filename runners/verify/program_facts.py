@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from runners.lifecycle.launch.command_line import absent_script
 from runners.lifecycle.launch.interpreter import interpreter_of
 from runners.lifecycle.launch.program_options import options_of, read_script
 from runners.model.python_command import python_command, unwrapped
@@ -89,7 +90,7 @@ def start_facts(argv: Sequence[str], folder: Path) -> StartFacts | None:
     if command is None:
         return None
     script = folder / command.script
-    exists = not command.script or script.exists()
+    exists = absent_script(argv, folder) is None
     unknown: list[tuple[str, str]] = []
     options = options_of(script) if command.script and script.is_file() else None
     if options is not None:

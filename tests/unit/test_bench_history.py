@@ -36,6 +36,14 @@ Words: | is no row |.
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 
 
+def test_what_was_written_by_hand_stands_where_no_run_of_the_bench_replaces_it() -> None:
+    page = history.HISTORY.with_name("README.md").read_text()
+    measured = {row.table for row in history.read()}
+    before, _, _ = page.partition(history.BY_HAND)
+    headings = [line[3:] for line in before.splitlines() if line.startswith("## ")]
+    assert headings and set(headings) <= measured
+
+
 def _page(commit: str = "1e9b1fb", rate: str = "83.0") -> list[Measured]:
     return history.read_page(PAGE.format(commit=commit, rate=rate))
 

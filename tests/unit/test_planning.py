@@ -201,6 +201,7 @@ def test_what_is_not_there_is_said_before_anything_starts(
         ("python3 nope.py", "nope.py yet"),
         ("python3 train.py", ""),
         ("python3 -c pass", ""),
+        ("torchrun --standalone nope.py", "nope.py yet"),
         ("torchrun --new-switch nope.py", ""),
     ],
 )

@@ -23,11 +23,7 @@ from trainers.common.precision import Precision
 from trainers.common.randomness import restore_rank_state, seed_everything
 from trainers.common.ranks import Ranks, wrap_model
 from trainers.common.reporter import Reporter
-from trainers.common.resuming import (
-    changes_on_resume,
-    differences,
-    find_checkpoint,
-)
+from trainers.common.resuming import changes_on_resume, differences, find_checkpoint
 from trainers.common.settings_parser import SettingsError
 from trainers.common.stopping import StopRequest
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
+from collections.abc import Sized
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ import torch
 from torch import nn
 
 from trainers.common.checkpoint import CheckpointFolder
+from trainers.common.counted_run import CountedRun
 from trainers.common.ema import Ema
 from trainers.common.files import sync_folder
 from trainers.common.precision import Precision
@@ -71,7 +73,7 @@ class GaussianPosition:
 
 
 @dataclass
-class GaussianRun:
+class GaussianRun(CountedRun):
     """What the functions of the loop share."""
 
     settings: argparse.Namespace
@@ -94,19 +96,9 @@ class GaussianRun:
     saved_step: int = -1
 
     @property
-    def batch(self) -> int:
-        """Images of one step, over all devices and accumulated batches."""
-        return int(self.settings.batch_size * self.settings.accumulate * self.ranks.world)
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """Steps of a whole epoch."""
-        return math.ceil(len(self.collection.training) / self.batch)
-
-    @property
-    def steps(self) -> int:
-        """Steps of the whole run."""
-        return int(self.settings.epochs) * self.steps_per_epoch
+    def training(self) -> Sized:
+        """What is learnt from."""
+        return self.collection.training
 
     @property
     def rate(self) -> tuple[float, str]:

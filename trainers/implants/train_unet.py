@@ -37,6 +37,7 @@ import torch
 from torch import nn
 
 from trainers.common.checkpoint import CheckpointFolder
+from trainers.common.counted_run import CountedRun
 from trainers.common.ema import Ema
 from trainers.common.kept_items import size_of
 from trainers.common.loading import EpochLoader, check_shared_memory, to_device
@@ -95,7 +96,7 @@ class Position:
 
 
 @dataclass
-class UNetRun:
+class UNetRun(CountedRun):
     """What the functions of the loop share."""
 
     settings: argparse.Namespace
@@ -119,21 +120,6 @@ class UNetRun:
     def training(self) -> Volumes:
         """What is learnt from."""
         return self.loader.dataset
-
-    @property
-    def batch(self) -> int:
-        """Samples of one step, over all devices and accumulated batches."""
-        return int(self.settings.batch_size * self.settings.accumulate * self.ranks.world)
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """Optimiser steps of a whole epoch."""
-        return math.ceil(len(self.training) / self.batch)
-
-    @property
-    def steps(self) -> int:
-        """Steps of the whole run."""
-        return int(self.settings.epochs) * self.steps_per_epoch
 
 
 def prepare(settings: argparse.Namespace, stop: StopRequest) -> UNetRun:

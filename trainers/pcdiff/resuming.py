@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING
 from trainers.common.checkpoint import load_checkpoint
 from trainers.common.errors import SettingsError
 from trainers.common.randomness import restore_rank_state
-from trainers.common.resuming import (
-    AUTO,
-    AUTO_OR_NEW,
-    changes_on_resume,
-    find_checkpoint,
-)
+from trainers.common.resuming import AUTO, AUTO_OR_NEW, changes_on_resume, find_checkpoint
 from trainers.common.weights import SUFFIX, read_weights
 from trainers.pcdiff.diffusion import NOISE_SETTINGS, noise_settings
 from trainers.pcdiff.naming import load_optimiser, load_weights, read_published

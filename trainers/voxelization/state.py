@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from trainers.common.checkpoint import CheckpointFolder
+from trainers.common.counted_run import CountedRun
 from trainers.common.ema import Ema
 from trainers.common.errors import SettingsError
 from trainers.common.loading import EpochLoader
@@ -52,7 +53,7 @@ class VoxelPosition:
 
 
 @dataclass
-class VoxelRun:
+class VoxelRun(CountedRun):
     """What the functions of the loop share."""
 
     settings: argparse.Namespace
@@ -87,26 +88,6 @@ class VoxelRun:
         """The configuration, by dotted names."""
         found: dict[str, Any] = self.settings.values
         return found
-
-    @property
-    def epochs(self) -> int:
-        """Epochs of the whole run."""
-        return int(self.settings.epochs)
-
-    @property
-    def batch(self) -> int:
-        """Pairs of one step, over all devices and accumulated batches."""
-        return int(self.settings.batch_size * self.settings.accumulate * self.ranks.world)
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """Steps of a whole epoch."""
-        return math.ceil(len(self.training) / self.batch)
-
-    @property
-    def steps(self) -> int:
-        """Steps of the whole run."""
-        return self.epochs * self.steps_per_epoch
 
 
 def described(settings: argparse.Namespace) -> dict[str, Any]:

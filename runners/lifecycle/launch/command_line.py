@@ -80,16 +80,22 @@ def _script(name: str, folder: Path) -> str:
     return str(script)
 
 
+def absent_script(argv: Sequence[str], folder: Path) -> Path | None:
+    """The file that `argv` would run by Python in `folder`, where that is not there."""
+    python = python_command(unwrapped(argv))
+    if python is None or not python.script:
+        return None
+    path = folder / python.script
+    return None if path.exists() else path
+
+
 def script_notes(argv: Sequence[str], folder: Path) -> tuple[str, ...]:
-    """That Python finds no file to run; what a launcher's words mean is the launcher's matter.
+    """That Python finds no file to run.
 
     Nothing is refused: it may be sent, or written by another run, before this one starts.
     """
-    python = python_command(unwrapped(argv))
-    if python is None or python.launcher or not python.script:
-        return ()
-    path = folder / python.script
-    if path.exists():
+    path = absent_script(argv, folder)
+    if path is None:
         return ()
     beside = (other.name for other in path.parent.glob("*.py"))
     return (
