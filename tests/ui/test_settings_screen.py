@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from runners.presets.reading.user_settings import read_settings
 from tests.command_text import SETTINGS_IGNORED
-from tests.screen_text import NO_RUNS, SETTINGS, TRUE_OR_FALSE, UNKNOWN_KEY, field, help_of
+from tests.screen_text import NO_RUNS, NOT_SET, SETTINGS, TRUE_OR_FALSE, UNKNOWN_KEY, field, help_of
 from tests.support import eventually
 from tests.terminal import headless
 from tests.ui.conftest import Show, sized
@@ -60,3 +61,21 @@ def test_the_editor_s_mistakes_are_all_told_and_lists_warn(
     assert listed.returncode == 0
     assert SETTINGS_IGNORED in listed.stderr
     assert "panel.them" in listed.stderr and "notices.bell" in listed.stderr
+
+
+def test_what_is_not_set_is_an_empty_field_and_is_emptied_again(show: Show, file: Path) -> None:
+    kept = "slurm:\n  cpus_per_gpu: 4\nunattended:\n  commands: [list]\n"
+    file.write_text(kept)
+    panel = show(rows=50)
+    panel.press(",")
+    panel.wait_for(field("cpus_per_gpu", "4"))
+    panel.wait_for(field("extra", NOT_SET))
+    panel.wait_for(field("price", rf"{NOT_SET}.*{{per_gpu_hour: …"))
+    panel.wait_for(field("partition", rf"{NOT_SET}.*\w"))
+    assert "None" not in panel.text and "ClusterPrice" not in panel.text
+    panel.press(*["Shift+Tab"] * 3, *["Backspace"] * 4)
+    panel.press(*["Shift+Tab"] * 3, '{"per_gpu_hour": 2}', "F2")
+    eventually(lambda: panel.read() or file.read_text() != kept)
+    settings = read_settings()
+    assert float(settings.slurm.price.per_gpu_hour or 0) == 2 and settings.slurm.cpus_per_gpu == 4
+    assert settings.unattended.commands is None

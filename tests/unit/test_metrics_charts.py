@@ -21,7 +21,7 @@ from tui.panel.widgets.metrics.chart_request import ChartOptions, ChartRequest, 
 from tui.snapshot import curve_store
 from tui.views.format import axis_time
 from tui.views.metrics.curves import Curve, smooth
-from tui.views.metrics.scales import scale_for, short, ticks
+from tui.views.metrics.scales import Scale, clock_ticks, scale_for, short, stride, ticks
 
 SIMPLE = settings(max_examples=150, deadline=None)
 
@@ -338,6 +338,19 @@ def test_numbers_beside_an_axis_are_round_each_beside_its_own_row(
         steps = value / 10 ** math.floor(math.log10(abs(value))) if value else 1.0
         assert steps == pytest.approx(round(steps, 1))
         assert 0 <= scale.place(value) <= 1
+
+
+@pytest.mark.parametrize("most", [2, 3, 4, 6])
+@pytest.mark.parametrize(
+    ("low", "high"), [(62, 137), (0.01, 1.81), (40, 86), (1, 172), (0, 200), (2.1, 2.9)]
+)
+def test_an_axis_has_two_round_numbers_however_small_it_is(
+    low: float, high: float, most: int
+) -> None:
+    for values in (ticks(Scale(low, high), most), clock_ticks(Scale(low, high), most)):
+        assert 2 <= len(values) <= most + 3 and low <= values[0] <= values[-1] <= high
+    first, second, *_ = ticks(Scale(low, high), most)
+    assert stride(second - first) == pytest.approx(second - first)
 
 
 def test_what_smoothing_leaves_of_a_constant_is_no_curve_on_a_logarithmic_axis() -> None:

@@ -12,6 +12,7 @@ from tui.views.runs.run_columns import (
     TableContext,
     fit_columns,
     heading_of,
+    last_parts,
     remark_span,
     short_names,
 )
@@ -122,6 +123,15 @@ def test_runs_of_a_sweep_are_told_apart_in_ten_cells() -> None:
     for width in (10, 12, 20):
         shown = short_names(every, width)
         assert len(set(shown.values())) == 6 and all(len(name) <= width for name in shown.values())
+
+
+def test_runs_below_their_group_s_mark_are_called_by_what_differs() -> None:
+    every = [f"train-lr{lr}-seed{seed}" for lr in ("0.05", "0.1", "0.3") for seed in range(2)]
+    assert last_parts(every, 11)[every[0]] == "…0.05-seed0"
+    assert len(set(last_parts(every, 9).values())) == 6
+    # Where they end alike, what differs is shown as elsewhere.
+    begins = ["a-wd0.1-seed0", "b-wd0.1-seed0"]
+    assert last_parts(begins, 9) == short_names(begins, 9)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ KEYS: list[BindingType] = [
     hotkey("a", "launch('again')", "launch the selected run again, or a variation of it"),
     hotkey("r", "launch('resume')", "continue from the newest checkpoint of the selected run"),
     hotkey("s", "runs('stop')", "stop the selected run; again: its next step, now", "Stop"),
-    hotkey("d", "runs('remedy')", "why the selected run ended, and what to do about it"),
+    hotkey("d", "runs('remedy')", "why the selected run ended, and what to do about it", "Why"),
     hotkey("T", "page('stacks')", "where every rank of the selected run is, or was when it hung"),
     hotkey("slash", "ask('search')", "search in the log; text, or /regex/", "Search", display="/"),
     hotkey("ampersand", "ask('filter')", "only the lines that match; Esc: all again", display="&"),
@@ -36,12 +36,16 @@ KEYS: list[BindingType] = [
     hotkey("ctrl+right", "move_split(0, 1)", "move the border between GPUs and runs"),
     hotkey("m", "page('metrics')", "metrics: curves of one run or several"),
     hotkey("I", "page('pictures')", "pictures that the selected run wrote, by epoch"),
-    hotkey("equals_sign", "page('compare')", "compare the marked runs: what differs", display="="),
+    hotkey(
+        "equals_sign", "page('compare')", "compare the marked runs: what differs", "Compare", "="
+    ),
     hotkey("escape", "back", "leave what is open: the zoom, then the log"),
-    hotkey("dollar_sign", "money", "money and guard of the machine shown or selected", display="$"),
+    hotkey(
+        "dollar_sign", "money", "money and guard of the machine shown or selected", "Money", "$"
+    ),
     hotkey("p", "postpone", "postpone the guard of that machine; asks for how long"),
     hotkey("D", "drain", "drain its queue: running jobs finish, no new ones start; asks"),
-    hotkey("H", "machines", "rented machines: launch there, retry, add, set up, end"),
+    hotkey("H", "machines", "rented machines: launch there, retry, add, set up, end", "Machines"),
     hotkey("h", "next_machine", "the GPUs of the next machine: here, each host, all"),
     hotkey("c", "commands", "what was done here, as commands to copy into a script"),
     hotkey("comma", "app.settings", "settings: theme, mouse, notices", display=","),

@@ -109,7 +109,7 @@ class CockpitScreen(PaintedOnce[None]):
         if height != self._height:
             self._height = height
             self.query_one("#upper").styles.height = height
-        self._split.widen(self.query_one(GpuPane))
+        self._split.widen(self.query_one(GpuPane), self.app.size.width)
 
     def action_move_split(self, down: int, right: int) -> None:
         """Move the border above the log, or the one between GPUs and runs."""

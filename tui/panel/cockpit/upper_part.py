@@ -16,6 +16,8 @@ _LEAST_LOG = 6
 _SHARES = range(15, 86)
 _STEP_PERCENT = 5
 _STEP_ROWS = 2
+_SMALL, _SMALL_SHARE = 72, 36
+"""Columns below which the GPUs make way for what a run has reached, and percents for them then."""
 
 
 class Split:
@@ -36,10 +38,15 @@ class Split:
         rows = _wanted_height(snapshot, others, screen) if self.rows is None else self.rows
         return min(rows, max(_LEAST_ROWS, screen - _LEAST_LOG))
 
-    def widen(self, gpus: Widget) -> None:
-        """Give the GPUs their share of the width, if somebody chose one."""
-        if self.share is not None:
-            gpus.styles.width = f"{self.share}%"
+    def widen(self, gpus: Widget, columns: int) -> None:
+        """Give the GPUs the share of the width that somebody chose.
+        Else what a small terminal has room for, or what the style sheet says.
+        """
+        share = self.share or (_SMALL_SHARE if columns < _SMALL else None)
+        if share is not None:
+            gpus.styles.width = f"{share}%"
+        else:
+            gpus.styles.clear_rule("width")
 
     def move(self, down: int, right: int, rows: int, gpus: Widget) -> None:
         """Move either border by so many steps from the present `rows` and width of `gpus`."""

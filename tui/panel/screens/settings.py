@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, get_args, get_type_hints
+from typing import Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
 
 import msgspec
 from rich.text import Text
@@ -26,15 +27,19 @@ from tui.panel.terminal.editor import edit_file
 from tui.panel.theme.themes import theme_problem
 from tui.panel.widgets.launch.fields import FormField
 
+_OTHER_ROWS = 9
+"""Borders, a field's help, what is wrong, the buttons."""
+_LEAST_ROWS = 4
+
 
 class SettingKey(NamedTuple):
-    """One key of the file: its section, name and help, its value, and whether it is text."""
+    """One key of the file: its section, name and help, its value, and what that may be."""
 
     section: str
     name: str
     help: str
     value: Any
-    is_text: bool
+    kind: Any
 
 
 class SettingsScreen(FormDialog):
@@ -73,8 +78,14 @@ class SettingsScreen(FormDialog):
                 yield Label(section, classes="heading")
             value = self._theme if (key.section, key.name) == ("panel", "theme") else key.value
             text = _spell(value)
-            wide = key.is_text or len(text) > 14
-            yield FormField(f"{key.section}.{key.name}", key.name, text, key.help, wide=wide)
+            yield FormField(
+                f"{key.section}.{key.name}", key.name, text, key.help, "not set", wide=True
+            )
+
+    def on_resize(self) -> None:
+        """The fields have what room the rest of the dialog leaves."""
+        rows = max(_LEAST_ROWS, self.size.height - _OTHER_ROWS)
+        self.query_one("#settings-fields").styles.max_height = rows
 
     def on_mount(self) -> None:
         """The first field has the keys."""
@@ -141,13 +152,10 @@ def setting_keys(settings: Settings) -> list[SettingKey]:
         hints = get_type_hints(type(keys), include_extras=True)
         for field in msgspec.structs.fields(keys):
             kind, *notes = get_args(hints[field.name]) or (hints[field.name],)
-            description = next(
-                (note.description for note in notes if isinstance(note, msgspec.Meta)), ""
-            )
+            described = (note.description for note in notes if isinstance(note, msgspec.Meta))
+            description = next(filter(None, described), "")
             value = getattr(keys, field.name)
-            found.append(
-                SettingKey(section, field.name, _help(description, kind), value, kind is str)
-            )
+            found.append(SettingKey(section, field.name, _help(description, kind), value, kind))
     return found
 
 
@@ -155,20 +163,32 @@ def _help(description: str | None, kind: Any) -> str:
     """A key's help, with the words that it may be."""
     while get_args(kind) and not isinstance(get_args(kind)[0], str):
         kind = get_args(kind)[0]
-    choices = ["true", "false"] if kind is bool else [str(choice) for choice in get_args(kind)]
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        choices = [f"{{{', '.join(f'{name}: …' for name in kind.__struct_fields__)}}}"]
+    else:
+        choices = ["true", "false"] if kind is bool else [str(choice) for choice in get_args(kind)]
     return " · ".join(filter(None, (description or "", " | ".join(choices))))
 
 
 def _spell(value: Any) -> str:
+    if isinstance(value, msgspec.Struct):
+        given = {
+            name: part for name, part in msgspec.structs.asdict(value).items() if part is not None
+        }
+        return json.dumps(given) if given else ""
     if isinstance(value, bool):
         return str(value).lower()
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    return "" if value is None else str(value)
 
 
 def _read(key: SettingKey, text: str) -> Any:
     """What was typed, as the file shall have it; what does not fit is found when it is checked."""
-    if key.is_text or isinstance(key.value, str):
+    if key.kind is str or isinstance(key.value, str):
         return text
-    if isinstance(key.value, list):
-        return [part.strip() for part in text.split(",") if part.strip()]
-    return parse_scalar(text)
+    if any(get_origin(kind) in (list, tuple) for kind in (key.kind, *get_args(key.kind))):
+        parts = [part.strip() for part in text.split(",") if part.strip()]
+        return parts or (None if type(None) in get_args(key.kind) else [])
+    value = parse_scalar(text)
+    return {} if value is None and isinstance(key.value, msgspec.Struct) else value

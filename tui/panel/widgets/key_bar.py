@@ -17,6 +17,8 @@ from textual.widget import Widget
 _ALWAYS_LAST = 2
 """So many hints at the end of the line stay where not all have room: help and quit."""
 _BEFORE_PALETTE = "▏"
+_PALETTE_FROM = 72
+"""Columns that have room for the palette's hint."""
 
 
 class KeyHint(NamedTuple):
@@ -90,6 +92,9 @@ class KeyBar(Widget):
         The palette's stands at the right edge.
         """
         width, hints, palette = self.size.width, list(self._hints), self._palette
+        # On a small terminal it makes way for the keys of runs.
+        if width < _PALETTE_FROM:
+            palette = None
         if palette is not None:
             width -= palette.width
         while len(hints) > _ALWAYS_LAST and sum(hint.width for hint in hints) > width:

@@ -6,9 +6,16 @@ from tui.panel.hotkeys import hotkey
 
 _PRIORITY = "a queued run's priority; +: an hour more for a Slurm job"
 
+_FIND = "find runs: words, state:failed loss<0.1 set:lr<1e-3; ↑: earlier"
 RUN_KEYS: list[BindingType] = [
-    hotkey("enter,i", "open", "everything about the run; a folded group unfolds"),
-    hotkey("slash", "filter", "find runs: words, state:failed loss<0.1 set:lr<1e-3; ↑: earlier"),
+    # The screen's first, which are hints while the runs have the keys: 60 columns have room for
+    # these and for help and quit, 80 for one more.
+    Binding("n", "screen.launch('new')", "Launch"),
+    Binding("s", "screen.runs('stop')", "Stop"),
+    Binding("a", "screen.launch('again')", "Again"),
+    Binding("m", "screen.page('metrics')", "Metrics"),
+    hotkey("enter,i", "open", "everything about the run; a folded group unfolds", "Details", "i"),
+    hotkey("slash", "filter", _FIND, "Find", display="/"),
     hotkey("greater_than_sign", "choose('sort', 1)", "sort by the next column, the previous one"),
     hotkey("less_than_sign", "choose('sort', -1)", "sort by the next column, the previous one"),
     hotkey("O", "screen.page('sort')", "columns, metrics, settings: sort by one, or show it"),
@@ -16,7 +23,7 @@ RUN_KEYS: list[BindingType] = [
     hotkey("o", "choose('turn')", "reverse the sort order"),
     hotkey("b", "choose('metric', 1)", "last and best of another metric"),
     hotkey("B", "choose('metric', -1)", "last and best of another metric"),
-    hotkey("space", "mark", "mark or unmark the run for stop, metrics and delete"),
+    hotkey("space", "mark", "mark or unmark the run for stop, metrics and delete", "Mark", "Space"),
     hotkey("f", "choose('fold')", "fold the group into one line, or unfold it; F: all groups"),
     hotkey("F", "choose('fold_all')", "fold the group into one line, or unfold it; F: all groups"),
     hotkey("y", "screen.page('copy_command')", "copy the run's command"),
@@ -33,8 +40,6 @@ RUN_KEYS: list[BindingType] = [
     hotkey("K", "screen.runs('kill')", "kill now: SIGKILL, nothing is saved"),
     hotkey("escape", "clear", "clear the filter, then the marks, then the sort order"),
     hotkey("w", "screen.runs('fetch')", "fetch the results of a rented machine's run"),
-    Binding("a", "screen.launch('again')", "Again"),
-    Binding("m", "screen.page('metrics')", "Metrics"),
 ]
 
 LOG_KEYS: list[BindingType] = [
@@ -58,6 +63,7 @@ LOG_KEYS: list[BindingType] = [
     hotkey("colon,ctrl+g", "ask('goto')", "go to a line or a percentage: 1200, 50%"),
     # The screen's: which of them are hints while a log has the keys; they fill 80 columns.
     Binding("ampersand", "screen.filter", "Filter", key_display="&"),
+    Binding("slash", "screen.ask('search')", "Search", key_display="/"),
     Binding("3", "screen.focus_pane('log')", "Log", show=False),
     Binding("s", "screen.runs('stop')", "Stop", show=False),
     Binding("z", "screen.zoom", "Zoom", show=False),

@@ -23,6 +23,7 @@ from tui.views.runs.run_columns import (
     TableContext,
     fit_columns,
     headings_agree,
+    last_parts,
     short_names,
 )
 from tui.views.runs.run_query import unknown_names
@@ -284,9 +285,13 @@ class RunLines(Sequence[Text]):
         if len(name) <= width:
             return name
         if (name, width) not in self._names:
-            around = self.table.lines[max(0, at - _AROUND) : at + _AROUND]
-            names = [line.group if isinstance(line, FoldedGroup) else line.name for line in around]
-            self._names[name, width] = short_names([*names, name], width)[name]
+            line, lines = self.table.lines[at], self.table.lines
+            near, shorten = lines[max(0, at - _AROUND) : at + _AROUND], short_names
+            is_member = not (self.choice.sort or isinstance(line, FoldedGroup))
+            if is_member and group_mark(lines, at):
+                near, shorten = [other for other in near if other.group == line.group], last_parts
+            names = [row.group if isinstance(row, FoldedGroup) else row.name for row in near]
+            self._names[name, width] = shorten([*names, name], width)[name]
         return self._names[name, width]
 
     # ---- in words

@@ -136,7 +136,7 @@ def _frame(
 
 
 def _y_ticks(scale: Scale, height: float) -> list[float]:
-    return ticks(scale, max(2, int(height // 45))) or [scale.low, scale.high]
+    return ticks(scale, max(2, int(height // 45)))
 
 
 def _axes(frame: _Frame, axis: AxisName, log: bool) -> list[str]:
@@ -151,7 +151,7 @@ def _axes(frame: _Frame, axis: AxisName, log: bool) -> list[str]:
             f'fill="{_QUIET}">{text}</text>'
         )
     most = max(2, int(frame.width // 90))
-    places = axis_ticks(axis, frame.x, most) or [frame.x.low, frame.x.high]
+    places = axis_ticks(axis, frame.x, most)
     for value, text in zip(places, distinct(places, axis_text(axis)), strict=True):
         x = frame.across(value)
         body.append(f'<path d="M{x:.1f} {bottom:.1f}v4" stroke="{_QUIET}"/>')

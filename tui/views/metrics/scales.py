@@ -1,7 +1,7 @@
 """From values to dots and back, and the numbers beside an axis."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 _GREATEST = 1e300
@@ -75,7 +75,7 @@ def stride(size: float) -> float:
 
 
 def ticks(scale: Scale, most: int) -> list[float]:
-    """At most about `most` round values inside a scale, rising: its only value when constant."""
+    """About `most` round values inside a scale, two or more, rising: its only one when constant."""
     if scale.constant is not None:
         return [scale.constant]
     if scale.log:
@@ -87,22 +87,39 @@ def ticks(scale: Scale, most: int) -> list[float]:
             marks = [mark for mark in marks if mark in tens]
         if len(marks) > 1:
             return marks[:: math.ceil(len(marks) / most)]
-    step = stride((scale.high - scale.low) / max(1, most))
-    first, last = math.ceil(scale.low / step - 1e-9), math.floor(scale.high / step + 1e-9)
-    return [k * step for k in range(first, last + 1)]
+    steps = [stride((scale.high - scale.low) / max(1, most))]
+    while len(steps) < _STEPS:
+        steps.append(stride(steps[-1] / 2.5))
+    return _marks(scale, steps)
+
+
+_STEPS = 4
+"""A step of two and a half times a scale is less than half of it three steps later."""
+
+
+def _marks(scale: Scale, steps: Iterable[float]) -> list[float]:
+    """The whole multiples inside a scale of the first of these steps that has two there."""
+    marks: list[float] = []
+    for step in steps:
+        first, last = math.ceil(scale.low / step - 1e-9), math.floor(scale.high / step + 1e-9)
+        marks = [k * step for k in range(first, last + 1)]
+        if len(marks) > 1:
+            break
+    return marks
 
 
 _CLOCK = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200)
 
 
 def clock_ticks(scale: Scale, most: int) -> list[float]:
-    """At most about `most` round times inside a scale of seconds, rising."""
+    """About `most` round times inside a scale of seconds, two or more, rising."""
     wanted = (scale.high - scale.low) / max(1, most)
     if scale.constant is not None or wanted <= 1:
         return ticks(scale, most)
     days = 86400 * stride(wanted / 86400)
-    step = next((seconds for seconds in _CLOCK if seconds >= wanted), days)
-    return [k * step for k in range(math.ceil(scale.low / step), int(scale.high // step) + 1)]
+    enough: list[float] = [seconds for seconds in _CLOCK if seconds >= wanted]
+    less = [seconds for seconds in reversed(_CLOCK) if seconds < wanted]
+    return _marks(scale, (*(enough or [days])[:1], *less))
 
 
 def axis_numbers(values: Sequence[float]) -> list[str]:

@@ -300,6 +300,13 @@ def short_names(names: Iterable[str], width: int) -> dict[str, str]:
     return _distinguished(shown, width)
 
 
+def last_parts(names: Iterable[str], width: int) -> dict[str, str]:
+    """The names of one group in at most `width` cells: how they end, where that differs."""
+    every = sorted(set(names))
+    ends = {name: name if len(name) <= width else f"…{name[1 - width :]}" for name in every}
+    return ends if len(set(ends.values())) == len(every) else short_names(every, width)
+
+
 def _distinguished(shown: dict[str, str], width: int) -> dict[str, str]:
     """Names that were shortened alike, shortened again to what differs in them."""
     alike: dict[str, list[str]] = {}

@@ -38,7 +38,7 @@ _NO_FLEET = "this is one machine: h shows the others, and all of them, a line ea
 _A_MACHINE = "this is a machine: Enter shows its GPUs, s on one of those stops its runs"
 _LEAST_NAME = 6
 """Cells in which a run's name still says something."""
-_MEDIUM, _WIDE, _NAMED = 40, 54, 64
+_WITH_MEMORY, _MEDIUM, _WIDE, _NAMED = 26, 40, 54, 64
 """Content widths from which a row shows temperature and power, the memory bar, and the GPU's
 name.
 """
@@ -53,8 +53,8 @@ class GpuPane(RowList):
     GpuPane .rows--cursor { text-style: reverse; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        hotkey("enter", "open", "everything about the GPU; ← → the next one"),
-        hotkey("s", "stop_holders", "stop the runs that hold the GPU; asks"),
+        hotkey("enter", "open", "everything about the GPU; ← → the next one", "Details", "Enter"),
+        hotkey("s", "stop_holders", "stop the runs that hold the GPU; asks", "Stop"),
         hotkey("right,plus", "fold(False)", "of all machines: show the machine's GPUs"),
         hotkey("left,minus", "fold(True)", "of all machines: a line for the machine"),
         hotkey("K", "end_strangers", "end your own processes there that are of no run; asks twice"),
@@ -298,7 +298,7 @@ def _memory(gpu: GpuSnapshot, width: int) -> str:
     if width >= _WIDE:
         fraction = used / total if used is not None and total else None
         return f"{bar(fraction, 6)} {memory(used):>6}/{memory(total):<5} "
-    return f"{memory(used):>6} "
+    return f"{memory(used):>6} " if width >= _WITH_MEMORY else ""
 
 
 def _holder(

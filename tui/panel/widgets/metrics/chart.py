@@ -156,8 +156,6 @@ def _labels(scale: Scale, rows: int) -> dict[int, str]:
     if scale.constant is not None:
         return {round((rows * 4 - 1) / 2) >> 2: short(scale.constant, 6)}
     values = ticks(scale, max(2, rows // 3))
-    if len(values) < 2:
-        values = [scale.low, scale.high]
     places = [round((1 - scale.place(value)) * (rows * 4 - 1)) >> 2 for value in values]
     return dict(zip(places, axis_numbers(values), strict=True))
 
@@ -190,8 +188,6 @@ def _x_row(
 ) -> Row:
     """Round numbers, each with a mark below its place, and the cursor's own instead of some."""
     values = axis_ticks(axis, across, max(2, width // _TICK_CELLS))
-    if len(values) < 2 and across.constant is None:
-        values = [across.low, across.high]
     texts = distinct(values, axis_text(axis))
     row = [" "] * width
     if apart:
