@@ -362,6 +362,19 @@ def test_the_largest_batch_is_probed_without_training(
     assert re.search("batch     8  peak [0-9.]+ GiB", told)
     assert "8 fits at 16 px; larger ones are not tried on a CPU" in told
     assert not list((tmp_path / "checkpoints").glob("*.pt"))
+    # What a driver says that is asked past PyTorch's allocator.
+    from trainers.gaussian import train
+
+    drawn = train.batch_loss
+
+    def short(run: Any, batch: dict[str, Any]) -> Any:
+        if len(batch["image"]) > 2:
+            raise RuntimeError("CUDA error: out of memory")
+        return drawn(run, batch)
+
+    monkeypatch.setattr(train, "batch_loss", short)
+    code, told, _ = main(arguments, capfd)
+    assert code == 0 and "batch     4  does not fit" in told and "2 fits at 16 px" in told
 
 
 def test_a_loss_that_stays_not_finite_fails_the_run(

@@ -224,11 +224,22 @@ def test_the_triton_kernel_takes_the_same_points() -> None:
     assert (done.returncode, done.stdout) == (0, "equal\n"), done.stderr
 
 
-def test_the_fastest_search_is_measured_and_what_cannot_be_had_is_refused() -> None:
+def test_the_fastest_search_is_measured_and_what_cannot_be_had_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     balls, device = [Ball(16, 0.5, 8)], torch.device("cpu")
     found, words = geometry.fastest_search(device, (1, 64), balls)
     assert found in geometry.searches_of(device)
     assert all(name in words for name in geometry.searches_of(device))
     with pytest.raises(ValueError, match="needs a GPU"):
         geometry.search_on(device, "triton")
+    # One that fails, as Triton's does without a C compiler, is named with the reason.
+    monkeypatch.setitem(sys.modules, "trainers.pcdiff.neighbours_triton", None)
+    monkeypatch.setattr(geometry, "searches_of", lambda _: ["torch", "triton"])
+    found, words = geometry.fastest_search(device, (1, 64), balls)
+    assert (
+        found == "torch"
+        and "triton fails: import of trainers.pcdiff.neighbours_triton halted" in words
+    )
+    monkeypatch.undo()
     assert geometry.searches_of(torch.device("cuda"))[0] == "torch"

@@ -39,6 +39,8 @@ def test_a_step_of_pcdiff_waits_once_beside_its_searches(listed, tmp_path, monke
     silent(run.optimiser)
     run.model.train()
     batch = next(pcdiff.load_batches(run))
+    # A table that is sent once.
+    run.diffusion.kept_at(torch.zeros(1, dtype=torch.int64))
     # What a search finds is as long as it is: that is waited for, level by level.
     waits = Waits(monkeypatch)
     monkeypatch.setattr("trainers.pcdiff.model.survey", waits.aside(survey))

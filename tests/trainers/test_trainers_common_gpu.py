@@ -21,6 +21,7 @@ from trainers.common import arithmetic, compiling, loading, precision, ranks  # 
 from trainers.common.checkpoint import on_cpu  # noqa: E402
 from trainers.common.compiling import compile_network  # noqa: E402
 from trainers.common.errors import SettingsError  # noqa: E402
+from trainers.common.failures import out_of_memory  # noqa: E402
 from trainers.common.main_program import run_main  # noqa: E402
 from trainers.common.ranks import Ranks  # noqa: E402
 from trainers.common.settings_parser import SettingsParser  # noqa: E402
@@ -92,6 +93,7 @@ def test_what_is_saved_lies_on_the_cpu() -> None:
     assert saved["a"][1][1] == 1
 
 
+MEMORY_TOLD = "out of memory on the GPU"
 PARSERS = {
     "gaussian": (gaussian_parser, [], ("--batch_size", "--accumulate")),
     "pcdiff": (lambda: pcdiff_parser("", ""), [], ("--bs", "--accumulate")),
@@ -119,6 +121,49 @@ def test_out_of_memory_is_one_line_that_says_what_to_change(
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and "CUDA out of memory. Tried to allocate 20.00 GiB." in error
     assert all(flag in error for flag in flags)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("CUDA error: out of memory\nSearch for `cudaErrorMemoryAllocation'", MEMORY_TOLD),
+        ("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(h)`", MEMORY_TOLD),
+        ("NCCL error: Failed, Cuda failure 2 'out of memory'", MEMORY_TOLD),
+        ("CUDA error: no kernel image is available for execution on the device", "has no code for"),
+        ("CUDA error: CUDA-capable device(s) is/are busy or unavailable", "the GPU is busy"),
+        ("CUDA error: uncorrectable ECC error encountered", "must be reset or replaced"),
+    ],
+)
+def test_what_a_driver_says_is_one_line(
+    words: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def train(_settings: argparse.Namespace) -> int:
+        raise RuntimeError(words)
+
+    assert run_main(train, voxelization_parser(), ["--made_up", "3"]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and error.startswith("error: ") and told in error
+
+
+def test_out_of_memory_says_what_was_found_and_leaves_pytorchs_advice_out() -> None:
+    found = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has 79 GiB, 1 GiB is free."
+    advice = " If reserved but unallocated memory is large try setting PYTORCH_ALLOC_CONF"
+    told = out_of_memory(torch.OutOfMemoryError(found + advice), argparse.Namespace(batch_size=4))
+    assert told == f"out of memory on the GPU ({found}); try a smaller --batch_size than 4"
+
+
+def test_a_compiler_that_fails_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """As where Triton finds no C compiler at its first kernel."""
+    named = {"__module__": "torch._inductor.exc"}
+    inductor = type("InductorError", (RuntimeError,), named)
+
+    def train(_settings: argparse.Namespace) -> int:
+        raise inductor("RuntimeError: Failed to find C compiler.\n\nSet TORCHDYNAMO_VERBOSE=1")
+
+    assert run_main(train, voxelization_parser(), ["--made_up", "3", "--compile"]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "Failed to find C compiler" in error
+    assert "leave --compile and --cuda_graphs away" in error
 
 
 def test_an_error_that_is_not_about_memory_stays_what_it_is() -> None:
@@ -225,6 +270,36 @@ def test_a_step_of_the_cascade_waits_for_the_gpu_once(monkeypatch: pytest.Monkey
     assert found["total"] == pytest.approx(found["diffusion"] + 0.1 * found["physics"])
 
 
+def test_a_step_in_fp16_waits_for_the_gpu_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    weight = nn.Parameter(torch.ones(2))
+    optimiser, made = torch.optim.SGD([weight], lr=0.1), precision.Precision("fp16", CPU)
+    with Waits(monkeypatch) as waits:
+        made.backward(weight.sum())
+        norm, stepped = made.step(optimiser, [weight], beside=torch.ones(3))
+    assert stepped and norm > 0 and waits.found == ["tolist"]
+    assert weight.tolist() == pytest.approx([0.9, 0.9])
+
+
+def test_views_from_elsewhere_are_turned_without_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is sent to a GPU as it is waits for all that the GPU has to do before."""
+    from trainers.cascade.geometry import ConeBeam
+    from trainers.gaussian.geometry import seen_from
+    from trainers.gaussian.projection import Gaussians
+    from trainers.gaussian.views import turned_photographs
+
+    pose, points = torch.full((2, 2), 0.1), torch.rand(2, 5, 3)
+    turns = torch.eye(3).expand(2, 5, 3, 3)
+    made = Gaussians(points, points, turns, points, points[..., 0])
+    offsets, sides = ((1.0, 2.0), (0.0, -3.0)), (300.0, 400.0)
+    cone = ConeBeam(500.0, 900.0, sides, offsets, (200.0, 200.0, 200.0), ("front", "left"))
+    with Waits(monkeypatch) as waits:
+        seen_from(made, pose)
+        turned_photographs(torch.rand(2, 3, 8, 8), torch.rand(2, 1, 8, 8), pose)
+        for view in ("frontal", "lateral"):
+            cone.spread(torch.rand(2, 1, 8, 8), view, 8)
+    assert waits.found == []
+
+
 def on_the_host(numbers: list[int]) -> SimpleNamespace:
     """What a copy that has arrived answers, without a wait."""
     return SimpleNamespace(tolist=lambda: numbers)
@@ -281,6 +356,44 @@ def test_compiling_is_refused_where_there_is_nothing_to_compile_with(
     monkeypatch.setattr(compiling, "find_spec", lambda name: name)
     compile_network(True, network, gpu)
     assert asked == [{}, {}]
+
+
+def test_cuda_graphs_are_refused_where_batches_are_accumulated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A replay does not add to the gradients of the one before: pytorch/pytorch#169545."""
+    monkeypatch.setattr(compiling, "find_spec", lambda name: name)
+    network = SimpleNamespace(compile=lambda **how: None)
+    compile_network(True, network, CUDA, parts=2)
+    compile_network(False, network, CUDA, graphs=True, parts=1)
+    with pytest.raises(SettingsError, match="gradients of 2 accumulated batches would be wrong"):
+        compile_network(False, network, CUDA, graphs=True, parts=2)
+    # Both programs say how many there are, by the flag and by the file.
+    from trainers.cascade import run as cascade_run
+    from trainers.cascade import train as cascade
+    from trainers.voxelization import train as voxelization
+
+    told: list[tuple[Any, ...]] = []
+
+    def refuse(asked: bool, network: Any, device: Any, *how: Any) -> None:
+        told.append(how)
+        raise SettingsError("seen")
+
+    words = ["--device", "cpu", "--cuda_graphs", "--no-tensorboard"]
+    monkeypatch.setattr(voxelization, "compile_network", refuse)
+    monkeypatch.setattr(cascade_run, "compile_network", refuse)
+    monkeypatch.setattr(voxelization, "find_data", lambda _settings: ([], []))
+    monkeypatch.setattr(voxelization, "turn_normals", lambda *_: None)
+    grids = ["--made_up", "3", "--grid_res", "24", "--accumulate", "3"]
+    assert voxelization.main([*words, *grids, "--output_dir", str(tmp_path / "grids")]) == 2
+    file = tmp_path / "small.json"
+    file.write_text(
+        '{"stage_configs": [{"volume_size": [16, 16, 16], "voxel_dim": 16, "patch_size": 4}],'
+        ' "training": {"accumulation_steps": 4}}'
+    )
+    volumes = ["--config", str(file), "--made_up", "3", "--dataset_path", str(tmp_path / "made")]
+    assert cascade.main([*words, *volumes, "--checkpoint_dir", str(tmp_path / "volumes")]) == 2
+    assert told == [(True, 3), (True, 4)]
 
 
 def test_cuda_graphs_are_a_way_to_compile_and_a_cpu_has_none(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,8 @@ OPERATORS = ("_local_scalar_dense", "nonzero", "is_nonzero", "equal")
 """Operators that the host waits in: reading a number, and shapes that depend on values."""
 METHODS = ("tolist", "cpu")
 """Reads of a whole tensor, which are no operators of their own where it lies on the CPU."""
+SENDING = ((torch.Tensor, "to"), (torch.Tensor, "new_tensor"), (torch, "tensor"))
+"""What waits where it copies to a GPU, unless it is told not to."""
 
 
 class Waits(TorchDispatchMode):
@@ -24,6 +27,8 @@ class Waits(TorchDispatchMode):
         self._counting = True
         for name in METHODS:
             monkeypatch.setattr(torch.Tensor, name, self._noted(name))
+        for where, name in SENDING:
+            monkeypatch.setattr(where, name, self._noted_copy(getattr(where, name), name))
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.name().removeprefix("aten::").split(".")[0]
@@ -42,6 +47,18 @@ class Waits(TorchDispatchMode):
                 self._counting = before
 
         return unseen
+
+    def _noted_copy(self, work: Callable[..., Any], name: str) -> Callable[..., Any]:
+        def noted(*given: Any, **more: Any) -> Any:
+            told = [*given, *more.values()]
+            sends = name == "new_tensor" or any(isinstance(word, torch.device) for word in told)
+            # PyTorch's own are from a device to itself.
+            ours = sys._getframe(1).f_globals["__name__"].startswith("trainers.")
+            if self._counting and ours and sends and not more.get("non_blocking"):
+                self.found.append(name)
+            return work(*given, **more)
+
+        return noted
 
     def _noted(self, name: str) -> Callable[..., Any]:
         read = getattr(torch.Tensor, name)

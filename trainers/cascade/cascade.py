@@ -105,7 +105,7 @@ class Cascade:
 
         was_training = stage.training
         stage.eval()
-        limits = tuple(stage.standardise(torch.tensor(end, device=device)) for end in (-1.0, 1.0))
+        limits = tuple(stage.standardise(torch.full((), end, device=device)) for end in (-1.0, 1.0))
         drawn = self.diffusion.sample(denoise, noise, steps, eta, fresh(), limits)
         stage.train(was_training)
         return stage.volume_of(drawn)

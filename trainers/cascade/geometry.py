@@ -127,9 +127,10 @@ class ConeBeam:
         grown = self.source_to_detector / self.depths(view, size, place)
         high, wide = self.sides(view)
         grid = plane_grid(grown, place * high, place * wide)
-        offset = torch.tensor(self.offsets[view == "lateral"][::-1], device=grid.device)
-        sides = torch.tensor(self.detector[::-1], device=grid.device)
-        grid = ((grid - offset) * (2 / sides)).to(images.dtype)
+        # Numbers one by one: a tensor of them would be sent to a GPU, and waited for.
+        offsets = zip(grid.unbind(-1), self.offsets[view == "lateral"][::-1], strict=True)
+        centred = zip((part - offset for part, offset in offsets), self.detector[::-1], strict=True)
+        grid = torch.stack([part * (2 / side) for part, side in centred], -1).to(images.dtype)
         read = F.grid_sample(images.flatten(1, 2), grid, padding_mode="border", align_corners=False)
         return across(read.view(size, batch, channels, size, size).permute(1, 2, 0, 3, 4), view)
 

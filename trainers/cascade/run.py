@@ -93,9 +93,9 @@ class CascadeRun:
         while len(self.cascade.stages) >= number:
             self.cascade.stages.pop()
         network = self.cascade.add_stage(self.ranks.device)
-        compile_network(
-            self.settings.compile, network, self.ranks.device, self.settings.cuda_graphs
-        )
+        asked, graphs = self.settings.compile, self.settings.cuda_graphs
+        parts = int(training["accumulation_steps"])
+        compile_network(asked, network, self.ranks.device, graphs, parts)
         self.model = wrap_model(network, self.ranks, broadcast_buffers=False)
         seed_everything(self.settings.seed + 7919 * number, self.ranks.rank)
         self.optimiser = torch.optim.AdamW(
@@ -104,8 +104,8 @@ class CascadeRun:
             weight_decay=training["weight_decay"],
         )
         self.ema = Ema(network, training["ema_decay"]) if training["ema_decay"] else None
-        asked = precision_name(training["mixed_precision"])
-        self.precision = Precision(asked, self.ranks.device, volumes=True)
+        precision = precision_name(training["mixed_precision"])
+        self.precision = Precision(precision, self.ranks.device, volumes=True)
         if self.precision.trouble:
             self.reporter.warn(f"precision fp32: {self.precision.trouble}")
         cache = self.settings.checkpoint_dir / "cache"

@@ -59,7 +59,7 @@ from trainers.cascade.projector import unit_from_hu
 from trainers.cascade.run import TRAINER, CascadeRun, next_stage, place_best, resume
 from trainers.common.checkpoint import CheckpointFolder
 from trainers.common.errors import DivergedError
-from trainers.common.loading import EpochLoader, check_shared_memory, to_device
+from trainers.common.loading import EpochLoader, check_shared_memory, sent, to_device
 from trainers.common.main_program import run_main
 from trainers.common.meters import ThroughputMeter, mean_of
 from trainers.common.precision import LEFT_OUT, in_groups
@@ -147,15 +147,14 @@ def losses_of_batch(run: CascadeRun, batch: dict[str, Any]) -> StageLoss:
         for index in batch["index"].tolist()
     ]
     generators = [seeded_generator(torch.device("cpu"), *seed, 0) for seed in seeds]
-    t = torch.stack(
-        [torch.randint(diffusion.timesteps, (), generator=generator) for generator in generators]
-    ).to(device)
+    t = sent(
+        torch.stack([torch.randint(diffusion.timesteps, (), generator=g) for g in generators]),
+        device,
+    )
     noise = torch.stack([seeded_noise(x0.shape[1:], device, *seed, 1) for seed in seeds])
     before: tuple[Tensor, ...] = ()
     if run.stage.sizes.previous is not None:
-        share = torch.stack([torch.rand((), generator=generator) for generator in generators]).to(
-            device
-        )
+        share = sent(torch.stack([torch.rand((), generator=g) for g in generators]), device)
         level = share * float(run.config.training["conditioning_noise"])
         known = [seeded_generator(device, *seed, 2) for seed in seeds]
         before = (spoil(reduce(x0, run.stage.sizes.previous), level, known), level)

@@ -28,16 +28,24 @@ def why_not_compiled(device: torch.device) -> str:
 
 
 def compile_network(
-    asked: bool, network: nn.Module, device: torch.device, graphs: bool = False
+    asked: bool, network: nn.Module, device: torch.device, graphs: bool = False, parts: int = 1
 ) -> None:
     """Have a network compiled at its first step, in place: names in checkpoints stay the same.
 
-    `graphs`: and replayed as CUDA graphs. Raises SettingsError where what is asked for cannot work.
+    `graphs`: and replayed as CUDA graphs. `parts`: batches whose gradients make one step. Raises
+    SettingsError where what is asked for cannot work.
     """
     if not (asked or graphs):
         return
     if graphs and device.type != "cuda":
         raise SettingsError("--cuda_graphs: only a GPU has them; --compile works on a CPU, too")
+    if graphs and parts > 1:
+        # A replay does not add to the gradients of the one before, which lie in the graphs' memory
+        # (pytorch/pytorch#169545): they are wrong, or the run ends.
+        raise SettingsError(
+            f"--cuda_graphs: gradients of {parts} accumulated batches would be wrong; accumulate"
+            " none, or use --compile"
+        )
     if reason := why_not_compiled(device):
         raise SettingsError(f"--{'cuda_graphs' if graphs else 'compile'}: {reason}; leave it away")
     network.compile(**({"mode": "reduce-overhead"} if graphs else {}))

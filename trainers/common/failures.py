@@ -27,6 +27,19 @@ _PEER_GONE = re.compile(
     r"[Cc]onnection (closed|reset) by peer|Broken pipe|remote process exit|"
     r"NCCL communicator was aborted"
 )
+_GPU_IS_FULL = re.compile(
+    r"(CUDA|HIP) error: out of memory|ALLOC(ATION)?_FAILED|Cuda failure 2 'out of memory'"
+)
+"""What CUDA's libraries and the driver say where PyTorch's own allocator was not asked."""
+_GPU_TROUBLE = {
+    "no kernel image is available": "this PyTorch ({version}) has no code for this GPU: install a"
+    " build that has, see https://pytorch.org/get-started",
+    "busy or unavailable": "the GPU is busy or may not be used: nvidia-smi says who has it and"
+    " whether it is for one process alone",
+    "uncorrectable ECC error": "the GPU's memory has an error that it cannot correct: it must be"
+    " reset or replaced",
+}
+_COMPILER = ("torch._dynamo", "torch._inductor")
 
 
 def failure(problem: BaseException, settings: argparse.Namespace) -> str:
@@ -45,6 +58,12 @@ def failure(problem: BaseException, settings: argparse.Namespace) -> str:
         return out_of_memory(problem, settings)
     if grouped() and _PEER_GONE.search(text):
         return "another process of this run has ended; what it said above or below is the reason"
+    if type(problem).__module__.startswith(_COMPILER):
+        # Triton needs a C compiler and Python's headers, which only its first kernel finds missing.
+        return f"torch.compile failed ({_first_line(text)}): leave --compile and --cuda_graphs away"
+    for phrase, meaning in _GPU_TROUBLE.items():
+        if phrase in text:
+            return meaning.format(version=torch.__version__)
     return ""
 
 
@@ -65,13 +84,20 @@ def is_out_of_memory(problem: BaseException) -> bool:
     """Return whether a GPU's memory or the host's was not enough."""
     if isinstance(problem, (MemoryError, torch.OutOfMemoryError)):
         return True
-    return "DefaultCPUAllocator: can't allocate memory" in str(problem)
+    text = str(problem)
+    return "DefaultCPUAllocator: can't allocate memory" in text or bool(_GPU_IS_FULL.search(text))
+
+
+def _first_line(text: str) -> str:
+    return (text.strip().splitlines() or [""])[0]
 
 
 def out_of_memory(problem: BaseException, settings: argparse.Namespace) -> str:
     """Return one sentence: what was too much, and which flags of this program make it less."""
-    first = (str(problem).strip().splitlines() or [""])[0]
-    where = "the GPU" if isinstance(problem, torch.OutOfMemoryError) else "this machine"
+    # PyTorch's own advice follows in the same line; what it found comes first.
+    first = _first_line(str(problem)).partition(" If reserved but unallocated")[0]
+    on_gpu = isinstance(problem, torch.OutOfMemoryError) or _GPU_IS_FULL.search(first)
+    where = "the GPU" if on_gpu else "this machine"
     known = {name for name in vars(settings) if hasattr(settings, name)}
     batch = next((name for name in BATCH_FLAGS if name in known), None)
     parts = next((name for name in ACCUMULATION_FLAGS if name in known), None)

@@ -146,6 +146,13 @@ def check_shared_memory(
     return text
 
 
+def sent(tensor: Tensor, device: torch.device) -> Tensor:
+    """Return a tensor on the device, the host not waiting for what a GPU is doing meanwhile."""
+    if device.type == "cuda":
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)
+
+
 def to_device(batch: Any, device: torch.device) -> Any:
     """Return a batch of mappings, lists and tensors with the tensors on the device."""
     if isinstance(batch, Tensor):

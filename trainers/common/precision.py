@@ -104,7 +104,8 @@ class Precision:
         norm, *self.read = measured.tolist()
         stepped = math.isfinite(norm)
         if stepped:
-            self._scaler.step(optimiser)
+            # Not by the scaler, which would read once more whether a gradient is finite.
+            optimiser.step()
             self.taken += 1
         self._scaler.update()
         optimiser.zero_grad(set_to_none=True)

@@ -252,11 +252,16 @@ def seen_from(gaussians: Gaussians, pose: Tensor) -> Gaussians:
     the elevation; a positive azimuth looks at them from the right, a positive elevation from above.
     """
     turn = pose_rotation(pose.to(gaussians.positions))
-    middle = gaussians.positions.new_tensor([0.0, 0.0, PIVOT])
+    middle = pivot_of(gaussians.positions)
     positions = (gaussians.positions - middle) @ turn.transpose(-1, -2) + middle
     return gaussians._replace(
         positions=positions, rotations=turn.unsqueeze(1) @ gaussians.rotations
     )
+
+
+def pivot_of(points: Tensor) -> Tensor:
+    """Return the point (3,) that views turn about, made where the points are."""
+    return F.pad(points.new_full((1,), PIVOT), (2, 0))
 
 
 def pose_rotation(pose: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from trainers.common.bar import bar
 from trainers.common.kept_items import size_of
-from trainers.common.loading import make_loader, to_device
+from trainers.common.loading import make_loader, sent, to_device
 from trainers.gaussian.photographs import PhotographSet
 
 SHARE = 0.25
@@ -61,9 +61,6 @@ class HeldPhotographs:
     def batches(self, batches: list[list[int]]) -> Iterator[dict[str, Any]]:
         """Yield batches of the photographs at these places, as a loader does."""
         for places in batches:
-            index = torch.tensor(places)
-            if self._device.type == "cuda":
-                # Sent without the host waiting for what the device is doing.
-                index = index.pin_memory().to(self._device, non_blocking=True)
+            index = sent(torch.tensor(places), self._device)
             batch: dict[str, Any] = {name: part[index] for name, part in self._parts.items()}
             yield batch | {"name": [self._names[place] for place in places]}

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from trainers.common.devices import peak_memory
+from trainers.common.failures import is_out_of_memory
 from trainers.common.loading import to_device
 from trainers.gaussian.hfts import phase_of
 from trainers.gaussian.options import savings
@@ -51,8 +52,9 @@ def probe_batch(
             loss, _ = batch_loss(run, to_device(batch, device))
             run.precision.backward(loss)
             run.optimiser.zero_grad(set_to_none=True)
-        except torch.cuda.OutOfMemoryError:
-            torch.cuda.empty_cache()
+        except RuntimeError as problem:
+            if not is_out_of_memory(problem):
+                raise
             write(f"batch {size:>5}  does not fit")
             break
         fits = size

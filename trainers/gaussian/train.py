@@ -38,7 +38,7 @@ from torch import Tensor
 
 from trainers.common.checkpoint import CheckpointFolder
 from trainers.common.ema import Ema
-from trainers.common.loading import EpochLoader, to_device
+from trainers.common.loading import EpochLoader, sent, to_device
 from trainers.common.main_program import run_main
 from trainers.common.meters import ThroughputMeter
 from trainers.common.precision import LEFT_OUT, Precision, in_groups
@@ -127,7 +127,7 @@ def batch_loss(run: GaussianRun, batch: dict[str, Any]) -> tuple[Tensor, dict[st
         chance = torch.Generator().manual_seed(settings.seed * 1_000_003 + run.position.step)
         pose = random_poses(1, settings, chance).expand(len(image), -1)
         turned = bool((pose != 0).any())
-        pose = pose.to(image.device)
+        pose = sent(pose, image.device)
     asked = {"slots": phase.slots, "window": window} if settings.experiment == 2 else {}
     asked |= {"pose": pose} if settings.use_pose_encoding else {}
     with run.precision.autocast():

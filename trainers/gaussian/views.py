@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor
 
-from trainers.gaussian.geometry import DEPTH_RANGE, PIVOT, pose_rotation
+from trainers.gaussian.geometry import DEPTH_RANGE, pivot_of, pose_rotation
 from trainers.gaussian.projection import FOCAL_LENGTH
 
 FACING = math.cos(math.radians(75))
@@ -44,13 +44,13 @@ def turned_photographs(
     down, across = torch.meshgrid(places, places, indexing="ij")
     distance = nearest + DEPTH_RANGE * (1 - disparity[:, 0])
     points = torch.stack((across * distance, -down * distance, -distance), dim=-1).flatten(1, 2)
-    middle = points.new_tensor([0.0, 0.0, PIVOT])
-    turn = pose_rotation(poses.to(points))
+    middle, poses = pivot_of(points), poses.to(points)
+    turn = pose_rotation(poses)
     x, y, z = ((points - middle) @ turn.transpose(-1, -2) + middle).unbind(-1)
     safe = (-z).clamp(min=1e-3)
     column = ((0.5 + FOCAL_LENGTH * x / safe) * size).floor().long()
     row = ((0.5 - FOCAL_LENGTH * y / safe) * size).floor().long()
-    facing = (poses[:, 0].cos() * poses[:, 1].cos() > FACING).to(image.device).unsqueeze(1)
+    facing = (poses[:, 0].cos() * poses[:, 1].cos() > FACING).unsqueeze(1)
     inside = (column >= 0) & (column < size) & (row >= 0) & (row < size) & (-z > 1e-3) & facing
     target = torch.where(inside, row * size + column, size * size)
     depth = torch.full((images, size * size + 1), torch.inf, device=image.device)

@@ -6,7 +6,6 @@ once per forward pass; the network then only gathers, multiplies and adds.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import time
@@ -173,18 +172,23 @@ def fastest_search(
 ) -> tuple[str, str]:
     """Return which search is fastest on a device, measured once, and the times in words.
 
-    The cloud has the shape (B, N) and lies on a sphere, as skulls do. A search that fails is left.
+    The cloud has the shape (B, N) and lies on a sphere, as skulls do. A search that fails is left,
+    and said to.
     """
     chance = torch.Generator().manual_seed(0)
     sphere = functional.normalize(torch.randn(*shape, 3, generator=chance), dim=-1)
     cloud = (RADIUS * sphere).to(device)
     seconds: dict[str, float] = {}
+    found = []
     for search in searches_of(device):
-        with contextlib.suppress(Exception):  # whatever a compiler or a driver raises
+        try:
             survey(cloud, balls, search)
             seconds[search] = _seconds(cloud, balls, search)
-    times = ", ".join(f"{name} {1000 * value:.0f} ms" for name, value in seconds.items())
-    return min(seconds, key=lambda name: seconds[name], default="torch"), times
+            found.append(f"{search} {1000 * seconds[search]:.0f} ms")
+        except Exception as problem:  # whatever a compiler or a driver raises
+            first = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
+            found.append(f"{search} fails: {first}")
+    return min(seconds, key=lambda name: seconds[name], default="torch"), ", ".join(found)
 
 
 def _seconds(cloud: Tensor, balls: Sequence[Ball], search: str) -> float:

@@ -135,7 +135,8 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> VoxelRun:
         training,
         training.grid,
     )
-    compile_network(settings.compile, network, ranks.device, settings.cuda_graphs)
+    graphs, parts = settings.cuda_graphs, settings.accumulate
+    compile_network(settings.compile, network, ranks.device, graphs, parts)
     model = wrap_model(network, ranks)
     seed_everything(settings.seed, ranks.rank)
     device, fused = ranks.device, ranks.device.type == "cuda"
