@@ -220,10 +220,18 @@ def _import(names: Iterable[str]) -> None:
             _import(f"{package}.{module.name}" for module in iter_modules(found.__path__))
 
 
+def _compile_patterns() -> None:
+    """Compile what `late_pattern` compiles at its first use, in every fork anew."""
+    for found in gc.get_objects():
+        if type(found).__name__ == "_LatePattern":
+            found.search  # noqa: B018
+
+
 def _main() -> dict[str, Any]:
     sys.path[0] = str(ROOT)
     listener, first = (socket.socket(fileno=int(word)) for word in sys.argv[1:3])
     _import(sys.argv[3:])
+    _compile_patterns()
     gc.freeze()
     return Server(listener, first).serve()
 

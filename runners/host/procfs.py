@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,6 +10,8 @@ MARK = "FRESNEL_RUN_ID"
 HELPER_MARK = "FRESNEL_HELPER"
 """In the environment of a helper process of ours, and of all below it: never part of a run."""
 _WRITES = os.O_WRONLY | os.O_RDWR
+_KERNEL_THREAD = 0x200000
+"""Among the flags in /proc/PID/stat; a machine has a dozen of them for each of its cores."""
 _BLOCK = 1 << 16
 _EXEC_TRIES, _EXEC_PAUSE_S = 4, 0.0005
 
@@ -29,14 +31,23 @@ def is_mounted() -> bool:
     return os.path.exists("/proc/self/stat")
 
 
-def read_processes() -> ProcessTable:
-    """All live processes of this machine that can be seen, zombies left out."""
+def read_processes(since: int = 0, seen: set[str] | None = None) -> ProcessTable:
+    """The live processes of this machine that can be seen and are no older than `since`.
+
+    It is in clock ticks since boot. Zombies and the kernel's own threads are left out. Those in
+    `seen` are passed over, and all that there are become part of it.
+    """
     table: ProcessTable = {}
-    for name in _process_names():
+    names = set(_process_names())
+    for name in names if seen is None else names - seen:
         fields = _stat_fields(int(name))
         # Zombies hold no lock, memory or GPU, and cannot be ended any further.
-        if fields and fields[0] not in ("Z", "X"):
+        if not fields or fields[0] in ("Z", "X") or int(fields[19]) < since:
+            continue
+        if not int(fields[6]) & _KERNEL_THREAD:
             table[int(name)] = ProcessEntry(int(fields[1]), int(fields[19]))
+    if seen is not None:
+        seen |= names
     return table
 
 
@@ -60,12 +71,15 @@ def _value(environment: bytes, name: str) -> str | None:
     return environment[start + len(key) : end if end >= 0 else None].decode("utf-8", "replace")
 
 
-def holders_of(lock: Path, output: Path) -> set[int]:
-    """Own pids with `lock`, or `output` for writing, in a descriptor that outlasts an exec."""
+def holders_of(lock: Path, output: Path, among: Iterable[int] | None = None) -> set[int]:
+    """Own pids with `lock`, or `output` for writing, in a descriptor that outlasts an exec.
+
+    Only of those in `among` where it is given.
+    """
     # By device and inode: the path that /proc shows changes when the file is renamed or deleted.
     files = {identity: path is output for path in (lock, output) if (identity := _identity(path))}
     found = set()
-    for pid in _own_processes():
+    for pid in _own_processes() if among is None else among:
         folder = f"/proc/{pid}/fd"
         try:
             names = os.listdir(folder)
@@ -274,9 +288,15 @@ def _process_names() -> list[str]:
 
 def _stat_fields(pid: int) -> list[str]:
     try:
-        text = _read(f"/proc/{pid}/stat").decode("utf-8", "replace")
+        descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return []
+    try:
+        text = os.read(descriptor, _BLOCK).decode("utf-8", "replace")  # the kernel gives it whole
+    except OSError:
+        return []
+    finally:
+        os.close(descriptor)
     # The name in the second field may hold blanks and brackets, so fields are counted after it.
     return text.rpartition(")")[2].split()
 

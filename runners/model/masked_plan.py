@@ -183,17 +183,29 @@ def _place_in(place: str, items: Sequence[Any], i: int) -> str:
 
 
 def _differences(masked: Any, real: Any) -> dict[str, Any]:
-    shown = dict(leaves(masked))
-    return {place: value for place, value in leaves(real) if shown[place] != value}
+    return {place: value for place, _, value in _masked_leaves(masked, real)}
+
+
+def _masked_leaves(masked: Any, real: Any, place: str = "") -> Iterable[tuple[str, Any, Any]]:
+    """The leaves of `real` that `masked` does not show as they are: place, what it shows, leaf."""
+    if masked == real:
+        return
+    if isinstance(real, dict):
+        for key, value in real.items():
+            yield from _masked_leaves(masked[key], value, f"{place}.{key}")
+    elif isinstance(real, (list, tuple)):
+        for i, value in enumerate(real):
+            yield from _masked_leaves(masked[i], value, f"{place}.{_place_in(place, real, i)}")
+    else:
+        yield place[1:], masked, real
 
 
 def _bare_secrets(masked: Any, real: Any) -> set[str]:
     """The secrets themselves, without what stands around them in their texts."""
-    shown = dict(leaves(masked))
     found: set[str] = set()
-    for place, value in leaves(real):
-        if isinstance(value, str) and shown[place] != value:
-            parts = map(re.escape, str(shown[place]).split(MASK))
+    for _, shown, value in _masked_leaves(masked, real):
+        if isinstance(value, str):
+            parts = map(re.escape, str(shown).split(MASK))
             match = re.fullmatch("(.+)".join(parts), value, re.DOTALL)
             found.update(match.groups() if match else ())
     return found

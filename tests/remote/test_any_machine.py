@@ -324,8 +324,11 @@ async def test_the_panel_shows_the_budget_over_all_machines(
         assert "$" not in meter.all_budget
         app.cockpit.place_pages.money()
         await until(pilot, lambda: isinstance(app.screen, MoneyScreen) and app.screen.is_mounted)
-        notes = [str(part.content) for part in app.screen.query(Static)]
-        assert any("$500.00" in text for text in notes)
+
+        def notes() -> list[str]:
+            return [str(part.content) for part in app.screen.query(Static)]
+
+        await until(pilot, lambda: any("$500.00" in text for text in notes()))
 
 
 def test_the_folder_of_a_command_goes_to_the_machine_that_was_chosen(

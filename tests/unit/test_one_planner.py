@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 import pytest
-import yaml
 from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
@@ -135,11 +134,11 @@ class House:
         """The specs of a launch, as its presets' files give them."""
         members = []
         for i, keys in enumerate(step.presets):
-            (self.presets / f"p{i}.yaml").write_text(yaml.safe_dump(keys))
+            (self.presets / f"p{i}.yaml").write_text(json.dumps(keys))
             members.append({"preset": f"p{i}", "name": f"member{i}"})
         if len(members) == 1:
             return resolve_runs("p0")
-        (self.presets / "group.yaml").write_text(yaml.safe_dump({"runs": members}))
+        (self.presets / "group.yaml").write_text(json.dumps({"runs": members}))
         specs = resolve_runs("group")
         return [msgspec.structs.replace(spec, parallel=step.parallel) for spec in specs]
 
@@ -253,7 +252,7 @@ ALONE = {"launcher": "command", "command": "sleep 1", "gpus": 1}
 @example("sim:1xMI300X", [Step([ALONE, ALONE], None, True, frozenset())])
 @example("sim:2xH100", [Step([ALONE, {**ALONE, "gpus": 5}], None, True, frozenset())])
 @settings(
-    max_examples=300,
+    max_examples=100,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(

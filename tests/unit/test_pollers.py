@@ -51,11 +51,17 @@ class Counted:
 
 def test_what_begins_late_is_not_polled_before() -> None:
     counted = Counted()
-    late = LatePoller(counted, 60.0)
+    made: list[Counted] = []
+
+    def begin() -> Counted:
+        made.append(counted)
+        return counted
+
+    late = LatePoller(begin, 60.0)
     begins = late._begins
-    assert late.poll(begins - 5) == pytest.approx(5.0) and not counted.polled
+    assert late.poll(begins - 5) == pytest.approx(5.0) and not made
     assert late.poll(begins) == 7.0 and late.poll(begins + 1) == 7.0
-    assert counted.polled == [begins, begins + 1]
+    assert counted.polled == [begins, begins + 1] and len(made) == 1
 
 
 def test_an_overrun_is_told_once_whoever_found_it(

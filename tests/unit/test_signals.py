@@ -3,11 +3,13 @@
 import os
 import signal
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 
 import psutil
 import pytest
 
+from runners.host import procfs
 from runners.host.procfs import HELPER_MARK, MARK, catches, mark_of, start_ticks
 from runners.host.signals import signal_process
 from runners.lifecycle.supervisor.processes import RunProcesses
@@ -98,11 +100,36 @@ def test_who_inherited_the_lock_or_writes_the_output_is_found_but_no_reader(
     try:
         found = eventually(others, what="two processes")
         assert reader not in found and os.getpid() not in found
+        last = RunProcesses(run)
+        last.reaper = None
+        assert not last.find() and last.find_last() == found
+        older = RunProcesses(run)
+        older.reaper, older.since = None, max(found.values()) + 1
+        assert not older.find_last(), "what is older than the run is none of it"
         for pid, ticks in found.items():
             assert signal_process(pid, ticks, signal.SIGKILL)
     finally:
         os.kill(reader, signal.SIGKILL)
         os.close(lock)
+
+
+def test_a_last_look_reads_every_process_once_and_no_thread_of_the_kernel(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: Counter[int] = Counter()
+    look = procfs._stat_fields
+
+    def counted(pid: int) -> list[str]:
+        read[pid] += 1
+        return look(pid)
+
+    monkeypatch.setattr(procfs, "_stat_fields", counted)
+    processes = RunProcesses(run)
+    processes.reaper = None
+    assert not processes.find_last()
+    assert set(read.values()) == {1}
+    # It alone starts threads of the kernel.
+    assert procfs.command_of(2) or 2 not in procfs.read_processes()
 
 
 def test_a_pid_that_was_reused_is_not_signalled(stranger: "subprocess.Popen[bytes]") -> None:

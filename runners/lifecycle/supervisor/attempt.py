@@ -55,6 +55,7 @@ _BY_SIGTERM = (128 + signal.SIGTERM, -signal.SIGTERM)
 _SAMPLER_ANEW_S = 20.0
 _GUARD_ANEW_S = 2.0
 _WATCHER_ANEW_S = 20.0
+_KEPT_AFTER_S = 60.0
 _WATCHED_AFTER_S = 20.0
 """What ends before is over before anything could be said of it."""
 
@@ -87,6 +88,7 @@ class Attempt:
         self.output = OutputLimit(run.output, plan["output_limit"], self.alert)
         self.waiter: int | None = None
         self.waiter_was: int | None = None
+        self._is_first = not record.get("waiter_pid")
 
     def start(
         self,
@@ -101,6 +103,8 @@ class Attempt:
         """
         # Before the program exists: orphans that go to init would be out of reach.
         become_subreaper()
+        if self._is_first:
+            self.processes.since = start_ticks(os.getpid()) or 0
         program = Program(
             argv,
             marked_environment(environment, self.run.id, str(self.run.path)),
@@ -205,12 +209,9 @@ class Attempt:
         watch = partial(helpers.spawn, "watcher", home.root)
         first_s = min(_WATCHED_AFTER_S, (self.plan["stall_after_s"] or _WATCHED_AFTER_S) / 2)
         watcher = KeepAlive(home.watcher_lock, watch, _WATCHER_ANEW_S, wanted=is_there)
-        pollers.append(LatePoller(watcher, first_s))
+        pollers.append(LatePoller(lambda: watcher, first_s))
         if self.plan["checkpoints"]:
-            # Most supervisors live without: dozens of them stay in memory for days.
-            from runners.lifecycle.supervisor.checkpoint_retention import CheckpointKeeper
-
-            pollers.append(CheckpointKeeper(self.run, self.plan, began.wall, self.alert))
+            pollers.append(LatePoller(partial(self._checkpoint_keeper, began), _KEPT_AFTER_S))
         if (job := _own_job()) is not None:
             from runners.lifecycle.supervisor.job_watch import JobWatch
 
@@ -221,6 +222,12 @@ class Attempt:
             start = partial(helpers.spawn, "start-sampler", home.root)
             pollers.append(KeepAlive(home.sampler_lock, start, _SAMPLER_ANEW_S, wanted=is_there))
         return pollers
+
+    def _checkpoint_keeper(self, began: Moment) -> Poller:
+        # Most supervisors live without: dozens of them stay in memory for days.
+        from runners.lifecycle.supervisor.checkpoint_retention import CheckpointKeeper
+
+        return CheckpointKeeper(self.run, self.plan, began.wall, self.alert)
 
     def _take_requests(self) -> None:
         for force in self.wakeups.take_requests():
@@ -244,8 +251,7 @@ class Attempt:
         if leader is not None and not is_reaped and parent_of(leader) == os.getpid():
             # Our own child that is not reaped yet: its environment is gone before its status comes.
             return False
-        # Thorough only when the quick search finds nothing: it reads every process's descriptors.
-        return not self.processes.find() and not self.processes.find(thorough=True)
+        return not self.processes.find_last()
 
     def never_began(self) -> bool:
         """True when its waiter was killed before there was a program: nothing was done yet."""
@@ -287,7 +293,7 @@ class Attempt:
         steps = [(leave, signal.SIGTERM), (leave + _STRAGGLERS_TERM_S, signal.SIGKILL)]
         while True:
             self.children.reap()
-            left = self.processes.find() or self.processes.find(thorough=True)
+            left = self.processes.find_last()
             if not left or time.monotonic() - began > leave + 2 * _STRAGGLERS_TERM_S:
                 return left
             if steps and time.monotonic() - began >= steps[0][0]:

@@ -39,7 +39,7 @@ class CheckpointKeeper:
         self._alert = alert
         self._warned = self._is_cut_said = False
         self._forecast = DiskForecast()
-        self._next = time.monotonic() + _EVERY_S
+        self._next = 0.0
 
     def poll(self, now: float) -> float:
         """Look once a minute; seconds until the next look."""

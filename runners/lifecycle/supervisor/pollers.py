@@ -44,15 +44,19 @@ class Poller(Protocol):
 
 
 class LatePoller:
-    """Does what `poller` does from `after_s` seconds on."""
+    """Does what the poller that `begin` makes does, made and polled from `after_s` seconds on."""
 
-    def __init__(self, poller: Poller, after_s: float) -> None:
-        self._minder = poller
+    def __init__(self, begin: Callable[[], Poller], after_s: float) -> None:
+        self._begin = begin
         self._begins = time.monotonic() + after_s
+        self._poller: Poller | None = None
 
     def poll(self, now: float) -> float:
         """Wait, then do as the other."""
-        return self._begins - now if now < self._begins else self._minder.poll(now)
+        if now < self._begins:
+            return self._begins - now
+        self._poller = self._poller or self._begin()
+        return self._poller.poll(now)
 
 
 class OverrunNotice:

@@ -38,10 +38,23 @@ class RunProcesses:
         self.reaper: int | None = os.getpid()
         """The run's supervisor, whose children its orphans become."""
         self.unmarked: Found = dict(followed)
+        self.since = 0
+        """Nothing of the run started before, in clock ticks since boot."""
 
     def find(self, thorough: bool = False) -> Found:
         """The run's live processes except the waiter; `thorough` finds holders of its files too."""
-        table, marks = read_processes(), Marks(self.run.id)
+        return self._find(read_processes(self.since), Marks(self.run.id), thorough)
+
+    def find_last(self) -> Found:
+        """What `find` finds; only where that is nothing, the holders of the run's files."""
+        marks, seen = Marks(self.run.id), set[str]()
+        table = read_processes(self.since, seen)
+        if found := self._find(table, marks, thorough=False):
+            return found
+        # Once more, for what came while the others were looked at.
+        return self._find(table | read_processes(self.since, seen), marks, thorough=True)
+
+    def _find(self, table: ProcessTable, marks: "Marks", thorough: bool) -> Found:
         marked = {pid for pid in table if marks.is_own(pid)}
         # The supervisor is a root because it is the subreaper: orphans of
         # the run become its children.
@@ -51,7 +64,7 @@ class RunProcesses:
         roots |= {pid for pid, ticks in self.unmarked.items() if _is(table, pid, ticks)}
         roots |= members_of(self.cgroup) & table.keys() if self.cgroup else set()
         if thorough:
-            roots |= holders_of(self.run.run_lock, self.run.output) & table.keys()
+            roots |= holders_of(self.run.run_lock, self.run.output, table)
         found = {pid for pid in _below(table, roots, marks) if marks.may_be(pid)}
         found -= {os.getpid(), self.reaper, self.waiter}
         # Kept for the next look: by then the parent through which it was found may be gone.
