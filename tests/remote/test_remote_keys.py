@@ -5,8 +5,10 @@ import shlex
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
+import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
@@ -17,6 +19,7 @@ from runners.state.runs import read_run
 from tests.process.conftest import CommandLine
 from tests.remote.machines import RentedMachine
 from tests.remote.test_cockpit_hosts import back, press
+from tests.screen_text import GPUS_FREE, SENDS_NO_FILES
 from tests.ui.waiting import until
 from tui.panel.app import PanelApp
 from tui.panel.screens.compare import CompareScreen
@@ -273,6 +276,30 @@ async def test_the_form_changes_machines_and_keeps_what_was_typed(
         assert not list(StateDirectory().runs.iterdir())
 
 
+async def test_the_form_says_that_it_sends_no_files_and_which_command_does(
+    line: CommandLine, rented: RentedMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "train.py").write_text("print(1)")
+    monkeypatch.chdir(tmp_path / "here")
+    async with opened(rented) as panel:
+        hosts = panel.app.cockpit.remote.open().links.hosts
+        await panel.until(lambda: hosts["rented"].is_reached)
+        await panel.open("n", LaunchScreen)
+        screen = panel.app.screen
+        assert isinstance(screen, LaunchScreen)
+        await panel.until(lambda: len(screen.presets._choices) > 1)
+        screen.query_one("#filter", Input).value = "python3 train.py"
+        await panel.pilot.press("enter")
+        outcome = screen.query_one("#outcome", Static)
+        await panel.until(lambda: "starts now" in str(outcome.content))
+        assert SENDS_NO_FILES not in str(outcome.content)
+        await panel.open("f8", MachineChoiceScreen)
+        await panel.pilot.press("down", "enter")
+        await panel.until(lambda: SENDS_NO_FILES in str(outcome.content))
+        assert "--host rented -- python3 train.py" in str(outcome.content)
+
+
 async def test_what_is_wrong_there_is_told_by_the_plan_and_nothing_starts(
     line: CommandLine, rented: RentedMachine
 ) -> None:
@@ -312,6 +339,8 @@ async def test_a_machine_of_the_machines_screen_is_launched_on(
         await panel.until(lambda: panel.app.screen.query_one(OptionList).option_count == 1)
         hosts = panel.app.cockpit.remote.open().links.hosts
         await panel.until(lambda: hosts["rented"].is_reached)
+        machines = panel.app.screen.query_one(OptionList)
+        await panel.until(lambda: GPUS_FREE in str(machines.get_option_at_index(0).prompt))
         await panel.open("n", LaunchScreen)
         screen = panel.app.screen
         assert isinstance(screen, LaunchScreen)

@@ -289,7 +289,7 @@ async def drive(
 
 async def _drive_all(columns: Sequence[int], wanted: Sequence[str]) -> Found:
     found = Found()
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         os.chdir(name)  # keys write files there
         os.environ.update(XDG_CONFIG_HOME=f"{name}/config")
         for count, is_busy in product(COUNTS, (False, True)):

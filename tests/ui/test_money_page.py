@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
+from textual.binding import Binding
 
 from tests.screen_text import (
     BUDGET,
@@ -31,6 +32,7 @@ from tests.screen_text import (
 from tests.support import eventually
 from tests.terminal import Terminal, headless
 from tests.ui.conftest import Show
+from tui.panel.screen_keys import MONEY_KEYS
 
 
 @pytest.fixture
@@ -47,6 +49,15 @@ def session() -> dict[str, object]:
 
 def is_drained() -> bool:
     return bool(json.loads(headless("drain", "status", "--json").stdout)["drained"])
+
+
+def test_no_hint_is_broken_on_a_narrow_terminal(show: Show) -> None:
+    panel = show(columns=80, rows=24, until=NO_RUNS)
+    panel.press("$")
+    panel.wait_for(MONEY)
+    for key in MONEY_KEYS:
+        if isinstance(key, Binding) and key.show:
+            panel.wait_for(rf"\b{key.key} {key.description}")
 
 
 def test_a_session_is_started_given_a_budget_and_ended(panel: Terminal) -> None:

@@ -11,6 +11,7 @@ from tests.screen_text import (
     ANY_RUNS,
     HELP_EVERYWHERE,
     KILL,
+    KILL_BUTTON,
     READ_ONLY,
     SIDEWAYS,
     WRAP_COMMAND,
@@ -21,6 +22,7 @@ from tests.screen_text import (
     stop_dialog,
     works_in,
 )
+from tests.support import eventually
 from tests.terminal import headless
 from tests.ui.conftest import Show, sized
 
@@ -53,6 +55,26 @@ def test_a_run_that_does_not_go_is_killed_after_a_question(show: Show) -> None:
     assert run["reason"].startswith("killed")
     panel.press("c")
     panel.wait_for(command("stop", r"\S+ --force"))
+
+
+def test_the_last_step_is_one_button(show: Show) -> None:
+    script = "trap '' INT TERM; echo ready; while :; do sleep 0.1; done"
+    headless("launch", "--gpus", "0", "--name", "deaf", "--", "sh", "-c", script)
+    panel = show()
+    panel.wait_for(READY)
+    for step in ("SIGINT", "SIGTERM"):
+        panel.press("s")
+        panel.wait_for(rf"{stop_dialog('deaf')}(?s:.*){step} \d")
+        panel.wait_for(KILL_BUTTON)
+        panel.press("y")
+        panel.wait_gone(stop_dialog("deaf"))
+        panel.wait_for(r"stop \d+s")
+    eventually(lambda: "SIGTERM" in headless("status", "deaf").stdout)
+    panel.press("s")
+    panel.wait_for(r"SIGKILL now \(y\)")
+    assert KILL_BUTTON not in panel.text
+    panel.press("y")
+    panel.wait_for(run_row(State.STOPPED, "deaf"))
 
 
 def test_a_key_that_does_nothing_here_says_where_it_works(show: Show) -> None:

@@ -7,6 +7,7 @@ from itertools import accumulate
 
 from rich.text import Text
 from textual.binding import Binding, BindingType
+from textual.geometry import Size
 from textual.keys import format_key
 from textual.widget import Widget
 
@@ -82,6 +83,36 @@ class HintLine(Widget):
         widths = accumulate(hint.cell_len for hint in hints)
         shown = [hint for hint, width in zip(hints, widths, strict=True) if width <= room]
         return Text("", no_wrap=True).join([*shown, last])
+
+
+class HintRows(Widget):
+    """Hints one after the other in as many rows as they take; none is broken in two."""
+
+    DEFAULT_CSS = "HintRows { height: auto; }"
+
+    def __init__(self, hints: Iterable[tuple[str, str]], *, id: str, classes: str = "") -> None:
+        super().__init__(id=id, classes=classes)
+        self._hints = [Text.assemble((key, "bold"), f" {meaning}") for key, meaning in hints]
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """The rows that they take."""
+        return len(self._rows(width))
+
+    def _rows(self, width: int) -> list[Text]:
+        rows: list[Text] = []
+        for hint in self._hints:
+            if rows and rows[-1].cell_len + len(_BETWEEN) + hint.cell_len <= width:
+                rows[-1].append(_BETWEEN).append_text(hint)
+            else:
+                rows.append(hint.copy())
+        return rows
+
+    def render(self) -> Text:
+        """The rows."""
+        return Text("\n").join(self._rows(self.size.width))
+
+
+_BETWEEN = " · "
 
 
 def key_meaning(bindings: Iterable[BindingType], key: str) -> str:

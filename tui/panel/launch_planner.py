@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -199,6 +200,20 @@ class PlannerThere(LaunchPlanner):
             arguments, failed = self._arguments(request), self._about_secrets(request, failed)
         self._places.ask(self._host.place, question, arguments, _KINDS[question], then, failed)
 
+    def plan(
+        self, request: LaunchRequest, then: Callable[[FormPlan], None], failed: Failed
+    ) -> None:
+        """What the request would come to there; that files which it names here are not sent."""
+
+        def take(found: FormPlan) -> None:
+            if is_about_this_folder(request):
+                given = shlex.join(with_flags(request.arguments, "--host", self.name))
+                note = f"the form sends no files: `fresnel-tui {given}` sends this folder first"
+                found = found.noting(note)
+            then(found)
+
+        super().plan(request, take, failed)
+
     def _about_secrets(self, request: LaunchRequest, failed: Failed) -> Failed:
         """Says of a secret that is not there what takes it there: a question carries none."""
 
@@ -279,7 +294,23 @@ class PlannerAny(LaunchPlanner):
     ) -> None:
         """What it would come to on that machine, which is said."""
         name = self._shown.name
-        super().plan(request, lambda found: then(found.for_example(name)), failed)
+
+        def take(found: FormPlan) -> None:
+            if is_about_this_folder(request):
+                found = found.noting("this folder is sent there first")
+            then(found.for_example(name))
+
+        super().plan(request, take, failed)
+
+
+def is_about_this_folder(request: LaunchRequest) -> bool:
+    """Whether a new command names something of the panel's folder: its program, data."""
+    from runners.places.ssh.push import names_file_of
+
+    given = request.arguments
+    if "--" not in given or not {"--again", "--resume"}.isdisjoint(given):
+        return False
+    return names_file_of(Path.cwd(), given[given.index("--") + 1 :])
 
 
 def _fleet(parts: CockpitParts) -> Sequence[FleetLine]:

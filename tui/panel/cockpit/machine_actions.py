@@ -64,10 +64,13 @@ class Machines:
         return next(iter(hosts)) if not machine and len(hosts) == 1 else machine
 
     def _lines(self) -> list[MachineLine]:
-        links = self._parts.remote.open().links
+        hosts, snapshot = self._parts.remote.open(), self._parts.snapshot
+        links = hosts.links
         links.refresh()
+        fleet = hosts.fleet(snapshot) if snapshot is not None else ()
+        about = {line.name: line.about for line in fleet if not line.problem}
         lines = [
-            MachineLine(name, _summary(host), host.is_reached)
+            MachineLine(name, _summary(host, about.get(name, "")), host.is_reached)
             for name, host in links.machines.items()
         ]
         hint = "not set up: u sets it up"
@@ -101,6 +104,6 @@ class Machines:
         parts.screen.call_later(partial(parts.remote.open().links.refresh))
 
 
-def _summary(host: WatchedPlace) -> str:
-    """Where it is, and how it is reached."""
-    return " · ".join(part for part in (host.place.address, host.status_text) if part)
+def _summary(host: WatchedPlace, about: str) -> str:
+    """What is free there, where it is, and how it is reached."""
+    return " · ".join(part for part in (about, host.place.address, host.status_text) if part)

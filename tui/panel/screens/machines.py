@@ -9,14 +9,15 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.widgets import OptionList, Static
+from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from tui.panel.hotkeys import hotkey
+from tui.panel.hotkeys import HintRows, hotkey, key_hints
 from tui.panel.screens.dialogs import Dialog
 from tui.views.safe import safe_cell
 
 _EVERY_S = 1.0
+_RETRY = "retry"
 _NONE_YET = "no rented machine yet: a adds one"
 
 
@@ -33,12 +34,12 @@ class MachinesScreen(Dialog[tuple[str, str] | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         hotkey("escape,q,H", "dismiss(None)", "close"),
-        hotkey("n,enter", "choose('launch')", "launch on the machine", "Launch"),
-        hotkey("t", "choose('retry')", "retry the connection"),
-        hotkey("a", "choose('add')", "add a machine"),
-        hotkey("u", "choose('setup')", "set it up, or bring it up to date"),
-        hotkey("c", "choose('connect')", "log in, where a password has to be typed"),
-        hotkey("e", "choose('end')", "end it: results first, then the end command"),
+        hotkey("n,enter", "choose('launch')", "launch on the machine", "launch there"),
+        hotkey("t", "choose('retry')", "retry the connection", _RETRY),
+        hotkey("a", "choose('add')", "add a machine", "add"),
+        hotkey("u", "choose('setup')", "set it up, or bring it up to date", "set up"),
+        hotkey("c", "choose('connect')", "log in, where a password has to be typed", "log in"),
+        hotkey("e", "choose('end')", "end it: results first, then the end command", "end"),
     ]
 
     def __init__(self, read: Callable[[], Sequence[MachineLine]], read_only: bool) -> None:
@@ -54,8 +55,9 @@ class MachinesScreen(Dialog[tuple[str, str] | None]):
             dialog.border_title = "Rented machines"
             dialog.border_subtitle = "Esc close"
             yield OptionList(id="machines", compact=True)
-            keys = "n launch there · t retry · a add · u set up · c log in · e end"
-            yield Static("t retry" if self._read_only else keys, id="machine-keys", markup=False)
+            hints = key_hints(self.BINDINGS)
+            shown = [hint for hint in hints if hint[1] == _RETRY or not self._read_only]
+            yield HintRows(shown, id="machine-keys")
 
     def on_mount(self) -> None:
         """Kept current while it is open."""

@@ -13,7 +13,7 @@ from textual.widgets import Static
 
 from runners.cost.sessions import Session
 from tui.panel.chosen_place import ChosenPlace
-from tui.panel.hotkeys import key_hints
+from tui.panel.hotkeys import HintRows, key_hints
 from tui.panel.screen_keys import MONEY_KEYS
 from tui.panel.screens.dialogs import Dialog, LineScreen, QuestionScreen, if_answered, is_open
 from tui.panel.widgets.named_lines import NamedLines
@@ -47,7 +47,7 @@ class MoneyScreen(Dialog[None]):
             dialog.border_subtitle = "Esc close"
             with VerticalScroll(id="money"):
                 yield Static(id="money-now")
-                yield Static(_keys_text(), id="money-keys", classes="heading")
+                yield HintRows(key_hints(MONEY_KEYS), id="money-keys", classes="apart")
                 yield Static("reading the ledger…", id="money-tables", classes="heading")
 
     def on_mount(self) -> None:
@@ -192,12 +192,6 @@ class MoneyScreen(Dialog[None]):
 
     def _notify(self, text: str) -> None:
         self.notify(text, timeout=4, markup=False)
-
-
-def _keys_text() -> Text:
-    return Text(" · ").join(
-        Text.assemble((key, "bold"), f" {meaning}") for key, meaning in key_hints(MONEY_KEYS)
-    )
 
 
 def _tables_text(page: CostPage, room: int) -> Text:

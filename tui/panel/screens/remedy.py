@@ -14,6 +14,7 @@ from textual.widgets.option_list import Option
 
 from runners.diagnosis.remedy.remedies import Proposal
 from runners.diagnosis.verdict import Diagnosis, NotKnown
+from runners.model.run_ids import by_names
 from tui.panel.hotkeys import hotkey
 from tui.panel.screens.dialogs import ListDialog, is_open
 from tui.views.health.remedy_offer import RemedyOffer
@@ -63,6 +64,8 @@ class RemedyScreen(ListDialog[str | None]):
         self.query_one("#verdict-text", Static).update(_verdict_text(offer.verdict, offer.problem))
         options = self.query_one(OptionList)
         options.display = bool(offer.proposals)
+        # Without a remedy there is no diff that may be long.
+        self.query_one(".dialog").set_class(not offer.proposals, "fit")
         options.add_options([Option(_option(found)) for found in offer.proposals])
         if offer.proposals:
             self.query_one(
@@ -90,7 +93,7 @@ class RemedyScreen(ListDialog[str | None]):
         if proposal.waits:
             text.append(f"it would wait: {safe_cell(proposal.waits)}\n", style="yellow")
         if proposal.obstacle:
-            text.append(f"not possible: {safe_cell(proposal.obstacle)}\n")
+            text.append(f"not possible: {safe_cell(by_names(proposal.obstacle))}\n")
         self.query_one("#remedy-diff-text", Static).update(text)
 
     def action_again(self) -> None:
@@ -107,7 +110,7 @@ class RemedyScreen(ListDialog[str | None]):
             return
         chosen = self._proposals[place]
         if chosen.obstacle:
-            self.notify(f"not possible: {chosen.obstacle}", timeout=4, markup=False)
+            self.notify(f"not possible: {by_names(chosen.obstacle)}", timeout=4, markup=False)
         else:
             self.dismiss(chosen.name)
 
@@ -131,8 +134,10 @@ def _verdict_text(verdict: Diagnosis | NotKnown | None, problem: str) -> Text:
 
 
 def _option(proposal: Proposal) -> Text:
-    text = Text(f"{proposal.name:<22} {proposal.summary}", no_wrap=True, overflow="ellipsis")
-    if proposal.obstacle:
-        text.stylize("dim")
-        text.append("  (not possible)", style="dim")
-    return text
+    obstacle = "not possible · " if proposal.obstacle else ""
+    return Text(
+        f"{proposal.name:<22} {obstacle}{proposal.summary}",
+        style="dim" if obstacle else "",
+        no_wrap=True,
+        overflow="ellipsis",
+    )

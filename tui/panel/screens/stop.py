@@ -1,5 +1,6 @@
 """The stop dialog: asks once, and says what will be lost."""
 
+import signal
 import time
 from typing import ClassVar
 
@@ -20,6 +21,7 @@ from tui.views.runs.run_text import projection_text
 from tui.views.runs.run_view import RunView
 
 _SECOND_S = 1.0
+_KILL = signal.SIGKILL.name
 
 
 class StopScreen(Dialog[str]):
@@ -50,6 +52,7 @@ class StopScreen(Dialog[str]):
 
     def on_mount(self) -> None:
         """The harmless answer has the focus."""
+        self._show_buttons()
         self.query_one("#leave").focus()
         self.set_interval(_SECOND_S, self._count_down)
 
@@ -82,7 +85,13 @@ class StopScreen(Dialog[str]):
 
     def _count_down(self) -> None:
         self.query_one("#stop-text", Static).update(self._text())
+        self._show_buttons()
+
+    def _show_buttons(self) -> None:
+        """Where the next step is the kill, one button says so."""
         self.query_one("#stop", Button).label = self._label()
+        following = self._following() if self.view.run.state is State.STOPPING else ()
+        self.query_one("#kill").display = not (following and following[0].how == _KILL)
 
     def _loss(self) -> str:
         """What a kill loses."""

@@ -43,6 +43,13 @@ class FormPlan(msgspec.Struct, frozen=True):
     runs: list[FormRun]
     peaks: dict[str, tuple[str, GpuUse]] = {}
 
+    def noting(self, note: str) -> "FormPlan":
+        """The same with something more to be known before it starts, told first."""
+        runs = [
+            msgspec.structs.replace(run, pairs=[("note", note), *run.pairs]) for run in self.runs
+        ]
+        return FormPlan(runs, self.peaks)
+
     def for_example(self, machine: str) -> "FormPlan":
         """The same as one of several machines has it, of which one is chosen at the launch."""
         about = f"{machine}, for example: which one is chosen when it is launched"
