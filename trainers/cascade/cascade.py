@@ -11,6 +11,7 @@ from torch import Tensor
 from trainers.cascade.config import Config
 from trainers.cascade.diffusion import VolumeDiffusion, seeded_noise
 from trainers.cascade.model import CascadeStage
+from trainers.common.stopping import Watched
 
 
 @dataclass
@@ -24,6 +25,8 @@ class Cascade:
     diffusion: VolumeDiffusion
     stages: list[CascadeStage] = field(default_factory=list)
     levels: list[float] = field(default_factory=list)
+    watched: Watched = iter
+    """What the steps of sampling go through."""
 
     @classmethod
     def of(cls, config: Config) -> Cascade:
@@ -106,7 +109,7 @@ class Cascade:
         was_training = stage.training
         stage.eval()
         limits = tuple(stage.standardise(torch.full((), end, device=device)) for end in (-1.0, 1.0))
-        drawn = self.diffusion.sample(denoise, noise, steps, eta, fresh(), limits)
+        drawn = self.diffusion.sample(denoise, noise, steps, eta, fresh(), limits, self.watched)
         stage.train(was_training)
         return stage.volume_of(drawn)
 

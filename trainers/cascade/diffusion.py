@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from trainers.common.stopping import Watched
+
 Denoiser = Callable[[Tensor, Tensor], Tensor]
 """Maps x_t (B, 1, D, D, D) and t (B,) to the model's output."""
 
@@ -86,6 +88,7 @@ class VolumeDiffusion:
         eta: float = 0.0,
         fresh: Iterator[Tensor] | None = None,
         limits: tuple[float | Tensor, float | Tensor] | None = (-1.0, 1.0),
+        watched: Watched = iter,
     ) -> Tensor:
         """Return x0 from noise by DDIM (Song et al. 2021) in count steps; eta 0 is deterministic, 1
         is DDPM.
@@ -94,7 +97,7 @@ class VolumeDiffusion:
         limits, unless there are none, and eps taken from the clipped one.
         """
         x = noise
-        for now, later in self.steps(count):
+        for now, later in watched(self.steps(count)):
             t = torch.full((len(x),), now, device=x.device)
             x0, eps = self.split(denoiser(x, t), x, t)
             signal, spread = self.scales(t)

@@ -14,9 +14,8 @@ from trainers.cascade.losses import StageLoss, physics_error, stage_loss
 from trainers.cascade.metrics import NAMES, interval, paired_lead, volume_metrics
 from trainers.cascade.patients import Patient
 from trainers.cascade.pictures import write_comparison
-from trainers.cascade.preparing import Baselines, patient_seed
+from trainers.cascade.preparing import Baselines, each_watched, patient_seed
 from trainers.cascade.run import CascadeRun
-from trainers.common.bar import bar
 from trainers.common.ranks import gather_from_ranks
 
 FIXED_TIMES = 4
@@ -28,13 +27,15 @@ def validation_loss(run: CascadeRun, baselines: Baselines) -> dict[str, float]:
     """Return val_loss, val_diffusion and val_physics over all validation patients.
 
     Every rank calls this. The noise is each patient's own and the same every time, and the stage
-    before is what it samples, not the truth.
+    before is what it samples, not the truth. Raises StoppedError, as all here that go through
+    patients do, where a stop was asked for meanwhile.
     """
-    assert run.data is not None
     stage, device = run.cascade.stages[-1], run.ranks.device
     stage.eval()
     sums = []
-    for patient in run.splits.val[run.ranks.rank :: run.ranks.world]:
+
+    def judge_own(patient: Patient) -> None:
+        assert run.data is not None
         item = run.data.load(patient)
         seed = patient_seed(run, patient)
         times = torch.arange(FIXED_TIMES, device=device) * 2 + 1
@@ -45,6 +46,8 @@ def validation_loss(run: CascadeRun, baselines: Baselines) -> dict[str, float]:
         )
         losses = losses_at(run, item, x0, noise, t, before_of(run, baselines, patient, FIXED_TIMES))
         sums.append([float(part.mean()) if part is not None else 0.0 for part in parts_of(losses)])
+
+    each_watched(run, run.splits.val, judge_own)
     stage.train()
     rows = [row for rows in gather_from_ranks(sums) for row in rows]
     means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
@@ -106,10 +109,12 @@ def judge(
     That is the model, mean_volume, back_projection or upsampled. With zeros, `zeros` is the model
     given nothing of the stage before. Every rank calls this and gets all.
     """
-    mine = list(patients)[run.ranks.rank :: run.ranks.world]
     found = {}
-    for patient in bar(mine, title, shown=bool(title) and run.ranks.leads):
+
+    def judge_own(patient: Patient) -> None:
         found[patient.name] = judge_patient(run, baselines, patient, zeros)
+
+    each_watched(run, patients, judge_own, title)
     return {name: judged for part in gather_from_ranks(found) for name, judged in part.items()}
 
 
@@ -180,7 +185,17 @@ def means(judged: dict[str, dict[str, Any]]) -> dict[str, float]:
 def picture(
     run: CascadeRun, baselines: Baselines, patient: Patient, path_name: str, title: str
 ) -> None:
-    """Write, on rank 0, a held-out patient's CT, the stage's volume and the baselines."""
+    """Write, on rank 0, a held-out patient's CT, the stage's volume and the baselines.
+
+    Every rank calls this. Raises StoppedError on all where a stop was asked for meanwhile.
+    """
+    device = run.ranks.device
+    run.stop.shared(device, lambda: _picture(run, baselines, patient, path_name, title))
+
+
+def _picture(
+    run: CascadeRun, baselines: Baselines, patient: Patient, path_name: str, title: str
+) -> None:
     if not run.ranks.leads or run.data is None:
         return
     item = run.data.load(patient)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -146,12 +147,12 @@ def sample_before(run: CascadeRun, baselines: Baselines, patients: list[Patient]
     number, training = run.position.stage, run.config.training
     if number == 1:
         return
-    assert run.data is not None and run.precision is not None
-    mine = patients[run.ranks.rank :: run.ranks.world]
     run.reporter.phase(
         "warming up", f"stages 1 to {number - 1} sampled for {len(patients)} patients"
     )
-    for patient in bar(mine, "patients sampled", shown=run.ranks.leads):
+
+    def sample_own(patient: Patient) -> None:
+        assert run.data is not None and run.precision is not None
         xrays = run.data.load(patient)["xrays"][None].to(run.ranks.device)
         with run.precision.autocast():
             found = run.cascade.run(
@@ -160,6 +161,24 @@ def sample_before(run: CascadeRun, baselines: Baselines, patients: list[Patient]
             )  # fmt: skip
         baselines.before[patient.name] = found[-1][0][0].float().cpu()
         baselines.judged.pop(patient.name, None)
+
+    each_watched(run, patients, sample_own, "patients sampled")
+
+
+def each_watched(
+    run: CascadeRun, patients: Sequence[Patient], work: Callable[[Patient], None], title: str = ""
+) -> None:
+    """Do a work for this rank's share of patients, with a bar on rank 0 where there is a title.
+
+    Every rank calls this. Raises StoppedError on all where a stop was asked for meanwhile.
+    """
+    mine = list(patients)[run.ranks.rank :: run.ranks.world]
+
+    def work_own() -> None:
+        for patient in run.stop.watched(bar(mine, title, shown=bool(title) and run.ranks.leads)):
+            work(patient)
+
+    run.stop.shared(run.ranks.device, work_own)
 
 
 def patient_seed(run: CascadeRun, patient: Patient) -> tuple[int, ...]:

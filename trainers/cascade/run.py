@@ -65,6 +65,7 @@ class CascadeRun:
     ema: Ema | None = None
     precision: Precision | None = None
     resumed_from: Path | None = None
+    saved_step: int = 0
 
     @property
     def stage(self) -> StageSettings:
@@ -147,6 +148,7 @@ class CascadeRun:
             "val_loss": measured.get("val_loss", float("nan")),
         }
         name = f"{self.stage.name}_best.pt" if best else ""
+        self.saved_step = self.saved_step if best else position.step
         saved = self.folder.save(
             state, epoch=epoch, step=position.step, step_in_epoch=position.used, name=name
         )

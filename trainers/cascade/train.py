@@ -73,7 +73,7 @@ from trainers.common.ranks import (
 from trainers.common.report import Throttle
 from trainers.common.reporter import Reporter
 from trainers.common.schedules import rate_at, set_rate
-from trainers.common.stopping import StopRequest
+from trainers.common.stopping import LEFT, StoppedError, StopRequest, judged_or_left
 
 MADE_UP_VOLUME, MADE_UP_XRAY = 64, 128
 RULE = "=" * 60
@@ -122,6 +122,7 @@ def prepare(settings: argparse.Namespace) -> CascadeRun:
         checkpoints,
         Cascade.of(config),
     )
+    run.cascade.watched = stop.watched
     for note in [*launcher_notes(), *config.notes]:
         reporter.write(f"note         {note}")
     if problems:
@@ -244,28 +245,33 @@ def train_epoch(run: CascadeRun, loader: EpochLoader[PatientSet]) -> bool:
     return False
 
 
+def judge_epoch(run: CascadeRun, baselines: Baselines, last: bool) -> dict[str, float]:
+    """Return how good the averaged weights are, on all held-out patients after the last epoch."""
+    position, network = run.position, run.cascade.stages[-1]
+    run.reporter.phase("validating")
+    with run.ema.applied(network) if run.ema else nullcontext():
+        values = validation_loss(run, baselines)
+        few = run.splits.val[: None if last else run.config.training["validation_patients"]]
+        values |= means(judge(run, baselines, few))
+        title = f"{run.stage.name}, epoch {position.epoch}: {run.splits.val[0].name}, held out"
+        name = f"{run.stage.name}_epoch_{position.epoch:04d}.png"
+        picture(run, baselines, run.splits.val[0], name, title)
+    run.reporter.phase("training")
+    return values
+
+
 def finish_epoch(run: CascadeRun, baselines: Baselines, seconds: float) -> None:
-    """Judge the averaged weights after an epoch, report, and save."""
+    """Judge the averaged weights after an epoch, report, and save; raises StoppedError."""
     position, config = run.position, run.config
     sums = position.sums
     begun = time.monotonic()
-    position.epoch, position.used, position.sums = position.epoch + 1, 0, {}
     trained = {name: mean_of(sums.get(name, 0.0), sums.get("count", 0)) for name in SUMMED[:-1]}
     values = {"loss" if name == "total" else name: value for name, value in trained.items()}
-    last = position.epoch == run.epochs
-    network = run.cascade.stages[-1]
-    if last or position.epoch % config.logging["validate_every_n_epochs"] == 0:
-        run.reporter.phase("validating")
-        with run.ema.applied(network) if run.ema else nullcontext():
-            values |= validation_loss(run, baselines)
-            few = (
-                run.splits.val if last else run.splits.val[: config.training["validation_patients"]]
-            )
-            values |= means(judge(run, baselines, few))
-            title = f"{run.stage.name}, epoch {position.epoch}: {run.splits.val[0].name}, held out"
-            name = f"{run.stage.name}_epoch_{position.epoch:04d}.png"
-            picture(run, baselines, run.splits.val[0], name, title)
-        run.reporter.phase("training")
+    last = position.epoch + 1 == run.epochs
+    with judged_or_left(run):
+        position.epoch, position.used, position.sums = position.epoch + 1, 0, {}
+        if last or position.epoch % config.logging["validate_every_n_epochs"] == 0:
+            values |= judge_epoch(run, baselines, last)
     spent = seconds + time.monotonic() - begun
     number = position.epochs_before + position.epoch
     run.reporter.epoch(number, position.step, spent, without_copies(run, values))
@@ -282,7 +288,10 @@ def finish_epoch(run: CascadeRun, baselines: Baselines, seconds: float) -> None:
 
 
 def train_stage(run: CascadeRun) -> bool:
-    """Train the current stage to its end, or until a stop is asked for; return whether it was."""
+    """Train the current stage to its end, or until a stop is asked for; return whether it was.
+
+    Raises StoppedError where that was while patients were sampled for or judged.
+    """
     position, stage = run.position, run.stage
     write = run.reporter.write
     run.reporter.stage = f"stage {stage.number}/{len(run.config.stages)}"
@@ -355,13 +364,21 @@ def report_test(run: CascadeRun, baselines: Baselines) -> None:
 def train(settings: argparse.Namespace) -> int:
     """Train as the settings say and return the exit code."""
     run = prepare(settings)
+    run.saved_step, write = run.position.step, run.reporter.write
     while True:
-        if train_stage(run):
-            run.save()
-            run.reporter.write(
-                f"stopped on request ({run.stop.reason or 'another process was asked'})"
-            )
-            run.reporter.write(f"resume with  --resume_from {run.folder.folder / 'last.pt'}")
+        try:
+            stopped = train_stage(run)
+        except StoppedError:
+            stopped = True
+            write(LEFT)
+        if stopped:
+            # Nothing new is to be saved where the stage is about to begin, or its end is judged.
+            if run.position.step != run.saved_step:
+                run.save()
+            write(f"stopped on request ({run.stop.reason or 'another process was asked'})")
+            last = run.folder.folder / "last.pt"
+            found = f"--resume_from {last}" if last.is_file() else "the same command; nothing saved"
+            write(f"resume with  {found}")
             run.reporter.finish()
             return 0
         if run.position.stage == len(run.config.stages):

@@ -61,7 +61,8 @@ class ThroughputMeter:
     def values(self) -> dict[str, float]:
         """Return samples a second in all and, of several devices, each; waiting share; peak bytes.
 
-        All ranks do equally much, so rank 0's figures stand for each of them.
+        All ranks do equally much, so rank 0's figures stand for each of them. Of an epoch that had
+        no step left there is no speed.
         """
         seconds = max(self.seconds, 1e-9)
         measured = (
@@ -73,4 +74,4 @@ class ThroughputMeter:
         values = dict(zip(GAUGES, measured, strict=True))
         if self.world == 1:
             del values["samples_per_second_per_device"]  # it would be the first one once more
-        return values
+        return values if self.samples else {GAUGES[-1]: values[GAUGES[-1]]}

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import copy
 import multiprocessing.util  # Before _end_workers is registered, and so after it at the end.
 import signal
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from types import FrameType
+from typing import Any, Protocol, TypeVar
 
 import torch
 
@@ -15,6 +19,15 @@ from trainers.common.report import run_directory
 STOP_SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1") if hasattr(signal, name)
 )
+
+LEFT = "stop         what was being judged is left for when the run goes on"
+T = TypeVar("T")
+Watched = Callable[[Iterable[Any]], Iterable[Any]]
+"""Gives what it is given, as StopRequest.watched does, or iter where nobody may stop."""
+
+
+class StoppedError(Exception):
+    """Somebody asked for the end while a model was judged or put to use; nothing is wrong."""
 
 
 class StopRequest:
@@ -44,6 +57,47 @@ class StopRequest:
     def agreed(self, device: torch.device) -> bool:
         """Return whether any rank has been asked; all ranks must call this equally often."""
         return sum_over_ranks([float(self.asked())], device)[0] > 0
+
+    def watched(self, items: Iterable[T]) -> Iterator[T]:
+        """Yield items; raise StoppedError before the next one where this process has been asked."""
+        for item in items:
+            if self.asked():
+                raise StoppedError
+            yield item
+
+    def shared(self, device: torch.device, work: Callable[[], T]) -> T:
+        """Return what this rank's own work gives, in which nothing waits for other ranks.
+
+        Raises StoppedError on every rank where it was raised on any; all must call this alike.
+        """
+        found: list[T] = []
+        try:
+            found.append(work())
+        except StoppedError:
+            pass
+        if sum_over_ranks([float(not found)], device)[0] > 0:
+            raise StoppedError
+        return found[0]
+
+
+class Placed(Protocol):
+    """A run that knows where it is."""
+
+    position: Any
+
+
+@contextmanager
+def judged_or_left(run: Placed) -> Iterator[None]:
+    """Leave a run where it was before the judging inside, which a stop may end.
+
+    Saved there, with no step left in its epoch, it begins with that judging when it goes on.
+    """
+    before = copy.copy(run.position)
+    try:
+        yield
+    except StoppedError:
+        run.position = before
+        raise
 
 
 def ignore_stop_signals(_worker: int = 0) -> None:

@@ -104,7 +104,10 @@ def evaluate(
     slots: int,
     sheet: tuple[Path, str] | None,
 ) -> dict[str, float]:
-    """Return the means of all figures over held-out images; draw some where a sheet is named."""
+    """Return the means of all figures over held-out images; draw some where a sheet is named.
+
+    Raises StoppedError on every rank where a stop was asked for meanwhile.
+    """
     settings, ranks, decoder = run.settings, run.ranks, run.decoder
     mine = list(range(len(held_out.dataset)))[ranks.rank :: ranks.world]
     batches = [
@@ -115,15 +118,20 @@ def evaluate(
     sums = dict.fromkeys((*names, "count"), 0.0)
     shown: list[tuple[Tensor, Tensor, str, float]] = []
     camera = seen_by_all(run.collection, Camera(settings.image_size, settings.blur))
-    decoder.eval()
-    with run.judged_weights():
-        for loaded in held_out.batches(batches):
+
+    def judge_own() -> None:
+        nonlocal shown
+        for loaded in run.stop.watched(held_out.batches(batches)):
             batch = to_device(loaded, ranks.device)
             found = judge_batch(decoder, batch, camera, run.draw, slots)
             for name, values in found.figures.items():
                 sums[name] += values.sum().item()
             sums["count"] += len(found.renders)
             shown += shown_of(found, batch["name"])
+
+    decoder.eval()
+    with run.judged_weights():
+        run.stop.shared(ranks.device, judge_own)
     decoder.train()
     *totals, count = sum_over_ranks(list(sums.values()), ranks.device)
     if sheet and ranks.leads:

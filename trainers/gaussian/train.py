@@ -54,7 +54,7 @@ from trainers.common.report import Throttle
 from trainers.common.reporter import Reporter
 from trainers.common.schedules import batch_sentence, rate_at, set_rate
 from trainers.common.settings_parser import SettingsError
-from trainers.common.stopping import StopRequest
+from trainers.common.stopping import LEFT, StoppedError, StopRequest
 from trainers.gaussian import losses, options
 from trainers.gaussian.announcement import announce, epoch_lines, show_inputs, summarise
 from trainers.gaussian.batches import epoch_batches_of, loader_of
@@ -355,9 +355,13 @@ def train(settings: argparse.Namespace) -> int:
     loader, judged_by, stopped = loader_of(run, training), loader_of(run, held_out), False
     while run.position.epoch < settings.epochs and not stopped:
         stopped = train_epoch(run, loader)
-        if not stopped:
-            finish_epoch(run, judged_by)
-            stopped = run.position.epoch < settings.epochs and run.stop.agreed(run.ranks.device)
+        try:
+            if not stopped:
+                finish_epoch(run, judged_by)
+                stopped = run.position.epoch < settings.epochs and run.stop.agreed(run.ranks.device)
+        except StoppedError:
+            stopped = True
+            run.reporter.write(LEFT)
     if stopped:
         if run.saved_step != run.position.step:
             save(run)

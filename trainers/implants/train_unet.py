@@ -58,7 +58,7 @@ from trainers.common.ranks import (
 from trainers.common.reporter import Reporter
 from trainers.common.resuming import changes_on_resume, find_checkpoint
 from trainers.common.schedules import batch_sentence, rate_at, scaled_rate, set_rate
-from trainers.common.stopping import StopRequest
+from trainers.common.stopping import LEFT, StoppedError, StopRequest, judged_or_left
 from trainers.implants.unet import (
     TRAINER,
     TrainedUNet,
@@ -266,24 +266,29 @@ def train_epoch(run: UNetRun) -> bool:
         run.log.step(position.epoch + 1, position.step, values, always=last)
         if run.stop.agreed(ranks.device) and not last:
             return True
-    finish_epoch(run, meter.seconds)
+    try:
+        finish_epoch(run, meter.seconds)
+    except StoppedError:
+        run.log.write(LEFT)
+        return True
     return False
 
 
 def finish_epoch(run: UNetRun, seconds: float) -> None:
-    """Judge, report and save after an epoch."""
+    """Judge, report and save after an epoch; raises StoppedError where judging was stopped."""
     settings, position = run.settings, run.position
     loss = mean_of(position.loss_sum, position.samples)
-    position.epoch += 1
-    position.in_epoch = position.used = 0
-    position.loss_sum = position.samples = 0.0
-    last = position.epoch == settings.epochs
+    last = position.epoch + 1 == settings.epochs
     values = {"loss": loss}
-    if run.held_out and (last or position.epoch % settings.validate_every == 0):
-        run.log.phase("validating")
-        with run.ema.applied(run.network) if run.ema else nullcontext():
-            run.figures = judge(run)
-        values |= run.figures
+    with judged_or_left(run):
+        position.epoch += 1
+        position.in_epoch = position.used = 0
+        position.loss_sum = position.samples = 0.0
+        if run.held_out and (last or position.epoch % settings.validate_every == 0):
+            run.log.phase("validating")
+            with run.ema.applied(run.network) if run.ema else nullcontext():
+                run.figures = judge(run)
+            values |= run.figures
     run.log.epoch(position.epoch, position.step, seconds, values)
     run.log.write(f"epoch {position.epoch}/{settings.epochs}  loss {loss:.4f}")
     score = values.get("val/dice", math.nan)
@@ -300,16 +305,20 @@ def judge(run: UNetRun) -> dict[str, float]:
     trained = TrainedUNet(run.network.eval(), run.sizes, ranks.device)
     mirrored = math.isnan(position.mirror)
     sums, shown = [0.0, 0.0, 0.0], list[tuple[np.ndarray, ...]]()
-    for sample in run.held_out[ranks.rank :: ranks.world]:
-        defective = read_volume(volume_of(sample.defective))
-        truth = read_volume(volume_of(sample.implant)).mask
-        found = trained.implant(defective.mask)
-        sums[0] += dice(found, truth)
-        if mirrored:
-            sums[1] += dice(mirror_implant(defective.mask, defective.spacing), truth)
-        sums[2] += 1
-        if len(shown) < 4:
-            shown.append((defective.mask, truth, found))
+
+    def judge_own() -> None:
+        for sample in run.stop.watched(run.held_out[ranks.rank :: ranks.world]):
+            defective = read_volume(volume_of(sample.defective))
+            truth = read_volume(volume_of(sample.implant)).mask
+            found = trained.implant(defective.mask)
+            sums[0] += dice(found, truth)
+            if mirrored:
+                sums[1] += dice(mirror_implant(defective.mask, defective.spacing), truth)
+            sums[2] += 1
+            if len(shown) < 4:
+                shown.append((defective.mask, truth, found))
+
+    run.stop.shared(ranks.device, judge_own)
     run.network.train()
     found_sum, mirror_sum, count = sum_over_ranks(sums, ranks.device)
     if mirrored:

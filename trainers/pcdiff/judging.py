@@ -17,6 +17,7 @@ from scipy.spatial import cKDTree
 from torch import Tensor, nn
 
 from trainers.common.ranks import Ranks, sum_over_ranks
+from trainers.common.stopping import StopRequest, Watched
 from trainers.pcdiff.completing import noise_predictor
 from trainers.pcdiff.data import SkullPoints
 from trainers.pcdiff.diffusion import (
@@ -40,25 +41,32 @@ def held_out_loss(
     data: SkullPoints,
     moments: tuple[Tensor, Tensor],
     ranks: Ranks,
+    stop: StopRequest,
 ) -> dict[str, float]:
     """Return the mean loss on all samples at fixed noise and timesteps, and the baseline's.
 
-    The samples are dealt to the ranks; every rank must call this.
+    The samples are dealt to the ranks; every rank must call this. Raises StoppedError on all of
+    them where a stop was asked for meanwhile.
     """
-    network.eval()
-    sums = [0.0, 0.0, 0.0]
-    for index in range(ranks.rank, len(data), ranks.world):
-        sample = data[0, index]
-        skull, implant, noise = (
-            sample[name][None].to(ranks.device) for name in ("skull", "implant", "noise")
-        )
-        for level in LEVELS:
-            steps = torch.tensor([int(level * diffusion.steps)], device=ranks.device)
-            judged = noise_losses(network, diffusion, skull, implant, steps, noise)
-            plain = gaussian_noise_losses(
-                diffusion, *(part.to(ranks.device) for part in moments), implant, steps, noise
+
+    def judge_own() -> list[float]:
+        sums = [0.0, 0.0, 0.0]
+        for index in stop.watched(range(ranks.rank, len(data), ranks.world)):
+            sample = data[0, index]
+            skull, implant, noise = (
+                sample[name][None].to(ranks.device) for name in ("skull", "implant", "noise")
             )
-            sums = [sums[0] + float(judged), sums[1] + float(plain), sums[2] + 1]
+            for level in LEVELS:
+                steps = torch.tensor([int(level * diffusion.steps)], device=ranks.device)
+                judged = noise_losses(network, diffusion, skull, implant, steps, noise)
+                plain = gaussian_noise_losses(
+                    diffusion, *(part.to(ranks.device) for part in moments), implant, steps, noise
+                )
+                sums = [sums[0] + float(judged), sums[1] + float(plain), sums[2] + 1]
+        return sums
+
+    network.eval()
+    sums = stop.shared(ranks.device, judge_own)
     network.train()
     loss, baseline, count = sum_over_ranks(sums, ranks.device)
     return {"val_loss": loss / count, "val_loss_baseline": baseline / count}
@@ -72,6 +80,7 @@ def draw_implants(
     sampling: Sampling,
     device: torch.device,
     seed: int,
+    watched: Watched = iter,
 ) -> list[dict[str, Any]]:
     """Return every sample with a drawn implant (I, 3) `drawn` beside it, normalised points."""
     network.eval()
@@ -82,7 +91,7 @@ def draw_implants(
         chance = torch.Generator(device).manual_seed(seed + index)
         start = torch.randn(1, 3, data.recipe.implant_points, generator=chance, device=device)
         predict = noise_predictor(network, diffusion, skull)
-        points = draw(predict, start, diffusion, sampling, chance)
+        points = draw(predict, start, diffusion, sampling, chance, watched)
         clouds = {name: sample[name].T.numpy() for name in ("skull", "implant")}
         found.append({**sample, **clouds, "drawn": points[0].T.cpu().numpy()})
     network.train()
@@ -145,6 +154,7 @@ def bits_per_dimension(
     sample: dict[str, Any],
     steps: int,
     device: torch.device,
+    watched: Watched = iter,
 ) -> dict[str, float]:
     """Return the variational bound in bits per coordinate of one implant, and what it consists of.
 
@@ -156,7 +166,7 @@ def bits_per_dimension(
     kept, betas = diffusion.kept, diffusion.betas
     chosen = np.unique(np.linspace(1, diffusion.steps - 1, steps).round().astype(int))
     terms, errors = [], []
-    for step in (0, *chosen.tolist()):
+    for step in watched((0, *chosen.tolist())):
         at = torch.tensor([step], device=device)
         error = float(noise_losses(network, diffusion, skull, implant, at, noise))
         errors.append(error)

@@ -40,7 +40,7 @@ from trainers.common.randomness import sample_generator
 from trainers.common.ranks import Ranks, from_leader, gather_from_ranks, join_ranks
 from trainers.common.reporter import Reporter
 from trainers.common.settings_parser import SettingsParser, number_between, whole_number
-from trainers.common.stopping import StopRequest
+from trainers.common.stopping import StoppedError, StopRequest
 from trainers.pcdiff.benchmark import CaseRecord, write_array, write_benchmark
 from trainers.pcdiff.completing import load_network, noise_predictor
 from trainers.pcdiff.data import draw_points, normalised
@@ -60,10 +60,6 @@ torchrun --nproc_per_node=8 trainers/pcdiff/sample.py --path test.csv --model be
     --eval_path results
 """
 SAVED = "input, sample, shift and scale are always saved"
-
-
-class StoppedError(Exception):
-    """Somebody asked for the end while an implant was being drawn."""
 
 
 def make_parser() -> SettingsParser:
@@ -156,10 +152,7 @@ def draw_case(
     )
 
     def watched(steps: Iterable[Any]) -> Iterator[Any]:
-        for step in bar(steps, case.case, shown=ranks.leads):
-            if stop.asked():
-                raise StoppedError
-            yield step
+        return stop.watched(bar(steps, case.case, shown=ranks.leads))
 
     drawn = []
     for first in range(0, settings.num_ens, settings.bs):

@@ -35,7 +35,13 @@ from trainers.common.meters import ThroughputMeter, mean_of
 from trainers.common.precision import LEFT_OUT
 from trainers.common.ranks import add_over_ranks, compare_ranks, gradients_shared
 from trainers.common.schedules import batch_sentence, scaled_rate, set_rate
-from trainers.common.stopping import StopRequest, ignore_stop_signals
+from trainers.common.stopping import (
+    LEFT,
+    StoppedError,
+    StopRequest,
+    ignore_stop_signals,
+    judged_or_left,
+)
 from trainers.pcdiff import judging
 from trainers.pcdiff.data import EpochBatches, SkullPoints, spread_evenly
 from trainers.pcdiff.diffusion import noise_losses, noise_settings
@@ -185,19 +191,24 @@ def train_epoch(run: PcdiffRun, batches: Iterator[dict[str, Any]]) -> bool:
             )
         if run.stop.agreed(run.ranks.device):
             return True
-    finish_epoch(run, meter)
+    try:
+        finish_epoch(run, meter)
+    except StoppedError:
+        run.log.write(LEFT)
+        return True
     return run.stop.agreed(run.ranks.device)
 
 
 def finish_epoch(run: PcdiffRun, meter: ThroughputMeter) -> None:
-    """Judge, report and save after an epoch."""
+    """Judge, report and save after an epoch; raises StoppedError where judging was stopped."""
     settings, position, log = run.settings, run.position, run.log
-    epoch, position.epoch, position.used = position.epoch, position.epoch + 1, 0
-    mean = mean_of(position.loss_sum, position.loss_count)
-    position.last_loss, position.loss_sum, position.loss_count = mean, 0.0, 0.0
+    epoch, mean = position.epoch, mean_of(position.loss_sum, position.loss_count)
     if run.ranks.world > 1 and epoch % 100 == 0:
         log.write(f"Epoch {epoch}: All ranks completed {run.steps_per_epoch} steps ✓")
-    run.figures = judge(run)
+    with judged_or_left(run):
+        position.epoch, position.used, position.last_loss = epoch + 1, 0, mean
+        position.loss_sum, position.loss_count = 0.0, 0.0
+        run.figures = judge(run)
     values = {"loss": mean, **meter.values(), **run.figures}
     log.epoch(position.epoch, position.step, meter.seconds, values)
     last = position.epoch == settings.niter
@@ -236,19 +247,31 @@ def _judge(run: PcdiffRun, due: Any) -> dict[str, float]:
     if run.held_out is not None and due(settings.val_freq):
         run.log.phase("validating")
         values |= judging.held_out_loss(
-            run.network, run.diffusion, run.held_out, run.moments, run.ranks
+            run.network, run.diffusion, run.held_out, run.moments, run.ranks, run.stop
         )
         run.log.write(judging.verdict(values))
-    if due(settings.vizIter) and run.ranks.leads:
-        values |= draw_samples(run, shown)
-    if due(settings.diagIter) and run.ranks.leads:
-        found = judging.bits_per_dimension(
-            run.network, run.diffusion, shown[0, 0], settings.diag_steps, run.ranks.device
-        )
-        run.log.write("Diagnosis:")
-        run.log.write(judging.diagnosis_line(run.position.epoch - 1, settings.niter, found))
-        values |= {f"diag_{name}": value for name, value in found.items()}
+    for every, work in ((settings.vizIter, draw_samples), (settings.diagIter, diagnose)):
+        if due(every):
+            values |= run.stop.shared(
+                run.ranks.device, lambda work=work: work(run, shown) if run.ranks.leads else {}
+            )
     return values
+
+
+def diagnose(run: PcdiffRun, shown: SkullPoints) -> dict[str, float]:
+    """Return an implant's bits per dimension and what they consist of."""
+    settings = run.settings
+    found = judging.bits_per_dimension(
+        run.network,
+        run.diffusion,
+        shown[0, 0],
+        settings.diag_steps,
+        run.ranks.device,
+        run.stop.watched,
+    )
+    run.log.write("Diagnosis:")
+    run.log.write(judging.diagnosis_line(run.position.epoch - 1, settings.niter, found))
+    return {f"diag_{name}": value for name, value in found.items()}
 
 
 def draw_samples(run: PcdiffRun, shown: SkullPoints) -> dict[str, float]:
@@ -260,7 +283,9 @@ def draw_samples(run: PcdiffRun, shown: SkullPoints) -> dict[str, float]:
     large = settings.model_var_type == "fixedlarge"
     sampling = Sampling(settings.viz_method, settings.viz_steps, large_variance=large)
     seed, device = settings.manualSeed, run.ranks.device
-    found = judging.draw_implants(run.network, run.diffusion, some, sampling, device, seed)
+    found = judging.draw_implants(
+        run.network, run.diffusion, some, sampling, device, seed, run.stop.watched
+    )
     picture = judging.write_implants(settings.output_dir / "syn", epoch, found)
     run.log.image(picture, f"implants drawn after epoch {epoch}", run.position.step)
     values = judging.compare_implants(found)

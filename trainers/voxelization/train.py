@@ -51,7 +51,7 @@ from trainers.common.ranks import (
 )
 from trainers.common.report import EventLog, run_directory
 from trainers.common.schedules import batch_sentence, rate_at, scaled_rate, set_rate
-from trainers.common.stopping import StopRequest
+from trainers.common.stopping import LEFT, StoppedError, StopRequest, judged_or_left
 from trainers.skulls.made_up import make_up
 from trainers.skulls.prepare import prepare_pairs
 from trainers.voxelization.config import METRICS, architecture
@@ -72,8 +72,8 @@ from trainers.voxelization.orientation import turn_normals
 from trainers.voxelization.reporting import VoxelReporter
 from trainers.voxelization.state import TRAINER, VoxelRun, described, link, resume, save
 from trainers.voxelization.validation import (
+    baseline_scores,
     finite_scores,
-    mean_volume_scores,
     preview_inputs,
     psr_loss,
     validate,
@@ -311,12 +311,15 @@ def _next_epoch(run: VoxelRun) -> None:
 
 
 def judge(run: VoxelRun) -> dict[str, float]:
-    """Return validation scores beside the baseline's; keep the best weights."""
+    """Return validation scores beside the baseline's; keep the best weights.
+
+    Raises StoppedError on every rank where a stop was asked for meanwhile.
+    """
     position, values = run.position, run.values
     if not position.baseline:
-        position.baseline = from_leader(
-            run.ranks, lambda: mean_volume_scores(run.training, run.evaluation)
-        )
+        position.baseline = from_leader(run.ranks, lambda: baseline_scores(run))
+        if not position.baseline:
+            raise StoppedError
     if run.ema:
         with run.ema.applied(run.network):
             scores = validate(run)
@@ -337,11 +340,12 @@ def finish_epoch(run: VoxelRun) -> dict[str, float]:
     """Report an epoch, judge and save when due, and return the judged values."""
     position, settings = run.position, run.settings
     loss, seconds = mean_of(position.loss_sum, position.samples), position.seconds
-    _next_epoch(run)
-    last = position.epoch == run.epochs
+    last = position.epoch + 1 == run.epochs
     judged: dict[str, float] = {}
-    if position.epoch % run.values["train.validate_every"] == 0 or last:
-        judged = judge(run)
+    with judged_or_left(run):
+        _next_epoch(run)
+        if position.epoch % run.values["train.validate_every"] == 0 or last:
+            judged = judge(run)
     run.reporter.epoch(position.epoch, position.it, seconds, {"loss": loss, **judged})
     if position.epoch % settings.checkpoint_every == 0 or last:
         run.reporter.write(f"Save new model at epoch {position.epoch}")
@@ -366,9 +370,13 @@ def train(settings: argparse.Namespace) -> int:
     judged, stopped = dict[str, float](), False
     while run.position.epoch < run.epochs and not stopped:
         stopped = train_epoch(run)
-        if not stopped:
-            judged = finish_epoch(run)
-            stopped = run.position.epoch < run.epochs and stop.agreed(run.ranks.device)
+        try:
+            if not stopped:
+                judged = finish_epoch(run)
+                stopped = run.position.epoch < run.epochs and stop.agreed(run.ranks.device)
+        except StoppedError:
+            stopped = True
+            run.reporter.write(LEFT)
     if stopped:
         save(run)
         run.reporter.write(

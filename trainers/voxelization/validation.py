@@ -14,6 +14,7 @@ from torch.nn import functional
 from trainers.common.loading import to_device
 from trainers.common.preview import write_preview
 from trainers.common.ranks import sum_over_ranks
+from trainers.common.stopping import StoppedError, Watched
 from trainers.skulls.surfaces import surface_mesh
 from trainers.voxelization.data import VoxelPairs, target_of
 from trainers.voxelization.mesh_files import write_cloud, write_mesh
@@ -46,7 +47,10 @@ def grid_scores(predicted: Tensor, target: Tensor, level: float) -> dict[str, fl
 
 @torch.no_grad()
 def validate(run: VoxelRun) -> dict[str, float]:
-    """Return means of grid_scores over the held-out pairs, and draw the first of them."""
+    """Return means of grid_scores over the held-out pairs, and draw the first of them.
+
+    Raises StoppedError on every rank where a stop was asked for meanwhile.
+    """
     run.reporter.phase("validating")
     dataset, level = run.evaluation, run.values["data.zero_level"]
     mine = list(range(len(dataset)))[run.ranks.rank :: run.ranks.world]
@@ -55,18 +59,22 @@ def validate(run: VoxelRun) -> dict[str, float]:
     sums = dict.fromkeys(("psr_l1", "psr_l2", "psr_iou"), 0.0)
     shown: dict[str, list[Tensor]] = {"input": [], "predicted": [], "target": []}
     names: list[str] = []
+
+    def judge_own() -> None:
+        for loaded in run.stop.watched(run.judged_by.batches(batches)):
+            batch = to_device(loaded, run.ranks.device)
+            predicted = run.solver(*run.network(batch["inputs"]))
+            targets = target_of(batch, dataset.grid)
+            for name, value in grid_scores(predicted, targets, level).items():
+                sums[name] += value
+            for place in range(min(4 - len(names), len(predicted))):
+                shown["input"].append(point_slice(batch["inputs"][place], dataset.grid))
+                shown["predicted"].append(middle(predicted[place]).clamp(-0.6, 0.6))
+                shown["target"].append(middle(targets[place]))
+                names.append(batch["name"][place])
+
     run.network.eval()
-    for loaded in run.judged_by.batches(batches):
-        batch = to_device(loaded, run.ranks.device)
-        predicted = run.solver(*run.network(batch["inputs"]))
-        targets = target_of(batch, dataset.grid)
-        for name, value in grid_scores(predicted, targets, level).items():
-            sums[name] += value
-        for place in range(min(4 - len(names), len(predicted))):
-            shown["input"].append(point_slice(batch["inputs"][place], dataset.grid))
-            shown["predicted"].append(middle(predicted[place]).clamp(-0.6, 0.6))
-            shown["target"].append(middle(targets[place]))
-            names.append(batch["name"][place])
+    run.stop.shared(run.ranks.device, judge_own)
     run.network.train()
     totals = sum_over_ranks([*sums.values(), float(len(mine))], run.ranks.device)
     if run.ranks.leads and names:
@@ -74,20 +82,33 @@ def validate(run: VoxelRun) -> dict[str, float]:
     return {name: total / totals[-1] for name, total in zip(sums, totals, strict=False)}
 
 
-def mean_volume_scores(training: VoxelPairs, evaluation: VoxelPairs) -> dict[str, float]:
-    """Return the scores of the training grids' mean as an answer to every held-out pair."""
+def baseline_scores(run: VoxelRun) -> dict[str, float]:
+    """Return the mean volume's scores; none where a stop was asked for meanwhile."""
+    try:
+        return mean_volume_scores(run.training, run.evaluation, run.stop.watched)
+    except StoppedError:
+        return {}
+
+
+def mean_volume_scores(
+    training: VoxelPairs, evaluation: VoxelPairs, watched: Watched = iter
+) -> dict[str, float]:
+    """Return the scores of the training grids' mean as an answer to every held-out pair.
+
+    `watched` yields what it is given, one grid after the other, as StopRequest's does.
+    """
     seen: dict[str, int] = {}
     for index, pair in enumerate(training.pairs):
         seen.setdefault(pair.subject, index)
     chosen = list(seen.values())[:BASELINE_SKULLS]
-    mean = sum(training.target(index) for index in chosen) / len(chosen)
+    mean = sum(training.target(index) for index in watched(chosen)) / len(chosen)
     assert isinstance(mean, Tensor)
     sums = dict.fromkeys(("psr_l1", "psr_l2", "psr_iou"), 0.0)
     held: dict[str, list[int]] = {}
     for index, pair in enumerate(evaluation.pairs):
         held.setdefault(pair.subject, []).append(index)
     # Defects of one skull have one target, so it is read once and counted as often.
-    for indices in held.values():
+    for indices in watched(held.values()):
         target = evaluation.target(indices[0])
         for name, value in grid_scores(mean[None], target[None], 0.0).items():
             sums[name] += value * len(indices)
