@@ -1,10 +1,14 @@
 """What ends a run is said in one line, by the process that knows it, and costs no checkpoint."""
 
+import json
 import os
 import random
 import resource
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +27,11 @@ from trainers.common.checkpoint import save_checkpoint  # noqa: E402
 from trainers.common.errors import SettingsError  # noqa: E402
 from trainers.common.loading import EpochLoader  # noqa: E402
 from trainers.common.ranks import Ranks  # noqa: E402
+from trainers.common.report import EventLog  # noqa: E402
 from trainers.gaussian import evaluate, infer  # noqa: E402
+from trainers.pcdiff.runlog import RunLog  # noqa: E402
 from trainers.voxelization.data import read_array  # noqa: E402
+from trainers.voxelization.reporting import VoxelReporter  # noqa: E402
 
 pytestmark = pytest.mark.trainers
 ROOT = Path(__file__).resolve().parents[2]
@@ -131,6 +138,77 @@ def test_a_full_disk_is_said_with_the_file_and_the_earlier_one_stays(tmp_path: P
     assert problem.value.filename == str(path)
     assert torch.load(path, weights_only=True)["weights"].tolist() == [0.0] * 3
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of one megabyte."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if os.geteuid() or os.system(f"mount -t tmpfs -o size=1m tmpfs {folder} 2>/dev/null"):
+        pytest.skip("nothing may be mounted here")
+    try:
+        yield folder
+    finally:
+        os.system(f"umount -l {folder}")
+
+
+def fill(folder: Path) -> Path:
+    """Take all room that a disk has left; returns the file that takes it."""
+    filler = folder / "filler"
+    with filler.open("ab", buffering=0) as file, suppress(OSError):
+        while file.write(bytes(4096)):
+            pass
+    return filler
+
+
+ALONE = Ranks(0, 1, torch.device("cpu"))
+LOGS: dict[str, tuple[str, Callable[[Path], Callable[[str], None]]]] = {
+    "events": ("events.jsonl", lambda folder: partial(EventLog(folder).emit, "alert")),
+    "pcdiff": ("train.log", lambda folder: RunLog(ALONE, folder, {}, tensorboard=False).write),
+    "voxelization": ("train.log", lambda folder: VoxelReporter(ALONE, folder, "voxels", {}).write),
+}
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_lines_that_find_no_room_are_lost_and_later_ones_are_whole(
+    name: str, disk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("FRESNEL_RUN_DIR", raising=False)
+    file, make = LOGS[name]
+    log = make(disk)
+    write = (lambda text: log(text=text)) if name == "events" else log
+    write("before")
+    filler = fill(disk)
+    for _ in range(4):
+        # Longer than what is left of the file's last page: one is cut off in its middle.
+        write("x" * 3000)
+    filler.unlink()
+    write("after")
+    found = (disk / file).read_text().splitlines()
+    assert "before" in found[0] and "after" in found[-1]
+    assert json.loads(found[-1])["text"] == "after" if name == "events" else len(found[-1]) < 40
+    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning")]
+    assert len(told) == 2 and "lost: No space left on device" in told[0]
+    assert f"{file} is written again" in told[1]
+
+
+def test_a_run_whose_reports_find_no_room_ends_well(disk: Path, tmp_path: Path) -> None:
+    """Its checkpoints lie on another disk; on this one there is not a byte left."""
+    kept, folder = tmp_path / "kept", disk / "out"
+    kept.mkdir()
+    folder.mkdir()
+    (folder / "checkpoints").symlink_to(kept)
+    fill(disk)
+    found = TORCH.run(
+        [sys.executable, str(TOY), "--device", "cpu", "--epochs", "2", "--output_dir", str(folder)],
+        env={**os.environ, "FRESNEL_RUN_DIR": str(disk)}, capture_output=True, text=True,
+        timeout=250,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr
+    assert (kept / "best.pt").is_file() and not (folder / "history.json").exists()
+    told = [line for line in found.stderr.splitlines() if "No space left" in line]
+    assert 2 <= len(told) < 6, "once for each kind of file"
 
 
 def test_a_log_on_a_full_disk_does_not_end_a_run(tmp_path: Path) -> None:

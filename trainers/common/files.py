@@ -1,9 +1,14 @@
-"""Files that are whole or absent, whatever happens while they are written."""
+"""Files that are whole or absent, whatever happens while they are written, and files of lines.
+
+What a run is for (checkpoints, weights) must be written, or the run ends with the reason. What it
+tells of itself (lines, events, histories, pictures) may get lost on a full disk, and is said to.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
+import sys
 import tokenize
 import zipfile
 import zlib
@@ -56,6 +61,78 @@ def _full_disk(problem: BaseException | None) -> OSError | None:
 def write_text_whole(path: Path, text: str) -> int:
     """Write text as UTF-8 so that path is whole or absent; return its bytes."""
     return write_whole(path, lambda file: file.write(text.encode("utf-8")))
+
+
+def write_if_room(path: Path, write: Callable[[IO[bytes]], object]) -> bool:
+    """Do what write_whole does; return whether there was room, and warn once of a full disk."""
+    try:
+        write_whole(path, write)
+    except OSError as problem:
+        if problem.errno not in FULL:
+            raise
+        if path.parent not in _FULL_FOLDERS:
+            _warn(f"{path} is not written, nor what else tells of this run: {problem.strerror}")
+        _FULL_FOLDERS.add(path.parent)
+        return False
+    _FULL_FOLDERS.discard(path.parent)
+    return True
+
+
+_FULL_FOLDERS: set[Path] = set()
+"""Where write_if_room has warned of, and found no room since."""
+
+
+class LineFile:
+    """Lines at the end of a file; those that find no room are left out, and their number said."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._lost, self._cut = path, 0, False
+        self._descriptor: int | None = None
+        self._open()
+
+    def write(self, line: str) -> None:
+        """Append a line in one write, or leave it out."""
+        data = (b"\n" if self._cut else b"") + f"{line}\n".encode("utf-8", "backslashreplace")
+        written = 0
+        try:
+            if self._descriptor is None:
+                self._open()
+            if self._descriptor is not None:
+                written = os.write(self._descriptor, data)
+        except OSError as problem:
+            self._lose(problem)
+            return
+        if written < len(data):
+            # What did not fit is cut off here: the next line begins a new one.
+            self._cut = self._cut or written > 0
+            self._lose(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+        elif self._lost:
+            _warn(f"{self._path.name} is written again; {self._lost} line(s) of it were lost")
+            self._lost, self._cut = 0, False
+
+    def close(self) -> None:
+        """Close the file; a later line opens it again."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _open(self) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._descriptor = os.open(self._path, flags, 0o644)
+        except OSError as problem:
+            if problem.errno not in FULL:
+                raise
+
+    def _lose(self, problem: OSError) -> None:
+        if not self._lost:
+            _warn(f"lines of {self._path.name} are lost: {problem.strerror}")
+        self._lost += 1
+
+
+def _warn(text: str) -> None:
+    print(f"warning: {text}", file=sys.stderr, flush=True)
 
 
 def sync_folder(folder: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from trainers.common.files import write_text_whole, write_whole
+from trainers.common.files import write_if_room
 from trainers.common.report import finite
 
 MOST_STEPS = 4000
@@ -59,7 +59,8 @@ class RunHistory:
         """Write history.json and return its path."""
         path = self.folder / "history.json"
         history = {"trainer": self.trainer, "epochs": self.epochs, "steps": self.steps}
-        write_text_whole(path, json.dumps(history, allow_nan=False) + "\n")
+        text = json.dumps(history, allow_nan=False) + "\n"
+        write_if_room(path, lambda file: file.write(text.encode("utf-8")))
         return path
 
     def draw(self, title: str) -> Path | None:
@@ -96,7 +97,7 @@ class RunHistory:
         def save(file: IO[bytes]) -> None:
             figure.savefig(file, format="png", dpi=100)
 
-        write_whole(path, save)
+        write_if_room(path, save)
         return path
 
     def _series(self) -> dict[str, tuple[list[int], list[float], str]]:

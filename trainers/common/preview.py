@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw
 
-from trainers.common.files import write_whole
+from trainers.common.files import write_if_room
 
 _GAP, _LINE, _LABEL, _CELL = 6, 14, 110, 160
 _PAPER, _INK = (250, 250, 250), (20, 20, 20)
@@ -40,7 +40,7 @@ def write_preview(
             sheet.paste(cell, (_LABEL + column * (_CELL + _GAP), y))
     for column, text in enumerate(captions[:columns]):
         draw.text((_LABEL + column * (_CELL + _GAP), height - _LINE - 2), text[:26], fill=_INK)
-    write_whole(path, lambda file: sheet.save(file, format="PNG"))
+    write_if_room(path, lambda file: sheet.save(file, format="PNG"))
     return path
 
 

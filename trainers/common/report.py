@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 import os
-import sys
 import time
 from pathlib import Path
 from typing import Any
+
+from trainers.common.files import LineFile
 
 RUN_DIRECTORY = "FRESNEL_RUN_DIR"
 
@@ -34,30 +35,19 @@ class EventLog:
     """Appends events to `directory/events.jsonl`, one write each; or nowhere if it is None."""
 
     def __init__(self, directory: Path | None) -> None:
-        self._descriptor: int | None = None
-        if directory is not None:
-            directory.mkdir(parents=True, exist_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
-            self._descriptor = os.open(directory / "events.jsonl", flags, 0o644)
+        self._file = None if directory is None else LineFile(directory / "events.jsonl")
 
     def emit(self, kind: str, **fields: Any) -> None:
-        """Append one event with the time in unix seconds; a full disk is told once on stderr."""
-        if self._descriptor is None:
-            return
-        event = {"time": time.time(), "type": kind, **finite(fields)}
-        line = json.dumps(event, allow_nan=False, ensure_ascii=False) + "\n"
-        try:
-            os.write(self._descriptor, line.encode("utf-8", "backslashreplace"))
-        except OSError as problem:
-            # A run worth hours must not end because its report cannot be written.
-            print(f"warning: events are no longer written: {problem}", file=sys.stderr, flush=True)
-            self.close()
+        """Append one event with the time in unix seconds, where there is room."""
+        if self._file is not None:
+            event = {"time": time.time(), "type": kind, **finite(fields)}
+            self._file.write(json.dumps(event, allow_nan=False, ensure_ascii=False))
 
     def close(self) -> None:
         """Close the file; later events go nowhere."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
 class Throttle:

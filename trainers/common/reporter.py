@@ -199,8 +199,8 @@ class Reporter:
         self.write(f"checkpoint   {path} ({size / 1e6:.1f} MB{', best so far' if best else ''})")
 
     def image(self, path: Path, caption: str, step: int = 0) -> None:
-        """Report a PNG that was written."""
-        if not self.ranks.leads:
+        """Report a PNG, where there was room to write it."""
+        if not (self.ranks.leads and path.is_file()):
             return
         self.events.emit("image", path=path.absolute(), caption=caption)
         for board in self._boards:

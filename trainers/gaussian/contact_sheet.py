@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 from torch import Tensor
 
-from trainers.common.files import write_whole
+from trainers.common.files import write_if_room
 
 CELL, GAP, MARGIN, LINE = 160, 8, 76, 14
 PAPER, INK = (250, 250, 250), (20, 20, 20)
@@ -39,7 +39,7 @@ def write_contact_sheet(
         x = MARGIN + column * (CELL + GAP)
         draw.text((x, top - LINE), name[:26], fill=INK)
         draw.text((x, top + 2 * (CELL + GAP)), f"{value:.1f} dB", fill=INK)
-    write_whole(path, lambda file: sheet.save(file, format="PNG"))
+    write_if_room(path, lambda file: sheet.save(file, format="PNG"))
 
 
 def to_picture(image: Tensor) -> Image.Image:

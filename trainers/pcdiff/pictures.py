@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trainers.common.files import write_text_whole
+from trainers.common.files import write_if_room
 from trainers.common.preview import write_preview
 
 SKULL, IMPLANT = (160, 160, 170), (220, 60, 30)
@@ -32,7 +32,8 @@ def write_ply(path: Path, skull: Array, implant: Array | None = None) -> Path:
     for points, colour in parts:
         shade = " ".join(map(str, colour))
         lines += [f"{x:.5g} {y:.5g} {z:.5g} {shade}" for x, y, z in points.tolist()]
-    write_text_whole(path, "\n".join(lines) + "\n")
+    text = "\n".join(lines) + "\n"
+    write_if_room(path, lambda file: file.write(text.encode("ascii")))
     return path
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
+from trainers.common.files import LineFile
 from trainers.common.ranks import Ranks
 from trainers.common.reporter import Reporter
 
@@ -34,10 +35,7 @@ class RunLog(Reporter):
     def __init__(
         self, ranks: Ranks, folder: Path, settings: Mapping[str, Any], **more: Any
     ) -> None:
-        self._file: TextIO | None = None
-        if ranks.leads:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._file = (folder / LOG_NAME).open("a", encoding="utf-8", buffering=1)
+        self._file = LineFile(folder / LOG_NAME) if ranks.leads else None
         super().__init__(ranks, folder, "pcdiff", settings, **more)
 
     def write(self, line: str) -> None:
@@ -46,13 +44,13 @@ class RunLog(Reporter):
             line = stamped(line)
             print(line, flush=True)
             if self._file is not None:
-                self._file.write(line + "\n")
+                self._file.write(line)
 
     def warn(self, text: str) -> None:
         """Report an alert, and keep its words in train.log."""
         super().warn(text)
         if self._file is not None:
-            self._file.write(stamped(f"warning: {text}") + "\n")
+            self._file.write(stamped(f"warning: {text}"))
 
     def finish(self, values: Mapping[str, float] | None = None) -> None:
         """Close the log as well."""

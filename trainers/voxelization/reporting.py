@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib.util
 import time
 from collections.abc import Mapping
-from typing import Any, Protocol, TextIO
+from typing import Any, Protocol
 
 from trainers.common.boards import TensorBoardFiles
+from trainers.common.files import LineFile
 from trainers.common.reporter import Reporter
 
 
@@ -24,17 +25,14 @@ class VoxelReporter(Reporter):
     def __init__(self, *details: Any, **more: Any) -> None:
         super().__init__(*details, tensorboard=False, **more)
         self._files: TensorBoardFiles | None = None
-        self._log: TextIO | None = None
+        self._log = LineFile(self.folder / "train.log") if self.ranks.leads else None
         self._begun = time.monotonic()
-        if self.ranks.leads:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._log = (self.folder / "train.log").open("a", encoding="utf-8")
 
     def write(self, line: str) -> None:
         """Print a line and append it to train.log."""
         super().write(line)
         if self._log:
-            print(line, file=self._log, flush=True)
+            self._log.write(line)
 
     def open_boards(self, wanted: bool, step: int) -> None:
         """Open tensorboard_log/ where it is wanted and tensorboardX installed."""
