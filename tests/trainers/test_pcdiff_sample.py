@@ -87,6 +87,20 @@ def test_cases_are_written_as_the_original_does(
     assert sample_here(*words) == 0
     after = {name: (tmp_path / "syn" / name / "sample.npy").read_bytes() for name in folders}
     assert after == before
+    # The files about all cases hold what every start has drawn, also by a version without records.
+    again = list(csv.DictReader((tmp_path / "benchmark_cases.csv").open()))
+    assert [row["case_name"] for row in again] == [row["case_name"] for row in rows]
+    assert [row for row in again if row not in rows] == [again[0]], "the one drawn again"
+    (tmp_path / "syn" / "random_1002_surf" / "record.json").unlink()
+    assert sample_here(*words) == 0
+    (older,) = (
+        row
+        for row in csv.DictReader((tmp_path / "benchmark_cases.csv").open())
+        if row["case_name"].startswith("random_1")
+    )
+    assert (older["num_generated_implants"], older["runtime_sec"]) == ("3", "")
+    summary = json.loads((tmp_path / "benchmark_summary.json").read_text())
+    assert (summary["case_count"], summary["runtime_sec"]["count"]) == (5, 4)
     assert (tmp_path / "syn" / "random_1002_surf" / "sample.npy").stat().st_mtime_ns == kept
     # Of several processes, each draws its share of what is missing, and none waits for another.
     missing = [tmp_path / "syn" / f"{name}002_surf" / "sample.npy" for name in defects[1:4:2]]

@@ -1,6 +1,8 @@
 """What ends a run is said in one line, by the process that knows it, and costs no checkpoint."""
 
+import argparse
 import json
+import multiprocessing
 import os
 import random
 import resource
@@ -25,6 +27,7 @@ from trainers.cascade import sample  # noqa: E402
 from trainers.cascade.patients import read_ct  # noqa: E402
 from trainers.common.checkpoint import save_checkpoint  # noqa: E402
 from trainers.common.errors import SettingsError  # noqa: E402
+from trainers.common.failures import failure  # noqa: E402
 from trainers.common.loading import EpochLoader  # noqa: E402
 from trainers.common.ranks import Ranks  # noqa: E402
 from trainers.common.report import EventLog  # noqa: E402
@@ -96,6 +99,19 @@ def test_what_a_loading_process_met_is_one_line(
     assert line.startswith(told)
     if "kill" not in fault:
         assert found.stderr == line
+
+
+def test_a_loading_process_that_is_gone_while_it_is_asked_is_one_line() -> None:
+    """Between handing a batch over and handing over the memory that it lies in."""
+    here, there = multiprocessing.Pipe()
+    there.close()
+    with pytest.raises(EOFError) as problem:
+        here.recv()
+    told = failure(problem.value, argparse.Namespace())
+    assert told.startswith("a loading process has ended (it does not answer)")
+    with pytest.raises(EOFError) as problem:
+        raise EOFError
+    assert failure(problem.value, argparse.Namespace()) == ""
 
 
 RANKS = """

@@ -45,9 +45,10 @@ _COMPILER = ("torch._dynamo", "torch._inductor")
 def failure(problem: BaseException, settings: argparse.Namespace) -> str:
     """Return a line on what a user can act on; nothing where the program itself is at fault."""
     text = str(problem)
-    if isinstance(problem, ConnectionError) or _WORKER_GONE.search(text):
+    if isinstance(problem, ConnectionError) or _WORKER_GONE.search(text) or _unanswered(problem):
+        reason = text.strip() or "it does not answer"
         return (
-            f"a loading process has ended ({text.strip()}): most often, memory or /dev/shm did not"
+            f"a loading process has ended ({reason}): most often, memory or /dev/shm did not"
             " suffice; fewer --workers need less of both, and 0 shows what else it was"
         )
     if isinstance(problem, (SettingsError, DivergedError, RanksDifferError, OSError)):
@@ -65,6 +66,15 @@ def failure(problem: BaseException, settings: argparse.Namespace) -> str:
         if phrase in text:
             return meaning.format(version=torch.__version__)
     return ""
+
+
+def _unanswered(problem: BaseException) -> bool:
+    """Return whether talking to another process raised this: an end of file, no such socket."""
+    trace = problem.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    module = str(trace.tb_frame.f_globals.get("__name__")) if trace else ""
+    return module in ("multiprocessing.connection", "multiprocessing.reduction")
 
 
 def told_by_leader(problem: BaseException) -> bool:

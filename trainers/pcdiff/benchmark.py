@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from trainers.common.files import write_text_whole, write_whole
+from trainers.common.files import DAMAGED, write_text_whole, write_whole
 
 COLUMNS = (
     "case_name",
@@ -32,15 +32,18 @@ COLUMNS = (
 )
 
 
+RECORD = "record.json"
+
+
 @dataclass(frozen=True)
 class CaseRecord:
-    """What one case took."""
+    """What one case took; `seconds` and `memory` are None where an earlier version drew it."""
 
     name: str
     folder: Path
     members: int
-    seconds: float
-    memory: int
+    seconds: float | None = None
+    memory: int | None = None
 
 
 def write_array(path: Path, array: Any) -> int:
@@ -48,22 +51,39 @@ def write_array(path: Path, array: Any) -> int:
     return write_whole(path, lambda file: np.save(file, array))
 
 
+def write_record(record: CaseRecord) -> None:
+    """Keep beside a case's arrays what it took, for all later starts."""
+    content = {"members": record.members, "seconds": record.seconds, "memory": record.memory}
+    write_text_whole(record.folder / RECORD, json.dumps(content) + "\n")
+
+
+def read_record(name: str, folder: Path) -> CaseRecord | None:
+    """Return what a case took; None where it is not drawn."""
+    try:
+        members = len(np.load(folder / "sample.npy", mmap_mode="r", allow_pickle=False))
+    except DAMAGED:
+        return None
+    try:
+        return CaseRecord(name, folder, **json.loads((folder / RECORD).read_text("utf-8")))
+    except (OSError, ValueError, TypeError):
+        return CaseRecord(name, folder, members)
+
+
 def write_benchmark(settings: argparse.Namespace, records: Sequence[CaseRecord]) -> None:
-    """Write the files for the cases of this run into the results folder."""
+    """Write the files for all cases that are drawn, by this start or one before."""
     folder = settings.eval_path.absolute()
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
     for record in sorted(records, key=lambda record: record.name):
         paths = [record.folder / f"{name}.npy" for name in ("input", "sample", "shift", "scale")]
-        memory = f"{record.memory / 2**20:.0f}"
-        writer.writerow(
-            [record.name, record.folder, *paths, record.members, f"{record.seconds:.3f}", memory]
-        )
+        seconds = "" if record.seconds is None else f"{record.seconds:.3f}"
+        memory = "" if record.memory is None else f"{record.memory / 2**20:.0f}"
+        writer.writerow([record.name, record.folder, *paths, record.members, seconds, memory])
     write_text_whole(folder / "benchmark_cases.csv", text.getvalue())
     fields = {
-        "runtime_sec": [record.seconds for record in records],
-        "gpu_peak_memory_mb": [record.memory / 2**20 for record in records],
+        "runtime_sec": [r.seconds for r in records if r.seconds is not None],
+        "gpu_peak_memory_mb": [r.memory / 2**20 for r in records if r.memory is not None],
     }
     summary = {name: _spread(values) for name, values in fields.items()} | {
         "case_count": len(records),
@@ -82,6 +102,8 @@ def write_benchmark(settings: argparse.Namespace, records: Sequence[CaseRecord])
 
 
 def _spread(values: Sequence[float]) -> dict[str, float]:
+    if not values:
+        return {"count": 0}
     return {
         "count": len(values),
         "mean": statistics.fmean(values),

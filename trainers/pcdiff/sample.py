@@ -41,7 +41,13 @@ from trainers.common.ranks import Ranks, from_leader, gather_from_ranks, join_ra
 from trainers.common.reporter import Reporter
 from trainers.common.settings_parser import SettingsParser, number_between, whole_number
 from trainers.common.stopping import StoppedError, StopRequest
-from trainers.pcdiff.benchmark import CaseRecord, write_array, write_benchmark
+from trainers.pcdiff.benchmark import (
+    CaseRecord,
+    read_record,
+    write_array,
+    write_benchmark,
+    write_record,
+)
 from trainers.pcdiff.completing import load_network, noise_predictor
 from trainers.pcdiff.data import draw_points, normalised
 from trainers.pcdiff.diffusion import NOISE_SETTINGS, PointDiffusion
@@ -172,11 +178,14 @@ def draw_case(
     }
 
 
-def write_case(folder: Path, arrays: dict[str, Any], network: PVCNN, case: SkullSample) -> Path:
-    """Write a case's arrays and a picture of its implants; sample.npy comes last."""
-    split = network.sizes.points - network.sizes.implant_points
+def write_case(
+    arrays: dict[str, Any], network: PVCNN, case: SkullSample, record: CaseRecord
+) -> Path:
+    """Write a case's arrays, what it took and a picture of its implants; sample.npy comes last."""
+    split, folder = network.sizes.points - network.sizes.implant_points, record.folder
     rows = {"drawn": [views(some[:split], some[split:]) for some in arrays["sample"][:6]]}
     picture = write_sheet(folder / "implants.png", dict(rows), case.case, [])
+    write_record(record)
     for name in ("input", "shift", "scale", "sample"):
         write_array(folder / f"{name}.npy", arrays[name])
     return picture
@@ -209,35 +218,34 @@ def sample(settings: argparse.Namespace) -> int:
     )
     network.warm_up(log.phase, (settings.num_ens, network.sizes.points))
     log.phase("validating")
-    records: list[CaseRecord] = []
-    stopped = False
+    drawn, stopped = 0, False
     done = from_leader(ranks, lambda: finished(settings, cases))
     for case in done:
         log.write(f"{case}  is there already")
     left = [place for place, case in enumerate(cases) if case.case not in done]
     for place in left[ranks.rank :: ranks.world]:
         case, begun = cases[place], time.monotonic()
-        folder = case_folder(settings, case)
         try:
             arrays = draw_case(settings, network, diffusion, case, place, ranks, stop)
         except StoppedError:
             stopped = True
             break
-        picture = write_case(folder, arrays, network, case)
-        seconds = time.monotonic() - begun
-        records.append(
-            CaseRecord(case.case, folder, settings.num_ens, seconds, peak_memory(ranks.device))
-        )
+        seconds, memory = time.monotonic() - begun, peak_memory(ranks.device)
+        folder = case_folder(settings, case)
+        record = CaseRecord(case.case, folder, settings.num_ens, seconds, memory)
+        picture = write_case(arrays, network, case, record)
+        drawn += 1
         log.write(f"{case.case}  {settings.num_ens} implants in {seconds:.1f} s")
         log.image(picture, f"implants for {case.case}", place)
         log.step(1, place + 1, {"seconds_per_case": seconds}, always=True)
-    everyone = [record for part in gather_from_ranks(records) for record in part]
-    if ranks.leads and everyone:
-        write_benchmark(settings, everyone)
+    everyone = sum(gather_from_ranks(drawn))
+    found = (read_record(case.case, case_folder(settings, case)) for case in cases)
+    if ranks.leads and (records := [record for record in found if record]):
+        write_benchmark(settings, records)
     log.write(
         f"stopped on {stop.reason}" if stopped else f"results in {settings.eval_path / 'syn'}"
     )
-    log.finish({"cases": float(len(everyone))})
+    log.finish({"cases": float(everyone)})
     return 0
 
 
