@@ -73,6 +73,13 @@ class WarmServer:
             return _Forked(self, argv, **options)
         return subprocess.Popen(argv, **options)
 
+    def client(self, module: str) -> str:
+        """The words behind an interpreter's name that have the server, which runs, fork a module:
+        for who starts it otherwise than by this class.
+        """
+        program = Path(warm_server.__file__).with_name("warm_client.py")
+        return f"-I -S {program} {self._address()[1:]} -m {module}"
+
     def _suits(self, environment: Mapping[str, str] | None) -> bool:
         """Whether nothing in an environment is for an interpreter's start alone."""
         wanted = os.environ if environment is None else environment
@@ -127,8 +134,8 @@ class WarmServer:
         return mine
 
 
-COMMANDS = WarmServer("tui.cli.*", "tui.cli.commands.*")
-"""What a headless command imports."""
+COMMANDS = WarmServer("tui.cli.*", "tui.cli.commands.*", "tui.agent.*")
+"""What a headless command imports, and what ssh starts on a machine."""
 PANELS = WarmServer(
     *("tui.cli.*", "tui.cli.commands.*", "tui.panel.*", "tui.panel.cockpit.*"),
     *("tui.panel.screens.*", "tui.panel.widgets.*"),

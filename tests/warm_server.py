@@ -184,6 +184,8 @@ def _program(request: Mapping[str, Any], path: Sequence[str]) -> Callable[[], ob
     sys.argv, sys.orig_argv = argv[at + (not is_file) :], argv
     if request["forks"]:
         _fork_ranks()
+    if "address" in request:
+        _fork_commands(request["address"])
     if is_file:
         return lambda: runpy.run_path(argv[at], run_name="__main__")
     if argv[at] == "-m":
@@ -201,6 +203,21 @@ def _fork_ranks() -> None:
     server.control = socket.socket(fileno=CONTROL)
     server.inherited = dict(os.environ)
     subprocess_handler.Popen = lambda args, **options: server.start(args, **options)
+
+
+def _fork_commands(address: str) -> None:
+    """Have the commands that an agent is asked for forked by the server too."""
+    import asyncio
+
+    start = asyncio.create_subprocess_exec
+    client = str(Path(__file__).with_name("warm_client.py"))
+
+    def forked(program: Any, *words: Any, **options: Any) -> Any:
+        if words[:2] == ("-E", "-c"):
+            words = ("-I", "-S", client, address, *words[1:])
+        return start(program, *words, **options)
+
+    asyncio.create_subprocess_exec = forked  # type: ignore[assignment]
 
 
 def _import(names: Iterable[str]) -> None:

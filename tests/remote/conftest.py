@@ -19,6 +19,7 @@ from runners.state.runs import read_run
 from tests.process.conftest import CommandLine
 from tests.remote.machines import RentedMachine, why_not
 from tests.support import eventually
+from tests.warm import COMMANDS
 
 
 @pytest.fixture
@@ -87,7 +88,7 @@ def add(line: CommandLine, machine: RentedMachine) -> RemoteHost:
     registry = RemoteRegistry(line.state)
     host = msgspec.structs.replace(
         registry.find(machine.name),
-        command=str(machine.install()),
+        command=str(machine.install(COMMANDS)),
         folder=str(machine.home / "fresnel"),
         home=str(machine.home),
         has_rsync=os.access("/usr/bin/rsync", os.X_OK),

@@ -17,6 +17,7 @@ import pytest
 
 from tests.remote.users import LabUser, MachineDisk
 from tests.support import REPOSITORY, eventually, free_port
+from tests.warm import WarmServer
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 
@@ -280,12 +281,15 @@ class RentedMachine:
         self.own(top)
         return path
 
-    def install(self) -> Path:
-        """A launcher of this very source, as `host setup` leaves one; where it is there."""
+    def install(self, server: WarmServer | None = None) -> Path:
+        """A launcher of this very source, as `host setup` leaves one; where it is there. With a
+        server that runs here, what it starts is forked from that.
+        """
         launcher = self.home / "bin" / "fresnel-tui"
         launcher.parent.mkdir(exist_ok=True)
+        program = "-m tui" if server is None else server.client("tui")
         launcher.write_text(
-            f'#!/bin/sh\nPYTHONPATH={REPOSITORY} exec {sys.executable} -m tui "$@"\n'
+            f'#!/bin/sh\nPYTHONPATH={REPOSITORY} exec {sys.executable} {program} "$@"\n'
         )
         launcher.chmod(0o755)
         return self.there / "bin" / "fresnel-tui"

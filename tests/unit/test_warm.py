@@ -125,3 +125,28 @@ def test_what_make_says_of_how_much_reaches_the_workers(tmp_path: Path, name: st
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("ending", ["0", "3", "os.kill(os.getpid(), 9)", "os.kill(0, 15)"])
+def test_whoever_can_only_start_a_file_has_a_program_forked_all_the_same(
+    script: Path, ending: str
+) -> None:
+    """Its words, folder, streams and end are the program's, also where that is told to end."""
+    script.write_text(TELLS.format(ending))
+    SERVER.run([sys.executable, "-c", "pass"])  # it runs
+    environment = {**os.environ, "WORD": "wörd", "PYTHONPATH": str(script.parent)}
+    cold, warm = (
+        subprocess.run(
+            [sys.executable, *words, "a b"],
+            cwd=script.parent,
+            env=environment,
+            input=b"given",
+            capture_output=True,
+            start_new_session=True,
+            timeout=CEILING_S,
+        )
+        for words in (["-m", "tells"], SERVER.client("tells").split())
+    )
+    assert (warm.returncode, warm.stdout) == (cold.returncode, cold.stdout)
+    assert warm.stderr == cold.stderr
+    assert b"given" in warm.stderr
