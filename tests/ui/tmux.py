@@ -12,6 +12,9 @@ from pathlib import Path
 from tests.support import CEILING_S
 from tests.terminal import terminal_environment
 
+_LOOK_S = 0.05
+"""Each look at the screen is a process of tmux's."""
+
 
 class Tmux:
     """One session in a server of its own, under `folder`; its window is `columns` × `rows`."""
@@ -66,14 +69,14 @@ class Tmux:
             if found:
                 return found
             assert time.monotonic() < deadline, f"no {pattern!r} on the screen:\n{text}"
-            time.sleep(0.02)
+            time.sleep(_LOOK_S)
 
     def wait_gone(self, pattern: str, ceiling_s: float = CEILING_S) -> None:
         """Wait until the regular expression is no longer on the screen."""
         deadline = time.monotonic() + ceiling_s
         while re.search(pattern, text := self.text, re.MULTILINE):
             assert time.monotonic() < deadline, f"{pattern!r} stays on the screen:\n{text}"
-            time.sleep(0.02)
+            time.sleep(_LOOK_S)
 
     @property
     def pid(self) -> int:

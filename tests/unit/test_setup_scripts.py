@@ -5,7 +5,36 @@ import subprocess
 import sys
 from pathlib import Path
 
-from runners.places.ssh.setup_scripts import INSTALL
+from runners.places.ssh.setup_scripts import FIND_PYTHON, INSTALL
+
+
+def test_torch_is_loaded_where_a_driver_is_or_nothing_else_tells_its_version(
+    tmp_path: Path,
+) -> None:
+    """Loading takes seconds, from a cluster's network disk minutes: on a login node for nothing."""
+    code = "__version__ = '9.9'\nclass cuda:\n    is_available = staticmethod(lambda: False)\n"
+    (tmp_path / "torch.py").write_text(code)
+
+    def told(drivers: str) -> str:
+        script = f"import glob\nglob.glob = lambda path: {drivers}\n{FIND_PYTHON}"
+        asked = subprocess.run(
+            [sys.executable, "-"],
+            input=script,
+            env={"PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return asked.stdout.split("\t")[3]
+
+    metadata = tmp_path / "torch-9.8.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Name: torch\nVersion: 9.8\n")
+    assert told("[]") == "9.8" and told("[path]") == "9.9"
+    (metadata / "METADATA").unlink()
+    metadata.rmdir()
+    (tmp_path / "torch.py").write_text("raise ValueError('no such library\\nat all')")
+    assert told("[path]") == ""
 
 
 def test_the_panel_s_environment_sees_what_an_image_s_has(tmp_path: Path) -> None:

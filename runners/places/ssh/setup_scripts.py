@@ -7,22 +7,37 @@ BEGIN = "fresnel:"
 
 FIND_PYTHON = """\
 import sys
+from glob import glob
 from importlib.util import find_spec
 needed = "textual rich watchfiles yaml psutil pynvml msgspec re2 argcomplete".split()
 whole = all(find_spec(name) is not None for name in needed)
 said = [sys.executable, ".".join(map(str, sys.version_info[:3])), "whole" if whole else ""]
-try:
+def ask_torch():
+    if not any(map(glob, ["/dev/nvidia*", "/dev/nvhost*", "/dev/kfd", "/dev/dxg"])):
+        try:
+            from importlib.metadata import version
+            return [str(version("torch") or "") if find_spec("torch") else "", "0", ""]
+        except ImportError:
+            pass
     import torch
-    said.append(torch.__version__)
-    seen = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    said.append(str(seen))
-    said.append(torch.cuda.get_device_name(0) if seen else "")
+    try:
+        seen = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        return [torch.__version__, str(seen), torch.cuda.get_device_name(0) if seen else ""]
+    except Exception as error:
+        return [torch.__version__, "0", first_line(error)]
+def first_line(error):
+    return (str(error).splitlines() or [type(error).__name__])[0]
+try:
+    said += ask_torch()
 except Exception as error:
-    said += ["", "0", "" if isinstance(error, ImportError) else str(error).splitlines()[0]]
+    said += ["", "0", "" if isinstance(error, ImportError) else first_line(error)]
 print("fresnel:python=" + "\\t".join(said))
 """
 """The interpreter, its version, whether all we need is there, torch's version, how many GPUs torch
-sees, and the first one's name (or why torch does not load)."""
+sees, and the first one's name (or why torch does not load).
+
+Where no driver of a GPU is, torch is not loaded: that takes seconds, from a network disk minutes.
+"""
 
 PROBE = (
     """\
@@ -108,7 +123,12 @@ if lines: open(site.getsitepackages()[0] + "/fresnel-image.pth", "w").write(line
             pip="$PYTHON -m pip --python $python install --disable-pip-version-check --quiet"
         fi
     fi
-    torch=$("$python" -c 'import torch; print("torch==" + torch.__version__)' 2>/dev/null || true)
+    torch=$("$python" -c 'try:
+    from importlib.metadata import version
+    print("torch==" + version("torch"))
+except ImportError:
+    import torch
+    print("torch==" + torch.__version__)' 2>/dev/null || true)
     printf '%s\\n' "$torch" >"$environment/constraints.txt"
     printf '%s\\n' "$NEEDED" >"$environment/requirements.txt"
     say step 'installing what it needs'
