@@ -21,10 +21,11 @@ BIN    := $(VENV)/bin
 KFD    := /dev/kfd
 ROCM   := /opt/rocm
 STAMP  := $(VENV)/installed
+# Where the packages of a Python lie: of one that is an environment itself, as in many images, a second sees none.
+LENT   := import site; print(*site.getsitepackages(), sep="\n")
+OWN    := import sysconfig; print(sysconfig.get_path("purelib"))
 # Tests wait for processes more than they compute: six workers keep two cores busy.
 WORKERS ?= 6
-# What fails beside other tests is run once more, alone: that decides, and both are shown.
-ALONE  = -n 0 --last-failed --last-failed-no-failures none
 
 .PHONY: run install test test-quick test-oldest test-newest coverage lock bench guides docs fuzz money kills mutants soak packages site screenshots recording clean
 
@@ -42,6 +43,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@if $(PYTHON) -c 'import torch' 2>/dev/null; then \
 		echo "using the torch of $$(command -v $(firstword $(PYTHON)))"; \
 		test -d $(VENV) || $(PYTHON) -m venv --system-site-packages $(VENV); \
+		$(PYTHON) -c '$(LENT)' >"$$($(BIN)/python -c '$(OWN)')/lent.pth"; \
 		$(BIN)/python -c 'import torch; print("torch==" + torch.__version__)' >$(VENV)/constraints.txt; \
 	elif [ -e $(KFD) ] && [ -z "$(TORCH_INDEX)" ]; then \
 		version=$$(cut -d. -f1,2 $(ROCM)/.info/version 2>/dev/null || true); \
@@ -68,7 +70,7 @@ test: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n $(WORKERS) || { test $$? -eq 1 && $(BIN)/python -m pytest $(ALONE); }
+	$(BIN)/python -m pytest -n $(WORKERS)
 
 # The tests of the rooms that changed, as far as they fit into a minute; make test decides.
 test-quick: $(STAMP)
@@ -86,8 +88,7 @@ test-oldest:
 	echo "on $$($$python --version)"; \
 	{ test -d $(VENV)-oldest || $$python -m venv $(VENV)-oldest; } && \
 	$(VENV)-oldest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[oldest]' && \
-	{ $(VENV)-oldest/bin/python -m pytest -n $(WORKERS) tests/unit tests/process || \
-		{ test $$? -eq 1 && $(VENV)-oldest/bin/python -m pytest $(ALONE) tests/unit tests/process; }; }
+	$(VENV)-oldest/bin/python -m pytest -n $(WORKERS) tests/unit tests/process
 
 # What a release of somebody else's will break: the newest of everything, whatever pyproject.toml allows.
 NEWEST := $(VENV)-newest/bin/python -m pip
@@ -98,8 +99,7 @@ test-newest:
 	@$(NEWEST) freeze --exclude-editable | tr _ - | while read -r package; do \
 		grep -qixF "$$package" constraints.txt || grep -qi "^$$package ;" constraints.txt || echo "not as locked: $$package"; \
 	done
-	$(VENV)-newest/bin/python -m pytest -n $(WORKERS) tests/unit tests/process || \
-		{ test $$? -eq 1 && $(VENV)-newest/bin/python -m pytest $(ALONE) tests/unit tests/process; }
+	$(VENV)-newest/bin/python -m pytest -n $(WORKERS) tests/unit tests/process
 
 # An environment of its own: its interpreters measure themselves (tests/covered.py).
 COVERED := $(VENV)-coverage/bin/python

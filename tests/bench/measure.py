@@ -73,6 +73,12 @@ class Table:
         return "\n".join([*lines, *([self.text.strip(), ""] if self.text else [])])
 
 
+def keep(table: Table, place: Path | None) -> None:
+    """Write what is measured so far, where asked: a rented machine may go at any moment."""
+    if place is not None:
+        place.write_text(table.markdown(), encoding="utf-8")
+
+
 def _line(row: Row, before: str) -> str:
     reached = "" if row.reached is None else "yes" if row.reached else "**no**"
     cells = (row.what, row.here, row.beside, row.compared, before, row.goal, reached)

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "bench"))
 
-from measure import REPOSITORY, Row, Table, cpu_fine_s, machine, memory_mib, revision, spread, write
+from measure import Row, Table, cpu_fine_s, machine, memory_mib, revision, spread, write
 
 MIB, GIB = 1 << 20, 1 << 30
 PATIENCE_S = 60.0
@@ -139,7 +139,6 @@ class Panel:
         ours = {
             "FRESNEL_STATE_DIR": str(folder / "state"),
             "FRESNEL_GPUS": "nvml",
-            "PYTHONPATH": str(REPOSITORY),
         }
         self.env = {
             name: value for name, value in os.environ.items() if not name.startswith("FRESNEL_")

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -29,11 +30,13 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "bench"), str(HERE)]
 
 import torch  # noqa: E402
-from measure import Row, Table, machine, revision, spread, write  # noqa: E402
+from measure import Row, Table, keep, machine, revision, spread, write  # noqa: E402
 from shared_rows import (  # noqa: E402
     first_steps,
+    launchers,
     memory_sentence,
     patch_embedding,
+    precisions,
     processes,
 )
 from torch.nn import functional as F  # noqa: E402
@@ -169,8 +172,14 @@ def searches(bench: Bench) -> list[Row]:
     cloud = torch.randn(2, count, 3, generator=torch.Generator().manual_seed(0)).to(bench.device)
     few = bench.size(2560, 20)
     same = torch.equal(farthest_points(cloud, few), neighbours_torch.farthest_points(cloud, few))
-    return [*rows, Row("Triton's farthest points", "the same" if same else "others",
-                       beside="torch's", goal="the same", reached=same)]  # fmt: skip
+    rows.append(Row("Triton's farthest points", "the same" if same else "others",
+                    beside="torch's", goal="the same", reached=same))  # fmt: skip
+    radius, most = balls[0].radius, balls[0].slots
+    took = bench.seconds(lambda: neighbours_torch.ball_query(cloud, cloud[:, :few], radius, most))
+    return [
+        *rows,
+        Row(f"the neighbours of {few:,} centres", spread([1000 * s for s in took], "ms")),
+    ]
 
 
 def renderers(bench: Bench) -> list[Row]:
@@ -216,35 +225,40 @@ def similarity(bench: Bench) -> list[Row]:
 
 
 def trainings(bench: Bench) -> list[Row]:
-    """C6, C10, C12, C16: a short training of each trainer: speed, waiting, syncs, checkpoints."""
+    """C6, C10, C12, C16: a short training of each trainer, side by side: waiting, checkpoints."""
     device = ("--device", "cpu" if bench.dry else "cuda")
-    gaussian = ("--max_images", "12", "--epochs", "2", "--no-export_onnx")
-    points = ("--made_up", "3", "--bs", "4", "--niter", "2", "--num_points", "512", "--num_nn",
+    gaussian = ("--max_images", "40", "--epochs", "2", "--no-export_onnx")
+    points = ("--made_up", "3", "--bs", "2", "--niter", "2", "--num_points", "512", "--num_nn",
               "64", "--vizIter", "0", "--diagIter", "0", "--val_freq", "0")  # fmt: skip
     grids = ("--made_up", "3", "--made_up_size", "32", "--grid_res", "32", "--epochs", "2",
-             "--pointcloud_n", "2000")  # fmt: skip
+             "--pointcloud_n", "2000", "--batch_size", "1", "--validate_every", "2")  # fmt: skip
     made = str(bench.folder / "made_up")
-    volumes = ("--config", "tiny.json", "--made_up", "12", "--dataset_path", made, "--epochs", "1",
+    volumes = ("--config", "tiny.json", "--made_up", "12", "--dataset_path", made, "--epochs", "1", "--batch_size", "1",
                "--sampling_steps", "2", "--validation_samples", "1")  # fmt: skip
     commands = {
-        "gaussian": (*gaussian, *(("--image_size", "32") if bench.dry else ("--batch_size", "16"))),
+        "gaussian": (*gaussian, *(("--image_size", "32") if bench.dry else ("--batch_size", "4"))),
         "pcdiff": (*points, *(("--width_mult", "0.25", "--embed_dim", "8") if bench.dry else ())),
         "voxelization": grids,
         "cascade": volumes,
     }
-    rows = []
+    begun, running = time.monotonic(), {}
     for name, flags in commands.items():
         folder = bench.folder / name
         folder.mkdir()
-        begun = time.monotonic()
         command = [sys.executable, str(Path(__file__)), "--trainer", name, *flags, *device]
-        ended = subprocess.run(
+        env = os.environ | {"FRESNEL_RUN_DIR": str(folder), "OMP_NUM_THREADS": "1"}
+        running[name] = subprocess.Popen(
             [*command, "--no-tensorboard"],
-            env=os.environ | {"FRESNEL_RUN_DIR": str(folder), "OMP_NUM_THREADS": "1"},
-            capture_output=True,
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
         )
-        rows += _read_training(name, folder, ended, time.monotonic() - begun)
+    rows = []
+    for name, one in running.items():
+        out, problem = one.communicate()
+        ended = subprocess.CompletedProcess(one.args, one.returncode, out, problem)
+        rows += _read_training(name, bench.folder / name, ended, time.monotonic() - begun)
     return rows
 
 
@@ -259,7 +273,7 @@ def compiled(bench: Bench) -> list[Row]:
             return [Row("a step compiled, and as CUDA graphs", f"refused here: {refused}")]
     rows, usual = [], 0.0
     for flag in ("", "--compile", "--cuda_graphs"):
-        folder = bench.folder / f"voxelization{flag}"
+        folder = bench.folder / f"compiled{flag}"
         folder.mkdir()
         ended = subprocess.run(
             [sys.executable, str(Path(__file__)), "--trainer", "voxelization", "--made_up", "3",
@@ -309,16 +323,16 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
 
 
 @contextmanager
-def counted_syncs() -> Iterator[list[int]]:
-    """Count how often the host waits for a GPU inside, as PyTorch warns of it."""
-    found = [0]
+def counted_syncs() -> Iterator[Counter[str]]:
+    """Count how often the host waits for a GPU inside, by the line that does, as PyTorch warns."""
+    found: Counter[str] = Counter()
     before = warnings.showwarning
 
-    def show(message: Any, *rest: Any, **more: Any) -> None:
+    def show(message: Any, category: Any, filename: str, lineno: int, *more: Any) -> None:
         if "synchroniz" in str(message):
-            found[0] += 1
+            found[f"{filename.rsplit('/trainers/')[-1].rsplit('site-packages/')[-1]}:{lineno}"] += 1
         else:
-            before(message, *rest, **more)
+            before(message, category, filename, lineno, *more)
 
     warnings.simplefilter("always")
     warnings.showwarning = show
@@ -336,23 +350,27 @@ def train_and_count(name: str, arguments: list[str]) -> int:
 
     with counted_syncs() as found:
         code = int(import_module(f"trainers.{name}.train").main(arguments))
-    if torch.cuda.is_available():
-        steps = [
-            json.loads(line)
-            for line in (Path(os.environ["FRESNEL_RUN_DIR"]) / "events.jsonl")
-            .read_text()
-            .splitlines()
-        ]
-        last = max((event.get("step") or 0 for event in steps), default=0)
-        print(
-            f"syncs {found[0] / max(last, 1):.1f} a step, judging and saving included", flush=True
-        )
+    events = (Path(os.environ["FRESNEL_RUN_DIR"]) / "events.jsonl").read_text().splitlines()
+    steps = max((json.loads(line).get("step") or 0 for line in events), default=0) or 1
+    # What waits once, or once an epoch, comes less often than there are steps.
+    each = {place: count // steps for place, count in found.most_common() if count >= steps}
+    told = ", ".join(f"{place} {count}" for place, count in each.items())
+    print(f"syncs {sum(each.values())} a step; {told}", flush=True)
     return code
+
+
+def _rows_of(part: Callable[[Bench], list[Row]], bench: Bench) -> list[Row]:
+    # What one part meets must not cost the others their minutes on a rented GPU.
+    try:
+        return part(bench)
+    except Exception as problem:
+        told = (str(problem).splitlines() or [""])[0]
+        return [Row(part.__name__, f"{type(problem).__name__}: {told}", reached=False)]
 
 
 PARTS = (
     *(shared_memory, convolutions, products, searches, renderers, similarity, trainings, compiled),
-    *(first_steps, memory_sentence, patch_embedding, processes),
+    *(first_steps, memory_sentence, patch_embedding, processes, launchers, precisions),
 )
 
 
@@ -372,22 +390,23 @@ def main() -> int:
     if asked.dry:
         os.environ["TRITON_INTERPRET"] = "1"  # read when a kernel is declared
     name = DRY if asked.dry else torch.cuda.get_device_name()
-    rows = []
+    cudnn = torch.backends.cudnn.version()
+    about = f"{name}; PyTorch {torch.__version__}, cuDNN {cudnn}; {machine()}; at {revision()}"
+    title = "The trainers on a GPU" + (" (DRY: small, on a CPU)" if asked.dry else "")
+    rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(device, asked.dry, Path(folder))
         for part in PARTS:
             if asked.only and part.__name__ not in asked.only:
                 continue
             begun = time.monotonic()
-            rows += part(bench)
+            found = _rows_of(part, bench)
+            rows += found
             write(f"  {part.__name__}: {time.monotonic() - begun:.0f} s")
-    cudnn = torch.backends.cudnn.version()
-    about = f"{name}; PyTorch {torch.__version__}, cuDNN {cudnn}; {machine()}; at {revision()}"
-    title = "The trainers on a GPU" + (" (DRY: small, on a CPU)" if asked.dry else "")
-    text = Table(title, rows, about).markdown()
-    print(text)
-    if asked.markdown:
-        asked.markdown.write_text(text, encoding="utf-8")
+            for row in found:
+                write(f"    {row.what}: {row.here}; {row.beside} {row.compared}")
+            keep(Table(title, rows, about), asked.markdown)
+    print(Table(title, rows, about).markdown())
     return int(any(row.reached is False for row in rows))
 
 

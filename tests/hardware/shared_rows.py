@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -101,3 +102,79 @@ def processes(bench: Any) -> list[Row]:
     found = (ended.stdout or ended.stderr).strip().splitlines() or ["it says nothing"]
     return [Row("a process on the last GPU is on the first too", found[-1], goal="False",
                 reached=found[-1] == "False")]  # fmt: skip
+
+
+def precisions(bench: Any) -> list[Row]:
+    """What half precision costs in quality: short trainings from one seed, side by side."""
+    small = ("--made_up", "3", "--made_up_size", "32", "--grid_res", "32", "--epochs", "1",
+             "--pointcloud_n", "2000", "--validate_every", "1")  # fmt: skip
+    grids = small if bench.dry else ("--made_up", "6", "--made_up_size", "64", "--grid_res", "64",
+                                     "--epochs", "40", "--validate_every", "40")  # fmt: skip
+    crops = ("--max_images", "8", "--epochs", "1", "--image_size", "32") if bench.dry else (
+        "--max_images", "60", "--epochs", "40", "--batch_size", "8")  # fmt: skip
+    rows = []
+    for trainer, flags, figure in (
+        ("voxelization", grids, "val/psr_iou"),
+        ("gaussian", (*crops, "--no-export_onnx"), "held_out_psnr"),
+    ):
+        ways = ("fp32",) if bench.dry else ("fp32", "fp32 again", "bf16", "fp16")
+        runs = {way: _begun(bench, trainer, way, flags) for way in ways}
+        told = {way: _figure(running, folder, figure) for way, (running, folder) in runs.items()}
+        rows.append(Row(f"{trainer}: {figure} by precision, one seed",
+                        "; ".join(f"{way} {found}" for way, found in told.items()),
+                        reached=None if all(map(_is_number, told.values())) else False))  # fmt: skip
+    return rows
+
+
+def _begun(bench: Any, trainer: str, way: str, flags: tuple[str, ...]) -> tuple[Any, Path]:
+    folder = bench.folder / f"{trainer} in {way}"
+    folder.mkdir()
+    device = "cpu" if bench.dry else "cuda"
+    command = [sys.executable, str(ROOT / "trainers" / trainer / "train.py"), *flags, "--device",
+               device, "--precision", way.split()[0], "--no-tensorboard"]  # fmt: skip
+    env = os.environ | {"FRESNEL_RUN_DIR": str(folder), "OMP_NUM_THREADS": "2"}
+    running = subprocess.Popen(
+        command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    return running, folder
+
+
+def _figure(running: Any, folder: Path, name: str) -> str:
+    _, problem = running.communicate()
+    if running.returncode:
+        return f"exit code {running.returncode}: {(problem.strip().splitlines() or [''])[-1]}"
+    found = "no such figure"
+    for line in (folder / "events.jsonl").read_text().splitlines():
+        values = json.loads(line).get("values") or {}
+        found = f"{values[name]:.4g}" if name in values else found
+    return found
+
+
+def _is_number(text: str) -> bool:
+    return text.replace(".", "", 1).isdigit()
+
+
+def launchers(bench: Any) -> list[Row]:
+    """Loading processes beside CUDA; torchrun with one process; two processes for one GPU."""
+    device = "cpu" if bench.dry else "cuda"
+    common = ("--max_images", "8", "--epochs", "1", "--image_size", "32", "--no-export_onnx",
+              "--no-tensorboard", "--device", device)  # fmt: skip
+    torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node")
+    rows = []
+    for name, words, fails in (
+        ("two loading processes", (), False),
+        ("torchrun, one process", (*torchrun, "1"), False),
+        ("torchrun, two processes for one GPU", (*torchrun, "2"), not bench.dry),
+    ):
+        folder = bench.folder / name
+        folder.mkdir()
+        more = ("--workers", "2") if not words else ()
+        ended = subprocess.run(
+            [sys.executable, *words, str(ROOT / "trainers" / "gaussian" / "train.py"), *common,
+             *more], env=os.environ | {"FRESNEL_RUN_DIR": str(folder), "OMP_NUM_THREADS": "1"},
+            capture_output=True, text=True)  # fmt: skip
+        lines = [line for line in ended.stderr.splitlines() if line.startswith("error:")]
+        here = lines[-1] if lines else f"exit code {ended.returncode}"
+        rows.append(Row(name, here.replace("|", "/"), goal="refused in a line" if fails else "it runs",
+                        reached=bool(lines) if fails else ended.returncode == 0))  # fmt: skip
+    return rows

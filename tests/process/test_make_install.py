@@ -1,5 +1,6 @@
 """`make install` never puts a build of torch on a ROCm machine that cannot see its GPUs."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -35,3 +36,24 @@ def test_an_amd_machine_without_torch_is_told_which_index(
     assert done.returncode == 2
     assert f"TORCH_INDEX=https://download.pytorch.org/whl/{index}\n" in done.stdout
     assert not (tmp_path / "venv").exists()
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+def test_an_environment_that_has_torch_lends_it(tmp_path: Path) -> None:
+    """Images keep their torch in an environment of its own, whose packages a second one made by it
+    would not see.
+    """
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "image"], check=True)
+    (packages,) = (tmp_path / "image" / "lib").glob("python*/site-packages")
+    (packages / "torch.py").write_text("__version__ = '2.6.0+image'\n")
+    subprocess.run(
+        [
+            *("make", "-C", str(REPOSITORY), "install", f"VENV={tmp_path}/venv"),
+            f"PYTHON={tmp_path}/image/bin/python",
+        ],
+        env=os.environ | {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path)},
+        capture_output=True,
+        timeout=300,
+        check=False,
+    )
+    assert (tmp_path / "venv" / "constraints.txt").read_text() == "torch==2.6.0+image\n"

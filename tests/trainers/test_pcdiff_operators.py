@@ -198,7 +198,7 @@ TRITON = """
 import sys, torch
 sys.path.insert(0, sys.argv[1])
 from trainers.pcdiff import neighbours_torch, neighbours_triton
-neighbours_triton.BLOCK = 256
+neighbours_triton.BLOCK = neighbours_triton.BALL_BLOCK = 256
 chance = torch.Generator().manual_seed(0)
 cloud = torch.randn(2, 700, 3, generator=chance)
 cloud[1, 100:600] = cloud[1, 3]  # many equals, over blocks
@@ -207,6 +207,21 @@ for points in (cloud, cloud[:, :5], cloud[:1, :1]):
     count = min(40, points.shape[1])
     found = neighbours_triton.farthest_points(points, count)
     assert torch.equal(found, neighbours_torch.farthest_points(points, count)), points.shape
+    centres = points[:, : min(30, points.shape[1])]
+    for radius, most in ((0.4, 8), (3.0, 5), (1e-4, 4)):
+        theirs = neighbours_torch.ball_query(points, centres, radius, most)
+        for mine, other in zip(neighbours_triton.ball_query(points, centres, radius, most), theirs):
+            assert torch.equal(mine, other), (points.shape, radius)
+    far = torch.full_like(centres, 50.0)
+    for mine, other in zip(
+        neighbours_triton.ball_query(points, far, 0.1, 4),
+        neighbours_torch.ball_query(points, far, 0.1, 4),
+    ):
+        assert torch.equal(mine, other), "nobody is near"
+    for known in (centres, points[:, :2]):
+        theirs = neighbours_torch.three_nearest(points, known)
+        for mine, other in zip(neighbours_triton.three_nearest(points, known), theirs):
+            assert torch.equal(mine, other), (points.shape, known.shape)
 print("equal")
 """
 

@@ -31,7 +31,7 @@ def choose_precision(asked: str, device: torch.device, volumes: bool = False) ->
 
     `auto` is what Accelerate was launched with, else the device's best; with `volumes`, fp32 where
     3-D convolutions do not work in that. Raises SettingsError where the one asked for does not work
-    there. The GPU branches are untested on hardware.
+    there.
     """
     name = _chosen(asked, device)
     trouble = conv3d_trouble_here(name, device) if volumes else ""

@@ -28,7 +28,7 @@ except ImportError:
     neighbours_numba = None  # type: ignore[assignment]
 
 SEARCHES = ("auto", "numba", "torch", "triton")
-"""`triton` samples farthest points in a kernel of its own, and searches as `torch` does."""
+"""All find the same points: numba on the CPU, the others on the device."""
 
 
 RADIUS = 2.5
@@ -138,7 +138,7 @@ def survey(
         if search == "numba":
             level, points = _level_numba(points, ball, steady if number == 0 else None)
         else:
-            level, points = _level_torch(points, ball, search == "triton")
+            level, points = _level_on_device(points, ball, search)
         levels.append(level)
     return [*levels, PointLevel(points)]
 
@@ -199,16 +199,16 @@ def _seconds(cloud: Tensor, balls: Sequence[Ball], search: str) -> float:
     return time.monotonic() - begun
 
 
-def _level_torch(points: Tensor, ball: Ball, kernel: bool = False) -> tuple[PointLevel, Tensor]:
-    """Return a level and the next one's points by batched torch, by a Triton kernel in part."""
-    if kernel:
-        from trainers.pcdiff.neighbours_triton import farthest_points
+def _level_on_device(points: Tensor, ball: Ball, search: str) -> tuple[PointLevel, Tensor]:
+    """Return a level and the next one's points by batched torch, or by Triton's kernels."""
+    if search == "triton":
+        from trainers.pcdiff import neighbours_triton as neighbours
     else:
-        farthest_points = neighbours_torch.farthest_points
-    chosen = farthest_points(points, ball.centres)
+        neighbours = neighbours_torch  # type: ignore[misc]
+    chosen = neighbours.farthest_points(points, ball.centres)
     centres = points.gather(1, chosen[..., None].expand(-1, -1, 3))
-    members, numbers = neighbours_torch.ball_query(points, centres, ball.radius, ball.slots)
-    nearest, squares = neighbours_torch.three_nearest(points, centres)
+    members, numbers = neighbours.ball_query(points, centres, ball.radius, ball.slots)
+    nearest, squares = neighbours.three_nearest(points, centres)
     return _level(points, centres, members, numbers, nearest, squares, ball), centres
 
 

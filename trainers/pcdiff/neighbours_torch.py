@@ -1,7 +1,7 @@
 """The point operators' index searches for a batch of clouds in plain torch, on any device.
 
 Semantics of the CUDA kernels of PVCNN (Liu et al. 2019, arXiv 1907.03739) as used by PCDiff. They
-are what runs on a GPU, and on a CPU without numba. Not measured on real GPU hardware yet.
+are what runs on a GPU without Triton, and on a CPU without numba.
 """
 
 from __future__ import annotations
