@@ -109,11 +109,6 @@ def psnr(first: Tensor, second: Tensor) -> Tensor:
     return -10 * (first - second).square().mean(dim=(1, 2, 3)).clamp(min=1e-10).log10()
 
 
-def mean_colour_psnr(image: Tensor) -> Tensor:
-    """Return the PSNR (B,) in dB of each image's mean colour, which any model has to beat."""
-    return psnr(image, image.mean(dim=(2, 3), keepdim=True).expand_as(image))
-
-
 def depth_loss(distance: Tensor, coverage: Tensor, disparity: Tensor) -> Tensor:
     """Return the mean difference of rendered distances (B,S,S) and disparities (B,1,S,S).
 
