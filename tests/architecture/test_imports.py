@@ -44,6 +44,30 @@ def test_the_import_contracts_are_kept() -> None:
     assert "0 broken" in done.stdout
 
 
+WATCH_FOR_RUNS = """
+sys.modules['ssl'] = None
+import asyncio, contextlib, itertools
+from pathlib import Path
+from runners.state.layout import StateDirectory
+from tui.snapshot.feed import SnapshotFeed
+del sys.modules['ssl']
+
+async def see_runs_come(state):
+    feed = SnapshotFeed(state, read_only=True)
+    async with contextlib.aclosing(feed.snapshots()) as snapshots:
+        await anext(snapshots)
+        await anext(snapshots)
+        for number in itertools.count():
+            (state.runs / f'folder-{number}').mkdir()
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(feed._hurry.wait(), 0.2)
+                break
+
+asyncio.run(see_runs_come(StateDirectory(Path(FOLDER)).create()))
+"""
+"""Waits until the feed is told of a new run's folder."""
+
+
 def loaded_by(*words: str) -> set[str]:
     """The modules loaded by a headless command."""
     return loaded(
@@ -213,6 +237,12 @@ def test_the_panel_loads_no_tensor() -> None:
     found = packages(loaded("import tui.panel.app"))
     assert "textual" in found
     assert "hashlib" not in packages(loaded("sys.modules['ssl'] = None\nimport tui.panel.app"))
+
+
+def test_waiting_for_runs_loads_no_tls(tmp_path: Path) -> None:
+    found = loaded(WATCH_FOR_RUNS.replace("FOLDER", repr(str(tmp_path / "state"))))
+    assert "watchfiles" in found
+    assert not packages(found) & {"ssl", "_ssl"}
     assert not found & {"torch", "numpy", "trainers", "pynvml", "amdsmi"}
 
 

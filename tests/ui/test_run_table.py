@@ -13,7 +13,9 @@ from runners.state.layout import StateDirectory
 from tests.command_text import NO_METRIC, did_you_mean
 from tests.screen_text import (
     FINDING,
+    FOOTER,
     HEADINGS,
+    NO_FURTHER,
     SORT,
     deletion,
     field,
@@ -210,6 +212,14 @@ def test_the_split_is_moved_by_keys_and_remembered(show: Show) -> None:
     again.wait_for(in_all(131))
     assert upper_rows(again.text) == before + 4
     assert gpu_columns(again.text) == gpus
+
+
+def test_a_phone_s_terminal_has_the_loss_and_how_to_stop(show: Show) -> None:
+    panel = show(columns=60, rows=20)
+    panel.wait_for(r"state +name +prog +\w*loss")
+    panel.wait_for(rf"{FOOTER} +s Stop .*q Quit")
+    panel.press("Ctrl+Left")
+    panel.wait_for(NO_FURTHER)
 
 
 def gpu_columns(text: str) -> int:

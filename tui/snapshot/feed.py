@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncGenerator, Collection
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
-from importlib import import_module
+from threading import Event
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import msgspec
@@ -117,7 +117,7 @@ class SnapshotFeed:
         self._costs_wanted = False
         self._costs_of: tuple[int, float] = (-1, 0.0)
         self._hurry = asyncio.Event()
-        self._stop = asyncio.Event()
+        self._stop = Event()
         # The first snapshot is taken while the terminal is still being set up.
         self._reader = ThreadPoolExecutor(1, "feed")
         self._next = self._reader.submit(self._take)
@@ -142,7 +142,7 @@ class SnapshotFeed:
 
         To be closed by `aclosing`: it has a thread and a task.
         """
-        notices: asyncio.Task[None] | None = None
+        notices: asyncio.Future[None] | None = None
         try:
             while True:
                 yield await asyncio.wrap_future(self._next)
@@ -152,12 +152,13 @@ class SnapshotFeed:
                     pass
                 self._hurry.clear()
                 self._next = self._reader.submit(self._take)
-                notices = notices or asyncio.create_task(self._take_notice())
+                notices = notices or asyncio.ensure_future(
+                    asyncio.to_thread(self._take_notice, asyncio.get_running_loop())
+                )
         finally:
             self._stop.set()
             self._reader.shutdown(wait=False, cancel_futures=True)
             if notices is not None:
-                notices.cancel()
                 await asyncio.gather(notices, return_exceptions=True)
 
     def _pause(self, is_painted: bool) -> float:
@@ -165,16 +166,24 @@ class SnapshotFeed:
             return _PAINTED_S
         return _AT_ONCE_S if self._unread else _EVERY_S
 
-    async def _take_notice(self) -> None:
+    def _take_notice(self, loop: asyncio.AbstractEventLoop) -> None:
         """Hurry when runs come or end; without notices a snapshot comes once a second anyway."""
-        awatch = (await asyncio.to_thread(import_module, "watchfiles")).awatch
+        # Not `awatch`: what that waits with loads OpenSSL, for longer than a snapshot takes.
+        from watchfiles import watch
+
         folders = [folder for folder in (self.state.live, self.state.runs) if folder.is_dir()]
+        found = watch(
+            *folders,
+            recursive=False,
+            debounce=200,
+            step=_POLL_MS,
+            stop_event=self._stop,
+            raise_interrupt=False,
+        )
         try:
-            async for _ in awatch(
-                *folders, recursive=False, debounce=200, step=_POLL_MS, stop_event=self._stop
-            ):
-                self._hurry.set()
-        except OSError:
+            for _ in found:
+                loop.call_soon_threadsafe(self._hurry.set)
+        except (OSError, RuntimeError):  # the second one: the loop has ended
             return
 
     def _take(self) -> PanelSnapshot:

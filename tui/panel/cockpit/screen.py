@@ -113,7 +113,8 @@ class CockpitScreen(PaintedOnce[None]):
 
     def action_move_split(self, down: int, right: int) -> None:
         """Move the border above the log, or the one between GPUs and runs."""
-        self._split.move(down, right, self._height, self.query_one(GpuPane))
+        if not self._split.move(down, right, self._height, self.query_one(GpuPane)):
+            self.notify("the border goes no further", timeout=3)
         if self.snapshot is not None:
             self._lay_out(self.snapshot)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from rich.text import Text
 from textual.widget import Widget
 
@@ -48,18 +50,25 @@ class Split:
         else:
             gpus.styles.clear_rule("width")
 
-    def move(self, down: int, right: int, rows: int, gpus: Widget) -> None:
-        """Move either border by so many steps from the present `rows` and width of `gpus`."""
-        screen = gpus.app.size
+    def move(self, down: int, right: int, rows: int, gpus: Widget) -> bool:
+        """Move either border by so many steps from the present `rows` and width of `gpus`.
+        Whether there was room for that.
+        """
+        screen, width = gpus.app.size, gpus.outer_size.width
+        has_moved = False
         if down:
             most = max(_LEAST_ROWS, screen.height - _LEAST_LOG)
             self.rows = min(most, max(_LEAST_ROWS, rows + down * _STEP_ROWS))
+            has_moved = self.rows != rows
         if right:
-            share = round(100 * gpus.outer_size.width / max(1, screen.width))
-            share += right * _STEP_PERCENT
-            self.share = min(_SHARES[-1], max(_SHARES[0], share))
+            share = round(100 * width / max(1, screen.width)) + right * _STEP_PERCENT
+            narrowest = gpus.styles.min_width
+            least = math.ceil(100 * narrowest.value / max(1, screen.width)) if narrowest else 0
+            self.share = min(_SHARES[-1], max(_SHARES[0], least, share))
+            has_moved = round(screen.width * self.share / 100) != width
         if self._is_kept:
             remember(self._state, split={"rows": self.rows, "gpus": self.share})
+        return has_moved
 
 
 def _wanted_height(snapshot: PanelSnapshot, others: int, screen: int) -> int:
