@@ -47,8 +47,8 @@ class Split:
         share = self.share or (_SMALL_SHARE if columns < _SMALL else None)
         if share is not None:
             gpus.styles.width = f"{share}%"
-        else:
-            gpus.styles.clear_rule("width")
+        elif gpus.styles.inline.has_rule("width"):
+            gpus.styles.width = None
 
     def move(self, down: int, right: int, rows: int, gpus: Widget) -> bool:
         """Move either border by so many steps from the present `rows` and width of `gpus`.
