@@ -152,17 +152,27 @@ def test_out_of_memory_says_what_was_found_and_leaves_pytorchs_advice_out() -> N
     assert told == f"out of memory on the GPU ({found}); try a smaller --batch_size than 4"
 
 
-def test_a_compiler_that_fails_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """As where Triton finds no C compiler at its first kernel."""
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("RuntimeError: Failed to find C compiler.\n\nSet TORCHDYNAMO_VERBOSE=1", "Failed to find C"),
+        ("CppCompileError: C++ compile error\n\nCommand:\ng++ x\n\nOutput:\nx.cpp:3: error: no room\n",
+         "x.cpp:3: error: no room"),
+    ],
+)  # fmt: skip
+def test_a_compiler_that_fails_is_one_line(
+    words: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As where Triton finds no C compiler at its first kernel, or the compiler itself fails."""
     named = {"__module__": "torch._inductor.exc"}
     inductor = type("InductorError", (RuntimeError,), named)
 
     def train(_settings: argparse.Namespace) -> int:
-        raise inductor("RuntimeError: Failed to find C compiler.\n\nSet TORCHDYNAMO_VERBOSE=1")
+        raise inductor(words)
 
     assert run_main(train, voxelization_parser(), ["--made_up", "3", "--compile"]) == 1
     error = capsys.readouterr().err
-    assert error.count("\n") == 1 and "Failed to find C compiler" in error
+    assert error.count("\n") == 1 and told in error
     assert "leave --compile and --cuda_graphs away" in error
 
 

@@ -61,7 +61,9 @@ def failure(problem: BaseException, settings: argparse.Namespace) -> str:
         return "another process of this run has ended; what it said above or below is the reason"
     if type(problem).__module__.startswith(_COMPILER):
         # Triton needs a C compiler and Python's headers, which only its first kernel finds missing.
-        return f"torch.compile failed ({_first_line(text)}): leave --compile and --cuda_graphs away"
+        lines = [line.strip() for line in text.splitlines() if "error: " in line]
+        reason = lines[0] if lines else _first_line(text)
+        return f"torch.compile failed ({reason}): leave --compile and --cuda_graphs away"
     for phrase, meaning in _GPU_TROUBLE.items():
         if phrase in text:
             return meaning.format(version=torch.__version__)
