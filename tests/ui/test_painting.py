@@ -174,7 +174,10 @@ async def test_rows_follow_the_theme() -> None:
         assert rows.style_of() == rows.rich_style != before
 
 
-async def test_the_hints_keep_help_and_quit_where_there_is_little_room() -> None:
+@pytest.mark.parametrize(("columns", "has_palette"), [(50, False), (80, True)])
+async def test_the_hints_keep_help_and_quit_where_there_is_little_room(
+    columns: int, has_palette: bool
+) -> None:
     from textual.binding import Binding, BindingType
 
     class ManyKeys(TwoRows):
@@ -189,11 +192,11 @@ async def test_the_hints_keep_help_and_quit_where_there_is_little_room() -> None
             self.left = True
 
     app = ManyKeys()
-    async with app.run_test(size=(50, 10)) as pilot:
+    async with app.run_test(size=(columns, 10)) as pilot:
         await pilot.pause()
         line = app.query_one(KeyBar).render().plain
         assert line.startswith(" a Do a  b Do b ")
-        assert "? Help  q Leave" in line and "▏^p palette" in line
+        assert "? Help  q Leave" in line and ("▏^p palette" in line) is has_palette
         assert "g Do g" not in line
         assert not app.left
         await pilot.click(KeyBar, offset=(line.index("q Leave"), 0))
