@@ -149,8 +149,8 @@ TORCH = WarmServer(
     OMP_NUM_THREADS="1",
     OPENBLAS_NUM_THREADS="1",
 )
-"""What a trainer imports that is not ours; without what draws curves, which takes a second at each
-training's end: they are looked at where a trainer is started by `subprocess`.
+"""What a trainer imports that is not ours; what draws curves, which takes a second at each training's
+end, is hidden but from programs that have `warm_server.WHOLE` in their environment.
 """
 
 

@@ -32,6 +32,9 @@ CONTROL = 3
 """Where a launcher's fork finds the way to ask the server for its ranks."""
 ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 """What a program ignores when whoever started it did; the server was started by somebody else."""
+WHOLE = "PYTEST_WHOLE"
+"""The variable of a program that has what is hidden from others."""
+HIDDEN: dict[str, Any] = {}
 ORDINARY = frozenset({"-P", "-u"})
 """Flags of the interpreter that a fork can do without or play."""
 
@@ -168,6 +171,8 @@ def _program(request: Mapping[str, Any], path: Sequence[str]) -> Callable[[], ob
     argv: list[str] = request["argv"]
     os.environ.clear()
     os.environ.update(request["environment"])
+    if os.environ.pop(WHOLE, ""):
+        sys.modules.update(HIDDEN)
     os.chdir(request["folder"])
     os.umask(request["umask"])
     time.tzset()
@@ -222,11 +227,14 @@ def _fork_commands(address: str) -> None:
 
 def _import(names: Iterable[str]) -> None:
     """Import modules, or with `.*` behind its name all that a package holds; one with `-` before its
-    name is from now on none that is installed.
+    name is from then on none that is installed, but for programs that have all.
     """
     for name in names:
         if name.startswith("-"):
-            sys.modules[name[1:]] = None
+            _import([name[1:]])
+            if name[1:] in sys.modules:
+                HIDDEN[name[1:]] = sys.modules[name[1:]]
+            sys.modules[name[1:]] = None  # type: ignore[assignment]
             continue
         package = name.removesuffix(".*")
         try:

@@ -16,6 +16,7 @@ import pytest
 import torch
 
 from tests.warm import TORCH
+from tests.warm_server import WHOLE
 from trainers.skulls.made_up import make_up
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,15 +34,16 @@ def skulls(folder: Path, dataset: str = "SkullBreak") -> Path:
 
 
 def program(
-    name: str, *words: str, run: Path | None = None, processes: int = 1, cold: bool = False
+    name: str, *words: str, run: Path | None = None, processes: int = 1, curves: bool = False
 ) -> subprocess.CompletedProcess[str]:
-    """Run one of PCDiff's programs by its path, under torchrun for several processes; with `cold`
-    in an interpreter of its own, from its very start.
+    """Run one of PCDiff's programs by its path, under torchrun for several processes; `curves`: with
+    what draws them.
     """
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
     kept = {key: value for key, value in os.environ.items() if key != "FRESNEL_RUN_DIR"}
     kept |= {"FRESNEL_RUN_DIR": str(run)} if run else {}
-    return (subprocess if cold else TORCH).run(
+    kept |= {WHOLE: "1"} if curves else {}
+    return TORCH.run(
         [
             sys.executable,
             *(launcher if processes > 1 else []),

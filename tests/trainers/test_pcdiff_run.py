@@ -33,7 +33,7 @@ def test_a_run_writes_what_the_guide_names(listed: Path, tmp_path: Path) -> None
     ended = world.program(
         "train_completion.py", *world.SMALL, "--path", str(listed), "--dataset", "SkullBreak",
         "--bs", "5", "--niter", "2", "--saveIter", "1", "--val_freq", "1", "--val_samples", "2",
-        "--print_freq", "1", "--diagIter", "2", "--no-tensorboard", *viz, run=tmp_path, cold=True,
+        "--print_freq", "1", "--diagIter", "2", "--no-tensorboard", *viz, run=tmp_path, curves=True,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     log = (tmp_path / "train.log").read_text()
