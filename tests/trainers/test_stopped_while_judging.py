@@ -203,7 +203,7 @@ def train(settings):
     try:
         print(sum_over_ranks([float(stop.shared(ranks.device, own))], ranks.device))
     except StoppedError:
-        print("rank", ranks.rank, "after", done, flush=True)
+        os.write(1, ("rank %d after %s\\n" % (ranks.rank, done)).encode())  # both have one pipe
     return 0
 
 sys.exit(run_main(train, SettingsParser("", ""), []))
