@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import psutil
 import pytest
@@ -92,17 +92,19 @@ def test_who_inherited_the_lock_or_writes_the_output_is_found_but_no_reader(
     mine = {child.pid for child in psutil.Process().children(recursive=True)}
     processes = RunProcesses(run)
 
+    def beside(found: Mapping[int, int]) -> dict[int, int]:
+        return {pid: ticks for pid, ticks in found.items() if pid not in mine}
+
     def others() -> dict[int, int] | None:
-        found = processes.find(thorough=True)
-        beside = {pid: ticks for pid, ticks in found.items() if pid not in mine}
-        return beside if len(beside) == 2 else None
+        found = beside(processes.find(thorough=True))
+        return found if len(found) == 2 else None
 
     try:
         found = eventually(others, what="two processes")
         assert reader not in found and os.getpid() not in found
         last = RunProcesses(run)
         last.reaper = None
-        assert not last.find() and last.find_last() == found
+        assert not last.find() and beside(last.find_last()) == found
         older = RunProcesses(run)
         older.reaper, older.since = None, max(found.values()) + 1
         assert not older.find_last(), "what is older than the run is none of it"
