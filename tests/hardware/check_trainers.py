@@ -166,20 +166,29 @@ def searches(bench: Bench) -> list[Row]:
     taken, words = fastest_search(bench.device, (bench.size(8, 1), count), balls)
     rows = [Row(f"a survey of {count:,} points", words, goal="under 0.2 s", compared=taken)]
     try:
-        from trainers.pcdiff.neighbours_triton import farthest_points
+        from trainers.pcdiff import neighbours_triton
     except ImportError as problem:
-        return [*rows, Row("Triton's farthest points", f"not looked at: {problem}")]
+        return [*rows, Row("Triton's searches", f"not looked at: {problem}")]
     cloud = torch.randn(2, count, 3, generator=torch.Generator().manual_seed(0)).to(bench.device)
-    few = bench.size(2560, 20)
-    same = torch.equal(farthest_points(cloud, few), neighbours_torch.farthest_points(cloud, few))
-    rows.append(Row("Triton's farthest points", "the same" if same else "others",
-                    beside="torch's", goal="the same", reached=same))  # fmt: skip
-    radius, most = balls[0].radius, balls[0].slots
-    took = bench.seconds(lambda: neighbours_torch.ball_query(cloud, cloud[:, :few], radius, most))
-    return [
-        *rows,
-        Row(f"the neighbours of {few:,} centres", spread([1000 * s for s in took], "ms")),
-    ]
+    centres, ball = cloud[:, : bench.size(2560, 20)], balls[0]
+    questions: dict[str, tuple[Any, ...]] = {
+        "farthest_points": (cloud, centres.shape[1]),
+        "ball_query": (cloud, centres, ball.radius, ball.slots),
+        "three_nearest": (cloud, centres),
+    }
+    for name, question in questions.items():
+        ours, torchs = getattr(neighbours_triton, name), getattr(neighbours_torch, name)
+        pairs = zip(_tuple(ours(*question)), _tuple(torchs(*question)), strict=True)
+        same = all(torch.equal(mine, other) for mine, other in pairs)
+        took = bench.seconds(lambda ours=ours, question=question: ours(*question))
+        rows.append(Row(f"Triton's {name.replace('_', ' ')}", "the same" if same else "others",
+                        beside="torch's", compared=spread([1000 * s for s in took], "ms"),
+                        goal="the same", reached=same))  # fmt: skip
+    return rows
+
+
+def _tuple(found: Any) -> tuple[torch.Tensor, ...]:
+    return found if isinstance(found, tuple) else (found,)
 
 
 def renderers(bench: Bench) -> list[Row]:

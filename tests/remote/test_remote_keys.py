@@ -79,6 +79,16 @@ async def opened(rented: RentedMachine) -> AsyncIterator[Panel]:
         yield Panel(app, pilot, rented)
 
 
+async def form_once_reached(panel: Panel) -> LaunchScreen:
+    """The launch form, opened when the rented machine has answered."""
+    hosts = panel.app.cockpit.remote.open().links.hosts
+    await panel.until(lambda: hosts["rented"].is_reached)
+    await panel.open("n", LaunchScreen)
+    screen = panel.app.screen
+    assert isinstance(screen, LaunchScreen)
+    return screen
+
+
 def launch(line: CommandLine, name: str, script: str, *words: str) -> str:
     """Launch a run on the rented machine; its id there."""
     flags = ("--name", name, "--host", "rented", *words)
@@ -242,11 +252,7 @@ async def test_the_form_changes_machines_and_keeps_what_was_typed(
     line: CommandLine, rented: RentedMachine
 ) -> None:
     async with opened(rented) as panel:
-        hosts = panel.app.cockpit.remote.open().links.hosts
-        await panel.until(lambda: hosts["rented"].is_reached)
-        await panel.open("n", LaunchScreen)
-        screen = panel.app.screen
-        assert isinstance(screen, LaunchScreen)
+        screen = await form_once_reached(panel)
         await panel.until(lambda: len(screen.presets._choices) > 1)
         typed, command = "echo {over} there", "sh -c 'echo over there'"
         screen.query_one("#filter", Input).value = typed
@@ -283,11 +289,7 @@ async def test_the_form_says_that_it_sends_no_files_and_which_command_does(
     (tmp_path / "here" / "train.py").write_text("print(1)")
     monkeypatch.chdir(tmp_path / "here")
     async with opened(rented) as panel:
-        hosts = panel.app.cockpit.remote.open().links.hosts
-        await panel.until(lambda: hosts["rented"].is_reached)
-        await panel.open("n", LaunchScreen)
-        screen = panel.app.screen
-        assert isinstance(screen, LaunchScreen)
+        screen = await form_once_reached(panel)
         await panel.until(lambda: len(screen.presets._choices) > 1)
         screen.query_one("#filter", Input).value = "python3 train.py"
         await panel.pilot.press("enter")

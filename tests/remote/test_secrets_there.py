@@ -10,10 +10,9 @@ from runners.state.layout import StateDirectory
 from runners.state.secret_store import keep_secret
 from tests.process.conftest import CommandLine
 from tests.remote.machines import RentedMachine
-from tests.remote.test_remote_keys import opened
+from tests.remote.test_remote_keys import form_once_reached, opened
 from tests.support import eventually
 from tui.panel.launch_planner import LaunchRequest
-from tui.panel.screens.launch import LaunchScreen
 
 SECRET = "planted-4f1d9c"
 PRESET = """\
@@ -131,11 +130,7 @@ async def test_the_panel_s_form_sends_no_kept_secret_and_says_what_does(
     (line.folder / "presets" / "own.yaml").write_text(preset)
     line.run("push", "own", "--host", "rented")
     async with opened(rented) as panel:
-        hosts = panel.app.cockpit.remote.open().links.hosts
-        await panel.until(lambda: hosts["rented"].is_reached)
-        await panel.open("n", LaunchScreen)
-        screen = panel.app.screen
-        assert isinstance(screen, LaunchScreen)
+        screen = await form_once_reached(panel)
         planner = next(each for each in screen.planners if each.name == "rented")
         answers: list[object] = []
         planner.plan(LaunchRequest([], ["launch", "own"]), answers.append, answers.append)

@@ -63,8 +63,8 @@ def write_text_whole(path: Path, text: str) -> int:
     return write_whole(path, lambda file: file.write(text.encode("utf-8")))
 
 
-def write_if_room(path: Path, write: Callable[[IO[bytes]], object]) -> bool:
-    """Do what write_whole does; return whether there was room, and warn once of a full disk."""
+def write_if_room(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Do what write_whole does where there is room, and warn once of a full disk."""
     try:
         write_whole(path, write)
     except OSError as problem:
@@ -73,9 +73,8 @@ def write_if_room(path: Path, write: Callable[[IO[bytes]], object]) -> bool:
         if path.parent not in _FULL_FOLDERS:
             _warn(f"{path} is not written, nor what else tells of this run: {problem.strerror}")
         _FULL_FOLDERS.add(path.parent)
-        return False
-    _FULL_FOLDERS.discard(path.parent)
-    return True
+    else:
+        _FULL_FOLDERS.discard(path.parent)
 
 
 _FULL_FOLDERS: set[Path] = set()
