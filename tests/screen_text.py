@@ -143,6 +143,7 @@ FIELD_HELP = {found.key: f"{found.key}: {found.help.split(';')[0]}" for found in
 COMMAND_HELP = "command: as in a shell"
 SQUARE_ROOT = "square root"
 WHOLE_NUMBER = "expected a whole number"
+TYPE_A_COMMAND = "type a command"
 SAMPLE_NEEDED = "a range of numbers has to be sampled"
 VALUE_MISSING = "a value between the commas is missing"
 

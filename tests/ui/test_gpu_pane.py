@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,27 @@ def test_a_process_of_ones_own_is_ended_when_it_was_said_twice(scene: Path, show
         stranger.wait()
 
 
+def test_a_long_command_on_a_gpu_goes_on_below_itself(scene: Path, show: Show) -> None:
+    words = [f"word-{number}" for number in range(20)]
+    stranger = subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(300)", *words],
+        env={"PATH": os.environ["PATH"]},
+    )
+    try:
+        stub.write_scenario(scene, SCENE + f"process 0 {stranger.pid} 19327352832 compute\n")
+        panel = show()
+        panel.wait_for(gpu_row(0, "98%"))
+        panel.press("1", "Enter")
+        panel.wait_for(gpu_title("0", "NVIDIA Stub GPU"))
+        panel.press("\x1b[F")
+        panel.wait_for(words[-1])
+        lines = [line for line in panel.text.splitlines() if "word-" in line]
+        assert len(lines) > 2 and all("│     word-" in line for line in lines[1:]), lines
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
 def test_trouble_instances_and_one_gpu_in_full_by_keys_alone(scene: Path, show: Show) -> None:
     stranger = subprocess.Popen(["sleep", "300"], env={"PATH": os.environ["PATH"]})
     try:
@@ -114,7 +136,7 @@ def test_trouble_instances_and_one_gpu_in_full_by_keys_alone(scene: Path, show: 
         panel.wait_for(r"▼cap ▼heat ⚠ECC 3")
         panel.wait_for(field("use", r"98% .*█ last 10 min"))
         panel.wait_for(field("clocks", r"1755 MHz, memory 2619 MHz"))
-        panel.wait_for(r"throttling power cap, thermal \(hardware\)")
+        panel.wait_for(field("throttling", r"power cap, thermal \(hardware\)"))
         panel.press("\x1b[F")  # End: 80×24 does not hold it all
         panel.wait_for(rf"{STRANGER} +{stranger.pid} \w+ +\w+ +18\.0G(.*\n){{1}}.*  sleep 300")
         panel.press("Escape")

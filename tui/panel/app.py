@@ -23,7 +23,7 @@ from runners.state.layout import StateDirectory
 from tui.panel.cockpit.keys import palette_commands
 from tui.panel.cockpit.screen import CockpitScreen
 from tui.panel.hotkeys import hotkey
-from tui.panel.notifications import changes_between, show_notification
+from tui.panel.notifications import MOST_NOTICES, changes_between, show_notification
 from tui.panel.panel_memory import remember
 from tui.panel.run_commands import RunCommands
 from tui.panel.terminal.osc import desktop_notice, send
@@ -40,7 +40,6 @@ from tui.snapshot.feed import PanelSnapshot, ShowsSnapshots, SnapshotFeed
 _EXIT_AFTER_S = 1.0
 _PAINTED_S = 1.0
 _SWITCH_S = 0.005  # Python's own
-_MOST_NOTICES = 3
 _OWN_HELP = {
     "Theme": "colours; remembered for the next time",
     "Quit": "leave the panel; runs go on (q)",
@@ -192,8 +191,7 @@ class PanelApp(TerminalApp):
         if wanted.bell and (found or (urgent and not was)):
             self.bell()
         if wanted.desktop != "off":
-            # A sweep may end all at once: the panel shows each, a desktop a few.
-            for notice in found[:_MOST_NOTICES]:
+            for notice in found[:MOST_NOTICES]:
                 send(self, desktop_notice(notice.name, notice.text, wanted.desktop, os.environ))
 
 

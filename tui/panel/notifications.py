@@ -1,6 +1,7 @@
 """What is new between two snapshots and worth a notice: runs that ended, alerts that came."""
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterable
 from typing import Any, Literal, NamedTuple
 
 from textual.app import App
@@ -8,6 +9,7 @@ from textual.app import App
 from runners.host.clock import moment_now
 from runners.model.run import Run
 from runners.model.run_ids import by_names
+from runners.model.states import State
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.format import duration
 
@@ -21,12 +23,21 @@ _SEVERITIES: dict[str, Severity] = {
 }
 
 
+_ENDINGS = frozenset(str(state) for state in State)
+_LOUDEST: tuple[Severity, ...] = ("error", "warning", "information")
+MOST_NOTICES = 3
+"""Of so many things at once each is told by itself, and on the desktop no more of them."""
+
+
 class Notification(NamedTuple):
-    """One thing to tell: its kind (an ending, or alert), the run's name, and what happened."""
+    """One thing to tell: its kind (an ending, or alert), the run's name, and what happened.
+    `group` is the sweep or group of a run that ended.
+    """
 
     kind: str
     name: str
     text: str
+    group: str = ""
 
     @property
     def severity(self) -> Severity:
@@ -47,14 +58,46 @@ def changes_between(
         if old is None:
             continue
         if old.run.is_live and not run.is_live:
-            found.append(Notification(str(run.state), run.name or run.id, _ending(run, after.time)))
+            name, ending = run.name or run.id, _ending(run, after.time)
+            group = run.plan.spec.group if run.plan else ""
+            found.append(Notification(str(run.state), name, ending, group))
         seen = {alert.time for alert in old.alerts}
         found += [
             Notification("alert", run.name or run.id, new_alert.text)
             for new_alert in view.alerts
             if new_alert.time not in seen
         ]
-    return [notice for notice in found if notice.kind in wanted]
+    return told_together(notice for notice in found if notice.kind in wanted)
+
+
+def told_together(found: Iterable[Notification]) -> list[Notification]:
+    """The same with one notice for runs of a group that ended together, and for many of none."""
+    told: list[Notification] = []
+    ended: dict[str, list[Notification]] = {}
+    for notice in found:
+        if notice.kind in _ENDINGS:
+            ended.setdefault(notice.group, []).append(notice)
+        else:
+            told.append(notice)
+    for group, notices in ended.items():
+        alone = len(notices) <= (1 if group else MOST_NOTICES)
+        told += notices if alone else [_summary(group, notices)]
+    return told
+
+
+def _summary(group: str, notices: list[Notification]) -> Notification:
+    """How many ended how, and of the first that failed why."""
+    counts = Counter(notice.kind for notice in notices).most_common()
+    states = ", ".join(f"{count} {kind}" for kind, count in counts)
+    text = (
+        f"{len(notices)} runs ended: {states}"
+        if counts[1:]
+        else f"{len(notices)} runs {counts[0][0]}"
+    )
+    worst = min(notices, key=lambda notice: _LOUDEST.index(notice.severity))
+    if worst.severity == "error":
+        text += f"\n{worst.name}: {worst.text}"
+    return Notification(worst.kind, group or "runs", text)
 
 
 def _end_of_machine(before: PanelSnapshot, after: PanelSnapshot) -> list[Notification]:

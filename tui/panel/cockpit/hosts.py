@@ -135,7 +135,8 @@ class CockpitHosts:
             if self._known.get(row.id) and not row.is_live:
                 ending = f"{row.state} on {row.machine}"
                 text = f"{ending}: {row.remark}" if row.remark else ending
-                self._news.append(Notification(str(row.state), row.name, text))
+                group = f"{row.group} on {row.machine}" if row.group else ""
+                self._news.append(Notification(str(row.state), row.name, text, group))
             self._known[row.id] = row.is_live
 
     def news(self) -> list[Notification]:

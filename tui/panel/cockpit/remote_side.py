@@ -14,7 +14,7 @@ from runners.places.run_row import RunRow
 from runners.places.table import any_place
 from runners.state.layout import StateDirectory
 from runners.watch.metrics.judging import JudgeByMetric
-from tui.panel.notifications import show_notification
+from tui.panel.notifications import show_notification, told_together
 from tui.panel.widgets.gpu.pane import GpuPane
 from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.meter import MeterBar
@@ -127,9 +127,10 @@ class RemoteSide:
         if meter.snapshot is not None:
             meter.show(meter.snapshot)
         settings = getattr(self._screen.app, "settings", None)
-        for notice in self.hosts.news():
-            if settings is None or notice.kind in settings.notices.on:
-                show_notification(self._screen.app, notice)
+        wanted = None if settings is None else settings.notices.on
+        news = (notice for notice in self.hosts.news() if wanted is None or notice.kind in wanted)
+        for notice in told_together(news):
+            show_notification(self._screen.app, notice)
 
     def _gpus(self, snapshot: PanelSnapshot) -> PanelSnapshot:
         assert self.hosts is not None

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
+from rich.console import Group
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -18,6 +19,7 @@ from runners.state.layout import StateDirectory
 from tui.panel.hotkeys import hotkey
 from tui.panel.screens.dialogs import Dialog
 from tui.panel.theme.palette import run_colour
+from tui.panel.widgets.named_lines import NamedLines
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.format import memory, percent
 from tui.views.machines.gpu_detail_text import (
@@ -30,7 +32,10 @@ from tui.views.machines.gpu_detail_text import (
 )
 from tui.views.machines.gpu_text import gpu_label, strangers, trouble
 
-_COURSE = 38
+_NAMES = 12
+"""Cells for names, and the space behind them: the longest is `throttling`."""
+_INDENT = 4
+_COURSE = 36
 _SPARKS = "▁▂▃▄▅▆▇█"
 
 
@@ -96,16 +101,19 @@ class GpuDetailScreen(Dialog[None]):
         dialog.border_title = (
             "GPUs" if gpu is None else f"{gpu_label(gpu, reading.gpus)} · {gpu.name}"
         )
-        text = Text()
+        lines = NamedLines(_NAMES)
         if reading.problem:
-            text.append(f"⚠ {reading.problem}\n", style="yellow")
+            lines.add_text(Text(f"⚠ {reading.problem}", "yellow"))
+        shown: list[NamedLines] = [lines]
         if gpu is not None:
-            _describe(text, snapshot, gpu, self._courses(), self.app.current_theme)
-        elif not reading.problem:
-            text.append("This GPU is no longer there.")
-        if gpu is None:
-            text.append("\nLaunching on the CPU, stopping and logs go on.")
-        self.query_one("#gpu-detail", Static).update(text)
+            theme = self.app.current_theme
+            _describe(lines, snapshot, gpu, self._courses(), theme)
+            shown.append(_processes(snapshot, gpu, theme, reading.time))
+        else:
+            if not reading.problem:
+                lines.add_text(Text("This GPU is no longer there."))
+            lines.add_text(Text("\nLaunching on the CPU, stopping and logs go on."))
+        self.query_one("#gpu-detail", Static).update(Group(*shown))
 
     def _note(self, moment: float, gpus: Sequence[GpuSnapshot]) -> None:
         if not self._samples or moment > self._samples[-1][0]:
@@ -146,53 +154,52 @@ Courses = tuple[list[tuple[float, float | None]], list[tuple[float, float | None
 
 
 def _describe(
-    text: Text, snapshot: PanelSnapshot, gpu: GpuSnapshot, courses: Courses, theme: Theme
+    lines: NamedLines, snapshot: PanelSnapshot, gpu: GpuSnapshot, courses: Courses, theme: Theme
 ) -> None:
-    """Append everything about `gpu`: warnings, readings, holders, processes."""
+    """Append everything about `gpu`: warnings, readings, holders."""
     gpus = snapshot.gpus
     now = snapshot.reading.time if snapshot.reading else time.time()
-    _warn(text, gpu)
+    _warn(lines, gpu)
     holders = snapshot.leases.get(gpu.uuid, [])
-    _fact(text, "held by", _holders(snapshot, gpu, theme))
+    lines.add("held by", _holders(snapshot, gpu, theme))
     use = f"{percent(gpu.utilization):<6}{course(courses[0], now, 100)} last 10 min"
-    _fact(text, "use", Text(use))
+    lines.add("use", use)
     vram = f"{memory(gpu.memory_used):<6}{course(courses[1], now, gpu.memory_total)}"
     bus = f"of {memory(gpu.memory_total)}; memory bus {percent(gpu.memory_utilization)} busy"
-    _fact(text, "VRAM", Text(vram))
-    _fact(text, "", Text(bus))
+    lines.add("VRAM", f"{vram}\n{bus}")
     facts = [] if holders else launch_facts(gpu, gpus)
     facts += [*power_facts(gpu), *health_facts(gpu), *place_facts(gpu, gpus)]
     for name, value in facts:
-        _fact(text, name, Text(value, style="yellow" if "⚠" in value else ""))
-    _processes(text, snapshot, gpu, bool(holders), theme, now)
+        lines.add(name, value, "yellow" if "⚠" in value else "")
 
 
-def _warn(text: Text, gpu: GpuSnapshot) -> None:
+def _warn(lines: NamedLines, gpu: GpuSnapshot) -> None:
     if gpu.simulated:
-        text.append("simulated: no such GPU exists\n", style="dim")
+        lines.add_text(Text("simulated: no such GPU exists", "dim"))
     if gpu.error:
-        text.append(f"⚠ {gpu.error}\n", style="red")
+        lines.add_text(Text(f"⚠ {gpu.error}", "red"))
     if trouble(gpu):
-        text.append(f"{trouble(gpu)}\n", style="yellow")
+        lines.add_text(Text(trouble(gpu), "yellow"))
 
 
-def _fact(text: Text, name: str, value: Text) -> None:
-    text.append(f"{name:<11}", style="bold").append_text(value).append("\n")
-
-
-def _processes(
-    text: Text, snapshot: PanelSnapshot, gpu: GpuSnapshot, held: bool, theme: Theme, now: float
-) -> None:
+def _processes(snapshot: PanelSnapshot, gpu: GpuSnapshot, theme: Theme, now: float) -> NamedLines:
+    """The processes on `gpu`, each above its command."""
+    lines = NamedLines(_INDENT)
+    held = bool(snapshot.leases.get(gpu.uuid))
     rows = process_rows(gpu, held, lambda run: _called(snapshot, run), now)
     if not rows:
-        text.append("no process seen on it\n", style="bold")
-        return
-    text.append(f"\n{process_heading()}\n", style="bold")
+        lines.add_text(Text("no process seen on it", "bold"))
+        return lines
+    lines.add_text(Text(f"\n{process_heading()}", "bold"))
     unknown = strangers(gpu, held)
-    for line, process in rows:
+    for row, process in rows:
         letter = snapshot.letters.get(process.run or "", "")
         foreign = "yellow" if process in unknown else ""
-        text.append(f"{line}\n", style=run_colour(letter, theme) if letter else foreign)
+        style = run_colour(letter, theme) if letter else foreign
+        lines.add_text(Text(row, style))
+        if process.command:
+            lines.add("", process.command, style)
+    return lines
 
 
 def _called(snapshot: PanelSnapshot, run_id: str) -> str:
@@ -205,7 +212,7 @@ def _holders(snapshot: PanelSnapshot, gpu: GpuSnapshot, theme: Theme) -> Text:
     text = Text("" if leases else "nobody")
     for i, lease in enumerate(leases):
         letter = snapshot.letters.get(lease.run, "")
-        text.append("\n           " if i else "")
+        text.append("\n" if i else "")
         text.append(_called(snapshot, lease.run), style=f"{run_colour(letter, theme)} bold")
-        text.append(f"  GPU {gpu.index} → device {lease.logical}\n           {lease.run}")
+        text.append(f"  GPU {gpu.index} → device {lease.logical}\n{lease.run}")
     return text

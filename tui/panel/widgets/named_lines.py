@@ -18,13 +18,13 @@ class NamedLines:
         """A text that takes the whole width."""
         self._blocks.append(text)
 
-    def add(self, name: str, value: str, style: str = "") -> None:
+    def add(self, name: str, value: str | Text, style: str = "") -> None:
         """A value behind its name; a name that is that of the line above is not said again."""
         if not self._blocks or isinstance(self._blocks[-1], Text):
             self._blocks.append([])
         block = self._blocks[-1]
         assert isinstance(block, list)
-        block.append((name, Text(value, style)))
+        block.append((name, Text(value, style) if isinstance(value, str) else value))
 
     def __str__(self) -> str:
         """All of it without a layout, a line each."""

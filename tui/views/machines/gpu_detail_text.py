@@ -65,7 +65,9 @@ def place_facts(gpu: GpuSnapshot, gpus: Sequence[GpuSnapshot]) -> list[Fact]:
 def process_rows(
     gpu: GpuSnapshot, held: bool, name: Callable[[str], str], now: float
 ) -> list[tuple[str, GpuProcess]]:
-    """A line for each process, ours first, then by memory; `name` gives a run's name."""
+    """A line for each process, ours first, then by memory; `name` gives a run's name. Its command
+    is for lines of its own.
+    """
     unknown = strangers(gpu, held)
     ordered = sorted(
         gpu.processes, key=lambda process: (process.run is None, -(process.memory_used or 0))
@@ -84,8 +86,7 @@ def process_rows(
             memory(process.memory_used),
             percent(process.utilization),
         )
-        program = f"\n    {process.command}" if process.command else ""
-        rows.append((_row(cells) + program, process))
+        rows.append((_row(cells), process))
     return rows
 
 
