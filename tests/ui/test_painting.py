@@ -223,10 +223,13 @@ async def test_details_asked_for_before_their_page_is_made_come_with_the_next_sn
         assert str(pane.query_one(Static).content) == "settings"
 
 
-async def test_the_page_of_keys_is_whole_in_its_first_frame() -> None:
+@pytest.mark.parametrize(("size", "height"), [((100, 40), 36), ((120, 40), 40)])
+async def test_the_page_of_keys_is_whole_in_its_first_frame(
+    size: tuple[int, int], height: int
+) -> None:
     app = App[None]()
     frames: list[Region] = []
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with app.run_test(size=size) as pilot:
         screen = HelpScreen()
         paint = screen._compositor.render_update
 
@@ -238,16 +241,37 @@ async def test_the_page_of_keys_is_whole_in_its_first_frame() -> None:
         screen._compositor.render_update = painted  # type: ignore[method-assign]
         await app.push_screen(screen)
         await pilot.pause()
-        assert frames[0].height == 36 and len({*frames}) == 1
+        assert frames[0].height == height and len({*frames}) == 1
+
+
+@pytest.mark.parametrize(("columns", "side_by_side"), [(80, 1), (120, 2), (200, 3)])
+async def test_the_page_of_keys_uses_the_width_there_is(
+    columns: int, side_by_side: int, tmp_path: Path
+) -> None:
+    app = PanelApp(StateDirectory(tmp_path).create())
+    async with app.run_test(size=(columns, 60)) as pilot:
+        app.simulate_key("question_mark")
+        await until(pilot, lambda: isinstance(app.screen, HelpScreen))
+        await until(pilot, lambda: bool(app.screen.query("_KeyPage")))
+        page = app.screen.query("_KeyPage").first()
+        await until(pilot, lambda: bool(page.virtual_size.height))
+        first = page.render_line(0).text
+        starts = ("Runs: here", "GPUs, runs: here", "Everywhere")
+        assert [title in first for title in starts] == [n < side_by_side for n in range(3)]
+        # Wide enough, all of it is seen at once.
+        assert (page.max_scroll_y == 0) == (columns == 200)
+        for y in range(page.virtual_size.height):
+            assert page.render_line(y).cell_length <= page.size.width
 
 
 @pytest.mark.parametrize(("rows", "page"), [(24, 21), (60, 28)])
+@pytest.mark.parametrize("columns", [80, 200])
 async def test_the_page_of_keys_on_a_slow_line_is_short_and_seen_whole(
-    rows: int, page: int, tmp_path: Path
+    rows: int, page: int, columns: int, tmp_path: Path
 ) -> None:
     app = PanelApp(StateDirectory(tmp_path).create())
     app.painter.wants_slow = True
-    async with app.run_test(size=(80, rows)) as pilot:
+    async with app.run_test(size=(columns, rows)) as pilot:
         app.simulate_key("question_mark")
         await until(pilot, lambda: isinstance(app.screen, HelpScreen))
         await until(pilot, lambda: bool(app.screen.query("_KeyPage")))

@@ -6,7 +6,7 @@ from tui.panel.hotkeys import hotkey
 
 _PLACE = "the picture of the epoch or step before or after"
 _SERIES = "other pictures of the run: samples, curves …"
-_ANOTHER = "another run with pictures beside this one; after the last, none"
+_ANOTHER = "another run beside this one; after the last, none"
 _ENDS = "the first picture, the last"
 _BESIDE = "the chart beside; with a cursor: moves it"
 _TEN = "ten charts, or steps of the cursor, on"
@@ -62,7 +62,7 @@ CHART_KEYS: list[BindingType] = [
 HELP_KEYS: list[BindingType] = [hotkey("escape,q,question_mark", "dismiss", "close this page")]
 COMMAND_KEYS: list[BindingType] = [
     hotkey("y", "copy", "copy the command under the cursor"),
-    hotkey("w", "write", "write all commands to a script in the folder the panel was started in"),
+    hotkey("w", "write", "write all to a script where the panel was started"),
     hotkey("escape,q,c", "dismiss", "close"),
 ]
 CURVE_KEYS: list[BindingType] = [hotkey("space", "mark", "draw the run, or hide it")]

@@ -1,6 +1,8 @@
 """The help screen: every key, and the words for what is seen."""
 
 import textwrap
+from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any, ClassVar
 
 from rich.console import Console
@@ -35,10 +37,15 @@ from tui.panel.widgets.row_painting import strip_of
 from tui.panel.widgets.runs import RunPane
 
 _PALETTE = "palette: every action, themes"
+_HERE = ": here"
 _SLOW_LINES = 25
 """Each line costs bytes: about as many as a key's effect can have within a second."""
-_KEYS_WIDTH = 22
+_KEYS_WIDTH = 18
 """Cells for keys; a long list of them wraps rather than narrow the words."""
+_COLUMN = 55
+"""Cells of a column of keys and the space behind it: as many stand side by side as have room."""
+_BETWEEN = 2
+_WIDE = 120
 
 _PLACES: tuple[tuple[str, tuple[str, ...], list[BindingType]], ...] = (
     ("GPUs, runs", ("RowList",), RowList.BINDINGS),
@@ -75,7 +82,7 @@ def key_tables(
         tables[name] = key_lines(bindings)
     kinds = {kind.__name__ for thing in (screen, focused) for kind in type(thing).__mro__}
     nearby = {name: tables.pop(name) for name, owners, _ in reversed(_PLACES) if kinds & {*owners}}
-    here = {f"{name}: here": lines for name, lines in nearby.items()}
+    here = {f"{name}{_HERE}": lines for name, lines in nearby.items()}
     return {**here, **(tables if is_cockpit else {"Everywhere": everywhere})}
 
 
@@ -90,7 +97,12 @@ class HelpScreen(Dialog[None]):
 
     def compose(self) -> ComposeResult:
         """Keys by place, then the signs."""
+        self.on_resize()  # a class that comes with the first size would be laid out once more
         yield _KeyPage(key_tables(self.app, self._below, self._focused_before))
+
+    def on_resize(self) -> None:
+        """Take the width there is where keys stand side by side in it."""
+        self.set_class(self.app.size.width >= _WIDE, "-spread")
 
 
 class _KeyPage(ScrollView):
@@ -119,7 +131,7 @@ class _KeyPage(ScrollView):
     def _wrapped(self, width: int) -> list[Text]:
         if width != self._width:
             self._width = width
-            self._lines = [*_key_lines(self._tables, width), Text(), *_signs(width)]
+            self._lines = [*_key_columns(self._tables, width), Text(), *_signs(width)]
         return self._lines
 
     def render_line(self, y: int) -> Strip:
@@ -131,21 +143,44 @@ class _KeyPage(ScrollView):
         return strip_of(lines[line], width, self.app.console, style)
 
 
-def _key_lines(tables: dict[str, list[tuple[str, str]]], width: int) -> list[Text]:
-    lines = []
-    for place, keys in tables.items():
-        lines.append(Text(place, style="bold"))
-        for key, what in keys:
-            left = textwrap.wrap(key, _KEYS_WIDTH - 4)
-            right = textwrap.wrap(what, max(10, width - _KEYS_WIDTH))
-            for i in range(max(len(left), len(right))):
-                shown = "".join(left[i : i + 1])
-                lines.append(Text(f"  {shown:<{_KEYS_WIDTH - 2}}{''.join(right[i : i + 1])}"))
+def _key_columns(tables: dict[str, list[tuple[str, str]]], width: int) -> list[Text]:
+    """The tables side by side: what is near first, then the longest first into the shortest."""
+    count = max(1, (width + _BETWEEN) // _COLUMN)
+    room = (width + _BETWEEN) // count - _BETWEEN
+    drawn = [_key_lines(place, keys, room) for place, keys in tables.items()]
+    if count > 1:
+        drawn.sort(key=len, reverse=True)
+        drawn.sort(key=lambda lines: not lines[0].plain.endswith(_HERE))
+    columns: list[list[Text]] = [[] for _ in range(count)]
+    for lines in drawn:
+        shortest = min(columns, key=len)
+        shortest += lines
+    return [_beside(row, room) for row in zip_longest(*columns, fillvalue=Text())]
+
+
+def _beside(row: Sequence[Text], room: int) -> Text:
+    line = Text()
+    for number, part in enumerate(row):
+        line.append(" " * (number * (room + _BETWEEN) - line.cell_len))
+        line.append_text(part)
+    return line
+
+
+def _key_lines(place: str, keys: Sequence[tuple[str, str]], width: int) -> list[Text]:
+    lines = [Text(place, style="bold underline")]
+    longest = min(_KEYS_WIDTH, max(len(key) for key, _ in keys) + 3)
+    for key, what in keys:
+        left = textwrap.wrap(key, longest - 3)
+        right = textwrap.wrap(what, max(10, width - longest))
+        for i in range(max(len(left), len(right))):
+            shown = "".join(left[i : i + 1])
+            line = Text.assemble((f" {shown:<{longest - 1}}", "bold"), *right[i : i + 1])
+            lines.append(line)
     return lines
 
 
 def _signs(width: int) -> list[Text]:
-    text = Text("Signs  ", style="bold")
+    text = Text.assemble(("Signs", "bold underline"), "  ")
     for state in State:
         text.append(f"{state.sign} {state}  ", style=state.style)
     explanation = (

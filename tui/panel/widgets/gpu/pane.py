@@ -57,7 +57,7 @@ class GpuPane(RowList):
         hotkey("s", "stop_holders", "stop the runs that hold the GPU; asks", "Stop"),
         hotkey("right,plus", "fold(False)", "of all machines: show the machine's GPUs"),
         hotkey("left,minus", "fold(True)", "of all machines: a line for the machine"),
-        hotkey("K", "end_strangers", "end your own processes there that are of no run; asks twice"),
+        hotkey("K", "end_strangers", "end your own processes of no run; asks twice"),
     ]
 
     class DetailsWanted(Message):

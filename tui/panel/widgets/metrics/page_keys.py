@@ -7,12 +7,12 @@ from tui.panel.hotkeys import hotkey
 _PAGE = "the page of charts before or after"
 _ENDS = "the first page of charts, the last"
 _PART = "a smaller or larger part of the x axis"
-_MORE = "draw live runs too; again: ended ones of the preset; only one"
-_PIN = "this chart before others, behind validation and loss; again: not"
-_BEST = "judge the drawn runs by this metric: more, less, then by default"
+_MORE = "draw live runs too, ended ones, or only one"
+_PIN = "pin this chart before others; again: unpin"
+_BEST = "judge by this metric: more, less, by default"
 _PAN = "an earlier or later part of the x axis"
 _MOVE = "a pinned chart before or after its neighbour"
-_WRITE = "write this chart as SVG and CSV; W: all that match"
+_WRITE = "write as SVG and CSV; W: all that match"
 
 PAGE_KEYS: list[BindingType] = [
     hotkey("escape,q,m", "back", "close what was opened last, then the page", "close"),
@@ -24,7 +24,7 @@ PAGE_KEYS: list[BindingType] = [
     hotkey("slash", "filter", "filter the metrics by name", "filter", display="/"),
     hotkey("r", "runs", "to the list of runs, and back", "runs"),
     hotkey("a", "mark_more", _MORE, "more runs"),
-    hotkey("J", "turn('joined')", "resumed runs as one curve with what they go on from, or apart"),
+    hotkey("J", "turn('joined')", "a resumed run and its past: one curve, or two"),
     hotkey("x", "turn('axis')", "steps, epochs, time, GPU-hours or dollars", "axis"),
     hotkey("L", "turn('log')", "logarithmic, and back", "log"),
     hotkey("s", "turn('smoothing')", "more smoothing, then none", "smooth"),
