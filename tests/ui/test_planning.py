@@ -10,7 +10,7 @@ from runners.state.layout import StateDirectory
 from tests.screen_text import TYPE_A_COMMAND
 from tests.ui.waiting import CEILING, until
 from tui.panel.app import PanelApp
-from tui.panel.screens.launch import PLANNING
+from tui.panel.widgets.launch.plan_view import PLANNING
 from tui.views.runs import form_plan
 
 

@@ -7,7 +7,7 @@ from runners.model.run import Progress
 from runners.model.states import State
 from runners.presets.reading.user_settings import NoticeKeys
 from tests.support import make_plan, make_run
-from tui.panel.notifications import Notification, changes_between, told_together
+from tui.panel.notifications import Notification, changes_between, summed_up
 from tui.snapshot.feed import PanelSnapshot
 from tui.views.runs.run_view import RunView
 
@@ -59,7 +59,7 @@ def test_many_runs_of_no_sweep_that_end_together_are_one_notice() -> None:
 def test_alerts_are_told_one_by_one() -> None:
     alerts = [Notification("alert", "run", f"alert {i}") for i in range(5)]
     ended = [Notification(State.DONE, f"run{i}", "done", "sweep on far") for i in range(2)]
-    assert told_together([*alerts, *ended]) == [
+    assert summed_up([*alerts, *ended]) == [
         *alerts,
         Notification("done", "sweep on far", "2 runs done"),
     ]

@@ -67,22 +67,22 @@ def changes_between(
             for new_alert in view.alerts
             if new_alert.time not in seen
         ]
-    return told_together(notice for notice in found if notice.kind in wanted)
+    return summed_up(notice for notice in found if notice.kind in wanted)
 
 
-def told_together(found: Iterable[Notification]) -> list[Notification]:
+def summed_up(found: Iterable[Notification]) -> list[Notification]:
     """The same with one notice for runs of a group that ended together, and for many of none."""
-    told: list[Notification] = []
+    notices: list[Notification] = []
     ended: dict[str, list[Notification]] = {}
     for notice in found:
         if notice.kind in _ENDINGS:
             ended.setdefault(notice.group, []).append(notice)
         else:
-            told.append(notice)
-    for group, notices in ended.items():
-        alone = len(notices) <= (1 if group else MOST_NOTICES)
-        told += notices if alone else [_summary(group, notices)]
-    return told
+            notices.append(notice)
+    for group, endings in ended.items():
+        alone = len(endings) <= (1 if group else MOST_NOTICES)
+        notices += endings if alone else [_summary(group, endings)]
+    return notices
 
 
 def _summary(group: str, notices: list[Notification]) -> Notification:

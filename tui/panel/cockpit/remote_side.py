@@ -14,7 +14,7 @@ from runners.places.run_row import RunRow
 from runners.places.table import any_place
 from runners.state.layout import StateDirectory
 from runners.watch.metrics.judging import JudgeByMetric
-from tui.panel.notifications import show_notification, told_together
+from tui.panel.notifications import show_notification, summed_up
 from tui.panel.widgets.gpu.pane import GpuPane
 from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.meter import MeterBar
@@ -129,7 +129,7 @@ class RemoteSide:
         settings = getattr(self._screen.app, "settings", None)
         wanted = None if settings is None else settings.notices.on
         news = (notice for notice in self.hosts.news() if wanted is None or notice.kind in wanted)
-        for notice in told_together(news):
+        for notice in summed_up(news):
             show_notification(self._screen.app, notice)
 
     def _gpus(self, snapshot: PanelSnapshot) -> PanelSnapshot:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from rich.text import Text
 from textual import events, on
@@ -39,8 +39,6 @@ from tui.views.runs.form_plan import FormPlan
 from tui.views.runs.launch_choices import LaunchChoice, own_command
 
 NOT_LAUNCHED = "typed, and not launched"
-PLANNING = "planning…"
-_PLANNED_WITHIN_S = 0.3
 _TYPED_WITHIN_S = 0.1
 """Between two keys of somebody who types on: a plan waits for the last of them."""
 
@@ -66,10 +64,6 @@ class LaunchScreen(FormDialog):
         self.choice: LaunchChoice | None = None
         self._plan_number = 0
         """How often a plan was asked for: only the newest is shown."""
-        self._answered = 0
-        """Which of them was answered last."""
-        self._shown: Text | None = None
-        """What the plan that is shown comes to; None of what is wrong."""
         self._old = {} if old is None else {planner.name: old}
         self._draft = OpenDraft(kept)
         self._is_filling = False
@@ -183,8 +177,7 @@ class LaunchScreen(FormDialog):
         self._show_machine()
         kept = self._draft.begin(self.planner.name, message.choice.entry.name)
         self.query_one("#about", Static).update(about_choice(message.choice, bool(kept)))
-        self._shown = None
-        self._show_plan(Text(PLANNING, style="dim"))
+        self._plan_view.clear()
         self._is_filling = True
         await self.form.load(message.choice, kept, keeps)
         self._draft.filled({} if keeps else self.form.typed())
@@ -334,26 +327,12 @@ class LaunchScreen(FormDialog):
             self._show_problem(str(error))
             return
         show_batch(self.form)
-        # What is wrong no more goes at once; a plan that comes soon only takes the other's place.
-        if self._shown is None:
-            self._show_planning(number)
-        else:
-            self.set_timer(_PLANNED_WITHIN_S, partial(self._show_planning, number))
+        self._plan_view.begin()
         self.planner.plan(
             request,
             lambda plan: self._take_plan(number, request, plan),
             lambda problem: self._take_problem(number, problem),
         )
-
-    def _show_planning(self, number: int) -> None:
-        """That what is shown is not yet of what stands in the form."""
-        if number != self._plan_number or self._answered == number or not is_open(self):
-            return
-        if self._shown is None:
-            self._show_plan(Text(PLANNING, style="dim"))
-        else:
-            waits = Text.assemble(f"{PLANNING} ", (self._shown.plain, "dim"))
-            self.query_one("#outcome", Static).update(waits)
 
     def _take_plan(self, number: int, request: LaunchRequest, plan: FormPlan) -> None:
         """Show a plan, unless what it was made for has changed since."""
@@ -361,26 +340,22 @@ class LaunchScreen(FormDialog):
             return
         sweep, (summary, variables) = self.form.sweep, environment_lines(plan)
         lines = plan_lines(plan, sweep, self.form.changes())
-        self._answered, self._shown = number, outcome_text(plan, sweep)
-        self._show_plan(self._shown, lines, summary, variables)
+        self._plan_view.show(outcome_text(plan, sweep), lines, summary, variables)
         taken = {uuid: logical for run in plan.runs for uuid, logical in run.devices.items()}
         self.form.picker.show(taken, plan.peaks, request.specs[0].gpus)
 
     def _take_problem(self, number: int, problem: str) -> None:
         if number == self._plan_number and is_open(self):
-            self._answered = number
             self._show_problem(problem)
             self.form.picker.show({}, {}, None)
 
     def _show_problem(self, problem: str) -> None:
         if is_open(self):
-            self._shown = None
-            text = Text(mask_text(problem), style="red")
-            self._show_plan(Text.assemble(("✘ ", "red"), text), text)
+            self._plan_view.show_problem(problem)
 
-    def _show_plan(self, outcome: Text, *plan: Any) -> None:
-        self.query_one(PlanView).show(*(plan or (outcome,)))
-        self.query_one("#outcome", Static).update(outcome)
+    @property
+    def _plan_view(self) -> PlanView:
+        return self.query_one(PlanView)
 
 
 def _holders(snapshot: PanelSnapshot | None) -> tuple[object, ...]:

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from rich.console import RenderableType
+from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import Vertical
+from textual.timer import Timer
 from textual.widgets import Collapsible, Label, Static
+
+from runners.model.masking import mask_text
+
+PLANNING = "planning…"
+_PLANNED_WITHIN_S = 0.3
 
 
 class PlanView(Vertical):
     """A plan, or what is wrong with what was typed."""
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self._outcome: Text | None = None
+        """What the plan that is shown comes to; None while there is none."""
+        self._late: Timer | None = None
 
     def compose(self) -> ComposeResult:
         """The plan; below it, folded, what stands in the programs' environment."""
@@ -19,9 +32,56 @@ class PlanView(Vertical):
         environment.display = False  # until there is a plan
         yield environment
 
-    def show(self, plan: RenderableType, summary: str = "", variables: RenderableType = "") -> None:
-        """Show a plan, and the `summary` of its variables, which unfolds to all of them."""
-        self.query_one("#planned", Static).update(plan)
+    def begin(self) -> None:
+        """Another plan is being made: what was wrong goes at once, a plan only when it is late."""
+        self._stop_waiting()
+        if self._outcome is None:
+            self._draw(Text(PLANNING, style="dim"))
+        else:
+            self._late = self.set_timer(_PLANNED_WITHIN_S, self._say_planning)
+
+    def show(
+        self, outcome: Text, plan: RenderableType, summary: str, variables: RenderableType
+    ) -> None:
+        """Show a plan: what it comes to, and the `summary` of its variables, which unfolds."""
+        self._stop_waiting()
+        self._outcome = outcome
+        self._draw(outcome, plan, summary, variables)
+
+    def show_problem(self, problem: str) -> None:
+        """Show why there is no plan."""
+        self._stop_waiting()
+        self._outcome = None
+        text = Text(mask_text(problem), style="red")
+        self._draw(Text.assemble(("✘ ", "red"), text), text)
+
+    def clear(self) -> None:
+        """Nothing is planned yet of what was chosen."""
+        self._outcome = None
+        self.begin()
+
+    def _stop_waiting(self) -> None:
+        if self._late is not None:
+            self._late.stop()
+
+    def _say_planning(self) -> None:
+        before = "" if self._outcome is None else self._outcome.plain
+        self._place.update(Text.assemble(f"{PLANNING} ", (before, "dim")))
+
+    @property
+    def _place(self) -> Static:
+        """Where it is said what a plan comes to: seen without scrolling."""
+        return self.screen.query_one("#outcome", Static)
+
+    def _draw(
+        self,
+        outcome: Text,
+        plan: RenderableType | None = None,
+        summary: str = "",
+        variables: RenderableType = "",
+    ) -> None:
+        self._place.update(outcome)
+        self.query_one("#planned", Static).update(outcome if plan is None else plan)
         environment = self.query_one("#environment", Collapsible)
         environment.display = bool(summary)
         environment.title = f"Environment: {summary}"
