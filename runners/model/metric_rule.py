@@ -18,6 +18,8 @@ MetricReader = Literal[
     "baselines3",
     "fastai",
     "yolo",
+    "stylegan",
+    "nerfstudio",
     "columns",
     "optuna",
     "wandb",

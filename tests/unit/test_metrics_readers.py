@@ -468,7 +468,7 @@ def test_keras_of_both_ages() -> None:
         ("step 0: train loss 4.2, "
 "val loss 4.3", {"train_loss": 4.2, "val_loss": 4.3}, (0, None, None)),
         ("Epoch   10 | Loss: 0.302702 | Best: 0.302702 | LR: 2.00e-04 | 2939s",
-         {"loss": 0.302702, "best": 0.302702, "lr": 2e-4}, (None, None, 10)),
+         {"loss": 0.302702, "best_loss": 0.302702, "lr": 2e-4}, (None, None, 10)),
         ("epoch=3, step=1,200, loss=.25, acc=91.2%", {"loss": 0.25, "acc": 91.2}, (1200, None, 3)),
         ("2026-11-20 10:11:12,123 INFO epoch 2 loss: 4e-1", {"loss": 0.4}, (None, None, 2)),
         ("epoch 2/5  step 20/25  loss "

@@ -306,8 +306,8 @@ RUN = [
 # document (detectron2's CommonMetricPrinter, torchtitan's MetricsProcessor, verl's console logger,
 # TRL's GRPOTrainer and SFTTrainer, accelerate's nlp_example, spaCy's console logger, skorch's
 # PrintLog, Ultralytics' trainer, PyTorch's classifier tutorial, mmengine's LoggerHook,
-# DeepSpeed's timer, pytorch-tabnet's History, hyperopt's
-# tqdm, CleanRL's and PyTorch's reinforce loops).
+# DeepSpeed's timer, pytorch-tabnet's History, hyperopt's tqdm, CleanRL's and PyTorch's reinforce
+# loops, and the print forms of those at the end, from their sources and from logs in issues).
 DOCUMENTED = [
     Case("d-accelerate", {"accuracy": rf"'accuracy': {N}", "f1": rf"'f1': {N}"}, (3, None, 60, 60)),
     Case("d-cleanrl", {"episodic_return": rf"episodic_return=\[{N}\]"}, (None, None, 130, None)),
@@ -339,6 +339,61 @@ DOCUMENTED = [
     Case("d-torchtitan", {n: rf"{n}: +{N}" for n in ("loss", "grad_norm", "tflops", "mfu")}
         | {"tps": r"tps: (\d+),(\d+)"}, (None, None, 30, 50)),
     Case("d-verl", VERL, (None, None, 3, 45)),
+    Case("d-3dgs", {"loss": rf"Loss={N}", "test/psnr": rf"test: .*PSNR {N}",
+        "psnr": rf"train: .*PSNR {N}"}, (None, None, 30000, 30000)),
+    Case("d-bar-over-epochs", {"loss": rf"loss={N}"}, (2, 3, 45, 90)),
+    Case("d-basicsr", {"time": rf"time \(data\): {N}", "time_data": rf"time \(data\): \S+ \({N}",
+        "l_pix": rf"l_pix: {N}", "l_g_gan": rf"l_g_gan: {N}",
+        **{f"{best}{n}": rf"# {n}: {where}{N}" for n in ("psnr", "ssim")
+            for best, where in (("", ""), ("best_", r"\S+\tBest: "))}}, (1, None, 1100, None)),
+    Case("d-caffe", {"loss": rf"iters\), loss = {N}", "test/accuracy": rf"accuracy = {N}",
+        "test/loss": rf"Test.*: loss = {N}"}, (None, None, 300, None)),
+    Case("d-composer", {"train_loss/train/total": rf"total: {N}"}, (1, None, 3, None)),
+    Case("d-detr", {f"{test}{name.replace(' ', '_')}{avg}": rf"{line}(?:.*  | ?)(?<!Total ){name}: {before}{N}"
+        for test, line in (("", r"(?m)^(?:Epoch.*?|Averaged stats: lr.*?)"),
+            ("test/", r"(?m)^(?:Test:.*?|Averaged stats:(?! lr).*?)"))
+        for name in ("lr", "class_error", "loss", "loss_ce", "time", "data", "max mem")
+        for avg, before in (("", ""), ("_avg", r"\S+ \("))
+        if (name not in ("lr", "loss_ce") or not test) and (not avg or name.startswith("loss"))},
+        (2, None, 759, None)),
+    Case("d-epochs-from-0", {"train_loss": rf"train Loss: {N}", "acc": rf"train .*Acc: {N}",
+        "val_loss": rf"val Loss: {N}", "val_acc": rf"val .*Acc: {N}"}, (3, 9, None, None)),
+    Case("d-flair", {"loss": rf"(?m)(?:iter.*|EPOCH.*)loss {N}", "time_sec": rf"\(sec\): {N}",
+        "samples/sec": rf"samples/sec: {N}", "lr": rf"lr:? {N}", "val/loss": rf"DEV : loss {N}"},
+        (1, None, 30, None)),
+    Case("d-guided-diffusion", {n: rf"\| {n} +\| {N}"
+        for n in ("grad_norm", "loss", "loss_q0", "mse", "samples")}, (None, None, 30, None)),
+    Case("d-kohya", {"avr_loss": rf"avr_loss={N}"}, (2, 4, 43, 160)),
+    Case("d-lerobot", {n: rf" {n}:{N}" for n in ("loss", "grdn", "lr", "updt_s", "data_s")},
+        (None, None, 800, None)),
+    Case("d-loguru", {"loss": rf"\bloss:? {N}", "lr": rf"lr {N}",
+        **{n: rf"{n}: {N}" for n in ("iter_time", "total_loss")}}, (3, 10, 388, 1840)),
+    Case("d-markdown", {"train_loss": rf"(?m)^\| \d \| {N}",
+        "val_acc": rf"(?m)^\| \d \| \S+ \| {N}"}, (3, None, None, None)),
+    Case("d-nerfstudio", {}, (None, None, 300, None)),
+    Case("d-nnunet", {"current_learning_rate": rf"rate: {N}", "train_loss": rf"train_loss {N}",
+        "val_loss": rf"val_loss {N}", "new_best_ema_pseudo_dice": rf"EMA pseudo Dice: {N}",
+        "mean_validation_dice": rf"Validation Dice: +{N}"}, (4, None, None, None)),
+    Case("d-olmo", {"train/crossentropyloss": rf"CrossEntropyLoss={N}",
+        "train/perplexity": r"Perplexity=(\d+),(\d+)"}, (None, None, 3, 739328)),
+    Case("d-rl-games", {n.replace(" ", "_"): rf"{n}: {N}"
+        for n in ("fps step and policy inference", "fps total", "frames")}, (4, 500, None, None)),
+    Case("d-rsl-rl", {n.lower().replace(" ", "_"): rf"{n}: {N}"
+        for n in ("Value function loss", "Surrogate loss", "Mean reward")}, (None, None, 2, 1500)),
+    Case("d-spinning-up", {n.lower(): rf" {n} \| +{N}" for n in ("AverageEpRet", "StdEpRet",
+        "EpLen", "AverageVVals", "TotalEnvInteracts", "LossPi", "Time")}, (3, None, None, None)),
+    Case("d-stylegan", {**{n: rf" {n} {N}" for n in ("sec/tick", "sec/kimg", "maintenance",
+        "cpumem", "gpumem", "reserved", "augment")}, "results/fid50k_full": rf"_full\": {N}"},
+        (None, None, 12, 25000)),
+    Case("d-swin", {**{f"{test}{n.lower()}{avg}": rf"{line}.*[\t ]{n} {before}{N}"
+        for test, line, names in (("", "Train", ("lr", "time", "loss", "grad_norm")),
+            ("test/", "Test", ("Time", "Loss", "Acc@1", "Acc@5")))
+        for n in names for avg, before in (("", ""), ("_avg", r"\S+ \(")) if n + avg != "lr_avg"},
+        **{f"test/acc@{n}": rf"(?:INFO  \*|\tAcc@1.*|Test.*).*?Acc@{n} {N}" for n in "15"},
+        "test_accuracy": rf"images: {N}", "max_accuracy": rf"Max accuracy: {N}"},
+        (2, 300, 1271, 375300)),
+    Case("d-tf-estimator", {"loss": rf"tensorflow:loss = {N}", "eval/accuracy": rf"accuracy = {N}",
+        "eval/loss": rf"Saving.* loss = {N}"}, (None, None, 201, None)),
 ]  # fmt: skip
 CASES = [
     *RUN,

@@ -18,6 +18,8 @@ WHOLE = rf"(?:{NUMBER})(?:(?={_UNIT})|{_ENDS})"
 """A number that ends where it seems to end; a unit that its name already implies may follow."""
 
 _PLAIN = late_pattern(rf"({NUMBER}){_UNIT}?")
+_PART = late_pattern(r"([\d.]+) ?(us|ms|s|m|h|d)\b")
+_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _WRAPPED = late_pattern(r"^(?:tensor|np\.float\d+|float)\((.*?)(?:,.*)?\)$|^\[([^\[\],]*)\]$")
 
 
@@ -57,3 +59,10 @@ def seconds(text: str) -> float | None:
     for part in parts:
         total = total * 60 + float(part)
     return total + (86400 * float(days.split()[0]) if days[:1].isdigit() else 0.0)
+
+
+def seconds_of_parts(text: str) -> float | None:
+    """`1m 19s` or `39 s, 300.7 ms` as seconds; None where nothing of it is a time."""
+    parts = _PART.findall(text)
+    total = sum(number(value) * _SECONDS[unit] for value, unit in parts)
+    return total if parts and math.isfinite(total) else None

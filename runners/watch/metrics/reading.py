@@ -26,7 +26,7 @@ _MAY_BE_RANK = late_pattern(rb"(?:ank|RANK|default|worker|GPU|gpu|cuda)")
 _DIGIT = late_pattern(rb"\d|nan|NaN")
 _HEADING = late_pattern(
     rb"(?:^\s*epoch\s+train_loss|^E +# |Remaining Time|Evaluation results for"
-    rb"|GPU_mem|mAP50|^---|^\||Run summary|:\s*$|[Bb]est iter)"
+    rb"|GPU_mem|% Done|mAP50|^---|^\||Run summary|:\s*$|[Bb]est iter)"
 )
 """Lines without a number that say what the numbers after them mean."""
 _LONGEST = 2000
@@ -144,6 +144,7 @@ class OutputReader:
     def _ask(self, text: str) -> Sample | None:
         """Ask the specific readers, those in use first, then the general ones."""
         found: Sample | None = None
+        is_guess = False
         draws = "%|" in text
         # A `for … else` loop, because this runs for every reader and every line.
         for reader in self._readers:
@@ -167,7 +168,13 @@ class OutputReader:
             if reader.sure:
                 self._share(sample)
                 return sample
-            found = found or sample
+            # A heading such as `Epoch 0/10` is of many programs: until one reader's values were
+            # found, the particular ones only guess that it is of theirs.
+            if found is None or is_guess:
+                found, is_guess = (
+                    sample,
+                    not (reader.named or reader.name in {*self._found, *GENERAL}),
+                )
         if found is not None:
             self._share(found)
         return found
@@ -190,6 +197,9 @@ class OutputReader:
             self._epochs = sample.epochs
             for reader in self._readers:
                 reader.epochs = sample.epochs
+        if sample.steps is not None and sample.step is None and not sample.values:
+            for reader in self._readers:
+                reader.stated = sample.steps
 
     def _put_right(self, sample: Sample) -> Sample:
         rule = self.rule

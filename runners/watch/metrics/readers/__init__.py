@@ -16,6 +16,8 @@ _PLACES = {
     "baselines3": "tables:BaselinesReader",
     "fastai": "tables:FastaiReader",
     "yolo": "tables:YoloReader",
+    "stylegan": "tables:StyleganReader",
+    "nerfstudio": "tables:NerfstudioReader",
     "columns": "columns:ColumnsReader",
     "optuna": "optuna:OptunaReader",
     "wandb": "tables:WandbSummaryReader",

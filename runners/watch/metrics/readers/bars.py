@@ -162,7 +162,9 @@ class TqdmReader(Reader):
         self._by_name = False
         self.from_zero = False
         self._done = 0.0
-        self._values: dict[str, float] = {}
+        self._total: float | None = None
+        self._at_epoch: float | None = None
+        self._is_whole: bool | None = False
 
     def read(self, line: str) -> Sample | None:
         """The step, the totals and the values of a bar."""
@@ -181,6 +183,7 @@ class TqdmReader(Reader):
             return Sample({f"{kind}/{k}": v for k, v in bar.values.items()})
         values = {name: value for name, value in bar.values.items() if not is_count(name)}
         known = self._epochs or self.epochs
+        self._see_whether_whole(bar)
         if bar.step is not None:
             # NaN withdraws a total that was reported before.
             whole = bar.total * known if bar.total and known else math.nan
@@ -209,7 +212,9 @@ class TqdmReader(Reader):
         self._done = bar.done
         before = (self._epoch - 1) * bar.total if bar.total and self._epoch else 0.0
         steps = bar.total * known if bar.total and known else None
-        if not self._named and not known:
+        if self._is_whole is not False:
+            steps = bar.total if self._is_whole else math.nan
+        elif not self._named and not known:
             # One bar for everything, as far as is known; a second one shows that it was not.
             steps = bar.total if self._epoch == 1 else math.nan
         epoch = self._epoch if self._named or self._epoch > 1 else None
@@ -218,3 +223,19 @@ class TqdmReader(Reader):
             # diffusers prints the step of the whole run beside each epoch's own.
             step = max(step, bar.values.get("global_step", bar.values.get("step", step)))
         return Sample(values, step, steps or withdrawn, epoch, self._epochs, pace=bar.pace)
+
+    def _see_whether_whole(self, bar: Bar) -> None:
+        """Whether a bar goes over all epochs, as that of a heading in the middle of it may.
+
+        One that went on after the next epoch's heading does, or whose total was stated for the
+        whole run; after the first heading of all nobody knows yet.
+        """
+        if bar.total is None or bar.epoch is not None:
+            self._is_whole = False
+        elif bar.total == self.stated:
+            self._is_whole = True
+        elif bar.total != self._total or bar.done < self._done:
+            self._is_whole = False
+        elif bar.done > self._done and self.epoch is not None and self.epoch != self._at_epoch:
+            self._is_whole = True if self._at_epoch else None
+        self._total, self._at_epoch = bar.total, self.epoch

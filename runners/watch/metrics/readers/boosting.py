@@ -1,11 +1,10 @@
 """Rounds of LightGBM (`[5]\\ttrain's auc: 0.99`), XGBoost (`train-auc:0.99`) and CatBoost."""
 
 import re
-from math import isfinite
 from typing import ClassVar
 
 from runners.model.late_pattern import late_pattern
-from runners.watch.metrics.numbers import number, whole_number
+from runners.watch.metrics.numbers import seconds_of_parts, whole_number
 from runners.watch.metrics.readers.line_reader import Reader
 from runners.watch.metrics.sample import Sample, metric_name
 
@@ -14,8 +13,6 @@ _PAIR = late_pattern(r"^(?P<name>[^:]+?)\s*:\s*(?P<value>\S+?)(?: \(\d+\))?$")
 _BEST = late_pattern(r"best iteration is", re.IGNORECASE)
 _TIMES = ("total", "remaining", "passed")
 _REMAINING = late_pattern(r"\tremaining: (?P<time>\d[^\t]*)$")
-_PART = late_pattern(r"([\d.]+)(us|ms|s|m|h|d)\b")
-_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 class BoostingReader(Reader):
@@ -49,12 +46,6 @@ class BoostingReader(Reader):
         if self._best:
             self._best = False
             return Sample(values, at=done)
-        return Sample(values, done, eta=_remaining(found["rest"]))
-
-
-def _remaining(text: str) -> float | None:
-    """Seconds of CatBoost's `remaining: 1m 19s`."""
-    found = _REMAINING.search(text)
-    parts = _PART.findall(found["time"]) if found else []
-    left = sum(number(value) * _SECONDS[unit] for value, unit in parts)
-    return left if parts and isfinite(left) else None
+        remaining = _REMAINING.search(found["rest"])
+        eta = seconds_of_parts(remaining["time"]) if remaining else None
+        return Sample(values, done, eta=eta)

@@ -39,6 +39,7 @@ class ColumnsReader(Reader):
         self._names: list[str] = []
         self._box = ""
         self._barred = False
+        self._counted = False
 
     def read(self, line: str) -> Sample | None:
         """A heading, or a row of a table whose heading was there."""
@@ -62,13 +63,14 @@ class ColumnsReader(Reader):
         if not (known or (barred and self._box)) or len(set(names)) < len(names):
             return None
         # The rows have no mark of their own, so from now on every line is asked for.
-        self._names, self._barred, self.marks = names, barred, ("",)
+        self._names, self._barred, self._counted = names, barred, bool(known)
+        self.marks = ("",)
         return CLAIMED
 
     def _row(self, line: str) -> Sample | None:
         cells = line.strip().strip("|").split("|") if self._barred else line.split()
         numbers = [whole_number(cell) for cell in cells]
-        if self._barred:
+        if self._barred and not self._counted:
             return self._result(numbers)
         if len(cells) < len(self._names) and self._names[0] != "e":
             return None

@@ -35,22 +35,24 @@ _BRACKETS = late_pattern(
 )
 _LOOP = late_pattern(
     r"^\W{0,4}(?:train\w*|test\w*|val\w*|eval\w*)\s*:?\s*(?P<epoch>\d+)?\s*"
+    r"(?:\[\s*(?P<of>\d+)\s*/\s*(?P<epochs>\d+)\s*\]\s*)?"
     r"\[\s*(?P<at>\d+)\s*/\s*(?P<all>\d+)",
     re.IGNORECASE,
 )
 _NO_PLACE = late_pattern(
-    r"(?:\b(?:nan|skipped|per|warmup|every|max|total|of|number|bad|eval|each)[ _]?|\w_)$",
+    r"(?:\b(?:nan|skipped|per|fps|warmup|every|max|total|of|number|bad|eval|each)[ _]?|\w_)$",
     re.IGNORECASE,
 )
-_HELD_OUT = r"(?:val(?:id(?:at(?:e|ion))?)?|test(?:ing)?|eval(?:uation)?)"
+_HELD_OUT = r"(?:val(?:id(?:at(?:e|ion))?)?|dev|test(?:ing)?|eval(?:uation)?)"
 _PHASE = late_pattern(
     rf"^\W{{0,4}}(?P<head>{_HELD_OUT})"
-    r"(?:\s+(?:set|results?|summary|epoch|step|batch|stage|metrics?|iter|loss at)\b"
+    r"(?:\s+(?:set|results?|summary|epoch|step|batch|stage|metrics?|iter|net|loss at)\b"
     r"|\s*[:|\[(\-{]|\s+\d)"
     rf"|(?:\||^)\s*(?P<field>{_HELD_OUT})\s*\|"
     rf"|\b(?:Epoch|Iter)\((?P<mode>{_HELD_OUT})\)"
+    r"|^(?P<estimator>Saving dict for global step)"
     # After nothing but numbers and the place: `Epoch 3 [Val]`, `2026-11-22 10:00 - Test:`.
-    rf"|^(?:[^a-z]|\b(?:epochs?|steps?|iter|iteration|of|info)\b)*?\b(?P<lead>{_HELD_OUT})\s*"
+    rf"|^(?:[^a-z]|\b(?:epochs?|steps?|iter|iteration|of|info|evaluating)\b)*?\b(?P<lead>{_HELD_OUT})\s*"
     r"[\]):,|](?!\s*[\d.])",
     re.IGNORECASE,
 )
@@ -82,13 +84,15 @@ class StatedPlace(NamedTuple):
 def phase_of(text: str) -> str:
     """`val`, `test` or `eval` when a line says that it is about held-out data."""
     low = text[:120].lower()
-    if "val" not in low and "test" not in low:
+    if not any(word in low for word in ("val", "test", "dev", "saving dict")):
         return ""
     found = _PHASE.search(text, 0, 120)
     if found is None:
         return ""
+    if found["estimator"]:
+        return "eval"  # TensorFlow's estimators, after an evaluation
     word = (found["head"] or found["field"] or found["mode"] or found["lead"]).lower()
-    if word.startswith("val"):
+    if word.startswith(("val", "dev")):
         return "val"
     return "test" if word.startswith("test") else "eval"
 
@@ -98,13 +102,17 @@ def find_place(text: str) -> StatedPlace:
     phase = phase_of(text)
     loop = _LOOP.match(text)
     if loop is not None:
-        epoch = number(loop["epoch"]) if loop["epoch"] else None
-        return StatedPlace(epoch, at=number(loop["at"]), all=number(loop["all"]), phase=phase)
+        of = loop["epoch"] or loop["of"]
+        epoch, epochs = number(of) if of else None, number(loop["epochs"]) if loop["of"] else None
+        return StatedPlace(
+            epoch, epochs, at=number(loop["at"]), all=number(loop["all"]), phase=phase
+        )
     low = text.lower()
     epoch = epochs = at = total = None
     unit = ""
     # Plain substring tests before each expression: this sees every line of the output.
-    if "ep" in low:
+    # LeRobot's `ep:` counts episodes, and its `epch:` is a part of an epoch.
+    if "ep" in low and "epch" not in low:
         epoch, epochs, at, total, unit = _epoch_in(low)
     step, steps = _step_in(low) if any(word in low for word in _STEP_UNITS) else (None, None)
     if at is None and _may_have_batch(low) and (batch := _BATCH.search(low)):

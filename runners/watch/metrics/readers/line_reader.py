@@ -39,6 +39,8 @@ class Reader(ABC):
     epoch: float | None = None
     epochs: float | None = None
     """What any reader of this output found last."""
+    stated: float | None = None
+    """The steps of the whole run, where the program said so before its first."""
     missed: bool = False
     """Whether lines were left out: what is counted by lines is not known from then on."""
     from_zero: bool = False

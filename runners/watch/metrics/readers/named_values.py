@@ -9,7 +9,7 @@ from runners.watch.metrics.sample import metric_name
 
 MEASURES = (
     r"loss|logloss|acc(?:uracy)?|acc@\d|err(?:or)?|psnr|ssim|lpips|dice|iou|miou|map|auc|f1|bleu|"
-    r"perplexity|ppl|mse|mae|rmse|reward|mfu|bpb|nll|elbo|fid"
+    r"perplexity|ppl|mse|mae|rmse|reward|mfu|bpb|nll|elbo|fid(?:\d+k(?:_full)?)?"
     r"|(?:validation|val|test|final|mean|average)[_ ]score"
 )
 _VALUE = late_pattern(
@@ -34,6 +34,7 @@ _NOT_METRICS = {
         "remaining",
         "episode",
         "episodes",
+        "epch",
         "rank",
         "local_rank",
         "pid",
@@ -47,6 +48,8 @@ _NOT_METRICS = {
 }
 _COUNTS = ("epoch", "epochs", "step", "steps", "iter", "iters", "iteration", "iterations")
 _MORE_COUNTS = ("batch", "batches", "samples", "size", "interval", "updates", "workers", "pid")
+_TWO_NAMES = late_pattern(r"(?P<first>.*?) ?\((?P<second>\w+)\)")
+"""`time (data): 0.2 (0.1)`."""
 _POSSESSIVE = late_pattern(r"'s[ _]")
 _MOST_NAME = 64
 
@@ -54,7 +57,7 @@ _MOST_NAME = 64
 def named_values(text: str, start: int = 0) -> dict[str, float]:
     """Numbers with a name: the percentage of `9/10 (90%)`, `0.5 (0.6)` with its mean (`…_avg`)."""
     values: dict[str, float] = {}
-    before = start
+    before, last = start, ""
     for found in _VALUE.finditer(text, start):
         name = _NAME.search(text, max(before, found.start() - _MOST_NAME), found.start())
         if name is None:
@@ -66,9 +69,15 @@ def named_values(text: str, start: int = 0) -> dict[str, float]:
         ):
             continue
         before = found.end()
+        mean = "avg"
+        if found["mean"] and (two := _TWO_NAMES.fullmatch(phrase)):
+            phrase, mean = two["first"], two["second"]
         called = metric_name(_POSSESSIVE.sub("/", phrase))
+        if called == "best":
+            called = f"best_{last}" if last else ""
         if not called or is_count(called):
             continue
+        last = called
         if found["part"]:
             whole = number(found["whole"])
             if whole:
@@ -77,7 +86,7 @@ def named_values(text: str, start: int = 0) -> dict[str, float]:
         # The first of a name counts: later ones are often of the epoch or the best so far.
         values.setdefault(called, number(found["value"] or found["only"]))
         if found["mean"]:
-            values.setdefault(f"{called}_avg", number(found["of_all"]))
+            values.setdefault(f"{called}_{mean}", number(found["of_all"]))
     return values
 
 

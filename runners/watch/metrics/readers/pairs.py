@@ -15,7 +15,11 @@ from runners.watch.metrics.sample import Sample
 _PREFIXES = late_pattern(
     r"^(?:[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w./-]+:\d+\] ?"
     r"|\[\d\d/\d\d \d\d:\d\d:\d\d [\w.]+\]:? *"
-    r"|.{0,80}?\b(?:INFO|DEBUG|WARNING|\[Info\])\b[\s:|\]\-]*)"
+    r"|\[NeMo [IWED] [^\]]+\] *"
+    # Loggers add whose message it is (`INFO:root:`), or where in the program it is from.
+    r"|.{0,80}?\b(?:INFO|DEBUG|WARNING|\[Info\])\b(?::(?:root|tensorflow|__main__):)?"
+    r"[\s:|\]\-]*(?:(?:[\w.<>]+:[\w<>]+|\w+(?:\.\w+)+):\d+ - )?"
+    r"|\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?: +)"
 )
 _HINT = late_pattern(
     r"loss|epoch|step|iter|batch|acc|err|psnr|ssim|lpips|dice|iou|map|auc|f1|bleu|perplexity|ppl"
@@ -39,7 +43,8 @@ _TOTAL = late_pattern(
 _STATED = late_pattern(
     r"(?:^|[-:])\s*(?:Num|Number of) [Ee]pochs\s*[=:]\s*(?P<epochs>[1-9][\d,]*)\s*$"
     r"|(?:^|[-:])\s*Scheduled epochs: (?P<scheduled>[1-9][\d,]*)(?:\.(?!\d)|\s*$)"
-    r"|(?:^|[-:])\s*Total (?:optimization|training|train) steps\s*[=:]\s*(?P<steps>[1-9][\d,]*)\s*$"
+    r"|(?:^|[-:])\s*[Tt]otal (?:optimization|training|train) steps(?: / [^:=]+)?\s*[=:]"
+    r"\s*(?P<steps>[1-9][\d,]*)\s*$"
     r"|\btotal steps (?P<all>[1-9]\d*) \(warmup"
 )
 """Totals as the Hugging Face scripts, timm's and torchtitan log them before the first step."""
@@ -47,12 +52,20 @@ _WHOSE = late_pattern(
     r"\b(?P<measure>accuracy|error|loss) (?:of|on) (?P<whose>[^:=]{3,80}):(?=\s)", re.IGNORECASE
 )
 """`Accuracy of the network on the 10000 test images: 70 %`."""
-_RATE = late_pattern(r"^\s*(?:LR|Learning [Rr]ate|learning_rate|lr)\s*[:=]\s*\S+\s*$")
+_RATE = late_pattern(
+    r"^\s*(?:LR|(?:Current )?[Ll]earning [Rr]ate|learning_rate|lr)\s*[:=]\s*\S+\s*$"
+)
+_PLACE_ALONE = late_pattern(
+    r"^[\s=*#>-]*Epoch #?\d+[\s=*#<.:-]*$"
+    r"|^\[(?:epoch=\d+\]\[)?(?:batch|step)=\d+(?:/\d+)?\]:?$"
+    r"|^\s*Learning iteration \d+/\d+$"
+)
+"""The heading of what follows, as nnU-Net, Composer, OLMo and rsl_rl print it."""
 _SECTION = late_pattern(r"^\s*\**\s*(?P<title>[A-Za-z][\w ().-]{0,50}?)\s*:\s*$")
 _TRAIN = late_pattern(r"\btrain", re.IGNORECASE)
-_HELD_OUT = late_pattern(r"\b(?:val|test|eval)", re.IGNORECASE)
-_HELD_OUT_WORD = late_pattern(r"\b(?:val\w*|test|eval\w*)\b", re.IGNORECASE)
-_OUT_NAME = late_pattern(r"(?:^|[_/])(?:val|valid|validation|test|eval)(?:[_/]|$)|^best_")
+_HELD_OUT = late_pattern(r"\b(?:val|dev\b|test|eval)", re.IGNORECASE)
+_HELD_OUT_WORD = late_pattern(r"\b(?:val\w*|dev|test|eval\w*)\b", re.IGNORECASE)
+_OUT_NAME = late_pattern(r"(?:^|[_/])(?:val|valid|validation|dev|test|eval)(?:[_/]|$)|^best_")
 _QUALITY = late_pattern(
     r"^(?:psnr|ssim|lpips|acc\w*(?:@\d)?(?:_avg)?|dice|iou|miou|map|auc|f1|bleu)$"
 )
@@ -64,7 +77,7 @@ _OF_BEST = late_pattern(
     r"\bbest\b.*(?:\b(?:at|in|from|on)|@|\()\s*(?:epoch|step|iter|iteration|round)\b", re.IGNORECASE
 )
 """The place that such a line names is where the best was, not where the run is."""
-_TEST_SUMMARY = late_pattern(r"^ \*\s+")
+_TEST_SUMMARY = late_pattern(r"^ ?\*\s+|^Averaged stats: ")
 
 
 def _values_and_place(text: str) -> tuple[dict[str, float], StatedPlace]:
@@ -147,9 +160,10 @@ class PairsReader(Reader):
         return self._sample(values, place, text)
 
     def _heading(self, text: str, place: StatedPlace) -> Sample | None:
-        if place.epoch is None or place.epochs is None or len(text) > 60:
-            return None
-        return self._sample({}, place, text)
+        is_short = place.epoch is not None and place.epochs is not None and len(text) <= 60
+        if is_short or (place.is_known and _PLACE_ALONE.match(text)):
+            return self._sample({}, place, text)
+        return None
 
     def _sample(self, values: dict[str, float], place: StatedPlace, text: str) -> Sample:
         phase = place.phase or phase_of(text)
@@ -163,7 +177,7 @@ class PairsReader(Reader):
             # Held-out data at a step of the whole run, as fairseq prints it.
             return Sample(values, place.step, None, epoch, place.epochs, eta=eta)
         # Held-out values have no step of their own: a count in the line is over the held-out data.
-        if (phase and place.step is None) or all(_is_held_out(name) for name in values):
+        if values and ((phase and place.step is None) or all(map(_is_held_out, values))):
             return Sample(values, None, None, epoch, place.epochs, eta=eta)
         self._begun = self._begun or place.is_known
         step, steps = self._count_step(place)
@@ -204,7 +218,13 @@ class PairsReader(Reader):
 
 def _without_prefix(line: str) -> str:
     """A line without what a logger put before its message."""
-    if line[:1] in "IWEF[" or "INFO" in line or "WARNING" in line or "DEBUG" in line:
+    if (
+        line[:1] in "IWEF["
+        or line[:2] == "20"
+        or "INFO" in line
+        or "WARNING" in line
+        or "DEBUG" in line
+    ):
         return _PREFIXES.sub("", line, 1)
     return line
 

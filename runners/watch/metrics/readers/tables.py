@@ -1,17 +1,21 @@
-"""Tables: stable-baselines3's boxes, fastai's and Ultralytics' columns, wandb's run summary."""
+"""Tables: boxes of baselines; columns of fastai, YOLO, StyleGAN and nerfstudio; wandb's end."""
 
 import re
 from typing import ClassVar
 
 from runners.model.late_pattern import late_pattern
-from runners.watch.metrics.numbers import number, seconds, whole_number
+from runners.watch.metrics.numbers import number, seconds, seconds_of_parts, whole_number
 from runners.watch.metrics.readers.bars import read_bar
 from runners.watch.metrics.readers.line_reader import CLAIMED, Reader
 from runners.watch.metrics.sample import Sample, metric_name
 
 
 class BaselinesReader(Reader):
-    """stable-baselines3's box of `| name | value |` rows; its step is `time/total_timesteps`."""
+    """A box of `| name | value |` rows, as of OpenAI's baselines and what descends from them.
+
+    The step is stable-baselines3's `time/total_timesteps`, or a row `step` (guided-diffusion);
+    Spinning Up has a row `Epoch`, counted from 0.
+    """
 
     name: ClassVar[str] = "baselines3"
     marks: tuple[str, ...] = ("|", "-----")
@@ -42,12 +46,17 @@ class BaselinesReader(Reader):
         return CLAIMED if self._known else None
 
     def _sample(self, rows: dict[str, float]) -> Sample | None:
-        if not self._known:
+        # A box without a section or a place is any table.
+        if not self._known and not {"step", "Epoch"} & rows.keys():
             return None
-        # Rows before any section are not a box of stable-baselines3.
-        step = rows.pop("time/total_timesteps", None)
+        epoch, timesteps = rows.pop("Epoch", None), rows.pop("time/total_timesteps", None)
+        if epoch is not None:
+            self.from_zero = self.from_zero or epoch == 0
+            epoch += self.from_zero
+        step = rows.pop("step", None) if timesteps is None else timesteps
         values = {metric_name(name): value for name, value in rows.items()}
-        return Sample(values, step, unit="timesteps")
+        unit = "" if timesteps is None else "timesteps"
+        return Sample(values, step, epoch=epoch, unit=unit)
 
 
 class FastaiReader(Reader):
@@ -189,6 +198,71 @@ def _validation_names(line: str) -> list[str]:
         called = {"P": "precision", "R": "recall"}.get(word.rstrip("):"), word.rstrip("):").lower())
         names.append(group + called)
     return names
+
+
+class StyleganReader(Reader):
+    """StyleGAN's and EDM's ticks: `tick 3     kimg 12.0     time 4m 30s     sec/tick 60.2 …`.
+
+    A step is a thousand images.
+    """
+
+    name: ClassVar[str] = "stylegan"
+    marks: tuple[str, ...] = ("kimg",)
+    _tick: ClassVar[re.Pattern[str]] = late_pattern(r"^tick \d+\s+kimg (?P<kimg>[\d.]+)\s+time ")
+    _total: ClassVar[re.Pattern[str]] = late_pattern(r"^Training for (?P<total>\d+) kimg\b")
+
+    def __init__(self) -> None:
+        self._steps: float | None = None
+
+    def read(self, line: str) -> Sample | None:
+        """How long the training is, or a tick."""
+        if total := self._total.match(line):
+            self._steps = number(total["total"])
+            return Sample(steps=self._steps)
+        tick = self._tick.match(line)
+        if tick is None:
+            return None
+        values: dict[str, float] = {}
+        for field in re.split(r"\s{2,}", line[tick.end() :].strip())[1:]:
+            name, _, text = field.partition(" ")
+            if (value := whole_number(text)) is not None:
+                values[metric_name(name)] = value
+        pace = values.get("sec/kimg")
+        return Sample(values, number(tick["kimg"]), self._steps, pace=pace, unit="kimg")
+
+
+class NerfstudioReader(Reader):
+    """nerfstudio's rows `100 (0.33%)   43.1 ms   39 s, 300.7 ms` under `Step (% Done)`.
+
+    The newest rows are printed again with each new one.
+    """
+
+    name: ClassVar[str] = "nerfstudio"
+    marks: tuple[str, ...] = ("Step (% Done)",)
+    _row: ClassVar[re.Pattern[str]] = late_pattern(
+        r"^\s*(?P<step>\d+) \([\d.]+%\)\s{2,}(?P<pace>[\d.]+ m?s)\s{2,}"
+        r"(?P<eta>\d+ [dhms].*?)(?:\s{2,}|$)"
+    )
+
+    def __init__(self) -> None:
+        self._step = -1.0
+
+    def read(self, line: str) -> Sample | None:
+        """The heading, or a row that is new."""
+        if "Step (% Done)" in line:
+            # The rows have no mark of their own, so from now on every line is asked for.
+            self.marks = ("",)
+            return CLAIMED
+        row = self._row.match(line)
+        if row is None:
+            return None
+        step = number(row["step"])
+        if step <= self._step:
+            return CLAIMED
+        self._step, self.sure = step, True
+        return Sample(
+            step=step, pace=seconds_of_parts(row["pace"]), eta=seconds_of_parts(row["eta"])
+        )
 
 
 class WandbSummaryReader(Reader):
