@@ -17,7 +17,9 @@ from tui.snapshot.feed import PanelSnapshot, SnapshotFeed
 from tui.views.runs.row_reading import row_of_view
 from tui.views.runs.run_json import to_json
 
-TIMED = {"seconds", "progress", "health", "cost_usd", "share_usd", "gpu_hours", "projected_usd"}
+TIMED = {"seconds", "progress", "health", "gpu_hours", "projected_usd"} | {
+    f"{word}_usd" for word in ("cost", "share", "would")
+}
 """What goes on between two looks at a run that lives."""
 OF_DETAILS = {"diagnosis", "error"}
 """What the panel reads when somebody opens a run's details."""

@@ -111,6 +111,14 @@ def test_header_and_cost_count_the_same_machines(
     assert any(meter.is_at_least for meter in meters) == about
 
 
+def test_of_two_names_that_do_not_answer_that_which_did_last_speaks(tmp_path: Path) -> None:
+    state = StateDirectory(tmp_path).create()
+    before = Name(0, is_down=True, has_snapshot=True, old=3, boot=0, ended=True)
+    meters, together, _ = both(state, [before, before._replace(old=2, ended=False)])
+    assert [float(meter.spent or 0) for meter in meters] == [pytest.approx(8 * 2, abs=0.01)]
+    assert float(together.total) == pytest.approx(8 * 2, abs=0.01)
+
+
 def test_a_second_name_that_answers_speaks_for_the_first_that_does_not(tmp_path: Path) -> None:
     state = StateDirectory(tmp_path).create()
     dark = Name(0, is_down=True, has_snapshot=True, old=3, boot=0, ended=True)

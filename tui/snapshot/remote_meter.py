@@ -53,10 +53,14 @@ def remote_meters(
         counted.setdefault(firsts.get(machine.name, machine.name), []).append(machine)
     meters = []
     for name, names in counted.items():
-        # By the name under which it answers, if one of them is down.
-        machine = min(names, key=lambda machine: machine.is_down)
+        # By the name under which it answers, or by that under which it answered last.
+        machine = min(names, key=lambda machine: (machine.is_down, -_reached(known[machine.name])))
         meters.append(_meter(name, machine, known[machine.name]))
     return meters + counted_only
+
+
+def _reached(known: MachineAccount | None) -> float:
+    return 0.0 if known is None else known.reached
 
 
 def _meter(name: str, machine: WatchedPlace, known: MachineAccount | None) -> RemoteMeter:

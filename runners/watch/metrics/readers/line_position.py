@@ -52,8 +52,8 @@ _PHASE = late_pattern(
     rf"|\b(?:Epoch|Iter)\((?P<mode>{_HELD_OUT})\)"
     r"|^(?P<estimator>Saving dict for global step)"
     # After nothing but numbers and the place: `Epoch 3 [Val]`, `2026-11-22 10:00 - Test:`.
-    rf"|^(?:[^a-z]|\b(?:epochs?|steps?|iter|iteration|of|info|evaluating)\b)*?\b(?P<lead>{_HELD_OUT})\s*"
-    r"[\]):,|](?!\s*[\d.])",
+    r"|^(?:[^a-z]|\b(?:epochs?|steps?|iter|iteration|of|info|evaluating)\b)*?"
+    rf"\b(?P<lead>{_HELD_OUT})\s*[\]):,|](?!\s*[\d.])",
     re.IGNORECASE,
 )
 _STEP_UNITS = ("step", "it", "update", "round", "episode")
