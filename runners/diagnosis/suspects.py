@@ -39,6 +39,8 @@ _GOT_OVER = re.compile(
     rb"|\bcontinuing\b|\bgoing on\b|\b(?:reduc|lower|decreas|halv)(?:ed|ing)\b"
     rb"|\bsucceeded\b|\busing\b.*\b(?:batch|defaults?|instead)\b|\bclearing\b.*\bcache\b"
 )
+_ADVISED = re.compile(rb"(?i)\b(?:try|consider|please|should|you (?:can|could|may))\b[^.;]*")
+"""What an error's own text advises to do: nobody has done it."""
 _DATA = re.compile(
     rb"(?i)^\s*(?:tip|note|hint|if you|when|question|title|text|prompt|label)\b"
     rb"|\b(?!err|exc)\w+=(?:\w+: )?$"
@@ -252,7 +254,7 @@ def _got_over(line: bytes, end: int, after: bytes, rank: bytes | None) -> bool:
     """True when this line, or the same rank's next two, say that the program goes on without."""
     if _NOT_GOT_OVER.search(line):
         return False
-    if _GOT_OVER.search(line, end):
+    if _GOT_OVER.search(_ADVISED.sub(b"", line[end:])):
         return True
     looked = 0
     for follower in after.split(b"\n")[:12]:
