@@ -26,6 +26,8 @@ _SECRET_ENDS = ("TOKEN", "TOKENS", "SSHKEY", "ACCESSKEY", "PRIVATEKEY", "ACCOUNT
 _PASSWORD_NAME = late_pattern(r"PASS|PWD|PW\b|SECRET", re.IGNORECASE)
 # 512, 1e-4, 300B: what `max_tokens` or `key_size` counts.
 _NUMBER = late_pattern(r"[-+]?[\d_.,]*\d(?:e[-+]?\d+)?[kmbgt]?", re.IGNORECASE)
+_RAISED = ("Error", "Exception", "Warning")
+"""How names of exceptions end: what follows one says what went wrong (`KeyError: 'image_size'`)."""
 _SHORT_NUMBER = 6
 # The last stands for a value in our own advice.
 _NO_VALUES = ("none", "null", "true", "false", "…")
@@ -40,6 +42,8 @@ def is_secret_name(name: str) -> bool:
     if name in ("PWD", "OLDPWD"):  # where a shell stands
         return False
     parts = _PARTS.split(_CAMEL.sub("_", name))
+    if parts[-1] in _RAISED:
+        return False
     return any(_is_secret_part(part.upper()) for part in parts if part)
 
 

@@ -147,6 +147,13 @@ def test_a_run_that_was_found_stays_chosen_and_in_sight(show: Show) -> None:
     panel.wait_for(r"loss▼")
     panel.wait_for(run_row(State.DONE, "old-077"))
     panel.wait_for(log_of("old-077"))
+    # On the way to a filter that is wrong, or finds it again, other runs stood first.
+    panel.press("/b")
+    panel.wait_for(log_of("broken"))
+    panel.press("\x7fstat:done", "Enter")
+    panel.wait_for(did_you_mean("state:"))
+    panel.wait_for(run_row(State.DONE, "old-077"))
+    panel.wait_for(log_of("old-077"))
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(80, 24), (120, 40), (200, 60)])
@@ -171,6 +178,7 @@ def test_an_order_is_chosen_from_a_list_and_a_view_saved_under_a_key(show: Show)
     panel.wait_for(in_all(131))
     panel.press("j", "O")
     panel.wait_for(SORT)
+    panel.wait_for(field("last", "loss"))
     panel.press("End", " ")
     panel.wait_for("● set:hour")
     panel.press("Up", "Enter")

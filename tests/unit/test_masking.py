@@ -73,6 +73,7 @@ def test_what_surrounds_a_secret_stays() -> None:
         *("use ${HF_TOKEN}", "python train.py --max_tokens 512 --key_size 64", "a=b c=d", "x: 1"),
         *("sorted(rows, key=len)", "--token=$HF_TOKEN", "git@github.com:anna/x.git"),
         *("http://localhost:8000/x?page=2", "token=None", "--tokens 300B", "2026-11-22 10:15:00"),
+        *("KeyError: 'image_size'", "x.errors.InvalidTokenError: too long", "AuthError: denied"),
         *("--password", "commit 0123456789abcdef0123456789abcdef01234567", "s3://bucket/key/x"),
     ],
 )

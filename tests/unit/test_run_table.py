@@ -74,6 +74,14 @@ def test_what_lives_is_on_top_and_a_group_stands_together_or_folded() -> None:
     folded = arranger.arrange([running], ended, 1, TableChoice(folded=frozenset({"both"})))
     assert isinstance(folded.lines[0], FoldedGroup) and len(folded.keys) == 3
     assert folded.runs == table.runs == 4
+    # In an order of their own it stands where its first run does.
+    choice = TableChoice(sort=parse_sort("name-"), folded=frozenset({"both"}))
+    by_name = arranger.arrange([running], ended, 1, choice)
+    assert [names(group.rows) for group in by_name.lines if isinstance(group, FoldedGroup)] == [
+        ["b2", "b1"]
+    ]
+    assert by_name.runs == 4 and len(by_name.keys) == 3
+    assert by_name.keys[2] == FoldedGroup("both", ()).id
 
 
 def test_a_filter_and_an_order_hold_for_live_and_ended_runs_alike() -> None:
@@ -129,9 +137,15 @@ def test_runs_below_their_group_s_mark_are_called_by_what_differs() -> None:
     every = [f"train-lr{lr}-seed{seed}" for lr in ("0.05", "0.1", "0.3") for seed in range(2)]
     assert last_parts(every, 11)[every[0]] == "…0.05-seed0"
     assert len(set(last_parts(every, 9).values())) == 6
-    # Where they end alike, what differs is shown as elsewhere.
-    begins = ["a-wd0.1-seed0", "b-wd0.1-seed0"]
-    assert last_parts(begins, 9) == short_names(begins, 9)
+    # Where they end alike, or the end is not all that differs: the values.
+    assert set(last_parts(["a-wd0.1-seed0", "b-wd0.1-seed0"], 9).values()) == {"a", "b"}
+    every = [f"vit-small-lr{lr}-wd{wd}-seed0" for lr in ("1e-3", "3e-3") for wd in ("0.0", "0.01")]
+    assert set(last_parts(every, 11).values()) == {"1e-3 0.0", "1e-3 0.01", "3e-3 0.0", "3e-3 0.01"}
+    kinds = [f"x-{kind}-lr0.1-long" for kind in ("adam", "adamw", "sgd")]
+    assert set(last_parts(kinds, 9).values()) == {"adam", "adamw", "sgd"}
+    # What has other parts is cut as elsewhere.
+    others = ["vit-small-lr1e-3", "vit-small-lr3e-3", "vit-small-lr3e-3-again"]
+    assert last_parts(others, 4) == short_names(others, 4)
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,8 @@ class RunPages:
                 self._notify(f"{column} has no room here: z makes the table wider")
             return is_shown
 
-        screen = SortScreen(tuple(every), order[0] if order else None, shown, toggle)
+        judge = lines.choice.metric or row.headline
+        screen = SortScreen(tuple(every), order[0] if order else None, shown, toggle, judge)
         sort = if_answered(lambda column: self._pane.choose(sorted_by(lines.choice, column)))
         self._parts.app.push_screen(screen, sort)
 

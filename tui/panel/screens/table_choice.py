@@ -22,6 +22,8 @@ from tui.views.runs.run_sort import NAMED, SortKey, parse_sort
 from tui.views.runs.run_table import TableChoice
 
 _MOST_VIEWS = 9
+_JUDGED = ("last", "best")
+"""Columns under a metric's name."""
 
 
 class SavedView(msgspec.Struct, frozen=True):
@@ -82,13 +84,17 @@ class SortScreen(ListDialog[str | None]):
         present: SortKey | None,
         shown: Iterable[str],
         toggle: Callable[[str], bool],
+        judge: str | None,
     ) -> None:
-        """`toggle` makes a metric or setting a column of the table, or no longer; `shown` are."""
+        """`toggle` makes a metric or setting a column of the table, or no longer; `shown` are.
+        `judge` is the metric that the columns `last` and `best` show.
+        """
         super().__init__()
         self._columns = columns
         self._present = present
         self._shown = set(shown)
         self._toggle = toggle
+        self._judge = judge
 
     def compose(self) -> ComposeResult:
         """A line for each column."""
@@ -124,9 +130,10 @@ class SortScreen(ListDialog[str | None]):
 
     def _line(self, column: str) -> Text:
         shown, present = "●" if column in self._shown else " ", self._present
+        name = f"{column}  {self._judge}" if self._judge and column in _JUDGED else column
         if present is None or present.column != column:
-            return Text(f"  {shown} {column}")
-        return Text(f"{'▼' if present.descending else '▲'} {shown} {column}", style="bold")
+            return Text(f"  {shown} {name}")
+        return Text(f"{'▼' if present.descending else '▲'} {shown} {name}", style="bold")
 
 
 class ViewsScreen(Dialog[SavedView | None]):

@@ -258,9 +258,11 @@ class RunLines(Sequence[Text]):
         return group_row(FoldedGroup(line.group, rows))
 
     def _draw(self, at: int) -> Text:
-        key, row = self.table.keys[at], self._row_of(self.table.lines[at])
+        line = self.table.lines[at]
+        key, row = self.table.keys[at], self._row_of(line)
         letters = self.snapshot.letters if self.snapshot else {}
-        before = "" if self.choice.sort else group_mark(self.table.lines, at)
+        is_together = not self.choice.sort or isinstance(line, FoldedGroup)
+        before = group_mark(self.table.lines, at) if is_together else ""
         if row.starred:
             before += "★ "
         elif row.urgent and row.is_live:
@@ -335,9 +337,12 @@ class RunLines(Sequence[Text]):
             return self.problem
         live = sum(row.is_live for row in self.live.values())
         older = self.remote.older
-        parts = [f"{live} live", f"{self.in_all + older:,} in all"]
+        in_all = self.in_all + older
+        parts = [f"{live} live", f"{in_all:,} in all"]
         if query.text:
-            parts.insert(0, f"{self.table.runs:,} of {self.table.total:,}")
+            parts = [f"{self.table.runs:,} of {self.table.total:,}", *parts]
+            if in_all == self.table.total:
+                parts.pop()
         if self.marked:
             parts.insert(0, f"{len(self.marked)} marked")
         if snapshot.ended.version and not self.is_whole:

@@ -116,9 +116,10 @@ class CursorTarget:
         if self.to_the_end:
             self.to_the_end = not is_whole
             return keys[-1]
-        if current in keys:
-            return None
-        return self._before_filter if self._before_filter in keys else keys[0]
+        # While a filter is typed, what was chosen before stays so wherever it is found.
+        if self._before_filter in keys:
+            return self._before_filter
+        return None if current in keys else keys[0]
 
 
 class RunPane(RowList):

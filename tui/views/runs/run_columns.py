@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from runners.host.clock import age
+from runners.model.late_pattern import late_pattern
 from runners.model.run_ids import by_names
 from runners.model.states import State
 from runners.model.units import indices
@@ -282,6 +283,9 @@ def coarse(seconds: float) -> float:
     return seconds - seconds % next((step for least, step in steps if seconds >= least), _SOON_S)
 
 
+_PARTS = late_pattern(r"(?<!\d[eE])-|_")
+"""Between the parts of a run's name; 1e-3 is one."""
+_NUMBER = late_pattern(r"^([^\W\d]+)(-?\d.*)$")
 _LEAST_APART = 8
 """Cells that have room for both ends of a name."""
 
@@ -301,10 +305,33 @@ def short_names(names: Iterable[str], width: int) -> dict[str, str]:
 
 
 def last_parts(names: Iterable[str], width: int) -> dict[str, str]:
-    """The names of one group in at most `width` cells: how they end, where that differs."""
+    """The names of one group in at most `width` cells: how they end, or the values that differ."""
     every = sorted(set(names))
     ends = {name: name if len(name) <= width else f"…{name[1 - width :]}" for name in every}
-    return ends if len(set(ends.values())) == len(every) else short_names(every, width)
+    for shown in (ends, _values(every)):
+        fits = all(len(short) <= width for short in shown.values())
+        if shown and fits and len(set(shown.values())) == len(every):
+            return shown
+    return short_names(every, width)
+
+
+def _values(names: Sequence[str]) -> dict[str, str]:
+    """Of names as `vit-lr1e-3-wd0.1-seed0` what differs: `1e-3 0`. Empty where they are not alike
+    in their parts.
+    """
+    parts = [_PARTS.split(name) for name in names]
+    if len({len(each) for each in parts}) > 1:
+        return {}
+    differing = [_numbers(column) for column in zip(*parts, strict=True) if len(set(column)) > 1]
+    rows = zip(names, zip(*differing, strict=True), strict=True) if differing else ()
+    return {name: " ".join(values) for name, values in rows}
+
+
+def _numbers(parts: Sequence[str]) -> list[str]:
+    """Numbers without the word that stands before each of them; other parts as they are."""
+    numbers = [_NUMBER.sub(r"\2", part) for part in parts]
+    words = {part[: len(part) - len(number)] for part, number in zip(parts, numbers, strict=True)}
+    return numbers if len(words) == 1 else list(parts)
 
 
 def _distinguished(shown: dict[str, str], width: int) -> dict[str, str]:

@@ -110,8 +110,9 @@ class Arranger:
         if self._sorted is None or ids != self._sorted_key or now > self._sorted_at + _SORTED_FOR_S:
             rows = [line for line in self._ended if isinstance(line, RunRow)]
             lines = sort_rows([*live, *rows], choice.sort, choice.metric) if live else rows
-            keys = tuple([row.id for row in lines])
-            self._sorted = Arrangement(keys, lines, len(lines), total)
+            shown = _fold(lines, choice.folded) if choice.folded else lines
+            keys = tuple([line.id for line in shown])
+            self._sorted = Arrangement(keys, shown, len(lines), total)
             self._sorted_key, self._sorted_at = ids, now
         return self._sorted
 
@@ -163,6 +164,22 @@ def _together(rows: Iterable[RunRow], folded: frozenset[str]) -> list[Line]:
             lines.append(FoldedGroup(row.group, tuple(mine)))
         else:
             lines += mine
+    return lines
+
+
+def _fold(rows: Sequence[RunRow], folded: frozenset[str]) -> list[Line]:
+    """Rows in an order of their own, a folded group as one line where its first one stands."""
+    members: dict[str, list[RunRow]] = {}
+    for row in rows:
+        if row.group in folded:
+            members.setdefault(row.group, []).append(row)
+    lines: list[Line] = []
+    for row in rows:
+        mine = members.get(row.group, [row])
+        if len(mine) == 1:
+            lines.append(row)
+        elif mine[0] is row:
+            lines.append(FoldedGroup(row.group, tuple(mine)))
     return lines
 
 
