@@ -45,11 +45,15 @@ def carry_out(state: StateDirectory, action: RunAction) -> Outcome:
     if isinstance(action, RenameRun):
         labels.rename(state, read_run(state, action.run), action.name)
     elif isinstance(action, ChangeTags):
-        for run in _runs(state, action.runs):
+        runs = _runs(state, action.runs)
+        for run in runs:
             if action.added:
                 labels.tag(state, run, action.added)
             if action.removed:
                 labels.untag(state, run, action.removed)
+        # The column of tags has no room in most tables.
+        changes = [f"+{tag}" for tag in action.added] + [f"-{tag}" for tag in action.removed]
+        return Outcome(messages=(f"tags of {_named(runs)}: {' '.join(changes)}",))
     elif isinstance(action, WriteNote):
         labels.note(state, read_run(state, action.run), action.text)
     elif isinstance(action, StarRuns):
@@ -110,15 +114,17 @@ def _clear_up(state: StateDirectory, action: DeleteRuns | RestoreRuns) -> Outcom
 
     if isinstance(action, RestoreRuns):
         runs = trash.undelete(state, action.runs or ("last",))
-        names = ", ".join(run.name for run in runs)
-        return Outcome(tuple(run.id for run in runs), (f"brought back {names}",))
+        return Outcome(tuple(run.id for run in runs), (f"brought back {_named(runs)}",))
     deletion = trash.delete(state, _runs(state, action.runs))
     gone = deletion.deleted
     messages = [f"{run_id} stays: {reason}" for run_id, reason in deletion.kept.items()]
     if gone:
-        what = gone[0].name if len(gone) == 1 else f"{len(gone)} runs"
-        messages.insert(0, f"deleted {what}: u restores")
+        messages.insert(0, f"deleted {_named(gone)}: u restores")
     return Outcome(tuple(run.id for run in gone), tuple(messages))
+
+
+def _named(runs: Sequence[Run]) -> str:
+    return runs[0].name if len(runs) == 1 else f"{len(runs)} runs"
 
 
 def _runs(state: StateDirectory, ids: Iterable[str]) -> list[Run]:

@@ -254,7 +254,7 @@ def test_details_labels_deletion_and_undo(show: Show, state: StateDirectory) -> 
     panel.press("t")
     panel.wait_for(tags_of("broken"))
     panel.press("good", "Enter")
-    panel.wait_gone(tags_of("broken"))
+    panel.wait_for(r"tags of broken: \+good")
     panel.press("*")
     panel.wait_for(starred("broken"))
     panel.press("/tag:good", "Enter")
@@ -271,6 +271,7 @@ def test_details_labels_deletion_and_undo(show: Show, state: StateDirectory) -> 
     assert "old-000" not in panel.text.split("output.log")[0]
     panel.press("u")
     panel.wait_for(in_all(131))
+    panel.wait_for("brought back 2 runs")
     panel.wait_for("old-000")
     found = json.loads(headless("list", "tag:good", "--json").stdout)
     assert [(run["name"], run["starred"]) for run in found] == [("broken", True)]

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _SLOW_S = 1.0  # a launch that takes longer waits for the sampler
 _LONGEST_TEXT = 300
+_MOST_TEXTS = 3
 _TEXT_S, _READ_PER_S = 4.0, 15
 """A text stays for seconds, a long one for so many characters a second."""
 
@@ -125,7 +126,10 @@ class RunCommands:
             self.log.failed.update(noted)
             notify_error(self._app, safe(outcome.problem)[:_LONGEST_TEXT])
             return
-        for text in outcome.messages:
+        texts = outcome.messages
+        if len(texts) > _MOST_TEXTS:
+            texts = (*texts[:_MOST_TEXTS], f"and {len(texts) - _MOST_TEXTS} more like these")
+        for text in texts:
             shown = safe(text)[:_LONGEST_TEXT]
             self._notify(shown, max(_TEXT_S, len(shown) / _READ_PER_S))
 

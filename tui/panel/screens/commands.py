@@ -18,6 +18,8 @@ from tui.panel.screens.dialogs import Dialog
 from tui.panel.terminal.osc import describe_sent, osc52, send
 
 _SCRIPT = "fresnel-commands.sh"
+_SHOWN = 240
+"""Letters of a command: one about forty runs would leave no room for the others."""
 
 
 class CommandScreen(Dialog[None]):
@@ -75,4 +77,7 @@ class CommandScreen(Dialog[None]):
 
 def _line(when: float, line: str, has_failed: bool) -> Text:
     text = Text.assemble((local_time(when, "%H:%M:%S  "), "dim"))
+    if len(line) > _SHOWN:
+        shown = line[:_SHOWN].rpartition(" ")[0]
+        line = f"{shown} … and {len(line[len(shown) :].split())} words more"
     return text.append("✗ failed ", style="red").append(line) if has_failed else text.append(line)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from rich.text import Text
 from textual.theme import Theme
 
+from runners.model.late_pattern import late_pattern
 from runners.places.remote import RemoteRows, as_of
 from runners.places.run_row import RunRow, running_first
 from tui.panel.widgets.run_line import MARGIN, draw_header, draw_row
@@ -25,6 +26,7 @@ from tui.views.runs.run_columns import (
     headings_agree,
     last_parts,
     short_names,
+    values_of,
 )
 from tui.views.runs.run_query import unknown_names
 from tui.views.runs.run_sort import can_sort_by
@@ -41,6 +43,10 @@ _SAMPLE = 200
 """So many rows tell which columns are worth their room."""
 _MARK = "●"
 _AROUND = 40
+_LEAST_STEM = 4
+"""Cells that a sweep's name needs to be known by."""
+_TAIL = late_pattern(r"-[0-9a-f]{4}$")
+"""What tells a group from others of its name."""
 _CHANGING: dict[str, Callable[[RunRow], object]] = {
     "cost": lambda row: row.cost,
     "best": lambda row: row.best_value is not None,
@@ -288,12 +294,13 @@ class RunLines(Sequence[Text]):
             return name
         if (name, width) not in self._names:
             line, lines = self.table.lines[at], self.table.lines
-            near, shorten = lines[max(0, at - _AROUND) : at + _AROUND], short_names
-            is_member = not (self.choice.sort or isinstance(line, FoldedGroup))
-            if is_member and group_mark(lines, at):
-                near, shorten = [other for other in near if other.group == line.group], last_parts
-            names = [row.group if isinstance(row, FoldedGroup) else row.name for row in near]
-            self._names[name, width] = shorten([*names, name], width)[name]
+            near = lines[max(0, at - _AROUND) : at + _AROUND]
+            if isinstance(line, FoldedGroup):
+                shown = _short_group(line.group, near, width, f" ({len(line.rows)})")
+            else:
+                is_marked = not self.choice.sort and bool(group_mark(lines, at))
+                shown = _short_run(line.group, near, width, name, is_marked)
+            self._names[name, width] = shown
         return self._names[name, width]
 
     # ---- in words
@@ -350,6 +357,28 @@ class RunLines(Sequence[Text]):
         if older:
             parts.append(f"{older:,} older on other machines: G")
         return " · ".join(parts)
+
+
+def _short_run(group: str, near: Sequence[Line], width: int, name: str, is_marked: bool) -> str:
+    """A run's name in `width` cells: among those of its sweep by what differs in it."""
+    rows = [row for row in near if isinstance(row, RunRow)]
+    members = [*(row.name for row in rows if row.group == group), name] if group else []
+    # Among others that stand in an order of their own a run needs the name of its sweep, too.
+    if is_marked or len(members) > len(near):
+        return last_parts(members, width)[name]
+    value = values_of(sorted({*members})).get(name, "")
+    if value and len(value) + _LEAST_STEM < width:
+        return _short_group(group, near, width, f" {value}")
+    return short_names([*(row.name for row in rows), name], width)[name]
+
+
+def _short_group(group: str, near: Sequence[Line], width: int, behind: str) -> str:
+    """A group's name in `width` cells with what stands behind it, which is never cut."""
+    groups = {line.group for line in near if line.group} | {group}
+    names = {each: _TAIL.sub("", each) for each in groups}
+    if list(names.values()).count(names[group]) > 1:
+        names = {each: each for each in groups}
+    return short_names(names.values(), width - len(behind))[names[group]] + behind
 
 
 def _newest_first(row: RunRow) -> float:

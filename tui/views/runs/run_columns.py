@@ -308,14 +308,14 @@ def last_parts(names: Iterable[str], width: int) -> dict[str, str]:
     """The names of one group in at most `width` cells: how they end, or the values that differ."""
     every = sorted(set(names))
     ends = {name: name if len(name) <= width else f"…{name[1 - width :]}" for name in every}
-    for shown in (ends, _values(every)):
+    for shown in (ends, values_of(every)):
         fits = all(len(short) <= width for short in shown.values())
         if shown and fits and len(set(shown.values())) == len(every):
             return shown
     return short_names(every, width)
 
 
-def _values(names: Sequence[str]) -> dict[str, str]:
+def values_of(names: Sequence[str]) -> dict[str, str]:
     """Of names as `vit-lr1e-3-wd0.1-seed0` what differs: `1e-3 0`. Empty where they are not alike
     in their parts.
     """

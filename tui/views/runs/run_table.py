@@ -210,6 +210,8 @@ def group_row(group: FoldedGroup) -> RunRow:
     known = [row.best_value for row in rows if row.judge == first.judge]
     best = [value for value in known if value is not None]
     pick = max if first.is_higher_better else min
+    alike = [row for row in rows if row.judge == first.judge == row.headline]
+    last = [row.last for row in alike if row.last is not None]
     costs = [row.cost for row in rows if row.cost is not None]
     etas = [row.eta_s for row in rows if row.eta_s is not None]
     states = ", ".join(f"{count} {state}" for state, count in counts.items())
@@ -223,7 +225,7 @@ def group_row(group: FoldedGroup) -> RunRow:
         epoch=None,
         phase="",
         gpus=tuple(sorted({gpu for row in holding for gpu in row.gpus})),
-        last=None,
+        last=pick(last) if last else None,
         best=pick(best) if best else None,
         judged_by=None,
         validation=None,

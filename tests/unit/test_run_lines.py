@@ -1,0 +1,60 @@
+"""How the lines of the run table are drawn: names of sweeps and their runs in little room."""
+
+from textual.theme import BUILTIN_THEMES
+
+from runners.places.run_row import RunRow
+from tests.unit.test_run_query import row
+from tui.panel.widgets.run_lines import RunLines
+from tui.views.runs.run_sort import parse_sort
+from tui.views.runs.run_table import Arranger, TableChoice
+
+SWEEPS = ("vit-small-a12f", "resnet-19bc")
+
+
+def sweep(group: str, size: int = 4) -> list[RunRow]:
+    stem = group.rpartition("-")[0]
+    return [
+        row(
+            f"{stem}-lr{lr}-wd0.01-seed{seed}",
+            group=group,
+            last=0.3 + seed,
+            best=0.2 + seed,
+            created=float(seed),
+        )
+        for lr in ("1e-3", "3e-3")
+        for seed in range(size // 2)
+    ]
+
+
+def drawn(rows: list[RunRow], choice: TableChoice, width: int = 46) -> list[str]:
+    lines = RunLines()
+    lines.choose(choice, None)
+    lines.arrange(Arranger().arrange([], tuple(rows), 1, choice))
+    lines.lay_out(width, BUILTIN_THEMES["textual-dark"])
+    return [line.plain for line in lines]
+
+
+def test_a_folded_sweep_has_its_name_its_number_and_the_best_of_its_runs() -> None:
+    folded = TableChoice(folded=frozenset(SWEEPS))
+    shown = drawn([*sweep(SWEEPS[0], 40), *sweep(SWEEPS[1])], folded)
+    assert "▸ vit-s… (40)" in shown[0] and "▸ resnet (4)" in shown[1]
+    assert all("0.3 " in line for line in shown)
+    # Of two sweeps of one name the tail tells which is which.
+    twice = ("resnet-19bc", "resnet-ffff")
+    shown = drawn(
+        [*sweep(twice[0], 10), *sweep(twice[1], 10)], TableChoice(folded=frozenset(twice))
+    )
+    assert len({line[:30] for line in shown}) == 2
+
+
+def test_runs_of_a_sweep_are_called_by_their_values_alone_among_themselves_only() -> None:
+    ordered = TableChoice(sort=parse_sort("loss"))
+    assert [line.split()[2:4] for line in drawn(sweep(SWEEPS[0]), ordered)] == [
+        ["1e-3", "0"],
+        ["3e-3", "0"],
+        ["1e-3", "1"],
+        ["3e-3", "1"],
+    ]
+    mixed = drawn([*sweep(SWEEPS[0]), *sweep(SWEEPS[1])], ordered)
+    assert any("vit-s… 1e-3 0" in line for line in mixed)
+    assert any("resnet 1e-3 0" in line for line in mixed)
