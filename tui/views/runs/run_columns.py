@@ -330,8 +330,8 @@ def values_of(names: Sequence[str]) -> dict[str, str]:
 def _numbers(parts: Sequence[str]) -> list[str]:
     """Numbers without the word that stands before each of them; other parts as they are."""
     numbers = [_NUMBER.sub(r"\2", part) for part in parts]
-    words = {part[: len(part) - len(number)] for part, number in zip(parts, numbers, strict=True)}
-    return numbers if len(words) == 1 else list(parts)
+    stems = {part[: len(part) - len(number)] for part, number in zip(parts, numbers, strict=True)}
+    return numbers if len(stems) == 1 else list(parts)
 
 
 def _distinguished(shown: dict[str, str], width: int) -> dict[str, str]:
