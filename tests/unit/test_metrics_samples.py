@@ -394,6 +394,30 @@ DOCUMENTED = [
         (2, 300, 1271, 375300)),
     Case("d-tf-estimator", {"loss": rf"tensorflow:loss = {N}", "eval/accuracy": rf"accuracy = {N}",
         "eval/loss": rf"Saving.* loss = {N}"}, (None, None, 201, None)),
+    Case("d-coqui", {"loss": rf"> loss: {N}", "loss_avg": rf"> loss: \S+ +\({N}",
+        "avg_loss": rf"avg_loss: {N}"}, (None, None, 30, None)),
+    Case("d-dinov2", {**{n.replace(" ", "_"): rf"{n}: {N}"
+        for n in ("lr", "total_loss", "time", "data", "max mem")},
+        **{f"{n}_avg": rf"{n}: \S+ \({N}" for n in ("lr", "total_loss")}},
+        (None, None, 30, 125000)),
+    Case("d-pointnet2", {"train_instance_accuracy": rf"Train Instance Accuracy: {N}",
+        "test_instance_accuracy": rf"Test Instance Accuracy: {N}",
+        "class_accuracy": rf"Test.*Class Accuracy: {N}",
+        "best_instance_accuracy": rf"Best Instance Accuracy: {N}",
+        "best_class_accuracy": rf"Best.*Class Accuracy: {N}"}, (2, 200, None, None)),
+    Case("d-pytorch-unet", {"loss_batch": rf"\(batch\)={N}",
+        "validation_dice_score": rf"Dice score: {N}"}, (2, 5, 400, 1000)),
+    Case("d-so-vits", {"lr": rf"lr: {N}", "reference_loss": rf"reference_loss: {N}"},
+        (2, None, 400, None)),
+    Case("d-swin-unetr", {"loss": rf"loss: {N}", "val/acc": rf"4999 acc {N}"},
+        (1, 5000, 3, 120000)),
+    Case("d-transunet", {"loss": rf"loss : {N}", "loss_ce": rf"loss_ce: {N}"},
+        (None, None, 7, None)),
+    Case("d-yolov5", {**{n: r"1\.2G +" + r"[\d.]+ +" * i + N
+            for i, n in enumerate(("box", "obj", "cls"))},
+        **{f"val/{n}": r" all +128 +929 +" + r"[\d.]+ +" * i + N
+            for i, n in enumerate(("precision", "recall", "map@.5", "map@.5:.95"))}},
+        (2, 3, 40, 60)),
 ]  # fmt: skip
 CASES = [
     *RUN,

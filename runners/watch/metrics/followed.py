@@ -83,6 +83,9 @@ class ReadingState(msgspec.Struct):
     epoch: float | None
     epochs: float | None
     begun: bool
+    bar_at: float | None = None
+    line_at: float | None = None
+    agree: bool | None = None
 
 
 class OutputState(msgspec.Struct):

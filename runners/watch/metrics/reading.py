@@ -26,10 +26,12 @@ _MAY_BE_RANK = late_pattern(rb"(?:ank|RANK|default|worker|GPU|gpu|cuda)")
 _DIGIT = late_pattern(rb"\d|nan|NaN")
 _HEADING = late_pattern(
     rb"(?:^\s*epoch\s+train_loss|^E +# |Remaining Time|Evaluation results for"
-    rb"|GPU_mem|% Done|mAP50|^---|^\||Run summary|:\s*$|[Bb]est iter)"
+    rb"|(?:GPU|gpu)_mem|% Done|mAP50|^---|^\||Run summary|:\s*$|[Bb]est iter)"
 )
 """Lines without a number that say what the numbers after them mean."""
 _LONGEST = 2000
+_COUNTING = ("tqdm", "pairs", "json")
+"""Readers of a bar, and of lines with a step of their own beside it."""
 _PLACES = ("step", "steps", "epoch", "epochs", "batch")
 
 
@@ -47,6 +49,9 @@ class OutputReader:
         self._epoch: float | None = None
         self._epochs: float | None = None
         self._begun = False
+        self._bar_at: float | None = None
+        self._line_at: float | None = None
+        self._agree: bool | None = None
         if like is not None:
             self._take_over(like)
 
@@ -70,6 +75,9 @@ class OutputReader:
             self._epoch,
             self._epochs,
             self._begun,
+            self._bar_at,
+            self._line_at,
+            self._agree,
         )
 
     def go_on_from(self, state: ReadingState) -> None:
@@ -84,10 +92,11 @@ class OutputReader:
         self._readers = [known[kept.name] for kept in state.readers if kept.name in known]
         self._found = {reader.name for reader in self._readers} & set(state.found)
         self._epoch, self._epochs, self._begun = state.epoch, state.epochs, state.begun
+        self._bar_at, self._line_at, self._agree = state.bar_at, state.line_at, state.agree
 
     def note_gap(self) -> None:
         """Lines were left out: what was counted by them is not known any more."""
-        self._epoch = None
+        self._epoch = self._bar_at = self._line_at = None
         for reader in self._readers:
             reader.pass_gap()
 
@@ -158,6 +167,8 @@ class OutputReader:
                 continue
             if sample is CLAIMED:
                 return found
+            if sample.step is not None and reader.name in _COUNTING:
+                sample = self._agreed(sample, reader.name == "tqdm")
             if sample.values:
                 if reader.name not in self._found:
                     self._use(reader)
@@ -178,6 +189,27 @@ class OutputReader:
         if found is not None:
             self._share(found)
         return found
+
+    def _agreed(self, sample: Sample, is_bar: bool) -> Sample:
+        """A step without another's total: a bar may count epochs, and lines the steps in them.
+
+        A bar that falls behind the step of a line counts something else; one that comes up to it,
+        though it had not when the line came, counts the same.
+        """
+        step = sample.step or 0.0
+        if not is_bar:
+            if sample.steps is None and self._bar_at is not None:
+                self._line_at = step
+                if self._agree is None and step > self._bar_at + 1:
+                    return sample._replace(steps=math.nan)
+            return sample
+        if self._line_at is not None and self._agree is None:
+            if step >= self._line_at:
+                self._agree = True
+            elif step < self._line_at - 1:
+                self._agree = False
+        self._bar_at = step
+        return sample._replace(step=None, steps=math.nan) if self._agree is False else sample
 
     def _use(self, reader: Reader) -> None:
         """Ask this reader before others of its kind from now on."""

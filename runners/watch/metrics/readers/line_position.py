@@ -45,7 +45,7 @@ _NO_PLACE = late_pattern(
 )
 _HELD_OUT = r"(?:val(?:id(?:at(?:e|ion))?)?|dev|test(?:ing)?|eval(?:uation)?)"
 _PHASE = late_pattern(
-    rf"^\W{{0,4}}(?P<head>{_HELD_OUT})"
+    rf"^\W{{0,4}}(?:final\s+)?(?P<head>{_HELD_OUT})"
     r"(?:\s+(?:set|results?|summary|epoch|step|batch|stage|metrics?|iter|net|loss at)\b"
     r"|\s*[:|\[(\-{]|\s+\d)"
     rf"|(?:\||^)\s*(?P<field>{_HELD_OUT})\s*\|"
@@ -139,6 +139,8 @@ def _epoch_in(
         epochs = number(found["epochs"]) if found["epochs"] else None
         if not found["at"]:
             return number(found["epoch"]), epochs, None, None, ""
+        if found["at"] == found["epoch"] and not text[found.end() :].strip(" )*:-"):
+            return number(found["epoch"]), number(found["all"]), None, None, ""  # `Epoch 3 (3/200)`
         # Only `Train Epoch: 1 [640/60000 (1%)]` counts samples, as PyTorch's first example does.
         samples = found["share"] and text[: found.start()].strip() == "train"
         unit = "samples" if samples else ""

@@ -24,7 +24,7 @@ _BARE = late_pattern(rf"(?:^|[\s_/@-])(?:\w*loss|{MEASURES}|lr)(?:@?\d+)?$", re.
 _MEASURED = late_pattern(
     rf"(?:^|[^a-z])(?:\w*loss|{MEASURES})(?:@?\d+)?"
     r"(?:[ _/.-](?:\d+|avg|mean|median|value|total|train|val|valid|test|batch|epoch|step|iter"
-    r"|so_far|ppl|l1|l2|db))*$",
+    r"|so_far|ppl|l1|l2|db|score))*$",
     re.IGNORECASE,
 )
 _NOT_METRICS = {
@@ -85,7 +85,8 @@ def named_values(text: str, start: int = 0) -> dict[str, float]:
             continue
         # The first of a name counts: later ones are often of the epoch or the best so far.
         values.setdefault(called, number(found["value"] or found["only"]))
-        if found["mean"]:
+        # Behind what is a mean already stands how it changed.
+        if found["mean"] and not called.startswith(("avg_", "mean_")):
             values.setdefault(f"{called}_{mean}", number(found["of_all"]))
     return values
 
@@ -104,7 +105,9 @@ def is_count(name: str) -> bool:
     if name.startswith(("ms/", "s/")):
         return False
     last = name.rpartition("_")[2].rpartition("/")[2]
-    return (last in _COUNTS and "loss" not in name) or last in _MORE_COUNTS
+    return (last in _COUNTS and "loss" not in name) or (
+        last in _MORE_COUNTS and not name.endswith("loss_batch")
+    )
 
 
 @lru_cache(maxsize=4096)

@@ -13,7 +13,7 @@ from runners.watch.metrics.readers.named_values import is_measure, named_values
 from runners.watch.metrics.sample import Sample
 
 _PREFIXES = late_pattern(
-    r"^(?:[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w./-]+:\d+\] ?"
+    r"^(?:[IWEF](?:\d{4}){1,2} \d\d:\d\d:\d\d(?:\.\d+)? +\d+ (?:\w+ )?[\w./-]+:\d+\] ?"
     r"|\[\d\d/\d\d \d\d:\d\d:\d\d [\w.]+\]:? *"
     r"|\[NeMo [IWED] [^\]]+\] *"
     # Loggers add whose message it is (`INFO:root:`), or where in the program it is from.
@@ -59,8 +59,10 @@ _PLACE_ALONE = late_pattern(
     r"^[\s=*#>-]*Epoch #?\d+[\s=*#<.:-]*$"
     r"|^\[(?:epoch=\d+\]\[)?(?:batch|step)=\d+(?:/\d+)?\]:?$"
     r"|^\s*Learning iteration \d+/\d+$"
+    r"|^\s*-->.* STEP: \d+/\d+ -- GLOBAL_STEP: \d+$"
+    r"|^(?:\w+:)?Train Epoch: \d+ \[\d+%\]$"
 )
-"""The heading of what follows, as nnU-Net, Composer, OLMo and rsl_rl print it."""
+"""The heading of what follows, as nnU-Net, Composer, OLMo, rsl_rl, Coqui and so-vits print it."""
 _SECTION = late_pattern(r"^\s*\**\s*(?P<title>[A-Za-z][\w ().-]{0,50}?)\s*:\s*$")
 _TRAIN = late_pattern(r"\btrain", re.IGNORECASE)
 _HELD_OUT = late_pattern(r"\b(?:val|dev\b|test|eval)", re.IGNORECASE)
@@ -257,6 +259,8 @@ def _put_in_phase(values: dict[str, float], phase: str, text: str) -> dict[str, 
     """The values by names that say which data they are of, and which are the best so far."""
     names = list(values)
     low = text.lower()
+    if names and names[0].startswith("best"):
+        return {name if "best" in name else f"best_{name}": v for name, v in values.items()}
     if "best" in low and (best := _BEST.search(text)) and not any("best" in name for name in names):
         after = named_values(text, best.end())
         return {f"best_{name}" if name in after else name: v for name, v in values.items()}

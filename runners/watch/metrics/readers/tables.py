@@ -126,11 +126,14 @@ class FastaiReader(Reader):
 
 
 class YoloReader(Reader):
-    """Ultralytics: rows under `Epoch GPU_mem …`, each with a bar; validation is the `all` row."""
+    """Ultralytics: rows under `Epoch GPU_mem …`, each with a bar; validation is the `all` row.
+
+    YOLOv7 and YOLOv5 before 7.0 write `gpu_mem` and call their losses `box`, `obj`, `cls`.
+    """
 
     name: ClassVar[str] = "yolo"
     bars: tuple[str, ...] = ("%|",)
-    marks: tuple[str, ...] = ("GPU_mem",)
+    marks: tuple[str, ...] = ("GPU_mem", "gpu_mem")
     _row: ClassVar[re.Pattern[str]] = late_pattern(
         r"^\s+(?P<epoch>\d+)/(?P<epochs>\d+)\s+(?P<rest>\S.*)$"
     )
@@ -146,12 +149,12 @@ class YoloReader(Reader):
     def read(self, line: str) -> Sample | None:
         """A heading, a redraw of an epoch's row, or the validation of all classes."""
         cells = line.split()
-        if "GPU_mem" in cells and cells[0] == "Epoch":
+        if cells[:1] == ["Epoch"] and {"GPU_mem", "gpu_mem"} & {*cells}:
             self._columns, self.marks = cells[2:], ("",)
             return CLAIMED
         if not self._columns:
             return None
-        if "Class" in cells[:1] and "mAP50" in cells:
+        if "Class" in cells[:1] and {"mAP50", "mAP@.5"} & {*cells}:
             self._validation = _validation_names(line)
             return CLAIMED
         if cells[:1] == ["all"] and len(cells) == len(self._validation) + 1:
@@ -169,7 +172,8 @@ class YoloReader(Reader):
         values = {
             metric_name(name): value
             for name, cell in zip(self._columns, cells[1:], strict=False)
-            if name.endswith("loss") and (value := whole_number(cell)) is not None
+            if (name.endswith("loss") or name in _OLD_LOSSES)
+            and (value := whole_number(cell)) is not None
         }
         bar = read_bar(bar_text)
         if bar is None or bar.total is None:
@@ -183,9 +187,13 @@ class YoloReader(Reader):
         values = {
             f"val/{name}": value
             for name, cell in zip(self._validation, cells, strict=True)
-            if name not in ("images", "instances") and (value := whole_number(cell)) is not None
+            if name not in ("images", "instances", "labels")
+            and (value := whole_number(cell)) is not None
         }
         return Sample(values, None, None, self._epoch, self._epochs)
+
+
+_OLD_LOSSES = ("box", "obj", "cls", "total")
 
 
 def _validation_names(line: str) -> list[str]:
