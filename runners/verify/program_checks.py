@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from runners.doctor.checks import Check
 from runners.model.parameters import leaf_of
+from runners.model.run_ids import by_names
 from runners.model.units import gpus_text
 from runners.model.vendors import PLATFORMS, VendorCheck
 from runners.verify.facts import LaunchFacts, TorchFacts
@@ -70,7 +71,7 @@ def check_torch(facts: LaunchFacts) -> Iterator[Check]:
     elif not given:
         text = "the run is given none"
         if facts.waits:
-            text = f"not checked, none are free for it now: {facts.waits}"
+            text = f"not checked, none are free for it now: {by_names(facts.waits)}"
         yield Check("torch", "WARN" if facts.waits else "PASS", f"{build}; GPUs: {text}")
     elif _simulated(facts):
         yield Check("torch", "PASS", f"{build}; the run's GPUs are simulated, it sees none of them")

@@ -8,6 +8,7 @@ from runners.doctor.checks import Check
 from runners.lifecycle.launch.planner import PlannedRun, plan_runs
 from runners.model.closed import assert_never
 from runners.model.errors import ExitCode, FresnelError
+from runners.model.run_ids import by_names
 from runners.model.spec import CheckGroup, RunSpec
 from runners.scheduling.allocation import Denied
 from runners.scheduling.queue_order import Granted, Waiting
@@ -71,9 +72,9 @@ def _place(run: PlannedRun) -> JudgedCheck:
         case Granted():
             check = Check("plan", "PASS", f"starts now on {_devices(run)}")
         case Waiting(reason=reason, hint=hint):
-            check = Check("plan", "WARN", f"would wait: {reason}", hint)
+            check = Check("plan", "WARN", f"would wait: {by_names(reason)}", hint)
         case Denied(reason=reason, hint=hint):
-            check = Check("plan", "FAIL", reason, hint)
+            check = Check("plan", "FAIL", by_names(reason), hint)
         case _:
             assert_never(run.decision)
     return JudgedCheck("program", check)

@@ -158,6 +158,15 @@ def test_a_group_is_checked_run_by_run(cli: CommandLine) -> None:
     ]  # fmt: skip
 
 
+def test_who_holds_the_gpus_is_called_by_name(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FRESNEL_GPUS", "sim:1xH100")
+    holder = cli.launch("--gpus", "1", "--name", "holder", "--", "sleep", "600").path.name
+    verdict, said = verdicts(cli, write(cli), "--gpus", "1")["plan"]
+    assert verdict == "WARN" and "held by holder " in said and holder not in said
+
+
 @pytest.mark.parametrize("more", ["verify: true", "verify: [data]"])
 def test_a_launch_is_refused_where_the_preset_asks(cli: CommandLine, more: str) -> None:
     preset = write(cli, more)

@@ -312,6 +312,8 @@ def test_what_a_queued_run_waits_for_is_told_in_full(scene: Scene) -> None:
     scene.choose("waiter")
     panel.wait_for(queued_because(held_by(0, "holder ")))
     panel.wait_for(queue_place(1, 1))
+    # Whole in the log's place, and not above that as well.
+    assert not re.search(rf"╯\n[^╭]*{held_by(0, 'holder')}", panel.text), panel.text
     scene.back()
 
 

@@ -18,6 +18,7 @@ from runners.diagnosis.verdict import to_json as verdict_json
 from runners.housekeeping import tend
 from runners.lifecycle.control.wait import wait_until_ended
 from runners.model.errors import ExitCode
+from runners.model.run_ids import by_names
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run
 from tui.cli.output import echo, print_json, run_exit_code
@@ -70,11 +71,11 @@ def run_remedy(arguments: argparse.Namespace) -> int:
 def _print(proposal: Proposal) -> None:
     print(f"\n{proposal.name}: {proposal.summary}")
     if proposal.obstacle:
-        print(f"    not possible: {proposal.obstacle}")
+        print(f"    not possible: {by_names(proposal.obstacle)}")
     for line in proposal.diff:
         print(f"    {line}")
     if proposal.waits:
-        print(f"    would wait: {proposal.waits}")
+        print(f"    would wait: {by_names(proposal.waits)}")
 
 
 def _to_json(proposal: Proposal) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import math
 from rich.text import Text
 from textual.widget import Widget
 
+from runners.model.states import State
 from runners.state.layout import StateDirectory
 from tui.panel.panel_memory import recall, remember
 from tui.panel.widgets.run_line import cut_reason
@@ -95,7 +96,9 @@ class ReasonLine(Widget):
         """Take in what the run table shows now; without anything to say there is no line."""
         text = Text(pane.lines.problem, style="yellow")
         row = pane.selected_row
-        if not text and row is not None:
+        # In the log's place it is said in full why a run of this machine waits.
+        explains_itself = row is not None and row.state is State.QUEUED and not row.machine
+        if not text and row is not None and not explains_itself:
             text = cut_reason(row, pane.lines.cells)
         if text != self._text or text.style != self._text.style:
             self._text = text

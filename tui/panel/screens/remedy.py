@@ -91,7 +91,7 @@ class RemedyScreen(ListDialog[str | None]):
         for line in proposal.diff:
             text.append(f"{safe_cell(line)}\n", style=_SIGNS.get(line[:1], ""))
         if proposal.waits:
-            text.append(f"it would wait: {safe_cell(proposal.waits)}\n", style="yellow")
+            text.append(f"it would wait: {safe_cell(by_names(proposal.waits))}\n", style="yellow")
         if proposal.obstacle:
             text.append(f"not possible: {safe_cell(by_names(proposal.obstacle))}\n")
         self.query_one("#remedy-diff-text", Static).update(text)
