@@ -70,6 +70,11 @@ def marked(runs: int) -> str:
     return f"{runs} marked"
 
 
+def brought_back(runs: int) -> str:
+    """So many deleted runs are there again."""
+    return f"brought back {runs} runs"
+
+
 def starred(name: str) -> str:
     """A run's name with its star."""
     return f"★ {name}"

@@ -17,6 +17,7 @@ from tests.screen_text import (
     HEADINGS,
     NO_FURTHER,
     SORT,
+    brought_back,
     deletion,
     field,
     first_row,
@@ -271,7 +272,7 @@ def test_details_labels_deletion_and_undo(show: Show, state: StateDirectory) -> 
     assert "old-000" not in panel.text.split("output.log")[0]
     panel.press("u")
     panel.wait_for(in_all(131))
-    panel.wait_for("brought back 2 runs")
+    panel.wait_for(brought_back(2))
     panel.wait_for("old-000")
     found = json.loads(headless("list", "tag:good", "--json").stdout)
     assert [(run["name"], run["starred"]) for run in found] == [("broken", True)]
