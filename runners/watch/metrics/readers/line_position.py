@@ -139,8 +139,8 @@ def _epoch_in(
         epochs = number(found["epochs"]) if found["epochs"] else None
         if not found["at"]:
             return number(found["epoch"]), epochs, None, None, ""
-        if found["at"] == found["epoch"] and not text[found.end() :].strip(" )*:-"):
-            return number(found["epoch"]), number(found["all"]), None, None, ""  # `Epoch 3 (3/200)`
+        if "(" in found[0] and not text[found.end() :].strip(" )*:-"):
+            return number(found["at"]), number(found["all"]), None, None, ""  # `Epoch 3 (3/200):`
         # Only `Train Epoch: 1 [640/60000 (1%)]` counts samples, as PyTorch's first example does.
         samples = found["share"] and text[: found.start()].strip() == "train"
         unit = "samples" if samples else ""
