@@ -38,8 +38,13 @@ OWN = Price("3.39", "gpu", "flag")
 
 
 def ago(seconds: float) -> Moment:
-    now = moment_now()
-    return Moment(now.wall - seconds, now.boot, (now.boot_ns or 0) - round(seconds * 1e9))
+    return after(moment_now(), -seconds)
+
+
+def after(moment: Moment, seconds: float) -> Moment:
+    """Exactly so much later: two looks at the clock are further apart than they ask for."""
+    at_ns = (moment.boot_ns or 0) + round(seconds * 1e9)
+    return Moment(moment.wall + seconds, moment.boot, at_ns)
 
 
 def open_session(state: StateDirectory, began: Moment, ended: Moment | None, **told: Any) -> None:
@@ -121,7 +126,8 @@ def ask_every_surface(cli: CommandLine, runs: list[str]) -> dict[str, dict[str, 
 
 def test_two_that_share_a_gpu_for_an_hour_pay_half_each_on_every_surface(cli: CommandLine) -> None:
     state = cli.state.create()
-    began, ended = ago(2 * HOUR), ago(HOUR)
+    began = ago(2 * HOUR)
+    ended = after(began, HOUR)
     open_session(state, began, ended)
     write_run(state, "20261120-101500-a-0001", began, ended)
     write_run(state, "20261120-101500-b-0002", began, ended)
@@ -144,7 +150,8 @@ def test_a_run_on_the_cpu_of_a_gpu_machine_costs_nothing_of_the_gpus_anywhere(
     cli: CommandLine,
 ) -> None:
     state = cli.state.create()
-    began, ended = ago(2 * HOUR), ago(HOUR)
+    began = ago(2 * HOUR)
+    ended = after(began, HOUR)
     open_session(state, began, ended)
     write_run(state, "20261120-101500-cpu-0001", began, ended, gpus=())
     for surface, costs in ask_every_surface(cli, ["20261120-101500-cpu-0001"]).items():
@@ -257,7 +264,8 @@ def test_rows_in_json_add_up(cli: CommandLine) -> None:
 
 def test_the_folder_is_where_a_view_looks_for_the_books(tmp_path: Path) -> None:
     state = StateDirectory(tmp_path / "other").create()
-    began, ended = ago(2 * HOUR), ago(HOUR)
+    began = ago(2 * HOUR)
+    ended = after(began, HOUR)
     open_session(state, began, ended)
     write_run(state, "20261120-101500-a-0001", began, ended)
     view = view_run(read_run(state, "20261120-101500-a-0001"))
