@@ -3,6 +3,7 @@
 """
 
 import contextlib
+import importlib
 import json
 import os
 import sys
@@ -30,3 +31,5 @@ class Unimported:
 with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):  # noqa: PTH123
     arguments = ["--collect-only", "-n0", "-pno:cacheprovider", *json.loads(os.environ["COLLECT"])]
     pytest.main(arguments, plugins=[Unimported()])
+if "torch" in sys.modules:
+    importlib.import_module("tests.compiling")

@@ -144,7 +144,7 @@ PANELS = WarmServer(
 """What the panel imports, for the terminals of `tests/terminal.py`."""
 TORCH = WarmServer(
     *("torch", "torch.distributed.launcher.api", "torch.utils.data", "numpy", "scipy.spatial"),
-    *("PIL.Image", "skimage.metrics", "diffusers", "nibabel", "numba"),
+    *("PIL.Image", "PIL.ImageDraw", "skimage.metrics", "diffusers", "nibabel", "tests.compiling"),
     "-matplotlib.backends.backend_agg",
     OMP_NUM_THREADS="1",
     OPENBLAS_NUM_THREADS="1",

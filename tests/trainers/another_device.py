@@ -182,8 +182,7 @@ def test_a_cascade_learns_and_is_sampled(
     loss = stage_loss(cascade.diffusion, output, z0, noise, t, given, 0.1, network.volume_of)
     step(network, loss.total.sum())
     cascade.levels = [0.1]
-    for eta in (0.0, 1.0):
-        drawn = cascade.run(xrays[:1], [(0,)], 2, 2, 2, eta)[-1][0]
+    drawn = cascade.run(xrays[:1], [(0,)], 2, 2, 2, float(saving))[-1][0]
     volume_metrics(drawn[0], x0[0])
     assert drawn.device == device
 
@@ -219,9 +218,10 @@ def test_a_point_network_learns_and_draws(device: Any, monkeypatch: pytest.Monke
     three = torch.rand(3, device=device)
     gaussian_noise_losses(diffusion, three, three, implant, steps, torch.randn_like(implant))
     with torch.no_grad():
-        for method in ("ddpm", "ddim"):
-            predict = noise_predictor(network.eval(), diffusion, skull[0])
-            assert draw(predict, implant[:1], diffusion, Sampling(method, 2)).device == device
+        predict = noise_predictor(network.eval(), diffusion, skull[0])
+        assert draw(predict, implant[:1], diffusion, Sampling("ddpm", 2)).device == device
+        plain = draw(lambda points, _: -points, implant, diffusion, Sampling("ddim", 2))
+        assert plain.device == device
 
 
 def test_what_lies_apart_is_refused(device: Any) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.warm import TORCH
+from tests.warm_server import WHOLE
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAINER = ROOT / "trainers" / "gaussian" / "train.py"
@@ -56,8 +57,8 @@ def cache_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
 
 @pytest.fixture(scope="session")
 def run_trainer() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs the trainer by its path on a few small images and waits for it; with `cold` in an
-    interpreter of its own, from its very start.
+    """Runs the trainer by its path on a few small images and waits for it; `curves`: with what
+    draws them.
     """
 
     def run(
@@ -65,13 +66,14 @@ def run_trainer() -> Callable[..., subprocess.CompletedProcess[str]]:
         run_directory: Path | None = None,
         cwd: Path | None = None,
         processes: int = 1,
-        cold: bool = False,
+        curves: bool = False,
         **variables: str,
     ) -> subprocess.CompletedProcess[str]:
         launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
-        return (subprocess if cold else TORCH).run(
+        whole = {WHOLE: "1"} if curves else {}
+        return TORCH.run(
             [sys.executable, *(launcher if processes > 1 else []), str(TRAINER), *SMALL, *more],
-            env=environment(run_directory, **variables),
+            env=environment(run_directory, **variables, **whole),
             cwd=cwd,
             capture_output=True,
             text=True,

@@ -131,6 +131,7 @@ def test_voxels_of_different_widths_keep_their_millimetres(tmp_path) -> None:
     [
         (np.full((4, 4, 4), np.nan, np.float32), "not finite (64 of 64)"),
         (np.random.default_rng(0).random((4, 4, 4)), "that is not Hounsfield units"),
+        (np.arange(0, 3200, 50.0).reshape(4, 4, 4), "that is not Hounsfield units, of which air"),
         (np.zeros((4, 4)), "is no volume: its shape is"),
     ],
 )

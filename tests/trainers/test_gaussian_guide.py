@@ -103,7 +103,7 @@ def test_other_channels_polarities_and_pictures_are_refused_by_name(
     told = run(
         tmp_path, "preprocess_training_data.py", "--data_dir", str(tmp_path), *models, code=1
     )
-    assert "1 images cannot be read: broken.jpg" in told
+    assert "1 images cannot be read: " in told and "broken.jpg cannot be read" in told
 
 
 def test_phase_two_finds_the_larger_features_and_refuses_the_old_decoder(project: Path) -> None:

@@ -88,6 +88,33 @@ def test_a_photograph_is_read_as_viewers_show_it(
         assert torch.allclose(rows.mean((1, 2)), torch.tensor(expected).float(), atol=0.03)
 
 
+def test_what_is_left_out_of_a_folder_is_named_and_all_that_is_damaged_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = make_folder(tmp_path / "data", 2)
+    for name in (".DS_Store", "._photo_0.png", "notes.txt"):
+        (folder / name).write_bytes(b"\0\5\x16\7")
+    for name in ("IMG_1.HEIC", "move.gif"):
+        (folder / name).write_bytes(b"")
+    Image.new("RGB", (50, 40)).save(folder / "scan.tif")
+    found = collect(folder, "patch", None, None, 0.5)
+    assert {part.name for part in (*found.training, *found.held_out)} == {
+        "photo_0", "photo_1", "scan"
+    }  # fmt: skip
+    told = capsys.readouterr().out.splitlines()
+    assert len(told) == 1 and "IMG_1.HEIC, move.gif: of a kind that is not read" in told[0]
+    for name in ("empty.png", "half.png", "none.jpg"):
+        (folder / name).write_bytes((folder / "photo_0.png").read_bytes()[:90] * (name[0] == "h"))
+    with pytest.raises(SettingsError) as refused:
+        collect(folder, "patch", None, None, 0.5)
+    for name in ("empty.png", "half.png", "none.jpg"):
+        assert str(refused.value).count(f"{name} cannot be read as an image") == 1
+    (folder / "photo_0.x.jpg").write_bytes((folder / "photo_1.png").read_bytes())
+    (folder / "photo_0.webp").write_bytes(b"")
+    with pytest.raises(SettingsError, match=r"photo_0\.png and photo_0\.webp would share"):
+        collect(folder, "patch", None, None, 0.5)
+
+
 def test_no_photograph_is_on_both_sides_of_the_split_and_no_crop_overlaps_another() -> None:
     found = collect(None, "auto", 384, 50, 0.2)
     assert (len(found.training), len(found.held_out)) == (40, 10)

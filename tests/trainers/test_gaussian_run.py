@@ -36,7 +36,7 @@ def whole(tmp_path_factory, run_trainer):
         "raise RuntimeError('the wrong trainers package')\n"
     )
     done = run_trainer(
-        *SHORT, run_directory=home / "run", cwd=home, cold=True, PYTHONPATH=str(home)
+        *SHORT, run_directory=home / "run", cwd=home, curves=True, PYTHONPATH=str(home)
     )
     assert done.returncode == 0, done.stderr
     return home / "run", done.stdout

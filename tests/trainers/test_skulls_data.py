@@ -1,5 +1,6 @@
 """Made-up skulls, lists in both generations, clouds, preparation, and what is wrong with data."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -68,6 +69,14 @@ def test_made_up_skulls_are_complete_pairs_and_not_symmetric(skulls) -> None:
     check_split(samples, read_listing(skulls / "test.csv"))
 
 
+def test_a_list_that_is_not_there_is_said_before_clouds_are_made(skulls, tmp_path) -> None:
+    shutil.copytree(skulls / "implant", tmp_path / "implant", ignore=lambda *_: ["000_surf.npy"])
+    done = run("prepare.py", "--root", tmp_path, "--target-points", 500)
+    assert done.returncode == 2
+    assert "train.csv: there is no such list" in done.stderr
+    assert not list(tmp_path.rglob("000_surf.npy"))
+
+
 def test_skulls_made_once_are_copied_the_next_time(skulls, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setattr(made_up, "skull_mask", None)  # nothing can be made any more
     made_up.make_up(tmp_path, 3, 32, points=1500)
@@ -124,7 +133,7 @@ def test_a_mistake_in_a_list_is_one_error_that_names_it(skulls, tmp_path) -> Non
     assert "ends in .nrrd or _surf.npy" in refused("complete_skull/000.stl\n")
     with pytest.raises(SkullDataError, match=r"is a folder; name the list in it"):
         read_listing(skulls)
-    with pytest.raises(SkullDataError, match="cannot be read"):
+    with pytest.raises(SkullDataError, match="there is no such list"):
         read_listing(tmp_path / "none.csv")
     # Only volumes, no clouds yet: the error says how to make them.
     copy = tmp_path / "raw"

@@ -223,9 +223,10 @@ def read_ct(
         raise SettingsError(f"{path} is no volume: its shape is {volume.shape}")
     check_finite(volume, path)
     low, high = float(volume.min()), float(volume.max())
-    if high - low < 10:
+    if high - low < 10 or low >= 0:
         raise SettingsError(
-            f"{path} lies between {low:g} and {high:g}: that is not Hounsfield units"
+            f"{path} lies between {low:g} and {high:g}: that is not Hounsfield units, of which air"
+            " has -1000 and water 0"
         )
     return volume.clip(HU_LOW, HU_HIGH), extent
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ DEEP = 65535
 """White in a picture of 16 bits."""
 QUICK = 64
 """Pixels a side that a JPEG is decoded to, at least, where it is only looked at."""
+NAMED = 5
+"""Pictures that are named where more cannot be used."""
 
 
 class PictureError(SettingsError):
@@ -32,18 +35,32 @@ def read_picture(path: Path, colour: bool = True) -> Image.Image:
         return _converted(file, path, colour)
 
 
-def check_picture(path: Path) -> None:
-    """Raise what read_picture would raise; quicker, for a JPEG is decoded to a small one."""
-    with _opened(path) as file:
-        file.draft("RGB", (QUICK, QUICK))
-        _converted(file, path, True)
+def check_pictures(paths: Iterable[Path]) -> None:
+    """Raise what read_picture would raise, of all at once; quicker, for a JPEG is decoded to a
+    small one.
+    """
+    problems = []
+    for path in paths:
+        try:
+            with _opened(path) as file:
+                file.draft("RGB", (QUICK, QUICK))
+                _converted(file, path, True)
+        except PictureError as problem:
+            problems.append(str(problem))
+    if problems:
+        more = [f"and {len(problems) - NAMED} more"] if len(problems) > NAMED else []
+        raise PictureError("; ".join([*problems[:NAMED], *more]))
 
 
 def _opened(path: Path) -> Image.Image:
     try:
         return Image.open(path)
-    except (OSError, SyntaxError, ValueError, UnidentifiedImageError) as problem:
-        raise PictureError(f"{path} cannot be read as an image ({problem})") from problem
+    except UnidentifiedImageError as problem:
+        text = f"{path} cannot be read as an image (it is of no kind that Pillow knows)"
+        raise PictureError(text) from problem
+    except (OSError, SyntaxError, ValueError) as problem:
+        why = getattr(problem, "strerror", None) or problem
+        raise PictureError(f"{path} cannot be read as an image ({why})") from problem
 
 
 def _converted(file: Image.Image, path: Path, colour: bool) -> Image.Image:

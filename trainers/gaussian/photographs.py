@@ -21,13 +21,18 @@ from torch.utils.data import Dataset
 from trainers.common.bar import bar
 from trainers.common.kept_items import KeptItems, size_of
 from trainers.common.loading import check_shared_memory
-from trainers.common.reading import check_picture, read_picture
+from trainers.common.reading import check_pictures, read_picture
 from trainers.common.settings_parser import SettingsError
 from trainers.gaussian import features
 from trainers.gaussian.geometry import GRID
 from trainers.gaussian.pairs import CAMERAS, Posed, motion, partners, read_cameras
 
-SUFFIXES = {".jpg", ".jpeg", ".png", ".webp"}
+SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"}
+NOT_READ = {
+    ".heic", ".heif", ".avif", ".gif", ".jp2", ".jxl", ".dng", ".cr2", ".cr3", ".nef", ".arw",
+}  # fmt: skip
+"""What photographs end in that are left out, and said to be."""
+KINDS = ", ".join(sorted(suffix[1:] for suffix in SUFFIXES))
 CROPS_ACROSS, CROPS_DOWN = 3, 2
 MANY = 50
 """Photographs whose files take long enough to be checked that a bar says how far it is."""
@@ -122,7 +127,7 @@ def collect(
             f"--pair_gap: there is no {folder / CAMERAS}: make it with prepare_scenes.py"
         )
     scenes = {stem: posed.scene for stem, posed in cameras.items()}
-    training, judging = split_folder(folder, max_images, held_out, scenes)
+    training, judging = split_folder(folder, max_images, held_out, scenes, shown)
     stems = [photograph.path.stem for photograph in (*training, *judging)]
     beside = folder / "features"
     if kind == "dinov2":
@@ -205,36 +210,54 @@ def read_beside(
     return found
 
 
+def photograph_files(folder: Path, shown: bool = True) -> list[Path]:
+    """Return a folder's photographs by name, hidden files left aside; `shown`: with a line that
+    names pictures of kinds that are not read.
+
+    Raises SettingsError where there is no folder, or two share a stem and so their features.
+    """
+    if not folder.is_dir():
+        raise SettingsError(f"--data_dir: there is no folder {folder}")
+    every = [path for path in folder.iterdir() if path.name[0] != "." and path.is_file()]
+    every.sort(key=lambda path: (path.stem, path.name))
+    left = [path.name for path in every if path.suffix.lower() in NOT_READ]
+    if left and shown:
+        more = f", and {len(left) - 5} more" if len(left) > 5 else ""
+        print(
+            f"left out     {', '.join(left[:5])}{more}: of a kind that is not read; save as JPEG or"
+            " PNG",
+            flush=True,
+        )
+    found = [path for path in every if path.suffix.lower() in SUFFIXES]
+    for earlier, later in pairwise(found):
+        if earlier.stem == later.stem:
+            raise SettingsError(
+                f"{earlier.name} and {later.name} would share their features; rename one"
+            )
+    return found
+
+
 def split_folder(
-    folder: Path, max_images: int | None, held_out: float, scenes: Mapping[str, str] | None = None
+    folder: Path,
+    max_images: int | None,
+    held_out: float,
+    scenes: Mapping[str, str] | None = None,
+    shown: bool = True,
 ) -> tuple[tuple[Photograph, ...], tuple[Photograph, ...]]:
     """Return a folder's training and held-out images, ordered by their names alone.
 
     Pictures of one of the `scenes`, by stem, stay together, so that none is on both sides.
     """
-    if not folder.is_dir():
-        raise SettingsError(f"--data_dir: there is no folder {folder}")
-    paths = sorted(
-        path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and path.is_file()
-    )
-    stems = [path.stem for path in paths]
-    for earlier, later in pairwise(paths):
-        if earlier.stem == later.stem:
-            raise SettingsError(
-                f"{earlier.name} and {later.name} would share their features; rename one"
-            )
-    if len(stems) < 2:
-        raise SettingsError(
-            f"{folder} holds {len(stems)} images (jpg, jpeg, png, webp); at least 2 are needed"
-        )
+    paths = photograph_files(folder, shown)
+    if len(paths) < 2:
+        raise SettingsError(f"{folder} holds {len(paths)} images ({KINDS}); at least 2 are needed")
     groups = {path.stem: (scenes or {}).get(path.stem, path.stem) for path in paths}
 
     def drawn(path: Path) -> tuple[bytes, str]:
         return hashlib.sha256(groups[path.stem].encode()).digest(), path.stem
 
     shuffled = sorted(paths, key=drawn)[:max_images]
-    for path in shuffled:
-        check_picture(path)
+    check_pictures(shuffled)
     judging = held_out_count(len(shuffled), held_out)
     if scenes:
         judging = whole_scenes([groups[path.stem] for path in shuffled], judging, folder)

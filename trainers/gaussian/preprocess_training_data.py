@@ -26,7 +26,6 @@ trainers.begin(__name__)
 
 import argparse
 import json
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -56,7 +55,7 @@ from trainers.gaussian.networks import (
     patch_features,
     to_input,
 )
-from trainers.gaussian.photographs import SUFFIXES
+from trainers.gaussian.photographs import KINDS, photograph_files
 
 DIMS = {size: dim for dim, size in SIZES.items()}
 
@@ -144,25 +143,6 @@ def _refuse_the_rest(parser: SettingsParser) -> None:
             ),
         )
     parser.refuse("--model_size", reason="it is called --dinov2_size")
-
-
-def images_of(folder: Path) -> list[Path]:
-    """Return the images of a folder in order. Raises SettingsError where there are none, or two
-    share a stem.
-    """
-    if not folder.is_dir():
-        raise SettingsError(f"--data_dir: there is no folder {folder}")
-    found = sorted(
-        path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and path.is_file()
-    )
-    if not found:
-        raise SettingsError(f"{folder} holds no images (jpg, jpeg, png, webp)")
-    twice = [first for first, second in pairwise(found) if first.stem == second.stem]
-    if twice:
-        raise SettingsError(
-            f"two images are called {twice[0].stem} and would share their features; rename one"
-        )
-    return found
 
 
 def whole(path: Path, size: int) -> bool:
@@ -261,7 +241,9 @@ def first(items: list[tuple[Array | None, str]]) -> tuple[Array | None, str]:
 
 def preprocess(settings: argparse.Namespace) -> int:
     """Make all missing files and return the exit code: 1 where an image could not be read."""
-    images = images_of(settings.data_dir)
+    images = photograph_files(settings.data_dir)
+    if not images:
+        raise SettingsError(f"{settings.data_dir} holds no images ({KINDS})")
     folder = settings.output_dir or settings.data_dir / "features"
     path = settings.features_model or Path(f"models/dinov2_{settings.dinov2_size}.onnx")
     print(f"found        {len(images)} images in {settings.data_dir}", flush=True)
@@ -288,7 +270,7 @@ def preprocess(settings: argparse.Namespace) -> int:
         missing, bar(loader, "preprocessing", len(missing)), strict=True
     ):
         if pixels is None:
-            unreadable.append(f"{item.image.name} ({problem})")
+            unreadable.append(problem)
         else:
             process(pixels, item, settings, features, depth)
     made, earlier = len(missing) - len(unreadable), len(images) - len(missing)

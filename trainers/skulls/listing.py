@@ -84,7 +84,7 @@ def read_listing(csv: Path) -> list[SkullSample]:
     Raises SkullDataError for a list that is missing, empty or badly formed, for a row listed
     twice, and for clouds that do not exist.
     """
-    rows = _rows(csv)
+    rows = rows_of(csv)
     if rows[0][0].strip() == "defective" and len(rows[0]) == 4:
         samples = [_from_columns(csv, number, row) for number, row in enumerate(rows[1:], 2)]
     else:
@@ -104,7 +104,8 @@ def read_listing(csv: Path) -> list[SkullSample]:
     return samples
 
 
-def _rows(csv: Path) -> list[list[str]]:
+def rows_of(csv: Path) -> list[list[str]]:
+    """Return a list's rows. Raises SkullDataError where it is missing, empty or no text."""
     if csv.is_dir():
         raise SkullDataError(
             f"{csv} is a folder; name the list in it, for example {csv / 'train.csv'}"
@@ -112,6 +113,11 @@ def _rows(csv: Path) -> list[list[str]]:
     try:
         with csv.open(newline="", encoding="utf-8-sig") as file:
             rows = [row for row in csv_files.reader(file) if any(cell.strip() for cell in row)]
+    except FileNotFoundError as problem:
+        raise SkullDataError(
+            f"{csv}: there is no such list; it has one complete skull's path a row, such as"
+            " complete_skull/070.nrrd"
+        ) from problem
     except OSError as problem:
         raise SkullDataError(f"{csv}: cannot be read ({problem.strerror})") from problem
     except (UnicodeDecodeError, csv_files.Error) as problem:

@@ -49,6 +49,7 @@ from trainers.skulls.listing import (
     cloud_of,
     load_cloud,
     read_listing,
+    rows_of,
     volume_of,
 )
 from trainers.skulls.surfaces import surface_cloud
@@ -242,6 +243,8 @@ def prepare(settings: argparse.Namespace) -> int:
     """Do the steps that are asked for; return 0, or 1 where something failed."""
     root, failures = settings.root, []
     listing = settings.list
+    if "pairs" in settings.steps:
+        rows_of(listing or root / "train.csv")  # not after hours of clouds
     if "volumes" in settings.steps:
         from trainers.skulls.resampling import resample_dataset
 
