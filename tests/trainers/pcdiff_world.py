@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.trainers.saved_state import load
 from tests.warm import TORCH
 from tests.warm_server import WHOLE
 from trainers.skulls.made_up import make_up
@@ -87,7 +88,7 @@ def events(run: Path) -> list[dict[str, Any]]:
 
 def weights(path: Path) -> dict[str, torch.Tensor]:
     """The weights of a published checkpoint."""
-    return dict(torch.load(path, weights_only=True)["model_state"])
+    return dict(load(path)["model_state"])
 
 
 def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:

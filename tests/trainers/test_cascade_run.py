@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +17,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("diffusers")
 nibabel = pytest.importorskip("nibabel")
 
+from tests.trainers import saved_state  # noqa: E402
 from tests.trainers.said_once import series_of, told_twice  # noqa: E402
 from tests.trainers.saved_state import differing_files  # noqa: E402
 from tests.warm import TORCH  # noqa: E402
@@ -103,7 +106,7 @@ def losses(folder: Path) -> dict[int, float]:
 
 
 def weights(folder: Path, name: str = "last.pt") -> dict:
-    return torch.load(folder / "checkpoints" / name, weights_only=True)
+    return saved_state.load(folder / "checkpoints" / name)
 
 
 def torchrun(count: int) -> list[str]:
@@ -265,30 +268,50 @@ def test_killed_in_the_middle_and_resumed_it_ends_like_one_that_never_stopped(
     assert events(tmp_path, "summary")[0]["values"] == last
 
 
+@pytest.fixture
+def asked_before_the_first_step(
+    tmp_path, monkeypatch, keep_signals
+) -> Callable[[Callable[[], int]], int]:
+    """Has a training in this process be asked to stop when its patients are read."""
+    from trainers.cascade import train
+
+    shown = train.preview_inputs
+
+    def asked(run: Any) -> None:
+        shown(run)
+        (tmp_path / "stop.json").write_text("{}")
+
+    def trained(main: Callable[[], int]) -> int:
+        with monkeypatch.context() as here:
+            here.setattr(train, "preview_inputs", asked)
+            code = main()
+        (tmp_path / "stop.json").unlink()
+        return code
+
+    monkeypatch.setenv("FRESNEL_RUN_DIR", str(tmp_path))
+    return trained
+
+
 def test_stopped_inside_an_epoch_it_goes_on_from_the_step(
-    tmp_path, whole, config, monkeypatch, keep_signals, processes_begun
+    tmp_path, whole, config, asked_before_the_first_step, processes_begun, capfd
 ) -> None:
     """By one worker for the epochs of a stage."""
     from trainers.cascade import train
 
-    (tmp_path / "stop.json").write_text("{}")
-    output = finished(start(config, tmp_path))
-    assert "stopped on request (the stop file)" in output
-    assert weights(tmp_path)["position"]["used"] == 4, "one batch of the first epoch"
-    (tmp_path / "stop.json").unlink()
-    monkeypatch.setenv("FRESNEL_RUN_DIR", str(tmp_path))
     folder = tmp_path / "checkpoints"
+    words = ["--config", str(config), *TRAIN, "--checkpoint_dir", str(folder)]
+    assert asked_before_the_first_step(lambda: train.main(words)) == 0
+    assert "stopped on request (the stop file)" in capfd.readouterr().out
+    assert weights(tmp_path)["position"]["used"] == 4, "one batch of the first epoch"
     more = ("--resume_from", str(folder / "last.pt"), "--num_workers", "1")
-    assert (
-        train.main(["--config", str(config), *TRAIN, "--checkpoint_dir", str(folder), *more]) == 0
-    )
+    assert train.main([*words, *more]) == 0
     assert len(processes_begun) == 2
     places = (folder / "checkpoints" / "last.pt" for folder in (whole[0], tmp_path))
     assert differing_files(*places) == []
 
 
 def test_patients_kept_in_memory_are_read_once_for_all_workers_and_resumes(
-    tmp_path, whole, config, monkeypatch, keep_signals, processes_begun, capfd
+    tmp_path, whole, config, monkeypatch, asked_before_the_first_step, processes_begun, capfd
 ) -> None:
     """Stopped inside an epoch on the way, the result is that of a run that keeps none."""
     from trainers.cascade import train
@@ -302,14 +325,11 @@ def test_patients_kept_in_memory_are_read_once_for_all_workers_and_resumes(
         return read(data, patient)
 
     monkeypatch.setattr(PatientData, "volume", noted)
-    monkeypatch.setenv("FRESNEL_RUN_DIR", str(tmp_path))
     folder = tmp_path / "checkpoints"
     flags = ["--config", str(config), *TRAIN, "--checkpoint_dir", str(folder)]
     kept = ["--cache_in_memory", "--num_workers", "2", "--resume_from", "auto-or-new"]
-    (tmp_path / "stop.json").write_text("{}")
-    assert train.main([*flags, *kept]) == 0
+    assert asked_before_the_first_step(lambda: train.main([*flags, *kept])) == 0
     assert len(told.read_text().splitlines()) == 10 and len(processes_begun) == 2
-    (tmp_path / "stop.json").unlink()
     told.unlink()
     assert train.main([*flags, *kept]) == 0
     seen = told.read_text().splitlines()

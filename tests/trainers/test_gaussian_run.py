@@ -15,7 +15,7 @@ pytest.importorskip("sklearn")
 from PIL import Image  # noqa: E402
 
 from tests.trainers.said_once import series_of, told_twice  # noqa: E402
-from tests.trainers.saved_state import differing_files  # noqa: E402
+from tests.trainers.saved_state import differing_files, load  # noqa: E402
 from trainers.common.ema import Ema  # noqa: E402
 from trainers.gaussian.trained import Trained, load_trained  # noqa: E402
 
@@ -40,10 +40,6 @@ def whole(tmp_path_factory, run_trainer):
     )
     assert done.returncode == 0, done.stderr
     return home / "run", done.stdout
-
-
-def load(path: Path):
-    return torch.load(path, weights_only=True)
 
 
 def test_a_run_tells_what_it_does_and_how_it_went(whole) -> None:

@@ -157,6 +157,7 @@ def test_gradients_are_those_of_finite_differences() -> None:
     points = torch.from_numpy(cloud("shell")[:40])[None]
     voxels = place_in_grid(points, 4)
     level = survey(points, [Ball(10, 0.6, 6)])[0]
+    torch.manual_seed(0)  # in one draw of ten another row becomes a group's largest on the way
     rows = torch.randn(40, 8, requires_grad=True)
     coarse = torch.randn(10, 8, requires_grad=True)
 

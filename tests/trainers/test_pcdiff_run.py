@@ -13,7 +13,7 @@ pytest.importorskip("numba")
 
 from tests.trainers import pcdiff_world as world
 from tests.trainers.said_once import series_of, told_twice
-from tests.trainers.saved_state import differing_files
+from tests.trainers.saved_state import differing_files, load
 from trainers.common.weights import read_weights
 from trainers.pcdiff.completing import load_network
 from trainers.pcdiff.rates import rate_of_epoch
@@ -107,8 +107,7 @@ def test_a_numbered_checkpoint_knows_the_best_that_was_found_before_it(
     words = ("--path", str(listed), "--bs", "5", *world.RARE, "--checkpoint_freq", "1")
     assert world.train_here(*words, "--niter", "1", "--output_dir", str(tmp_path)) == 0
     best, newest = (
-        torch.load(tmp_path / "checkpoints" / name, weights_only=True)["position"]
-        for name in ("best.pt", "last.pt")
+        load(tmp_path / "checkpoints" / name)["position"] for name in ("best.pt", "last.pt")
     )
     assert newest["best"] == best["best"] == newest["last_loss"]
 
@@ -119,7 +118,7 @@ def test_an_epoch_without_a_step_has_no_loss_that_could_be_the_best(
     """As the first step of half precision is: its 0 was the best for ever."""
     words = ("--path", str(listed), "--bs", "10", *world.RARE, "--checkpoint_freq", "1")
     assert world.train_here(*words, "--niter", "2", "--output_dir", str(tmp_path)) == 0
-    best = torch.load(tmp_path / "checkpoints" / "best.pt", weights_only=True)["position"]
+    best = load(tmp_path / "checkpoints" / "best.pt")["position"]
     assert best["epoch"] == 2 and best["best"] == best["last_loss"] > 0
 
 
@@ -178,7 +177,7 @@ def test_accumulated_parts_make_the_same_step(listed: Path, tmp_path: Path) -> N
 def test_going_on_from_a_published_checkpoint(listed: Path, tmp_path: Path, flag: str) -> None:
     words = ("--path", str(listed), "--bs", "5", *world.RARE)
     assert world.train_here(*words, "--niter", "1", "--output_dir", str(tmp_path / "first")) == 0
-    content = torch.load(tmp_path / "first" / "epoch_0.pth", weights_only=True)
+    content = load(tmp_path / "first" / "epoch_0.pth")
     state = content["model_state"]
     shells = {name.replace("model.", "model.module._orig_mod.", 1): state[name] for name in state}
     published = tmp_path / "epoch_1999.pth"
@@ -189,7 +188,7 @@ def test_going_on_from_a_published_checkpoint(listed: Path, tmp_path: Path, flag
     log = (tmp_path / "on" / "train.log").read_text()
     assert f"Resuming from checkpoint {published} at epoch 2000" in log
     assert "[2000/2001][  0/  2]" in log
-    after = torch.load(tmp_path / "on" / "epoch_2000.pth", weights_only=True)
+    after = load(tmp_path / "on" / "epoch_2000.pth")
     assert after["epoch"] == 2000
     assert all(entry["step"] == 4 for entry in after["optimizer_state"]["state"].values())
     # As a restart does it: where the run has a checkpoint of its own, that one counts.

@@ -4,7 +4,9 @@ import json
 import math
 import os
 import re
+import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,10 +17,11 @@ nrrd = pytest.importorskip("nrrd")
 trimesh = pytest.importorskip("trimesh")
 yaml = pytest.importorskip("yaml")
 
+from tests.warm import TORCH  # noqa: E402
 from trainers.common.errors import SettingsError  # noqa: E402
 from trainers.common.settings_parser import plain, write_settings  # noqa: E402
 from trainers.common.weights import read_weights  # noqa: E402
-from trainers.implants import evaluate  # noqa: E402
+from trainers.implants import completing, evaluate  # noqa: E402
 from trainers.implants import implant as pipeline  # noqa: E402
 from trainers.implants.completing import complete_truly, missing_cases  # noqa: E402
 from trainers.implants.published import PROTOCOLS  # noqa: E402
@@ -171,6 +174,37 @@ def test_implants_are_made_judged_drawn_and_meshed_and_not_made_twice(root, syn,
     other = Output(tmp_path / "out", made_with="another model")
     generate.make_all(cases[:1], root, voxelization, other, 1, write=again.append)
     assert "Sampling step [1/1] ..." in again
+
+
+def test_a_stop_ends_a_case_between_its_parts_and_it_is_made_anew(root, syn, tmp_path) -> None:
+    cases, said = find_cases(syn)[:2], []
+    skull, drawn = PerfectVoxelization(root).skull, []
+
+    class Asked(PerfectVoxelization):
+        def skull(self, *given):
+            drawn.append(given)
+            return skull(*given)
+
+    def make(model: str, stop=lambda: False) -> list[dict]:
+        output = Output(tmp_path / "out", made_with=model)
+        given = (cases, root, Asked(root), output, 1)
+        return generate.make_all(*given, stop=stop, write=said.append)[0]
+
+    before = make("one")
+    rows = make("another", stop=lambda: len(drawn) == 4)  # while the second is made
+    assert [row["case_name"] for row in rows] == [cases[0].name]
+    assert said[-2:] == [
+        "Sampling step [1/1] ...",
+        "stopped before case 2/2 was done; start again to go on there",
+    ]
+    said.clear()
+    assert [row["dice"] for row in make("another")] == [row["dice"] for row in before]
+    assert "done already" in said[0] and "Sampling step [1/1] ..." in said
+    # What is there is another model's by now, whichever part of it.
+    make("one", stop=lambda: len(drawn) == 6)
+    said.clear()
+    make("another")
+    assert not any("done already" in line for line in said[:2])
 
 
 def test_an_empty_implant_is_a_failure_with_figures_and_a_broken_case_is_named(
@@ -379,6 +413,8 @@ def test_where_no_run_has_any_the_shipped_models_make_implants_above_the_mirror(
 ) -> None:
     """Of the preset's values, on the one defect that the other side does not show."""
     monkeypatch.setenv("FRESNEL_RUN_DIR", str(tmp_path / "run"))
+    warm = SimpleNamespace(Popen=TORCH.start, PIPE=subprocess.PIPE)
+    monkeypatch.setattr(completing, "subprocess", warm)
     preset = yaml.safe_load((PRESETS / "skull-implant-tiny.yaml").read_text())
     values = {name: item["value"] for name, item in preset["parameters"].items()}
     assert (values["shipped"], values["pcdiff"], values["voxelizer"]) == (True, "auto", "auto")

@@ -1,4 +1,4 @@
-"""Asked to stop while it judges, a trainer leaves that for when it goes on, and loses nothing."""
+"""Asked to stop while it reads or judges, a trainer leaves that for when it goes on, and loses nothing."""
 
 import json
 import os
@@ -17,7 +17,7 @@ pytest.importorskip("skimage")
 from tests.trainers import pcdiff_world as world  # noqa: E402
 from tests.trainers.saved_state import differing_files  # noqa: E402
 from tests.warm import TORCH  # noqa: E402
-from trainers.cascade import diffusion, judging, preparing  # noqa: E402
+from trainers.cascade import diffusion, judging, metrics, preparing  # noqa: E402
 from trainers.cascade import train as cascade  # noqa: E402
 from trainers.cascade.make_patients import make_patients  # noqa: E402
 from trainers.gaussian import evaluation  # noqa: E402
@@ -125,6 +125,9 @@ def cases(
         ),
         "unet": Case(train_unet.main, [*listed, *CPU, *grids], train_unet, "dice", 2),
         "cascade": Case(cascade.main, patients, judging, "losses_at", 1, *where),
+        "cascade's reading": Case(
+            cascade.main, patients, metrics.VolumeStatistics, "add", 1, *where
+        ),
         "cascade's start": Case(cascade.main, patients, preparing, "patient_seed", 1, *where),
         "cascade's test": Case(cascade.main, patients, judging, "physics_error", 1, *where),
         "cascade's samples": Case(
@@ -139,7 +142,7 @@ def cases(
     [
         ("gaussian", 2), ("pcdiff's loss", 6), ("pcdiff's implants", 2), ("pcdiff's bits", 3),
         ("voxelization", 1), ("voxelization", 3), ("unet", 3), ("cascade", 1),
-        ("cascade's samples", 4), ("cascade's start", 1), ("cascade's test", 9),
+        ("cascade's samples", 4), ("cascade's reading", 9), ("cascade's start", 1), ("cascade's test", 9),
     ],
 )  # fmt: skip
 def test_a_stop_ends_judging_at_once_and_a_run_that_goes_on_begins_with_it(

@@ -15,7 +15,7 @@ pytest.importorskip("skimage")
 pytest.importorskip("nrrd")
 
 from tests.trainers.said_once import series_of, told_twice  # noqa: E402
-from tests.trainers.saved_state import differing_files  # noqa: E402
+from tests.trainers.saved_state import differing_files, load  # noqa: E402
 from tests.warm import TORCH  # noqa: E402
 from trainers.common.errors import SettingsError  # noqa: E402
 from trainers.common.schedules import rate_at  # noqa: E402
@@ -72,10 +72,6 @@ def run(config: Path, folder: Path, *more: object, processes: int = 1):
         text=True,
         timeout=250,
     )
-
-
-def load(path: Path):
-    return torch.load(path, weights_only=True)
 
 
 @pytest.fixture(scope="module")

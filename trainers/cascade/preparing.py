@@ -66,29 +66,34 @@ def spread_views(item: dict[str, Tensor], config: Config, size: int) -> Tensor:
 def prepare_stage(run: CascadeRun) -> Baselines:
     """Read and check every patient, each rank its share, and return the baselines.
 
-    Every rank calls this. Raises SettingsError, on every rank, for data that cannot be trained on.
+    Every rank calls this. Raises SettingsError, on every rank, for data that cannot be trained on,
+    and StoppedError where a stop was asked for meanwhile.
     """
     assert run.data is not None
     splits, ranks, data = run.splits, run.ranks, run.data
     everyone = [*splits.train, *splits.val, *splits.test]
     training = {patient.name for patient in splits.train}
     share = everyone[ranks.rank :: ranks.world]
-    statistics, trouble, apart = VolumeStatistics(data.size), "", []
+    statistics, apart = VolumeStatistics(data.size), []
     run.reporter.phase("loading", f"{len(everyone)} patients at {data.size}^3")
     title = f"patients at {data.size}^3"
-    for patient in bar(share, title, shown=ranks.leads):
-        try:
-            item = data.load(patient)
-        except SettingsError as problem:
-            trouble = str(problem)
-            break
-        if patient.name in training:
-            statistics.add(item["volume"], spread_views(item, run.config, data.size))
-        if run.config.data["validate_alignment"] and run.position.stage == 1:
-            signed = run.calibration.kind != "none"
-            worst, better = misaligned(item, run.config, signed)
-            if worst < ALIGNED or better:
-                apart.append((patient.name, worst, better))
+
+    def read_own() -> str:
+        for patient in run.stop.watched(bar(share, title, shown=ranks.leads)):
+            try:
+                item = data.load(patient)
+            except SettingsError as problem:
+                return str(problem)
+            if patient.name in training:
+                statistics.add(item["volume"], spread_views(item, run.config, data.size))
+            if run.config.data["validate_alignment"] and run.position.stage == 1:
+                signed = run.calibration.kind != "none"
+                worst, better = misaligned(item, run.config, signed)
+                if worst < ALIGNED or better:
+                    apart.append((patient.name, worst, better))
+        return ""
+
+    trouble = run.stop.shared(ranks.device, read_own)
     raise_everywhere(trouble)
     warn_misaligned(
         run, [patient for found in gather_from_ranks(apart) for patient in found], len(everyone)

@@ -290,7 +290,7 @@ def finish_epoch(run: CascadeRun, baselines: Baselines, seconds: float) -> None:
 def train_stage(run: CascadeRun) -> bool:
     """Train the current stage to its end, or until a stop is asked for; return whether it was.
 
-    Raises StoppedError where that was while patients were sampled for or judged.
+    Raises StoppedError where that was while patients were read, sampled for or judged.
     """
     position, stage = run.position, run.stage
     write = run.reporter.write

@@ -20,14 +20,14 @@ STOP_SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1") if hasattr(signal, name)
 )
 
-LEFT = "stop         what was being judged is left for when the run goes on"
+LEFT = "stop         what was being read or judged is left for when the run goes on"
 T = TypeVar("T")
 Watched = Callable[[Iterable[Any]], Iterable[Any]]
 """Gives what it is given, as StopRequest.watched does, or iter where nobody may stop."""
 
 
 class StoppedError(Exception):
-    """Somebody asked for the end while a model was judged or put to use; nothing is wrong."""
+    """Somebody asked for the end while data was read, a model judged or used; nothing is wrong."""
 
 
 class StopRequest:

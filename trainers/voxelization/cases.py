@@ -52,10 +52,12 @@ def make_implant(
     voxelization: Voxelization,
     output: Output,
     write: Callable[[str], None] = print,
+    pause: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
     """Write mean_impl.nrrd, implant.stl and pictures of a case; return its row of figures.
 
-    The root has the data set's defective skulls, and its implants where figures are wanted.
+    The root has the data set's defective skulls, and its implants where figures are wanted; pause
+    is called before each part that takes long, and may raise.
     """
     begun = time.monotonic()
     folder = output.folder / case.name
@@ -64,15 +66,18 @@ def make_implant(
     shaping = output.shaping or Shaping.for_spacing(defective.spacing)
     skulls = []
     for number, cloud in enumerate(case.clouds, 1):
+        pause()
         write(f"Sampling step [{number}/{len(case.clouds)}] ...")
         skulls.append(voxelization.skull(cloud, (shape[0], shape[1], shape[2]), number))
     points = np.concatenate(case.implants)
     outside = float(((points < 0) | (points > np.array(shape))).any(axis=1).mean())
     if outside > 0.5:
         write(f"{outside:.0%} of the implant's points lie outside the volume: is PCDiff trained?")
+    pause()
     implant = cut_out(vote(skulls, shaping.dilation), defective.mask, points, shaping)
     if output.members:
         for number, (skull, own) in enumerate(zip(skulls, case.implants, strict=True)):
+            pause()
             member = cut_out(vote([skull], shaping.dilation), defective.mask, own, shaping)
             write_volume(folder / f"impl_{number}.nrrd", member, defective.spacing)
     if output.clouds:
@@ -96,8 +101,10 @@ def make_implant(
         "made_with": output.made_with,
     }
     if truth is not None:
+        pause()
         row |= _judge(folder, implant, truth, defective, write)
         for name, way in output.rivals.items():
+            pause()
             row |= _judge_rival(folder, name, way(defective.mask), truth, defective, write)
         if output.truth:
             write_volume(folder / "true_impl.nrrd", truth.mask, truth.spacing)

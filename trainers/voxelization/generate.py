@@ -46,7 +46,7 @@ from trainers.common.main_program import run_main
 from trainers.common.ranks import join_ranks
 from trainers.common.report import EventLog, finite, run_directory
 from trainers.common.settings_parser import SettingsParser, whole_number
-from trainers.common.stopping import StopRequest
+from trainers.common.stopping import StoppedError, StopRequest
 from trainers.skulls.listing import SkullDataError
 from trainers.skulls.metrics import summarise
 from trainers.skulls.shaping import Shaping
@@ -139,7 +139,15 @@ def make_all(
     stop: Callable[[], bool] = lambda: False,
     write: Callable[[str], None] = print,
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Make the implants of all cases; return their rows and what failed, one line each."""
+    """Make the implants of all cases; return their rows and what failed, one line each.
+
+    A case that a stop was asked for in has no row.json, and is made anew the next time.
+    """
+
+    def pause() -> None:
+        if stop():
+            raise StoppedError
+
     rows: list[dict[str, Any]] = []
     failures: list[str] = []
     for number, folder in enumerate(cases, 1):
@@ -150,13 +158,15 @@ def make_all(
             rows.append(done)
             write(f"case {number}/{len(cases)} {folder.name}: done already")
             continue
-        if stop():
-            write(f"stopped before case {number}/{len(cases)}; start again to go on from there")
-            break
-        write(f"case {number}/{len(cases)} {folder.name}")
         try:
+            pause()
+            write(f"case {number}/{len(cases)} {folder.name}")
             completion = read_completion(folder, members, implant_points)
-            row = make_implant(completion, root, voxelization, output, write)
+            saved.unlink(missing_ok=True)  # what it tells of is about to be replaced
+            row = make_implant(completion, root, voxelization, output, write, pause)
+        except StoppedError:
+            write(f"stopped before case {number}/{len(cases)} was done; start again to go on there")
+            break
         except SkullDataError as problem:
             failures.append(str(problem))
             write(f"failed: {problem}")
