@@ -36,8 +36,9 @@ def read_picture(path: Path, colour: bool = True) -> Image.Image:
 
 
 def check_pictures(paths: Iterable[Path]) -> None:
-    """Raise what read_picture would raise, of all at once; quicker, for a JPEG is decoded to a
-    small one.
+    """Raise what read_picture would raise, of all at once.
+
+    Quicker, for a JPEG is decoded to a small one.
     """
     problems = []
     for path in paths:

@@ -7,7 +7,7 @@ import hashlib
 import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import pairwise, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +24,10 @@ from trainers.common.loading import check_shared_memory
 from trainers.common.reading import check_pictures, read_picture
 from trainers.common.settings_parser import SettingsError
 from trainers.gaussian import features
+from trainers.gaussian.files_of_photographs import KINDS, photograph_files
 from trainers.gaussian.geometry import GRID
 from trainers.gaussian.pairs import CAMERAS, Posed, motion, partners, read_cameras
 
-SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"}
-NOT_READ = {
-    ".heic", ".heif", ".avif", ".gif", ".jp2", ".jxl", ".dng", ".cr2", ".cr3", ".nef", ".arw",
-}  # fmt: skip
-"""What photographs end in that are left out, and said to be."""
-KINDS = ", ".join(sorted(suffix[1:] for suffix in SUFFIXES))
 CROPS_ACROSS, CROPS_DOWN = 3, 2
 MANY = 50
 """Photographs whose files take long enough to be checked that a bar says how far it is."""
@@ -207,33 +202,6 @@ def read_beside(
     if collection.has_density:
         path = beside / f"{stem}{features.DENSITY_SUFFIX}"
         found["weights"] = features.read_density(path, size)
-    return found
-
-
-def photograph_files(folder: Path, shown: bool = True) -> list[Path]:
-    """Return a folder's photographs by name, hidden files left aside; `shown`: with a line that
-    names pictures of kinds that are not read.
-
-    Raises SettingsError where there is no folder, or two share a stem and so their features.
-    """
-    if not folder.is_dir():
-        raise SettingsError(f"--data_dir: there is no folder {folder}")
-    every = [path for path in folder.iterdir() if path.name[0] != "." and path.is_file()]
-    every.sort(key=lambda path: (path.stem, path.name))
-    left = [path.name for path in every if path.suffix.lower() in NOT_READ]
-    if left and shown:
-        more = f", and {len(left) - 5} more" if len(left) > 5 else ""
-        print(
-            f"left out     {', '.join(left[:5])}{more}: of a kind that is not read; save as JPEG or"
-            " PNG",
-            flush=True,
-        )
-    found = [path for path in every if path.suffix.lower() in SUFFIXES]
-    for earlier, later in pairwise(found):
-        if earlier.stem == later.stem:
-            raise SettingsError(
-                f"{earlier.name} and {later.name} would share their features; rename one"
-            )
     return found
 
 

@@ -46,6 +46,7 @@ from trainers.gaussian.features import (
     SIZES,
     feature_bytes,
 )
+from trainers.gaussian.files_of_photographs import KINDS, photograph_files
 from trainers.gaussian.networks import (
     Array,
     Network,
@@ -55,7 +56,6 @@ from trainers.gaussian.networks import (
     patch_features,
     to_input,
 )
-from trainers.gaussian.photographs import KINDS, photograph_files
 
 DIMS = {size: dim for dim, size in SIZES.items()}
 
