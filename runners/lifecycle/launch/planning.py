@@ -15,6 +15,7 @@ from runners.host.identity import boot_id, host_name, is_attended, user_name
 from runners.host.slurm_job import SlurmJob, slurm_job
 from runners.lifecycle.launch.command_line import script_notes, spell_argv
 from runners.lifecycle.launch.config_copy import PlannedConfig, plan_config
+from runners.lifecycle.launch.device_notes import device_notes
 from runners.lifecycle.launch.git_snapshot import provenance_of
 from runners.lifecycle.launch.interpreter import interpreter_in
 from runners.lifecycle.launch.placeholder_values import (
@@ -39,6 +40,7 @@ from runners.model.python_command import started_by
 from runners.model.scaling import batch_notes
 from runners.model.spec import Price, RunSpec
 from runners.model.units import gpus_text
+from runners.model.vendors import traits_of_vendor
 from runners.scheduling.allocation import Allocation, Denied, allocate, idle
 from runners.scheduling.memory_warning import memory_notes, oom_warnings
 from runners.state.layout import RunDirectory, StateDirectory
@@ -199,6 +201,7 @@ def _notes(
     devices = started_by(spec, argv, inputs.processes) or inputs.processes
     devices *= node.count if node else 1
     if gpus:
+        notes += device_notes(argv, folder, traits_of_vendor(gpus[0].vendor))
         notes += batch_notes(spec, devices)
     notes += unused_notes(spec, len(gpus))
     notes += memory_notes(spec, devices, gpus)

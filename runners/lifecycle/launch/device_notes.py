@@ -1,0 +1,117 @@
+"""Where a command would not keep to the GPUs that it is given, read from its words and its script.
+
+Facts: `docker run` passes no variable of its client to the container (docs.docker.com, "docker
+container run", --env), and the client hands SIGINT and SIGTERM on, but not SIGKILL (--sig-proxy);
+`docker exec` hands on none.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import chain, takewhile
+from pathlib import Path, PurePath
+
+from runners.host.files import read_plain
+from runners.model.python_command import python_command, unwrapped
+from runners.model.vendors import MAKERS, VendorTraits, traits_of_vendor
+
+_NAMES = "|".join(
+    dict.fromkeys(
+        name
+        for vendor in MAKERS
+        for name in traits_of_vendor(vendor).inherited
+        if "VISIBLE" in name
+    )
+)
+_IN_WORDS = re.compile(rf"(?:^|[\s;&|])(?P<name>{_NAMES})=(?P<value>[^\s;&|]*)")
+_IN_PYTHON = re.compile(
+    rf"^[^\S\n]*(?:os\.)?environ\[\s*['\"](?P<name>{_NAMES})['\"]\s*\]\s*=(?!=)\s*"
+    r"(?P<value>[^#\n]+)",
+    re.MULTILINE,
+)
+_IN_SHELL = re.compile(
+    rf"^(?:[^#\n]*[\s;&|])??(?P<name>{_NAMES})=(?P<value>[^\s;&|#]*)", re.MULTILINE
+)
+_SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
+_CONTAINERS = ("docker", "podman", "nerdctl")
+_RUNS = re.compile(r"(?:^|/)(?:python[\d.]*|torchrun|accelerate|bash|sh)$|\.(?:py|sh)$")
+_LARGEST = 1 << 20
+"""Bytes: a larger script is not looked into."""
+_LONGEST = 40
+
+
+def device_notes(argv: Sequence[str], folder: Path, traits: VendorTraits) -> tuple[str, ...]:
+    """What makes a command take other GPUs than its own, or live on after it; and what to do."""
+    program = unwrapped(argv)
+    found = chain(_set_in_words(program), _set_in_script(program, folder))
+    return (*dict.fromkeys(found), *_container_notes(program, traits))
+
+
+def _set_in_words(program: Sequence[str]) -> Iterator[str]:
+    for found in chain.from_iterable(map(_IN_WORDS.finditer, program)):
+        if not _is_given(found["value"]):
+            yield _note("the command", found["name"], found["value"], "leave that out")
+
+
+def _set_in_script(program: Sequence[str], folder: Path) -> Iterator[str]:
+    python = python_command(program)
+    script = python.script if python is not None else _shell_script(program)
+    if not script:
+        return
+    try:
+        text = read_plain(folder / script, _LARGEST).decode("utf-8", "replace")
+    except OSError:
+        return
+    pattern = _IN_SHELL if python is None else _IN_PYTHON
+    for found in pattern.finditer(text):
+        if not _is_given(found["value"]):
+            line = text.count("\n", 0, found.start("name")) + 1
+            where = f"line {line} of {PurePath(script).name}"
+            yield _note(where, found["name"], found["value"], "take that out")
+
+
+def _is_given(value: str) -> bool:
+    """Whether a value only hands on what the run was given."""
+    return "environ" in value or value.strip("\"'").startswith("$")
+
+
+def _note(where: str, name: str, value: str, advice: str) -> str:
+    value = value.strip()
+    value = value if len(value) <= _LONGEST else f"{value[:_LONGEST]}…"
+    return f"{where} sets {name}={value}: it may take other GPUs than those it is given; {advice}"
+
+
+def _shell_script(program: Sequence[str]) -> str:
+    if not program:
+        return ""
+    if PurePath(program[0]).suffix == ".sh":
+        return program[0]
+    is_shell = PurePath(program[0]).name in _SHELLS
+    return next((word for word in program[1:2] if is_shell and not word.startswith("-")), "")
+
+
+def _container_notes(program: Sequence[str], traits: VendorTraits) -> Iterator[str]:
+    # What the container runs may have options of the same names.
+    before = [*takewhile(lambda word: not _RUNS.search(word), program[1:])]
+    if not before or PurePath(program[0]).name not in _CONTAINERS:
+        return
+    name = PurePath(program[0]).name
+    if before[0] == "exec":
+        yield (
+            f"`{name} exec` hands no signal on: a stop ends its client, and the program in the "
+            f"container goes on; `{name} run` in its place can be stopped"
+        )
+    if before[0] not in ("run", "exec"):
+        return
+    visible = traits.visible
+    passed = {visible, f"--env={visible}", f"-e{visible}"}
+    if not passed & {*before} and not any(f"{visible}=" in word for word in before):
+        adds = " ".join(f"-e {variable}" for variable in (visible, *traits.beside))
+        yield f"the container does not get {visible} and may take any GPU: add {adds}"
+    if before[0] == "run":
+        if {"-d", "--detach", "-dt", "-td", "-dit", "-itd"} & {*before}:
+            yield f"with -d {name} returns at once, and its container goes on unseen: leave -d out"
+        elif "--init" not in before:
+            yield (
+                f"add --init to `{name} run`: a container's first process ignores SIGTERM, and a "
+                "kill ends the client alone"
+            )

@@ -1,0 +1,72 @@
+"""What a plan says of commands that would not keep to the GPUs that they are given."""
+
+from pathlib import Path
+
+import pytest
+
+from runners.lifecycle.launch.device_notes import device_notes
+from runners.model.python_command import STDBUF
+from runners.model.vendors import traits_of_vendor
+
+NVIDIA, AMD = traits_of_vendor("nvidia"), traits_of_vendor("simulated-amd")
+SCRIPTS = {
+    "bad.py": 'import os\n# os.environ["CUDA_VISIBLE_DEVICES"] = "5"\n'
+    'os.environ["CUDA_VISIBLE_DEVICES"] = args.gpu  # mine\n',
+    "given.py": 'gpus = os.environ["CUDA_VISIBLE_DEVICES"]\n'
+    'os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0")\n'
+    'if os.environ["HIP_VISIBLE_DEVICES"] == "0": pass\n',
+    "bad.sh": "# CUDA_VISIBLE_DEVICES=4\nset -e\nA=1 HIP_VISIBLE_DEVICES=1,2 python a.py\n",
+    "given.sh": "echo CUDA_VISIBLE_DEVICES is set; CUDA_VISIBLE_DEVICES=$GPUS python a.py\n",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, text in SCRIPTS.items():
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "command, found",
+    [
+        (["env", "CUDA_VISIBLE_DEVICES=0", "python", "a.py"],
+         "the command sets CUDA_VISIBLE_DEVICES=0"),
+        (["bash", "-c", "cd a; ROCR_VISIBLE_DEVICES=1,2 python a.py"],
+         "the command sets ROCR_VISIBLE_DEVICES=1,2"),
+        (["python", "bad.py", "--gpu", "0"], "line 3 of bad.py sets CUDA_VISIBLE_DEVICES=args.gpu"),
+        (["torchrun", "--nproc_per_node", "2", "bad.py"], "line 3 of bad.py sets"),
+        (["bash", "bad.sh"], "line 3 of bad.sh sets HIP_VISIBLE_DEVICES=1,2"),
+        (["./bad.sh"], "line 3 of bad.sh sets"),
+    ],
+)  # fmt: skip
+def test_who_sets_the_visible_gpus_is_told(command: list[str], found: str, folder: Path) -> None:
+    (note,) = device_notes([*STDBUF, *command], folder, NVIDIA)
+    assert note.startswith(found)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["python", "given.py"],
+        ["bash", "given.sh"],
+        ["python", "not_there.py"],
+        ["bash", "-c", "CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES python a.py"],
+        ["apptainer", "exec", "--nv", "a.sif", "python", "a.py"],
+        ["docker", "build", "-t", "a", "."],
+        ["docker", "run", "--init", "-e", "CUDA_VISIBLE_DEVICES", "a", "python", "a.py", "-d", "b"],
+    ],
+)
+def test_nothing_is_said_of_a_command_that_keeps_to_them(command: list[str], folder: Path) -> None:
+    assert device_notes(command, folder, NVIDIA) == ()
+
+
+def test_a_container_gets_neither_the_gpus_nor_every_signal(folder: Path) -> None:
+    run = ["docker", "run", "--gpus", "all", "image", "python", "a.py"]
+    gpus, ending = device_notes(run, folder, NVIDIA)
+    assert gpus.endswith("add -e CUDA_VISIBLE_DEVICES -e CUDA_DEVICE_ORDER")
+    assert ending.startswith("add --init")
+    gpus, ending = device_notes(["podman", "run", "-d", "image"], folder, AMD)
+    assert gpus.endswith("add -e HIP_VISIBLE_DEVICES") and "leave -d out" in ending
+    (ending,) = device_notes(["docker", "exec", "-e", "HIP_VISIBLE_DEVICES", "box"], folder, AMD)
+    assert ending.startswith("`docker exec`")
