@@ -21,6 +21,7 @@ from textual.widgets import Static
 from runners.state.layout import StateDirectory
 from tests.ui.waiting import until
 from tui.panel.app import PanelApp
+from tui.panel.cockpit.screen import CockpitScreen
 from tui.panel.screens.help import HelpScreen
 from tui.panel.terminal.repainting import ChangedWidgets, PaintedOnce, TitledBorder
 from tui.panel.terminal.terminal_app import TerminalApp
@@ -28,6 +29,7 @@ from tui.panel.widgets.key_bar import KeyBar
 from tui.panel.widgets.metrics import settings_pane
 from tui.panel.widgets.row_list import RowList
 from tui.panel.widgets.row_painting import strip_of
+from tui.panel.widgets.runs import RunPane
 
 CONSOLE = Console(force_terminal=True, color_system="truecolor", width=40)
 
@@ -221,6 +223,37 @@ async def test_details_asked_for_before_their_page_is_made_come_with_the_next_sn
         await pilot.pause()
         pane.show(view, "A", (), store)
         assert str(pane.query_one(Static).content) == "settings"
+
+
+async def test_nothing_is_done_twice_for_the_first_paint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[Any] = []
+    focused: list[str] = []
+    styled: list[str] = []
+    show, focus, style = CockpitScreen.show, CockpitScreen.set_focus, CockpitScreen.update_classes
+
+    def show_it(screen: CockpitScreen, snapshot: Any) -> None:
+        shown.append(snapshot)
+        show(screen, snapshot)
+
+    def focus_it(screen: CockpitScreen, widget: Any, *how: Any, **named: Any) -> None:
+        focused.append(type(widget).__name__)
+        focus(screen, widget, *how, **named)
+
+    def style_it(screen: CockpitScreen, classes: Any, **named: Any) -> Any:
+        styled.extend(name for name, is_set in classes.items() if is_set != screen.has_class(name))
+        return style(screen, classes, **named)
+
+    monkeypatch.setattr(CockpitScreen, "show", show_it)
+    monkeypatch.setattr(CockpitScreen, "set_focus", focus_it)
+    monkeypatch.setattr(CockpitScreen, "update_classes", style_it)
+    app = PanelApp(StateDirectory(tmp_path).create())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.snapshot is not None and app.cockpit.paints)
+        assert len({id(one) for one in shown}) == len(shown)
+        assert {*focused} == {"RunPane"} and isinstance(app.focused, RunPane)
+        assert not styled and app.cockpit.has_class("-broad")
 
 
 @pytest.mark.parametrize(("size", "height"), [((100, 40), 36), ((120, 40), 40)])

@@ -172,7 +172,9 @@ class PanelApp(TerminalApp):
         before, self.snapshot = self.snapshot, snapshot
         if not self.is_running:
             return  # the panel closes: its panes are going
-        self.cockpit.show(snapshot)
+        # The first one it has taken itself, before anything was painted.
+        if snapshot is not self.cockpit.snapshot:
+            self.cockpit.show(snapshot)
         above = self.screen
         # One that is not mounted yet has nothing to show it in; it was opened with the last one.
         if above is not self.cockpit and above.is_mounted and isinstance(above, ShowsSnapshots):

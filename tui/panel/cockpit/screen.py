@@ -50,6 +50,7 @@ NO_HOLDER = "no run holds this GPU: there is none to stop"
 class CockpitScreen(PaintedOnce[None]):
     """Everything at a glance: is it running, how far, how well, on what, for how much."""
 
+    AUTO_FOCUS = "RunPane"
     BINDINGS: ClassVar[list[BindingType]] = KEYS
 
     def __init__(self, state: StateDirectory, runs: RunCommands, read_only: bool = False) -> None:
@@ -67,6 +68,9 @@ class CockpitScreen(PaintedOnce[None]):
 
     def compose(self) -> ComposeResult:
         """Meter, two panes, log, search line, keys."""
+        # Textual sets it with the first size, and works out every style once more.
+        width, breakpoints = self.app.size.width, self.app.HORIZONTAL_BREAKPOINTS or ()
+        self.add_class(*[name for least, name in breakpoints if least <= width][-1:])
         yield MeterBar(id="meter")
         with Horizontal(id="upper"):
             yield GpuPane(id="gpus")
@@ -78,7 +82,6 @@ class CockpitScreen(PaintedOnce[None]):
     def on_mount(self) -> None:
         """The run list has the keys first."""
         self.query_one(RunPane).retitle("Runs", "")
-        self.query_one(RunPane).focus()
         if (first := self.commands.feed.first_snapshot()) is not None:
             self.show(first)
         self.stands.set()

@@ -202,4 +202,5 @@ class PaintedOnce(Screen[Result]):
     def begin_to_paint(self) -> None:
         """Paint now, and from now on whatever changes."""
         self._painted.paints = True
+        self.refresh_bindings()
         self.refresh()

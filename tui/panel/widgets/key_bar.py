@@ -14,6 +14,8 @@ from textual import events
 from textual.screen import Screen
 from textual.widget import Widget
 
+from tui.panel.terminal.repainting import PaintedOnce
+
 _ALWAYS_LAST = 2
 """So many hints at the end of the line stay where not all have room: help and quit."""
 _BEFORE_PALETTE = "▏"
@@ -71,6 +73,8 @@ class KeyBar(Widget):
     def _take_in(self, screen: Screen[object]) -> None:
         if not (self.is_attached and screen is self.screen and screen.app.app_focus):
             return
+        if isinstance(screen, PaintedOnce) and not screen.paints:
+            return  # working them out takes longer than to draw them; they are told again
         palette_key = self.app.COMMAND_PALETTE_BINDING
         hints: dict[str, KeyHint] = {}
         palette = None
