@@ -242,7 +242,7 @@ def overwrite(name: str) -> str:
 
 HELP = "Keys ─"
 HELP_EVERYWHERE = "Everywhere"
-AGAIN_COMMAND = "the selected run again, or a variation of it"
+AGAIN_COMMAND = "the selected run again, or vary it"
 STOP_COMMAND = "Stop the selected run"
 THEME_COMMAND = "colours; remembered"
 SENT = "sent 1 command"

@@ -58,3 +58,6 @@ def test_runs_of_a_sweep_are_called_by_their_values_alone_among_themselves_only(
     mixed = drawn([*sweep(SWEEPS[0]), *sweep(SWEEPS[1])], ordered)
     assert any("vit-s… 1e-3 0" in line for line in mixed)
     assert any("resnet 1e-3 0" in line for line in mixed)
+    # Where the sweep's name has no room either, at least its runs are not called alike.
+    narrow = drawn([*sweep(SWEEPS[0]), *sweep(SWEEPS[1])], ordered, 34)
+    assert all("…1e-3 " in line or "…3e-3 " in line for line in narrow), narrow

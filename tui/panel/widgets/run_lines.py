@@ -369,6 +369,8 @@ def _short_run(group: str, near: Sequence[Line], width: int, name: str, is_marke
     value = values_of(sorted({*members})).get(name, "")
     if value and len(value) + _LEAST_STEM < width:
         return _short_group(group, near, width, f" {value}")
+    if value and len(value) < width:
+        return f"…{value}"
     return short_names([*(row.name for row in rows), name], width)[name]
 
 
