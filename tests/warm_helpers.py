@@ -24,6 +24,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import thread as executors
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -62,6 +63,7 @@ for _helper in helpers.HELPERS.values():
     import_module(_helper.module)
 
 _BEGIN = {tuple(helpers.command(name)[1:]): helper for name, helper in helpers.HELPERS.items()}
+_BEGIN[tuple(helpers.this_program()[1:])] = helpers.HelperProcess("tui.__main__", "a command")
 _execve: Callable[..., Any] = os.execve
 _execute_child: Callable[..., Any] = subprocess.Popen._execute_child  # type: ignore[attr-defined]
 _caches: list[Any] = []
@@ -97,9 +99,13 @@ def _helper_of(
     if isinstance(argv, str | bytes) or _depth >= _DEEPEST or argv[0] != sys.executable:
         return None
     given = os.environ if environment is None else environment
-    if any(name.startswith("LD_") for name in given):
+    if any(
+        given.get(name) != os.environ.get(name)
+        for name in {*given, *os.environ}
+        if name.startswith(("LD_", "PYTHON"))
+    ):
         return None
-    for length in (3, 4):
+    for length in (2, 3, 4):
         helper = _BEGIN.get(tuple(argv[1 : length + 1]))
         if helper is not None:
             return helper, [os.fspath(word) for word in argv[length + 1 :]]
@@ -180,6 +186,15 @@ def _become(
     environment: Mapping[str, str],
 ) -> None:
     """Be a helper as an interpreter would be that exec has begun; ends with it."""
+    os._exit(_run(functools.partial(_main_of, helper, arguments, argv, environment)) & 0xFF)
+
+
+def _main_of(
+    helper: helpers.HelperProcess,
+    arguments: list[str],
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+) -> Any:
     global _depth
     _depth += 1
     if os.getpid() != _pid:  # a copy of which Python knows nothing
@@ -192,10 +207,13 @@ def _become(
     _show(list(argv), environment)
     _see_modules(helper.isolated)
     sys.argv = [argv[3] if helper.isolated else "-c", *arguments]
+    if "-E" not in argv[:2] and not helper.isolated:
+        named = os.environ.get("PYTHONPATH", "")
+        sys.path[1:1] = filter(None, named.split(os.pathsep))
     sys.orig_argv = list(argv)
     main: Callable[[], Any] = import_module(helper.module).main
     gc.enable()
-    os._exit(_run(main) & 0xFF)
+    return main()
 
 
 def _forget() -> None:
@@ -216,6 +234,7 @@ def _forget() -> None:
     decoding: Any = _hidden.get("runners.state.decoding") or sys.modules["runners.state.decoding"]
     decoding._kept = None
     atexit._clear()
+    executors._threads_queues.clear()  # threads that are gone, one of which this was, perhaps
     asyncio._set_running_loop(None)
     gc.freeze()
     for descriptor in _descriptors():

@@ -109,17 +109,18 @@ def test_what_only_a_start_can_do_is_started(script: Path) -> None:
     assert told.stdout == b"ascii\n"
 
 
-@pytest.mark.parametrize("name", HOW_MUCH)
-def test_what_make_says_of_how_much_reaches_the_workers(tmp_path: Path, name: str) -> None:
+def test_what_make_says_of_how_much_reaches_the_workers(tmp_path: Path) -> None:
     test = tmp_path / "test_much.py"
+    said = dict.fromkeys(HOW_MUCH, "7")
     test.write_text(
-        f'import os\nMUCH = os.environ.get("{name}")\ndef test_it(): assert MUCH == "7"'
+        f"import os\nMUCH = {{name: os.environ.get(name) for name in {HOW_MUCH}}}\n"
+        f"def test_it(): assert MUCH == {said}"
     )
     options = ["-q", "-n1", "-pno:cacheprovider", "-ptests.conftest", f"--rootdir={tmp_path}"]
     outside = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, str(test)],
-        env=outside | {name: "7"},
+        env=outside | said,
         capture_output=True,
         text=True,
         check=False,
@@ -191,6 +192,33 @@ def test_a_helper_of_a_command_is_what_exec_would_have_made(
         told.append((done.returncode, done.stdout, done.stderr.splitlines()[-1:]))
     cold, warm = told
     assert warm == cold
+
+
+THREADED = f"""
+import subprocess, sys
+from concurrent.futures import ThreadPoolExecutor
+sys.path.insert(0, {str(REPOSITORY)!r})
+from runners.host import helpers
+for argv in (helpers.command("replan", ".", "x"), helpers.this_program("status", "x", "--json")):
+    with ThreadPoolExecutor() as pool:
+        done = pool.submit(subprocess.run, argv, capture_output=True, text=True).result()
+        print(done.returncode, done.stdout, done.stderr)
+"""
+
+
+def test_what_a_thread_of_a_command_starts_ends_as_if_there_had_been_none() -> None:
+    cold, warm = (
+        run(
+            [sys.executable, "-c", THREADED],
+            env=dict(os.environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=CEILING_S,
+        )
+        for run in (subprocess.run, COMMANDS.run)
+    )
+    assert (warm.stdout, warm.stderr) == (cold.stdout, cold.stderr)
 
 
 def test_a_helper_of_a_command_is_none_that_an_interpreter_was_started_for() -> None:
