@@ -162,10 +162,10 @@ def test_files_that_are_no_checkpoint_are_told(tmp_path: Path, capsys: pytest.Ca
     torch.save({"state_dict": {}}, other)
     torch.save({"model_state": {"classifier.2.weight": torch.zeros(3, 32, 1)}}, strange)
     expected = {
-        torn: "cannot be read as a checkpoint",
+        torn: f"error: {torn} cannot be read as a checkpoint",
         other: "neither model nor model_state",
         strange: "lacks 'embedf.0.weight'",
-        tmp_path / "none.pth": "there is no file",
+        tmp_path / "none.pth": "error: there is no file",
     }
     for path, words in expected.items():
         code = sample_here(

@@ -344,6 +344,31 @@ def test_a_step_of_the_gaussian_trainer_waits_for_the_gpu_once(
     assert waits.found == ["tolist"] * 2 and found["loss"] > 0 and found["gradient_norm"] > 0
 
 
+def test_a_dozen_networks_of_a_class_are_all_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a cascade's stages with several kinds of batches; PyTorch by itself stops at eight."""
+
+    class Stage(torch.nn.Module):
+        def __init__(self, width: int) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(width, width)
+
+        def forward(self, part: torch.Tensor) -> torch.Tensor:
+            return self.layer(part) + 1
+
+    plain, ran = torch.nn.Module.compile, []
+
+    def noted(graph: torch.nn.Module, _: object) -> Any:
+        return lambda *given: ran.append(1) or graph(*given)
+
+    monkeypatch.setattr(compiling, "why_not_compiled", lambda device: "")
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda one: plain(one, backend=noted))
+    for width in range(2, 14):
+        network = Stage(width)
+        compile_network(True, network, torch.device("cpu"))
+        network(torch.rand(3, width))
+        assert len(ran) == width - 1
+
+
 def test_compiling_is_refused_where_there_is_nothing_to_compile_with(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -71,7 +71,8 @@ def losses_at(
     assert run.precision is not None
     stage, device, count = run.cascade.stages[-1], run.ranks.device, len(t)
     repeated = {
-        k: item[k][None].to(device).expand(count, *item[k].shape)
+        # Laid out as a batch is: another layout would have a compiled stage compiled once more.
+        k: item[k][None].to(device).repeat(count, *[1] * item[k].ndim)
         for k in ("xrays", "integrals", "spacing")
     }
     z0 = stage.standardise(x0)

@@ -8,7 +8,7 @@ import platform
 import re
 import shutil
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,15 +47,17 @@ def on_cpu(value: Any) -> Any:
     return [on_cpu(item) for item in value] if isinstance(value, list) else value
 
 
-def load_checkpoint(path: Path) -> dict[str, Any]:
+def load_checkpoint(path: Path, allowed: Sequence[Any] = ()) -> dict[str, Any]:
     """Return what save_checkpoint wrote, on the CPU, without running code from the file.
 
-    Raises SettingsError where there is no such file or it is not a checkpoint.
+    `allowed`: classes that others' files name beside PyTorch's. Raises SettingsError where there
+    is no such file or it is not a checkpoint.
     """
     if not path.is_file():
-        raise SettingsError(f"--resume: there is no file {path}")
+        raise SettingsError(f"there is no file {path}")
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        with torch.serialization.safe_globals(list(allowed)):
+            content = torch.load(path, map_location="cpu", weights_only=True)
     except (
         RuntimeError,
         pickle.UnpicklingError,
@@ -65,11 +67,9 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         KeyError,
     ) as problem:
         reason = str(problem).strip().splitlines() or [type(problem).__name__]
-        raise SettingsError(
-            f"--resume: {path} cannot be read as a checkpoint ({reason[0]})"
-        ) from problem
+        raise SettingsError(f"{path} cannot be read as a checkpoint ({reason[0]})") from problem
     if not isinstance(content, dict):
-        raise SettingsError(f"--resume: {path} is not a checkpoint of this trainer")
+        raise SettingsError(f"{path} is not a checkpoint of this trainer")
     return content
 
 

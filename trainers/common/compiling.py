@@ -12,6 +12,8 @@ from torch import nn
 from trainers.common.errors import SettingsError
 
 COMPILERS = ("c++", "g++", "clang++")
+VARIANTS = 64
+"""Kinds of batches, sizes and ways to use them that code is made for: three or four a network."""
 
 
 def why_not_compiled(device: torch.device) -> str:
@@ -48,4 +50,9 @@ def compile_network(
         )
     if reason := why_not_compiled(device):
         raise SettingsError(f"--{'cuda_graphs' if graphs else 'compile'}: {reason}; leave it away")
+    import torch._dynamo  # a second, which only compiling and steps of optimisers take
+
+    # Counted for all networks of a class together, such as a cascade's stages; beyond it (8, if
+    # nobody says so) they would be computed as if they were not compiled.
+    torch._dynamo.config.recompile_limit = VARIANTS
     network.compile(**({"mode": "reduce-overhead"} if graphs else {}))

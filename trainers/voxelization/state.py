@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import pickle
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from trainers.common.checkpoint import CheckpointFolder
+from trainers.common.checkpoint import CheckpointFolder, load_checkpoint
 from trainers.common.counted_run import CountedRun
 from trainers.common.ema import Ema
 from trainers.common.errors import SettingsError
@@ -157,20 +156,8 @@ def load_published(path: Path) -> dict[str, Any]:
         np.dtypes.Float64DType,
         np.dtypes.Float32DType,
     ]
-    try:
-        with torch.serialization.safe_globals(allowed):
-            content = torch.load(path, map_location="cpu", weights_only=True)
-    except (
-        RuntimeError,
-        pickle.UnpicklingError,
-        EOFError,
-        OSError,
-        ValueError,
-        KeyError,
-    ) as problem:
-        reason = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
-        raise SettingsError(f"{path} cannot be read as a checkpoint ({reason})") from problem
-    if not isinstance(content, dict) or not isinstance(content.get("state_dict"), dict):
+    content = load_checkpoint(path, allowed)
+    if not isinstance(content.get("state_dict"), dict):
         raise SettingsError(f"{path} has no state_dict: it is no checkpoint of this network")
     return content
 
@@ -180,8 +167,6 @@ def resume(run: VoxelRun) -> Path | None:
     asked = run.settings.resume
     if asked and asked not in ("auto", "auto-or-new"):
         path = Path(asked).expanduser().absolute()
-        if not path.is_file():
-            raise SettingsError(f"--resume: there is no file {path}")
         content = load_published(path)
         if "position" not in content:
             return _from_published(run, content, path)
