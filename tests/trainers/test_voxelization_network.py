@@ -157,7 +157,7 @@ def test_a_published_checkpoint_with_a_numpy_scalar_loads_without_running_code(t
     with pytest.raises(SettingsError, match="cannot be read as a checkpoint"):
         load_published(path)
     assert not (tmp_path / "harm").exists()
-    with pytest.raises(SettingsError, match="^there is no file .*none"):
+    with pytest.raises(SettingsError, match=r"^there is no file .*none"):
         load_published(tmp_path / "none.pt")
 
 
