@@ -71,7 +71,9 @@ class KeyBar(Widget):
         self.screen.bindings_updated_signal.subscribe(self, self._take_in)
 
     def _take_in(self, screen: Screen[object]) -> None:
-        if not (self.is_attached and screen is self.screen and screen.app.app_focus):
+        # Without the focus of the terminal, as a browser may begin, an empty line is still filled.
+        is_wanted = screen.app.app_focus or not self._hints
+        if not (self.is_attached and screen is self.screen and is_wanted):
             return
         if isinstance(screen, PaintedOnce) and not screen.paints:
             return  # working them out takes longer than to draw them; they are told again
