@@ -82,6 +82,8 @@ class CockpitScreen(PaintedOnce[None]):
     def on_mount(self) -> None:
         """The run list has the keys first."""
         self.query_one(RunPane).retitle("Runs", "")
+        # Also where the terminal has not got the focus yet, as in a browser.
+        self.query_one(RunPane).focus()
         if (first := self.commands.feed.first_snapshot()) is not None:
             self.show(first)
         self.stands.set()
