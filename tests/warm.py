@@ -134,8 +134,8 @@ class WarmServer:
         return mine
 
 
-COMMANDS = WarmServer("tests.warm_helpers", "tui.cli.*", "tui.cli.commands.*", "tui.agent.*")
-"""What a headless command imports and its helper processes do, and what ssh starts on a machine."""
+COMMANDS = WarmServer("tui.cli.*", "tui.cli.commands.*", "tui.agent.*")
+"""What a headless command imports, and what ssh starts on a machine."""
 PANELS = WarmServer(
     *("tui.cli.*", "tui.cli.commands.*", "tui.panel.*", "tui.panel.cockpit.*"),
     *("tui.panel.screens.*", "tui.panel.widgets.*"),

@@ -155,11 +155,6 @@ def _take(
         signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
     if signal.SIGINT not in ignored:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    take_streams(unbuffered)
-
-
-def take_streams(unbuffered: bool) -> None:
-    """Have `sys` know the streams that this process has now."""
     sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stdout = sys.__stdout__ = _stream(1, "strict", unbuffered)
     sys.stderr = sys.__stderr__ = _stream(2, "backslashreplace", unbuffered)
@@ -262,8 +257,6 @@ def _main() -> dict[str, Any]:
     listener, first = (socket.socket(fileno=int(word)) for word in sys.argv[1:3])
     _import(sys.argv[3:])
     _compile_patterns()
-    if "tests.warm_helpers" in sys.modules:
-        sys.modules["tests.warm_helpers"].install()
     gc.freeze()
     return Server(listener, first).serve()
 

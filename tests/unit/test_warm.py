@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.support import CEILING_S, REPOSITORY
-from tests.warm import COMMANDS, WarmServer
+from tests.support import CEILING_S
+from tests.warm import WarmServer
 from tests.workers import HOW_MUCH
 
 SERVER = WarmServer("json")
@@ -151,87 +151,3 @@ def test_whoever_can_only_start_a_file_has_a_program_forked_all_the_same(
     assert (warm.returncode, warm.stdout) == (cold.returncode, cold.stdout)
     assert warm.stderr == cold.stderr
     assert b"given" in warm.stderr
-
-
-HELPER = f"""
-import os, signal, sys
-sys.path.insert(0, {str(REPOSITORY)!r})
-from runners.host import helpers
-os.open("/dev/null", os.O_RDONLY)
-os.set_inheritable(os.open("/dev/zero", os.O_RDONLY), True)
-signal.signal(signal.SIGHUP, signal.SIG_IGN)
-signal.signal(signal.SIGTERM, print)
-print("not yet written", end="")
-os.environ["FRESNEL_RUN_ID"] = "none"
-print(helpers.run(*sys.argv[1:]))
-"""
-SEEN = """pwd; cd /proc/$PPID; for of in cmdline environ; do tr '\\0' '\\n' <$of; done
-grep -E '^Sig(Ign|Cgt|Blk)|^Name' status; ls -l fd | sed 's/.*[0-9] //; s/pipe.*/pipe/'; exit 7"""
-
-
-@pytest.mark.parametrize(
-    "words", [["run-once", "marker", "1", SEEN], ["replan", ".", "x"], ["notify"]]
-)
-def test_a_helper_of_a_command_is_what_exec_would_have_made(
-    tmp_path: Path, words: list[str]
-) -> None:
-    """Its words, environment, descriptors, signals and end, of one that is isolated or not."""
-    (tmp_path / "starts.py").write_text(HELPER)
-    told = []
-    for run in (subprocess.run, COMMANDS.run):
-        (tmp_path / "marker").unlink(missing_ok=True)
-        done = run(
-            [sys.executable, "starts.py", *words],
-            cwd=tmp_path,
-            env=dict(os.environ),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=CEILING_S,
-        )
-        told.append((done.returncode, done.stdout, done.stderr.splitlines()[-1:]))
-    cold, warm = told
-    assert warm == cold
-
-
-THREADED = f"""
-import subprocess, sys
-from concurrent.futures import ThreadPoolExecutor
-sys.path.insert(0, {str(REPOSITORY)!r})
-from runners.host import helpers
-for argv in (helpers.command("replan", ".", "x"), helpers.this_program("status", "x", "--json")):
-    with ThreadPoolExecutor() as pool:
-        done = pool.submit(subprocess.run, argv, capture_output=True, text=True).result()
-        print(done.returncode, done.stdout, done.stderr)
-"""
-
-
-def test_what_a_thread_of_a_command_starts_ends_as_if_there_had_been_none() -> None:
-    cold, warm = (
-        run(
-            [sys.executable, "-c", THREADED],
-            env=dict(os.environ),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=CEILING_S,
-        )
-        for run in (subprocess.run, COMMANDS.run)
-    )
-    assert (warm.stdout, warm.stderr) == (cold.stdout, cold.stderr)
-
-
-def test_a_helper_of_a_command_is_none_that_an_interpreter_was_started_for() -> None:
-    """And one that is isolated finds nothing that is installed."""
-    look = "grep -c msgspec /proc/$PPID/maps; true"
-    for run, is_warm in ((subprocess.run, False), (COMMANDS.run, True)):
-        done = run(
-            [sys.executable, "-c", HELPER, "run-once", os.devnull, "1", look],
-            capture_output=True,
-            text=True,
-            timeout=CEILING_S,
-        )
-        assert ("(0, '0" not in done.stdout) == is_warm, done
-    isolated = "from tests import warm_helpers; warm_helpers._see_modules(True); import msgspec"
-    done = COMMANDS.run([sys.executable, "-c", isolated], cwd=REPOSITORY, capture_output=True)
-    assert b"ModuleNotFoundError" in done.stderr
