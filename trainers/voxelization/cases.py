@@ -101,14 +101,28 @@ def make_implant(
         "made_with": output.made_with,
     }
     if truth is not None:
-        pause()
-        row |= _judge(folder, implant, truth, defective, write)
-        for name, way in output.rivals.items():
-            pause()
-            row |= _judge_rival(folder, name, way(defective.mask), truth, defective, write)
-        if output.truth:
-            write_volume(folder / "true_impl.nrrd", truth.mask, truth.spacing)
+        row |= _judge_all(folder, implant, truth, defective, output, write, pause)
     _picture(folder / "slices.png", case, implant, truth, defective)
+    return row
+
+
+def _judge_all(
+    folder: Path,
+    implant: np.ndarray,
+    truth: Volume,
+    defective: Volume,
+    output: Output,
+    write: Callable[[str], None],
+    pause: Callable[[], None],
+) -> dict[str, Any]:
+    """The figures of an implant and of its rivals."""
+    pause()
+    row = _judge(folder, implant, truth, defective, write)
+    for name, way in output.rivals.items():
+        pause()
+        row |= _judge_rival(folder, name, way(defective.mask), truth, defective, write)
+    if output.truth:
+        write_volume(folder / "true_impl.nrrd", truth.mask, truth.spacing)
     return row
 
 

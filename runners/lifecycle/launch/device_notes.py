@@ -11,29 +11,24 @@ from itertools import chain, takewhile
 from pathlib import Path, PurePath
 
 from runners.host.files import read_plain
+from runners.model.late_pattern import late_pattern
 from runners.model.python_command import python_command, unwrapped
-from runners.model.vendors import MAKERS, VendorTraits, traits_of_vendor
+from runners.model.vendors import VendorTraits
+from runners.scheduling.visibility import ALL_VARIABLES
 
-_NAMES = "|".join(
-    dict.fromkeys(
-        name
-        for vendor in MAKERS
-        for name in traits_of_vendor(vendor).inherited
-        if "VISIBLE" in name
-    )
-)
-_IN_WORDS = re.compile(rf"(?:^|[\s;&|])(?P<name>{_NAMES})=(?P<value>[^\s;&|]*)")
-_IN_PYTHON = re.compile(
+_NAMES = "|".join(name for name in ALL_VARIABLES if "VISIBLE" in name)
+_IN_WORDS = late_pattern(rf"(?:^|[\s;&|])(?P<name>{_NAMES})=(?P<value>[^\s;&|]*)")
+_IN_PYTHON = late_pattern(
     rf"^[^\S\n]*(?:os\.)?environ\[\s*['\"](?P<name>{_NAMES})['\"]\s*\]\s*=(?!=)\s*"
     r"(?P<value>[^#\n]+)",
     re.MULTILINE,
 )
-_IN_SHELL = re.compile(
+_IN_SHELL = late_pattern(
     rf"^(?:[^#\n]*[\s;&|])??(?P<name>{_NAMES})=(?P<value>[^\s;&|#]*)", re.MULTILINE
 )
 _SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 _CONTAINERS = ("docker", "podman", "nerdctl")
-_RUNS = re.compile(r"(?:^|/)(?:python[\d.]*|torchrun|accelerate|bash|sh)$|\.(?:py|sh)$")
+_RUNS = late_pattern(r"(?:^|/)(?:python[\d.]*|torchrun|accelerate|bash|sh)$|\.(?:py|sh)$")
 _LARGEST = 1 << 20
 """Bytes: a larger script is not looked into."""
 _LONGEST = 40

@@ -191,10 +191,11 @@ class OutputReader:
         return found
 
     def _agreed(self, sample: Sample, is_bar: bool) -> Sample:
-        """A step without another's total: a bar may count epochs, and lines the steps in them.
+        """The sample of a bar or a line, without a place that is not the run's.
 
-        A bar that falls behind the step of a line counts something else; one that comes up to it,
-        though it had not when the line came, counts the same.
+        A bar may count epochs, and lines beside it the steps: then its total is not theirs. One
+        that falls behind a line's step counts something else; one that comes up to it the same.
+        Until either is seen, a line that is ahead of the bar has no total.
         """
         step = sample.step or 0.0
         if not is_bar:
