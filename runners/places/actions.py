@@ -1,12 +1,14 @@
 """What can be done to runs, as values: carried out here, or sent to where the runs live."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from runners.model.closed import assert_never
 
 Runs = tuple[str, ...]
 """Ids of runs, as their place knows them."""
+
+_MOST_TEXTS = 3
 
 
 class StopRuns(NamedTuple):
@@ -72,17 +74,17 @@ class RestoreRuns(NamedTuple):
     runs: Runs = ()
 
 
-class SetPriority(NamedTuple):
-    """Let a queued run go before those of lower priority."""
+class ChangePriority(NamedTuple):
+    """Let queued runs go before others by so much more, or less."""
 
-    run: str
-    priority: int
+    runs: Runs
+    by: int
 
 
-class ExtendRun(NamedTuple):
-    """Raise the time limit of a run's Slurm job by so many minutes."""
+class ExtendRuns(NamedTuple):
+    """Raise the time limit of runs' Slurm jobs by so many minutes."""
 
-    run: str
+    runs: Runs
     minutes: int
 
 
@@ -103,8 +105,8 @@ RunAction = (
     | JudgeRuns
     | DeleteRuns
     | RestoreRuns
-    | SetPriority
-    | ExtendRun
+    | ChangePriority
+    | ExtendRuns
     | ApplyRemedy
 )
 
@@ -120,6 +122,14 @@ class Outcome(NamedTuple):
     messages: tuple[str, ...] = ()
     problem: str = ""
     output: str = ""
+
+
+def few_texts(texts: Sequence[str]) -> str:
+    """What was said of several runs: the first of it, a line each, and how much more there is."""
+    said = list(dict.fromkeys(texts))
+    more = len(said) - _MOST_TEXTS
+    shown = said[:_MOST_TEXTS] + ([f"and {more} more like these"] if more > 0 else [])
+    return "\n".join(shown)
 
 
 def outcome_of(output: str, errors: str, exit_code: int, problem: str = "") -> Outcome:
@@ -155,10 +165,12 @@ def commands_of(action: RunAction) -> Iterator[list[str]]:
         yield ["delete", *action.runs]
     elif isinstance(action, RestoreRuns):
         yield ["undelete", *(action.runs or ["last"])]
-    elif isinstance(action, SetPriority):
-        yield ["priority", action.run, str(action.priority)]
-    elif isinstance(action, ExtendRun):
-        yield ["extend", action.run, f"{action.minutes}m"]
+    elif isinstance(action, ChangePriority):
+        for run in action.runs:
+            yield ["priority", run, f"--by={action.by}"]
+    elif isinstance(action, ExtendRuns):
+        for run in action.runs:
+            yield ["extend", run, f"{action.minutes}m"]
     elif isinstance(action, ApplyRemedy):
         yield ["remedy", action.run, "--apply", action.remedy]
     else:

@@ -3,7 +3,9 @@
 import os
 import subprocess
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from runners.host.helpers import this_program
 from runners.host.identity import attendance
@@ -13,31 +15,37 @@ from runners.model.run import Run
 from runners.model.states import State
 from runners.places.actions import (
     ApplyRemedy,
+    ChangePriority,
     ChangeTags,
     DeleteRuns,
-    ExtendRun,
+    ExtendRuns,
     JudgeRuns,
     Outcome,
     PauseRuns,
     RenameRun,
     RestoreRuns,
     RunAction,
-    SetPriority,
+    Runs,
     StarRuns,
     StopRuns,
     WriteNote,
+    few_texts,
     outcome_of,
 )
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
 
+Done = TypeVar("Done")
+
 
 def carry_out(state: StateDirectory, action: RunAction) -> Outcome:
-    """Do it to the runs of this state folder. Raises what the use cases raise."""
-    if isinstance(action, PauseRuns):
-        return _pause(state, action)
-    if isinstance(action, (StopRuns, SetPriority, ExtendRun, ApplyRemedy)):
+    """Do it to the runs of this state folder: what cannot be done to one of several keeps no other
+    from it. Raises what the use cases raise.
+    """
+    if isinstance(action, (PauseRuns, StopRuns, ChangePriority, ExtendRuns)):
         return _control(state, action)
+    if isinstance(action, ApplyRemedy):
+        return _apply_remedy(state, action)
     if isinstance(action, (DeleteRuns, RestoreRuns)):
         return _clear_up(state, action)
     from runners.lifecycle.control import labels
@@ -45,60 +53,96 @@ def carry_out(state: StateDirectory, action: RunAction) -> Outcome:
     if isinstance(action, RenameRun):
         labels.rename(state, read_run(state, action.run), action.name)
     elif isinstance(action, ChangeTags):
-        runs = _runs(state, action.runs)
-        for run in runs:
+
+        def change(run: Run) -> Run:
             if action.added:
                 labels.tag(state, run, action.added)
             if action.removed:
                 labels.untag(state, run, action.removed)
+            return run
+
         # The column of tags has no room in most tables.
         changes = [f"+{tag}" for tag in action.added] + [f"-{tag}" for tag in action.removed]
-        return Outcome(messages=(f"tags of {_named(runs)}: {' '.join(changes)}",))
+        return _each(
+            state, action.runs, change, lambda runs: f"tags of {_named(runs)}: {' '.join(changes)}"
+        )
     elif isinstance(action, WriteNote):
         labels.note(state, read_run(state, action.run), action.text)
     elif isinstance(action, StarRuns):
-        for run in _runs(state, action.runs):
-            labels.star(state, run, action.starred)
+        return _each(state, action.runs, lambda run: labels.star(state, run, action.starred))
     elif isinstance(action, JudgeRuns):
-        for run in _runs(state, action.runs):
-            labels.judge_by(state, run, action.metric, action.higher)
+        judge = partial(labels.judge_by, metric=action.metric, higher=action.higher)
+        return _each(state, action.runs, lambda run: judge(state, run))
     else:
         assert_never(action)
     return Outcome()
 
 
-def _pause(state: StateDirectory, action: PauseRuns) -> Outcome:
-    from runners.lifecycle.control.pause import pause, paused_text, proceed
-
-    runs = _runs(state, action.runs)
-    if action.paused:
-        paused = [pause(state, run) for run in runs]
-        return Outcome(messages=tuple(f"{run.name} {paused_text(run)}" for run in paused))
-    return Outcome(messages=tuple(f"{proceed(state, run).name} goes on" for run in runs))
+def _each(
+    state: StateDirectory,
+    ids: Runs,
+    do: Callable[[Run], Done],
+    told: Callable[[list[Done]], str] = lambda _: "",
+) -> Outcome:
+    """Do it to every run; `told` says in one sentence what was done to those where it worked."""
+    done, problems = [], []
+    for run_id in ids:
+        try:
+            done.append(do(read_run(state, run_id)))
+        except FresnelError as error:
+            problems.append(str(error))
+    message = told(done) if done else ""
+    return Outcome(messages=(message,) if message else (), problem=few_texts(problems))
 
 
 def _control(
-    state: StateDirectory, action: StopRuns | SetPriority | ExtendRun | ApplyRemedy
+    state: StateDirectory, action: PauseRuns | StopRuns | ChangePriority | ExtendRuns
 ) -> Outcome:
+    if isinstance(action, PauseRuns):
+        from runners.lifecycle.control.pause import pause, paused_text, proceed
+
+        if not action.paused:
+            return _each(state, action.runs, partial(proceed, state), _going_on)
+        return _each(
+            state,
+            action.runs,
+            partial(pause, state),
+            lambda runs: f"{_named(runs)} {paused_text(runs)}",
+        )
     if isinstance(action, StopRuns):
         from runners.lifecycle.control.stop import request_stop
 
-        for run in _runs(state, action.runs):
-            request_stop(state, run, action.force)
-        return Outcome()
-    if isinstance(action, SetPriority):
+        return _each(state, action.runs, lambda run: request_stop(state, run, action.force))
+    if isinstance(action, ChangePriority):
         from runners.lifecycle.control.queue_order import set_priority
 
-        run = set_priority(state, read_run(state, action.run), action.priority)
-        return Outcome(messages=(f"{run.name}: priority {action.priority}",))
-    if isinstance(action, ExtendRun):
-        from runners.lifecycle.control.job_limit import raise_limit
-        from runners.model.units import duration_text
+        move = partial(set_priority, state, priority=action.by, is_step=True)
+        return _each(state, action.runs, move, _priorities)
+    from runners.lifecycle.control.job_limit import raise_limit
+    from runners.model.units import duration_text
 
-        run = read_run(state, action.run)
-        limit_s = raise_limit(state, run, 60.0 * action.minutes)
-        now = f", {duration_text(limit_s)} now" if limit_s else ""
-        return Outcome(messages=(f"{run.name}: time limit raised by {action.minutes} min{now}",))
+    def extend(run: Run) -> tuple[Run, float | None]:
+        return run, raise_limit(state, run, 60.0 * action.minutes)
+
+    def told(extended: list[tuple[Run, float | None]]) -> str:
+        runs, limits = zip(*extended, strict=True)
+        now = f", {duration_text(limits[0])} now" if len(runs) == 1 and limits[0] else ""
+        return f"{_named(runs)}: time limit raised by {action.minutes} min{now}"
+
+    return _each(state, action.runs, extend, told)
+
+
+def _going_on(runs: Sequence[Run]) -> str:
+    return f"{_named(runs)} {'goes' if len(runs) == 1 else 'go'} on"
+
+
+def _priorities(runs: Sequence[Run]) -> str:
+    found = sorted({run.plan.spec.priority for run in runs if run.plan})
+    numbers = f"priority {found[0]}" if len(found) == 1 else f"priorities {found[0]} to {found[-1]}"
+    return f"{_named(runs)}: {numbers}"
+
+
+def _apply_remedy(state: StateDirectory, action: ApplyRemedy) -> Outcome:
     from runners.diagnosis.explain import explain_run
     from runners.diagnosis.remedy.remedies import launch_treated, open_case, treat
 

@@ -116,6 +116,9 @@ def test_a_queued_run_gets_another_priority_or_is_cancelled(
     assert cli.json("priority", third.id, "5")["place"] == 1
     assert cli.json("priority", first.id)["place"] == 2
     assert "place 2" in cli.run("priority", first.id).stderr
+    assert cli.json("priority", second.id, "--by=2")["priority"] == 2
+    assert cli.json("priority", second.id, "--by=-2")["priority"] == 0
+    cli.run("priority", second.id, "3", "--by=2", exits=2)
     for words in (("priority", holder.id, "5"), ("cancel", holder.id)):
         refused = cli.run(*words, exits=2).stderr
         assert f"{holder.id} {NOT_QUEUED}: it is {State.RUNNING}" in refused

@@ -364,6 +364,9 @@ def test_a_run_of_another_host_is_left_alone(cli: CommandLine) -> None:
     assert on_host(theirs.id, "box-a") in refused.stderr and refused.returncode in (2, 4)
     everywhere = cli.run("stop", "--all", "--force", FRESNEL_HOST="box-b").stderr
     assert f"{theirs.id} {LEFT_ALONE}" in everywhere
+    ours = cli.command("sleep", "300", FRESNEL_HOST="box-b")
+    cli.run("stop", theirs.id, ours.id, "--force", "--wait", exits=None, FRESNEL_HOST="box-b")
+    assert cli.status(ours)["state"] == "stopped", "the refusal of one keeps no other from it"
     cli.run("list", FRESNEL_HOST="box-b")
     assert theirs.state.read_bytes() == before and not theirs.stop.exists()
     cli.run("stop", theirs.id, "--force", "--wait", FRESNEL_HOST="box-a")

@@ -10,7 +10,7 @@ from runners.model.run import Labels, Run
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_run, find_runs, read_run
 from runners.watch.metrics.judging import best_metric
-from tui.cli.output import echo, print_json_of_runs
+from tui.cli.output import do_each, echo, print_json_of_runs
 from tui.views.json_values import fields_json
 from tui.views.runs.run_json import best_metric_json
 from tui.views.runs.run_text import judged_text
@@ -90,8 +90,9 @@ def _change_all(
     names = arguments.runs if "runs" in arguments else [arguments.run]
     runs = find_runs(state, names)
     if changes:
-        for run in runs:
-            change(state, run)
+        problem = do_each(runs, lambda run: change(state, run))
+        if problem is not None:
+            raise problem
     _print_labels(state, runs, arguments.json, runs.is_one)
 
 

@@ -2,10 +2,10 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TextIO
 
-from runners.model.errors import ExitCode
+from runners.model.errors import ExitCode, FresnelError
 from runners.model.run import Run
 from runners.model.states import State
 from tui.views.safe import safe_cell, safe_json
@@ -14,6 +14,21 @@ from tui.views.safe import safe_cell, safe_json
 def echo(text: str) -> None:
     """A sentence for the person at the terminal."""
     print(text, file=sys.stderr, flush=True)
+
+
+def do_each(runs: Iterable[Run], act: Callable[[Run], object]) -> FresnelError | None:
+    """Do it to every run: one where it cannot be done keeps no other from it. The first problem is
+    for the command's end, others are said.
+    """
+    first: FresnelError | None = None
+    for run in runs:
+        try:
+            act(run)
+        except FresnelError as error:
+            if first is not None:
+                echo(str(error))
+            first = first or error
+    return first
 
 
 def is_confirmed(question: str) -> bool:

@@ -5,11 +5,10 @@ from collections.abc import Callable
 
 from runners.housekeeping import tend
 from runners.lifecycle.control.pause import pause, paused_text, proceed
-from runners.model.errors import FresnelError
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from runners.state.runs import find_runs
-from tui.cli.output import echo, print_json_of_runs
+from tui.cli.output import do_each, echo, print_json_of_runs
 from tui.views.runs.run_json import to_json
 from tui.views.runs.run_view import view_run
 
@@ -18,7 +17,7 @@ def run_pause(arguments: argparse.Namespace) -> None:
     """Pause runs, and say what that does not save."""
 
     def announce(run: Run) -> None:
-        echo(f"{run.id} {paused_text(run)}")
+        echo(f"{run.id} {paused_text([run])}")
 
     _each(arguments, pause, announce)
 
@@ -36,17 +35,13 @@ def _each(
     """Do it to every run that is named; the first problem is raised after the others are done."""
     state = StateDirectory()
     tend(state)
-    problem: FresnelError | None = None
     done, runs = [], find_runs(state, arguments.runs)
-    for run in runs:
-        try:
-            done.append(act(state, run))
-        except FresnelError as error:
-            if problem is not None:
-                echo(str(error))
-            problem = problem or error
-        else:
-            announce(done[-1])
+
+    def change(run: Run) -> None:
+        done.append(act(state, run))
+        announce(done[-1])
+
+    problem = do_each(runs, change)
     if problem is not None:
         raise problem
     if arguments.json:

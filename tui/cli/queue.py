@@ -6,11 +6,12 @@ from runners.housekeeping import tend
 from runners.lifecycle.control.queue_order import cancel, set_priority
 from runners.lifecycle.control.wait import wait_until_ended
 from runners.model.errors import WrongInput
+from runners.model.run import Run
 from runners.model.states import State
 from runners.state.codec import read_waits
 from runners.state.layout import StateDirectory
 from runners.state.runs import NamedRuns, find_run, find_runs, list_runs
-from tui.cli.output import echo, print_json, print_json_of_runs
+from tui.cli.output import do_each, echo, print_json, print_json_of_runs
 from tui.views.runs.run_json import to_json
 from tui.views.runs.run_view import view_run
 
@@ -20,8 +21,12 @@ def run_priority(arguments: argparse.Namespace) -> None:
     state = StateDirectory()
     tend(state)
     run = find_run(state, arguments.run)
+    if arguments.number is not None and arguments.by is not None:
+        raise WrongInput("a priority and --by: choose one")
     if arguments.number is not None:
         run = set_priority(state, run, arguments.number)
+    elif arguments.by is not None:
+        run = set_priority(state, run, arguments.by, is_step=True)
     waits = read_waits(state.run(run.id)) if run.state is State.QUEUED else None
     place = waits.place if waits else None
     number = run.plan.spec.priority if run.plan else 0
@@ -39,9 +44,16 @@ def run_cancel(arguments: argparse.Namespace) -> None:
     state = StateDirectory()
     tend(state)
     runs = _queued(state) if arguments.all else find_runs(state, arguments.runs)
-    for run in runs:
+    cancelled: list[Run] = []
+
+    def take_out(run: Run) -> None:
         cancel(state, run)
-    ended = [wait_until_ended(state, run.id) for run in runs]
+        cancelled.append(run)
+
+    problem = do_each(runs, take_out)
+    ended = [wait_until_ended(state, run.id) for run in cancelled]
+    if problem is not None:
+        raise problem
     if arguments.json:
         print_json_of_runs([to_json(view_run(run)) for run in ended], runs.is_one)
     else:

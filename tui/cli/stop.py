@@ -12,7 +12,7 @@ from runners.model.errors import ExitCode, WrongInput
 from runners.model.run import Run
 from runners.state.layout import StateDirectory
 from runners.state.runs import NamedRuns, find_runs, home_of, list_runs, read_run
-from tui.cli.output import echo, print_json, print_json_of_runs, run_exit_code
+from tui.cli.output import do_each, echo, print_json, print_json_of_runs, run_exit_code
 from tui.views.runs.plan_text import ladder_text
 from tui.views.runs.run_json import to_json
 from tui.views.runs.run_view import view_run
@@ -25,34 +25,46 @@ def run_stop(arguments: argparse.Namespace) -> int:
     state = StateDirectory()
     tend(state)
     runs = _live_here(state) if arguments.all else _named(state, arguments)
-    for run in runs:
-        if not run.is_live:
-            echo(f"{run.id} has ended already: {run.state}")
-            continue
-        intent = request_stop(state, run, arguments.force)
-        ladder = run.plan.spec.stop.ladder if run.plan else ()
-        step = len(ladder) if arguments.force else min(intent.requests, len(ladder))
-        echo(f"stopping {run.id}: {ladder_text(ladder[max(0, step - 1) :])}")
-        suspended = suspended_supervisor(state.run(run.id))
-        if suspended is not None and not arguments.force:
-            echo(
-                f"{run.id}: its supervisor (pid {suspended}) is suspended: the request is kept, "
-                f"but nothing is done until `kill -CONT {suspended}`"
-            )
-    forced = [run for run in runs if run.is_live and arguments.force]
+    asked: list[Run] = []
+
+    def ask(run: Run) -> None:
+        _ask(state, run, arguments.force)
+        asked.append(run)
+
+    problem = do_each(runs, ask)
+    forced = [run for run in asked if run.is_live and arguments.force]
     unheard = {run.id for run in forced if _is_unheard(state, run)}
     ended = [
         wait_until_ended(state, run.id)
         if arguments.wait and run.id not in unheard
         else read_run(state, run.id)
-        for run in runs
+        for run in asked
     ]
+    if problem is not None:
+        raise problem
     if arguments.json:
         print_json_of_runs([to_json(view_run(run, thorough=True)) for run in ended], runs.is_one)
     return ExitCode.RUN_FAILED if unheard else ExitCode.DONE
 
 
 run_kill = run_stop  # with `force`, which its declaration sets
+
+
+def _ask(state: StateDirectory, run: Run, force: bool) -> None:
+    """Ask one to stop, and say what that does."""
+    if not run.is_live:
+        echo(f"{run.id} has ended already: {run.state}")
+        return
+    intent = request_stop(state, run, force)
+    ladder = run.plan.spec.stop.ladder if run.plan else ()
+    step = len(ladder) if force else min(intent.requests, len(ladder))
+    echo(f"stopping {run.id}: {ladder_text(ladder[max(0, step - 1) :])}")
+    suspended = suspended_supervisor(state.run(run.id))
+    if suspended is not None and not force:
+        echo(
+            f"{run.id}: its supervisor (pid {suspended}) is suspended: the request is kept, "
+            f"but nothing is done until `kill -CONT {suspended}`"
+        )
 
 
 def _is_unheard(state: StateDirectory, run: Run) -> bool:

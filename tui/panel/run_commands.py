@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _SLOW_S = 1.0  # a launch that takes longer waits for the sampler
 _LONGEST_TEXT = 300
-_MOST_TEXTS = 3
+_MOST_TEXTS = 4
 _TEXT_S, _READ_PER_S = 4.0, 15
 """A text stays for seconds, a long one for so many characters a second."""
 
@@ -122,15 +122,14 @@ class RunCommands:
         self._show_outcome(outcome, noted)
 
     def _show_outcome(self, outcome: Outcome, noted: Sequence[int]) -> None:
+        """One notice of what was done, one of what was not, to however many runs."""
+        from runners.places.actions import few_texts
+
         if outcome.problem:
             self.log.failed.update(noted)
-            notify_error(self._app, safe(outcome.problem)[:_LONGEST_TEXT])
-            return
-        texts = outcome.messages
-        if len(texts) > _MOST_TEXTS:
-            texts = (*texts[:_MOST_TEXTS], f"and {len(texts) - _MOST_TEXTS} more like these")
-        for text in texts:
-            shown = safe(text)[:_LONGEST_TEXT]
+            notify_error(self._app, safe(outcome.problem)[: _MOST_TEXTS * _LONGEST_TEXT])
+        if outcome.messages:
+            shown = by_names(few_texts([safe(text)[:_LONGEST_TEXT] for text in outcome.messages]))
             self._notify(shown, max(_TEXT_S, len(shown) / _READ_PER_S))
 
     def _note(self, place: Place, arguments: Sequence[str]) -> int:

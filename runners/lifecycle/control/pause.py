@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -55,13 +55,17 @@ def pause(state: StateDirectory, run: Run) -> Run:
     return read_run(state, run.id)
 
 
-def paused_text(run: Run) -> str:
-    """What a pause does not save, in words: the GPUs that it keeps, and dollars per hour."""
-    count = len(run.plan.gpus) if run.plan else 0
-    rate = costs_of(RunDirectory.at(run.directory).home, [run]).of(run).rate
-    paid = f", ${rate:,.2f}/h goes on" if rate is not None else ""
-    kept = f": it keeps {gpus_text(count)}" if count else ""
-    return f"is paused and frees nothing{kept}{paid}"
+def paused_text(runs: Sequence[Run]) -> str:
+    """What a pause does not save, in words: the GPUs that are kept, and dollars per hour."""
+    count = sum(len(run.plan.gpus) for run in runs if run.plan)
+    costs = costs_of(RunDirectory.at(runs[0].directory).home, runs)
+    rates = [rate for run in runs if (rate := costs.of(run).rate) is not None]
+    paid = f", ${sum(rates):,.2f}/h goes on" if rates else ""
+    is_paused, it = ("is paused and frees", "it keeps")
+    if len(runs) > 1:
+        is_paused, it = ("are paused and free", "they keep")
+    kept = f": {it} {gpus_text(count)}" if count else ""
+    return f"{is_paused} nothing{kept}{paid}"
 
 
 def proceed(state: StateDirectory, run: Run) -> Run:

@@ -16,22 +16,24 @@ from runners.state.runs import read_run
 HIGHEST = 1_000_000
 
 
-def set_priority(state: StateDirectory, run: Run, priority: int) -> Run:
+def set_priority(state: StateDirectory, run: Run, priority: int, is_step: bool = False) -> Run:
     """Let a queued `run` go before those of lower `priority`; the queue is judged again at once.
 
-    Raises WrongInput when it does not wait, DeniedError for another host's run, FresnelError when
-    its files are damaged.
+    `is_step`: `priority` is so much more than the run has. Raises WrongInput when it does not wait,
+    DeniedError for another host's run, FresnelError when its files are damaged.
     """
     refuse_other_host(run, "priority")
     directory = state.run(run.id)
     refuse_untrusted_run(directory)
-    if abs(priority) > HIGHEST:
-        raise WrongInput(f"priority {priority}: expected -{HIGHEST:,} to {HIGHEST:,}")
     with locked(state.allocation_lock):
         _refuse_unqueued(state, run, "its priority no longer matters")
         plan = read_plan(directory)
         if plan is None:
             raise FresnelError(f"{directory.plan} is missing or damaged", "launch the run again")
+        if is_step:
+            priority += plan.spec.priority
+        if abs(priority) > HIGHEST:
+            raise WrongInput(f"priority {priority}: expected -{HIGHEST:,} to {HIGHEST:,}")
         spec = msgspec.structs.replace(plan.spec, priority=priority)
         replace(directory.plan, msgspec.json.encode(msgspec.structs.replace(plan, spec=spec)))
     dispatch(state)

@@ -12,6 +12,7 @@ from runners.places.actions import (
     RestoreRuns,
     RunAction,
     commands_of,
+    few_texts,
     outcome_of,
 )
 from runners.places.ssh.bounds import require_answer
@@ -147,6 +148,6 @@ def _joined(outcomes: Sequence[Outcome], with_ids: bool) -> Outcome:
     return Outcome(
         changed=tuple(output.split()) if with_ids else (),
         messages=tuple(dict.fromkeys(text for outcome in outcomes for text in outcome.messages)),
-        problem="; ".join(outcome.problem for outcome in outcomes if outcome.problem),
+        problem=few_texts([outcome.problem for outcome in outcomes if outcome.problem]),
         output=output,
     )

@@ -55,7 +55,8 @@ def declare_priority(parser: CommandParser) -> None:
     """`priority`: of a queued run."""
     argument(parser, "run", "RUN", f"queued: {RUN}")
     argument(parser, "number", "N", "higher goes first (default 0)", nargs="?", type=int)
-    examples(parser, "priority last 5", "priority last")
+    argument(parser, "--by", "N", "so much higher than it is; lower: --by=-N", type=int)
+    examples(parser, "priority last 5", "priority last --by=-1", "priority last")
 
 
 def declare_extend(parser: CommandParser) -> None:

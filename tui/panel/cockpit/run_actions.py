@@ -18,13 +18,13 @@ from runners.model.plan import is_job
 from runners.model.states import State
 from runners.places.actions import (
     ApplyRemedy,
+    ChangePriority,
     ChangeTags,
     DeleteRuns,
-    ExtendRun,
+    ExtendRuns,
     PauseRuns,
     RenameRun,
     RunAction,
-    SetPriority,
     StarRuns,
     StopRuns,
     WriteNote,
@@ -243,21 +243,20 @@ class RunActions:
         running = [row for row in rows if by > 0 and row.is_live and row not in queued]
         if not queued and not running:
             self._notify(_NO_PRIORITY)
-        for row in queued:
-            self._places.view(row, partial(self._move_in_queue, row, by))
+        self._act(queued, lambda runs: ChangePriority(runs, by))
+        seen: list[tuple[RunRow, bool]] = []
+
+        def take(row: RunRow, view: RunView) -> None:
+            seen.append((row, is_job(view.run.plan)))
+            if len(seen) < len(running):
+                return
+            jobs = [row for row, is_one in seen if is_one]
+            self._act(jobs, lambda runs: ExtendRuns(runs, 60))
+            if not jobs and not queued:
+                self._notify(_NO_PRIORITY)
+
         for row in running:
-            self._places.view(row, partial(self._extend, row))
-
-    def _extend(self, row: RunRow, view: RunView) -> None:
-        if not is_job(view.run.plan):
-            self._notify(_NO_PRIORITY)
-            return
-        self._commands.act(self._places.of(row), ExtendRun(row.run_id, 60))
-
-    def _move_in_queue(self, row: RunRow, by: int, view: RunView) -> None:
-        # Read anew: another front end may have changed it since the row was sent.
-        priority = (view.run.plan.spec.priority if view.run.plan else 0) + by
-        self._commands.act(self._places.of(row), SetPriority(row.run_id, priority))
+            self._places.view(row, partial(take, row))
 
     def fetch(self, rows: Rows) -> None:
         """Bring the results of a rented machine's run here."""

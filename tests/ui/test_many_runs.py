@@ -1,0 +1,100 @@
+"""What one key does to many marked runs: to each where it can, told once."""
+
+from collections.abc import Callable
+
+from textual.pilot import Pilot
+
+from runners.places.actions import ChangePriority, Outcome, PauseRuns, RunAction, StarRuns
+from runners.places.here import carry_out
+from runners.state.codec import read_plan
+from runners.state.layout import RunDirectory, StateDirectory
+from runners.state.runs import read_run
+from tests.process.conftest import CommandLine
+from tests.support import eventually
+from tests.ui.waiting import until
+from tui.panel.app import PanelApp
+from tui.panel.widgets.runs import RunPane
+
+QUEUED = 6
+
+
+def priority_of(run: RunDirectory) -> int | None:
+    plan = read_plan(run)
+    return plan.spec.priority if plan else None
+
+
+def queue(cli: CommandLine, count: int) -> list[RunDirectory]:
+    cli.run("drain", "on")
+    return [cli.launch("--gpus", "0", "--name", f"q{n}", "--", "true") for n in range(count)]
+
+
+async def press_on_all(
+    pilot: Pilot[None], runs: list[RunDirectory], key: str, has_worked: Callable[[], bool]
+) -> list[tuple[str, str]]:
+    """Mark all of them, and press the key; the notices of it."""
+    pane = pilot.app.screen.query_one(RunPane)
+    await until(pilot, lambda: {run.id for run in runs} <= set(pane.keys))
+    pane.focus()
+    await pilot.press("home", *("space",) * len(runs))
+    assert len(pane.chosen) == len(runs)
+    pilot.app.clear_notifications()
+    await pilot.press(key)
+    await until(pilot, has_worked)
+    await until(pilot, lambda: bool(pilot.app._notifications))
+    return [(notice.severity, notice.message) for notice in pilot.app._notifications]
+
+
+async def test_another_priority_of_many_is_told_once(cli: CommandLine) -> None:
+    runs = queue(cli, QUEUED)
+    cli.run("priority", runs[0].id, "3")
+    app = PanelApp(StateDirectory())
+    async with app.run_test(size=(120, 40)) as pilot:
+        told = await press_on_all(
+            pilot,
+            runs,
+            "plus",
+            lambda: [priority_of(run) for run in runs] == [4] + [1] * (QUEUED - 1),
+        )
+        assert told == [("information", f"{QUEUED} runs: priorities 1 to 4")]
+        commands = [line for _, line in app.cockpit.commands.log.lines]
+        assert commands == [f"fresnel-tui priority {run.id} --by=1" for run in reversed(runs)]
+
+
+async def test_a_pause_of_many_is_told_once_and_leaves_paused_ones_alone(cli: CommandLine) -> None:
+    runs = [cli.command("sleep", "300") for _ in range(4)]
+    for run in runs:
+        eventually(lambda run=run: cli.status(run)["state"] == "running")
+    app = PanelApp(StateDirectory())
+
+    def all_are(paused: bool) -> Callable[[], bool]:
+        return lambda: all(
+            (read_run(cli.state, run.id).pause is not None) is paused for run in runs
+        )
+
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.snapshot is not None and len(app.snapshot.runs) == 4)
+        # Behind the panel's back: what it shows is older.
+        cli.run("pause", runs[-1].id)
+        told = await press_on_all(pilot, runs, "P", all_are(True))
+        text = "3 runs are paused and free nothing"
+        assert [text in message for _, message in told].count(True) == 1, told
+        assert len(told) <= 2, told
+        await until(pilot, lambda: all(row.doing for row in app.screen.query_one(RunPane).chosen))
+
+
+def test_one_that_is_gone_keeps_no_other_from_it(cli: CommandLine) -> None:
+    runs = queue(cli, 2)
+    gone = "20260101-000000-gone-0000"
+    ids = (gone, *(run.id for run in runs))
+
+    def does(action: RunAction) -> Outcome:
+        outcome = carry_out(cli.state, action)
+        assert gone in outcome.problem, outcome
+        return outcome
+
+    assert does(StarRuns(ids, True)).messages == ()
+    assert all(read_run(cli.state, run.id).labels.starred for run in runs)
+    assert does(ChangePriority(ids, 2)).messages == ("2 runs: priority 2",)
+    assert [priority_of(run) for run in runs] == [2, 2]
+    refused = carry_out(cli.state, PauseRuns((runs[0].id,)))
+    assert refused.problem and not refused.messages
