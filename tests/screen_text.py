@@ -55,9 +55,10 @@ def stopping_row(seconds: str, name: str) -> str:
     return rf"◼ stop {seconds}s\s+{name}"
 
 
-def in_all(runs: int, live: int | None = None) -> str:
-    """How many runs the table knows."""
-    return f"{runs} in all" if live is None else f"{live} live · {runs} in all"
+def in_all(runs: int, running: int | None = None) -> str:
+    """How many runs the table knows; of those that wait it tells where there is room."""
+    known = rf"{running} running( · \d+ queued)? · " if running is not None else ""
+    return f"{known}{runs} in all"
 
 
 def found_of(count: int, runs: int | str) -> str:

@@ -125,10 +125,10 @@ class Outcome(NamedTuple):
 
 
 def few_texts(texts: Sequence[str]) -> str:
-    """What was said of several runs: the first of it, a line each, and how much more there is."""
-    said = list(dict.fromkeys(texts))
-    more = len(said) - _MOST_TEXTS
-    shown = said[:_MOST_TEXTS] + ([f"and {more} more like these"] if more > 0 else [])
+    """What is to be told of several runs: the first of it, a line each, and how much more."""
+    different = list(dict.fromkeys(texts))
+    more = len(different) - _MOST_TEXTS
+    shown = different[:_MOST_TEXTS] + ([f"and {more} more like these"] if more > 0 else [])
     return "\n".join(shown)
 
 

@@ -39,8 +39,9 @@ Done = TypeVar("Done")
 
 
 def carry_out(state: StateDirectory, action: RunAction) -> Outcome:
-    """Do it to the runs of this state folder: what cannot be done to one of several keeps no other
-    from it. Raises what the use cases raise.
+    """Do it to the runs of this state folder.
+
+    What cannot be done to one of several keeps no other from it. Raises what the use cases raise.
     """
     if isinstance(action, (PauseRuns, StopRuns, ChangePriority, ExtendRuns)):
         return _control(state, action)
@@ -71,8 +72,8 @@ def carry_out(state: StateDirectory, action: RunAction) -> Outcome:
     elif isinstance(action, StarRuns):
         return _each(state, action.runs, lambda run: labels.star(state, run, action.starred))
     elif isinstance(action, JudgeRuns):
-        judge = partial(labels.judge_by, metric=action.metric, higher=action.higher)
-        return _each(state, action.runs, lambda run: judge(state, run))
+        by = partial(labels.judge_by, state, metric=action.metric, higher=action.higher)
+        return _each(state, action.runs, by)
     else:
         assert_never(action)
     return Outcome()
@@ -82,16 +83,16 @@ def _each(
     state: StateDirectory,
     ids: Runs,
     do: Callable[[Run], Done],
-    told: Callable[[list[Done]], str] = lambda _: "",
+    sentence: Callable[[list[Done]], str] = lambda _: "",
 ) -> Outcome:
-    """Do it to every run; `told` says in one sentence what was done to those where it worked."""
+    """Do it to every run; `sentence` says what was done to those where it worked."""
     done, problems = [], []
     for run_id in ids:
         try:
             done.append(do(read_run(state, run_id)))
         except FresnelError as error:
             problems.append(str(error))
-    message = told(done) if done else ""
+    message = sentence(done) if done else ""
     return Outcome(messages=(message,) if message else (), problem=few_texts(problems))
 
 
@@ -102,7 +103,7 @@ def _control(
         from runners.lifecycle.control.pause import pause, paused_text, proceed
 
         if not action.paused:
-            return _each(state, action.runs, partial(proceed, state), _going_on)
+            return _each(state, action.runs, partial(proceed, state), _continuation)
         return _each(
             state,
             action.runs,
@@ -124,15 +125,15 @@ def _control(
     def extend(run: Run) -> tuple[Run, float | None]:
         return run, raise_limit(state, run, 60.0 * action.minutes)
 
-    def told(extended: list[tuple[Run, float | None]]) -> str:
+    def sentence(extended: list[tuple[Run, float | None]]) -> str:
         runs, limits = zip(*extended, strict=True)
         now = f", {duration_text(limits[0])} now" if len(runs) == 1 and limits[0] else ""
         return f"{_named(runs)}: time limit raised by {action.minutes} min{now}"
 
-    return _each(state, action.runs, extend, told)
+    return _each(state, action.runs, extend, sentence)
 
 
-def _going_on(runs: Sequence[Run]) -> str:
+def _continuation(runs: Sequence[Run]) -> str:
     return f"{_named(runs)} {'goes' if len(runs) == 1 else 'go'} on"
 
 

@@ -97,7 +97,7 @@ def test_every_run_is_reached_found_and_sorted_on_the_smallest_screen(show: Show
     panel.wait_for(first_row(run_row(State.RUNNING, "alive", letter="A")))
     panel.wait_for(log_of("alive"))
     panel.wait_for(run_row(State.FAILED, "broken +RuntimeError: no"))
-    panel.wait_for(in_all(132, live=1))
+    panel.wait_for(in_all(132, running=1))
     panel.press("End")
     panel.wait_for(log_of("old-129"))
     panel.wait_for(output_of("old-129"))

@@ -197,7 +197,7 @@ class Stage:
         panel = Terminal(panel_command(), self.columns, self.rows, **own)
         scene = self._scene = Scene(panel, self.columns, state, command)
         panel.wait_for(run_row(State.RUNNING, "holder"))
-        panel.wait_for(in_all(OLD + 5, live=2))
+        panel.wait_for(in_all(OLD + 5, running=1))
         return scene
 
 
@@ -217,7 +217,7 @@ def scene(stage: Stage, request: pytest.FixtureRequest) -> Iterator[Scene]:
     is_left = bool(request.node.stash.get(FAILED, True))
     try:
         if not is_left:
-            stage.scene().panel.wait_for(rf"(?s)╭[^\n]* Runs.*?{in_all(OLD + 5, live=2)}")
+            stage.scene().panel.wait_for(rf"(?s)╭[^\n]* Runs.*?{in_all(OLD + 5, running=1)}")
             stage.scene().panel.wait_gone(FINDING)
     except AssertionError:
         is_left = True

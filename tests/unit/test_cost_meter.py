@@ -59,7 +59,7 @@ def test_a_wide_line_tells_everything() -> None:
     assert (
         "budget █████▉░░░░ $58.80, until " in shown
         and "price 177 days old" in shown
-        and "0 live" in shown
+        and "0 running" in shown
     )
 
 
@@ -86,9 +86,19 @@ def test_without_a_session_or_a_price_nothing_is_made_up() -> None:
     assert "—/h" in shown and "no session" in shown and "$" not in shown
 
 
+def test_who_waits_is_not_counted_as_running_where_there_is_room() -> None:
+    states = [State.RUNNING, State.STOPPING, State.QUEUED, State.DONE]
+    runs = [Run(str(state), "command", "one", state, "", "/nowhere", NOON) for state in states]
+    views = tuple(view_run(run, brief=True) for run in runs)
+    assert "  2 running · 1 queued" in line(160, runs=views)
+    assert "  2 running · 1 queued" in line(80, session=None, runs=views)
+    narrow = line(35, session=None, runs=views)
+    assert narrow.rstrip().endswith("2 running"), narrow
+
+
 def test_who_has_no_run_yet_reads_nothing_of_money() -> None:
     shown = line(80, Meter(None, None, None, None, ""), None)
-    assert shown.split() == ["fresnel-tui", "gpu-box-3", "0", "live"]
+    assert shown.split() == ["fresnel-tui", "gpu-box-3", "0", "running"]
     assert "$3.00/h" in line(80, msgspec.structs.replace(METER, per_hour=Decimal(3)), None)
 
 

@@ -1,10 +1,20 @@
 """Numbers as people read them. What is not known is a dash, never 0."""
 
+from collections.abc import Iterable
 from decimal import ROUND_HALF_UP, Decimal
 from math import isfinite
 
+from runners.model.states import State
+
 DASH = "—"
 _SPARKS = "▁▂▃▄▅▆▇█"
+
+
+def live_texts(states: Iterable[State]) -> tuple[str, str]:
+    """How many live runs have what they need, and how many wait for it; empty where none does."""
+    live = [state for state in states if state.is_live]
+    queued = live.count(State.QUEUED)
+    return f"{len(live) - queued} running", f"{queued} queued" if queued else ""
 
 
 def first_line(text: str) -> str:

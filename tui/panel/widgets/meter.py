@@ -11,7 +11,7 @@ from runners.cost.meter import Meter
 from runners.host.clock import local_time, moment_now
 from tui.panel.theme.palette import bar
 from tui.snapshot.feed import PanelSnapshot
-from tui.views.format import DASH, dollars
+from tui.views.format import DASH, dollars, live_texts
 
 _TITLE = " fresnel-tui"
 _BRIEFEST = 7
@@ -91,7 +91,11 @@ def _parts(snapshot: PanelSnapshot) -> list[Callable[[int], str]]:
     rate = f"{dollars(meter.per_hour)}/h" if meter.per_hour is not None else f"{DASH}/h"
     est = " est." if meter.per_hour is not None else ""
     doubt = " ⚠ price does not fit" if meter.caveat else ""
-    live = f"{sum(view.run.is_live for view in snapshot.runs)} live"
+    running, queued = live_texts(view.run.state for view in snapshot.runs)
+
+    def live(brief: int) -> str:
+        return f"{running} · {queued}" if queued and brief < 6 else running
+
     drained = {6: "⚠ draining", _BRIEFEST + 1: "⚠ drain"} if snapshot.drained else {}
     parts: list[Callable[[int], str]] = [
         lambda brief: (urgent or mark) if brief < 1 else _brief_mark(mark, brief),
@@ -100,14 +104,14 @@ def _parts(snapshot: PanelSnapshot) -> list[Callable[[int], str]]:
     ]
     if session is None and meter.per_hour is None and not snapshot.runs:
         # Somebody who begins has asked for no money.
-        return [*parts[:2], lambda _: live]
+        return [*parts[:2], lambda _: running]
     if session is None:
         runs = "" if meter.live_runs is None else f"runs {dollars(meter.live_runs)}"
         return [
             *parts,
             lambda _: runs,
             lambda brief: "no session" if brief < 5 else "",
-            lambda _: live,
+            live,
         ]
     idle = "" if meter.idle is None else f" (idle {dollars(meter.idle)})"
     spent = f"session {dollars(meter.session)}"
@@ -118,7 +122,7 @@ def _parts(snapshot: PanelSnapshot) -> list[Callable[[int], str]]:
             lambda brief: _budget(budget, meter, snapshot.time, bar_width=_BAR if brief < 3 else 0)
         )
     parts.append(lambda brief: f"price {meter.old_price}" if meter.old_price and brief < 1 else "")
-    return [*parts, lambda brief: live if brief < 2 else ""]
+    return [*parts, lambda brief: live(brief) if brief < 2 else ""]
 
 
 def _first_fitting(brief: int, texts: dict[int, str]) -> str:

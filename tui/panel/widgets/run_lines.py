@@ -15,6 +15,7 @@ from runners.places.remote import RemoteRows, as_of
 from runners.places.run_row import RunRow, running_first
 from tui.panel.widgets.run_line import MARGIN, draw_header, draw_row
 from tui.snapshot.feed import PanelSnapshot
+from tui.views.format import live_texts
 from tui.views.runs.ended_index import EndedRows
 from tui.views.runs.row_reading import row_of_view
 from tui.views.runs.run_columns import (
@@ -335,17 +336,17 @@ class RunLines(Sequence[Text]):
         """What of the filter is not understood, or known to no run; empty where all is."""
         return self.choice.query.problem or self._unknown_names()
 
-    def subtitle(self) -> str:
-        """How many runs that are; or what of the filter is not understood."""
+    def subtitle(self, width: int) -> str:
+        """How many runs that are, to fit `width`; or what of the filter is not understood."""
         snapshot, query = self.snapshot, self.choice.query
         if snapshot is None:
             return ""
         if self.problem:
             return self.problem
-        live = sum(row.is_live for row in self.live.values())
+        running, queued = live_texts(row.state for row in self.live.values())
         older = self.remote.older
         in_all = self.in_all + older
-        parts = [f"{live} live", f"{in_all:,} in all"]
+        parts = [running, f"{in_all:,} in all"]
         if query.text:
             parts = [f"{self.table.runs:,} of {self.table.total:,}", *parts]
             if in_all == self.table.total:
@@ -356,6 +357,8 @@ class RunLines(Sequence[Text]):
             parts.append(f"{self.table.total:,} read")
         if older:
             parts.append(f"{older:,} older on other machines: G")
+        if queued and len(" · ".join([*parts, queued])) <= width:
+            parts.insert(parts.index(running) + 1, queued)
         return " · ".join(parts)
 
 

@@ -207,7 +207,7 @@ class RunPane(RowList):
             self.set_rows((), (), [Text(lines.nothing, style="dim")])
         if lines.asks_for_costs(self.seen):
             self.post_message(CostsWanted())
-        self.retitle(lines.title(self._filter.active), lines.subtitle())
+        self.retitle(lines.title(self._filter.active), lines.subtitle(self.size.width - 2))
         self.post_message(TableShown())
 
     # ---- filter, order, metric, groups, marks
