@@ -67,6 +67,14 @@ def write_slices(folder: Path, series: str = "1.2.3", **more: Any) -> list[Path]
     return names
 
 
+@pytest.mark.parametrize("ending", [".IMA", "", ".1.2.840.7"])
+def test_slices_are_found_by_the_names_that_scanners_give(tmp_path: Path, ending: str) -> None:
+    for path in write_slices(tmp_path / "ct", "7"):
+        path.rename(path.with_suffix(ending))
+    (tmp_path / "ct" / "notes.txt").write_text("none of them")
+    assert read_ct(tmp_path / "ct", None)[0].shape == (4, COUNT, 5)
+
+
 def test_slices_are_the_same_ct_as_in_nifti(tmp_path: Path) -> None:
     write_slices(tmp_path / "series")
     affine = np.diag([-SPACING[0], -SPACING[1], SPACING[2], 1.0])

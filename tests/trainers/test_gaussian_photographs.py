@@ -15,6 +15,7 @@ pytest.importorskip("sklearn")
 from PIL import Image  # noqa: E402
 
 from trainers.common.loading import make_loader  # noqa: E402
+from trainers.common.reading import PictureError, read_picture  # noqa: E402
 from trainers.common.settings_parser import SettingsError  # noqa: E402
 from trainers.gaussian import features, held, photographs  # noqa: E402
 from trainers.gaussian.photographs import PhotographSet, collect  # noqa: E402
@@ -68,10 +69,15 @@ def lying_on_its_side(path: Path) -> None:
     Image.fromarray(pixels).save(path, exif=exif)
 
 
+def ramp_of_floats(path: Path) -> None:
+    Image.fromarray(np.linspace(0, 1, 64 * 64, dtype=np.float32).reshape(64, 64)).save(path, "TIFF")
+
+
 @pytest.mark.parametrize(
     ("write", "top", "bottom"),
     [
         (ramp_of_16_bits, (0.25, 0.25, 0.25), (0.75, 0.75, 0.75)),
+        (ramp_of_floats, (0.25, 0.25, 0.25), (0.75, 0.75, 0.75)),
         (hidden_red, (0, 0, 0), (1, 0, 0)),
         (lying_on_its_side, (1, 1, 1), (0, 0, 0)),
     ],
@@ -86,6 +92,17 @@ def test_a_photograph_is_read_as_viewers_show_it(
     image = PhotographSet(found.training, found, 64)[0]["image"]
     for rows, expected in ((image[:, :32], top), (image[:, 32:], bottom)):
         assert torch.allclose(rows.mean((1, 2)), torch.tensor(expected).float(), atol=0.03)
+
+
+def test_grey_of_12_bits_in_16_is_refused_and_lab_has_a_grey(tmp_path: Path) -> None:
+    dark = np.linspace(0, 4095, 64 * 64).reshape(64, 64).astype(np.uint16)
+    Image.fromarray(dark).save(tmp_path / "dark.png")
+    for colour in (True, False):
+        with pytest.raises(PictureError, match=r"dark\.png is nowhere brighter than 4095 of 65535"):
+            read_picture(tmp_path / "dark.png", colour)
+    Image.new("LAB", (8, 8), (128, 128, 128)).save(tmp_path / "lab.tif")
+    coloured = np.asarray(read_picture(tmp_path / "lab.tif").convert("L"), np.float32) / 255
+    np.testing.assert_array_equal(read_picture(tmp_path / "lab.tif", colour=False), coloured)
 
 
 def test_what_is_left_out_of_a_folder_is_named_and_all_that_is_damaged_at_once(

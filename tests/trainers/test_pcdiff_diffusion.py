@@ -93,6 +93,7 @@ def test_first_order_ddim_is_that_of_diffusers() -> None:
 def test_fewer_steps_are_evenly_kept_from_last_to_first() -> None:
     assert kept_timesteps(LINEAR, 5) == [999, 749, 500, 250, 0]
     assert kept_timesteps(LINEAR, 5000)[:2] == [999, 998]
+    assert kept_timesteps(LINEAR, 1) == [999], "pure noise is of the last step"
 
 
 def test_points_that_leave_the_numbers_are_told() -> None:

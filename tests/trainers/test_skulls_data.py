@@ -15,6 +15,8 @@ nrrd = pytest.importorskip("nrrd")
 from scipy.spatial import cKDTree  # noqa: E402
 
 from tests.warm import TORCH  # noqa: E402
+from trainers.common.errors import SettingsError  # noqa: E402
+from trainers.pcdiff.data import find_samples  # noqa: E402
 from trainers.skulls import made_up  # noqa: E402
 from trainers.skulls.listing import (  # noqa: E402
     DEFECTS,
@@ -24,6 +26,7 @@ from trainers.skulls.listing import (  # noqa: E402
     read_listing,
     volume_of,
 )
+from trainers.skulls.prepare import cloud_jobs, make_points  # noqa: E402
 from trainers.skulls.resampling import place, plan_placement, restore  # noqa: E402
 from trainers.skulls.surfaces import surface_cloud, surface_mesh  # noqa: E402
 from trainers.skulls.volumes import read_volume  # noqa: E402
@@ -167,9 +170,51 @@ def test_bad_clouds_and_volumes_are_named(tmp_path) -> None:
         nrrd.write(str(volume), array)
         with pytest.raises(SkullDataError, match=words):
             read_volume(volume)
+    nrrd.write(str(volume), np.arange(-32, 32).reshape(4, 4, 4).astype(np.int16))
+    with pytest.raises(SkullDataError, match="more than two values, from -32 to 31: a skull is a"):
+        read_volume(volume)
     volume.write_bytes(b"NRRD0005\n")
     with pytest.raises(SkullDataError, match="cannot be read as NRRD"):
         read_volume(volume)
+
+
+@pytest.mark.parametrize("values", [(0, 255), (-1024, 3071), (0.0, 1.0)])
+def test_any_two_values_are_a_mask(tmp_path, values) -> None:
+    mask = np.zeros((4, 4, 4), bool)
+    mask[1:3] = True
+    nrrd.write(str(tmp_path / "000.nrrd"), np.where(mask, values[1], values[0]))
+    assert (read_volume(tmp_path / "000.nrrd").mask == mask).all()
+
+
+def test_skulls_whose_axes_run_otherwise_are_refused_before_any_is_prepared(skulls, tmp_path):
+    root = tmp_path / "raw"
+    for name in ("000", "001"):
+        path = root / "complete_skull" / f"{name}.nrrd"
+        data, header = nrrd.read(str(skulls / "complete_skull" / f"{name}.nrrd"))
+        if name == "001":
+            header["space"] = "right-anterior-superior"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        nrrd.write(str(path), data, header)
+    with pytest.raises(SkullDataError, match=r"001\.nrrd: its axes run RAS, those of .* LPS"):
+        cloud_jobs(root, 100)
+
+
+@pytest.mark.parametrize("unit", [0.4, 0.001])
+def test_clouds_in_another_unit_than_voxels_are_refused(skulls, tmp_path, unit) -> None:
+    root = shutil.copytree(skulls, tmp_path / "data")
+    sample = read_listing(root / "train.csv")[0]
+    pair = tmp_path / "pair.npz"
+    make_points(sample, pair, 90, 10)
+    assert pair.is_file()
+    for part in ("defective", "implant"):
+        path = getattr(sample, part)
+        np.save(path, load_cloud(path) * np.float32(unit))
+        if part == "defective":
+            with pytest.raises(SkullDataError, match="in voxel indices, not in mm or m"):
+                make_points(sample, pair, 90, 10)
+            if unit == 0.001:
+                with pytest.raises(SettingsError, match="have to be in the same unit"):
+                    find_samples(root / "train.csv", shown=False)
 
 
 def test_one_skull_in_both_lists_is_refused(skulls) -> None:

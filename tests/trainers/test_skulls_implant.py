@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
@@ -39,6 +40,7 @@ from trainers.voxelization import generate  # noqa: E402
 from trainers.voxelization.cases import Output  # noqa: E402
 from trainers.voxelization.completions import find_cases, read_completion  # noqa: E402
 from trainers.voxelization.config import read_config  # noqa: E402
+from trainers.voxelization.data import Pair  # noqa: E402
 from trainers.voxelization.dpsr import DPSR  # noqa: E402
 from trainers.voxelization.model import Voxelizer  # noqa: E402
 from trainers.voxelization.reconstruction import load_voxelization  # noqa: E402
@@ -102,6 +104,62 @@ def load_sizes(values):
     from trainers.voxelization.config import architecture
 
     return architecture(values)
+
+
+def test_skulls_may_have_any_names(root, tmp_path) -> None:
+    for path in [*root.rglob("002*")]:
+        copy = tmp_path / path.relative_to(root).parent / path.name.replace("002", "Müller_b")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(path.read_bytes())
+    (tmp_path / "test.csv").write_text("complete_skull/Müller_b_surf.npy\n", encoding="utf-8")
+    samples = read_listing(tmp_path / "test.csv")
+    complete_truly(samples, tmp_path / "syn", 270, 30)
+    cases = find_cases(tmp_path / "syn")
+    assert len(cases) == len(DEFECTS)
+    found = [read_completion(case, 1) for case in cases]
+    assert {(case.defect, case.subject) for case in found} == {(k, "Müller_b") for k in DEFECTS}
+    for name, subject in (
+        ("1001_random_1", "1001"),
+        ("Müller_b_bilateral", "Müller_b"),
+        ("random_1_070", "070"),
+        ("070", "070"),
+        ("a", "a"),
+    ):
+        assert Pair(Path(f"{name}_vox.npz")).subject == subject
+
+
+def test_an_implant_lies_where_its_skull_lies(root, syn, tmp_path) -> None:
+    """Moved and turned by its header: the implant's volume too, and its mesh in the patient."""
+    case = syn / "bilateral002_surf"
+    data = shutil.copytree(root, tmp_path / "data", ignore=shutil.ignore_patterns("results"))
+    for folder in ("defective_skull", "implant"):
+        path = data / folder / "bilateral" / "002.nrrd"
+        mask, header = nrrd.read(str(path))
+        header["space"] = "right-anterior-superior"
+        header["space directions"] = np.array([[0, 6.0, 0], [-5.0, 0, 0], [0, 0, 4.0]])
+        header["space origin"] = np.array([100.0, -20.0, 7.0])
+        nrrd.write(str(path), mask, header)
+    output = Output(tmp_path / "out")
+    said: list[str] = []
+    _, failures = generate.make_all(
+        [case], data, PerfectVoxelization(root), output, 1, write=said.append
+    )
+    assert failures == []
+    made, header = nrrd.read(str(tmp_path / "out" / case.name / "mean_impl.nrrd"))
+    assert header["space"] == "right-anterior-superior"
+    voxels = np.argwhere(made)
+    places = voxels @ header["space directions"] + header["space origin"]
+    mesh = trimesh.load(tmp_path / "out" / case.name / "implant.stl")
+    assert mesh.is_watertight and mesh.volume > 0
+    middle = places.mean(0) * (-1, -1, 1)
+    assert np.abs(mesh.center_mass - middle).max() < 3
+    # The truth's axes run otherwise: they cannot be laid over each other.
+    header["space directions"] = np.diag([6.0, 5.0, 4.0])
+    nrrd.write(str(data / "implant" / "bilateral" / "002.nrrd"), mask, header)
+    _, failures = generate.make_all(
+        [case], data, PerfectVoxelization(root), output, 1, overwrite=True, write=said.append
+    )
+    assert "the axes of the implant's volume run RAS" in failures[0]
 
 
 def test_completions_are_read_whole_or_as_implants_alone(root, syn, tmp_path) -> None:

@@ -7,6 +7,7 @@ slope and intercept. What would be read wrongly is refused: gaps, a tilted gantr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ import numpy as np
 from trainers.common.settings_parser import SettingsError
 
 SUFFIX = ".dcm"
+UNNAMED = re.compile(r"|\.(dcm|ima|\d+)", re.IGNORECASE)
+"""What slices end in: scanners name them by their UID, such as 1.3.6.1.4.1, too."""
 UNEVEN = 0.02
 """How much the distance from slice to slice may differ from the mean one."""
 TO_RAS = np.diag([-1.0, -1.0, 1.0])
@@ -36,9 +39,9 @@ def read_file(path: Path) -> Any:
 
 
 def slice_files(folder: Path) -> list[Path]:
-    """Return a folder's DICOM files: those that end in .dcm, or that have no ending at all."""
+    """Return a folder's DICOM files: .dcm, .ima, or without an ending, as names of numbers are."""
     entries = (entry for entry in folder.iterdir() if entry.is_file() and entry.name[0] != ".")
-    return sorted(e for e in entries if e.suffix.lower() in (SUFFIX, "") and e.name != "DICOMDIR")
+    return sorted(e for e in entries if UNNAMED.fullmatch(e.suffix) and e.name != "DICOMDIR")
 
 
 def read_series(folder: Path) -> nibabel.Nifti1Image:

@@ -14,6 +14,8 @@ from trainers.common.errors import SettingsError
 
 DEEP = 65535
 """White in a picture of 16 bits."""
+DARK = 4095
+"""White in 12 bits: a picture of 16 that is nowhere brighter was stored in a part of its range."""
 QUICK = 64
 """Pixels a side that a JPEG is decoded to, at least, where it is only looked at."""
 NAMED = 5
@@ -80,13 +82,16 @@ def _converted(file: Image.Image, path: Path, colour: bool) -> Image.Image:
         picture = picture.convert("RGBA")
         black = Image.new("RGBA", picture.size, (0, 0, 0, 255))
         picture = Image.alpha_composite(black, picture)
+    if colour or picture.mode == "LAB":
+        # Pillow makes no grey of LAB but by way of RGB.
+        picture = Image.Image.convert(picture, "RGB")
     if colour:
-        return Image.Image.convert(picture, "RGB")
+        return picture
     return Image.fromarray(np.asarray(picture.convert("L"), dtype=np.float32) / 255)
 
 
 def _deep_grey(picture: Image.Image, path: Path) -> NDArray[np.float32]:
-    """Return grey of more than 8 bits, (H,W) in [0,1]: 65535 is white, or 255."""
+    """Return grey of more than 8 bits, (H,W) in [0,1]: 65535 is white, or 255, of floats also 1."""
     pixels = np.asarray(picture, dtype=np.float32)
     if not np.isfinite(pixels).all():
         raise PictureError(f"{path} has pixels that are not finite")
@@ -96,7 +101,14 @@ def _deep_grey(picture: Image.Image, path: Path) -> NDArray[np.float32]:
             f"{path} has grey values from {low:g} to {high:g}: white is taken to be 65535"
             " (16 bits); save it as a PNG of 8 or 16 bits"
         )
+    if picture.mode == "F" and high <= 1:
+        return pixels
     deep = picture.mode.startswith("I;16") or high > 255
+    if deep and 0 < high <= DARK:
+        raise PictureError(
+            f"{path} is nowhere brighter than {high:g} of {DEEP}, as if fewer bits had been stored"
+            " in 16: multiply its values so that white is 65535, or save it as a PNG of 8 bits"
+        )
     return pixels / np.float32(DEEP if deep else 255)
 
 

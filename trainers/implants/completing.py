@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -40,7 +41,9 @@ def missing_cases(samples: list[SkullSample], folder: Path, members: int) -> lis
 def complete_truly(samples: list[SkullSample], folder: Path, skull: int, implant: int) -> None:
     """Write completions whose implants are the true ones: what a perfect PCDiff would give."""
     for sample in samples:
-        chance = np.random.default_rng([int(sample.subject), skull])
+        name = sample.subject
+        number = int(name) if name.isdecimal() else zlib.crc32(name.encode())
+        chance = np.random.default_rng([number, skull])
         known, true = load_cloud(sample.defective), load_cloud(sample.implant)
         known = known[chance.integers(0, len(known), skull)]
         true = true[chance.integers(0, len(true), implant)]

@@ -16,7 +16,7 @@ from trainers.common.reporter import Reporter
 from trainers.implants.unet import coarse
 from trainers.skulls.listing import SkullSample, check_split, read_listing, volume_of
 from trainers.skulls.made_up import make_up
-from trainers.skulls.volumes import read_volume
+from trainers.skulls.volumes import check_axes, read_volume
 
 KEPT_BYTES = 4 << 30
 """Of coarse volumes that stay in memory, for all processes that load them together."""
@@ -69,6 +69,7 @@ def find_data(
         path = root / "train.csv"
     log.phase("loading", f"reading {path}")
     training = read_listing(path)
+    check_axes(volume_of(cloud) for s in training for cloud in (s.defective, s.implant))
     beside = path.with_name("test.csv")
     judged = settings.val_path or (beside if beside.is_file() and beside != path else None)
     if judged is None:

@@ -22,6 +22,8 @@ from trainers.skulls.listing import SkullSample, load_cloud, read_listing
 
 HALF_SPAN = 3.0
 """The longest side of the bounding box spans -3 to 3."""
+APART, LEAST_SIZE = 0.2, 0.01
+"""Shares of a skull's longest side: how far out an implant's middle may lie, and its least size."""
 LARGEST_ANGLE = np.deg2rad(10.0)
 Array = NDArray[Any]
 T = TypeVar("T")
@@ -149,9 +151,26 @@ def find_samples(path: Path, shown: bool) -> list[SkullSample]:
     """Return a list's samples, every cloud read once; raise SettingsError for a bad one."""
     samples = read_listing(path)
     clouds = sorted({cloud for sample in samples for cloud in (sample.defective, sample.implant)})
+    boxes = {}
     for cloud in bar(clouds, f"checking the clouds of {path.name}", shown=shown):
-        load_cloud(cloud)
+        points = load_cloud(cloud)
+        boxes[cloud] = np.stack((points.min(0), points.max(0)))
+    for sample in samples:
+        check_together(sample, boxes[sample.defective], boxes[sample.implant])
     return samples
+
+
+def check_together(sample: SkullSample, skull: Array, implant: Array) -> None:
+    """Raise SettingsError where the boxes (2, 3) of skull and implant are not of one head."""
+    longest, own = (float(np.ptp(box, axis=0).max()) for box in (skull, implant))
+    middle, reach = implant.mean(0), APART * longest
+    away = ((middle < skull[0] - reach) | (middle > skull[1] + reach)).any()
+    if away or not LEAST_SIZE * longest <= own <= longest + reach:
+        places = [f"{box[0].round(2)} to {box[1].round(2)}" for box in (implant, skull)]
+        raise SettingsError(
+            f"{sample.implant} lies from {places[0]}, and its skull, {sample.defective}, from"
+            f" {places[1]}: both have to be in the same unit and place, voxel indices"
+        )
 
 
 def spread_evenly(items: Sequence[T], count: int) -> list[T]:

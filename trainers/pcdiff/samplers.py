@@ -58,6 +58,8 @@ def draw(
 
 def kept_timesteps(diffusion: PointDiffusion, steps: int) -> list[int]:
     """Return at most `steps` timesteps, evenly from the last to 0."""
+    if steps == 1:
+        return [diffusion.steps - 1]
     even = np.linspace(0, diffusion.steps - 1, min(steps, diffusion.steps))
     return [int(step) for step in np.unique(np.round(even))[::-1]]
 

@@ -52,13 +52,24 @@ from trainers.skulls.listing import (
     rows_of,
     volume_of,
 )
+from trainers.skulls.metrics import bounding_box
 from trainers.skulls.surfaces import surface_cloud
-from trainers.skulls.volumes import read_volume, replace_file, write_array, write_arrays
+from trainers.skulls.volumes import (
+    check_axes,
+    read_volume,
+    replace_file,
+    write_array,
+    write_arrays,
+)
 
 CPU_ONLY = (
     "volumes and clouds are made by NumPy, on one thread of each of --workers"
     " (which the original calls --threads)"
 )
+STRAY = 0.05
+"""The share of a cloud's points that may lie outside of its skull's box."""
+LEAST_REACH = 0.6
+"""The share of the complete skull's longest side that a defective one reaches over."""
 Job = tuple[Callable[..., None], tuple[object, ...], Path]
 
 
@@ -75,23 +86,42 @@ def cloud_jobs(root: Path, points: int) -> list[Job]:
         raise SkullDataError(
             f"{root}: no .nrrd files in {', '.join(FOLDERS)}; is this the data set's folder?"
         )
-    return [
-        (make_cloud, (path, points), path)
-        for path in volumes
-        if not path.name.startswith(".") and not cloud_of(path).is_file()
-    ]
+    volumes = [path for path in volumes if not path.name.startswith(".")]
+    check_axes(volumes)
+    return [(make_cloud, (path, points), path) for path in volumes if not cloud_of(path).is_file()]
 
 
 def make_points(sample: SkullSample, target: Path, skull_points: int, implant_points: int) -> None:
     """Write the skull's and the implant's points, skull first, in units of the volume's side."""
     generator = np.random.default_rng(zlib.crc32(sample.name.encode()))
-    skull, implant = load_cloud(sample.defective), load_cloud(sample.implant)
+    mask = read_volume(volume_of(sample.complete)).mask
+    skull = load_inside(sample.defective, mask, LEAST_REACH)
+    implant = load_inside(sample.implant, mask)
     chosen = [
         skull[generator.integers(0, len(skull), skull_points)],
         implant[generator.integers(0, len(implant), implant_points)],
     ]
-    longest = max(read_volume(volume_of(sample.complete)).mask.shape)
-    write_arrays(target, points=np.concatenate(chosen).astype(np.float32) / np.float32(longest))
+    points = np.concatenate(chosen).astype(np.float32) / np.float32(max(mask.shape))
+    write_arrays(target, points=points)
+
+
+def load_inside(cloud: Path, mask: np.ndarray, least: float = 0.0) -> np.ndarray:
+    """Return a cloud's points. Raises SkullDataError where they do not lie in the bone's box.
+
+    `least` is the share of the box's longest side that they have to reach over.
+    """
+    points = load_cloud(cloud)
+    box = bounding_box(mask, [2, 2, 2])
+    assert box is not None
+    low, high = np.transpose([(part.start, part.stop) for part in box])
+    outside = float(((points < low) | (points > high)).any(axis=1).mean())
+    if outside > STRAY or np.ptp(points, axis=0).max() < least * (high - low).max():
+        raise SkullDataError(
+            f"{cloud}: its points lie from {points.min(0).round(1)} to {points.max(0).round(1)},"
+            f" its skull in voxels {low} to {high}: a cloud is in voxel indices, not in mm or m;"
+            " delete it and it is made anew"
+        )
+    return points
 
 
 def make_target(complete: Path, targets: Sequence[Path]) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +14,83 @@ import numpy as np
 
 from trainers.skulls.listing import SkullDataError
 
+PLACE = ("space", "space dimension", "space directions", "space origin")
+"""The fields of a header that say where a volume lies in the patient."""
+TO_LPS = {
+    "right-anterior-superior": (-1.0, -1.0, 1.0),
+    "ras": (-1.0, -1.0, 1.0),
+    "left-anterior-superior": (1.0, -1.0, 1.0),
+    "las": (1.0, -1.0, 1.0),
+}
+
 
 @dataclass(frozen=True)
 class Volume:
-    """A binary volume in NRRD array order with the size of a voxel along each axis, in mm."""
+    """A binary volume in NRRD array order with the size of a voxel along each axis, in mm.
+
+    `place` holds the header's fields PLACE, or nothing where it does not say how the axes run.
+    """
 
     mask: np.ndarray
     spacing: tuple[float, float, float]
+    place: Mapping[str, Any] = field(default_factory=dict)
+
+    def in_mm(self, voxels: np.ndarray) -> np.ndarray:
+        """Return voxel indices (N, 3) in mm, in the patient (left, back, up) where that is said."""
+        if not self.place:
+            return voxels * np.asarray(self.spacing)
+        origin = self.place.get("space origin", np.zeros(3))
+        return (voxels @ np.asarray(self.place["space directions"], float) + origin) * to_lps(
+            self.place
+        )
+
+
+def to_lps(place: Mapping[str, Any]) -> np.ndarray:
+    """Return the signs (3,) that bring a header's space to left, back, up."""
+    return np.asarray(TO_LPS.get(str(place.get("space", "")).lower(), (1.0, 1.0, 1.0)))
+
+
+def place_of(header: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a header's fields PLACE, or nothing where it does not say how three axes run."""
+    ways = header.get("space directions")
+    ways = np.zeros(0) if ways is None else np.asarray(ways, dtype=float)
+    if ways.shape != (3, 3) or not np.isfinite(ways).all() or not np.linalg.det(ways):
+        return {}
+    return {name: header[name] for name in PLACE if name in header}
+
+
+def axes_of(place: Mapping[str, Any]) -> str:
+    """Return where the axes of a volume run, such as LPS: left, back, up; or nothing."""
+    if not place:
+        return ""
+    ways = np.asarray(place["space directions"], dtype=float) * to_lps(place)
+    mains = np.abs(ways).argmax(1)
+    return "".join("LPS"[m] if way[m] > 0 else "RAI"[m] for m, way in zip(mains, ways, strict=True))
+
+
+def check_axes(volumes: Iterable[Path]) -> None:
+    """Raise SkullDataError where the axes of some volumes run otherwise than those of others.
+
+    Arrays are used as they lie in the files, so that one network sees all skulls the same way up.
+    """
+    first: tuple[Path, str] | None = None
+    for path in volumes:
+        try:
+            axes = axes_of(place_of(nrrd.read_header(str(path))))
+        except Exception:  # read_volume says what is wrong with it.
+            continue
+        first = first or ((path, axes) if axes else None)
+        if axes and first and axes != first[1]:
+            raise SkullDataError(
+                f"{path}: its axes run {axes}, those of {first[0]} {first[1]}: all have to lie"
+                " alike; 3D Slicer's module Orient Scalar Volume turns them"
+            )
 
 
 def read_volume(path: Path) -> Volume:
     """Return the binary mask (> 0) and the spacing of an NRRD file.
 
-    Raises SkullDataError where it is missing, broken, not three-dimensional, NaN or empty.
+    Raises SkullDataError where it is missing, broken, not three-dimensional, NaN, empty or no mask.
     """
     if not path.is_file():
         raise SkullDataError(f"there is no volume {path}")
@@ -41,7 +105,13 @@ def read_volume(path: Path) -> Volume:
     mask = data > 0
     if not mask.any():
         raise SkullDataError(f"{path}: is empty, no voxel is above 0")
-    return Volume(mask, spacing_of(header))
+    low, high = data.min(), data.max()
+    if high - float(low) > 1 and not ((data == low) | (data == high)).all():
+        raise SkullDataError(
+            f"{path}: holds more than two values, from {low:g} to {high:g}: a skull is a mask of"
+            " bone and nothing; a CT becomes one by a threshold, such as 200 HU"
+        )
+    return Volume(mask, spacing_of(header), place_of(header))
 
 
 def spacing_of(header: dict[str, Any]) -> tuple[float, float, float]:
@@ -55,14 +125,22 @@ def spacing_of(header: dict[str, Any]) -> tuple[float, float, float]:
     return (float(lengths[0]), float(lengths[1]), float(lengths[2]))
 
 
-def write_volume(path: Path, mask: np.ndarray, spacing: tuple[float, float, float]) -> None:
-    """Write a mask as a gzip-compressed NRRD of uint8; the file is whole or absent."""
-    header = {
+def write_volume(
+    path: Path,
+    mask: np.ndarray,
+    spacing: tuple[float, float, float],
+    place: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a mask as a gzip-compressed NRRD of uint8; the file is whole or absent.
+
+    With the place of another volume of this shape it lies on that in a viewer.
+    """
+    usual = {
         "space": "left-posterior-superior",
         "space directions": np.diag(spacing),
         "space origin": np.zeros(3),
-        "encoding": "gzip",
     }
+    header = {**(place or usual), "encoding": "gzip"}
     replace_file(
         path,
         lambda draft: nrrd.write(str(draft), mask.astype(np.uint8), header, compression_level=3),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from trainers.skulls.mirror import mirror_implant
 from trainers.skulls.resampling import Placement, placement_path, read_placement, restore
 from trainers.skulls.shaping import Shaping, cut_out, largest, vote
 from trainers.skulls.surfaces import surface_mesh
-from trainers.skulls.volumes import Volume, read_volume, write_volume
+from trainers.skulls.volumes import Volume, axes_of, read_volume, write_volume
 from trainers.voxelization.completions import Completion
 from trainers.voxelization.mesh_files import write_cloud, write_mesh
 from trainers.voxelization.reconstruction import Voxelization
@@ -79,7 +79,7 @@ def make_implant(
         for number, (skull, own) in enumerate(zip(skulls, case.implants, strict=True)):
             pause()
             member = cut_out(vote([skull], shaping.dilation), defective.mask, own, shaping)
-            write_volume(folder / f"impl_{number}.nrrd", member, defective.spacing)
+            write_volume(folder / f"impl_{number}.nrrd", member, defective.spacing, defective.place)
     if output.clouds:
         write_cloud(folder / "input.ply", case.clouds[0])
     truth_path = case.volume(root, "implant")
@@ -88,8 +88,8 @@ def make_implant(
         where = read_placement(placement_path(case.volume(root, "complete_skull")))
         implant, defective, truth = _put_back(case, implant, where, output.originals)
     path = folder / "mean_impl.nrrd"
-    write_volume(path, implant, defective.spacing)
-    write_stl(folder / "implant.stl", implant, defective.spacing)
+    write_volume(path, implant, defective.spacing, defective.place)
+    write_stl(folder / "implant.stl", replace(defective, mask=implant))
     row: dict[str, Any] = {
         "case_name": case.name,
         "defect": case.defect or "all",
@@ -122,7 +122,7 @@ def _judge_all(
         pause()
         row |= _judge_rival(folder, name, way(defective.mask), truth, defective, write)
     if output.truth:
-        write_volume(folder / "true_impl.nrrd", truth.mask, truth.spacing)
+        write_volume(folder / "true_impl.nrrd", truth.mask, truth.spacing, truth.place)
     return row
 
 
@@ -138,6 +138,11 @@ def _judge(
         raise SkullDataError(
             f"{folder.name}: the implant's volume has shape {truth.mask.shape}, the defective"
             f" skull's {defective.mask.shape}"
+        )
+    if len({axes_of(place) for place in (truth.place, defective.place) if place}) > 1:
+        raise SkullDataError(
+            f"{folder.name}: the axes of the implant's volume run {axes_of(truth.place)}, the"
+            f" defective skull's {axes_of(defective.place)}"
         )
     write(f"Compute eval metrics for: {folder}")
     write(f"Voxelspacing: {list(defective.spacing)}")
@@ -172,7 +177,7 @@ def _judge_rival(
     write: Callable[[str], None],
 ) -> dict[str, Any]:
     """Write another way's implant and return its figures under its name."""
-    write_volume(folder / f"{name}_impl.nrrd", implant, defective.spacing)
+    write_volume(folder / f"{name}_impl.nrrd", implant, defective.spacing, defective.place)
     found = score(implant, truth.mask, defective.mask, defective.spacing)
     write(f"{name}: Dice {found.dice:.4f}   10mm {found.bdice_10mm:.4f}   HD95 {found.hd95_mm:.3f}")
     return {f"{name}_{figure}": value for figure, value in asdict(found).items()}
@@ -184,13 +189,13 @@ def scores_of(row: dict[str, Any], prefix: str = "") -> Scores:
     return Scores(*(float(row[f"{prefix}{name}"]) for name in names))
 
 
-def write_stl(path: Path, mask: np.ndarray, spacing: tuple[float, float, float]) -> bool:
-    """Write a mask's surface in mm as a closed STL mesh; return whether there was any."""
-    if not mask.any():
+def write_stl(path: Path, volume: Volume) -> bool:
+    """Write a volume's surface in mm as a closed STL mesh; return whether there was any."""
+    if not volume.mask.any():
         path.unlink(missing_ok=True)
         return False
-    vertices, faces = surface_mesh(mask, 0.5)
-    write_mesh(path, vertices * np.asarray(spacing), faces)
+    vertices, faces = surface_mesh(volume.mask, 0.5)
+    write_mesh(path, volume.in_mm(vertices), faces)
     return True
 
 

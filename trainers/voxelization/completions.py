@@ -16,7 +16,7 @@ import numpy as np
 from trainers.skulls.listing import DEFECTS, SkullDataError
 from trainers.voxelization.data import read_array
 
-CASE = re.compile(rf"({'|'.join(DEFECTS)})?(\d{{3}})_surf")
+CASE = re.compile(rf"({'|'.join(DEFECTS)})?(.+)_surf")
 
 
 @dataclass(frozen=True)

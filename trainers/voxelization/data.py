@@ -25,10 +25,10 @@ from torch.utils.data import Dataset, default_collate
 
 from trainers.common.files import DAMAGED
 from trainers.common.kept_items import KeptItems, size_of
-from trainers.skulls.listing import SkullDataError
+from trainers.skulls.listing import DEFECTS, SkullDataError
 
 HEADINGS = ("#", "base_path", "pointcloud_path", "sample_points_path")
-SUBJECT = re.compile(r"(\d{3})")
+SUBJECT = re.compile(rf"(.+)_(?:{'|'.join(DEFECTS)})|.*?(\d{{3,}})")
 KEPT_BYTES = 2 << 30
 """Of targets that stay in memory, for all processes that load them: 128 skulls' masks at 512³."""
 PREPARE = "make it with: python trainers/skulls/prepare.py --root"
@@ -50,9 +50,9 @@ class Pair:
 
     @property
     def subject(self) -> str:
-        """The number of the skull in the file's name, or the name where there is none."""
-        found = SUBJECT.search(self.vox.name)
-        return found[1] if found else self.vox.name
+        """The skull in the file's name: what is before its defect, or its number, or all of it."""
+        found = SUBJECT.match(self.name)
+        return found[1] or found[2] if found else self.name
 
 
 def read_manifest(path: Path) -> list[Pair]:
