@@ -1,15 +1,23 @@
 """The page of remedies by keys: the cause, the diff of the plan, and launching with Enter."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
+from textual.containers import VerticalScroll
+from textual.widgets import Static
 
 from runners.diagnosis.remedy_names import REMEDIES
 from runners.model.states import State
+from runners.state.layout import StateDirectory
 from tests.screen_text import CAUSE, FORM, NOT_POSSIBLE, command, field, in_all, run_row, why_ended
 from tests.terminal import Terminal, headless
 from tests.ui.conftest import Show
+from tests.ui.waiting import until
+from tui.panel.app import PanelApp
+from tui.panel.screens.remedy import RemedyScreen
+from tui.panel.widgets.runs import RunPane
 
 PRESET = """\
 launcher: command
@@ -64,3 +72,45 @@ def test_a_opens_the_run_in_the_launch_form_as_the_page_says(panel: Terminal) ->
     panel.press("a")
     panel.wait_gone(why_ended("oom"))
     panel.wait_for(f"{FORM} · oom again")
+
+
+UNKNOWN_FLAG = (
+    "import argparse; p = argparse.ArgumentParser(); p.add_argument('--lr'); p.parse_args()"
+)
+WORDY = """\
+launcher: command
+shell: true
+command: >-
+  echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total
+  capacity of 79.10 GiB of which 4.55 GiB is free.'; exit 1
+gpus: 0
+parameters: {bs: 8}
+"""
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 60)])
+async def test_all_that_is_known_of_a_failed_command_is_seen(
+    size: tuple[int, int], tmp_path: Path
+) -> None:
+    (tmp_path / "wordy.yaml").write_text(WORDY)
+    words = ("--gpus", "0", "--name", "typed", "--", sys.executable, "-c", UNKNOWN_FLAG, "--x=3")
+    headless("launch", "--wait", *words)
+    headless("launch", "--wait", str(tmp_path / "wordy.yaml"))
+    app = PanelApp(StateDirectory())
+    async with app.run_test(size=size) as pilot:
+        pane = app.screen.query_one(RunPane)
+        await until(pilot, lambda: len(pane.keys) == 2)
+        for key in list(pane.keys):
+            pane.select(key)
+            await pilot.press("d")
+            await until(pilot, lambda: isinstance(app.screen, RemedyScreen))
+            text = app.screen.query_one("#verdict-text", Static)
+            await until(pilot, lambda text=text: "evidence" in str(text.visual))
+            await pilot.pause()
+            parts = app.screen.query(VerticalScroll)
+            for part in parts:
+                assert part.max_scroll_y == 0, (part.id, part.virtual_size, part.size)
+            dialog = app.screen.query_one(".dialog")
+            below = max(part.region.bottom for part in parts)
+            assert dialog.region.bottom - 1 == below, "no empty rows"
+            await pilot.press("escape")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from rich.console import Console
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
@@ -22,6 +23,8 @@ from tui.views.safe import safe_cell
 
 _NO_REMEDY = "No remedy can be applied by a key; `a` opens it in the launch form."
 _KEYS = "a launch form · Esc close"
+_EDGES = 4
+_LEAST = 3
 _SIGNS = {"-": "red", "+": "green"}
 
 
@@ -31,6 +34,8 @@ class RemedyScreen(ListDialog[str | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         hotkey("escape,q,h", "dismiss(None)", "close"),
         hotkey("a", "again", "open the run in the launch form"),
+        hotkey("pagedown,space", "page('down')", "a page of the text down, up", priority=True),
+        hotkey("pageup", "page('up')", "a page of the text down, up", priority=True),
         hotkey("enter", "apply", "launch the run with the remedy under the cursor", priority=True),
     ]
 
@@ -41,7 +46,7 @@ class RemedyScreen(ListDialog[str | None]):
 
     def compose(self) -> ComposeResult:
         """The verdict, the remedies, and what the one under the cursor changes."""
-        with Vertical(classes="dialog wide") as dialog:
+        with Vertical(classes="dialog wide fit") as dialog:
             dialog.border_title = f"Why {self._run_name} ended"
             dialog.border_subtitle = _KEYS
             with VerticalScroll(id="verdict", can_focus=False):
@@ -64,17 +69,40 @@ class RemedyScreen(ListDialog[str | None]):
         self.query_one("#verdict-text", Static).update(_verdict_text(offer.verdict, offer.problem))
         options = self.query_one(OptionList)
         options.display = bool(offer.proposals)
-        # Without a remedy there is no diff that may be long.
-        self.query_one(".dialog").set_class(not offer.proposals, "fit")
         options.add_options([Option(_option(found)) for found in offer.proposals])
+        self._share_rows()
         if offer.proposals:
-            self.query_one(
-                ".dialog"
-            ).border_subtitle = f"↑↓ choose · Enter launch with it · {_KEYS}"
             options.highlighted = 0
             options.focus()
         elif offer.verdict is not None or offer.problem:
             self.query_one("#remedy-diff-text", Static).update(_NO_REMEDY)
+
+    def on_resize(self) -> None:
+        """Other rows to share."""
+        if self._offer is not None:
+            self._share_rows()
+
+    def _share_rows(self) -> None:
+        """The verdict has all that the remedies and what they change leave, and keys to scroll it
+        where that is too little. What changes has the rows of the longest: nothing jumps.
+        """
+        offer, dialog = self._offer, self.query_one(".dialog")
+        assert offer is not None
+        widest = dialog.styles.max_width
+        width = min(self.size.width, int(widest.value) if widest else self.size.width) - _EDGES
+        text = _rows(_verdict_text(offer.verdict, offer.problem), width)
+        changes = max((_rows(_change_text(found), width) for found in offer.proposals), default=1)
+        rows = self.size.height - 3 - (len(offer.proposals) + 1 if offer.proposals else 0)
+        room = max(_LEAST, rows - min(changes, max(_LEAST, rows // 4)))
+        self.query_one("#verdict").styles.max_height = room
+        self.query_one("#remedy-diff").styles.height = min(changes, max(1, rows - min(text, room)))
+        can_apply = any(not found.obstacle for found in offer.proposals)
+        hints = [
+            "↑↓ choose" if offer.proposals else "",
+            "Enter launch with it" if can_apply else "",
+        ]
+        hints += ["PgDn more" if text > room or text + changes > rows else "", _KEYS]
+        dialog.border_subtitle = " · ".join(filter(None, hints))
 
     def fail(self, problem: str) -> None:
         """Say why nothing came."""
@@ -86,15 +114,13 @@ class RemedyScreen(ListDialog[str | None]):
 
     @on(OptionList.OptionHighlighted)
     def _highlight(self, event: OptionList.OptionHighlighted) -> None:
-        text = Text()
-        proposal = self._proposals[event.option_index]
-        for line in proposal.diff:
-            text.append(f"{safe_cell(line)}\n", style=_SIGNS.get(line[:1], ""))
-        if proposal.waits:
-            text.append(f"it would wait: {safe_cell(by_names(proposal.waits))}\n", style="yellow")
-        if proposal.obstacle:
-            text.append(f"not possible: {safe_cell(by_names(proposal.obstacle))}\n")
+        text = _change_text(self._proposals[event.option_index])
         self.query_one("#remedy-diff-text", Static).update(text)
+
+    def action_page(self, way: str) -> None:
+        """Scroll what has no room."""
+        for part in self.query(VerticalScroll):
+            getattr(part, f"scroll_page_{way}")(animate=False)
 
     def action_again(self) -> None:
         """Leave it for the launch form, as the cockpit opens it."""
@@ -115,6 +141,24 @@ class RemedyScreen(ListDialog[str | None]):
             self.dismiss(chosen.name)
 
 
+def _rows(text: Text, width: int) -> int:
+    """How many rows it takes."""
+    return len(text.wrap(Console(width=width), width))
+
+
+def _change_text(proposal: Proposal) -> Text:
+    """What a remedy changes, or why it cannot be applied."""
+    text = Text()
+    for line in proposal.diff:
+        text.append(f"{safe_cell(line)}\n", style=_SIGNS.get(line[:1], ""))
+    if proposal.waits:
+        text.append(f"it would wait: {safe_cell(by_names(proposal.waits))}\n", style="yellow")
+    if proposal.obstacle:
+        text.append(f"not possible: {safe_cell(by_names(proposal.obstacle))}\n")
+    text.rstrip()
+    return text
+
+
 def _verdict_text(verdict: Diagnosis | NotKnown | None, problem: str) -> Text:
     text = Text()
     if verdict is None and not problem:
@@ -130,6 +174,7 @@ def _verdict_text(verdict: Diagnosis | NotKnown | None, problem: str) -> Text:
             text.append(f"what to do: {safe_cell(verdict.remedy)}\n")
     if problem:
         text.append(f"{safe_cell(problem)}\n", style="yellow")
+    text.rstrip()
     return text
 
 
