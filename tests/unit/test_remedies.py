@@ -281,6 +281,6 @@ def test_a_plan_that_waits_for_gpus_is_no_plan_for_the_cpu() -> None:
     waits = msgspec.structs.replace(
         waits, spec=msgspec.structs.replace(waits.spec, gpus=GpuRequest(1))
     )
-    assert plan_diff(before, waits) == ("- GPUs 3", "+ GPUs 1, once free")
+    assert plan_diff(before, waits) == ("- GPU 3", "+ 1 GPU, once free")
     cpu = make_plan("r3", environment={"FRESNEL_GPU_COUNT": "0"})
     assert "+ GPUs none: the CPU" in plan_diff(before, cpu)

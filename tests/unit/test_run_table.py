@@ -111,6 +111,16 @@ def test_the_reason_takes_the_place_of_what_a_queued_or_failed_run_has_not() -> 
     assert remark_span(row(), cells) == (0, 0)
 
 
+@pytest.mark.parametrize("remark", ["out of GPU memory (line 1)", "no such file: 'data/train.bin'"])
+def test_reasons_of_what_never_trained_stand_below_each_other(remark: str) -> None:
+    cells = fit_columns(74)
+    failed = row(state=State.FAILED, last=None, fraction=None, remark=remark)
+    progress = next(cell for cell in cells if cell.column.key == "progress")
+    assert remark_span(failed, cells)[0] == progress.start
+    trained = row(state=State.FAILED, last=0.5, remark=remark)
+    assert remark_span(trained, cells)[0] > progress.start
+
+
 def test_the_heading_names_the_metric_and_shows_the_direction() -> None:
     last = next(cell for cell in fit_columns(60) if cell.column.key == "last")
     assert heading_of(last, TableContext(NOW, "val/psnr"), ()).strip() == "psnr"

@@ -20,6 +20,7 @@ from runners.model.python_command import devices_in_all
 from runners.model.run import Run
 from runners.model.scaling import batch_notes
 from runners.model.suggestions import nearest_hint
+from runners.model.units import gpus_text
 from runners.scheduling.queue_order import reason_of
 from runners.scheduling.visibility import ALL_VARIABLES, GIVEN_VARIABLES
 from runners.state.layout import StateDirectory
@@ -183,16 +184,23 @@ def _variables(plan: LaunchPlan, waits: bool) -> list[str]:
 
 
 def _rest(plan: LaunchPlan) -> list[str]:
-    asked = plan.spec.gpus
-    wanted = ", ".join(asked.ids) or str(asked.count)
-    none = f"{wanted}, once free" if plan.waits_for_gpus else "none: the CPU"
-    rest = [f"GPUs {', '.join(str(gpu.index) for gpu in plan.gpus) or none}"]
-    rest.append(f"directory {plan.working_directory}")
+    rest = [_gpus(plan), f"directory {plan.working_directory}"]
     if plan.spec.resumed_from:
         rest.append(f"resumes {_neutral(plan.spec.resumed_from, plan)}")
     if plan.gpus or plan.waits_for_gpus:
         rest += [f"note: {note}" for note in batch_notes(plan.spec, devices_in_all(plan))]
     return rest
+
+
+def _gpus(plan: LaunchPlan) -> str:
+    """Which they are, or how many where that is still open: `GPU 1` and `1 GPU`."""
+    asked = plan.spec.gpus
+    names = [str(gpu.index) for gpu in plan.gpus] or list(asked.ids if plan.waits_for_gpus else ())
+    count = "all GPUs" if isinstance(asked.count, str) else gpus_text(asked.count)
+    which = f"GPU{'s' if len(names) > 1 else ''} {', '.join(names)}" if names else count
+    if plan.waits_for_gpus:
+        return f"{which}, once free"
+    return which if names else "GPUs none: the CPU"
 
 
 def _neutral(text: str, plan: LaunchPlan) -> str:

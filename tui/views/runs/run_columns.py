@@ -232,6 +232,8 @@ def remark_span(row: RunRow, cells: Sequence[Cell]) -> tuple[int, int]:
     trains = row.is_live and row.started is not None and not row.urgent
     found = (0, 0)
     for key in ("reason",) if trains else _REMARK_FROM:
+        if key == "best" and row.last is None and row.fraction is None:
+            continue  # there is nothing before it to be kept
         at = order.index(key)
         after = [cell for cell in cells if cell.column.key in order[at:]]
         if not after:
