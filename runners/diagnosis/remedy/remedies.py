@@ -196,11 +196,13 @@ def _gpus(plan: LaunchPlan) -> str:
     """Which they are, or how many where that is still open: `GPU 1` and `1 GPU`."""
     asked = plan.spec.gpus
     names = [str(gpu.index) for gpu in plan.gpus] or list(asked.ids if plan.waits_for_gpus else ())
-    count = "all GPUs" if isinstance(asked.count, str) else gpus_text(asked.count)
-    which = f"GPU{'s' if len(names) > 1 else ''} {', '.join(names)}" if names else count
-    if plan.waits_for_gpus:
-        return f"{which}, once free"
-    return which if names else "GPUs none: the CPU"
+    if names:
+        which = f"{'GPU' if len(names) == 1 else 'GPUs'} {', '.join(names)}"
+    elif not plan.waits_for_gpus:
+        return "GPUs none: the CPU"
+    else:
+        which = "all GPUs" if isinstance(asked.count, str) else gpus_text(asked.count)
+    return f"{which}, once free" if plan.waits_for_gpus else which
 
 
 def _neutral(text: str, plan: LaunchPlan) -> str:

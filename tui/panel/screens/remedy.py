@@ -83,8 +83,9 @@ class RemedyScreen(ListDialog[str | None]):
             self._share_rows()
 
     def _share_rows(self) -> None:
-        """The verdict has all that the remedies and what they change leave, and keys to scroll it
-        where that is too little. What changes has the rows of the longest: nothing jumps.
+        """The verdict has all rows that the remedies and what they change leave.
+
+        What changes has those of the longest change, so that nothing jumps.
         """
         offer, dialog = self._offer, self.query_one(".dialog")
         assert offer is not None

@@ -32,8 +32,7 @@ _DIFF_STYLES: dict[DiffKind, str] = {
     "same": "dim",
     "word": "yellow",
 }
-_NAMES = 24
-_NAMES_NARROW = 16
+_LEAST_NAMES = 16
 _LOUD = {"error": "red", "cause": "red", "alert": "yellow", "asks": "yellow", "queue": "cyan"}
 
 Read = Callable[[Callable[[RunDetails], None], Callable[[str], None]], None]
@@ -86,7 +85,7 @@ class RunDetailScreen(Dialog[str]):
         self._busy, self._details = False, details
         if not is_open(self):
             return
-        names = _NAMES if self.size.width >= 100 else _NAMES_NARROW
+        names = max(_LEAST_NAMES, self.size.width // 4 - 1)
         drawn: RenderableType = draw_sections(details.sections, details.state, names)
         if details.changes:
             drawn = Group(drawn, draw_diff(details.changes))
@@ -111,7 +110,7 @@ class RunDetailScreen(Dialog[str]):
 
 
 def draw_sections(
-    sections: list[tuple[str, list[tuple[str, str]]]], state: State, names: int = _NAMES
+    sections: list[tuple[str, list[tuple[str, str]]]], state: State, names: int
 ) -> NamedLines:
     """Sections with names on the left in at most `names` cells; all is wrapped, nothing cut."""
     width = min(names, max(len(name) for _, pairs in sections for name, _ in pairs))
