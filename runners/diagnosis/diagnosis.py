@@ -73,7 +73,8 @@ def diagnose(evidence: Evidence, signatures: tuple[Signature, ...]) -> Diagnosis
     """The first cause of a run's end; a pure function of the evidence."""
     looked = _looked_at(evidence)
     if evidence.state is State.DONE or evidence.exit_code == 0:
-        return NotKnown("ended_well", "it ended successfully: nothing to explain", looked)
+        how = "successfully" if evidence.state is State.DONE else "with exit code 0"
+        return NotKnown("ended_well", f"it ended {how}: nothing to explain", looked)
     done = _own_doing(evidence, looked)
     if done is not None:
         return done

@@ -3,6 +3,7 @@
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import peers
@@ -28,6 +29,15 @@ from place import FRESNEL, Bench, Place
 MINIMAL = [sys.executable, str(Path(__file__).with_name("minimal_app.py"))]
 GPU = "°"
 UP, DOWN, F2 = "\x1b[A", "\x1b[B", "\x1bOQ"
+COMPUTE = """
+import torch, time
+a = torch.randn(4096, 4096, device="cuda")
+while True:
+    for _ in range(20):
+        b = a @ a
+    torch.cuda.synchronize()
+    time.sleep(0.02)
+"""
 NO_COMPILER = "open: no C compiler here for the stand-in NVML"
 TEXT = (
     "First paint: a text is in the terminal's stream (60 rows of 140), counted from before "
@@ -44,10 +54,8 @@ TEXT = (
 
 def measure(bench: Bench) -> Table:
     """The table of the panel."""
-    rows = timed(bench, _first_paint, _keys, _launch_key, _idle, _hang)
-    if not has_gpu():
-        rows.append(Row("idling beside nvitop on a real driver", "open: no GPU here"))
-    return Table("Panel", rows, TEXT)
+    parts = (_first_paint, _keys, _launch_key, _idle, _idle_on_a_gpu, _hang)
+    return Table("Panel", timed(bench, *parts), TEXT)
 
 
 # ── first paint ───────────────────────────────────────────────────────────────────────────────────
@@ -197,6 +205,18 @@ def _idle(bench: Bench) -> list[Row]:
     scenario = Path(driver["NVML_STUB_SCENARIO"])
     runs = place.launch_sleepers([f"idle-{i}" for i in range(8)], gpus="1")
     pids = [place.record(run_id)["leader_pid"] for run_id in runs]
+    return _side_by_side(bench, place, "8 GPUs, 8 live runs", _Mover(scenario, pids))
+
+
+def _idle_on_a_gpu(bench: Bench) -> list[Row]:
+    if not has_gpu():
+        return [Row("idling beside nvitop on a real driver", "open: no GPU here")]
+    place = bench.place("driver", "nvml")
+    place.launch("computes", sys.executable, "-c", COMPUTE, gpus="1")
+    return _side_by_side(bench, place, "a real driver, a run that computes", lambda: True)
+
+
+def _side_by_side(bench: Bench, place: Place, title: str, each: Callable[[], bool]) -> list[Row]:
     nvitop, why = peers.nvitop()
     programs = {"panel": FRESNEL, "minimal": MINIMAL}
     if nvitop is not None:
@@ -204,19 +224,15 @@ def _idle(bench: Bench) -> list[Row]:
     screens = {name: Screen(words, place.env, place.folder) for name, words in programs.items()}
     for screen in screens.values():
         bench.stack.enter_context(screen)
-    pump(list(screens.values()), bench.count(6, 2), each=_mover(scenario, pids))
+    pump(list(screens.values()), bench.count(6, 2), each=each)
     windows = []
     for _ in range(bench.count(5, 1)):
-        windows.append(_window(screens, place, bench.count(20, 4), _mover(scenario, pids)))
+        windows.append(_window(screens, place, bench.count(20, 4), each))
     memory = {name: memory_mib(screen.pid) for name, screen in screens.items()}
     memory["sampler"] = memory_mib(_sampler(place))
     for screen in screens.values():
         screen.__exit__()
-    return _idle_rows(windows, memory, why)
-
-
-def _mover(scenario: Path, pids: list[int]) -> "_Mover":
-    return _Mover(scenario, pids)
+    return _idle_rows(title, windows, memory, why)
 
 
 class _Mover:
@@ -233,7 +249,7 @@ class _Mover:
 
 
 def _window(
-    screens: dict[str, Screen], place: Place, seconds: float, each: "_Mover"
+    screens: dict[str, Screen], place: Place, seconds: float, each: Callable[[], bool]
 ) -> dict[str, float]:
     """Processor share and bytes per second of everybody, in one window."""
     pids = {name: screen.pid for name, screen in screens.items()} | {"sampler": _sampler(place)}
@@ -259,7 +275,9 @@ def _sampler(place: Place) -> int:
     return owner.pid
 
 
-def _idle_rows(windows: list[dict[str, float]], memory: dict[str, float], why: str) -> list[Row]:
+def _idle_rows(
+    title: str, windows: list[dict[str, float]], memory: dict[str, float], why: str
+) -> list[Row]:
     def series(name: str) -> list[float]:
         return [window[name] for window in windows]
 
@@ -281,7 +299,7 @@ def _idle_rows(windows: list[dict[str, float]], memory: dict[str, float], why: s
     alone = pairwise(series("cpu panel"), series("cpu nvitop")) if ratios else []
     return [
         Row(
-            "idling at 1 Hz, 8 GPUs, 8 live runs: processor, panel and sampler together",
+            f"idling at 1 Hz, {title}: processor, panel and sampler together",
             spread(both, "%", 2),
             beside,
             spread(ratios, "×") if ratios else "",

@@ -41,8 +41,10 @@ def _installed(name: str, version: str) -> tuple[Path | None, str]:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fresnel-tui-bench"
     folder = cache / f"{name}-{version}-py{sys.version_info.major}.{sys.version_info.minor}"
     program = folder / "bin" / name
-    if program.exists():
-        return program, ""
+    here = Path(sys.executable).with_name(name)
+    for found in (program, here):  # on a machine without a network, one may stand beside Python
+        if found.exists():
+            return found, ""
     write(f"  installing {name} {version} to compare with")
     pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", f"{name}=={version}"]
     for words in ([sys.executable, "-m", "venv", "--clear", str(folder)], pip):

@@ -236,14 +236,15 @@ def similarity(bench: Bench) -> list[Row]:
 def trainings(bench: Bench) -> list[Row]:
     """C6, C10, C12, C16: a short training of each trainer, side by side: waiting, checkpoints."""
     device = ("--device", "cpu" if bench.dry else "cuda")
-    gaussian = ("--max_images", "40", "--epochs", "2", "--no-export_onnx")
-    points = ("--made_up", "3", "--bs", "2", "--niter", "2", "--num_points", "512", "--num_nn",
+    often = [str(number) if not bench.dry else "2" for number in (8, 30, 30)]
+    gaussian = ("--max_images", "40", "--epochs", often[0], "--no-export_onnx")
+    points = ("--made_up", "3", "--bs", "2", "--niter", often[1], "--num_points", "512", "--num_nn",
               "64", "--vizIter", "0", "--diagIter", "0", "--val_freq", "0")  # fmt: skip
-    grids = ("--made_up", "3", "--made_up_size", "32", "--grid_res", "32", "--epochs", "2",
-             "--pointcloud_n", "2000", "--batch_size", "1", "--validate_every", "2")  # fmt: skip
+    grids = ("--made_up", "3", "--made_up_size", "32", "--grid_res", "32", "--epochs",
+             often[2], "--pointcloud_n", "2000", "--batch_size", "1", "--validate_every", often[2])  # fmt: skip
     made = str(bench.folder / "made_up")
-    volumes = ("--config", "tiny.json", "--made_up", "12", "--dataset_path", made, "--epochs", "1", "--batch_size", "1",
-               "--sampling_steps", "2", "--validation_samples", "1")  # fmt: skip
+    volumes = ("--config", "tiny.json", "--made_up", "12", "--dataset_path", made, "--epochs",
+               "1" if bench.dry else "4", "--batch_size", "1", "--sampling_steps", "2", "--validation_samples", "1")  # fmt: skip
     commands = {
         "gaussian": (*gaussian, *(("--image_size", "32") if bench.dry else ("--batch_size", "4"))),
         "pcdiff": (*points, *(("--width_mult", "0.25", "--embed_dim", "8") if bench.dry else ())),

@@ -173,7 +173,7 @@ def launchers(bench: Any) -> list[Row]:
             [sys.executable, *words, str(ROOT / "trainers" / "gaussian" / "train.py"), *common,
              *more], env=os.environ | {"FRESNEL_RUN_DIR": str(folder), "OMP_NUM_THREADS": "1"},
             capture_output=True, text=True)  # fmt: skip
-        lines = [line for line in ended.stderr.splitlines() if line.startswith("error:")]
+        lines = [line for line in ended.stderr.splitlines() if line.startswith("error")]
         here = lines[-1] if lines else f"exit code {ended.returncode}"
         rows.append(Row(name, here.replace("|", "/"), goal="refused in a line" if fails else "it runs",
                         reached=bool(lines) if fails else ended.returncode == 0))  # fmt: skip

@@ -1,5 +1,6 @@
 """Which metrics a run has, in what order: the same on the page, in commands, JSON and a report."""
 
+import json
 import re
 from pathlib import Path
 
@@ -70,3 +71,37 @@ def test_the_same_metrics_in_the_same_order_everywhere(tmp_path: Path) -> None:
     # The means of epochs are lines of their own in the chart of the loss.
     loss = next(chart for chart in page.charts if chart.name == "loss")
     assert "Aμ" in "".join(segment.text for segment in loss.rows[0])
+
+
+def test_a_stage_is_marked_once_where_means_of_epochs_lie_beside_steps(tmp_path: Path) -> None:
+    state = StateDirectory(tmp_path / "state").create()
+    folder = state.run("20261120-101500-demo-7f3a")
+    folder.path.mkdir(parents=True)
+    folder.plan.write_bytes(msgspec.json.encode(make_plan(folder.id)))
+    record = RunRecord(State.DONE, started=1000.0, ended=2000.0)
+    folder.state.write_bytes(msgspec.json.encode(record))
+    events = []
+    for step in range(1, 41):
+        stage, epoch = f"stage {1 + (step > 20)}/2", (step + 9) // 10
+        told = {"time": 1000.0 + step, "step": step, "epoch": epoch, "stage": stage}
+        values = {"loss": 1 / step}
+        events.append(told | {"type": "metrics", "values": values})
+        if step % 10 == 0:
+            events.append(told | {"type": "epoch", "values": values})
+    (folder.path / "events.jsonl").write_text("".join(json.dumps(e) + "\n" for e in events))
+    run = read_run(state, folder.id)
+
+    model, marks = ChartModel(), (RunCurve(run, "A", "red"),)
+    while model.read(marks):
+        pass
+    request = ChartRequest(marks, 200, 60, ChartOptions())
+    (loss, *_) = model.draw(request).charts
+    drawn = "\n".join("".join(part.text for part in row) for row in loss.rows)
+    (svg, *_) = (path for path in model.write(request, ["loss"], tmp_path) if path.suffix == ".svg")
+    report = make_report(state, [facts_of(state, run, RunCost())], "t")
+    assert "Aμ" in drawn
+    for text in (
+        drawn,
+        *(re.sub("<title>[^<]*", "", svg) for svg in (svg.read_text(), report.charts[0])),
+    ):
+        assert [text.count(f"stage {number}/2") for number in (1, 2)] == [1, 1], text

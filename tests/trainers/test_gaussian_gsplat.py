@@ -8,8 +8,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from tests.trainers.waits import Waits  # noqa: E402
 from trainers.common.errors import SettingsError  # noqa: E402
 from trainers.gaussian import fused, render  # noqa: E402
+from trainers.gaussian.projection import Camera, Gaussians  # noqa: E402
 
 pytestmark = pytest.mark.trainers
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
@@ -69,3 +71,25 @@ def test_what_does_not_draw_is_not_taken_and_refused_where_it_was_asked_for(
         render.choose_backend("gsplat", CUDA)
     install(monkeypatch, "1.5.3", rasterization())
     assert render.choose_backend("auto", CUDA) == ("gsplat", "")
+
+
+def test_drawing_a_batch_sends_nothing_to_the_gpu_that_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: dict[str, torch.Tensor] = {}
+
+    def draws(*, means, **more):
+        asked.update(more)
+        return rasterization()(means=means, width=more["width"], height=more["height"])
+
+    install(monkeypatch, "1.5.3", draws)
+    drawn = Gaussians(
+        torch.rand(2, 3, 3), torch.rand(2, 3, 3), torch.eye(3).expand(2, 3, 3, 3),
+        torch.rand(2, 3, 3), torch.rand(2, 3),
+    )  # fmt: skip
+    with Waits(monkeypatch) as waits:
+        picture = fused.draw_with_gsplat(drawn, Camera(16, focal=1.5, window=(2, 5, 8)))
+    assert waits.found == [] and picture.shape == (2, 5, 8, 8)
+    # The middle of the image, 8, in the window's own pixels.
+    inner = [[24.0, 0.0, 6.0], [0.0, 24.0, 3.0], [0.0, 0.0, 1.0]]
+    assert asked["Ks"].tolist() == [[inner]] * 2

@@ -181,7 +181,7 @@ def train_step(run: CascadeRun, group: list[dict[str, Any]], rate: float) -> dic
     assert run.model is not None and run.optimiser is not None and run.precision is not None
     samples, device = sum(len(batch["index"]) for batch in group), run.ranks.device
     sums = torch.zeros(4, dtype=torch.float64, device=device)
-    sums[3] = samples
+    sums[3].fill_(samples)  # an assignment would wait for the GPU
     set_rate(run.optimiser, rate)
     for place, loaded in enumerate(group):
         batch = {**to_device(loaded, device), "index": loaded["index"]}

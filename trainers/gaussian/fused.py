@@ -61,15 +61,17 @@ def draw_with_gsplat(gaussians: Gaussians, camera: Camera) -> Tensor:
     from gsplat import rasterization
 
     positions, device = gaussians.positions, gaussians.positions.device
-    flip = torch.tensor([1.0, -1.0, -1.0], device=device)
+    # Made on the GPU: a list sent there, and a number assigned, are waited for.
+    flip = torch.ones(3, device=device)
+    flip[1:].neg_()
     axes = flip.unsqueeze(-1) * gaussians.rotations * gaussians.scales.unsqueeze(-2)
     images = len(positions)
     eye = torch.eye(4, device=device).expand(images, 1, 4, 4)
     left, top = camera.window[:2] if camera.window else (0, 0)
-    focal, middle = camera.focal * camera.size, camera.size / 2
-    inner = torch.tensor(
-        [[focal, 0, middle - left], [0, focal, middle - top], [0, 0, 1.0]], device=device
-    )
+    inner = torch.eye(3, device=device)
+    inner[:2] *= camera.focal * camera.size
+    inner[0, 2].fill_(camera.size / 2 - left)
+    inner[1, 2].fill_(camera.size / 2 - top)
     with torch.autocast(device.type, enabled=False):
         colours, coverage, _ = rasterization(
             means=positions * flip,

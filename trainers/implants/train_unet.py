@@ -223,7 +223,7 @@ def take_step(run: UNetRun, group: list[dict[str, Any]]) -> tuple[float, float, 
     set_rate(run.optimiser, rate)
     count = sum(len(batch["name"]) for batch in group)
     sums = torch.zeros(2, dtype=torch.float64, device=run.ranks.device)
-    sums[1] = count
+    sums[1].fill_(count)  # an assignment would wait for the GPU
     for place, loaded in enumerate(group):
         batch = to_device(loaded, run.ranks.device)
         with gradients_shared(run.model, place == len(group) - 1):

@@ -39,6 +39,10 @@ class Curve(NamedTuple):
     stages: tuple[tuple[float, str], ...] = ()
     """Where the stages of a training begin, with their names."""
 
+    def beside_steps(self) -> "Curve":
+        """The same, drawn in one chart with its steps' curve, which marks where stages begin."""
+        return self._replace(stages=())
+
     def part(self, buckets: int, low: float, high: float) -> list[tuple[float, float]]:
         """The points from `low` to `high`, thinned, and one beyond each end for the line."""
         kept = downsample(self.xs, self.ys, buckets, low, high)

@@ -90,9 +90,9 @@ def _charts(
         means = [each for each in every if step_metric(each, sources) == name]
         for axis in _AXES:
             curves = [
-                SvgCurve(
-                    label_of(comparison, i) + (f", {MEAN_TEXT}" if each in means else ""), curve
-                )
+                SvgCurve(f"{label_of(comparison, i)}, {MEAN_TEXT}", curve.beside_steps())
+                if each in means
+                else SvgCurve(label_of(comparison, i), curve)
                 for each in (name, *means)
                 for i in drawn
                 if (curve := _curve(metrics[i], series[i], each, axis)) is not None

@@ -145,7 +145,10 @@ class ChartModel:
             ]
             for mean in _means_of(name, found):
                 lines += [
-                    SvgCurve(f"{mark.letter} {mark.run.name or mark.run.id}, {MEAN_TEXT}", curve)
+                    SvgCurve(
+                        f"{mark.letter} {mark.run.name or mark.run.id}, {MEAN_TEXT}",
+                        curve.beside_steps(),
+                    )
                     for mark, line in _having(found, request, mean)
                     if (curve := self._curve(mark, line, mean, axis, request)) is not None
                 ]
@@ -182,7 +185,11 @@ class ChartModel:
         for mean in _means_of(name, found):
             lines += [
                 ChartCurve(
-                    f"{mark.letter}{MEAN}", mark.colour, curve, mark.pinned, mark.run.is_live
+                    f"{mark.letter}{MEAN}",
+                    mark.colour,
+                    curve.beside_steps(),
+                    mark.pinned,
+                    mark.run.is_live,
                 )
                 for mark, line in _having(found, request, mean)
                 if (curve := self._curve(mark, line, mean, axis, request)) is not None
