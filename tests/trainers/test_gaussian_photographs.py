@@ -100,6 +100,8 @@ def test_grey_of_12_bits_in_16_is_refused_and_lab_has_a_grey(tmp_path: Path) -> 
     for colour in (True, False):
         with pytest.raises(PictureError, match=r"dark\.png is nowhere brighter than 4095 of 65535"):
             read_picture(tmp_path / "dark.png", colour)
+    calibrated = np.asarray(read_picture(tmp_path / "dark.png", colour=False, stated=True))
+    assert calibrated.max() == pytest.approx(4095 / 65535)
     Image.new("LAB", (8, 8), (128, 128, 128)).save(tmp_path / "lab.tif")
     coloured = np.asarray(read_picture(tmp_path / "lab.tif").convert("L"), np.float32) / 255
     np.testing.assert_array_equal(read_picture(tmp_path / "lab.tif", colour=False), coloured)

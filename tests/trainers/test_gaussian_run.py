@@ -141,7 +141,7 @@ def test_a_stopped_and_resumed_run_ends_like_one_that_never_stopped(
     straight, _ = whole
     run = tmp_path / "run"
     run.mkdir()
-    (run / "stop.json").write_text("{}")
+    (run / "stop.json").symlink_to(run / "images" / "inputs.png")  # there once all is read
     stopped = run_trainer(*SHORT, run_directory=run)
     assert stopped.returncode == 0, stopped.stderr
     assert "stopped on the stop file after step 1" in stopped.stdout
@@ -259,7 +259,7 @@ def test_two_ranks_with_half_the_batch_learn_what_one_does(
 
 
 def test_two_ranks_write_once_stop_together_and_go_on(tmp_path, run_trainer, read_events) -> None:
-    (tmp_path / "stop.json").write_text("{}")
+    (tmp_path / "stop.json").symlink_to(tmp_path / "images" / "inputs.png")
     stopped = run_trainer(*SHORT, "--epochs", "1", run_directory=tmp_path, processes=2)
     assert stopped.returncode == 0, stopped.stderr
     assert stopped.stdout.count("stopped on the stop file") == 1

@@ -129,9 +129,8 @@ def test_a_stop_inside_an_epoch_loses_nothing(
     assert world.train_here(*base, "--output_dir", str(tmp_path / "whole")) == 0
     run = tmp_path / "run"
     run.mkdir()
-    (run / "stop.json").write_text("{}")
+    (run / "stop.json").symlink_to(run / "inputs.png")  # there once the data are read
     monkeypatch.setenv("FRESNEL_RUN_DIR", str(run))
-    # A stop file that stands there from the beginning ends the run after its first step.
     assert world.train_here(*base, "--output_dir", str(run)) == 0
     saved = [event for event in world.events(run) if event["type"] == "checkpoint"]
     assert [Path(event["path"]).name for event in saved] == ["epoch_0001_step_000001.pt"]

@@ -417,7 +417,7 @@ def test_cuda_graphs_are_refused_where_batches_are_accumulated(
     words = ["--device", "cpu", "--cuda_graphs", "--no-tensorboard"]
     monkeypatch.setattr(voxelization, "compile_network", refuse)
     monkeypatch.setattr(cascade_run, "compile_network", refuse)
-    monkeypatch.setattr(voxelization, "find_data", lambda _settings: ([], []))
+    monkeypatch.setattr(voxelization, "find_data", lambda *_: ([], []))
     monkeypatch.setattr(voxelization, "turn_normals", lambda *_: None)
     grids = ["--made_up", "3", "--grid_res", "24", "--accumulate", "3"]
     assert voxelization.main([*words, *grids, "--output_dir", str(tmp_path / "grids")]) == 2

@@ -181,7 +181,7 @@ def test_asked_to_stop_it_saves_inside_the_epoch_and_goes_on_to_the_same_bits(
 ) -> None:
     """By two workers, which live to the end, and one that judges twice."""
     straight, _ = whole
-    (tmp_path / "stop.json").write_text("{}")
+    (tmp_path / "stop.json").symlink_to(tmp_path / "pictures" / "inputs_it_00000000.png")
     stopped = run(config, tmp_path, "--ema", 0.9)
     assert stopped.returncode == 0, stopped.stderr
     assert "stopped by the stop file after 1 steps; resume with --resume" in stopped.stdout

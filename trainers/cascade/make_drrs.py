@@ -26,8 +26,6 @@ trainers.begin(__name__)
 # isort: split
 
 import argparse
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext
 from functools import partial
 
 import nibabel
@@ -51,11 +49,9 @@ from trainers.cascade.patients import (
 from trainers.cascade.projector import unit_from_hu
 from trainers.common.bar import bar
 from trainers.common.device_flags import add_device_flags, use_threads
-from trainers.common.settings_parser import (
-    SettingsError,
-    SettingsParser,
-    number_between,
-)
+from trainers.common.making import each_made, make_data
+from trainers.common.settings_parser import SettingsParser, number_between
+from trainers.common.stopping import StopRequest, Watched
 
 AIR = -1000.0
 MAXIMUM = 11.0
@@ -102,7 +98,13 @@ def write_patient(
 
 
 def make_drrs(
-    source: Path, folder: Path, config: Config, spacing: float, workers: int, threads: int = 0
+    source: Path,
+    folder: Path,
+    config: Config,
+    spacing: float,
+    workers: int,
+    threads: int = 0,
+    watched: Watched = iter,
 ) -> int:
     """Write the patients that are not there yet and return how many were. Raises SettingsError."""
     patients, problems = find_patients(source, ())
@@ -114,13 +116,10 @@ def make_drrs(
     missing = [patient for patient in patients if not (folder / patient.name).is_dir()]
     write = partial(write_patient, folder, config, sides, spacing)
     # Else each would take all cores.
-    pools = partial(
-        ProcessPoolExecutor, initializer=torch.set_num_threads, initargs=(threads or 1,)
-    )
-    with pools(workers) if workers else nullcontext() as pool:
-        made = pool.map(write, missing) if pool else map(write, missing)
-        for _ in bar(made, "patients projected", len(missing)):
-            pass
+    begin = partial(torch.set_num_threads, threads or 1)
+    made = each_made(write, missing, workers, watched, begin)
+    for _, wait in bar(made, "patients projected", len(missing)):
+        wait()
     return len(missing)
 
 
@@ -132,7 +131,7 @@ def cube_side(patient: Patient) -> tuple[float, float, float]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Make X-rays as the command line says; return 0, or 2 for a bad setting."""
+    """Make X-rays as the command line says; return 0, or what make_data says."""
     parser = SettingsParser(
         "Make the patients' X-rays from their CTs, through a configuration's geometry.",
         "python trainers/cascade/make_drrs.py LIDC data/lidc --config lidc.json --workers 8",
@@ -146,17 +145,17 @@ def main(arguments: list[str] | None = None) -> int:
         own_threads=True)  # fmt: skip
     settings: argparse.Namespace = parser.parse_args(arguments)
     use_threads(settings)
-    try:
+
+    def make(stop: StopRequest) -> int:
         config = read_config(find_config(settings.config))
         made = make_drrs(
             settings.source, settings.folder, config, settings.spacing, settings.workers,
-            settings.threads,
+            settings.threads, stop.watched,
         )  # fmt: skip
-    except (SettingsError, OSError) as problem:
-        print(f"error: {problem}", file=sys.stderr, flush=True)
-        return 2 if isinstance(problem, SettingsError) else 1
-    print(f"{made} patients made: {settings.folder}", flush=True)
-    return 0
+        print(f"{made} patients made: {settings.folder}", flush=True)
+        return 0
+
+    return make_data(make)
 
 
 if __name__ == "__main__":

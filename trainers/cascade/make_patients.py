@@ -26,8 +26,6 @@ trainers.begin(__name__)
 import argparse
 import json
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -44,7 +42,9 @@ from trainers.common.bar import bar
 from trainers.common.config_file import read_config_file
 from trainers.common.device_flags import add_device_flags
 from trainers.common.files import write_text_whole, write_whole
+from trainers.common.making import each_made, make_data
 from trainers.common.settings_parser import SettingsError, SettingsParser, whole_number
+from trainers.common.stopping import StopRequest, Watched
 
 WIDTH = 320.0
 """Side of the imaged cube in mm."""
@@ -62,8 +62,11 @@ def make_patients(
     shown: bool = True,
     geometry: dict[str, Any] | None = None,
     workers: int = 0,
+    watched: Watched = iter,
 ) -> int:
     """Write patients that are not there yet and return how many were.
+
+    `watched` yields what it is given, or raises StoppedError before the next patient.
 
     `geometry` is as in a configuration file; None is parallel rays. Raises SettingsError on another
     seed's folder, and on a geometry of another field of view.
@@ -79,10 +82,9 @@ def make_patients(
     if shown and missing:
         print(f"making up    {len(missing)} patients in {folder}", flush=True)
     write = partial(write_patient, folder, volume_size, image_size, seed, beam)
-    with ProcessPoolExecutor(workers) if workers else nullcontext() as pool:
-        made = pool.map(write, missing) if pool else map(write, missing)
-        for _ in bar(made, "made-up patients", len(missing), shown=shown and bool(missing)):
-            pass
+    made = each_made(write, missing, workers, watched)
+    for _, wait in bar(made, "made-up patients", len(missing), shown=shown and bool(missing)):
+        wait()
     return len(missing)
 
 
@@ -156,7 +158,7 @@ def write_xrays(folder: Path, name: str, integrals: Mapping[str, Any], maximum: 
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Make patients as the command line says; return 0, or 2 for a bad setting."""
+    """Make patients as the command line says; return 0, or what make_data says."""
     parser = SettingsParser(
         "Make up patients: ellipsoid chests as CT with exact X-rays.",
         "python trainers/cascade/make_patients.py data/made_up --count 96 --volume_size 64",
@@ -174,19 +176,18 @@ def main(arguments: list[str] | None = None) -> int:
         help="JSON of a cone beam, as xray_config.geometry; default: parallel rays")  # fmt: skip
     add_device_flags(parser, cpu_only="NumPy makes them, on one thread of each of --workers")
     settings: argparse.Namespace = parser.parse_args(arguments)
-    try:
+
+    def make(stop: StopRequest) -> int:
         geometry = read_config_file(settings.geometry) if settings.geometry else None
         made = make_patients(
             settings.folder, settings.count, settings.volume_size, settings.img_size,
-            settings.seed, geometry=geometry, workers=settings.workers,
+            settings.seed, geometry=geometry, workers=settings.workers, watched=stop.watched,
         )  # fmt: skip
-    except (SettingsError, OSError) as problem:
-        print(f"error: {problem}", file=sys.stderr, flush=True)
-        return 2 if isinstance(problem, SettingsError) else 1
-    print(
-        f"{made} patients made, {settings.count - made} were there: {settings.folder}", flush=True
-    )
-    return 0
+        earlier = settings.count - made
+        print(f"{made} patients made, {earlier} were there: {settings.folder}", flush=True)
+        return 0
+
+    return make_data(make)
 
 
 if __name__ == "__main__":

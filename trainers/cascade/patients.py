@@ -175,7 +175,8 @@ def read_xray(
     if path.suffix.lower() == dicom.SUFFIX:
         pixels = dicom.read_picture(path)
     else:
-        pixels = np.array(read_picture(path, colour=False), dtype=np.float32)
+        stated = calibration.kind != "none"
+        pixels = np.array(read_picture(path, colour=False, stated=stated), dtype=np.float32)
     if pixels.max() == pixels.min():
         raise SettingsError(f"{path} shows nothing: every pixel is {pixels.flat[0]:g}")
     image = torch.from_numpy(pixels)[None, None]

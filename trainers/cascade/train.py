@@ -33,6 +33,7 @@ trainers.begin(__name__)
 import argparse
 import math
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -94,7 +95,8 @@ def prepare(settings: argparse.Namespace) -> CascadeRun:
     if settings.made_up:
         sizes = settings.made_up, MADE_UP_VOLUME, MADE_UP_XRAY, 0
         rays = config.stated_geometry
-        from_leader(ranks, lambda: make_patients(source, *sizes, geometry=rays))
+        make = partial(make_patients, source, *sizes, geometry=rays, watched=stop.watched)
+        from_leader(ranks, make)
     patients, problems = find_patients(source, config.views)
     patients = patients[: config.data["max_patients"]]
     shares = (config.data["train_split"], config.data["val_split"], config.data["test_split"])

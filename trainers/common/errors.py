@@ -14,6 +14,10 @@ class SharedError(SettingsError):
     """One that other processes meet alike, rank 0 or the first of the host, which says it."""
 
 
+class StoppedError(Exception):
+    """Somebody asked for the end while data was read, a model judged or used; nothing is wrong."""
+
+
 class DivergedError(ArithmeticError):
     """Training has no finite gradient any more; its text is one line for the user to read."""
 

@@ -13,7 +13,7 @@ from torch.distributed.elastic.multiprocessing.errors import record
 
 from trainers.common.arithmetic import add_arithmetic_flags, set_arithmetic
 from trainers.common.device_flags import add_device_flags, use_threads
-from trainers.common.errors import SettingsError
+from trainers.common.errors import SettingsError, StoppedError
 from trainers.common.failures import failure, output_may_be_lost, rank_of, told_by_leader
 from trainers.common.precision import PRECISIONS
 from trainers.common.ranks import leave_ranks
@@ -123,6 +123,10 @@ def _run(train: Callable[[argparse.Namespace], int], settings: argparse.Namespac
         code = record(train)(settings)
         leave_ranks()
         return int(code or 0)
+    except StoppedError:
+        if rank_of() == 0:
+            print("stopped on request before the first step: nothing is to be saved", flush=True)
+        return 0
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr, flush=True)
         return 130

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from trainers.common.devices import choose_device
-from trainers.common.errors import SharedError
+from trainers.common.errors import SharedError, StoppedError
 from trainers.common.settings_parser import SettingsError
 
 T = TypeVar("T")
@@ -110,17 +110,22 @@ def gather_from_ranks(value: Any) -> list[Any]:
 
 
 def from_leader(ranks: Ranks, action: Callable[[], T]) -> T:
-    """Let rank 0 act and return its answer on every rank; its SettingsError is raised on all."""
+    """Let rank 0 act and return its answer on every rank.
+
+    Its SettingsError and StoppedError are raised on all.
+    """
     answer: T | None = None
-    trouble: str | None = None
+    trouble: Exception | None = None
     if ranks.leads:
         try:
             answer = action()
         except SettingsError as problem:
-            trouble = str(problem)
+            trouble = SharedError(str(problem))
+        except StoppedError as problem:
+            trouble = problem
     answer, trouble = gather_from_ranks((answer, trouble))[0]
     if trouble is not None:
-        raise SharedError(trouble)
+        raise trouble
     return answer
 
 

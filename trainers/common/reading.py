@@ -26,15 +26,16 @@ class PictureError(SettingsError):
     """A picture file that cannot be used; its text is one line that names it."""
 
 
-def read_picture(path: Path, colour: bool = True) -> Image.Image:
+def read_picture(path: Path, colour: bool = True, stated: bool = False) -> Image.Image:
     """Return a picture file as 8-bit RGB, or as 32-bit grey in [0,1] without `colour`.
 
     It is turned as its EXIF data says. What is transparent is laid over black, which is what is
-    drawn where there is no Gaussian. Grey of 16 bits keeps its range. Raises PictureError naming
-    the file where it cannot be read, has pixels that are not finite or of unknown range.
+    drawn where there is no Gaussian. Grey of 16 bits keeps its range, however dark it is where it
+    is `stated` what white means. Raises PictureError naming the file where it cannot be read, has
+    pixels that are not finite or of unknown range.
     """
     with _opened(path) as file:
-        return _converted(file, path, colour)
+        return _converted(file, path, colour, stated)
 
 
 def check_pictures(paths: Iterable[Path]) -> None:
@@ -66,7 +67,7 @@ def _opened(path: Path) -> Image.Image:
         raise PictureError(f"{path} cannot be read as an image ({why})") from problem
 
 
-def _converted(file: Image.Image, path: Path, colour: bool) -> Image.Image:
+def _converted(file: Image.Image, path: Path, colour: bool, stated: bool = False) -> Image.Image:
     try:
         # The copy that turning makes has no size to be opened again, so the pixels are read here.
         file.load()
@@ -74,7 +75,7 @@ def _converted(file: Image.Image, path: Path, colour: bool) -> Image.Image:
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as problem:
         raise PictureError(f"{path} cannot be read as an image ({problem})") from problem
     if picture.mode.startswith("I") or picture.mode == "F":
-        grey = _deep_grey(picture, path)
+        grey = _deep_grey(picture, path, stated)
         if not colour:
             return Image.fromarray(grey)
         return Image.fromarray((grey * 255).round().astype(np.uint8)).convert("RGB")
@@ -90,7 +91,7 @@ def _converted(file: Image.Image, path: Path, colour: bool) -> Image.Image:
     return Image.fromarray(np.asarray(picture.convert("L"), dtype=np.float32) / 255)
 
 
-def _deep_grey(picture: Image.Image, path: Path) -> NDArray[np.float32]:
+def _deep_grey(picture: Image.Image, path: Path, stated: bool) -> NDArray[np.float32]:
     """Return grey of more than 8 bits, (H,W) in [0,1]: 65535 is white, or 255, of floats also 1."""
     pixels = np.asarray(picture, dtype=np.float32)
     if not np.isfinite(pixels).all():
@@ -104,7 +105,7 @@ def _deep_grey(picture: Image.Image, path: Path) -> NDArray[np.float32]:
     if picture.mode == "F" and high <= 1:
         return pixels
     deep = picture.mode.startswith("I;16") or high > 255
-    if deep and 0 < high <= DARK:
+    if deep and 0 < high <= DARK and not stated:
         raise PictureError(
             f"{path} is nowhere brighter than {high:g} of {DEEP}, as if fewer bits had been stored"
             " in 16: multiply its values so that white is 65535, or save it as a PNG of 8 bits"

@@ -9,12 +9,13 @@ import signal
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-import torch
-
-from trainers.common.ranks import sum_over_ranks
+from trainers.common.errors import StoppedError as StoppedError
 from trainers.common.report import run_directory
+
+if TYPE_CHECKING:
+    import torch
 
 STOP_SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1") if hasattr(signal, name)
@@ -24,10 +25,6 @@ LEFT = "stop         what was being read or judged is left for when the run goes
 T = TypeVar("T")
 Watched = Callable[[Iterable[Any]], Iterable[Any]]
 """Gives what it is given, as StopRequest.watched does, or iter where nobody may stop."""
-
-
-class StoppedError(Exception):
-    """Somebody asked for the end while data was read, a model judged or used; nothing is wrong."""
 
 
 class StopRequest:
@@ -56,6 +53,8 @@ class StopRequest:
 
     def agreed(self, device: torch.device) -> bool:
         """Return whether any rank has been asked; all ranks must call this equally often."""
+        from trainers.common.ranks import sum_over_ranks  # Programs that make data load no torch.
+
         return sum_over_ranks([float(self.asked())], device)[0] > 0
 
     def watched(self, items: Iterable[T]) -> Iterator[T]:
@@ -70,6 +69,8 @@ class StopRequest:
 
         Raises StoppedError on every rank where it was raised on any; all must call this alike.
         """
+        from trainers.common.ranks import sum_over_ranks
+
         found: list[T] = []
         try:
             found.append(work())

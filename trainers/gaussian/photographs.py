@@ -23,6 +23,7 @@ from trainers.common.kept_items import KeptItems, size_of
 from trainers.common.loading import check_shared_memory
 from trainers.common.reading import check_pictures, read_picture
 from trainers.common.settings_parser import SettingsError
+from trainers.common.stopping import Watched
 from trainers.gaussian import features
 from trainers.gaussian.files_of_photographs import KINDS, photograph_files
 from trainers.gaussian.geometry import GRID
@@ -97,13 +98,15 @@ def collect(
     density: bool = False,
     shown: bool = True,
     pair_gap: int = 0,
+    watched: Watched = iter,
 ) -> Collection:
     """Choose photographs from a folder, or built-in ones for None, and check what they need.
 
     kind is `auto`, `dinov2` or `patch`; feature_dim None takes what the files are; max_images
     counts held-out ones too; held_out is their share; density asks for a language model's weights;
     shown: with a bar; pair_gap: how many places in its scene a picture's unseen view lies on, 0 for
-    none. Raises SettingsError naming what is missing or wrong.
+    none; watched: yields what it is given, or raises StoppedError before the next file. Raises
+    SettingsError naming what is missing or wrong.
     """
     if kind == "auto":
         kind = "dinov2" if folder else "patch"
@@ -122,7 +125,7 @@ def collect(
             f"--pair_gap: there is no {folder / CAMERAS}: make it with prepare_scenes.py"
         )
     scenes = {stem: posed.scene for stem, posed in cameras.items()}
-    training, judging = split_folder(folder, max_images, held_out, scenes, shown)
+    training, judging = split_folder(folder, max_images, held_out, scenes, shown, watched)
     stems = [photograph.path.stem for photograph in (*training, *judging)]
     beside = folder / "features"
     if kind == "dinov2":
@@ -145,7 +148,9 @@ def collect(
         unseen = with_partners(found, cameras, pair_gap)
         found = replace(found, cameras=cameras, unseen=unseen)
     every = (*training, *judging)
-    for photograph in bar(every, "checking files", shown=shown and len(every) > MANY):
+    for photograph in bar(
+        watched(every), "checking files", len(every), shown=shown and len(every) > MANY
+    ):
         read_beside(photograph, found, 16)
     return found
 
@@ -211,6 +216,7 @@ def split_folder(
     held_out: float,
     scenes: Mapping[str, str] | None = None,
     shown: bool = True,
+    watched: Watched = iter,
 ) -> tuple[tuple[Photograph, ...], tuple[Photograph, ...]]:
     """Return a folder's training and held-out images, ordered by their names alone.
 
@@ -225,7 +231,7 @@ def split_folder(
         return hashlib.sha256(groups[path.stem].encode()).digest(), path.stem
 
     shuffled = sorted(paths, key=drawn)[:max_images]
-    check_pictures(shuffled)
+    check_pictures(watched(shuffled))
     judging = held_out_count(len(shuffled), held_out)
     if scenes:
         judging = whole_scenes([groups[path.stem] for path in shuffled], judging, folder)
@@ -356,13 +362,14 @@ class PhotographSet(Dataset[dict[str, Any]]):
         item = PhotographSet(self.photographs[:1], self.collection, settings.image_size)[0]
         check_shared_memory(size_of(item), settings.batch_size, settings.workers, processes)
 
-    def read_ahead(self, shown: bool) -> None:
+    def read_ahead(self, shown: bool, watched: Watched = iter) -> None:
         """Read and describe photographs that have no feature files, with a bar where `shown`.
 
         Nothing is done where none would be kept.
         """
         if self._room and self.collection.feature_folder is None:
-            for index in bar(range(len(self)), "describing photographs", shown=shown):
+            places = watched(range(len(self)))
+            for index in bar(places, "describing photographs", len(self), shown=shown):
                 self[index]
 
     def _read(self, index: int, described: bool) -> dict[str, Tensor]:

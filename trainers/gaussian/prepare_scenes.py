@@ -27,8 +27,6 @@ trainers.begin(__name__)
 
 import argparse
 import json
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -38,13 +36,10 @@ from PIL import Image
 from trainers.common.bar import bar
 from trainers.common.device_flags import add_device_flags
 from trainers.common.files import write_text_whole, write_whole
+from trainers.common.making import each_made, make_data
 from trainers.common.reading import read_picture
-from trainers.common.settings_parser import (
-    SettingsError,
-    SettingsParser,
-    number_between,
-    whole_number,
-)
+from trainers.common.settings_parser import SettingsParser, number_between, whole_number
+from trainers.common.stopping import StopRequest
 from trainers.gaussian.pairs import CAMERAS
 from trainers.gaussian.projection import FOCAL_LENGTH
 from trainers.gaussian.scenes import View, read_scenes
@@ -109,7 +104,7 @@ def cut_picture(folder: Path, side: int, view: View) -> list[float]:
     return known
 
 
-def prepare(settings: argparse.Namespace) -> int:
+def prepare(settings: argparse.Namespace, stop: StopRequest) -> int:
     """Write pictures and cameras and return the exit code."""
     print(f"reading      {settings.scenes}", flush=True)
     views = [view for view in read_scenes(settings.scenes) if view.place % settings.every == 0]
@@ -117,29 +112,23 @@ def prepare(settings: argparse.Namespace) -> int:
     print(f"found        {len(views)} views of {len(scenes)} scenes", flush=True)
     cameras: dict[str, Any] = {}
     cut = partial(cut_picture, settings.output_dir, settings.side)
-    with ProcessPoolExecutor(settings.workers) if settings.workers else nullcontext() as pool:
-        known = pool.map(cut, views) if pool else map(cut, views)
-        for view, share in zip(views, bar(known, "cutting pictures", len(views)), strict=True):
-            cameras[stem_of(view)] = {
-                "scene": view.scene,
-                "place": view.place // settings.every,
-                "rotation": view.rotation.tolist(),
-                "translation": (view.translation * settings.scene_scale).tolist(),
-                "known": share,
-            }
+    known = each_made(cut, views, settings.workers, stop.watched)
+    for view, share in bar(known, "cutting pictures", len(views)):
+        cameras[stem_of(view)] = {
+            "scene": view.scene,
+            "place": view.place // settings.every,
+            "rotation": view.rotation.tolist(),
+            "translation": (view.translation * settings.scene_scale).tolist(),
+            "known": share(),
+        }
     write_text_whole(settings.output_dir / CAMERAS, json.dumps(cameras, indent=1) + "\n")
     print(f"written      {settings.output_dir / CAMERAS}", flush=True)
     return 0
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the program; return 0, or 2 for a setting or a scene that cannot be."""
-    settings = make_parser().read(arguments)
-    try:
-        return prepare(settings)
-    except SettingsError as problem:
-        print(f"error: {problem}", file=sys.stderr, flush=True)
-        return 2
+    """Run the program; return 0, or what make_data says."""
+    return make_data(partial(prepare, make_parser().read(arguments)))
 
 
 if __name__ == "__main__":

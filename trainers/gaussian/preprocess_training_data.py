@@ -26,6 +26,7 @@ trainers.begin(__name__)
 
 import argparse
 import json
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -36,8 +37,10 @@ from trainers.common.device_flags import add_device_flags, use_device
 from trainers.common.devices import describe_device
 from trainers.common.files import remove_drafts, write_text_whole, write_whole
 from trainers.common.loading import make_loader
+from trainers.common.making import make_data
 from trainers.common.reading import PictureError, read_picture
 from trainers.common.settings_parser import SettingsError, SettingsParser, whole_number
+from trainers.common.stopping import StopRequest
 from trainers.gaussian.features import (
     DEPTH_SUFFIX,
     FEATURE_SUFFIXES,
@@ -239,7 +242,7 @@ def first(items: list[tuple[Array | None, str]]) -> tuple[Array | None, str]:
     return items[0]
 
 
-def preprocess(settings: argparse.Namespace) -> int:
+def preprocess(settings: argparse.Namespace, stop: StopRequest) -> int:
     """Make all missing files and return the exit code: 1 where an image could not be read."""
     images = photograph_files(settings.data_dir)
     if not images:
@@ -266,9 +269,8 @@ def preprocess(settings: argparse.Namespace) -> int:
     places = [[place] for place in range(len(missing))]
     loader = make_loader(pictures, places, device, settings.workers, collate=first)
     unreadable = []
-    for item, (pixels, problem) in zip(
-        missing, bar(loader, "preprocessing", len(missing)), strict=True
-    ):
+    shown = bar(stop.watched(loader), "preprocessing", len(missing))
+    for item, (pixels, problem) in zip(missing, shown, strict=True):
         if pixels is None:
             unreadable.append(problem)
         else:
@@ -286,16 +288,8 @@ def preprocess(settings: argparse.Namespace) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the program; return 0, 1 where images could not be read, 2 for a bad setting."""
-    settings = make_parser().read(arguments)
-    try:
-        return preprocess(settings)
-    except SettingsError as problem:
-        print(f"error: {problem}", file=sys.stderr, flush=True)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted; what was made stays and is not made again", file=sys.stderr, flush=True)
-        return 130
+    """Run the program; return 0, 1 where images could not be read, or what make_data says."""
+    return make_data(partial(preprocess, make_parser().read(arguments)))
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ from trainers.common.report import Throttle
 from trainers.common.reporter import Reporter
 from trainers.common.schedules import batch_sentence, rate_at, set_rate
 from trainers.common.settings_parser import SettingsError
-from trainers.common.stopping import LEFT, StoppedError, StopRequest
+from trainers.common.stopping import LEFT, StoppedError, StopRequest, Watched
 from trainers.gaussian import losses, options
 from trainers.gaussian.announcement import announce, epoch_lines, show_inputs, summarise
 from trainers.gaussian.batches import epoch_batches_of, loader_of
@@ -84,7 +84,9 @@ from trainers.gaussian.views import cut, random_poses, turned_photographs
 # --------------------------------------------------------------------------------------------- data
 
 
-def load_data(settings: argparse.Namespace, shown: bool = True) -> Collection:
+def load_data(
+    settings: argparse.Namespace, shown: bool = True, watched: Watched = iter
+) -> Collection:
     """Choose and check the photographs. Raises SettingsError naming what is missing or wrong.
 
     `shown`: with a bar, as a folder's files are all read.
@@ -98,6 +100,7 @@ def load_data(settings: argparse.Namespace, shown: bool = True) -> Collection:
         settings.use_vlm_guidance,
         shown,
         settings.pair_gap,
+        watched,
     )
     if settings.use_depth_fusion and not found.has_depth:
         raise SettingsError(
@@ -165,7 +168,7 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> GaussianRun:
     if ranks.leads:
         # The first word, before seconds of files read and packages loaded.
         print("photographs  looked for and checked", flush=True)
-    collection = load_data(settings, ranks.leads)
+    collection = stop.shared(ranks.device, lambda: load_data(settings, ranks.leads, stop.watched))
     settings.feature_dim, settings.geometry = collection.feature_dim, resolve_geometry(settings)
     backend, why = choose_backend(settings.renderer, ranks.device)
     seed_everything(settings.seed)
@@ -349,7 +352,7 @@ def train(settings: argparse.Namespace) -> int:
         run.collection.held_out, run.collection, settings.image_size, kept // 4
     )
     run.reporter.phase("loading")
-    training.read_ahead(run.ranks.leads)
+    stop.shared(run.ranks.device, lambda: training.read_ahead(run.ranks.leads, stop.watched))
     if run.position.step == 0 and run.ranks.leads:
         show_inputs(run, training)
     loader, judged_by, stopped = loader_of(run, training), loader_of(run, held_out), False

@@ -40,7 +40,7 @@ from trainers.common.main_program import run_main
 from trainers.common.ranks import Ranks, join_ranks
 from trainers.common.report import EventLog, run_directory
 from trainers.common.settings_parser import SettingsParser, whole_number
-from trainers.common.stopping import StopRequest
+from trainers.common.stopping import StopRequest, Watched
 from trainers.implants.completing import SAMPLE, complete_truly, missing_cases, run_program
 from trainers.implants.trained_models import AUTO, SHIPPED, find_model
 from trainers.implants.unet import TRAINER, load_unet
@@ -92,7 +92,9 @@ def make_parser() -> SettingsParser:
     return parser
 
 
-def find_samples(settings: argparse.Namespace) -> tuple[list[SkullSample], Path]:
+def find_samples(
+    settings: argparse.Namespace, watched: Watched = iter
+) -> tuple[list[SkullSample], Path]:
     """Return the cases and the data set's folder; raises SettingsError for data that are bad."""
     if (settings.path is None) == (settings.made_up is None):
         raise SettingsError("name a list with --path, or try --made_up 3")
@@ -103,7 +105,8 @@ def find_samples(settings: argparse.Namespace) -> tuple[list[SkullSample], Path]
         count, size = settings.made_up + 1, settings.made_up_size
         print(f"loading      making up {count} skulls in {root}", flush=True)
         held, seed = settings.made_up, MADE_UP_SEED
-        make_up(root, count, size, held_out=held, seed=seed, workers=settings.workers)
+        workers = settings.workers
+        make_up(root, count, size, held_out=held, seed=seed, workers=workers, watched=watched)
         listing = root / "test.csv"
     samples = read_listing(listing)[: settings.limit]
     check_clouds(samples)
@@ -221,7 +224,7 @@ def make_implants(settings: argparse.Namespace) -> int:
     output = settings.output_dir.absolute()
     events = EventLog(run_directory())
     events.emit("phase", phase="loading", text="skulls")
-    samples, root = find_samples(settings)
+    samples, root = find_samples(settings, stop.watched)
     print(f"found        {len(samples)} defective skulls in {root}")
     print(f"device       {ranks.device} ({ranks.reason})", flush=True)
     events.emit("start", epochs=1, steps=len(samples), settings={"cases": len(samples)})

@@ -130,7 +130,7 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> UNetRun:
     network = make_network(sizes).to(ranks.device)
     wandb = settings.wandb
     log = Reporter(ranks, settings.output_dir, TRAINER, vars(settings), settings.tensorboard, wandb)
-    training, held_out = find_data(settings, ranks, log)
+    training, held_out = find_data(settings, ranks, log, stop.watched)
     batch = settings.batch_size * settings.accumulate * ranks.world
     rate, rate_told = scaled_rate(settings.lr, settings.lr_rule, batch, settings.base_batch)
     checkpoints = settings.output_dir.absolute() / "checkpoints"

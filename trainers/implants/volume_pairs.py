@@ -13,6 +13,7 @@ from trainers.common.errors import SettingsError
 from trainers.common.kept_items import KeptItems
 from trainers.common.ranks import Ranks, from_leader
 from trainers.common.reporter import Reporter
+from trainers.common.stopping import Watched
 from trainers.implants.unet import coarse
 from trainers.skulls.listing import SkullSample, check_split, read_listing, volume_of
 from trainers.skulls.made_up import make_up
@@ -56,7 +57,7 @@ class Volumes(Dataset[dict[str, Any]]):
 
 
 def find_data(
-    settings: argparse.Namespace, ranks: Ranks, log: Reporter
+    settings: argparse.Namespace, ranks: Ranks, log: Reporter, watched: Watched
 ) -> tuple[list[SkullSample], list[SkullSample]]:
     """Return training and held-out samples; the skulls are made up first where asked."""
     if (settings.path is None) == (settings.made_up is None):
@@ -65,7 +66,8 @@ def find_data(
     if path is None:
         root = settings.output_dir.absolute() / "made_up"
         log.phase("loading", f"making up {settings.made_up} skulls in {root}")
-        from_leader(ranks, lambda: make_up(root, settings.made_up, settings.made_up_size))
+        count, size = settings.made_up, settings.made_up_size
+        from_leader(ranks, lambda: make_up(root, count, size, watched=watched))
         path = root / "train.csv"
     log.phase("loading", f"reading {path}")
     training = read_listing(path)

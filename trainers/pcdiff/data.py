@@ -18,6 +18,7 @@ from trainers.common.bar import bar
 from trainers.common.errors import SettingsError
 from trainers.common.randomness import sample_generator
 from trainers.common.ranks import epoch_batches
+from trainers.common.stopping import Watched
 from trainers.skulls.listing import SkullSample, load_cloud, read_listing
 
 HALF_SPAN = 3.0
@@ -147,12 +148,14 @@ class EpochBatches:
             used = 0
 
 
-def find_samples(path: Path, shown: bool) -> list[SkullSample]:
+def find_samples(path: Path, shown: bool, watched: Watched = iter) -> list[SkullSample]:
     """Return a list's samples, every cloud read once; raise SettingsError for a bad one."""
     samples = read_listing(path)
     clouds = sorted({cloud for sample in samples for cloud in (sample.defective, sample.implant)})
     boxes = {}
-    for cloud in bar(clouds, f"checking the clouds of {path.name}", shown=shown):
+    for cloud in bar(
+        watched(clouds), f"checking the clouds of {path.name}", len(clouds), shown=shown
+    ):
         points = load_cloud(cloud)
         boxes[cloud] = np.stack((points.min(0), points.max(0)))
     for sample in samples:

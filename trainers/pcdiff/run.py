@@ -19,7 +19,7 @@ from trainers.common.precision import Precision
 from trainers.common.randomness import seed_everything
 from trainers.common.ranks import Ranks, from_leader, join_ranks, wrap_model
 from trainers.common.schedules import scaled_rate
-from trainers.common.stopping import StopRequest
+from trainers.common.stopping import StopRequest, Watched
 from trainers.pcdiff.data import (
     Recipe,
     SkullPoints,
@@ -106,7 +106,7 @@ def settle(settings: argparse.Namespace, ranks: Ranks) -> None:
 
 
 def find_data(
-    settings: argparse.Namespace, ranks: Ranks, log: RunLog
+    settings: argparse.Namespace, ranks: Ranks, log: RunLog, watched: Watched
 ) -> tuple[SkullPoints, SkullPoints | None]:
     """Return training and held-out data, checked; the skulls are made up first where asked."""
     path = settings.path
@@ -119,7 +119,13 @@ def find_data(
         from_leader(
             ranks,
             lambda: make_up(
-                root, settings.made_up, size, dataset, points, seed=settings.made_up_seed
+                root,
+                settings.made_up,
+                size,
+                dataset,
+                points,
+                seed=settings.made_up_seed,
+                watched=watched,
             ),
         )
         path = root / "train.csv"
@@ -131,14 +137,14 @@ def find_data(
         settings.augment,
         settings.manualSeed,
     )
-    training = find_samples(path, ranks.leads)
+    training = find_samples(path, ranks.leads, watched)
     beside = path.with_name("test.csv")
     judged = settings.val_path or (beside if beside.is_file() and beside != path else None)
     if judged is None:
         log.warn("no --val_path and no test.csv beside --path: nothing is judged on unseen skulls")
     if judged is None or not settings.val_freq:
         return SkullPoints(training, recipe), None
-    unseen = find_samples(judged, ranks.leads)
+    unseen = find_samples(judged, ranks.leads, watched)
     check_split(training, unseen)
     return SkullPoints(training, recipe), SkullPoints(
         spread_evenly(unseen, settings.val_samples), recipe, fixed=True
@@ -173,7 +179,9 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> PcdiffRun:
     if settings.made_up is not None:
         # Making skulls up takes a second each: what cannot be is said before.
         check_batch(settings, ranks.world, training_samples(settings.made_up, settings.dataset))
-    data, held_out = find_data(settings, ranks, log)
+    data, held_out = stop.shared(
+        ranks.device, lambda: find_data(settings, ranks, log, stop.watched)
+    )
     share = settings.bs // ranks.world
     check_batch(settings, ranks.world, len(data))
     seed_everything(settings.manualSeed)

@@ -28,13 +28,15 @@ trainers.begin(__name__)
 
 import argparse
 from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
 
 import numpy as np
 
 from trainers.common.bar import bar
 from trainers.common.device_flags import add_device_flags
+from trainers.common.making import each_made, make_data
 from trainers.common.settings_parser import SettingsError, SettingsParser, whole_number
+from trainers.common.stopping import StopRequest, Watched
 from trainers.skulls.kept import bring, kept_folder
 from trainers.skulls.listing import DEFECTS, cloud_of
 from trainers.skulls.surfaces import surface_cloud
@@ -188,34 +190,24 @@ def make_up(
     held_out: int | None = None,
     seed: int = 0,
     workers: int = 0,
+    watched: Watched = iter,
 ) -> None:
     """Write `count` made-up skulls under root; a fifth of them, at least one, is the test set.
 
     Skulls that were made before, by any run, are copied; `workers` processes make the others.
+    `watched` yields what it is given, or raises StoppedError before the next skull.
     """
     held = held_back(count, held_out)
     kept = kept_folder(dataset, size, points, seed)
     missing = [n for n in range(count) if not has_all(root, volume_names(n, dataset))]
-    jobs = [(kept or root, number, dataset, size, points, seed) for number in missing]
-    for number in bar(_made(jobs, workers), "skulls made up", len(missing)):
+    make = partial(write_skull, kept or root, dataset=dataset, size=size, points=points, seed=seed)
+    made = each_made(make, missing, workers, watched)
+    for number, wait in bar(made, "skulls made up", len(missing)):
+        wait()
         if kept is not None:
             volumes = volume_names(number, dataset)
             bring(kept, root, [name for path in volumes for name in (path, cloud_of(path))])
     write_lists(root, dataset, count, held)
-
-
-def _made(jobs: list[tuple[Path, int, str, int, int, int]], workers: int) -> Iterable[int]:
-    """Yield the numbers of skulls as they are made."""
-    if workers < 2:
-        for job in jobs:
-            write_skull(*job)
-            yield job[1]
-        return
-    with ProcessPoolExecutor(min(workers, len(jobs))) as pool:
-        waiting = {pool.submit(write_skull, *job): job[1] for job in jobs}
-        for future in as_completed(waiting):
-            future.result()
-            yield waiting[future]
 
 
 def read_settings(arguments: list[str] | None) -> argparse.Namespace:
@@ -234,24 +226,25 @@ def read_settings(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the program; return 0, or 2 for a bad setting."""
-    settings = read_settings(arguments)
-    try:
+    """Run the program; return 0, or what make_data says."""
+    given = read_settings(arguments)
+
+    def make(stop: StopRequest) -> int:
         make_up(
-            settings.root,
-            settings.count,
-            settings.size,
-            settings.dataset,
-            settings.points,
-            settings.test,
-            settings.seed,
-            settings.workers,
+            given.root,
+            given.count,
+            given.size,
+            given.dataset,
+            given.points,
+            given.test,
+            given.seed,
+            given.workers,
+            stop.watched,
         )
-    except (SettingsError, OSError) as problem:
-        print(f"error: {problem}", file=sys.stderr, flush=True)
-        return 2
-    print(f"{settings.count} skulls in {settings.root}: train.csv, test.csv")
-    return 0
+        print(f"{given.count} skulls in {given.root}: train.csv, test.csv")
+        return 0
+
+    return make_data(make)
 
 
 if __name__ == "__main__":

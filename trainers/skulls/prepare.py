@@ -34,14 +34,15 @@ import argparse
 import os
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 
 import numpy as np
 
 from trainers.common.bar import bar
 from trainers.common.device_flags import add_device_flags
+from trainers.common.making import each_made, make_data
 from trainers.common.settings_parser import SettingsError, SettingsParser, whole_number
+from trainers.common.stopping import StopRequest, Watched
 from trainers.skulls.listing import (
     FOLDERS,
     SkullDataError,
@@ -190,28 +191,25 @@ def manifest_rows(samples: Iterable[SkullSample], folder: Path, results: Path | 
     return rows
 
 
-def run_jobs(jobs: list[Job], workers: int, what: str) -> list[str]:
+def run_jobs(jobs: list[Job], workers: int, what: str, watched: Watched = iter) -> list[str]:
     """Do jobs in parallel with a count of progress; return what failed, one line each."""
     failures: list[str] = []
-
-    def note(wait: Callable[[], object], place: Path) -> None:
+    if not jobs:
+        return failures
+    made = each_made(do_job, jobs, workers if workers > 1 else 0, watched)
+    for (_, _, path), wait in bar(made, what, len(jobs)):
         try:
             wait()
         except (SettingsError, OSError, ValueError, MemoryError) as problem:
             text = str(problem)
-            failures.append(text if str(place) in text else f"{place}: {text}")
-
-    if not jobs:
-        return failures
-    if workers < 2:
-        for work, details, path in bar(jobs, what):
-            note(partial(work, *details), path)
-    else:
-        with ProcessPoolExecutor(min(workers, len(jobs))) as pool:
-            waiting = {pool.submit(work, *details): path for work, details, path in jobs}
-            for future in bar(as_completed(waiting), what, len(jobs)):
-                note(future.result, waiting[future])
+            failures.append(text if str(path) in text else f"{path}: {text}")
     return failures
+
+
+def do_job(job: Job) -> None:
+    """Do one of the jobs."""
+    work, details, _ = job
+    work(*details)
 
 
 def prepare_pairs(
@@ -222,11 +220,12 @@ def prepare_pairs(
     share: float = 0.1,
     seed: int = 123,
     results: Path | None = None,
+    watched: Watched = iter,
 ) -> list[str]:
     """Write pairs and manifests of a training list; return what failed."""
     samples = read_listing(listing)
     training, evaluation = split_skulls(samples, share, seed)
-    failures = run_jobs(pair_jobs(root, samples, counts), workers, "pairs")
+    failures = run_jobs(pair_jobs(root, samples, counts), workers, "pairs", watched)
     if failures:
         return failures
     folder = root / "voxelization"
@@ -269,7 +268,7 @@ def read_settings(arguments: list[str] | None) -> argparse.Namespace:
     return settings
 
 
-def prepare(settings: argparse.Namespace) -> int:
+def prepare(settings: argparse.Namespace, stop: StopRequest) -> int:
     """Do the steps that are asked for; return 0, or 1 where something failed."""
     root, failures = settings.root, []
     listing = settings.list
@@ -278,11 +277,12 @@ def prepare(settings: argparse.Namespace) -> int:
     if "volumes" in settings.steps:
         from trainers.skulls.resampling import resample_dataset
 
-        failures = run_jobs(resample_dataset(root, settings.to), settings.workers, "volumes")
+        jobs = resample_dataset(root, settings.to)
+        failures = run_jobs(jobs, settings.workers, "volumes", stop.watched)
         root = settings.to
     if "clouds" in settings.steps and not failures:
         jobs = cloud_jobs(root, settings.target_points)
-        failures = run_jobs(jobs, settings.workers, "clouds")
+        failures = run_jobs(jobs, settings.workers, "clouds", stop.watched)
         print(f"clouds: {len(jobs) - len(failures)} made, {len(failures)} failed")
     if "pairs" in settings.steps and not failures:
         counts = (settings.num_points - settings.num_nn, settings.num_nn)
@@ -293,6 +293,7 @@ def prepare(settings: argparse.Namespace) -> int:
             settings.workers,
             seed=settings.seed,
             results=settings.results,
+            watched=stop.watched,
         )
     for failure in failures:
         print(f"error: {failure}", file=sys.stderr)
@@ -300,12 +301,8 @@ def prepare(settings: argparse.Namespace) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the program; return 0 when all is there, 1 where items failed, 2 for a bad setting."""
-    try:
-        return prepare(read_settings(arguments))
-    except (SettingsError, OSError) as problem:
-        print(f"error: {problem}", file=sys.stderr, flush=True)
-        return 2
+    """Run the program; return 0 when all is there, 1 where items failed, or what make_data says."""
+    return make_data(partial(prepare, read_settings(arguments)))
 
 
 if __name__ == "__main__":

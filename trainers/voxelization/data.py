@@ -12,7 +12,7 @@ import csv
 import math
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -155,7 +155,7 @@ def completed_points(pair: Pair, longest: int) -> np.ndarray:
     return points.astype(np.float32, copy=False)
 
 
-def check_pairs(pairs: list[Pair], grid: tuple[int, int, int]) -> None:
+def check_pairs(pairs: Iterable[Pair], grid: tuple[int, int, int]) -> None:
     """Check every pair's shapes and points before the first step; raises for the first bad one."""
     for pair in pairs:
         shape = array_shape(pair.vox, "psr")

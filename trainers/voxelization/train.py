@@ -51,7 +51,7 @@ from trainers.common.ranks import (
 )
 from trainers.common.report import EventLog, run_directory
 from trainers.common.schedules import batch_sentence, rate_at, scaled_rate, set_rate
-from trainers.common.stopping import LEFT, StoppedError, StopRequest, judged_or_left
+from trainers.common.stopping import LEFT, StoppedError, StopRequest, Watched, judged_or_left
 from trainers.skulls.made_up import make_up
 from trainers.skulls.prepare import prepare_pairs
 from trainers.voxelization.config import METRICS, architecture
@@ -83,7 +83,7 @@ from trainers.voxelization.validation import (
 # ------------------------------------------------------------------------------------------- data
 
 
-def find_data(settings: argparse.Namespace) -> tuple[list[Pair], list[Pair]]:
+def find_data(settings: argparse.Namespace, watched: Watched) -> tuple[list[Pair], list[Pair]]:
     """Return the training and the evaluation pairs, checked; make skulls up first where asked."""
     what = "skulls to make up" if settings.made_up else settings.train_path
     print(f"loading      {what}", flush=True)
@@ -91,9 +91,10 @@ def find_data(settings: argparse.Namespace) -> tuple[list[Pair], list[Pair]]:
     if settings.made_up is not None:
         root = settings.made_up_root or settings.output_dir.absolute() / "made_up"
         size = settings.made_up_size
-        make_up(root, settings.made_up, size, seed=settings.seed)
+        make_up(root, settings.made_up, size, seed=settings.seed, watched=watched)
         count = settings.values["data.pointcloud_n"]
-        failures = prepare_pairs(root, root / "train.csv", (count - count // 10, count // 10))
+        counts = count - count // 10, count // 10
+        failures = prepare_pairs(root, root / "train.csv", counts, watched=watched)
         if failures:
             raise SettingsError(failures[0])
         folder = root / "voxelization"
@@ -101,7 +102,7 @@ def find_data(settings: argparse.Namespace) -> tuple[list[Pair], list[Pair]]:
     else:
         manifests = [Path(settings.train_path), Path(settings.eval_path)]
     training, evaluation = (read_manifest(path) for path in manifests)
-    check_pairs([*training, *evaluation], settings.values["model.grid_res"])
+    check_pairs(watched([*training, *evaluation]), settings.values["model.grid_res"])
     return training, evaluation
 
 
@@ -124,7 +125,7 @@ def make_sets(
 def prepare(settings: argparse.Namespace, stop: StopRequest) -> VoxelRun:
     """Return a run before its first step."""
     ranks = join_on_gpu(settings.device, settings.gpu)
-    pairs = from_leader(ranks, lambda: find_data(settings))
+    pairs = from_leader(ranks, lambda: find_data(settings, stop.watched))
     training, evaluation = make_sets(settings, pairs)
     seed_everything(settings.seed)
     network = Voxelizer(architecture(settings.values)).to(ranks.device)

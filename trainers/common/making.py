@@ -1,0 +1,77 @@
+"""Programs that make data: work dealt to processes, and a stop that leaves whole files."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from typing import TypeVar
+
+from trainers.common.errors import SettingsError, StoppedError
+from trainers.common.stopping import StopRequest, Watched, ignore_stop_signals
+
+A, B = TypeVar("A"), TypeVar("B")
+
+
+def each_made(
+    work: Callable[[A], B],
+    items: Sequence[A],
+    workers: int,
+    watched: Watched = iter,
+    begin: Callable[[], object] = int,
+) -> Iterator[tuple[A, Callable[[], B]]]:
+    """Yield items in their order, each with what returns the work's result or raises its error.
+
+    By so many processes, which call `begin` first, or for 0 by this one, as results are asked for.
+    Where `watched` raises StoppedError, what has begun is finished and the rest is left.
+    """
+    if not workers or not items:
+        for item in watched(items):
+            yield item, partial(work, item)
+        return
+    count = min(workers, len(items))
+    pool = ProcessPoolExecutor(count, initializer=_begin, initargs=(os.getpid(), begin))
+    try:
+        made = iter([pool.submit(work, item) for item in items])
+        for item in watched(items):
+            yield item, next(made).result
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _begin(parent: int, begin: Callable[[], object]) -> None:
+    # The one that started it is asked to stop, and decides.
+    ignore_stop_signals()
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    begin()
+
+
+def _end_with(parent: int) -> None:
+    """End this process soon after the one that started it: it would wait for work for ever."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
+
+
+def make_data(work: Callable[[StopRequest], int]) -> int:
+    """Do a program's work and return its exit code.
+
+    That is the work's, 2 for a setting that cannot be, 1 for a file that cannot, and as of a signal
+    where one asked for the end: whoever waits for the data must not take them for made.
+    """
+    stop = StopRequest()
+    stop.listen()
+    try:
+        return work(stop)
+    except (StoppedError, KeyboardInterrupt):
+        print("stopped: what is made stays, and is not made again", file=sys.stderr, flush=True)
+        asked = stop.reason if stop.reason in signal.Signals.__members__ else "SIGINT"
+        return 128 + signal.Signals[asked]
+    except (SettingsError, OSError) as problem:
+        print(f"error: {problem}", file=sys.stderr, flush=True)
+        return 2 if isinstance(problem, SettingsError) else 1
