@@ -92,10 +92,7 @@ def _parts(snapshot: PanelSnapshot) -> list[Callable[[int], str]]:
     est = " est." if meter.per_hour is not None else ""
     doubt = " ⚠ price does not fit" if meter.caveat else ""
     running, queued = live_texts(view.run.state for view in snapshot.runs)
-
-    def live(brief: int) -> str:
-        return f"{running} · {queued}" if queued and brief < 6 else running
-
+    live = f"{running} · {queued}" if queued else running
     drained = {6: "⚠ draining", _BRIEFEST + 1: "⚠ drain"} if snapshot.drained else {}
     parts: list[Callable[[int], str]] = [
         lambda brief: (urgent or mark) if brief < 1 else _brief_mark(mark, brief),
@@ -111,7 +108,7 @@ def _parts(snapshot: PanelSnapshot) -> list[Callable[[int], str]]:
             *parts,
             lambda _: runs,
             lambda brief: "no session" if brief < 5 else "",
-            live,
+            lambda brief: _first_fitting(brief, {6: live, _BRIEFEST + 1: running}),
         ]
     idle = "" if meter.idle is None else f" (idle {dollars(meter.idle)})"
     spent = f"session {dollars(meter.session)}"
@@ -122,7 +119,7 @@ def _parts(snapshot: PanelSnapshot) -> list[Callable[[int], str]]:
             lambda brief: _budget(budget, meter, snapshot.time, bar_width=_BAR if brief < 3 else 0)
         )
     parts.append(lambda brief: f"price {meter.old_price}" if meter.old_price and brief < 1 else "")
-    return [*parts, lambda brief: live(brief) if brief < 2 else ""]
+    return [*parts, lambda brief: _first_fitting(brief, {2: live, 3: running})]
 
 
 def _first_fitting(brief: int, texts: dict[int, str]) -> str:

@@ -61,6 +61,7 @@ class RowList(TitledBorder, StyleOnce, ScrollView):
         `header` stays on top. `rows` may make each row on demand: only what is seen is read.
         """
         before = self._cursor_row
+        was_seen = self._is_seen(before)
         self.keys = tuple(keys)
         changed = self.painted.replace(above, rows, header, self._window)
         height = max(1, self.painted.count + self.painted.header_height)
@@ -72,20 +73,30 @@ class RowList(TitledBorder, StyleOnce, ScrollView):
             if before != self._cursor_row:
                 self._refresh_rows(before, self._cursor_row)
             self._refresh_cells(changed)
+        # Whoever has not scrolled away from it acts on it, wherever it stands now.
+        if was_seen and not self._is_seen(self._cursor_row):
+            self._scroll_to_cursor()
 
     def put_cursor(self, key: str) -> bool:
         """Put the cursor on a key and scroll to it; whether it was elsewhere."""
         is_new = key != self.key
         before, self.key = self._cursor_row, key
+        self._scroll_to_cursor()
+        if is_new:
+            self._refresh_rows(before, self._cursor_row)
+        return is_new
+
+    @on(events.Resize)
+    def _scroll_to_cursor(self) -> None:
         row = self._cursor_row
         if row is not None:
             # The line above it too, where a header would else lie over it. By force: what was one
             # row until now may be scrolled only after the next layout.
             region = Region(0, row, 1, 1 + self.painted.header_height)
             self.scroll_to_region(region, animate=False, force=True)
-        if is_new:
-            self._refresh_rows(before, row)
-        return is_new
+
+    def _is_seen(self, row: int | None) -> bool:
+        return row is not None and row in self.painted.seen(self._window)
 
     def select(self, key: str) -> None:
         """Put the cursor on a key and announce it."""
