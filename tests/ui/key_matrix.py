@@ -71,10 +71,12 @@ BUSY_PLACES: dict[str, tuple[str, tuple[str, ...]]] = {
 MOVES = {
     *("up", "down", "left", "right", "pageup", "pagedown", "home", "end", "tab", "shift+tab"),
     *("1", "2", "3", "escape"),  # the pane that has the focus already; nothing is open
-    *("j", "k", "h", "l", "g", "G", "ctrl+f", "ctrl+b", "shift+left", "shift+right"),
+    *("j", "k", "h", "l", "g", "G", "ctrl+f", "ctrl+b", "ctrl+d", "ctrl+u"),
+    *("shift+left", "shift+right"),
 }
 """What moves a cursor may find that there is nowhere to go."""
-ALSO_MOVE = {"log": {"space"}, "metrics": {"H"}}
+_TEXTS = ("log", "details", "compare", "money", "GPU details", "verify")
+ALSO_MOVE = {"metrics": {"H"}, **{place: {"space"} for place in _TEXTS}}
 """Moves of some places only."""
 LEFT_OUT = {
     *("q", "ctrl+q", "ctrl+c", "ctrl+z", "f6"),  # leave the panel, or open an editor

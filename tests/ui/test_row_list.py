@@ -56,3 +56,15 @@ async def test_a_terminal_that_gets_smaller_keeps_it() -> None:
         await until(pilot, lambda: rows.size.height <= 10)
         await pilot.pause()
         assert rows.cursor in rows.seen
+
+
+async def test_half_a_screen_and_whole_ones_by_the_keys_of_less_and_vim() -> None:
+    app = _List()
+    async with app.run_test(size=(40, 13)) as pilot:
+        rows = app.fill(KEYS)
+        rows.focus()
+        places = []
+        for key in ("ctrl+d", "ctrl+d", "ctrl+f", "ctrl+u", "ctrl+b"):
+            await pilot.press(key)
+            places.append(rows.cursor)
+        assert places == [6, 12, 24, 18, 6]

@@ -23,6 +23,9 @@ _NAMES = {
 }
 
 
+HALF, PAGE = "half a screen down or up", "a screen down or up"
+
+
 def hotkey(
     keys: str,
     action: str,

@@ -9,11 +9,10 @@ from typing import ClassVar
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from tui.panel.hotkeys import hotkey
-from tui.panel.screens.dialogs import Dialog
+from tui.panel.screens.dialogs import Dialog, PageScroll
 from tui.views.runs.comparison import Comparison, compare, label_of
 from tui.views.runs.comparison_text import agreements, tables_of
 from tui.views.runs.run_facts import ComparedRuns, RunFacts
@@ -53,7 +52,7 @@ class CompareScreen(Dialog[None]):
 
     def compose(self) -> ComposeResult:
         """One text that scrolls both ways."""
-        with VerticalScroll(classes="dialog wide") as dialog:
+        with PageScroll(classes="dialog wide") as dialog:
             dialog.border_title = f"{self._count} runs compared"
             dialog.border_subtitle = "a all settings · b baseline · Esc closes"
             yield Static("reading…", id="comparison")
@@ -81,13 +80,13 @@ class CompareScreen(Dialog[None]):
 
     def action_scroll(self, columns: int) -> None:
         """Move to the side."""
-        self.query_one(VerticalScroll).scroll_relative(x=columns, animate=False)
+        self.query_one(PageScroll).scroll_relative(x=columns, animate=False)
 
     def _show(self) -> None:
         # It is laid out before its parts stand.
         if len(self._facts) >= self._count and self.query("#comparison"):
             comparison = compare(self._facts, self._baseline, None, self._all, self._pinned)
-            room = self.query_one(VerticalScroll).scrollable_content_region.width
+            room = self.query_one(PageScroll).scrollable_content_region.width
             self.query_one("#comparison", Static).update(draw_comparison(comparison, room))
 
     def on_resize(self) -> None:

@@ -10,12 +10,12 @@ from rich.text import Text
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Button, Input, OptionList, Static
 
 from runners.model.errors import FresnelError
-from tui.panel.hotkeys import hotkey
+from tui.panel.hotkeys import HALF, PAGE, hotkey
 from tui.panel.terminal.repainting import costs_nothing_unseen
 from tui.panel.widgets.launch.fields import FormField
 
@@ -86,6 +86,28 @@ class ListDialog(Dialog[Result]):
     def action_move(self, way: str) -> None:
         """Move as the arrow keys do."""
         getattr(self.query_one(OptionList), f"action_cursor_{way}")()
+
+
+class PageScroll(VerticalScroll):
+    """A text that scrolls by the keys of lists and logs, too."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        hotkey("j", "rows(1)", "a line down or up"),
+        hotkey("k", "rows(-1)", "a line down or up"),
+        hotkey("ctrl+d", "half(1)", HALF),
+        hotkey("ctrl+u", "half(-1)", HALF),
+        hotkey("space,ctrl+f", "page_down", PAGE),
+        hotkey("ctrl+b", "page_up", PAGE),
+        hotkey("G", "scroll_end", "the end"),
+    ]
+
+    def action_rows(self, by: int) -> None:
+        """So many lines down."""
+        self.scroll_relative(y=by, animate=False)
+
+    def action_half(self, screens: int) -> None:
+        """Half a screen down (1) or up (-1)."""
+        self.action_rows(screens * max(1, self.size.height // 2))
 
 
 def form_buttons(verb: str, button_id: str) -> ComposeResult:

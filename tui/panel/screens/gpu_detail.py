@@ -9,7 +9,6 @@ from rich.console import Group
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import VerticalScroll
 from textual.theme import Theme
 from textual.widgets import Static
 
@@ -17,7 +16,7 @@ from runners.gpus.usage import RECENT_S, read_recent
 from runners.model.gpus import GpuSample, GpuSnapshot
 from runners.state.layout import StateDirectory
 from tui.panel.hotkeys import hotkey
-from tui.panel.screens.dialogs import Dialog
+from tui.panel.screens.dialogs import Dialog, PageScroll
 from tui.panel.theme.palette import run_colour
 from tui.panel.widgets.named_lines import NamedLines
 from tui.snapshot.feed import PanelSnapshot
@@ -65,7 +64,7 @@ class GpuDetailScreen(Dialog[None]):
 
     def compose(self) -> ComposeResult:
         """One text that scrolls."""
-        with VerticalScroll(classes="dialog") as dialog:
+        with PageScroll(classes="dialog") as dialog:
             dialog.border_subtitle = "← → other GPUs · Esc closes"
             yield Static(id="gpu-detail")
 

@@ -8,14 +8,21 @@ from typing import ClassVar
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import Vertical
 from textual.widgets import Static
 
 from runners.cost.sessions import Session
 from tui.panel.chosen_place import ChosenPlace
 from tui.panel.hotkeys import HintRows, key_hints
 from tui.panel.screen_keys import MONEY_KEYS
-from tui.panel.screens.dialogs import Dialog, LineScreen, QuestionScreen, if_answered, is_open
+from tui.panel.screens.dialogs import (
+    Dialog,
+    LineScreen,
+    PageScroll,
+    QuestionScreen,
+    if_answered,
+    is_open,
+)
 from tui.panel.widgets.named_lines import NamedLines
 from tui.snapshot.feed import PanelSnapshot
 from tui.snapshot.questions import Question
@@ -45,7 +52,7 @@ class MoneyScreen(Dialog[None]):
         with Vertical(classes="dialog wide") as dialog:
             dialog.border_title = f"Money and guard{self.place.of} · estimates of GPU time"
             dialog.border_subtitle = "Esc close"
-            with VerticalScroll(id="money"):
+            with PageScroll(id="money"):
                 yield Static(id="money-now")
                 yield HintRows(key_hints(MONEY_KEYS), id="money-keys", classes="apart")
                 yield Static("reading the ledger…", id="money-tables", classes="heading")

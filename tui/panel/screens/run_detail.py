@@ -9,12 +9,11 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from runners.model.states import State
 from tui.panel.hotkeys import hotkey
-from tui.panel.screens.dialogs import Dialog, is_open
+from tui.panel.screens.dialogs import Dialog, PageScroll, is_open
 from tui.panel.terminal.osc import copy_text
 from tui.panel.widgets.named_lines import NamedLines
 from tui.snapshot.feed import PanelSnapshot
@@ -46,8 +45,6 @@ class RunDetailScreen(Dialog[str]):
         hotkey("escape,q,i,enter", "dismiss('')", "close"),
         hotkey("y", "copy", "copy the command"),
         hotkey("l", "dismiss('log')", "go to its log"),
-        hotkey("j", "scroll(1)", "a line down or up"),
-        hotkey("k", "scroll(-1)", "a line down or up"),
     ]
 
     def __init__(self, read: Read) -> None:
@@ -60,7 +57,7 @@ class RunDetailScreen(Dialog[str]):
 
     def compose(self) -> ComposeResult:
         """One text that scrolls."""
-        with VerticalScroll(classes="dialog wide") as dialog:
+        with PageScroll(classes="dialog wide") as dialog:
             dialog.border_title = "Run"
             dialog.border_subtitle = "↑ ↓ scroll · y copy command · l log · Esc close"
             yield Static("reading…", id="run-detail", markup=False)
@@ -103,10 +100,6 @@ class RunDetailScreen(Dialog[str]):
         """Hand the command to the terminal's clipboard."""
         if self._details is not None and self._details.command:
             copy_text(self.app, self._details.command)
-
-    def action_scroll(self, by: int) -> None:
-        """A line down or up."""
-        self.query_one(".dialog").scroll_relative(y=by, animate=False)
 
 
 def draw_sections(

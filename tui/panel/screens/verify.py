@@ -8,13 +8,13 @@ from typing import ClassVar
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.containers import Horizontal, Vertical
 from textual.widgets import Button, Static
 
 from runners.verify.verify import Verification
 from tui.panel.hotkeys import hotkey
 from tui.panel.launch_planner import LaunchPlanner, LaunchRequest
-from tui.panel.screens.dialogs import Dialog, is_open
+from tui.panel.screens.dialogs import Dialog, PageScroll, is_open
 from tui.views.health.verification_text import counts_text
 from tui.views.safe import safe_cell
 
@@ -42,7 +42,7 @@ class VerifyScreen(Dialog[bool]):
         with Vertical(classes="dialog wide") as dialog:
             dialog.border_title = f"Checks{where}: {', '.join(names)}"
             dialog.border_subtitle = "↑↓ scroll · F2 launch · Esc back to the form"
-            with VerticalScroll(id="checks"):
+            with PageScroll(id="checks"):
                 yield Static("checking the interpreter, data and GPUs…", id="found")
             with Horizontal(classes="buttons"):
                 yield Button("Launch (F2)", id="launch-checked", variant="success", compact=True)

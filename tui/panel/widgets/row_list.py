@@ -12,17 +12,19 @@ from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tui.panel.hotkeys import hotkey
+from tui.panel.hotkeys import HALF, PAGE, hotkey
 from tui.panel.terminal.repainting import TitledBorder
 from tui.panel.widgets.row_painting import ChangedRow, PaintedRows, StyleOnce, Window
 
 ROW_KEYS: list[BindingType] = [
     hotkey("down,j", "move(1)", "choose a row"),
     hotkey("up,k", "move(-1)", "choose a row"),
-    hotkey("home,g", "go_first", "the first row, the last"),
-    hotkey("end,G", "go_last", "the first row, the last"),
-    hotkey("pagedown", "page(1)", "a screen of rows down or up"),
-    hotkey("pageup", "page(-1)", "a screen of rows down or up"),
+    hotkey("home,g", "go(False)", "the first row, the last"),
+    hotkey("end,G", "go(True)", "the first row, the last"),
+    hotkey("pagedown,ctrl+f", "page(1)", PAGE),
+    hotkey("pageup,ctrl+b", "page(-1)", PAGE),
+    hotkey("ctrl+d", "page(0.5)", HALF),
+    hotkey("ctrl+u", "page(-0.5)", HALF),
 ]
 
 
@@ -61,7 +63,7 @@ class RowList(TitledBorder, StyleOnce, ScrollView):
         `header` stays on top. `rows` may make each row on demand: only what is seen is read.
         """
         before = self._cursor_row
-        was_seen = self._is_seen(before)
+        was_seen = before in self.painted.seen(self._window)
         self.keys = tuple(keys)
         changed = self.painted.replace(above, rows, header, self._window)
         height = max(1, self.painted.count + self.painted.header_height)
@@ -74,7 +76,7 @@ class RowList(TitledBorder, StyleOnce, ScrollView):
                 self._refresh_rows(before, self._cursor_row)
             self._refresh_cells(changed)
         # Whoever has not scrolled away from it acts on it, wherever it stands now.
-        if was_seen and not self._is_seen(self._cursor_row):
+        if was_seen and self._cursor_row not in self.painted.seen(self._window):
             self._scroll_to_cursor()
 
     def put_cursor(self, key: str) -> bool:
@@ -88,15 +90,10 @@ class RowList(TitledBorder, StyleOnce, ScrollView):
 
     @on(events.Resize)
     def _scroll_to_cursor(self) -> None:
-        row = self._cursor_row
-        if row is not None:
-            # The line above it too, where a header would else lie over it. By force: what was one
-            # row until now may be scrolled only after the next layout.
+        if (row := self._cursor_row) is not None:
+            # The line above too: a header may lie over it. By force: it may not be laid out yet.
             region = Region(0, row, 1, 1 + self.painted.header_height)
             self.scroll_to_region(region, animate=False, force=True)
-
-    def _is_seen(self, row: int | None) -> bool:
-        return row is not None and row in self.painted.seen(self._window)
 
     def select(self, key: str) -> None:
         """Put the cursor on a key and announce it."""
@@ -119,28 +116,23 @@ class RowList(TitledBorder, StyleOnce, ScrollView):
         if self.keys:
             self._go(self.cursor + by)
 
-    def action_go_first(self) -> None:
-        """To the first row."""
-        self._go(0)
+    def action_go(self, to_end: bool) -> None:
+        """To the first row, or the last."""
+        self._go(len(self.keys) - 1 if to_end else 0)
 
-    def action_go_last(self) -> None:
-        """To the last row."""
-        self._go(len(self.keys) - 1)
-
-    def action_page(self, pages: int) -> None:
-        """A screen of rows down or up, one of them kept."""
-        self._go(self.cursor + pages * max(1, self.scrollable_content_region.height - 1))
+    def action_page(self, pages: float) -> None:
+        """A screen of rows down or up, one of them kept; or a part of it."""
+        self._go(self.cursor + int(pages * max(2, self.scrollable_content_region.height - 1)))
 
     def on_click(self, event: events.Click) -> None:
         """Put the cursor on the row that was clicked."""
         offset = event.get_content_offset(self)
         if offset is None:
             return
-        if offset.y < self.painted.header_height:
+        row = offset.y - self.painted.header_height
+        if row < 0:
             self.header_clicked(offset.x)
-            return
-        row = offset.y - self.painted.header_height + self._window.top - len(self.painted.above)
-        if 0 <= row < len(self.keys):
+        elif 0 <= (row := row + self._window.top - len(self.painted.above)) < len(self.keys):
             self._go(row)
             self.clicked()
 

@@ -149,11 +149,12 @@ class RunPane(RowList):
         self._target.to_the_end = False
         return super().put_cursor(key)
 
-    def action_go_last(self) -> None:
-        """To the last run: also when it has not been read yet."""
-        super().action_go_last()
-        self._target.to_the_end = not self.lines.is_whole
-        self._load_older()
+    def action_go(self, to_end: bool) -> None:
+        """To the first run, or the last, also when it has not been read yet."""
+        super().action_go(to_end)
+        if to_end:
+            self._target.to_the_end = not self.lines.is_whole
+            self._load_older()
 
     def moved(self) -> None:
         """Announce the run under the cursor."""

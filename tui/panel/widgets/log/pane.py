@@ -117,9 +117,9 @@ class LogPane(KeptRows, TitledBorder, StyleOnce, ScrollView):
         """Scroll down, or up, by so many rows, or move the selection's end."""
         self._repaint_if(self.reader.move(rows))
 
-    def action_page(self, pages: int) -> None:
-        """A screen down or up, one row of it kept."""
-        self.action_move(pages * max(1, self.reader.view.height - 1))
+    def action_page(self, pages: float) -> None:
+        """A screen down or up, one row of it kept; or a part of it."""
+        self.action_move(int(pages * max(2, self.reader.view.height - 1)))
 
     def action_shift(self, direction: int) -> None:
         """Half a screen to the right (1) or left (-1), unless lines are wrapped."""
