@@ -527,3 +527,12 @@ def test_a_cut_connection_ends_the_panel_and_not_the_run(sshd: Sshd, cut: str) -
     before = counted()
     eventually(lambda: counted() > before + 5, what="the run's output going on")
     assert [run["state"] for run in json.loads(headless("list", "--json").stdout)] == ["running"]
+
+
+@pytest.mark.parametrize("locale", ["C", "en_US.ISO-8859-1"])
+def test_what_is_shown_is_utf_8_in_every_locale(locale: str, show: Show) -> None:
+    # Python reads a locale that is not installed as UTF-8: its streams are told.
+    words = {"LC_ALL": locale, "PYTHONUTF8": "0", "PYTHONIOENCODING": "latin-1"}
+    headless("launch", "--gpus", "0", "--name", "ended", "--wait", "--", "true")
+    show(until=run_row(State.DONE, "ended"), **words)
+    assert State.DONE.sign in headless("list", **words).stdout

@@ -58,10 +58,10 @@ class SafeStream(io.TextIOWrapper):
 def safe_stream(stream: Any) -> SafeStream:
     """`stream`, a standard stream as Python opened it, made safe; it must not be used any more."""
     lines, through = stream.line_buffering, stream.write_through
-    encoding = stream.encoding
     return SafeStream(
         stream.detach(),
-        encoding=encoding,
+        # Whatever the locale: terminals are, and JSON is.
+        encoding="utf-8",
         errors="backslashreplace",
         line_buffering=lines,
         write_through=through,

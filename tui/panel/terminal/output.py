@@ -28,11 +28,12 @@ class TerminalOutput(threading.Thread):
 
     def run(self) -> None:
         """Write what comes, until an empty text comes."""
-        file, size = sys.__stderr__, 0
-        if file is None:
+        if sys.__stderr__ is None:
             return
+        # A locale says how files are spelled here, ssh brings it along; terminals are UTF-8.
+        file, size = sys.__stderr__.buffer, 0
         while text := self._texts.get():
-            file.write(text)
+            file.write(text.encode("utf-8", "backslashreplace"))
             size += len(text)
             if self._texts.empty():
                 file.flush()
