@@ -80,9 +80,14 @@ class RunDetailScreen(Dialog[str]):
 
     def _take(self, details: RunDetails) -> None:
         self._busy, self._details = False, details
-        if not is_open(self):
+        self.on_resize()
+
+    def on_resize(self) -> None:
+        """Lay out what is known for the width there is."""
+        details = self._details
+        if details is None or not is_open(self):
             return
-        names = max(_LEAST_NAMES, self.size.width // 4 - 1)
+        names = self.size.width // 4 - 1 if self.size.width >= 100 else _LEAST_NAMES
         drawn: RenderableType = draw_sections(details.sections, details.state, names)
         if details.changes:
             drawn = Group(drawn, draw_diff(details.changes))
