@@ -197,6 +197,13 @@ def test_skulls_whose_axes_run_otherwise_are_refused_before_any_is_prepared(skul
         nrrd.write(str(path), data, header)
     with pytest.raises(SkullDataError, match=r"001\.nrrd: its axes run RAS, those of .* LPS"):
         cloud_jobs(root, 100)
+    short = root / "implant" / "001.nrrd"
+    short.parent.mkdir()
+    nrrd.write(str(short), data[:, :, :20])
+    path.unlink()
+    nrrd.write(str(path), data)
+    with pytest.raises(SkullDataError, match=r"has shape \[32, 32, 20\], and .*001.nrrd has"):
+        cloud_jobs(root, 100)
 
 
 @pytest.mark.parametrize("unit", [0.4, 0.001])

@@ -71,14 +71,20 @@ def axes_of(place: Mapping[str, Any]) -> str:
 def check_axes(volumes: Iterable[Path]) -> None:
     """Raise SkullDataError where the axes of some volumes run otherwise than those of others.
 
-    Arrays are used as they lie in the files, so that one network sees all skulls the same way up.
+    Or where volumes of one skull, which have one name, differ in shape. Arrays are used as they lie
+    in the files, so that one network sees all skulls the same way up.
     """
     first: tuple[Path, str] | None = None
+    shapes: dict[str, tuple[Path, list[int]]] = {}
     for path in volumes:
         try:
-            axes = axes_of(place_of(nrrd.read_header(str(path))))
+            header = nrrd.read_header(str(path))
+            axes, shape = axes_of(place_of(header)), [int(size) for size in header["sizes"]]
         except Exception:  # read_volume says what is wrong with it.
             continue
+        other, expected = shapes.setdefault(path.name, (path, shape))
+        if shape != expected:
+            raise SkullDataError(f"{path}: has shape {shape}, and {other} has {expected}")
         first = first or ((path, axes) if axes else None)
         if axes and first and axes != first[1]:
             raise SkullDataError(
