@@ -423,6 +423,10 @@ def test_auto_takes_the_newest_model_of_the_runs_beside(tmp_path, monkeypatch) -
         os.utime(folder / "last.pt", (when, when))
     assert find_model("auto", "pcdiff", "--pcdiff") == tmp_path / "b" / "checkpoints" / "last.pt"
     assert find_model("auto", "gaussian", "--gaussian") is None
+    # Without the panel, what was trained here, as by the commands of the page.
+    monkeypatch.delenv("FRESNEL_RUN_DIR")
+    monkeypatch.chdir(tmp_path)
+    assert find_model("auto", "pcdiff", "--pcdiff") == tmp_path / "b" / "checkpoints" / "last.pt"
     with pytest.raises(SettingsError, match="--pcdiff: there is no file"):
         find_model(str(tmp_path / "none.pt"), "pcdiff", "--pcdiff")
 

@@ -1,5 +1,6 @@
 """The 3-D U-Net baseline: a known answer, resuming to the bit, its place beside PCDiff."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +72,15 @@ def test_the_loss_is_least_at_the_truth() -> None:
     assert float(right) < 1e-3 and float(wrong) > 10
     noise = torch.randn(1, 1, 4, 4, 4, dtype=torch.double).requires_grad_()
     assert torch.isfinite(torch.autograd.grad(overlap_loss(noise, target), noise)[0]).all()
+
+
+def test_a_volume_that_is_missing_is_named_before_the_first_step(listed, tmp_path, capsys) -> None:
+    data = shutil.copytree(listed.parent, tmp_path / "data")
+    volume = data / "implant" / "random_2" / "001.nrrd"
+    volume.unlink()
+    assert train("--path", data / "train.csv", "--output_dir", tmp_path / "out") == 2
+    told = capsys.readouterr()
+    assert f"error: {volume} is missing" in told.err and "epoch" not in told.out
 
 
 def test_it_resumes_to_the_bit_and_exports_what_it_judged(

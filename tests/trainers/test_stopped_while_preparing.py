@@ -142,7 +142,8 @@ def test_a_stop_ends_the_making_and_checking_of_data_at_once(
 def test_processes_that_make_data_end_with_the_one_that_started_them(tmp_path: Path) -> None:
     """Whether it is asked to end, and finishes what was begun, or is killed."""
     program = ROOT / "trainers" / "skulls" / "made_up.py"
-    words = [sys.executable, str(program), "--count", "40", "--size", "32", "--workers", "2"]
+    words = [sys.executable, str(program), "--count", "60", "--size", "24"]
+    words += ["--points", "100", "--workers", "2"]
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     for number in (signal.SIGTERM, signal.SIGKILL):
         root = tmp_path / number.name

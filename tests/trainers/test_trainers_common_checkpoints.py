@@ -143,6 +143,23 @@ def test_auto_passes_over_a_newest_file_that_is_broken_and_says_so(tmp_path: Pat
         find_checkpoint(str(broken), folder, ALONE, ())
 
 
+def test_auto_finds_the_one_written_last_in_a_folder_that_was_copied_without_times(
+    tmp_path: Path,
+) -> None:
+    folder = make_folder(tmp_path / "run")
+    for epoch in (1, 2, 3):
+        save(folder, epoch)
+    copied = make_folder(tmp_path / "copied")
+    for age, name in enumerate(("epoch_0003.pt", "last.pt", "epoch_0002.pt", "epoch_0001.pt")):
+        copy = copied.folder / name
+        copy.write_bytes((folder.folder / name).read_bytes())
+        os.utime(copy, (2e9 + age, 2e9 + age))
+    found = find_checkpoint("auto", copied, ALONE, ())
+    assert found is not None and found[1] == copied.folder / "epoch_0003.pt"
+    (copied.folder / "last.pt").write_bytes(b"damaged")
+    assert find_checkpoint("auto", copied, ALONE, ()) is not None
+
+
 def test_auto_finds_a_sibling_run_with_the_same_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

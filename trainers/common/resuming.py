@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from trainers.common.checkpoint import (
+    LAST,
     SETTINGS_NAME,
     CheckpointFolder,
+    checkpoint_name,
     load_checkpoint,
     modified,
     numbered_checkpoints,
@@ -68,7 +70,7 @@ def _find(
 
 def _newest_readable(folder: Path, warnings: list[str]) -> tuple[Path | None, list[str]]:
     """Return the newest numbered checkpoint that loads, and warnings on those that do not."""
-    for path in reversed(numbered_checkpoints(folder)):
+    for path in _newest_first(folder):
         try:
             load_checkpoint(path)
         except SettingsError as problem:
@@ -76,6 +78,20 @@ def _newest_readable(folder: Path, warnings: list[str]) -> tuple[Path | None, li
             continue
         return path, warnings
     return None, warnings
+
+
+def _newest_first(folder: Path) -> list[Path]:
+    """Return the numbered checkpoints, the one written last first, in a copied folder too."""
+    found, last = numbered_checkpoints(folder)[::-1], folder / LAST
+    if not (found and last.is_file()) or any(last.samefile(path) for path in found):
+        return found
+    # A copy without the files' times: last.pt, else one of them, says which that is.
+    try:
+        about = load_checkpoint(last)["written_by"]
+        name = checkpoint_name(int(about["epoch"]), int(about["step_in_epoch"]))
+    except (SettingsError, KeyError):
+        return found
+    return sorted(found, key=lambda path: path.name != name)
 
 
 def _siblings(

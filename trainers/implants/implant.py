@@ -44,7 +44,7 @@ from trainers.common.stopping import StopRequest, Watched
 from trainers.implants.completing import SAMPLE, complete_truly, missing_cases, run_program
 from trainers.implants.trained_models import AUTO, SHIPPED, find_model
 from trainers.implants.unet import TRAINER, load_unet
-from trainers.skulls.listing import SkullSample, check_clouds, read_listing, volume_of
+from trainers.skulls.listing import SkullSample, check_clouds, check_volumes, read_listing
 from trainers.skulls.made_up import make_up
 from trainers.voxelization.cases import Output
 from trainers.voxelization.generate import (
@@ -115,9 +115,7 @@ def find_samples(
         raise SettingsError(
             f"{listing}: its skulls lie in {len(roots)} folders; use a list for each"
         )
-    missing = [p for s in samples if not (p := volume_of(s.defective)).is_file()]
-    if missing:
-        raise SettingsError(f"{missing[0]} is missing: an implant is cut from the skull's volume")
+    check_volumes(samples, ["defective"])
     return samples, roots.pop()
 
 

@@ -23,8 +23,8 @@ def find_model(
 ) -> Path | None:
     """Return the file that a flag names, or for `auto` the newest of a trainer's runs, or None.
 
-    Runs are looked for beside `$FRESNEL_RUN_DIR`, or in `folders`. Raises SettingsError where a
-    named file is not there.
+    Runs are looked for beside `$FRESNEL_RUN_DIR`, without one in the working directory, or in
+    `folders`. Raises SettingsError where a named file is not there.
     """
     if asked != AUTO:
         path = Path(asked).expanduser()
@@ -33,7 +33,8 @@ def find_model(
         return path.absolute()
     if folders is None:
         mine = run_directory()
-        folders = [path for path in mine.parent.glob("*/") if path != mine] if mine else []
+        beside = (mine.parent if mine else Path.cwd()).glob("*/")
+        folders = [path for path in beside if path != mine]
     found: list[tuple[int, Path]] = []
     for folder in folders:
         settings = read_settings_file(folder / "checkpoints" / SETTINGS_NAME)

@@ -15,10 +15,11 @@ from trainers.common.ranks import Ranks, from_leader
 from trainers.common.reporter import Reporter
 from trainers.common.stopping import Watched
 from trainers.implants.unet import coarse
-from trainers.skulls.listing import SkullSample, check_split, read_listing, volume_of
+from trainers.skulls.listing import SkullSample, check_split, check_volumes, read_listing, volume_of
 from trainers.skulls.made_up import make_up
 from trainers.skulls.volumes import check_axes, read_volume
 
+PARTS = ("defective", "implant")
 KEPT_BYTES = 4 << 30
 """Of coarse volumes that stay in memory, for all processes that load them together."""
 
@@ -71,7 +72,8 @@ def find_data(
         path = root / "train.csv"
     log.phase("loading", f"reading {path}")
     training = read_listing(path)
-    check_axes(volume_of(cloud) for s in training for cloud in (s.defective, s.implant))
+    check_volumes(training, PARTS)
+    check_axes(volume_of(getattr(sample, part)) for sample in training for part in PARTS)
     beside = path.with_name("test.csv")
     judged = settings.val_path or (beside if beside.is_file() and beside != path else None)
     if judged is None:
@@ -79,6 +81,7 @@ def find_data(
         return training, []
     unseen = read_listing(judged)
     check_split(training, unseen)
+    check_volumes(unseen, PARTS)
     places = np.unique(np.linspace(0, len(unseen) - 1, settings.val_samples).astype(int))
     return training, [unseen[place] for place in places]
 

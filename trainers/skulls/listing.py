@@ -226,6 +226,15 @@ def check_clouds(samples: Iterable[SkullSample], complete: bool = False) -> None
                 checked.add(path)
 
 
+def check_volumes(samples: Iterable[SkullSample], parts: Iterable[str]) -> None:
+    """Raise SkullDataError for the first of these parts of samples, whose volume is missing."""
+    for sample in samples:
+        for part in parts:
+            volume = volume_of(getattr(sample, part))
+            if not volume.is_file():
+                raise SkullDataError(f"{volume} is missing: clouds alone do not suffice here")
+
+
 def check_split(train: Iterable[SkullSample], test: Iterable[SkullSample]) -> None:
     """Raise SkullDataError where a skull is in both lists: its other defects would be known."""
     shared = sorted({sample.subject for sample in train} & {sample.subject for sample in test})
