@@ -21,6 +21,7 @@ from trainers.gaussian.pairs import (  # noqa: E402
     read_cameras,
 )
 from trainers.gaussian.photographs import collect  # noqa: E402
+from trainers.gaussian.prepare_scenes import framed  # noqa: E402
 from trainers.gaussian.projection import Camera, Gaussians, project  # noqa: E402
 from trainers.gaussian.scenes import quaternion_matrix, read_scenes  # noqa: E402
 
@@ -110,6 +111,24 @@ def test_clips_and_both_kinds_of_colmap_folders_are_the_same_views(tmp_path: Pat
             assert np.allclose(one.rotation, other.rotation)
             # The points lie FAR away: COLMAP's unit becomes the decoder's, whose middle is 3.
             assert np.allclose(one.translation * 3 / FAR, other.translation)
+
+
+def test_colmaps_pictures_are_taken_as_they_are_stored(tmp_path: Path) -> None:
+    """COLMAP looks at no EXIF data: a picture that viewers turn would not fit its camera."""
+    plain, turned = (make_colmap(tmp_path / name, binary=False) for name in ("plain", "turned"))
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    pictures = sorted((turned / "clip0" / "images").iterdir())
+    for path in pictures:
+        with Image.open(path) as file:
+            file.load()
+        file.save(path, exif=exif)
+    cut = [[framed(view, 64) for view in read_scenes(folder)] for folder in (plain, turned)]
+    for (one, known), (other, also) in zip(*cut, strict=True):
+        assert np.array_equal(one, other) and known == also
+    file.crop((0, 0, WIDTH // 2, HEIGHT)).save(pictures[-1])
+    with pytest.raises(SettingsError, match=rf"is {WIDTH // 2} x {HEIGHT} pixels, and its camera"):
+        read_scenes(turned)
 
 
 def test_a_quaternion_turns_as_colmap_says() -> None:

@@ -94,6 +94,12 @@ def test_a_photograph_is_read_as_viewers_show_it(
         assert torch.allclose(rows.mean((1, 2)), torch.tensor(expected).float(), atol=0.03)
 
 
+def test_a_picture_too_large_for_pillow_is_one_line(tmp_path: Path) -> None:
+    Image.new("1", (20_000, 10_000)).save(tmp_path / "huge.png")
+    with pytest.raises(PictureError, match=r"huge\.png cannot be read as an image \(Image size"):
+        read_picture(tmp_path / "huge.png")
+
+
 def test_grey_of_12_bits_in_16_is_refused_and_lab_has_a_grey(tmp_path: Path) -> None:
     dark = np.linspace(0, 4095, 64 * 64).reshape(64, 64).astype(np.uint16)
     Image.fromarray(dark).save(tmp_path / "dark.png")

@@ -26,16 +26,24 @@ class PictureError(SettingsError):
     """A picture file that cannot be used; its text is one line that names it."""
 
 
-def read_picture(path: Path, colour: bool = True, stated: bool = False) -> Image.Image:
+def read_picture(
+    path: Path, colour: bool = True, stated: bool = False, turned: bool = True
+) -> Image.Image:
     """Return a picture file as 8-bit RGB, or as 32-bit grey in [0,1] without `colour`.
 
-    It is turned as its EXIF data says. What is transparent is laid over black, which is what is
-    drawn where there is no Gaussian. Grey of 16 bits keeps its range, however dark it is where it
-    is `stated` what white means. Raises PictureError naming the file where it cannot be read, has
-    pixels that are not finite or of unknown range.
+    It is turned as its EXIF data says, unless it is not to be `turned`. What is transparent is laid
+    over black, which is what is drawn where there is no Gaussian. Grey of 16 bits keeps its range,
+    however dark it is where it is `stated` what white means. Raises PictureError naming the file
+    where it cannot be read, has pixels that are not finite or of unknown range.
     """
     with _opened(path) as file:
-        return _converted(file, path, colour, stated)
+        return _converted(file, path, colour, stated, turned)
+
+
+def stored_size(path: Path) -> tuple[int, int]:
+    """Return width and height of a picture as it is stored. Raises PictureError."""
+    with _opened(path) as file:
+        return file.size
 
 
 def check_pictures(paths: Iterable[Path]) -> None:
@@ -62,16 +70,18 @@ def _opened(path: Path) -> Image.Image:
     except UnidentifiedImageError as problem:
         text = f"{path} cannot be read as an image (it is of no kind that Pillow knows)"
         raise PictureError(text) from problem
-    except (OSError, SyntaxError, ValueError) as problem:
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as problem:
         why = getattr(problem, "strerror", None) or problem
         raise PictureError(f"{path} cannot be read as an image ({why})") from problem
 
 
-def _converted(file: Image.Image, path: Path, colour: bool, stated: bool = False) -> Image.Image:
+def _converted(
+    file: Image.Image, path: Path, colour: bool, stated: bool = False, turned: bool = True
+) -> Image.Image:
     try:
         # The copy that turning makes has no size to be opened again, so the pixels are read here.
         file.load()
-        picture: Any = ImageOps.exif_transpose(file)
+        picture: Any = ImageOps.exif_transpose(file) if turned else file
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as problem:
         raise PictureError(f"{path} cannot be read as an image ({problem})") from problem
     if picture.mode.startswith("I") or picture.mode == "F":

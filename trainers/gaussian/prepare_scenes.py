@@ -75,7 +75,8 @@ def framed(view: View, side: int) -> tuple[Image.Image, list[float]]:
 
     The share is that of the largest part about the middle.
     """
-    picture = read_picture(view.picture)
+    # Cameras are of the picture as it is stored: COLMAP looks at no EXIF data.
+    picture = read_picture(view.picture, turned=False)
     known, box = [], []
     for size, focal, middle in zip(picture.size, view.lens[:2], view.lens[2:], strict=True):
         reach = 0.5 * focal * size / FOCAL_LENGTH

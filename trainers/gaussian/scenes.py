@@ -19,12 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainers.common.errors import SettingsError
+from trainers.common.reading import stored_size
 
 Matrix = NDArray[np.float64]
 ENDINGS = (".png", ".jpg", ".jpeg", ".webp")
 COLUMNS = 19
 MODELS = {0: "SIMPLE_PINHOLE", 1: "PINHOLE", 2: "SIMPLE_RADIAL", 3: "RADIAL", 4: "OPENCV"}
 NUMBERS = {"SIMPLE_PINHOLE": 3, "PINHOLE": 4, "SIMPLE_RADIAL": 4, "RADIAL": 5, "OPENCV": 8}
+UNLIKE = 0.02
+"""How much the proportions of a picture may differ from its camera's: sizes are rounded."""
 MIDDLE = 3.0
 """How far, in the decoder's world, the median point of a scene is brought: its depths are 2 to 4.
 """
@@ -149,12 +152,26 @@ def read_colmap(folder: Path, model: Path) -> list[View]:
         if lens not in lenses:
             raise SettingsError(f"{model}: {name} is of camera {lens}, which is not there")
         where = pinhole(lenses[lens], f"{model}, camera {lens}")
+        _refuse_cropped(picture, lenses[lens])
         turn, shift = quaternion_matrix(numbers[:4]), np.array(numbers[4:])
         views.append(View(folder.name, len(views), picture, where, turn, shift))
     if not views:
         raise SettingsError(f"{model}: no image has a camera")
     unit = unit_of(views, points)
     return [view._replace(translation=view.translation * unit) for view in views]
+
+
+def _refuse_cropped(picture: Path, lens: Lens) -> None:
+    """Raise SettingsError where a picture, as it is stored, has other proportions than its camera.
+
+    COLMAP does not turn pictures as EXIF data says (colmap/colmap#1456).
+    """
+    width, height = stored_size(picture)
+    if abs(width * lens.height - height * lens.width) > UNLIKE * height * lens.width:
+        raise SettingsError(
+            f"{picture} is {width} x {height} pixels, and its camera {lens.width} x {lens.height}:"
+            " take the pictures that COLMAP was given, neither turned nor cut"
+        )
 
 
 def unit_of(views: list[View], points: Matrix) -> float:
