@@ -119,7 +119,7 @@ def _parts(snapshot: PanelSnapshot) -> list[Callable[[int], str]]:
             lambda brief: _budget(budget, meter, snapshot.time, bar_width=_BAR if brief < 3 else 0)
         )
     parts.append(lambda brief: f"price {meter.old_price}" if meter.old_price and brief < 1 else "")
-    return [*parts, lambda brief: _first_fitting(brief, {2: live, 3: running})]
+    return [*parts, lambda brief: _first_fitting(brief, {2: live, 4: running})]
 
 
 def _first_fitting(brief: int, texts: dict[int, str]) -> str:
