@@ -14,6 +14,7 @@ from rich.text import Span, Text
 from textual.app import App, ComposeResult
 from textual.containers import Horizontal
 from textual.geometry import Region
+from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Static
@@ -253,7 +254,7 @@ async def test_nothing_is_done_twice_for_the_first_paint(
         await until(pilot, lambda: app.snapshot is not None and app.cockpit.paints)
         assert len({id(one) for one in shown}) == len(shown)
         assert {*focused} == {"RunPane"} and isinstance(app.focused, RunPane)
-        assert not styled and app.cockpit.has_class("-broad")
+        assert not styled
 
 
 @pytest.mark.parametrize(("size", "height"), [((100, 40), 36), ((120, 40), 40)])
@@ -323,3 +324,27 @@ def test_styles_are_worked_out_anew_only_where_they_are_seen_or_have_changed(
     app.theme = "textual-light"
     app.refresh_css()
     assert asked == [True]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+async def test_no_screen_gets_a_class_with_its_first_size(
+    width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All styles of it would be worked out once more as it opens."""
+    changed: list[str] = []
+
+    def note(screen: Screen[Any], *_: Any, **__: Any) -> None:
+        changed.append(type(screen).__name__)
+
+    app = PanelApp(StateDirectory())
+    async with app.run_test(size=(width, 36)) as pilot:
+        await until(pilot, lambda: app.snapshot is not None)
+        for name in ("add_class", "remove_class", "update_classes"):
+            monkeypatch.setattr(Screen, name, note)
+        for key in ("question_mark", "dollar_sign", "H", "comma", "c"):
+            await pilot.press(key)
+            await until(pilot, lambda: len(app.screen_stack) == 2 and app.screen.size.width > 0)
+            await pilot.pause()
+            await pilot.press("escape")
+            await until(pilot, lambda: len(app.screen_stack) == 1)
+    assert not set(changed) - {"HelpScreen"}  # that sets its own before it is styled

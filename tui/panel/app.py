@@ -56,7 +56,6 @@ class PanelApp(TerminalApp):
     ENABLE_COMMAND_PALETTE = True
     # The line of keys stays under a pane that fills the screen.
     ALLOW_IN_MAXIMIZED_VIEW = "Footer, KeyBar"
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-broad")]  # noqa: RUF012 (Textual declares it)
     BINDINGS: ClassVar[list[BindingType]] = [
         # With priority: a field that has the keys would take it.
         hotkey("ctrl+q", "quit", "quit; runs go on", priority=True),

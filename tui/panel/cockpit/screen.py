@@ -68,9 +68,6 @@ class CockpitScreen(PaintedOnce[None]):
 
     def compose(self) -> ComposeResult:
         """Meter, two panes, log, search line, keys."""
-        # Textual sets it with the first size, and works out every style once more.
-        width, breakpoints = self.app.size.width, self.app.HORIZONTAL_BREAKPOINTS or ()
-        self.add_class(*[name for least, name in breakpoints if least <= width][-1:])
         yield MeterBar(id="meter")
         with Horizontal(id="upper"):
             yield GpuPane(id="gpus")

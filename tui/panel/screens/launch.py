@@ -18,7 +18,7 @@ from runners.model.masking import mask_text
 from runners.model.spec import RunSpec
 from tui.panel.launch_planner import LaunchPlanner, LaunchRequest
 from tui.panel.screen_keys import LAUNCH_KEYS
-from tui.panel.screens.dialogs import FormDialog, if_answered, is_open
+from tui.panel.screens.dialogs import FormDialog, form_buttons, if_answered, is_open
 from tui.panel.screens.launch_plan_text import (
     environment_lines,
     form_keys,
@@ -47,6 +47,7 @@ class LaunchScreen(FormDialog):
     """Launches what was chosen on the machine that was chosen."""
 
     BINDINGS: ClassVar[list[BindingType]] = LAUNCH_KEYS
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-broad")]  # noqa: RUF012 (Textual declares it)
 
     def __init__(
         self,
@@ -82,9 +83,7 @@ class LaunchScreen(FormDialog):
                 yield LaunchForm(self.snapshot, id="form")
             yield Static(id="fieldhelp")
             yield Static(id="outcome")
-            with Horizontal(classes="buttons"):
-                yield Button("Launch (F2)", id="launch", variant="success", compact=True)
-                yield Button("Close (Esc)", id="close", compact=True)
+            yield from form_buttons("Launch", "launch")
 
     def on_mount(self) -> None:
         """What is known at once stands in the list; the presets follow as soon as they are read."""
