@@ -15,7 +15,7 @@ from runners.model.states import State
 from runners.places.ssh.registry import ANY
 from tui.panel.widgets.launch.drafts import RunDraft
 from tui.panel.widgets.launch.form import LaunchForm
-from tui.panel.widgets.launch.sweep_fields import sweep_text
+from tui.panel.widgets.launch.sweep_fields import add_sweep
 from tui.panel.widgets.named_lines import NamedLines
 from tui.views.runs.form_plan import FormPlan, FormRun
 from tui.views.runs.launch_choices import LaunchChoice
@@ -109,7 +109,7 @@ def plan_lines(
     for name, change in changes:
         lines.add("changed", mask_text(f"{name} {change}"), "bold")
     if sweep is not None:
-        lines.add_text(sweep_text(sweep))
+        add_sweep(lines, sweep)
     for run in plan.runs:
         if run is not plan.runs[0]:
             lines.add_text(Text())

@@ -10,6 +10,7 @@ from rich.text import Text
 from runners.lifecycle.launch.sweep import Sweep, SweepWish
 from runners.model.errors import WrongInput
 from tui.panel.widgets.launch.common_fields import DetailField
+from tui.panel.widgets.named_lines import NamedLines
 
 VALUES = DetailField(
     "values",
@@ -75,12 +76,16 @@ def _number(key: str, texts: Mapping[str, str]) -> int | None:
         raise WrongInput(f"{key}: expected a whole number, got {text!r}") from None
 
 
-def sweep_text(sweep: Sweep) -> Text:
+def add_sweep(lines: NamedLines, sweep: Sweep) -> None:
     """How many runs there are, what they are called, and that the plan below is the first's."""
-    text = Text.assemble((f"{'sweep':<12}", "dim"), (sweep.size, "bold"))
+    lines.add("sweep", sweep.size, "bold")
     names = [spec.name for spec in sweep.specs]
-    shown = [*names[:_NAMES], *(["…"] if len(names) > _NAMES + 1 else []), *names[_NAMES:][-1:]]
-    text.append(f"\n{'':<12}" + f"\n{'':<12}".join(shown))
+    for name in (
+        *names[:_NAMES],
+        *(["…"] if len(names) > _NAMES + 1 else []),
+        *names[_NAMES:][-1:],
+    ):
+        lines.add("sweep", name)
     for note in sweep.notes:
-        text.append(f"\n{'note':<12}", style="dim").append(note, style="yellow")
-    return text.append("\nThe first of them:\n", style="bold")
+        lines.add("note", note, "yellow")
+    lines.add_text(Text("The first of them:\n", style="bold"))
