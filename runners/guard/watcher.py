@@ -10,7 +10,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,7 @@ from runners.state.layout import RunDirectory, StateDirectory, settings_file
 from runners.state.leases import live_run_ids
 from runners.state.runs import read_run
 from runners.state.trust import state_permission_problem
+from runners.watch.appeared import Appearing, alone_in
 
 if TYPE_CHECKING:
     from runners.diagnosis.stacks import StackDump
@@ -64,6 +65,7 @@ class WatchedRun:
         self._directory = state.run(run.id)
         self._state = state
         self._observer = RunObserver(run, self._directory, follow=True)
+        self._appearing = Appearing(run)
         self._attempt = run.record.attempt if run.record else 1
         before = read_health(self._directory.path)
         known = before is not None and before.attempt == self._attempt
@@ -83,8 +85,12 @@ class WatchedRun:
         is_behind = self._observer.report.unread > _BEHIND_BYTES
         return min(_BEHIND_S, self.pause_s) if is_behind else self.pause_s
 
-    def observe(self, run: Run, now: float, marked: Sequence[int]) -> None:
-        """Look once: write what is found, say what is new, act where the preset says so."""
+    def observe(self, run: Run, now: float, marked: Sequence[int], alone: bool) -> None:
+        """Look once: write what is found, say what is new, act where the preset says so.
+
+        `alone`: no other run works in its directory.
+        """
+        self._observer.report.printed.add(self._appearing.poll(alone, now))
         signs = self._observer.observe(run, now, marked)
         attempt = run.record.attempt if run.record else 1
         if attempt != self._attempt:
@@ -109,8 +115,9 @@ class WatchedRun:
         if stalled:
             self._stop_if_configured(run, health)
 
-    def take_end(self, run: Run) -> None:
+    def take_end(self, run: Run, alone: bool) -> None:
         """Read what it wrote last, for those who ask before its report is made."""
+        self._observer.report.printed.add(self._appearing.poll(alone, time.time()))
         self._observer.report.poll(run, follow=True)
         self._save()
 
@@ -185,30 +192,45 @@ class Watcher:
         seen = set()
         with suppress(OSError):  # tried again at the next look
             ensure_preemption_watch(self.state)
-        marks = all_marks()
-        for run_id in live_run_ids(self.state):
-            try:
-                run = read_run(self.state, run_id)
-                if not _is_watched(run):
-                    continue
-                seen.add(run_id)
+        marks, runs = all_marks(), self._live()
+        begun = [run for run in runs.values() if run.started is not None]
+        alone = alone_in(begun)
+        for run_id, run in runs.items():
+            if not _is_watched(run):
+                continue
+            seen.add(run_id)
+            with self._boundary(run_id, "its files"):
                 if run_id not in self._watched:
                     self._watched[run_id] = WatchedRun(self.state, run)
-                self._watched[run_id].observe(run, now, marks.get(run_id, []))
-            except Exception as problem:  # one run's files never end the watch over the others
-                self._log(f"{run_id}: {cannot_be_read('its files', problem)}")
+                watched = self._watched[run_id]
+                watched.observe(run, now, marks.get(run_id, []), run_id in alone)
         for run_id in self._watched.keys() - seen:
-            self._leave(run_id, self._watched.pop(run_id))
+            self._leave(run_id, self._watched.pop(run_id), begun)
         return min(
             [watched.next_in_s for watched in self._watched.values()], default=LONGEST_PAUSE_S
         )
 
-    def _leave(self, run_id: str, watched: WatchedRun) -> None:
-        try:
+    def _live(self) -> dict[str, Run]:
+        runs: dict[str, Run] = {}
+        for run_id in live_run_ids(self.state):
+            with self._boundary(run_id, "its files"):
+                runs[run_id] = read_run(self.state, run_id)
+        return runs
+
+    def _leave(self, run_id: str, watched: WatchedRun, begun: Sequence[Run]) -> None:
+        with self._boundary(run_id, "its end"):
             if self.state.run(run_id).path.is_dir():
-                watched.take_end(read_run(self.state, run_id))
+                run = read_run(self.state, run_id)
+                others = [other for other in begun if other.id != run_id]
+                watched.take_end(run, run_id in alone_in([*others, run]))
+
+    @contextmanager
+    def _boundary(self, run_id: str, what: str) -> Iterator[None]:
+        """One run's files never end the watch over the others."""
+        try:
+            yield
         except Exception as problem:
-            self._log(f"{run_id}: {cannot_be_read('its end', problem)}")
+            self._log(f"{run_id}: {cannot_be_read(what, problem)}")
 
     def _log(self, problem: str) -> None:
         """What it cannot read, once, into its log."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from runners.host.files import read_json, replace
+from runners.host.files import modified_at, read_json, replace
 from runners.host.tail import Follower
 
 _WRITING = re.compile(
@@ -28,6 +28,8 @@ _FILE = "printed.json"
 _MOST = 200
 _HEAD_BYTES = 64 << 10
 _TAIL_BYTES = 256 << 10
+_ACCELERATE = "random_states_0.pkl"
+"""In each folder that Accelerate's `save_state` makes: the folder is the checkpoint."""
 CHECKPOINTS = (".pt", ".pth", ".ckpt", ".safetensors", ".h5", ".hdf5", ".keras", ".npz", ".bin")
 
 
@@ -88,14 +90,16 @@ class PrintedScan:
         self._paths = PrintedPaths(folder or str(run))
         self._followers: dict[tuple[int, int], Follower] = {}
         self._noted: list[str] | None = None
+        self._stamp = 0.0
+
+    def add(self, paths: Iterable[str]) -> None:
+        """Note paths that are the program's though it does not print them."""
+        for path in paths:
+            self._paths.add(path)
 
     def poll(self, is_live: bool = True) -> PrintedPaths:
         """The paths so far; of a run that is not live, the last line may lack its end."""
-        if self._noted is None:
-            noted = (read_json(self._run / _FILE) or {}).get("paths")
-            self._noted = [str(path) for path in noted] if isinstance(noted, list) else []
-            for text in self._noted:
-                self._paths.add(text)
+        self._read_noted()
         for path in self._outputs():
             try:
                 stat = path.stat()
@@ -109,12 +113,23 @@ class PrintedScan:
                 self._paths.note(line)
         return self._paths
 
+    def _read_noted(self) -> None:
+        """Take in what its watcher noted, and notes on."""
+        stamp = modified_at(self._run / _FILE)
+        if self._noted is not None and stamp == self._stamp:
+            return
+        self._stamp = stamp
+        noted = (read_json(self._run / _FILE) or {}).get("paths")
+        self._noted = [str(path) for path in noted] if isinstance(noted, list) else []
+        for text in self._noted:
+            self._paths.add(text)
+
     def save(self) -> None:
         """Note the paths beside the run, for those who look once; only its watcher does."""
         paths = list(self.poll().all)
         if paths != self._noted:
             replace(self._run / _FILE, json.dumps({"paths": paths}).encode(), sync=False)
-            self._noted = paths
+            self._noted, self._stamp = paths, modified_at(self._run / _FILE)
 
     def _outputs(self) -> list[Path]:
         """The output of each attempt, oldest first."""
@@ -133,8 +148,11 @@ def checkpoint_patterns(printed: Iterable[str]) -> list[str]:
     patterns: list[str] = []
     for text in printed:
         path = Path(text)
-        if path.suffix in CHECKPOINTS or path.name.startswith(("checkpoint-", "checkpoint_")):
+        named = path.suffix in CHECKPOINTS or path.name.startswith(("checkpoint-", "checkpoint_"))
+        if named or os.path.isfile(os.path.join(text, _ACCELERATE)):
             patterns.append(glob.escape(text))
         elif os.path.isdir(text):  # not Path.is_dir, which raises where a name is too long
-            patterns += [f"{glob.escape(text)}/*{suffix}" for suffix in CHECKPOINTS]
+            folder = glob.escape(text)
+            patterns += [f"{folder}/*{suffix}" for suffix in CHECKPOINTS]
+            patterns.append(f"{folder}/checkpoint-*")
     return patterns

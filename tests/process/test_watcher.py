@@ -24,6 +24,19 @@ while True:
 """
 
 
+# As Lightning does: nothing of its metrics and checkpoints is printed.
+SILENT = """
+import os, time, zipfile
+os.makedirs("lightning_logs/version_0")
+os.makedirs("saved")
+with open("lightning_logs/version_0/metrics.csv", "w") as table:
+    table.write("epoch,step,loss\\n0,49,0.5\\n0,99,0.25\\n")
+with zipfile.ZipFile("saved/last.ckpt", "w") as file:
+    file.writestr("data.pkl", "")
+while True: time.sleep(0.1)
+"""
+
+
 def launch(cli: CommandLine, rule: str, loss: str = "0.5") -> RunDirectory:
     (cli.folder / "train.py").write_text(PAUSES.replace("{LOSS}", loss))
     (cli.folder / "pause.yaml").write_text(
@@ -73,6 +86,19 @@ def test_a_silent_run_is_told_once_with_evidence_and_goes_on(cli: CommandLine) -
     assert cli.status(run)["state"] == "running"
     eta = eventually(lambda: json.loads(run.health.read_text())["eta_s"], what="when it is done")
     assert eta > 0, "the supervisor's forecast of a full disk looks no further"
+
+
+def test_what_a_silent_program_writes_is_found_where_it_works_alone(cli: CommandLine) -> None:
+    (cli.folder / "train.py").write_text(SILENT)
+    (cli.folder / "silent.yaml").write_text(
+        f"launcher: command\ncommand: [{json.dumps(sys.executable)}, -I, -S, train.py]\n"
+        "gpus: 0\non_stall: {after: 2s}\nstop: {ladder: [SIGTERM 5s]}\n"
+    )
+    run = cli.launch("./silent.yaml")
+    found = eventually(lambda: cli.status(run)["checkpoint"], what="its checkpoint")
+    assert found["path"] == str(cli.folder / "saved" / "last.ckpt")
+    (loss,) = cli.json("metrics", run.id)["metrics"]
+    assert (loss["name"], loss["values"]) == ("loss", [0.5, 0.25])
 
 
 def test_a_preset_may_have_a_stalled_run_stopped(cli: CommandLine) -> None:

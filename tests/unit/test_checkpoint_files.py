@@ -147,6 +147,14 @@ def test_paths_that_programs_print(line: str, path: str | None) -> None:
     assert checkpoint_patterns(said.all) == ([] if path is None or "tb" in path else [f"/w/{path}"])
 
 
+def test_a_folder_of_accelerate_is_the_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "epoch_3").mkdir()
+    (tmp_path / "epoch_3" / "optimizer.bin").touch()
+    assert str(tmp_path / "epoch_3") not in checkpoint_patterns([str(tmp_path / "epoch_3")])
+    (tmp_path / "epoch_3" / "random_states_0.pkl").touch()
+    assert checkpoint_patterns([str(tmp_path / "epoch_3")]) == [str(tmp_path / "epoch_3")]
+
+
 def test_printed_paths_of_all_attempts_are_found_however_the_output_is_read(tmp_path: Path) -> None:
     def note(name: str) -> None:
         with (tmp_path / "output.log").open("a") as file:

@@ -128,7 +128,7 @@ def test_a_watcher_that_is_behind_looks_again_soon(
     watched = WatchedRun(state, make_run(State.RUNNING, directory=str(folder)))
     assert watched.next_in_s == watched.pause_s
     grown(folder, 1, 60_000)
-    watched.take_end(make_run(State.RUNNING, directory=str(folder)))
+    watched.take_end(make_run(State.RUNNING, directory=str(folder)), False)
     assert watched.next_in_s < watched.pause_s
 
 

@@ -1,0 +1,112 @@
+"""Checkpoints and metric files of which a program prints nothing, as they appear where it works.
+
+Lightning's CSV log and checkpoints, the Trainer's `checkpoint-500` and most `torch.save` are
+silent. What appears in a run's working directory is its own while no other run works there.
+"""
+
+import math
+import os
+from collections import Counter
+from collections.abc import Collection, Iterable
+from pathlib import Path, PurePath
+
+from runners.host.bounded_glob import SearchBudget, entries_of, is_folder
+from runners.model.run import Run
+
+_LEVELS = 4
+"""As deep as Lightning's `lightning_logs/version_0/checkpoints/epoch=3-step=400.ckpt`."""
+_MOST_NAMES = 5_000
+_WITHIN_S = 0.1
+_GRAIN_S = 1.0
+"""Some file systems keep whole seconds."""
+_YOUNG_S = 120.0
+"""Of a run that is older when it is first looked at, nobody saw who worked beside it."""
+_LEFT_OUT = {"__pycache__", "node_modules", "site-packages", "venv", "wandb"}
+_ALWAYS, _BY_NAME = (".ckpt", ".keras"), (".pt", ".pth", ".safetensors")
+_WEIGHTS = ("model", "checkpoint", "ckpt", "weight", "net", "best", "last", "latest", "final",
+            "epoch", "step", "iter", "state", "snapshot", "policy")  # fmt: skip
+"""Of these endings, which are data's as well, what is called so is a network."""
+_TRAINER, _TABLE = "checkpoint-", "metrics.csv"
+
+
+def alone_in(runs: Iterable[Run]) -> Collection[str]:
+    """The runs, by id, in whose working directory, or above or below it, no other of them works."""
+    places = {
+        run.id: os.path.realpath(run.plan.working_directory)
+        for run in runs
+        if run.plan is not None and run.plan.working_directory
+    }
+    times = Counter(places.values())
+    above = {str(parent) for place in times for parent in PurePath(place).parents}
+    return {
+        run_id
+        for run_id, place in places.items()
+        if times[place] == 1
+        and place not in above
+        and not any(str(parent) in times for parent in PurePath(place).parents)
+    }
+
+
+class Appearing:
+    """What appears, from one look to the next, where one run works alone."""
+
+    def __init__(self, run: Run) -> None:
+        """Nothing is looked for where the preset says where, or goes on from what is found."""
+        spec = run.plan.spec if run.plan else None
+        known = spec is None or bool(spec.checkpoints) or spec.resume is not None
+        self._folder = "" if known or run.plan is None else run.plan.working_directory
+        self._levels = _levels(self._folder)
+        self._began = run.started or run.created
+        self._since = math.nan
+
+    def poll(self, alone: bool, now: float) -> list[str]:
+        """Files and folders written since the last look (unix s), if it was `alone` all along."""
+        since, self._since = self._since, now if alone else math.inf
+        if math.isnan(since):
+            since = self._began if now - self._began < _YOUNG_S else math.inf
+        if not (alone and self._levels and since <= now):
+            return []
+        return _written(self._folder, self._levels, since - _GRAIN_S)
+
+
+def _levels(folder: str) -> int:
+    """How deep to look: what lies below a home is other people's work, or other programs'."""
+    place = os.path.realpath(folder) if folder else "/"
+    if place in ("/", "/tmp"):
+        return 0
+    return 1 if place == os.path.realpath(Path.home()) else _LEVELS
+
+
+def _written(top: str, levels: int, since: float) -> list[str]:
+    budget, found, folders = SearchBudget(_MOST_NAMES, _WITHIN_S), dict[str, None](), [top]
+    for _ in range(levels):
+        below: list[str] = []
+        for folder in folders:
+            for entry in entries_of(folder, budget):
+                if entry.name.startswith(".") or entry.name in _LEFT_OUT:
+                    continue
+                is_checkpoint = _is_checkpoint(entry.name, Path(folder).name)
+                if is_folder(entry) and not is_checkpoint:
+                    below += [] if entry.is_symlink() else [entry.path]
+                elif (is_checkpoint or entry.name == _TABLE) and _modified(entry) >= since:
+                    # Of a folder with checkpoints, the later ones are its own too.
+                    whole = is_checkpoint and folder != top
+                    found[folder if whole else entry.path] = None
+        folders = below
+    return list(found)
+
+
+def _is_checkpoint(name: str, folder: str) -> bool:
+    if name.startswith(_TRAINER):
+        return name[len(_TRAINER) :].isdigit()
+    text = f"{folder}/{name}".lower()
+    return name.endswith(_ALWAYS) or (
+        name.endswith(_BY_NAME) and any(word in text for word in _WEIGHTS)
+    )
+
+
+def _modified(entry: "os.DirEntry[str]") -> float:
+    try:
+        return entry.stat().st_mtime
+    except OSError:
+        return -math.inf
