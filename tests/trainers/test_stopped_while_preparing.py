@@ -4,7 +4,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +181,27 @@ def test_work_is_given_in_order_with_its_own_errors(workers: int) -> None:
         except ValueError as problem:
             found.append((number, str(problem)))
     assert found == [(1, 0.5), (2, 1.0), (3, "three"), (4, 2.0)]
+
+
+def noted(folder: Path, number: int) -> int:
+    """Done at once by 0, by others only once no more work is to be begun."""
+    (folder / str(number)).touch()
+    if number:
+        assert making.LEAVING[0].wait(100)
+    return number
+
+
+def test_what_waits_in_a_pool_is_not_begun_after_a_stop(tmp_path: Path) -> None:
+    def watched(items: list[int]) -> Iterator[int]:
+        yield items[0]
+        raise making.StoppedError
+
+    found = making.each_made(partial(noted, tmp_path), list(range(20)), 2, watched)
+    assert [result() for _, result in islice(found, 1)] == [0]
+    eventually(lambda: len(list(tmp_path.iterdir())) == 3)
+    with pytest.raises(making.StoppedError):
+        next(found)
+    assert {path.name for path in tmp_path.iterdir()} == {"0", "1", "2"}
 
 
 def test_what_data_programs_answer_to_their_shell(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import sys
@@ -10,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from multiprocessing.synchronize import Event
 from typing import TypeVar
 
 from trainers.common.errors import SettingsError, StoppedError
@@ -35,16 +37,30 @@ def each_made(
             yield item, partial(work, item)
         return
     count = min(workers, len(items))
-    pool = ProcessPoolExecutor(count, initializer=_begin, initargs=(os.getpid(), begin))
+    leaving = multiprocessing.Event()
+    pool = ProcessPoolExecutor(count, initializer=_begin, initargs=(os.getpid(), leaving, begin))
     try:
-        made = iter([pool.submit(work, item) for item in items])
+        made = iter([pool.submit(_unless_leaving, work, item) for item in items])
         for item in watched(items):
             yield item, next(made).result
     finally:
+        # A pool hands on more work than its processes do at once, and does not take that back.
+        leaving.set()
         pool.shutdown(cancel_futures=True)
 
 
-def _begin(parent: int, begin: Callable[[], object]) -> None:
+LEAVING: list[Event] = []
+"""In a process of a pool: whether no more work is to be begun."""
+
+
+def _unless_leaving(work: Callable[[A], B], item: A) -> B:
+    if LEAVING[0].is_set():
+        raise StoppedError
+    return work(item)
+
+
+def _begin(parent: int, leaving: Event, begin: Callable[[], object]) -> None:
+    LEAVING[:] = [leaving]
     # The one that started it is asked to stop, and decides.
     ignore_stop_signals()
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
