@@ -117,7 +117,7 @@ class WatchedRun:
 
     def take_end(self, run: Run, alone: bool) -> None:
         """Read what it wrote last, for those who ask before its report is made."""
-        self._observer.report.printed.add(self._appearing.poll(alone, time.time()))
+        self._observer.report.printed.add(self._appearing.poll(alone, time.time(), last=True))
         self._observer.report.poll(run, follow=True)
         self._save()
 

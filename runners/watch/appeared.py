@@ -6,17 +6,21 @@ silent. What appears in a run's working directory is its own while no other run 
 
 import math
 import os
+import time
 from collections import Counter
 from collections.abc import Collection, Iterable
+from itertools import islice
 from pathlib import Path, PurePath
 
 from runners.host.bounded_glob import SearchBudget, entries_of, is_folder
 from runners.model.run import Run
 
-_LEVELS = 4
-"""As deep as Lightning's `lightning_logs/version_0/checkpoints/epoch=3-step=400.ckpt`."""
-_MOST_NAMES = 5_000
+_LEVELS = 7
+"""As deep as Lightning under Hydra: `logs/train/runs/DATE/csv/version_0/metrics.csv`."""
+_MOST_NAMES, _MOST_IN_ONE = 10_000, 1_000
+"""Of all folders, and of one: a folder of data is not searched for long."""
 _WITHIN_S = 0.1
+_TIMES_ITS_COST = 500.0
 _GRAIN_S = 1.0
 """Some file systems keep whole seconds."""
 _YOUNG_S = 120.0
@@ -58,15 +62,24 @@ class Appearing:
         self._levels = _levels(self._folder)
         self._began = run.started or run.created
         self._since = math.nan
+        self._next = -math.inf
 
-    def poll(self, alone: bool, now: float) -> list[str]:
-        """Files and folders written since the last look (unix s), if it was `alone` all along."""
+    def poll(self, alone: bool, now: float, last: bool = False) -> list[str]:
+        """Files and folders written since the last look (unix s), if it was `alone` all along.
+
+        A search that takes its time is made more rarely, but for the `last`.
+        """
+        if alone and not last and now < self._next:
+            return []
         since, self._since = self._since, now if alone else math.inf
         if math.isnan(since):
             since = self._began if now - self._began < _YOUNG_S else math.inf
         if not (alone and self._levels and since <= now):
             return []
-        return _written(self._folder, self._levels, since - _GRAIN_S)
+        before = time.thread_time()
+        found = _written(self._folder, self._levels, since - _GRAIN_S)
+        self._next = now + _TIMES_ITS_COST * (time.thread_time() - before)
+        return found
 
 
 def _levels(folder: str) -> int:
@@ -82,7 +95,7 @@ def _written(top: str, levels: int, since: float) -> list[str]:
     for _ in range(levels):
         below: list[str] = []
         for folder in folders:
-            for entry in entries_of(folder, budget):
+            for entry in islice(entries_of(folder, budget), _MOST_IN_ONE):
                 if entry.name.startswith(".") or entry.name in _LEFT_OUT:
                     continue
                 is_checkpoint = _is_checkpoint(entry.name, Path(folder).name)

@@ -80,6 +80,19 @@ def test_what_the_trainer_saves_and_what_lies_beside_the_script(work: Path) -> N
     assert found == {"out", "model_best.pt", "policy.pth", "net.keras"}
 
 
+def test_what_lightning_writes_under_hydra_is_found_beside_a_large_folder_of_data(
+    work: Path,
+) -> None:
+    (work / "data").mkdir()
+    for number in range(12_000):
+        (work / "data" / f"{number}.npy").touch()
+    appearing, run = Appearing(working_in(work)), work / "logs/train/runs/2026-11-26_13-20-01"
+    written(run / "csv/version_0/metrics.csv", BEGAN + 1, "epoch,step,loss\n0,49,0.5\n")
+    written(run / "checkpoints/epoch_000.ckpt", BEGAN + 1)
+    found = appearing.poll(True, BEGAN + 5)
+    assert sorted(found) == [str(run / "checkpoints"), str(run / "csv/version_0/metrics.csv")]
+
+
 def test_nothing_is_claimed_of_a_time_when_another_run_worked_there(work: Path) -> None:
     appearing = Appearing(working_in(work))
     assert appearing.poll(True, BEGAN + 5) == []
@@ -89,6 +102,17 @@ def test_nothing_is_claimed_of_a_time_when_another_run_worked_there(work: Path) 
     assert appearing.poll(True, BEGAN + 25) == []
     written(work / "model_3.pt", BEGAN + 28)
     assert appearing.poll(True, BEGAN + 35) == [str(work / "model_3.pt")]
+
+
+def test_a_search_that_takes_its_time_is_made_more_rarely_but_for_the_last(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    appearing, clock = Appearing(working_in(work)), iter(range(100))
+    monkeypatch.setattr("runners.watch.appeared.time.thread_time", lambda: next(clock))
+    assert appearing.poll(True, BEGAN + 5) == []
+    written(work / "model_1.pt", BEGAN + 8)
+    assert appearing.poll(True, BEGAN + 15) == []
+    assert appearing.poll(True, BEGAN + 16, last=True) == [str(work / "model_1.pt")]
 
 
 def test_nothing_is_claimed_of_a_time_that_nobody_saw(work: Path) -> None:
