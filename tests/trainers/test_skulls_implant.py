@@ -470,6 +470,26 @@ def test_completions_of_other_settings_are_drawn_again(root, model, tmp_path, mo
     assert drawn[4:] == [5], "that have too few members"
 
 
+def test_cases_are_drawn_alike_with_and_without_a_stop_between(root, tmp_path, monkeypatch) -> None:
+    """Each by its place in the list that is handed on, which must not depend on what is done."""
+    monkeypatch.delenv("FRESNEL_RUN_DIR", raising=False)
+    samples, syn = read_listing(root / "train.csv"), tmp_path / "completions" / "syn"
+    lists: list[str] = []
+
+    def sample(command: list[str], *_: object) -> bool:
+        lists.append(Path(command[command.index("--path") + 1]).read_text())
+        complete_truly(samples[:6], syn, 270, 30)
+        return True
+
+    monkeypatch.setattr(pipeline, "run_program", sample)
+    words = ["--path", str(root / "train.csv"), "--pcdiff", str(root / "train.csv")]
+    settings = pipeline.make_parser().read([*words, "--output_dir", str(tmp_path)])
+    for _ in range(2):
+        assert pipeline.complete(settings, samples, syn, pipeline.StopRequest(), None)
+    assert len(missing_cases(samples, syn, 1)) == 4
+    assert lists[0] == lists[1]
+
+
 def test_where_no_run_has_any_the_shipped_models_make_implants_above_the_mirror(
     tmp_path, monkeypatch, capsys
 ) -> None:

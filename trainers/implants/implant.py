@@ -194,7 +194,8 @@ def complete(
     print(f"completions  {len(missing)} cases by {model}", flush=True)
     listing = folder.parent / "to_complete.csv"
     listing.parent.mkdir(parents=True, exist_ok=True)
-    subjects = dict.fromkeys(sample.complete for sample in missing)
+    # Those that are there too, which are left alone: a case is drawn by its place in the list.
+    subjects = dict.fromkeys(sample.complete for sample in samples)
     listing.write_text("".join(f"{path}\n" for path in subjects), encoding="utf-8")
     command = [
         *(str(SAMPLE), "--path", str(listing), "--model", str(model)),
