@@ -21,5 +21,7 @@ def test_place_and_reason_are_the_same_everywhere(worlds: Worlds, host: DrawnHos
             waits = read_waits(world.state.run(run.id))
             assert waits is not None
             assert (found.json["queue_place"], found.json["reason"]) == (waits.place, waits.reason)
-            assert {row.remark for row in found.rows.values()} == {waits.reason}
+            assert {row.remark for row in found.rows.values()} == {
+                f"#{waits.place}: {waits.reason}"
+            }
             assert found.status["reason"] == waits.reason

@@ -1,5 +1,6 @@
 """What people write on runs, and what they do to the queue, by the headless commands."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -116,6 +117,13 @@ def test_a_queued_run_gets_another_priority_or_is_cancelled(
     assert cli.json("priority", third.id, "5")["place"] == 1
     assert cli.json("priority", first.id)["place"] == 2
     assert "place 2" in cli.run("priority", first.id).stderr
+    rows = cli.run("list", "state:queued").stdout.splitlines()
+    places = {row.split()[0]: re.search(r"#(\d): 1 GPU", row) for row in rows[1:]}
+    assert {run: place and place[1] for run, place in places.items()} == {
+        third.id: "1",
+        first.id: "2",
+        second.id: "3",
+    }
     assert cli.json("priority", second.id, "--by=2")["priority"] == 2
     assert cli.json("priority", second.id, "--by=-2")["priority"] == 0
     cli.run("priority", second.id, "3", "--by=2", exits=2)

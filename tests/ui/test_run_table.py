@@ -286,7 +286,7 @@ def test_a_queued_run_says_why_it_waits_where_its_log_will_be(show: Show) -> Non
         assert done.returncode == 0, done.stderr
     panel = show()
     panel.wait_for(run_row(State.RUNNING, "holder"))
-    panel.wait_for(run_row(State.QUEUED, "waiter +GPU 0 held by h"))
+    panel.wait_for(run_row(State.QUEUED, "waiter +#1: GPU 0 held"))
     panel.press("j")
     panel.wait_for(queued_because(held_by(0, "holder ")))
     panel.wait_for(queue_place(1, 1))

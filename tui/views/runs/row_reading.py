@@ -89,7 +89,9 @@ def remark_of(view: RunView) -> tuple[str, bool]:
         return f"{stop.rung}, step {stop.step} of {stop.steps}", False
     if run.reason and run.state is not State.DONE:
         urgent = bool(view.problem) or run.state.has_failed or run.state is State.ORPHANED
-        return "; ".join(filter(None, (run.reason, view.problem))), urgent
+        # The rows stand in no order of the queue.
+        place = f"#{view.queue_place}: " if view.queue_place else ""
+        return place + "; ".join(filter(None, (run.reason, view.problem))), urgent
     if view.health is not None and (remark := health_remark(view.health)):
         return remark, view.health.condition.is_trouble
     if run.state is State.DONE and (lost := never_finite(view.final, view.headline)):
