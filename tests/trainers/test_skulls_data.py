@@ -186,7 +186,9 @@ def test_any_two_values_are_a_mask(tmp_path, values) -> None:
     assert (read_volume(tmp_path / "000.nrrd").mask == mask).all()
 
 
-def test_skulls_whose_axes_run_otherwise_are_refused_before_any_is_prepared(skulls, tmp_path):
+def test_skulls_whose_axes_run_otherwise_are_refused_before_any_is_prepared(
+    skulls, tmp_path, capsys
+) -> None:
     root = tmp_path / "raw"
     for name in ("000", "001"):
         path = root / "complete_skull" / f"{name}.nrrd"
@@ -197,6 +199,12 @@ def test_skulls_whose_axes_run_otherwise_are_refused_before_any_is_prepared(skul
         nrrd.write(str(path), data, header)
     with pytest.raises(SkullDataError, match=r"001\.nrrd: its axes run RAS, those of .* LPS"):
         cloud_jobs(root, 100)
+    header["space directions"] = np.diag([2.0, 2.0, 2.0])[[1, 0, 2]]
+    for name in ("000", "001"):
+        nrrd.write(str(root / "complete_skull" / f"{name}.nrrd"), data, header)
+    capsys.readouterr()
+    assert len(cloud_jobs(root, 100)) == 2
+    assert "axis 0 of" in (told := capsys.readouterr().out) and "(they run ARS)" in told
     short = root / "implant" / "001.nrrd"
     short.parent.mkdir()
     nrrd.write(str(short), data[:, :, :20])

@@ -73,7 +73,9 @@ def find_data(
     log.phase("loading", f"reading {path}")
     training = read_listing(path)
     check_volumes(training, PARTS)
-    check_axes(volume_of(getattr(sample, part)) for sample in training for part in PARTS)
+    note = check_axes(volume_of(getattr(sample, part)) for sample in training for part in PARTS)
+    if note:
+        log.warn(note)
     beside = path.with_name("test.csv")
     judged = settings.val_path or (beside if beside.is_file() and beside != path else None)
     if judged is None:

@@ -68,11 +68,12 @@ def axes_of(place: Mapping[str, Any]) -> str:
     return "".join("LPS"[m] if way[m] > 0 else "RAI"[m] for m, way in zip(mains, ways, strict=True))
 
 
-def check_axes(volumes: Iterable[Path]) -> None:
-    """Raise SkullDataError where the axes of some volumes run otherwise than those of others.
+def check_axes(volumes: Iterable[Path]) -> str:
+    """Return what is to be said of volumes' axes, mostly nothing.
 
-    Or where volumes of one skull, which have one name, differ in shape. Arrays are used as they lie
-    in the files, so that one network sees all skulls the same way up.
+    Arrays are used as they lie in the files, so that one network sees all skulls the same way up.
+    Raises SkullDataError where the axes of some volumes run otherwise than those of others, or
+    volumes of one skull, which have one name, differ in shape.
     """
     first: tuple[Path, str] | None = None
     shapes: dict[str, tuple[Path, list[int]]] = {}
@@ -91,6 +92,12 @@ def check_axes(volumes: Iterable[Path]) -> None:
                 f"{path}: its axes run {axes}, those of {first[0]} {first[1]}: all have to lie"
                 " alike; 3D Slicer's module Orient Scalar Volume turns them"
             )
+    if first is None or first[1][0] in "LR":
+        return ""
+    return (
+        f"axis 0 of {first[0]} and the others does not run between left and right (they run"
+        f" {first[1]}): the mirrored skull beside the figures takes it to"
+    )
 
 
 def read_volume(path: Path) -> Volume:
