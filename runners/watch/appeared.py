@@ -55,9 +55,9 @@ class Appearing:
     """What appears, from one look to the next, where one run works alone."""
 
     def __init__(self, run: Run) -> None:
-        """Nothing is looked for where the preset says where, or goes on from what is found."""
+        """Nothing is looked for where the preset says where, or goes on from it by itself."""
         spec = run.plan.spec if run.plan else None
-        known = spec is None or bool(spec.checkpoints) or spec.resume is not None
+        known = spec is None or bool(spec.checkpoints) or spec.restart.times > 0
         self._folder = "" if known or run.plan is None else run.plan.working_directory
         self._levels = _levels(self._folder)
         self._began = run.started or run.created

@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from runners.host.printed_paths import PrintedScan
+from runners.model.course import RestartRule
 from runners.model.run import Run
-from runners.model.spec import ResumeRule
 from runners.model.states import State
 from runners.watch.appeared import Appearing, alone_in
 from runners.watch.metrics.checkpoints import run_checkpoint
@@ -123,7 +123,7 @@ def test_nothing_is_claimed_of_a_time_that_nobody_saw(work: Path) -> None:
 
 def test_nothing_is_looked_for_where_a_preset_says_where_or_goes_on_from_it(work: Path) -> None:
     written(work / "model_1.pt", BEGAN + 1)
-    for spec in ({"checkpoints": ("out/*.pt",)}, {"resume": ResumeRule("resume", ("--resume",))}):
+    for spec in ({"checkpoints": ("out/*.pt",)}, {"restart": RestartRule(times=1)}):
         assert Appearing(working_in(work, **spec)).poll(True, BEGAN + 5) == []
     assert Appearing(working_in(work)).poll(True, BEGAN + 5)
 
