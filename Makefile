@@ -68,9 +68,10 @@ test test-quick test-oldest coverage guides: export PYTHONDONTWRITEBYTECODE =
 test: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n $(WORKERS)
+	@# Types are checked while the tests are imported, which keeps one core busy.
+	$(BIN)/python -m pytest -n $(WORKERS) & tests=$$!; \
+	types=$$($(BIN)/mypy) || { kill $$tests; wait $$tests; echo "$$types"; exit 1; }; echo "$$types"; wait $$tests
 
 # The tests of the rooms that changed, as far as they fit into a minute; make test decides.
 test-quick: $(STAMP)

@@ -2,6 +2,7 @@
 soon.
 """
 
+import gc
 import os
 import signal
 from collections.abc import Generator, Iterator
@@ -98,6 +99,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for tests in order:
             chance.shuffle(tests)
     items[:] = [item for tests in order for item in tests]
+
+
+def pytest_collection_finish() -> None:
+    """All tests and what they import stay to the end: no garbage is looked for in them."""
+    gc.freeze()
+    gc.set_threshold(10_000, 10, 10)
 
 
 @pytest.fixture(autouse=True)

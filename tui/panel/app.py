@@ -40,6 +40,8 @@ from tui.snapshot.feed import PanelSnapshot, ShowsSnapshots, SnapshotFeed
 _EXIT_AFTER_S = 1.0
 _PAINTED_S = 1.0
 _SWITCH_S = 0.005  # Python's own
+# Python's own (700, 10, 10) goes through all that is open a dozen times a minute, 0.1 s each.
+_COLLECTED_AFTER = (2000, 10, 10)
 _OWN_HELP = {
     "Theme": "colours; remembered for the next time",
     "Quit": "leave the panel; runs go on (q)",
@@ -163,6 +165,7 @@ class PanelApp(TerminalApp):
     def _collect_again(self) -> None:
         # `opening.py` changed both for the first paint; what is loaded by now stays for good.
         gc.freeze()
+        gc.set_threshold(*_COLLECTED_AFTER)
         gc.enable()
         sys.setswitchinterval(_SWITCH_S)
 
