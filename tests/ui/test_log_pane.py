@@ -194,7 +194,7 @@ async def test_a_short_log_does_not_leave_following_for_want_of_lines(tmp_path: 
 async def test_a_log_that_does_not_exist_yet(tmp_path: Path) -> None:
     path = tmp_path / "run" / "output.log"
     async with opened(path) as (app, pilot):
-        assert app.pane.border_subtitle == "following · nothing written yet"
+        assert app.pane.border_subtitle == "following · nothing written"
         path.parent.mkdir()
         path.write_bytes(b"here it is\n")
         await until(pilot, lambda: app.screen_rows()[0] == "here it is")

@@ -6,6 +6,7 @@ from textual.pilot import Pilot
 
 from runners.places.actions import ChangePriority, Outcome, PauseRuns, RunAction, StarRuns
 from runners.places.here import carry_out
+from runners.presets.load import command_spec
 from runners.state.codec import read_plan
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.runs import read_run
@@ -98,3 +99,17 @@ def test_one_that_is_gone_keeps_no_other_from_it(cli: CommandLine) -> None:
     assert [priority_of(run) for run in runs] == [2, 2]
     refused = carry_out(cli.state, PauseRuns((runs[0].id,)))
     assert refused.problem and not refused.messages
+
+
+async def test_runs_that_start_together_are_told_together(cli: CommandLine) -> None:
+    app = PanelApp(StateDirectory())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.snapshot is not None)
+        specs = [command_spec(["true"], ["gpus=0"], f"part{n}") for n in range(5)]
+        started: list[str] = []
+        app.cockpit.commands.start(specs, started.append)
+        await until(pilot, lambda: bool(started))
+        told = [notice.message.splitlines() for notice in app._notifications]
+        launched = [lines for lines in told if lines[0].startswith("launched")]
+        names = [f"launched part{n}" for n in range(3)]
+        assert launched == [[*names, "and 2 more like these"]], told

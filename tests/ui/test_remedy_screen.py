@@ -114,3 +114,13 @@ async def test_all_that_is_known_of_a_failed_command_is_seen(
             below = max(part.region.bottom for part in parts)
             assert dialog.region.bottom - 1 == below, "no empty rows"
             await pilot.press("escape")
+
+
+def test_where_no_cause_is_known_it_says_what_was_looked_at(show: Show) -> None:
+    words = ("--gpus", "0", "--name", "killed", "--", "sh", "-c", "kill -9 $$")
+    headless("launch", "--wait", *words)
+    panel = show(columns=120, rows=36)
+    panel.wait_for(run_row(State.FAILED, "killed"))
+    panel.press("d")
+    panel.wait_for(why_ended("killed"))
+    panel.wait_for(r"exit 137 \(SIGKILL\)|exit -9 \(SIGKILL\)")

@@ -123,14 +123,10 @@ class RunCommands:
 
     def _show_outcome(self, outcome: Outcome, noted: Sequence[int]) -> None:
         """One notice of what was done, one of what was not, to however many runs."""
-        from runners.places.actions import few_texts
-
         if outcome.problem:
             self.log.failed.update(noted)
             notify_error(self._app, safe(outcome.problem)[: _MOST_TEXTS * _LONGEST_TEXT])
-        if outcome.messages:
-            shown = by_names(few_texts([safe(text)[:_LONGEST_TEXT] for text in outcome.messages]))
-            self._notify(shown, max(_TEXT_S, len(shown) / _READ_PER_S))
+        self._show_texts(outcome.messages)
 
     def _note(self, place: Place, arguments: Sequence[str]) -> int:
         return self.log.note([*arguments, *(["--host", place.name] if place.name else [])])
@@ -177,10 +173,8 @@ class RunCommands:
         if specs[0].parallel is not None:
             self._started_sweep(specs[0].group, runs, judged_by)
         else:
-            for run in runs:
-                self._notify(_describe_launch(run))
-        for note in dict.fromkeys(note for run in runs if run.plan for note in run.plan.notes):
-            self._notify(note, timeout=6)
+            self._show_texts([_describe_launch(run) for run in runs])
+        self._show_texts([note for run in runs if run.plan for note in run.plan.notes])
         self._app.call_later(started, runs[0].id)
 
     def _started_sweep(self, group: str, runs: Sequence[Run], judged_by: str | None) -> None:
@@ -207,6 +201,13 @@ class RunCommands:
         """Called in any thread: do it in the app's own, unless the app has ended."""
         if self._app.is_running:
             self._app.call_later(do, *values)
+
+    def _show_texts(self, texts: Sequence[str]) -> None:
+        from runners.places.actions import few_texts
+
+        shown = by_names(few_texts([safe(text)[:_LONGEST_TEXT] for text in texts]))
+        if shown:
+            self._notify(shown, max(_TEXT_S, len(shown) / _READ_PER_S))
 
     def _notify(self, text: str, timeout: float = 4) -> None:
         self._app.call_later(lambda: self._app.notify(text, timeout=timeout, markup=False))

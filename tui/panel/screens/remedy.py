@@ -166,6 +166,7 @@ def _verdict_text(verdict: Diagnosis | NotKnown | None, problem: str) -> Text:
         text.append("It ended successfully: nothing to explain.\n")
     elif isinstance(verdict, NotKnown):
         text.append(f"{safe_cell(verdict.message)}\n", style="bold")
+        text.append(f"looked at: {safe_cell('; '.join(verdict.looked_at))}\n")
     elif verdict is not None:
         text.append(f"{safe_cell(verdict.cause)}\n", style="bold")
         if verdict.line:

@@ -39,7 +39,7 @@ def _describe_place(reader: LogReader) -> str:
     if following and document.filter is not None:
         return "following"
     if following:
-        return f"following · {lines}" if document.size else "following · nothing written yet"
+        return f"following · {lines}" if document.size else "following · nothing written"
     at = document.index.line_at(reader.view.top)
     if document.filter is not None:
         place = f"line {at + 1:,}" if at is not None else "…"
