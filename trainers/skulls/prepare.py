@@ -69,6 +69,8 @@ CPU_ONLY = (
 )
 STRAY = 0.05
 """The share of a cloud's points that may lie outside of its skull's box."""
+AROUND = 0.1
+"""How far around that box they still lie in it, as a share of its longest side."""
 LEAST_REACH = 0.6
 """The share of the complete skull's longest side that a defective one reaches over."""
 Job = tuple[Callable[..., None], tuple[object, ...], Path]
@@ -113,10 +115,12 @@ def load_inside(cloud: Path, mask: np.ndarray, least: float = 0.0) -> np.ndarray
     `least` is the share of the box's longest side that they have to reach over.
     """
     points = load_cloud(cloud)
-    box = bounding_box(mask, [2, 2, 2])
+    box = bounding_box(mask, [0, 0, 0])
     assert box is not None
     low, high = np.transpose([(part.start, part.stop) for part in box])
-    outside = float(((points < low) | (points > high)).any(axis=1).mean())
+    # An implant may be thicker than what is missing.
+    around = AROUND * (high - low).max()
+    outside = float(((points < low - around) | (points > high + around)).any(axis=1).mean())
     if outside > STRAY or np.ptp(points, axis=0).max() < least * (high - low).max():
         raise SkullDataError(
             f"{cloud}: its points lie from {points.min(0).round(1)} to {points.max(0).round(1)},"
