@@ -75,7 +75,7 @@ MOVES = {
     *("shift+left", "shift+right"),
 }
 """What moves a cursor may find that there is nowhere to go."""
-_TEXTS = ("log", "details", "compare", "money", "GPU details", "verify")
+_TEXTS = ("log", "details", "compare", "money", "GPU details", "verify", "remedy")
 ALSO_MOVE = {"metrics": {"H"}, **{place: {"space"} for place in _TEXTS}}
 """Moves of some places only."""
 LEFT_OUT = {
