@@ -29,8 +29,8 @@ class Sshd:
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         (folder / "sshd_config").write_text(
-            f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nAuthorizedKeysFile "
-            f"{folder}/mine.pub\n"
+            f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\n"
+            f"AuthorizedKeysFile {folder}/mine.pub\nKexAlgorithms curve25519-sha256\n"
             f"PidFile {folder}/pid\nStrictModes no\nUsePAM no\nPasswordAuthentication "
             "no\nPermitRootLogin yes\n"
         )

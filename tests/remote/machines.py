@@ -21,8 +21,10 @@ from tests.warm import WarmServer
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 
+# The usual way to agree on keys is a third of what a connection costs the processor.
 _CONFIGURATION = """\
 Port {port}
+KexAlgorithms curve25519-sha256
 ListenAddress {listen}
 HostKey {folder}/host_key
 AuthorizedKeysFile {keys}
