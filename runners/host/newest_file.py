@@ -41,7 +41,7 @@ def run_files(
     return [
         file
         for file in matching_files(places, budget)
-        if file.modified >= since or _is_in(file.path, directory)
+        if file.modified >= since or is_in(file.path, directory)
     ]
 
 
@@ -81,7 +81,8 @@ def by_time_and_number(file: NewestFile) -> tuple[float, list[int], str]:
     return file.modified, [int(part) for part in re.findall(r"\d+", file.path)], file.path
 
 
-def _is_in(path: str, folder: str) -> bool:
+def is_in(path: str, folder: str) -> bool:
+    """Whether a path lies somewhere below a folder."""
     return bool(folder) and os.path.abspath(path).startswith(os.path.join(folder, ""))
 
 

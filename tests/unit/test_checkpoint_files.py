@@ -13,10 +13,13 @@ from runners.host.bounded_glob import SearchBudget
 from runners.host.checkpoint_files import proof
 from runners.host.newest_file import first_whole, matching_files
 from runners.host.printed_paths import PrintedPaths, PrintedScan, checkpoint_patterns
+from runners.lifecycle.control.resume import newest_checkpoint
+from runners.model.errors import NotFound
 from runners.model.run import Checkpoint, Run
 from runners.model.states import State
 from runners.watch.metrics import checkpoints
 from runners.watch.metrics.checkpoints import CheckpointLook, run_checkpoint
+from runners.watch.metrics.final_maker import keep_final
 from tests.support import make_plan, make_run
 
 
@@ -207,6 +210,36 @@ def test_a_live_run_s_checkpoint_is_searched_for_now_and_then_an_ended_one_s_at_
     os.utime(tmp_path / "a.pt", (1000.0, 1000.0))
     found = look.newest(ended)
     assert found is not None and found.path.endswith("b.pt")
+
+
+def test_what_another_run_writes_later_into_the_same_folder_is_not_an_ended_run_s(
+    tmp_path: Path,
+) -> None:
+    own, out = tmp_path / "run", tmp_path / "out"
+    own.mkdir()
+    out.mkdir()
+    patterns = (f"{own}/*.pt", f"{out}/*.pt")
+    plan = make_plan(checkpoints=patterns, working_directory=str(tmp_path))
+    run = make_run(State.DONE, directory=str(own), plan=plan, started=1000.0, ended=2000.0)
+    zipped(out / "first.pt")
+    os.utime(out / "first.pt", (1990.0, 1990.0))
+    keep_final(run)
+    zipped(out / "later.pt")
+    os.utime(out / "later.pt", (3000.0, 3000.0))
+
+    def newest() -> str | None:
+        found = run_checkpoint(run)
+        return found and Path(found.path).name
+
+    assert newest() == "first.pt"
+    # A copied run folder: its files look younger than they are.
+    zipped(own / "own.pt")
+    assert newest() == "own.pt"
+    (own / "own.pt").unlink()
+    (out / "first.pt").unlink()
+    assert newest() is None
+    with pytest.raises(NotFound, match="replaced by another run"):
+        newest_checkpoint(run)
 
 
 def test_what_a_search_left_out_is_said_as_long_as_its_answer_stands(

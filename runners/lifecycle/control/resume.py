@@ -15,6 +15,7 @@ from runners.state.codec import read_plan
 from runners.state.layout import StateDirectory
 from runners.state.runs import list_run_ids
 from runners.watch.metrics.checkpoints import run_checkpoint
+from runners.watch.metrics.final import read_final
 
 _LOOK_BACK = 500
 """So many of the newest runs are asked how their program was told to go on."""
@@ -76,6 +77,12 @@ def newest_checkpoint(run: Run) -> Checkpoint:
     found = run_checkpoint(run)
     if found is None:
         places = ", ".join(run.plan.checkpoints) if run.plan is not None else "its plan is missing"
+        final = read_final(run)
+        if final is not None and final.saved is not None:
+            raise NotFound(
+                f"the checkpoints of {run.id} are gone: deleted, or replaced by another run's",
+                "launch it anew",
+            )
         raise NotFound(
             f"{run.id} has left no checkpoint ({places})",
             "launch it anew; if it wrote one, say where: --set 'checkpoints=[\"FOLDER/*.pt\"]', "

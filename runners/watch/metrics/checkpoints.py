@@ -6,15 +6,18 @@ from collections.abc import Collection
 from pathlib import Path
 
 from runners.host.bounded_glob import SearchBudget
-from runners.host.newest_file import NewestFile, first_whole, run_files
+from runners.host.newest_file import NewestFile, first_whole, is_in, run_files
 from runners.host.printed_paths import PrintedPaths, PrintedScan
-from runners.model.plan import LaunchPlan
+from runners.model.plan import LaunchPlan, is_job
 from runners.model.run import Checkpoint, Run
 from runners.watch.metrics.final import FinalReport, read_final
 
 _QUIET_S = 2.0
 """Seconds without a write, for a checkpoint whose format has no end mark."""
 _LOOK_EVERY_S = 5.0
+_GRAIN_S = 1.0
+_SEEN_LATE_S = 60.0
+"""So late may a machine see what another wrote to a disk that they share."""
 _TIMES_ITS_COST = 20.0
 """A search through many names is made so much more rarely than it takes."""
 
@@ -66,10 +69,16 @@ def checkpoint_files(
     """The files and folders among which a run's checkpoint is looked for, the newest first."""
     if run.plan is None:
         return []
+    final = final or read_final(run)
     printed = _printed(run, run.plan.working_directory, scan, final)
     started = run.started or run.created
     patterns = (*run.plan.checkpoints, *_trainer_folders(run.plan))
-    return run_files(run.directory, patterns, printed, started, budget)
+    files = run_files(run.directory, patterns, printed, started, budget)
+    if final is None or final.saved is None:
+        return files
+    # What came later, in a folder that several runs write to, is another run's.
+    until = final.saved + (_SEEN_LATE_S if is_job(run.plan) else _GRAIN_S)
+    return [file for file in files if file.modified <= until or is_in(file.path, run.directory)]
 
 
 def _trainer_folders(plan: LaunchPlan) -> list[str]:
@@ -86,7 +95,6 @@ def _trainer_folders(plan: LaunchPlan) -> list[str]:
 def _printed(
     run: Run, folder: str, scan: PrintedScan | None, final: FinalReport | None
 ) -> PrintedPaths:
-    final = final or read_final(run)
     if final is None:
         return (scan or PrintedScan(run.directory, folder)).poll(run.is_live)
     # Noted when the run ended, so that a list of hundreds reads no outputs.

@@ -70,6 +70,8 @@ class FinalReport(msgspec.Struct, frozen=True):
     readers: tuple[str, ...] = ()
     trend: tuple[float, ...] = ()
     checkpoints: tuple[str, ...] = ()
+    saved: float | None = None
+    """When its newest checkpoint was written (unix s), as the file says; None where none was."""
     is_whole: bool = True
     """False of what is said until all that the run wrote has been read."""
 

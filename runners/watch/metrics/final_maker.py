@@ -14,6 +14,7 @@ from runners.host.pressure import is_busy
 from runners.model.run import NO_LABELS, Run
 from runners.state.layout import RunDirectory
 from runners.state.runs import read_run
+from runners.watch.metrics.checkpoints import checkpoint_files
 from runners.watch.metrics.event_stream import EventStream
 from runners.watch.metrics.final import FILE, FinalReport, as_judged, read_final
 from runners.watch.metrics.judging import higher_by
@@ -37,6 +38,8 @@ def keep_final(run: Run, gently: bool = False) -> FinalReport:
     `gently` takes half of a core at most while the machine is busy.
     """
     report = _made(run, gently)
+    files = checkpoint_files(run, final=report)
+    report = replace(report, saved=files[0].modified if files else None)
     try:
         replace_file(Path(run.directory) / FILE, msgspec.json.encode(report))
     except OSError:
