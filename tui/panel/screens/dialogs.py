@@ -32,9 +32,10 @@ def is_open(screen: Screen[Any]) -> bool:
     """Whether there is something to draw on: it is mounted, and was not closed since.
 
     What a screen has asked for may come after it was closed. Textual's `is_mounted` stays true of
-    one that was, whose parts are gone.
+    one that was, whose parts are gone; so does its place on the stack while the panel is left.
     """
-    return screen.is_mounted and screen in screen.app.screen_stack
+    app = screen.app
+    return screen.is_mounted and app.is_running and screen in app.screen_stack
 
 
 def if_answered(do: Callable[[Any], object]) -> Callable[[Any], None]:
