@@ -38,6 +38,8 @@ def test_jobs_submitted_by_other_means(cluster: Cluster) -> None:
     text, _ = follower.communicate(timeout=60)
     assert text == b"last\n"
 
+    # Its four tasks begin one after another.
+    eventually(lambda: lab.job(other)["JobState"] == "RUNNING", what="the array runs")
     line.run("adopt", other, "--stop", exits=2)  # a question, and nobody to answer it
     assert lab.job(other)["JobState"] == "RUNNING"
     line.run("adopt", other, "--stop", "--yes")
