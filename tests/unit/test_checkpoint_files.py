@@ -17,7 +17,7 @@ from runners.lifecycle.control.resume import newest_checkpoint
 from runners.model.errors import NotFound
 from runners.model.run import Checkpoint, Run
 from runners.model.states import State
-from runners.watch.metrics import checkpoints
+from runners.watch.metrics import checkpoints, final_maker
 from runners.watch.metrics.checkpoints import CheckpointLook, run_checkpoint
 from runners.watch.metrics.final_maker import keep_final
 from tests.support import make_plan, make_run
@@ -240,6 +240,23 @@ def test_what_another_run_writes_later_into_the_same_folder_is_not_an_ended_run_
     assert newest() is None
     with pytest.raises(NotFound, match="replaced by another run"):
         newest_checkpoint(run)
+
+
+def test_where_not_all_was_found_at_the_end_nothing_later_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "run").mkdir()
+    for name, at in (("a.pt", 1500.0), ("b.pt", 1900.0)):
+        zipped(tmp_path / name)
+        os.utime(tmp_path / name, (at, at))
+    plan = make_plan(checkpoints=tuple(f"{tmp_path}/{n}.pt" for n in "ab"))
+    run = make_run(
+        State.DONE, directory=str(tmp_path / "run"), plan=plan, started=1000.0, ended=2000.0
+    )
+    monkeypatch.setattr(final_maker, "acting_budget", lambda: SearchBudget(most=1))
+    keep_final(run)
+    found = run_checkpoint(run)
+    assert found is not None and found.path.endswith("b.pt")
 
 
 def test_what_a_search_left_out_is_said_as_long_as_its_answer_stands(
