@@ -37,8 +37,8 @@ while True: time.sleep(0.1)
 """
 
 
-def launch(cli: CommandLine, rule: str, loss: str = "0.5") -> RunDirectory:
-    (cli.folder / "train.py").write_text(PAUSES.replace("{LOSS}", loss))
+def launch(cli: CommandLine, rule: str, loss: str = "0.5", program: str = PAUSES) -> RunDirectory:
+    (cli.folder / "train.py").write_text(program.replace("{LOSS}", loss))
     (cli.folder / "pause.yaml").write_text(
         # Nothing of its start but the interpreter's own: on a busy machine that alone is silence.
         f"launcher: command\ncommand: [{json.dumps(sys.executable)}, -I, -S, train.py]\n"
@@ -89,12 +89,7 @@ def test_a_silent_run_is_told_once_with_evidence_and_goes_on(cli: CommandLine) -
 
 
 def test_what_a_silent_program_writes_is_found_where_it_works_alone(cli: CommandLine) -> None:
-    (cli.folder / "train.py").write_text(SILENT)
-    (cli.folder / "silent.yaml").write_text(
-        f"launcher: command\ncommand: [{json.dumps(sys.executable)}, -I, -S, train.py]\n"
-        "gpus: 0\non_stall: {after: 2s}\nstop: {ladder: [SIGTERM 5s]}\n"
-    )
-    run = cli.launch("./silent.yaml")
+    run = launch(cli, "{after: 2s}", program=SILENT)
     found = eventually(lambda: cli.status(run)["checkpoint"], what="its checkpoint")
     assert found["path"] == str(cli.folder / "saved" / "last.ckpt")
     (loss,) = cli.json("metrics", run.id)["metrics"]

@@ -253,7 +253,8 @@ def test_where_not_all_was_found_at_the_end_nothing_later_is_left_out(
     run = make_run(
         State.DONE, directory=str(tmp_path / "run"), plan=plan, started=1000.0, ended=2000.0
     )
-    monkeypatch.setattr(final_maker, "acting_budget", lambda: SearchBudget(most=1))
+    small = SearchBudget(most=1)
+    monkeypatch.setattr(final_maker, "SearchBudget", lambda: small)
     keep_final(run)
     found = run_checkpoint(run)
     assert found is not None and found.path.endswith("b.pt")

@@ -66,6 +66,16 @@ def check_feature_files(folder: Path, stems: list[str], feature_dim: int) -> Non
             )
 
 
+def check_density_files(folder: Path, stems: list[str]) -> None:
+    """Raise SettingsError unless every stem has a file of a language model's weights."""
+    missing = [path for stem in stems if not (path := folder / f"{stem}{DENSITY_SUFFIX}").is_file()]
+    if missing:
+        raise SettingsError(
+            f"--use_vlm_guidance: {len(missing)} of {len(stems)} files are missing in {folder}:"
+            f" {first_names(missing)}"
+        )
+
+
 def find_depth_files(folder: Path, stems: list[str]) -> bool:
     """Return whether every stem has a depth file and False where none has.
 

@@ -131,13 +131,8 @@ def collect(
     if kind == "dinov2":
         feature_dim = feature_dim or features.found_feature_dim(beside, stems)
         features.check_feature_files(beside, stems, feature_dim)
-    densities = {path.name for path in beside.glob(f"*{features.DENSITY_SUFFIX}")}
-    missing = [stem for stem in stems if f"{stem}{features.DENSITY_SUFFIX}" not in densities]
-    if density and missing:
-        raise SettingsError(
-            f"--use_vlm_guidance: {len(missing)} of {len(stems)} files are missing in {beside}:"
-            f" {missing[0]}{features.DENSITY_SUFFIX}{', ...' if len(missing) > 1 else ''}"
-        )
+    if density:
+        features.check_density_files(beside, stems)
     has_depth = features.find_depth_files(beside, stems)
     polarity = features.read_polarity(beside)
     width = feature_dim or features.PATCH_FEATURE_DIM

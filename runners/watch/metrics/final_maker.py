@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from runners.host.bounded_glob import acting_budget
+from runners.host.bounded_glob import SearchBudget
 from runners.host.files import replace as replace_file
 from runners.host.files import size_of
 from runners.host.pressure import is_busy
@@ -39,7 +39,7 @@ def keep_final(run: Run, gently: bool = False) -> FinalReport:
     `gently` takes half of a core at most while the machine is busy.
     """
     report = _made(run, gently)
-    budget = acting_budget()
+    budget = SearchBudget()
     files = checkpoint_files(run, final=report, budget=budget)
     # Where not all were found, a newer one may be among those left out.
     if files and not budget.cut:
