@@ -27,7 +27,7 @@ OWN    := import sysconfig; print(sysconfig.get_path("purelib"))
 # Tests wait for processes more than they compute: six workers keep two cores busy.
 WORKERS ?= 6
 
-.PHONY: run install test test-quick test-oldest test-newest coverage lock bench guides docs fuzz money kills mutants soak packages site screenshots recording clean
+.PHONY: run install test test-quick test-random test-oldest test-newest coverage lock bench guides docs fuzz money kills mutants soak packages site screenshots recording clean
 
 run: $(STAMP)
 	@if [ -t 0 ] && [ -t 1 ]; then exec $(BIN)/fresnel-tui --launch $(PRESET); \
@@ -63,7 +63,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 # Hundreds of short processes import the same modules: their bytecode is kept, whatever is set.
-test test-quick test-oldest coverage guides: export PYTHONDONTWRITEBYTECODE =
+test test-quick test-random test-oldest coverage guides: export PYTHONDONTWRITEBYTECODE =
 
 test: $(STAMP)
 	$(BIN)/ruff check .
@@ -79,6 +79,10 @@ test-quick: $(STAMP)
 	@tests=$$($(BIN)/python -m tests.quick $(ROOM)) || exit; \
 	if [ -z "$$tests" ]; then echo "no test names what was changed: make test"; exit 0; fi; \
 	$(BIN)/python -m pytest -n $(WORKERS) $$tests
+
+# Other examples of what must hold for any: make test draws the same ones each time.
+test-random: $(STAMP)
+	$(BIN)/python -m pytest -n $(WORKERS) -m hypothesis --hypothesis-profile=random
 
 # The panel and the core on the oldest supported Python that can be found, in an environment of its own.
 test-oldest:

@@ -15,9 +15,11 @@ from hypothesis import settings
 
 import trainers  # noqa: F401 - before torch: workers share the cores, and its threads wait asleep
 
-# A busy machine is no failure: what takes long is measured in tests/bench.
-settings.register_profile("patient", deadline=None)
-settings.load_profile("patient")
+# A busy machine is no failure: what takes long is measured in tests/bench. The same examples each
+# time say whether a change is right; `make test-random` looks for others.
+settings.register_profile("same", deadline=None, derandomize=True)
+settings.register_profile("random", deadline=None)
+settings.load_profile("same")
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 

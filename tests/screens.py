@@ -58,7 +58,7 @@ class QuickScreen(pyte.Screen):
         text = []
         for x, cell in enumerate(cells):
             if not _is_second_half(cell):
-                is_cut = _is_wide(cell) and not all(map(_is_second_half, cells[x + 1 : x + 2]))
+                is_cut = _is_wide(cell) and not any(map(_is_second_half, cells[x + 1 : x + 2]))
                 text.append(" " if is_cut else cell)
             elif not (x and _is_wide(cells[x - 1])):
                 text.append(" ")

@@ -44,7 +44,7 @@ def test_a_run_whose_preset_survives_a_boot_goes_on_from_its_checkpoint(cli: Com
     (cli.folder / "hold").touch()
     script = COUNTER.replace("$FRESNEL_RUN_DIR/hold", str(cli.folder / "hold"))
     run = cli.launch("--gpus", "0", *options, "--", "sh", "-c", script, "train")
-    eventually(lambda: "count 10" in run.output.read_text(), what="ten counts")
+    eventually((run.path / "c_10.txt").exists, what="ten counts")
     reboot(cli, run)
     assert QUEUED_AGAIN in str(cli.status(run)["reason"])
     (cli.folder / "hold").unlink()

@@ -24,6 +24,7 @@ PIECES = st.one_of(
 @given(st.lists(st.lists(PIECES, max_size=8), max_size=8), st.integers(1, 12))
 @example([["│ ▶ running", "\x1b[?7l", "aaaaaaa", "漢字", "é"]], 1)
 @example([["漢字", "\x1b[H", "a"]], 1)
+@example([["\t", "aaaaaaaa", "漢字", "\t", "漢字"]], 1)
 def test_it_is_pyte_s_screen(blocks: list[list[str]], cut: int) -> None:
     own, theirs = QuickScreen(20, 6), pyte.Screen(20, 6)
     streams = QuickStream(own), pyte.ByteStream(theirs)
@@ -64,4 +65,4 @@ def _is_whole(cells: list[str]) -> bool:
     """Whether every wide character has its second half, and every second half its first."""
     is_wide = [cell != "" and wcwidth(cell[0]) == 2 for cell in cells]
     is_second = [cell == "" or wcwidth(cell[0]) == 0 for cell in cells]
-    return not is_second[0] and is_wide[:-1] == is_second[1:]
+    return is_wide == [*is_second[1:], False] and not is_second[0]
