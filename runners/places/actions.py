@@ -115,13 +115,15 @@ class Outcome(NamedTuple):
     """What an action or a command came to.
 
     `changed` are the ids of the runs that were deleted, brought back or launched, `messages` what
-    is worth telling, `problem` why it was not done; `output` is what a command printed.
+    is worth telling, `problem` why it was not done; `output` is what a command printed. `refused`
+    are the runs that it was not done to, each with why, where that is known one by one.
     """
 
     changed: Runs = ()
     messages: tuple[str, ...] = ()
     problem: str = ""
     output: str = ""
+    refused: tuple[tuple[str, str], ...] = ()
 
 
 def few_texts(texts: Sequence[str]) -> str:
@@ -137,7 +139,8 @@ def outcome_of(output: str, errors: str, exit_code: int, problem: str = "") -> O
     text = "\n".join(filter(None, (line.strip() for line in errors.splitlines())))
     if exit_code and not problem:
         problem = text or f"exit code {exit_code}"
-    return Outcome(messages=(text,) if text else (), problem=problem, output=output)
+    messages = (text,) if text and text != problem else ()
+    return Outcome(messages=messages, problem=problem, output=output)
 
 
 def commands_of(action: RunAction) -> Iterator[list[str]]:

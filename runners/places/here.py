@@ -86,14 +86,15 @@ def _each(
     sentence: Callable[[list[Done]], str] = lambda _: "",
 ) -> Outcome:
     """Do it to every run; `sentence` says what was done to those where it worked."""
-    done, problems = [], []
+    done, refused = [], []
     for run_id in ids:
         try:
             done.append(do(read_run(state, run_id)))
         except FresnelError as error:
-            problems.append(str(error))
+            refused.append((run_id, str(error)))
     message = sentence(done) if done else ""
-    return Outcome(messages=(message,) if message else (), problem=few_texts(problems))
+    problem = few_texts([reason for _, reason in refused])
+    return Outcome((), (message,) if message else (), problem, refused=tuple(refused))
 
 
 def _control(
@@ -165,7 +166,8 @@ def _clear_up(state: StateDirectory, action: DeleteRuns | RestoreRuns) -> Outcom
     messages = [f"{run_id} stays: {reason}" for run_id, reason in deletion.kept.items()]
     if gone:
         messages.insert(0, f"deleted {_named(gone)}: u restores")
-    return Outcome(tuple(run.id for run in gone), tuple(messages))
+    kept = tuple(deletion.kept.items())
+    return Outcome(tuple(run.id for run in gone), tuple(messages), refused=kept)
 
 
 def _named(runs: Sequence[Run]) -> str:

@@ -123,7 +123,7 @@ async def test_labels_are_edited_there_as_they_are_here(
 async def test_a_queued_run_there_goes_sooner_and_a_deleted_one_comes_back(
     line: CommandLine, rented: RentedMachine
 ) -> None:
-    launch(line, "holds", LOOP, "--gpus", "all")
+    holds = launch(line, "holds", LOOP, "--gpus", "all")
     waits = launch(line, "waits", "true", "--gpus", "1")
     ended = launch(line, "ended", "true", "--gpus", "0", "--wait")
     async with opened(rented) as panel:
@@ -136,6 +136,15 @@ async def test_a_queued_run_there_goes_sooner_and_a_deleted_one_comes_back(
         await panel.open("s", StopScreen)
         await panel.back("y")
         await panel.until(lambda: panel.there(waits).state is State.CANCELLED)
+
+        await panel.select(holds)
+        panel.app.clear_notifications()
+        await panel.pilot.press("plus")
+        log = panel.app.runs.log
+        await panel.until(lambda: bool(log.undone))
+        assert [undone.mark for undone in log.undone.values()] == ["✗ failed"]
+        await panel.until(lambda: bool(panel.app._notifications))
+        assert len(panel.app._notifications) == 1, "one refusal is told once"
 
         await panel.select(ended)
         await panel.open("x", QuestionScreen)

@@ -2,13 +2,20 @@
 
 import json
 
+import pytest
+
 from runners.host.procfs import marked_processes
+from runners.places.table import KINDS, KindRow
 from runners.slurm.queue import refresh
 from runners.state.layout import RunDirectory
 from tests.process.conftest import events, record
 from tests.slurm.cluster import Cluster
 from tests.slurm.lab import PATH
 from tests.support import eventually
+from tests.ui.fake_place import RUN, FakePlace
+from tests.ui.waiting import until
+from tui.panel.app import PanelApp
+from tui.panel.widgets.runs import RunPane
 
 
 def _ready(run: RunDirectory, text: str = "ready") -> str:
@@ -167,3 +174,35 @@ def test_a_body_that_is_superseded_ends_its_program_and_records_nothing(cluster:
     assert run.owner_left.read_text() == before["name"]
     assert record(run)["state"] == "running", "that is for the other to say"
     assert not run.exit.exists()
+
+
+async def test_one_key_raises_the_limits_of_those_that_can_be(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run of a place that is not reached, and one that is no job, keep no job from it."""
+    monkeypatch.setitem(KINDS, "fake", KindRow("tests.ui.fake_place:FakeKind", lambda _: True))
+    monkeypatch.setattr(FakePlace, "obstacle", "cluster is not reached")
+    loop, line = ("sh", "-c", "echo ready; sleep 600"), cluster.line
+    flags = ("--slurm", "--gpus", "0", "--time", "5m", "--")
+    runs = [line.launch(*flags, *loop) for _ in range(2)]
+    jobs = [_ready(run) for run in runs]
+    none = line.launch("--gpus", "0", "--", *loop)
+    app = PanelApp(line.state)
+    async with app.run_test(size=(120, 30)) as pilot:
+        pane = app.cockpit.query_one(RunPane)
+        marked = {*(run.id for run in (*runs, none)), f"cluster/{RUN}"}
+        await until(pilot, lambda: marked <= set(pane.keys))
+        live = pane.lines.live
+        await until(pilot, lambda: all(live[key].state.has_program for key in marked))
+        live = pane.lines.live
+        await until(pilot, lambda: all(live[key].state.has_program for key in marked))
+        pane.focus()
+        await pilot.press("home", *("space",) * len(marked))
+        assert {row.id for row in pane.chosen} == marked
+        await pilot.press("plus")
+        for job in jobs:
+            await until(pilot, lambda job=job: cluster.lab.job(job)["TimeLimit"] == "01:05:00")
+        await until(pilot, lambda: len(app._notifications) >= 3)
+        told = {notice.message for notice in app._notifications}
+        assert "cluster is not reached" in told
+        assert "2 runs: time limit raised by 60 min" in told

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from textual.pilot import Pilot
+from textual.widgets import OptionList
 
 from runners.places.actions import ChangePriority, Outcome, PauseRuns, RunAction, StarRuns
 from runners.places.here import carry_out
@@ -14,6 +15,7 @@ from tests.process.conftest import CommandLine
 from tests.support import eventually
 from tests.ui.waiting import until
 from tui.panel.app import PanelApp
+from tui.panel.screens.commands import CommandScreen
 from tui.panel.widgets.runs import RunPane
 
 QUEUED = 6
@@ -113,3 +115,43 @@ async def test_runs_that_start_together_are_told_together(cli: CommandLine) -> N
         launched = [lines for lines in told if lines[0].startswith("launched")]
         names = [f"launched part{n}" for n in range(3)]
         assert launched == [[*names, "and 2 more like these"]], told
+
+
+async def test_what_was_done_in_part_is_noted_so(cli: CommandLine) -> None:
+    """In the command log: how many, why not the others, and a script of what was done."""
+    runs = [cli.command("sleep", "300") for _ in range(3)]
+    for run in runs:
+        eventually(lambda run=run: cli.status(run)["state"] == "running")
+    app = PanelApp(StateDirectory())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.snapshot is not None and len(app.snapshot.runs) == 3)
+        cli.run("pause", runs[-1].id)
+        await press_on_all(
+            pilot, runs, "P", lambda: all(read_run(cli.state, run.id).pause for run in runs)
+        )
+        log = app.cockpit.commands.log
+        await until(pilot, lambda: bool(log.undone))
+        done = " ".join(run.id for run in reversed(runs[:-1]))
+        assert log.script.splitlines()[1:] == [f"fresnel-tui pause {done}  # not {runs[-1].id}"]
+        await pilot.press("c")
+        await until(pilot, lambda: isinstance(app.screen, CommandScreen))
+        lines = app.screen.query_one(OptionList)
+        shown = str(lines.get_option_at_index(0).prompt).splitlines()
+        assert "⚠ 2 of 3 done fresnel-tui pause" in shown[0]
+        assert "is paused already" in shown[1]
+
+
+async def test_more_time_is_refused_to_each_by_itself(cli: CommandLine) -> None:
+    """What is no job, or has been removed, keeps nothing else from it, and is told of once."""
+    runs = [cli.command("sleep", "300") for _ in range(3)]
+    for run in runs:
+        eventually(lambda run=run: cli.status(run)["state"] == "running")
+    app = PanelApp(StateDirectory())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.snapshot is not None and len(app.snapshot.runs) == 3)
+        log = app.cockpit.commands.log
+        told = await press_on_all(pilot, runs, "plus", lambda: len(log.undone) == len(runs))
+        assert [severity for severity, _ in told] == ["error"]
+        assert {undone.mark for undone in log.undone.values()} == {"✗ failed"}
+        asked = [f"# failed: fresnel-tui extend {run.id} 60m" for run in reversed(runs)]
+        assert log.script.splitlines()[1:] == asked

@@ -6,7 +6,7 @@ Use cases are imported when first called: the first paint does not wait for them
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +14,11 @@ from textual.app import App
 
 from runners.model.errors import FresnelError
 from runners.model.run import Run
-from runners.model.run_ids import by_names
+from runners.model.run_ids import by_names, is_run_id
 from runners.model.spec import RunSpec
 from runners.model.states import State
 from runners.state.layout import StateDirectory
-from tui.panel.command_log import CommandLog
+from tui.panel.command_log import CommandLog, Undone
 from tui.panel.notifications import notify_error
 from tui.snapshot.feed import SnapshotFeed
 from tui.views.format import duration
@@ -72,7 +72,7 @@ class RunCommands:
         if place.obstacle:
             notify_error(self._app, place.obstacle)
             return
-        noted = [self._note(place, arguments) for arguments in commands_of(action)]
+        noted = {self._note(place, command): command for command in commands_of(action)}
         place.act(action, partial(self._later, self._done, place, action, noted))
 
     def undelete_last(self) -> None:
@@ -95,7 +95,7 @@ class RunCommands:
         noted = self._note(place, arguments)
 
         def done(outcome: Outcome) -> None:
-            self._show_outcome(outcome, [noted])
+            self._show_outcome(outcome, {noted: arguments})
             self.feed.refresh_now()
             then(outcome)
 
@@ -111,7 +111,11 @@ class RunCommands:
         self.command(place, arguments, select)
 
     def _done(
-        self, place: Place, action: RunAction, noted: Sequence[int], outcome: Outcome
+        self,
+        place: Place,
+        action: RunAction,
+        noted: Mapping[int, Sequence[str]],
+        outcome: Outcome,
     ) -> None:
         from runners.places.actions import ApplyRemedy, DeleteRuns
 
@@ -121,10 +125,20 @@ class RunCommands:
             self.started(_key(place, outcome.changed[0]))
         self._show_outcome(outcome, noted)
 
-    def _show_outcome(self, outcome: Outcome, noted: Sequence[int]) -> None:
-        """One notice of what was done, one of what was not, to however many runs."""
+    def _show_outcome(self, outcome: Outcome, noted: Mapping[int, Sequence[str]]) -> None:
+        """One notice of what was done, one of what was not, to however many runs. `noted` are the
+        commands, by their lines in the log.
+        """
+        from runners.places.actions import few_texts
+
+        why = dict(outcome.refused)
+        for number, command in noted.items():
+            named = [word for word in command if is_run_id(word)]
+            runs = [run for run in named if run in why]
+            reasons = few_texts([why[run] for run in runs]) or ("" if why else outcome.problem)
+            if reasons:
+                self.log.undone[number] = Undone(by_names(safe(reasons)), runs, len(named))
         if outcome.problem:
-            self.log.failed.update(noted)
             notify_error(self._app, safe(outcome.problem)[: _MOST_TEXTS * _LONGEST_TEXT])
         self._show_texts(outcome.messages)
 
@@ -191,7 +205,8 @@ class RunCommands:
             try:
                 do()
             except (FresnelError, OSError, ValueError) as error:
-                self.log.failed.update(() if noted is None else (noted,))
+                if noted is not None:
+                    self.log.undone[noted] = Undone(safe(str(error)))
                 self._app.call_later(notify_error, self._app, str(error))
             self._app.call_later(self.feed.refresh_now)
 

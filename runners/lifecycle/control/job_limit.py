@@ -22,7 +22,9 @@ def raise_limit(state: StateDirectory, run: Run, seconds: float) -> float | None
     """
     directory = state.run(run.id)
     number = job_number(directory)
-    if not (is_job(run.plan) and run.is_live and number):
+    if not is_job(run.plan):
+        raise WrongInput(f"{run.id} is no Slurm job: only those have a time limit to raise")
+    if not (run.is_live and number):
         raise WrongInput(
             f"{run.id} is no Slurm job that waits or runs: {run.state}",
             "`fresnel-tui launch --resume RUN` continues an ended one",

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from pathlib import Path
 
 from runners.model.run_ids import is_run_id
@@ -63,7 +64,10 @@ class SshPlace:
         outcomes: list[Outcome] = []
         lock = threading.Lock()
 
-        def ended(outcome: Outcome) -> None:
+        def ended(command: Sequence[str], outcome: Outcome) -> None:
+            runs = [word for word in command if is_run_id(word)]
+            if outcome.problem and len(runs) == 1:
+                outcome = outcome._replace(refused=((runs[0], outcome.problem),))
             with lock:
                 outcomes.append(outcome)
                 if len(outcomes) < len(commands):
@@ -72,7 +76,7 @@ class SshPlace:
             done(_joined(outcomes, with_ids=isinstance(action, _CHANGING)))
 
         for command in commands:
-            self.command(command, ended)
+            self.command(command, partial(ended, command))
 
     def command(self, arguments: Sequence[str], done: Callable[[Outcome], None]) -> None:
         """Run a headless command there; a launch starts nothing twice when the line breaks."""
@@ -150,4 +154,5 @@ def _joined(outcomes: Sequence[Outcome], with_ids: bool) -> Outcome:
         messages=tuple(dict.fromkeys(text for outcome in outcomes for text in outcome.messages)),
         problem=few_texts([outcome.problem for outcome in outcomes if outcome.problem]),
         output=output,
+        refused=tuple(dict.fromkeys(pair for outcome in outcomes for pair in outcome.refused)),
     )

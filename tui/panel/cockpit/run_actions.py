@@ -14,7 +14,6 @@ from runners.lifecycle.control.end_process import OwnProcess, end_process, own_p
 from runners.model.errors import FresnelError
 from runners.model.gpus import GpuProcess
 from runners.model.health import Condition
-from runners.model.plan import is_job
 from runners.model.states import State
 from runners.places.actions import (
     ApplyRemedy,
@@ -244,19 +243,7 @@ class RunActions:
         if not queued and not running:
             self._notify(_NO_PRIORITY)
         self._act(queued, lambda runs: ChangePriority(runs, by))
-        seen: list[tuple[RunRow, bool]] = []
-
-        def take(row: RunRow, view: RunView) -> None:
-            seen.append((row, is_job(view.run.plan)))
-            if len(seen) < len(running):
-                return
-            jobs = [row for row, is_one in seen if is_one]
-            self._act(jobs, lambda runs: ExtendRuns(runs, 60))
-            if not jobs and not queued:
-                self._notify(_NO_PRIORITY)
-
-        for row in running:
-            self._places.view(row, partial(take, row))
+        self._act(running, lambda runs: ExtendRuns(runs, 60))
 
     def fetch(self, rows: Rows) -> None:
         """Bring the results of a rented machine's run here."""

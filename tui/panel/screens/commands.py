@@ -12,7 +12,7 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from runners.host.clock import local_time
-from tui.panel.command_log import CommandLog
+from tui.panel.command_log import CommandLog, Undone
 from tui.panel.screen_keys import COMMAND_KEYS
 from tui.panel.screens.dialogs import Dialog
 from tui.panel.terminal.osc import describe_sent, osc52, send
@@ -39,7 +39,7 @@ class CommandScreen(Dialog[None]):
             if not self.log_.lines:
                 yield Static("nothing yet: launching and stopping runs will stand here")
             options = [
-                Option(_line(when, line, number in self.log_.failed))
+                Option(_line(when, line, self.log_.undone.get(number)))
                 for number, (when, line) in enumerate(self.log_.lines)
             ]
             yield OptionList(*options, id="commands", compact=True)
@@ -75,9 +75,14 @@ class CommandScreen(Dialog[None]):
             self.notify(f"wrote {len(self.log_.lines)} commands to {path}", timeout=4, markup=False)
 
 
-def _line(when: float, line: str, has_failed: bool) -> Text:
+def _line(when: float, line: str, undone: Undone | None) -> Text:
     text = Text.assemble((local_time(when, "%H:%M:%S  "), "dim"))
     if len(line) > _SHOWN:
         shown = line[:_SHOWN].rpartition(" ")[0]
         line = f"{shown} … and {len(line[len(shown) :].split())} words more"
-    return text.append("✗ failed ", style="red").append(line) if has_failed else text.append(line)
+    if undone is None:
+        return text.append(line)
+    text.append(f"{undone.mark} ", style="red" if undone.is_whole else "yellow").append(line)
+    for why in undone.why.splitlines():
+        text.append(f"\n          {why}", style="dim")
+    return text
