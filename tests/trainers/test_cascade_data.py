@@ -11,12 +11,12 @@ nibabel = pytest.importorskip("nibabel")
 
 from PIL import Image  # noqa: E402
 
+from trainers.cascade.alignment import misaligned, other_turns  # noqa: E402
 from trainers.cascade.config import read_config  # noqa: E402
 from trainers.cascade.dataset import (  # noqa: E402
     PatientData,
     PatientSet,
     augmented,
-    misaligned,
     split_patients,
 )
 from trainers.cascade.geometry import line_integrals  # noqa: E402
@@ -111,6 +111,34 @@ def test_a_ct_in_any_orientation_is_the_same_patient(codes: str, folder, tmp_pat
     assert np.array_equal(found, expected) and np.allclose(extent, other)
 
 
+@pytest.mark.parametrize("way", ["turned", "sheared"])
+def test_a_ct_that_lies_obliquely_is_refused_with_what_to_do(way, folder, tmp_path) -> None:
+    image, path = nibabel.load(next(folder.glob("*/*.nii.gz"))), tmp_path / "oblique.nii.gz"
+    for degrees, refused in ((0.8, False), (12.0, True)):
+        c, s = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
+        slant = [[c, -s, 0], [s, c, 0], [0, 0, 1]]
+        if way == "sheared":
+            slant = [[1, s / c, 0], [0, 1, 0], [0, 0, 1]]
+        affine = image.affine.copy()
+        affine[:3, :3] = slant @ affine[:3, :3]
+        nibabel.save(nibabel.Nifti1Image(image.dataobj, affine), path)
+        if refused:
+            with pytest.raises(SettingsError, match=r"oblique.*12\.0 degrees off .*make_drrs\.py"):
+                read_ct(path, None)
+        else:
+            assert np.array_equal(
+                read_ct(path, None)[0], read_ct(Path(image.get_filename()), None)[0]
+            )
+
+
+def test_a_ct_whose_header_does_not_say_how_it_lies_is_refused(folder, tmp_path) -> None:
+    image, path = nibabel.load(next(folder.glob("*/*.nii.gz"))), tmp_path / "bare.nii.gz"
+    nibabel.save(nibabel.Nifti1Image(image.dataobj, None), path)
+    for read in (lambda: read_ct(path, None), lambda: place_in_space(8, path, None)):
+        with pytest.raises(SettingsError, match=r"bare.*does not say how the patient lies"):
+            read()
+
+
 def test_body_axes_are_back_down_and_left() -> None:
     canonical = np.zeros((3, 4, 5))
     canonical[2, 3, 4] = 1  # rightmost, foremost, topmost
@@ -202,6 +230,28 @@ def test_an_x_ray_upside_down_is_noticed_with_its_remedy(folder, config, tmp_pat
     assert misaligned(item, config, True)[1] == "a left-right flip"
     item["volume"], item["xrays"] = volume, -plain
     assert misaligned(item, config, True)[0] < 0 < misaligned(item, config, False)[0]
+
+
+@pytest.mark.parametrize("spoilt", ["not at all", "as a negative photograph, with noise"])
+def test_a_ct_turned_against_its_x_rays_is_noticed_however_it_is_turned(
+    spoilt, folder, config, tmp_path
+) -> None:
+    item = dict(loaded(config, folder, tmp_path, 16).load(find_patients(folder, VIEWS)[0][0]))
+    item["volume"] = item["volume"].clone()
+    item["volume"][:, 2:7, 3:6, 9:13] = 1  # a pacemaker: chests alone may be symmetric
+    item["xrays"] = line_integrals(item["volume"][None], VIEWS, item["spacing"][None])[0]
+    plain = spoilt == "not at all"
+    if not plain:
+        noise = torch.randn(item["xrays"].shape, generator=torch.Generator().manual_seed(0))
+        item["xrays"] = -(item["xrays"] ** 0.7) + 0.05 * noise
+    assert misaligned(item, config, plain)[1] == ""
+    turned = list(other_turns(item["volume"][0]))
+    missed = {
+        name
+        for name, volume in turned
+        if not misaligned({**item, "volume": volume[None]}, config, plain)[1]
+    }
+    assert len(turned) == 47 and not missed
 
 
 def test_augmentation_keeps_x_rays_and_ct_together(folder, config, tmp_path) -> None:

@@ -150,13 +150,14 @@ def tilted(k: int) -> list[float]:
     ("changed", "wrong"),
     [
         ({"ImagePositionPatient": gap}, "6 mm after slice 4 of 6: one is missing or there twice"),
-        ({"ImagePositionPatient": tilted}, "the gantry was tilted"),
+        ({"ImagePositionPatient": tilted}, "axes lie up to 9.5 degrees off the patient's"),
+        ({"ImagePositionPatient": lambda k: [k % 2, 0, 3 * k]}, "do not lie on one line"),
         ({"ImagePositionPatient": lambda k: [0, 0, 0]}, "there twice"),
         ({"SeriesInstanceUID": lambda k: f"1.{k % 2}"}, "slices of 2 series: leave one"),
         ({"PixelSpacing": lambda k: [1.0, 1.0 + k % 2]}, "slices of 2 pixel spacings"),
         ({"PixelData": b"\0\0"}, "cannot be read as a CT of DICOM"),
     ],
-    ids=["gap", "tilt", "one place", "two series", "spacings", "short"],
+    ids=["gap", "tilt", "bent", "one place", "two series", "spacings", "short"],
 )  # fmt: skip
 def test_what_would_be_read_wrongly_is_refused(changed: dict, wrong: str, tmp_path: Path) -> None:
     write_slices(tmp_path / "s", **changed)

@@ -13,14 +13,16 @@ import pytest
 np = pytest.importorskip("numpy")
 torch = pytest.importorskip("torch")
 pytest.importorskip("diffusers")
-pytest.importorskip("nibabel")
+nibabel = pytest.importorskip("nibabel")
 
+from nibabel.processing import resample_from_to  # noqa: E402
+
+from trainers.cascade.alignment import misaligned  # noqa: E402
 from trainers.cascade.config import read_config  # noqa: E402
 from trainers.cascade.conventions import read_geometry  # noqa: E402
 from trainers.cascade.dataset import (  # noqa: E402
     PatientData,
     PatientSet,
-    misaligned,
     split_patients,
 )
 from trainers.cascade.geometry import PARALLEL, ConeBeam, line_integrals  # noqa: E402
@@ -301,6 +303,12 @@ def test_x_rays_are_made_from_ct_s_alone(tmp_path: Path) -> None:
     for image in (tmp_path / "made").glob("*/*.png"):
         image.unlink()
     config = config_with(tmp_path, geometry=MADE_UP)
+    # The first one is stored with axes that are not the patient's.
+    first = sorted((tmp_path / "made").glob("*/*.nii.gz"))[0]
+    image, slant = nibabel.load(first), np.eye(4)
+    slant[:2, :2] = [[math.cos(0.3), -math.sin(0.3)], [math.sin(0.3), math.cos(0.3)]]
+    affine = slant @ image.affine
+    nibabel.save(resample_from_to(image, ((64, 64, 64), affine), 1, cval=-1000), first)
     flags = ["--config", str(tmp_path / "config.json"), "--spacing", "5", "--workers", "2"]
     command = [str(tmp_path / "made"), str(tmp_path / "data"), *flags]
     assert make_drrs_main(command) == 0 and make_drrs_main(command) == 0
@@ -311,7 +319,7 @@ def test_x_rays_are_made_from_ct_s_alone(tmp_path: Path) -> None:
     item = PatientData(config, calibration, tmp_path / "cache", 32).load(patients[0])
     exact = np.stack([cone_pixelise(made_up_patient([1, 0], 320.0), config.geometry, view, 32)
                       for view in VIEWS]) * MU_WATER / 1000  # fmt: skip
-    assert np.abs(item["integrals"].numpy() - exact).mean() < 0.015 * exact.mean()
+    assert np.abs(item["integrals"].numpy() - exact).mean() < 0.02 * exact.mean()
     assert misaligned(item, config, True) == (pytest.approx(1, abs=0.01), "")
     other = tmp_path / "other.json"
     other.write_text((tmp_path / "config.json").read_text().replace("1020", "1200"))

@@ -29,7 +29,7 @@ from trainers.skulls.listing import (  # noqa: E402
 from trainers.skulls.prepare import cloud_jobs, make_points  # noqa: E402
 from trainers.skulls.resampling import place, plan_placement, restore  # noqa: E402
 from trainers.skulls.surfaces import surface_cloud, surface_mesh  # noqa: E402
-from trainers.skulls.volumes import read_volume  # noqa: E402
+from trainers.skulls.volumes import read_volume, write_volume  # noqa: E402
 
 pytestmark = pytest.mark.trainers
 
@@ -212,6 +212,30 @@ def test_skulls_whose_axes_run_otherwise_are_refused_before_any_is_prepared(
     nrrd.write(str(path), data)
     with pytest.raises(SkullDataError, match=r"has shape \[32, 32, 20\], and .*001.nrrd has"):
         cloud_jobs(root, 100)
+
+
+def test_a_skull_that_lies_obliquely_is_used_and_one_that_is_sheared_or_elsewhere_is_not_silently(
+    skulls, tmp_path, capsys
+) -> None:
+    mask = read_volume(skulls / "complete_skull" / "000.nrrd").mask
+    c, s = np.cos(0.3), np.sin(0.3)
+    oblique = 2.0 * np.array([[c, s, 0], [-s, c, 0], [0, 0, 1]])
+
+    def jobs(complete: np.ndarray, implant: np.ndarray, origin: float = 0.0) -> str:
+        for part, ways, start in (("complete_skull", complete, 0.0), ("implant", implant, origin)):
+            place = {"space": "LPS", "space directions": ways, "space origin": np.full(3, start)}
+            write_volume(tmp_path / part / "000.nrrd", mask, (2.0,) * 3, place)
+        assert len(cloud_jobs(tmp_path, 100)) == 2
+        return capsys.readouterr().out
+
+    assert jobs(oblique, oblique, 1.0) == ""
+    far = 2 * np.sin(0.15) * np.hypot(62, 62)
+    assert f"implant/000.nrrd lies up to {far:.3g} mm away from" in jobs(oblique, 2.0 * np.eye(3))
+    assert "lies up to 5.2 mm away from" in jobs(oblique, oblique, 3.0)
+    sheared = oblique.copy()
+    sheared[1, 2] = 0.2
+    with pytest.raises(SkullDataError, match=r"000\.nrrd: its axes are not at right angles"):
+        jobs(sheared, sheared)
 
 
 @pytest.mark.parametrize("unit", [0.4, 0.001])

@@ -28,8 +28,6 @@ SPLIT_SEED = 42
 compared.
 """
 CACHE_VERSION = 1
-BETTER = 0.1
-"""How much more a flipped X-ray must correlate with its CT to be called the wrong way round."""
 GAIN = 0.05
 """Augmentation brightens or darkens what the model sees of an X-ray by up to so much of its range.
 """
@@ -222,31 +220,3 @@ def mirrored(images: Tensor, views: Sequence[str]) -> Tensor:
             for image, view in zip(images, views, strict=True)
         ]
     )
-
-
-def misaligned(item: dict[str, Tensor], config: Config, signed: bool) -> tuple[float, str]:
-    """Return how little an item's X-rays correlate with its CT's projections, and a better flip.
-
-    The flip is empty unless it fits better by BETTER. Uncalibrated X-rays may be negatives: without
-    signed, the sign does not count.
-    """
-    size = item["volume"].shape[-1]
-    widths, views = item["spacing"][None], config.views
-    truth = line_integrals(item["volume"][None], views, widths, config.geometry)[0]
-    seen = fit(item["xrays"][None], (size, size))[0]
-
-    def likeness(images: Tensor) -> list[float]:
-        found = [correlation(a, b) for a, b in zip(images, truth, strict=True)]
-        return found if signed else [abs(number) for number in found]
-
-    now = likeness(seen)
-    flips = {"data.flip_drrs_vertical": seen.flip(1), "a left-right flip": mirrored(seen, views)}
-    fits = {name: sum(likeness(images)) / len(now) for name, images in flips.items()}
-    best = max(fits, key=lambda name: fits[name])
-    return min(now), best if fits[best] > sum(now) / len(now) + BETTER else ""
-
-
-def correlation(first: Tensor, second: Tensor) -> float:
-    """Return Pearson's correlation of two images."""
-    both = torch.stack((first.flatten(), second.flatten()))
-    return float(torch.corrcoef(both)[0, 1].nan_to_num())

@@ -2,7 +2,8 @@
 
 A CT is a folder of slices of one series. Where they lie follows from ImageOrientationPatient and
 ImagePositionPatient (DICOM PS3.3 C.7.6.2), never from file names; values become HU by the rescale
-slope and intercept. What would be read wrongly is refused: gaps, a tilted gantry, several series.
+slope and intercept. What would be read wrongly is refused: gaps and several series; axes that are
+not the patient's, as of a tilted gantry, are what patients.open_ct looks at.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def check_series(folder: Path, slices: list[Any]) -> None:
 
 
 def even_step(folder: Path, places: np.ndarray, normal: np.ndarray) -> np.ndarray:
-    """Return the way (3,) in mm from slice to slice. Raises SettingsError for gaps and tilt."""
+    """Return the way (3,) in mm from slice to slice. Raises SettingsError for gaps and bends."""
     ways = np.diff(places, axis=0)
     distances = ways @ normal
     usual = float(np.median(distances))
@@ -105,9 +106,10 @@ def even_step(folder: Path, places: np.ndarray, normal: np.ndarray) -> np.ndarra
             f"{folder}: slices are {usual:g} mm apart, and {distances[where - 1]:g} mm after slice"
             f" {where} of {len(places)}: one is missing or there twice"
         )
-    if np.linalg.norm(ways - distances[:, None] * normal, axis=1).max() > UNEVEN * usual:
-        raise SettingsError(f"{folder}: the gantry was tilted; resample it to an upright CT first")
-    return ways.mean(0)
+    step: np.ndarray = ways.mean(0)
+    if np.linalg.norm(ways - step, axis=1).max() > UNEVEN * usual:
+        raise SettingsError(f"{folder}: its slices do not lie on one line")
+    return step
 
 
 def read_picture(path: Path) -> np.ndarray:

@@ -39,6 +39,7 @@ from trainers.cascade.geometry import ConeBeam, line_integrals
 from trainers.cascade.make_patients import write_calibration, write_xrays
 from trainers.cascade.options import find_config
 from trainers.cascade.patients import (
+    AIR,
     Patient,
     find_patients,
     fit,
@@ -53,7 +54,6 @@ from trainers.common.making import each_made, make_data
 from trainers.common.settings_parser import SettingsParser, number_between
 from trainers.common.stopping import StopRequest, Watched
 
-AIR = -1000.0
 MAXIMUM = 11.0
 """The line integral of a white pixel: water 534 mm thick, through bone less."""
 
@@ -78,7 +78,7 @@ def write_patient(
 ) -> None:
     """Write one patient's folder, which has its name only once it is whole."""
     torch.set_num_threads(1)
-    hu, extent = read_ct(patient.ct, sides)
+    hu, extent = read_ct(patient.ct, sides, turn=True)
     cube = cube_of(torch.from_numpy(hu), extent, sides, spacing)
     draft = folder / f".{patient.name}.part"
     draft.mkdir(parents=True, exist_ok=True)
@@ -125,7 +125,7 @@ def make_drrs(
 
 def cube_side(patient: Patient) -> tuple[float, float, float]:
     """Return, for parallel rays, a cube as wide as the first CT: a geometry says it otherwise."""
-    image = open_ct(patient.ct)
+    image = open_ct(patient.ct, turn=True)
     side = float(image.header.get_zooms()[0] * image.shape[0])
     return side, side, side
 

@@ -34,6 +34,9 @@ CT_SUFFIXES = (".nii.gz", ".nii", ".npy")
 CT_FOLDERS = ("{id}", "{id}_ct", "ct", "dicom")
 """What a folder of DICOM slices may be called, in the patient's."""
 CALIBRATION = "calibration.json"
+AIR = -1000.0
+MOST_SLANT = 1.0
+"""Degrees that a CT's axes may lie off the patient's: 2.8 mm at the edge of 320 mm."""
 DARKEST = 1 / 65535
 """The least transmission that is believed: one step of 16 bits; its line integral is 11.09."""
 
@@ -205,9 +208,11 @@ def fit(grid: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 def read_ct(
-    path: Path, field_of_view: tuple[float, float, float] | None
+    path: Path, field_of_view: tuple[float, float, float] | None, turn: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return a CT in HU, clipped to the window, as (D, H, W) float32, and its size in mm.
+
+    `turn` is as in open_ct.
 
     Raises SettingsError naming the file where it cannot be read, is not a volume, has NaN, or is
     not in HU.
@@ -217,7 +222,7 @@ def read_ct(
             volume = np.load(path, allow_pickle=False).astype(np.float32)
             extent = np.asarray(field_of_view or volume.shape, dtype=np.float64)
         else:
-            volume, extent = from_scanner(open_ct(path))
+            volume, extent = from_scanner(open_ct(path, turn))
     except (*DAMAGED, nibabel.filebasedimages.ImageFileError) as problem:
         raise SettingsError(f"{path} cannot be read as a CT volume: {problem}") from problem
     if volume.ndim != 3 or min(volume.shape) < 2:
@@ -232,17 +237,56 @@ def read_ct(
     return volume.clip(HU_LOW, HU_HIGH), extent
 
 
-def open_ct(path: Path) -> nibabel.Nifti1Image:
-    """Return a NIfTI file, or a folder of DICOM slices, in canonical orientation."""
-    found = dicom.read_series(path) if path.is_dir() else nibabel.load(path)
-    return nibabel.as_closest_canonical(found)
+def open_ct(path: Path, turn: bool = False) -> nibabel.Nifti1Image:
+    """Return a NIfTI file, or a folder of DICOM slices, in canonical orientation.
+
+    Raises SettingsError where its header does not say how it lies, or says that its axes are not
+    the patient's; with `turn` such a CT is resampled to axes that are, with air around it.
+    """
+    if path.is_dir():
+        found = dicom.read_series(path)
+    else:
+        found = nibabel.load(path)
+        header = found.header
+        if (
+            isinstance(header, nibabel.Nifti1Header)
+            and not header["sform_code"] + (header["qform_code"])
+        ):
+            raise SettingsError(
+                f"{path}: its header does not say how the patient lies in it (sform_code and"
+                " qform_code are 0): write it anew with its affine, or as .npy"
+            )
+    image = nibabel.as_closest_canonical(found)
+    if (slant := slant_of(image.affine)) <= MOST_SLANT:
+        return image
+    if not turn:
+        raise SettingsError(
+            f"{path}: its axes lie up to {slant:.1f} degrees off the patient's, and rays run along"
+            " them: make its X-rays anew with make_drrs.py, which turns it, or turn it before, as"
+            " nibabel.processing.resample_to_output(image, cval=-1000) does; if its X-rays run"
+            " along the array's axes, store that as .npy"
+        )
+    from nibabel.processing import resample_to_output
+
+    voxels = nibabel.Nifti1Image(volume_of(image), image.affine)
+    return resample_to_output(voxels, image.header.get_zooms()[:3], order=1, cval=AIR)
+
+
+def slant_of(affine: np.ndarray) -> float:
+    """Return by how many degrees at most an axis lies off the patient's nearest one."""
+    ways = np.abs(affine[:3, :3])
+    return float(np.degrees(np.arccos((ways.max(0) / np.linalg.norm(ways, axis=0)).min())))
+
+
+def volume_of(image: nibabel.Nifti1Image) -> np.ndarray:
+    """Return an image's values as float32, three-dimensional where a fourth axis says nothing."""
+    data = np.asarray(image.dataobj, dtype=np.float32)
+    return data[..., 0] if data.ndim == 4 and data.shape[3] == 1 else data
 
 
 def from_scanner(image: nibabel.Nifti1Image) -> tuple[np.ndarray, np.ndarray]:
     """Return a canonical image's volume as (D, H, W) and its size in mm."""
-    data = np.asarray(image.dataobj, dtype=np.float32)
-    if data.ndim == 4 and data.shape[3] == 1:
-        data = data[..., 0]
+    data = volume_of(image)
     if data.ndim != 3:
         return data, np.ones(3)
     right, front, up = (

@@ -9,8 +9,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from trainers.cascade.alignment import misaligned
 from trainers.cascade.config import Config
-from trainers.cascade.dataset import misaligned
 from trainers.cascade.metrics import VolumeStatistics
 from trainers.cascade.model import CascadeStage, enlarge
 from trainers.cascade.patients import Patient, fit

@@ -73,8 +73,7 @@ def find_data(
     log.phase("loading", f"reading {path}")
     training = read_listing(path)
     check_volumes(training, PARTS)
-    note = check_axes(volume_of(getattr(sample, part)) for sample in training for part in PARTS)
-    if note:
+    for note in check_axes(volume_of(getattr(s, part)) for s in training for part in PARTS):
         log.warn(note)
     beside = path.with_name("test.csv")
     judged = settings.val_path or (beside if beside.is_file() and beside != path else None)

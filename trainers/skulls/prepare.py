@@ -90,7 +90,7 @@ def cloud_jobs(root: Path, points: int) -> list[Job]:
             f"{root}: no .nrrd files in {', '.join(FOLDERS)}; is this the data set's folder?"
         )
     volumes = [path for path in volumes if not path.name.startswith(".")]
-    if note := check_axes(volumes):
+    for note in check_axes(volumes):
         print(f"note         {note}", flush=True)
     return [(make_cloud, (path, points), path) for path in volumes if not cloud_of(path).is_file()]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ from trainers.skulls.listing import SkullDataError
 
 PLACE = ("space", "space dimension", "space directions", "space origin")
 """The fields of a header that say where a volume lies in the patient."""
+SLANTED = 0.0175
+"""The cosine between two axes from which on they are not at right angles: 89 degrees."""
 TO_LPS = {
     "right-anterior-superior": (-1.0, -1.0, 1.0),
     "ras": (-1.0, -1.0, 1.0),
@@ -68,36 +70,64 @@ def axes_of(place: Mapping[str, Any]) -> str:
     return "".join("LPS"[m] if way[m] > 0 else "RAI"[m] for m, way in zip(mains, ways, strict=True))
 
 
-def check_axes(volumes: Iterable[Path]) -> str:
+def check_axes(volumes: Iterable[Path]) -> list[str]:
     """Return what is to be said of volumes' axes, mostly nothing.
 
     Arrays are used as they lie in the files, so that one network sees all skulls the same way up.
-    Raises SkullDataError where the axes of some volumes run otherwise than those of others, or
-    volumes of one skull, which have one name, differ in shape.
+    Raises SkullDataError where the axes of some volumes run otherwise than those of others or not
+    at right angles, or volumes of one skull, which have one name, differ in shape.
     """
     first: tuple[Path, str] | None = None
-    shapes: dict[str, tuple[Path, list[int]]] = {}
+    notes: list[str] = []
+    skulls: dict[str, tuple[Path, list[int], np.ndarray | None]] = {}
     for path in volumes:
         try:
             header = nrrd.read_header(str(path))
-            axes, shape = axes_of(place_of(header)), [int(size) for size in header["sizes"]]
+            place = place_of(header)
+            axes, shape = axes_of(place), [int(size) for size in header["sizes"]]
         except Exception:  # read_volume says what is wrong with it.
             continue
-        other, expected = shapes.setdefault(path.name, (path, shape))
+        ends = corners(place, shape) if place else None
+        other, expected, before = skulls.setdefault(path.name, (path, shape, ends))
         if shape != expected:
             raise SkullDataError(f"{path}: has shape {shape}, and {other} has {expected}")
+        if place and slanted(np.asarray(place["space directions"], dtype=float)):
+            raise SkullDataError(
+                f"{path}: its axes are not at right angles, as of a tilted gantry, so that figures"
+                " in mm would be wrong: resample it, as 3D Slicer's module Resample Scalar Volume"
+                " does"
+            )
         first = first or ((path, axes) if axes else None)
         if axes and first and axes != first[1]:
             raise SkullDataError(
                 f"{path}: its axes run {axes}, those of {first[0]} {first[1]}: all have to lie"
                 " alike; 3D Slicer's module Orient Scalar Volume turns them"
             )
-    if first is None or first[1][0] in "LR":
-        return ""
-    return (
-        f"axis 0 of {first[0]} and the others does not run between left and right (they run"
-        f" {first[1]}): the mirrored skull beside the figures takes it to"
-    )
+        if before is not None and ends is not None:
+            apart = float(np.linalg.norm(ends - before, axis=1).max())
+            if apart > max(spacing_of(header)) and not notes:
+                notes.append(
+                    f"by its header {path} lies up to {apart:.3g} mm away from {other}: arrays are"
+                    " used as they lie in the files, so the two have to fit voxel by voxel"
+                )
+    if first is not None and first[1][0] not in "LR":
+        notes.append(
+            f"axis 0 of {first[0]} and the others does not run between left and right (they run"
+            f" {first[1]}): the mirrored skull beside the figures takes it to"
+        )
+    return notes
+
+
+def corners(place: Mapping[str, Any], shape: Sequence[int]) -> np.ndarray:
+    """Return where the outermost voxels (8, 3) of a volume lie in the patient, in mm."""
+    indices = np.array(np.meshgrid(*((0, size - 1) for size in shape))).reshape(3, -1).T
+    return Volume(np.zeros(0), (1.0, 1.0, 1.0), place).in_mm(indices)
+
+
+def slanted(ways: np.ndarray) -> bool:
+    """Whether axes are not at right angles, by a degree and more."""
+    units = ways / np.linalg.norm(ways, axis=1, keepdims=True)
+    return bool(np.abs(units @ units.T - np.eye(3)).max() > SLANTED)
 
 
 def read_volume(path: Path) -> Volume:
