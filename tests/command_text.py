@@ -161,6 +161,11 @@ def at_a_time(runs: int, parallel: int) -> str:
     return f"{runs} runs, {parallel} at a time"
 
 
+def starts_now(starts: int, waits: int) -> str:
+    """How many of a sweep's runs start, and how many wait."""
+    return f"{starts} start{'s' * (starts == 1)} now · {waits} wait: "
+
+
 def will_suggest(names: str, sampler: str) -> str:
     """What is said of values that are not chosen yet."""
     return f"{names}: {sampler} suggests values when its turn comes"

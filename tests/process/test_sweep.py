@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from runners.state.runs import read_run
-from tests.command_text import EXISTS_ALREADY, WITH_A_SWEEP, at_a_time
+from tests.command_text import EXISTS_ALREADY, WITH_A_SWEEP, at_a_time, starts_now
 from tests.process.conftest import CommandLine
 from tests.support import eventually
 
@@ -35,6 +35,7 @@ def test_a_grid_becomes_a_group_that_runs_so_many_at_a_time(cli: CommandLine) ->
     )  # fmt: skip
     ids = done.stdout.split()
     assert len(ids) == 4 and at_a_time(4, 1) in done.stderr
+    assert starts_now(1, 3) in done.stderr
     group = read_run(cli.state, ids[0]).plan.spec.group  # type: ignore[union-attr]
     assert group.startswith("my grid-") and group in done.stderr
     names = [read_run(cli.state, run_id).name for run_id in ids]

@@ -25,7 +25,7 @@ from runners.state.layout import StateDirectory
 from runners.state.requests import open_request
 from tui.cli.output import echo, print_json_of_runs, print_pairs, print_summary, run_exit_code
 from tui.cli.specs import specs_from
-from tui.views.runs.plan_text import describe_plan, estimate_text, rate_text
+from tui.views.runs.plan_text import describe_plan, estimate_text, rate_text, starts_of, starts_text
 
 if TYPE_CHECKING:
     from runners.lifecycle.launch.submit import Submission
@@ -116,6 +116,8 @@ def _start(state: StateDirectory, arguments: argparse.Namespace, request: str) -
             echo(f"estimate: {estimate_text(run.plan)}")
         if run.state is State.QUEUED and specs[0].parallel is None:
             echo(f"{run.id} is queued: {by_names(run.reason)}")
+    if specs[0].parallel is not None:
+        echo(starts_text(len(runs), [run.reason for run in runs if run.state is State.QUEUED]))
     return runs
 
 
@@ -200,6 +202,8 @@ def run_plan(arguments: argparse.Namespace) -> int:
 
             print(f"\n{job.script}", end="")
             echo(f"sbatch --test-only: {test_only(job)}")
+    if len(planned) > 1:
+        echo(starts_of([run.decision for run in planned]))
     hints = (run.decision.hint for run in planned if not isinstance(run.decision, Granted))
     for hint in dict.fromkeys(filter(None, hints)):
         echo(hint)

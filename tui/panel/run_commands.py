@@ -193,10 +193,13 @@ class RunCommands:
 
     def _started_sweep(self, group: str, runs: Sequence[Run], judged_by: str | None) -> None:
         from runners.guard.sweep_watch import watch_for_hopeless
+        from tui.views.runs.plan_text import starts_text
 
         if judged_by is not None:
             watch_for_hopeless(self._state, group, [run.id for run in runs], judged_by)
-        self._notify(f"sweep {group}: {len(runs)} runs; `=` on its line compares them", timeout=6)
+        starts = starts_text(len(runs), [run.reason for run in runs if run.state is State.QUEUED])
+        text = f"sweep {group}: {len(runs)} runs\n{starts}\n`=` on its line compares them"
+        self._notify(text, timeout=6)
 
     def _in_thread(self, do: Callable[[], object], noted: int | None = None) -> None:
         """Do it in a thread, tell what went wrong, then take the next snapshot at once."""

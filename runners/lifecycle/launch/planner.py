@@ -81,6 +81,12 @@ class PlannedLaunch(NamedTuple):
     waiting: tuple[Candidate, ...]
     decisions: Mapping[str, QueueDecision]
 
+    @property
+    def own(self) -> list[QueueDecision]:
+        """The decisions on the specs, whether or not all of them were planned."""
+        before = {candidate.run for candidate in self.waiting}
+        return [found for run, found in self.decisions.items() if run not in before]
+
     def refuse(self, queue: bool = True) -> None:
         """Raise what speaks against the first of the runs that may not even wait."""
         for run in self.runs:
@@ -111,10 +117,11 @@ class Planner:
         wants_gpus = any(spec.gpus.wants_gpus and not keys_of(spec) for spec in specs)
         self._reading = read_gpus(state) if wants_gpus else None
 
-    def plan(self) -> PlannedLaunch:
+    def plan(self, most: int | None = None) -> PlannedLaunch:
         """What the specs would come to now; under the allocation lock: what they come to.
 
-        Raises WrongInput when something that a spec names does not exist.
+        All are decided on, the first `most` are planned. Raises WrongInput when something that a
+        spec names does not exist.
         """
         # Without GPUs nobody is in the way.
         before = waiting(self._state) if self._reading is not None else []
@@ -130,7 +137,7 @@ class Planner:
             decisions |= dict.fromkeys((candidate.run for candidate in candidates), refused)
         runs = tuple(
             self._plan_one(spec, candidate.run, decisions[candidate.run])
-            for spec, candidate in zip(self._specs, candidates, strict=True)
+            for spec, candidate in [*zip(self._specs, candidates, strict=True)][:most]
         )
         return PlannedLaunch(runs, tuple(before), decisions)
 

@@ -73,7 +73,11 @@ def _batch_text(draft: RunDraft | None, gpus: int) -> Text:
 
 def outcome_text(plan: FormPlan, sweep: Sweep | None) -> Text:
     """Whether it starts, on what, for how much: what is seen without scrolling."""
-    text = Text("" if sweep is None else f"{sweep.size}; the first of them:\n")
+    text = Text("" if sweep is None else f"{sweep.size}\n")
+    if plan.starts:
+        text.append(f"{plan.starts}\n", "bold")
+    if sweep is not None:
+        text.append("the first: ")
     for run in plan.runs[:_OUTCOMES]:
         sign, style = ("✔", "") if run.starts else (State.QUEUED.sign, "yellow")
         if run.denied:
@@ -109,7 +113,7 @@ def plan_lines(
     for name, change in changes:
         lines.add("changed", mask_text(f"{name} {change}"), "bold")
     if sweep is not None:
-        add_sweep(lines, sweep)
+        add_sweep(lines, sweep, plan.starts)
     for run in plan.runs:
         if run is not plan.runs[0]:
             lines.add_text(Text())

@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from runners.gpus.client import latest
-from runners.lifecycle.launch.planner import PlannedRun, plan_runs
+from runners.lifecycle.launch.planner import PlannedRun, Planner
 from runners.model.gpus import GpuUse
 from runners.model.spec import RunSpec
 from runners.scheduling.allocation import Denied
 from runners.scheduling.memory_warning import peak_memory_by_gpu
 from runners.scheduling.queue_order import Granted
 from runners.state.layout import StateDirectory
-from tui.views.runs.plan_text import describe_plan, plan_summary
+from tui.views.runs.plan_text import describe_plan, plan_summary, starts_of
 
 Peaks = Mapping[str, tuple[str, GpuUse]]
 """By UUID: the run that used most of a GPU's memory, and its use."""
@@ -38,17 +38,21 @@ class FormRun(msgspec.Struct, frozen=True):
 
 
 class FormPlan(msgspec.Struct, frozen=True):
-    """The plans of runs that start together; of a single one what such runs took of each GPU."""
+    """The plans of runs that start together; of a single one what such runs took of each GPU.
+
+    `starts` says how many of several start now; empty from an older machine.
+    """
 
     runs: list[FormRun]
     peaks: dict[str, tuple[str, GpuUse]] = {}
+    starts: str = ""
 
     def noting(self, note: str) -> "FormPlan":
         """The same with something more to be known before it starts, told first."""
         runs = [
             msgspec.structs.replace(run, pairs=[("note", note), *run.pairs]) for run in self.runs
         ]
-        return FormPlan(runs, self.peaks)
+        return msgspec.structs.replace(self, runs=runs)
 
     def for_example(self, machine: str) -> "FormPlan":
         """The same as one of several machines has it, of which one is chosen at the launch."""
@@ -61,19 +65,20 @@ class FormPlan(msgspec.Struct, frozen=True):
             )
             for run in self.runs
         ]
-        return FormPlan(runs, self.peaks)
+        return msgspec.structs.replace(self, runs=runs)
 
 
 def form_plan(state: StateDirectory, specs: Sequence[RunSpec]) -> FormPlan:
     """What a launch of `specs` would come to now on this machine. Raises as the planner does.
 
-    Of a sweep the first run is planned: the others differ from it only in what varies.
+    Of a sweep the first run is planned: the others differ from it only in what varies, and in
+    whether they start.
     """
-    specs = specs if specs[0].parallel is None else specs[:1]
-    runs = [_run(planned) for planned in plan_runs(state, specs)]
+    launch = Planner(state, specs).plan(None if specs[0].parallel is None else 1)
+    runs = [_run(planned) for planned in launch.runs]
     reading = latest(state)
     if len(specs) > 1 or reading is None:
-        return FormPlan(runs)
+        return FormPlan(runs, starts=starts_of(launch.own))
     spec = specs[0]
     return FormPlan(runs, peak_memory_by_gpu(state, spec.preset, spec.name, reading.gpus))
 

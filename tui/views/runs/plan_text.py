@@ -78,6 +78,29 @@ def plan_summary(plan: LaunchPlan, decision: QueueDecision) -> str:
     return " · ".join(facts)
 
 
+def starts_of(decisions: Sequence[QueueDecision]) -> str:
+    """How many of several runs start now, and why the first of the others does not."""
+    waits, denied = (
+        [decision.reason for decision in decisions if isinstance(decision, kind)]
+        for kind in (Waiting, Denied)
+    )
+    return starts_text(len(decisions), waits, denied)
+
+
+def starts_text(runs: int, waits: Sequence[str], denied: Sequence[str] = ()) -> str:
+    """`3 start now · 9 wait: WHY`: of so many `runs`, by the reasons of those that do not."""
+    starts = runs - len(waits) - len(denied)
+    parts = [f"{starts} start{'s' * (starts == 1)} now"]
+    for count, verb, reasons in (
+        (len(waits), "wait", waits),
+        (len(denied), "cannot start", denied),
+    ):
+        if reasons:
+            verb += "s" * (verb == "wait" and count == 1)
+            parts.append(f"{count} {verb}: {by_names(reasons[0]).partition(': ')[0]}")
+    return " · ".join(parts)
+
+
 def _where(plan: LaunchPlan) -> str:
     """`GPU 0-3`, or the CPU."""
     if not plan.gpus:

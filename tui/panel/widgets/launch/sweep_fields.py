@@ -76,9 +76,11 @@ def _number(key: str, texts: Mapping[str, str]) -> int | None:
         raise WrongInput(f"{key}: expected a whole number, got {text!r}") from None
 
 
-def add_sweep(lines: NamedLines, sweep: Sweep) -> None:
-    """How many runs there are, what they are called, and that the plan below is the first's."""
+def add_sweep(lines: NamedLines, sweep: Sweep, starts: str) -> None:
+    """How many runs there are, how many start now, their names; the plan below is the first's."""
     lines.add("sweep", sweep.size, "bold")
+    if starts:
+        lines.add("GPUs", starts, "bold")
     names = [spec.name for spec in sweep.specs]
     for name in (
         *names[:_NAMES],
