@@ -2,12 +2,16 @@
 runs to look at.
 """
 
+import os
 import socket
+import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from random import SystemRandom
 from typing import Any, TypeVar
 
 from runners.cost.accounting import Account
@@ -40,10 +44,47 @@ def eventually(condition: Callable[[], T], ceiling_s: float = CEILING_S, what: s
 
 
 def free_port() -> int:
-    """A loopback port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A loopback port that was free a moment ago, and none that the kernel gives to whoever wants
+    any: other tests would have it before it is listened to.
+    """
+    given = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    # Not by the chance that a test has seeded: other workers draw the same then.
+    below = SystemRandom().sample(range(given // 2, given), 99)
+    for port in [*below, 0]:
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return int(probe.getsockname()[1])
+    raise AssertionError("no free port")
+
+
+@contextmanager
+def deaf_port() -> Iterator[int]:
+    """A loopback port at which nobody listens, nor begins to."""
+    with socket.socket() as kept:
+        kept.bind(("127.0.0.1", 0))
+        yield int(kept.getsockname()[1])
+
+
+def stats_below(folder: Path) -> dict[Path, os.stat_result]:
+    """A folder and all below it, as `lstat` sees it; what is gone meanwhile is left out."""
+    found = {folder: folder.lstat()}
+    for place, folders, names in os.walk(folder):
+        for path in (Path(place, name) for name in (*folders, *names)):
+            with suppress(FileNotFoundError):
+                found[path] = path.lstat()
+    return found
+
+
+def files_below(folder: Path) -> dict[Path, bytes]:
+    """Every file below a folder and what is in it, links left out. Helpers that outlive a command
+    may write there: what is gone meanwhile is left out too.
+    """
+    found = {}
+    for path, status in stats_below(folder).items():
+        with suppress(FileNotFoundError):
+            if stat.S_ISREG(status.st_mode):
+                found[path] = path.read_bytes()
+    return found
 
 
 def committed_files() -> list[Path]:

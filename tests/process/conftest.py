@@ -138,6 +138,12 @@ class CommandLine:
         """
         return to_json(view_run(wait_until_ended(self.state, run.id)))
 
+    def left(self, run: RunDirectory) -> dict[str, Any]:
+        """The run once it has ended and its supervisor has gone: it may be taken away then."""
+        found = self.ended(run)
+        eventually(lambda: not (is_held(run.supervisor_lock) or is_held(run.run_lock)))
+        return found
+
     def kill_supervisor(self, run: RunDirectory) -> int:
         """SIGKILL to a run's supervisor; return its pid once its lock is free."""
         pid = eventually(lambda: _supervisor(run), what="a supervisor that has recorded itself")

@@ -322,7 +322,8 @@ def test_a_damaged_record_of_an_orphan_is_mended_too(cli: CommandLine) -> None:
 def test_a_supervisor_whose_run_was_removed_leaves(cli: CommandLine) -> None:
     run, gate = gated(cli, 0)
     supervisor = eventually(lambda: record(run).get("supervisor_pid"))
-    shutil.rmtree(run.path)
+    # In one step: what is written there meanwhile would be in the way of removing it.
+    shutil.rmtree(run.path.rename(cli.folder / "removed"))
     gate.write_text("go")
     eventually(lambda: is_zombie(supervisor), what="the supervisor gone")
     cli.run("list")

@@ -1,7 +1,6 @@
 """A run with a terminal of its own: asked, answered, left, taken over; a shell beside a run."""
 
 import json
-import os
 import re
 import shlex
 import shutil
@@ -117,7 +116,8 @@ def test_left_by_a_key_or_by_a_dead_client_the_run_goes_on(
     assert first.wait_end() == 0
     second = attach(run)
     second.wait_for(re.escape(QUESTION))
-    os.kill(second.child.pid, 9)
+    second.child.kill()
+    second.child.wait()
     third = attach(run)
     third.wait_for(re.escape(QUESTION))
     third.press("n", "Enter")

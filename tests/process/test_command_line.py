@@ -66,6 +66,7 @@ def test_the_usual_aliases(cli: CommandLine) -> None:
     assert run.id in cli.run("ps").stdout
     killed = cli.json("kill", "sleeper", "--wait")
     assert killed["reason"].startswith("killed by")
+    cli.left(run)
     assert cli.json("rm", "sleeper")["deleted"] == [run.id]
 
 

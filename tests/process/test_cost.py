@@ -83,7 +83,7 @@ def test_shares_and_idle_make_up_the_session(eight: CommandLine) -> None:
 def test_the_ledger_outlives_the_runs(cli: CommandLine) -> None:
     cli.run("session", "start", "--rate", "3.60", "--since", "now")
     run = cli.command("true", options=["--name", "short"])
-    cli.ended(run)
+    cli.left(run)
     cli.run("session", "end")
     began, finished = (Moment(*record(run)[key]) for key in ("began", "finished"))
     assert (
@@ -104,7 +104,7 @@ def test_the_ledger_outlives_the_runs(cli: CommandLine) -> None:
 
 def test_a_run_that_the_ledger_lacks_is_entered_before_it_is_pruned(cli: CommandLine) -> None:
     run = cli.command("true", options=["--price", "3.60"])
-    cli.ended(run)
+    cli.left(run)
     before = export(cli)
     cli.state.ledger.unlink()
     cli.run("prune", "--keep", "0", "--dry-run")
@@ -112,7 +112,7 @@ def test_a_run_that_the_ledger_lacks_is_entered_before_it_is_pruned(cli: Command
     cli.run("prune", "--keep", "0")
     assert export(cli) == before
     kept = cli.command("true", options=["--price", "3.60"])
-    cli.ended(kept)
+    cli.left(kept)
     cli.state.ledger.unlink()
     cli.state.ledger.mkdir()
     refused = cli.run("prune", "--keep", "0").stderr

@@ -28,9 +28,10 @@ DEAF = ("sh", "-c", "trap : TERM INT; echo up; while :; do sleep 0.1; done")
 SILENT = 'import time\nprint("step 1 loss 0.5", flush=True)\ntime.sleep(600)\n'
 SWEPT = """
 import sys, time
-for step in range(1, 60):
-    print(f"step {step} loss {float(sys.argv[2]) / step:.4f}", flush=True)
-    time.sleep(0.1)
+rate = float(sys.argv[2])
+for step in range(1, 9):
+    print(f"step {step} loss {rate / step if rate < 5 else rate:.4f}", flush=True)
+while rate > 5: time.sleep(0.05)
 """
 
 

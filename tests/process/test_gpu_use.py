@@ -16,7 +16,7 @@ from runners.gpus.usage import decode_usage, interval_file, read_recent, usage_f
 from runners.host.locks import is_held
 from runners.lifecycle.supervisor.spawn import poke_supervisor
 from runners.model.gpus import GpuUse, RunUsage
-from tests.process.conftest import CommandLine
+from tests.process.conftest import CommandLine, record
 from tests.stubs import nvml as stub
 from tests.support import eventually
 
@@ -26,7 +26,11 @@ def test_peak_and_use_are_known_though_nobody_looked(
 ) -> None:
     monkeypatch.setenv("FRESNEL_GPUS", "sim:2xH100")
     run = cli.launch("--gpu-ids", "1", "--name", "demo", "--", "sleep", "300")
-    eventually(lambda: len(read_recent(cli.state)) >= 3, what="some seconds of history")
+    began = eventually(lambda: record(run).get("started"), what="a run that has begun")
+    eventually(
+        lambda: len([one for one in read_recent(cli.state) if one.time > began]) >= 3,
+        what="some seconds of history",
+    )
     cli.run("stop", run.id, "--force", "--wait")
     usage = eventually(lambda: decode_usage(run.path), what="usage.json")
     (use,) = cli.json("status", run.id)["usage"]

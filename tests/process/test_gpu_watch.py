@@ -107,8 +107,13 @@ def test_an_xid_is_told_with_the_gpu_and_with_the_run_that_held_it(
     assert (found["code"], found["meaning"].partition(":")[0]) == (79, "fell off the bus")
     assert found["time"].startswith("20") and found["time"].endswith("+00:00")
     assert f"⚠Xid 79: {found['meaning'].partition(':')[0]}" in cli.run("gpus").stdout
-    usage = eventually(lambda: cli.json("status", run.id)["usage"], what="the run's usage")
-    assert [xid["code"] for xid in usage[0]["xids"]] == [79]
+    eventually(
+        lambda: (
+            [xid["code"] for use in cli.json("status", run.id)["usage"] for xid in use["xids"]]
+            == [79]
+        ),
+        what="the Xid in the run's usage",
+    )
     assert f"⚠ Xid 79: {found['meaning'].partition(':')[0]} at " in cli.run("status", run.id).stdout
     owner = owner_of(cli.state)
     assert owner is not None

@@ -80,6 +80,10 @@ class Guarded:
         program = (sys.executable, "-S", "-c", SAVES, str(self.checkpoint), str(saving_s))
         return self.cli.command(*program, ready="ready")
 
+    def warnings(self) -> list[str]:
+        """What it warned of, once it has: by a process of its own, which may come last."""
+        return eventually(lambda: lines(self.warned), what="a warning")
+
     def stage(self) -> Stage | None:
         """How far it has gone with the rule that is set."""
         view = read_guard(self.state)
@@ -173,7 +177,7 @@ def test_a_spent_budget_warns_stops_the_runs_with_their_checkpoints_and_then_end
     assert ended["ending"]["cause"] == "guard" and ended["ending"]["rule"]
     assert ended["ending"]["detail"].startswith("budget: $")
     assert guard.checkpoint.read_text() == "weights"
-    (warning,) = lines(guard.warned)
+    (warning,) = guard.warnings()
     assert (
         warning.startswith("budget: $")
         and f"{RUNS_STOP_IN} 1s" in warning
@@ -192,7 +196,7 @@ def test_an_aged_session_ends(guard: Guarded) -> None:
     guard.set("--max-age", "2s")
     guard.reaches(Stage.ENDED)
     assert lines(guard.ended) == ["end"] and record(run)["state"] == "stopped"
-    assert "age" in lines(guard.warned)[0]
+    assert "age" in guard.warnings()[0]
 
 
 def test_a_machine_without_a_run_ends_and_one_with_a_run_does_not(guard: Guarded) -> None:
@@ -240,7 +244,7 @@ def test_gpus_that_idle_while_a_run_says_it_trains_end_it(
     guard.set("--idle", "60s", countdown="1s")
     guard.reaches(Stage.ENDED)
     assert lines(guard.ended) == ["end"] and record(run)["state"] == "stopped"
-    assert "GPUs below 5 % for 1m00s" in lines(guard.warned)[0]
+    assert "GPUs below 5 % for 1m00s" in guard.warnings()[0]
 
 
 def test_one_busy_gpu_keeps_the_guard_still(
@@ -266,7 +270,7 @@ def test_a_killed_guard_acts_although_no_run_lives_and_no_command_is_given(guard
     first = guard.kill()
     assert guard.pid() != first
     guard.reaches(Stage.ENDED)
-    assert lines(guard.ended) == ["end"] and len(lines(guard.warned)) == 1
+    assert lines(guard.ended) == ["end"] and len(guard.warnings()) == 1
 
 
 def test_the_keeper_itself_takes_the_place_of_a_guard_that_is_killed(guard: Guarded) -> None:
@@ -315,7 +319,7 @@ def test_guard_and_keeper_killed_at_once_act_once_after_the_next_command(
     write_rule(guard.state, msgspec.structs.replace(rule, no_run_s=0.1, countdown_s=0.1))
     enough.touch()
     guard.reaches(Stage.ENDED)
-    assert lines(guard.ended) == ["end"] and len(lines(guard.warned)) == 1
+    assert lines(guard.ended) == ["end"] and len(guard.warnings()) == 1
 
 
 def _two_of(locks: list[Path]) -> list[int]:
@@ -337,7 +341,7 @@ def test_a_killed_guard_is_adopted_by_the_next_command_and_goes_on_with_its_coun
     assert read_guard_state(guard.state) == progress, (
         "neither warned again nor counted from the beginning"
     )
-    assert len(lines(guard.warned)) == 1
+    assert len(guard.warnings()) == 1
 
 
 def test_a_killed_guard_is_started_again_by_a_run_s_supervisor(guard: Guarded) -> None:
@@ -378,7 +382,7 @@ def test_killed_at_every_moment_it_does_everything_once(guard: Guarded) -> None:
             enough.touch()
         assert kills < 200
     assert kills >= 5
-    assert lines(guard.ended) == ["end"] and len(lines(guard.warned)) == 1
+    assert lines(guard.ended) == ["end"] and len(guard.warnings()) == 1
     assert record(run)["state"] == "stopped" and json.loads(run.stop.read_text())["requests"] == 1
     assert guard.checkpoint.read_text() == "weights"
 
@@ -548,7 +552,7 @@ def test_a_removed_run_that_nobody_fetched_holds_until_it_is_given_up_by_name(
 ) -> None:
     run = guard.train()
     guard.cli.run("stop", run.id, "--wait")
-    eventually(lambda: not is_held(run.supervisor_lock))
+    guard.cli.left(run)
     removes = {"prune": ("prune", "--keep", "0"), "delete": ("delete", run.id)}
     done = guard.cli.run(*removes.get(way, ("delete", run.id, "--forever")))
     assert run.id in done.stderr and "--give-up" in done.stderr

@@ -107,6 +107,7 @@ def test_on_a_full_disk_it_says_so_and_acts_all_the_same(
     assert checks["guard"]["verdict"] == "WARN" and "is full" in checks["guard"]["message"]
     assert any("is full" in problem for problem in cli.json("cost")["guard"]["problems"])
     eventually(lambda: stage(cli.state) is Stage.ENDED, what="the guard at its end")
+    eventually(warned.exists, what="the warning, which is a process of its own")
     assert ended.read_text() == "end\n" and warned.read_text() == "warned\n"
     assert not (run.path / "live").exists() and "has acted" in says(cli)
     (small_disk / "ballast").unlink()

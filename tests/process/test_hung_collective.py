@@ -59,7 +59,7 @@ def test_the_rank_that_the_others_wait_for_is_named_and_its_stack_saved(cli: Com
         lambda: (cli.status(run)["health"] or {}).get("absent"), 90, what="a rank that is named"
     )
     assert list(told) == [2]
-    (alert,) = cli.status(run)["alerts"]
+    (alert,) = eventually(lambda: cli.status(run)["alerts"], what="the watcher's alert")
     assert f"{absent(2, 'all_reduce', 2)}: worker.py" in alert["text"]
     dump = newest_stacks(run.path)
     assert dump is not None and dump.absent == (2,)

@@ -106,7 +106,7 @@ def test_a_damaged_record_never_leaves_a_run_that_cannot_be_stopped(
     cli.kill_supervisor(run)
     run.state.write_text(json.dumps({**record(run), **damage}))
     cli.run("stop", run.id, "--force", "--wait")
-    assert not is_held(run.run_lock)
+    eventually(lambda: not is_held(run.run_lock), what="nothing left of it")
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_damaged_plan_never_leaves_a_run_that_cannot_be_stopped(
     cli.kill_supervisor(run)
     run.plan.write_text(json.dumps(json.loads(run.plan.read_text()) | damage))
     cli.run("stop", run.id, "--force", "--wait")
-    assert not is_held(run.run_lock)
+    eventually(lambda: not is_held(run.run_lock), what="nothing left of it")
 
 
 def test_a_damaged_intent_is_an_intent(cli: CommandLine) -> None:

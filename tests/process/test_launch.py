@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import stat
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -24,7 +23,7 @@ from tests.command_text import (
 )
 from tests.process.conftest import COMMAND, STUBBORN, CommandLine, leader, record
 from tests.screen_text import NO_RUNS, run_row
-from tests.support import SLEEPS_IN, eventually
+from tests.support import SLEEPS_IN, eventually, stats_below
 
 RUN_KEYS = {
     "id", "preset", "state", "reason", "gpus", "created", "started", "ended", "exit_code",
@@ -183,8 +182,7 @@ def test_ctrl_c_leaves_the_run_alone(cli: CommandLine, words: list[str]) -> None
     child = cli.begin("launch", *words, "--gpus", "0", "--", sys.executable, "-c", STUBBORN)
     run = eventually(lambda: next(iter(_runs(cli)), None))
     eventually(lambda: run.output.exists() and b"ready" in run.output.read_bytes())
-    wchan = Path(f"/proc/{child.pid}/wchan")
-    eventually(lambda: SLEEPS_IN in wchan.read_text(), what="a command that waits")
+    eventually(lambda: _waits(child.pid), what="a command that waits")
     child.send_signal(signal.SIGINT)
     _, said = child.communicate()
     assert child.returncode == 130 and b"the run continues" in said
@@ -206,20 +204,15 @@ def test_ctrl_c_ends_waiting_and_reading_with_130(cli: CommandLine) -> None:
         if words[0] == "logs":
             assert child.stdout is not None and child.stdout.readline() == b"ready\n"
         else:
-            eventually(lambda pid=child.pid: _catches_interrupts(pid))
+            eventually(lambda pid=child.pid: _waits(pid), what="a command that waits")
         child.send_signal(signal.SIGINT)
         child.communicate()
         assert child.returncode == 130
 
 
-def _catches_interrupts(pid: int) -> bool:
-    """True once Python has installed its own handler for SIGINT and slept at least once."""
-    status = dict(
-        line.split(":\t", 1)
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines()
-        if ":\t" in line
-    )
-    return bool(int(status["SigCgt"], 16) & 2) and int(status["voluntary_ctxt_switches"]) > 5
+def _waits(pid: int) -> bool:
+    """Whether a command looks only now and then: before that it has begun to heed Ctrl+C."""
+    return SLEEPS_IN in Path(f"/proc/{pid}/wchan").read_text()
 
 
 @pytest.mark.parametrize(
@@ -270,12 +263,9 @@ def test_state_is_for_its_owner_alone(cli: CommandLine) -> None:
     cli.run("session", "start", "--rate", "1", "--since", "now")
     run = cli.command("sleep", "300")
     cli.run("stop", run.id, "--force", "--wait")
-    found = {
-        path: stat.S_IMODE(path.lstat().st_mode)
-        for path in [cli.state.root, *cli.state.root.rglob("*")]
-    }
+    found = stats_below(cli.state.root)
     assert len(found) > 25
-    wrong = {str(path): oct(mode) for path, mode in found.items() if mode & 0o077}
+    wrong = {str(path): oct(one.st_mode) for path, one in found.items() if one.st_mode & 0o077}
     assert not wrong
 
 

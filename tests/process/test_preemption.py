@@ -52,9 +52,23 @@ def cloud(monkeypatch: pytest.MonkeyPatch, cli: CommandLine) -> Iterator[Cloud]:
     with serving() as server:
         monkeypatch.setenv("FRESNEL_METADATA", server.url)
         yield server
-        lock = cli.state.preemption_lock
-        if is_held(lock):
-            os.kill(int(lock.read_text()), signal.SIGKILL)
+        if is_held(cli.state.preemption_lock):
+            kill_asker(cli)
+
+
+def kill_asker(cli: CommandLine) -> None:
+    """SIGKILL to whoever asks the provider; one that has just begun has not written its pid."""
+    lock = cli.state.preemption_lock
+
+    def pid() -> int:
+        try:
+            found = int(lock.read_text())
+            return found if b"preemption" in Path(f"/proc/{found}/cmdline").read_bytes() else 0
+        except (OSError, ValueError):
+            return 0
+
+    os.kill(eventually(pid, what="who asks the provider"), signal.SIGKILL)
+    eventually(lambda: not is_held(lock), what="nobody who asks")
 
 
 def in_s(seconds: float) -> str:
@@ -128,10 +142,10 @@ def test_a_killed_process_does_not_lose_the_notice(cloud: Cloud, cli: CommandLin
     run = cli.command(*PYTHON, HARD, ready="ready")
     cli.run("list")
     eventually(lambda: "GET /computeMetadata/v1/instance/preempted" in cloud.asked)
-    lock = cli.state.preemption_lock
-    os.kill(int(lock.read_text()), signal.SIGKILL)
-    eventually(lambda: not is_held(lock))
-    os.utime(lock, (time.time() - 100,) * 2)  # as if it had been started a while ago
+    kill_asker(cli)
+    os.utime(
+        cli.state.preemption_lock, (time.time() - 100,) * 2
+    )  # as if it had been started a while ago
     cloud.is_google("TRUE")
     cli.run("list")
     found = eventually(lambda: read_preemption(cli.state), what="the notice")
@@ -173,12 +187,12 @@ def test_a_run_that_survives_a_boot_goes_on_once_when_the_machine_is_back(
     eventually(lambda: record(run).get("next_attempt") == 2, what="its program stopped")
     eventually(lambda: not run.stop.exists(), what="a run that is not to be stopped")
     # Whoever asks the provider is killed: the next does not take the run that waits for running.
-    os.kill(int(cli.state.preemption_lock.read_text()), signal.SIGKILL)
+    kill_asker(cli)
     os.utime(cli.state.preemption_lock, (time.time() - 100,) * 2)
     eventually(lambda: cli.run("list") and is_held(cli.state.preemption_lock))
     found = read_preemption(cli.state)
     assert found is not None
-    os.kill(int(cli.state.preemption_lock.read_text()), signal.SIGKILL)
+    kill_asker(cli)
     cloud.is_aws()
     reboot(cli, run, cli.state.preemption)
     (cli.folder / "hold").unlink()
@@ -202,7 +216,7 @@ def test_a_run_that_the_machine_took_before_it_had_stopped_goes_on_too(
     eventually(lambda: is_held(cli.state.preemption_lock), what="somebody who asks")
     cloud.is_aws({"action": "stop", "time": in_s(60)})
     eventually(run.stop.exists, what="the stop")
-    os.kill(int(cli.state.preemption_lock.read_text()), signal.SIGKILL)
+    kill_asker(cli)
     cloud.is_aws()
     reboot(cli, run, cli.state.preemption)
     assert QUEUED_AGAIN in str(cli.status(run)["reason"])

@@ -17,7 +17,7 @@ from runners.state.layout import RunDirectory
 from runners.state.runs import list_run_ids, read_run
 from tests.command_text import never_after
 from tests.process.conftest import CommandLine, events, record
-from tests.support import eventually
+from tests.support import eventually, files_below
 from tui.views.runs.run_text import no_gpus
 
 SECRET = "hunter2-do-not-write"
@@ -181,10 +181,8 @@ def test_a_waiting_run_keeps_its_secrets_in_memory_and_gets_them_at_its_start(
     release(cli, first)
     assert cli.ended(waiting)["state"] == "done"
     assert waiting.output.read_text() == f"got {SECRET} and /home/of/anna/x on 0,1\n"
-    written = [
-        path for path in cli.state.root.rglob("*") if path.is_file() and path != waiting.output
-    ]
-    assert not [path for path in written if SECRET in path.read_text(errors="replace")]
+    written = files_below(cli.state.root)
+    assert [path for path in written if SECRET.encode() in written[path]] == [waiting.output]
 
 
 def test_a_program_that_vanished_while_its_run_waited_is_a_failure_in_words(

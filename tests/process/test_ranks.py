@@ -4,8 +4,10 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from runners.health.observer import RunObserver
+from runners.state.layout import RunDirectory
 from runners.state.rank_processes import processes_of
 from runners.state.runs import read_run
 from tests.command_text import NO_RANKS
@@ -51,10 +53,9 @@ def test_ranks_are_listed_and_read_one_by_one(cli: CommandLine) -> None:
     ]  # fmt: skip
     ago = time.time() - 900
     os.utime(logs / "1" / "stdout.log", (ago, ago))
-    found = {one["rank"]: one for one in cli.json("logs", run.id, "--ranks")}
+    found = eventually(lambda: _asleep(cli, run), what="ranks that have written all they write")
     assert [one["step"] for one in found.values()] == [7, 3, 7]
     assert [one["remark"] for one in found.values()] == ["", "silent", ""]
-    assert all(SLEEPS_IN in one["state"] for one in found.values())
     live, observer = read_run(cli.state, run.id), RunObserver(read_run(cli.state, run.id), run)
     assert (processes_of(live), observer.observe(live, time.time()).expected_ranks) == (3, 3)
     os.kill(found[2]["pid"], 9)
@@ -65,6 +66,12 @@ def test_ranks_are_listed_and_read_one_by_one(cli: CommandLine) -> None:
     assert "silent" in cli.run("logs", run.id, "--ranks").stdout
     problem = cli.run("logs", run.id, "--rank", "7", exits=3).stderr
     assert "rank 7" in problem and "0, 1, 2" in problem
+
+
+def _asleep(cli: CommandLine, run: RunDirectory) -> dict[int, Any]:
+    """The ranks as `logs --ranks` shows them, once all of them sleep."""
+    found = {one["rank"]: one for one in cli.json("logs", run.id, "--ranks")}
+    return found if all(SLEEPS_IN in one["state"] for one in found.values()) else {}
 
 
 def test_a_rank_s_lines_are_taken_out_of_what_all_wrote(cli: CommandLine) -> None:

@@ -5,6 +5,7 @@ import stat
 from pathlib import Path
 
 from tests.process.conftest import CommandLine
+from tests.support import files_below
 
 _VALUE = "planted-9c1f77"
 _SHOWS = ("--", "sh", "-c", "echo given=$LABEL; sleep 0.1")
@@ -19,8 +20,8 @@ def kept(cli: CommandLine, name: str) -> None:
 
 def written(folder: Path, besides: Path) -> list[Path]:
     """The files below `folder` that hold the value."""
-    files = [path for path in folder.rglob("*") if path.is_file() and path != besides]
-    return [path for path in files if _VALUE.encode() in path.read_bytes()]
+    files = files_below(folder).items()
+    return [path for path, content in files if _VALUE.encode() in content and path != besides]
 
 
 def test_a_secret_reaches_its_program_and_nothing_else(cli: CommandLine) -> None:

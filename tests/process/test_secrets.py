@@ -13,6 +13,7 @@ from runners.state.layout import RunDirectory, config_dir
 from tests.command_text import was_secret
 from tests.process.conftest import CommandLine
 from tests.secret_kinds import Secret, secrets_of
+from tests.support import files_below
 
 # Writes what it was given beside the state folder; fails first where it is to be started again.
 DUMP = (
@@ -201,9 +202,8 @@ def test_no_planted_secret_is_written_or_shown_and_each_reaches_its_program(
         everything += planted.secrets
     assert len({s.bare for s in everything}) == len(everything) >= 40 * 12
     texts = {
-        str(path): path.read_bytes().decode("utf-8", "replace")
-        for path in cli.state.root.rglob("*")
-        if path.is_file() and not path.is_symlink()
+        str(path): content.decode("utf-8", "replace")
+        for path, content in files_below(cli.state.root).items()
     }
     texts |= _shown(cli, [run for run, _ in started])
     seen = {

@@ -12,7 +12,7 @@ from runners.state.layout import RunDirectory, config_dir
 from tests.process.conftest import CommandLine, Receiver, events, record
 from tests.process.test_reboot import reboot
 from tests.secret_kinds import Secret, secrets_of
-from tests.support import eventually
+from tests.support import eventually, files_below
 
 # Fails with an error that has everything in it that it was given, as many clients do.
 SAYS_ALL = (
@@ -29,9 +29,9 @@ _AT_ONCE = 6
 def _texts(run: RunDirectory) -> dict[str, str]:
     """Everything in the run's folder but what its program itself wrote."""
     return {
-        path.name: path.read_bytes().decode("utf-8", "replace")
-        for path in run.path.rglob("*")
-        if path.is_file() and not path.is_symlink() and not path.name.startswith("output.")
+        path.name: content.decode("utf-8", "replace")
+        for path, content in files_below(run.path).items()
+        if not path.name.startswith("output.")
     }
 
 

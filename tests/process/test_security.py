@@ -5,6 +5,7 @@ across hosts.
 import errno
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -30,8 +31,8 @@ from tests.command_text import (
     belongs_to,
     on_host,
 )
-from tests.process.conftest import CommandLine, events
-from tests.support import REPOSITORY, eventually
+from tests.process.conftest import CommandLine, events, record
+from tests.support import REPOSITORY, eventually, stats_below
 
 NOBODY = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
@@ -73,11 +74,9 @@ def cli(shared: Path, cli: CommandLine) -> CommandLine:
 
 def modes(folder: Path) -> dict[str, int]:
     """The mode of everything below `folder`, and of itself."""
-    places = [folder, *folder.rglob("*")]
     return {
-        str(place.relative_to(folder)): stat.S_IMODE(place.lstat().st_mode)
-        for place in places
-        if place.exists()
+        str(place.relative_to(folder)): stat.S_IMODE(status.st_mode)
+        for place, status in stats_below(folder).items()
     }
 
 
@@ -236,12 +235,15 @@ def test_another_host_s_queue_is_left_alone(
     cli.run("drain", "on")
     run = cli.launch("--gpus", "0", "--", "true")
     eventually(lambda: cli.status(run)["state"] == "queued", what="a queued run")
-    cli.state.drain.unlink()  # as if the other host had lifted it: nobody here is told
+    # As if the other host had lifted it: nobody here is told, nor looks by itself meanwhile.
+    os.kill(record(run)["supervisor_pid"], signal.SIGSTOP)
+    cli.state.drain.unlink()
     before = run.plan.read_bytes()
     with monkeypatch.context() as elsewhere:
         elsewhere.setenv("FRESNEL_HOST", "gpu-box-9")
         assert dispatch(StateDirectory(cli.state.root)) == [] and run.plan.read_bytes() == before
         with pytest.raises(DeniedError):
             request_stop(cli.state, read_run(cli.state, run.id))
+    os.kill(record(run)["supervisor_pid"], signal.SIGCONT)
     dispatch(cli.state)
     assert cli.ended(run)["state"] == "done"

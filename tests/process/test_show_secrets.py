@@ -5,6 +5,7 @@ import pytest
 from runners.model.kept_secrets import MASK
 from runners.state.layout import RunDirectory
 from tests.process.conftest import COMMAND, CommandLine
+from tests.support import files_below
 from tests.terminal import Terminal
 
 IN_ENVIRONMENT, IN_COMMAND = "hush-hush-6", "hush-hush-7"
@@ -25,11 +26,7 @@ def _on_terminal(cli: CommandLine, *words: str) -> str:
 
 
 def _files(run: RunDirectory) -> str:
-    return "".join(
-        path.read_bytes().decode("utf-8", "replace")
-        for path in run.home.root.rglob("*")
-        if path.is_file() and not path.is_symlink()
-    )
+    return b"".join(files_below(run.home.root).values()).decode("utf-8", "replace")
 
 
 @pytest.fixture
@@ -55,8 +52,8 @@ def test_a_plan_on_a_terminal_shows_its_secrets_and_writes_none(cli: CommandLine
     shown = _on_terminal(cli, "plan", "--show-secrets", *LAUNCH, "--", *PROGRAM)
     assert IN_ENVIRONMENT in shown and IN_COMMAND in shown and MASK not in shown
     cli.state.create()
-    for path in cli.state.root.rglob("*"):
-        assert not path.is_file() or b"hush" not in path.read_bytes(), path
+    for path, content in files_below(cli.state.root).items():
+        assert b"hush" not in content, path
 
 
 def test_they_are_refused_in_pipes_in_json_and_for_other_machines(

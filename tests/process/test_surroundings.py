@@ -17,7 +17,7 @@ from runners.state.layout import RunDirectory, StateDirectory
 from tests.command_text import READ_BY_EVERYONE, did_you_mean
 from tests.mistakes import MISTAKES
 from tests.process.conftest import COMMAND, SAFE_PATH, STUBBORN, CommandLine, leader
-from tests.support import eventually
+from tests.support import eventually, files_below
 
 ODD = "sp ace 'q' \"qq\" $HOME `id` ünï→ *[x]? #;&"
 
@@ -169,8 +169,8 @@ def test_secrets_reach_the_program_and_no_file_and_no_screen(cli: CommandLine) -
         run.output.read_text().split()[0]
         == hashlib.sha256(b"s3cret-1s3cret-2xs3cret-2\n").hexdigest()
     )
-    for path in cli.state.root.rglob("*"):
-        assert not path.is_file() or b"s3cret" not in path.read_bytes(), path
+    for path, content in files_below(cli.state.root).items():
+        assert b"s3cret" not in content, path
     refused = cli.run(
         "launch", "s", "--set", "arguments=['${HF_TOKEN}']", exits=2, HF_TOKEN="s3cret-2"
     )
@@ -200,8 +200,8 @@ def test_a_terminal_outlives_the_supervisor_and_can_be_stopped(cli: CommandLine)
     gate = cli.folder / "gate"
     os.mkfifo(gate)
     script = (
-        f"echo ready; cat '{gate}'; test -t 1 && echo still; trap 'echo told; exit 0' "
-        "INT; while :; do sleep 0.05; done"
+        "trap 'echo told; exit 0' INT; "
+        f"echo ready; cat '{gate}'; test -t 1 && echo still; while :; do sleep 0.05; done"
     )
     run = cli.command("sh", "-c", script, options=["--set", "tty=true"], ready="ready")
     cli.kill_supervisor(run)

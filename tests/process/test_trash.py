@@ -15,7 +15,7 @@ from tests.support import eventually
 
 def done(cli: CommandLine, name: str) -> RunDirectory:
     run = cli.command("echo", "text", options=("--name", name))
-    cli.ended(run)
+    cli.left(run)
     return run
 
 

@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -32,6 +33,17 @@ def line(tmp_path: Path) -> Iterator[CommandLine]:
     put_away(found)
 
 
+def end_holder(lock: Path) -> None:
+    """Kill who holds a lock, if somebody does; it may leave by itself meanwhile."""
+    if is_held(lock):
+        # It writes its number down at once.
+        eventually(lambda: lock.read_text() or not is_held(lock), what="who holds a lock")
+        if is_held(lock):
+            with suppress(ProcessLookupError):
+                os.kill(int(lock.read_text()), signal.SIGKILL)
+        eventually(lambda: not is_held(lock), what=f"{lock.name} free")
+
+
 def put_away(line: CommandLine) -> None:
     """End what a person's machine still does: commands, watchers of launches, shared lines."""
     for child in line.children:
@@ -39,10 +51,7 @@ def put_away(line: CommandLine) -> None:
             child.kill()
         child.communicate()
     for lock in line.state.remote.glob(".[fg]*/*.lock"):  # of fetches and groups
-        if is_held(lock):
-            eventually(lock.read_text)  # it writes its number down at once
-            os.kill(int(lock.read_text()), signal.SIGKILL)
-            eventually(lambda lock=lock: not is_held(lock))  # type: ignore[misc]
+        end_holder(lock)
     registry = RemoteRegistry(line.state)
     for host in registry.all():
         Ssh(registry, host).disconnect()

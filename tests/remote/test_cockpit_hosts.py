@@ -14,7 +14,7 @@ from runners.state.layout import StateDirectory
 from tests.command_text import NOT_REACHED_SINCE
 from tests.process.conftest import CommandLine
 from tests.remote.machines import RentedMachine
-from tests.support import free_port
+from tests.support import deaf_port, free_port
 from tests.ui.waiting import until
 from tui.panel.app import PanelApp
 from tui.panel.screens.dialogs import LineScreen
@@ -112,8 +112,8 @@ async def test_machines_that_are_not_reached_at_the_start_hold_up_nothing(
     """One refuses at once; the other takes the call, and says nothing for as long as one waits."""
     here = line.run("launch", "--gpus", "0", "--name", "near", "--", "echo", "here").stdout.strip()
     registry = RemoteRegistry(line.state)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        for name, port in (("gone", free_port()), ("silent", silent.getsockname()[1])):
+    with socket.create_server(("127.0.0.1", 0)) as silent, deaf_port() as deaf:
+        for name, port in (("gone", deaf), ("silent", silent.getsockname()[1])):
             registry.save(RemoteHost(name, "root@127.0.0.1", port, command="/nowhere/fresnel-tui"))
         app = PanelApp(StateDirectory().create())
         async with app.run_test(size=(130, 30)) as pilot:

@@ -11,7 +11,7 @@ from runners.places.ssh.registry import RemoteRegistry
 from tests.process.conftest import CommandLine
 from tests.remote.conftest import add
 from tests.remote.machines import RentedMachine
-from tests.support import free_port
+from tests.support import deaf_port
 
 
 def steps_of(line: CommandLine, exits: int = 4) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
@@ -51,7 +51,7 @@ def test_a_machine_without_a_fault_passes_every_step(
 
 FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "name": ({"address": "root@no-such-machine.invalid"}, "--replace"),
-    "port": ({"port": free_port()}, "--replace"),
+    "port": ({}, "--replace"),
     "login": ({"options": ("IdentityFile=/dev/null", "IdentitiesOnly=yes")}, "host connect"),
     "python": ({"command": "/nowhere/fresnel-tui"}, "host setup"),
     "disk": ({"folder": "/proc"}, "prune"),
@@ -63,8 +63,9 @@ def test_the_step_that_fails_is_named_with_its_remedy(
     line: CommandLine, rented: RentedMachine, step: str
 ) -> None:
     fields, remedy = FAULTS[step]
-    alter(line, **fields)
-    found, steps = steps_of(line, exits=1 if step == "disk" else 4)
+    with deaf_port() as port:
+        alter(line, **({"port": port} if step == "port" else fields))
+        found, steps = steps_of(line, exits=1 if step == "disk" else 4)
     assert not found["ok"] and list(steps)[-1] == step and not steps[step]["ok"]
     assert remedy in steps[step]["remedy"]
     assert all(other["ok"] for name, other in steps.items() if name != step)

@@ -1,6 +1,5 @@
 """No secret of a command for another machine stands in any argv, here or there."""
 
-import os
 import stat
 import threading
 from pathlib import Path
@@ -11,7 +10,7 @@ from runners.state.secret_store import keep_secret
 from tests.process.conftest import CommandLine
 from tests.remote.machines import RentedMachine
 from tests.remote.test_remote_keys import form_once_reached, opened
-from tests.support import eventually
+from tests.support import eventually, files_below
 from tui.panel.launch_planner import LaunchRequest
 
 SECRET = "planted-4f1d9c"
@@ -89,8 +88,7 @@ def test_a_kept_secret_goes_with_the_one_launch_that_names_it(
         line.run("wait", run.id, "--host", "rented")
     assert not watch.found
     assert not place.exists()
-    holding = [path for path in rented.state.rglob("*") if _holds(path)]
-    assert holding == []
+    assert _holding(rented.state) == []
     # A preset of here names it as well.
     (line.folder / "presets").mkdir()
     preset = PRESET.replace("none", '"${secrets.LABEL}"')
@@ -106,8 +104,7 @@ def test_a_kept_secret_goes_to_whichever_machine_is_chosen(
     rented.write("fresnel/expected", SECRET)
     checks = ("--", "sh", "-c", 'test "$LABEL" = "$(cat ~/fresnel/expected)"')
     line.run("launch", "--gpus", "1", "--env", "LABEL", "--host", "any", "--wait", *checks)
-    held = [path for path in line.state.root.rglob("*") if _holds(path)]
-    assert held == [line.state.secrets / "LABEL"]
+    assert _holding(line.state.root) == [line.state.secrets / "LABEL"]
 
 
 def test_a_secret_that_a_preset_names_goes_to_whichever_machine_is_chosen(
@@ -118,7 +115,7 @@ def test_a_secret_that_a_preset_names_goes_to_whichever_machine_is_chosen(
     (line.folder / "presets" / "own.yaml").write_text(preset)
     line.run("push", "own", "--host", "rented")
     line.run("launch", "--gpus", "0", "own", "--host", "any", "--wait", LABEL=SECRET)
-    assert [path for path in line.state.root.rglob("*") if _holds(path)] == []
+    assert _holding(line.state.root) == []
 
 
 async def test_the_panel_s_form_sends_no_kept_secret_and_says_what_does(
@@ -154,5 +151,6 @@ def test_a_secret_is_not_written_down_for_several_machines(line: CommandLine) ->
     assert line.run(*both, "--env", "NCCL_DEBUG=INFO", exits=3).stderr
 
 
-def _holds(path: Path) -> bool:
-    return path.is_file() and os.access(path, os.R_OK) and SECRET.encode() in path.read_bytes()
+def _holding(folder: Path) -> list[Path]:
+    """The files that have the secret in them."""
+    return [path for path, content in files_below(folder).items() if SECRET.encode() in content]

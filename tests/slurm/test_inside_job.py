@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from runners.host.procfs import marked_processes
+from runners.state.runs import read_run
 from tests.slurm.cluster import Cluster
 from tests.support import eventually
 
@@ -41,7 +42,9 @@ def test_a_run_has_the_gpus_of_its_job_and_no_others(cluster: Cluster) -> None:
     )
     state = cluster.line.state
     eventually(lambda: len(list(state.runs.glob("*/leader"))) == 2, what="both runs begun")
-    first, second = (state.run(path.name) for path in sorted(state.runs.iterdir()))
+    # Begun within one second, their ids are not in the order of their launch.
+    runs = [state.run(path.name) for path in state.runs.iterdir()]
+    first, second = sorted(runs, key=lambda run: read_run(state, run.id).name != "sleep")
     eventually(lambda: "sees" in second.output.read_text())
     gpus = [json.loads(run.plan.read_text())["gpus"] for run in (first, second)]
     assert sorted(gpu["index"] for given in gpus for gpu in given) == [2, 3]

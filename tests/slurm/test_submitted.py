@@ -13,7 +13,7 @@ from runners.slurm.queue import refresh
 from runners.state.leases import live_run_ids
 from tests.process.conftest import record
 from tests.slurm.cluster import Cluster
-from tests.support import eventually
+from tests.support import eventually, files_below
 
 _SECRET = "hf_1234567890abcdefghijklmnop"
 
@@ -34,10 +34,8 @@ def test_a_preset_runs_as_a_job(cluster: Cluster, monkeypatch: pytest.MonkeyPatc
     assert [gpu["index"] for gpu in json.loads(run.plan.read_text())["gpus"]] == [3, 4]
     # In no environment that Slurm keeps, and nowhere once it has been read.
     spool = cluster.lab.folder / "save"
-    kept = [path for path in (*spool.rglob("*"), *run.path.rglob("*")) if path.is_file()]
-    assert not [
-        path for path in kept if _SECRET.encode() in path.read_bytes() and path != run.output
-    ]
+    kept = files_below(spool) | files_below(run.path)
+    assert [path for path in kept if _SECRET.encode() in kept[path]] == [run.output]
     assert not run.environment.exists()
     assert eventually(lambda: cluster.lab.job(job)["JobState"] == "COMPLETED")
 

@@ -92,7 +92,7 @@ ENDED_BY = {
 """The command that takes back what a key did, where its place opens no more otherwise."""
 ALSO_PRESSED = {"saving a preset": ("enter",), "stop dialog": ("enter",)}
 """Keys of a part's own that everybody presses there."""
-_WITHIN_S = 0.6
+_WITHIN_S = 6.0
 _OPENED_S = 3.0
 _TRIES = 5
 _STEPS_OUT = 4

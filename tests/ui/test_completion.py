@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import REPOSITORY, eventually
+from tests.support import REPOSITORY, eventually, stats_below
 from tests.terminal import Terminal
 
 SHELLS = {
@@ -83,8 +83,8 @@ def offers(line: str, **environment: str) -> list[str]:
 
 def tree(folder: Path) -> dict[str, tuple[int, int]]:
     """Everything under a folder with its size and when it was last written."""
-    found = {path: path.lstat() for path in [folder, *folder.rglob("*")]}
-    return {str(path): (stat.st_size, stat.st_mtime_ns) for path, stat in found.items()}
+    found = stats_below(folder).items()
+    return {str(path): (stat.st_size, stat.st_mtime_ns) for path, stat in found}
 
 
 @pytest.fixture(params=list(SHELLS))

@@ -18,9 +18,9 @@ def test_the_first_steps_work_and_are_gone_with_the_first_run(show: Show) -> Non
     panel.wait_for(_OWN + "python train.py")
     spec = panel.wait_for(_MADE_UP)[1]
     assert headless("gpus", "--json", FRESNEL_GPUS=spec).returncode == 0
-    (preset,) = re.findall(r"n, then (\S+?)\.", panel.text)
+    preset = panel.wait_for(r"n, then (\S+?)\.")[1]
     assert find_preset(preset).exists()
-    (topic,) = re.findall(r"fresnel-tui help (\w+)", panel.text)
+    topic = panel.wait_for(r"fresnel-tui help (\w+)")[1]
     assert headless("help", topic).returncode == 0
     headless(*_OWN.split()[1:], "sh", "-c", "echo written")
     panel.wait_for(run_row(State.DONE, "sh"))

@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 from runners.state.layout import StateDirectory
 from tests.terminal import headless
 from tests.ui.key_matrix import Found, drive, make_busy, make_runs
+from tests.ui.waiting import until
 from tui.panel.app import PanelApp
 from tui.panel.screens.metrics import MetricsScreen
 from tui.panel.widgets.log.pane import LogPane
@@ -82,12 +83,10 @@ async def test_esc_out_of_a_zoomed_log_shows_the_pinned_one_again(
     async with panel_with_a_run(monkeypatch) as pilot:
         await pilot.press("vertical_line")
         await pilot.press("3", "z")
-        await pilot.pause()
         logs = list(pilot.app.screen.query(LogPane))
-        assert sorted(log.is_on_screen for log in logs) == [False, True]
+        await until(pilot, lambda: sorted(log.is_on_screen for log in logs) == [False, True])
         await pilot.press("escape")
-        await pilot.pause()
-        assert all(log.is_on_screen for log in logs)
+        await until(pilot, lambda: all(log.is_on_screen for log in logs))
 
 
 async def until_drawn(pilot: Pilot[Any]) -> None:

@@ -118,7 +118,10 @@ async def test_a_filter_shows_matching_lines_and_follows_new_ones(log: Path) -> 
         await answer(app, pilot, "ampersand", "loss")
         await until(pilot, lambda: shown(app.pane)[-1] == "loss 990")
         assert shown(app.pane)[0].startswith("loss ")
-        assert app.title_words == "gaussian · output.log · filter: loss · 100 of 1,000 lines"
+        await until(
+            pilot,
+            lambda: app.title_words == "gaussian · output.log · filter: loss · 100 of 1,000 lines",
+        )
         append(log, b"step x\nloss new\nstep y\n")
         await until(pilot, lambda: shown(app.pane)[-1] == "loss new")
         await until(pilot, lambda: app.title_words.endswith("filter: loss · 101 of 1,003 lines"))
@@ -128,12 +131,12 @@ async def test_a_filter_shows_matching_lines_and_follows_new_ones(log: Path) -> 
         assert shown(app.pane)[0] == "loss 10"
         await answer(app, pilot, "ampersand", "/loss [12]0$/")
         await until(pilot, lambda: shown(app.pane) == ["loss 10", "loss 20"])
-        assert "filter: /loss [12]0$/ · 2 of" in app.title_words
+        await until(pilot, lambda: "filter: /loss [12]0$/ · 2 of" in app.title_words)
         await answer(app, pilot, "ampersand", "/(/")
         await until(pilot, lambda: app.said("not a regular expression"))
         await answer(app, pilot, "ampersand", "")
         await until(pilot, lambda: app.pane.reader.document.filter is None)
-        assert app.title_words == "gaussian · output.log"
+        await until(pilot, lambda: app.title_words == "gaussian · output.log")
 
 
 async def test_the_line_stays_in_view_when_the_filter_ends(log: Path) -> None:
@@ -210,12 +213,12 @@ async def test_ranks_are_gone_through(tmp_path: Path) -> None:
     async with opened(path) as (app, pilot):
         await pilot.press("R")
         await until(pilot, lambda: shown(app.pane) == ["[rank0]: a"] * 10)
-        assert app.title_words.endswith("rank 0 · 10 of 31 lines")
+        await until(pilot, lambda: app.title_words.endswith("rank 0 · 10 of 31 lines"))
         await pilot.press("R")
         await until(pilot, lambda: shown(app.pane)[-2:] == ["[default3]:b", "[rank 3] c"])
         await answer(app, pilot, "ampersand", "c")
         await until(pilot, lambda: shown(app.pane) == ["[rank 3] c"] * 10)
-        assert app.title_words.endswith("filter: c · rank 3 · 10 of 31 lines")
+        await until(pilot, lambda: app.title_words.endswith("filter: c · rank 3 · 10 of 31 lines"))
         await pilot.press("escape", "R", "R", "R")
         await until(pilot, lambda: app.pane.reader.document.filter is None)
         path.write_bytes(b"none\n")
@@ -253,7 +256,7 @@ async def test_logs_that_ranks_have_of_their_own_are_gone_through(tmp_path: Path
         ):
             await pilot.press("R")
             await until(pilot, lambda words=words: shown(app.pane) == [words])
-            assert app.title_words.endswith(title)
+            await until(pilot, lambda title=title: app.title_words.endswith(title))
 
 
 async def test_a_log_replaced_while_filtered(log: Path) -> None:
@@ -261,7 +264,7 @@ async def test_a_log_replaced_while_filtered(log: Path) -> None:
         await answer(app, pilot, "ampersand", "loss")
         log.write_bytes(b"a\nloss anew\n")
         await until(pilot, lambda: shown(app.pane) == ["loss anew"])
-        assert app.title_words.endswith("filter: loss · 1 of 2 lines")
+        await until(pilot, lambda: app.title_words.endswith("filter: loss · 1 of 2 lines"))
 
 
 async def test_lines_are_selected_and_sent(log: Path, sent: list[str]) -> None:

@@ -219,8 +219,8 @@ def test_the_split_is_moved_by_keys_and_remembered(show: Show) -> None:
     panel.wait_end()
     again = show(columns=120, rows=40)
     again.wait_for(in_all(131))
-    assert upper_rows(again.text) == before + 4
-    assert gpu_columns(again.text) == gpus
+    eventually(lambda: again.read() or upper_rows(again.text) == before + 4)
+    eventually(lambda: again.read() or gpu_columns(again.text) == gpus)
 
 
 def test_a_phone_s_terminal_has_the_loss_and_how_to_stop(show: Show) -> None:
