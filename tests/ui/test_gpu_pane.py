@@ -40,7 +40,7 @@ from tests.ui.conftest import Show
 from tests.ui.waiting import until
 from tui.panel.app import PanelApp
 from tui.panel.cockpit.screen import NO_HOLDER, CockpitScreen
-from tui.panel.screens.gpu_detail import course
+from tui.panel.screens.gpu_detail import GpuDetailScreen, course
 from tui.panel.widgets.gpu.pane import GpuPane
 
 OUTPUT = "it goes on"
@@ -60,6 +60,19 @@ mig 1 MIG-bbbb 10737418240 2048
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return stub.install(monkeypatch, tmp_path, SCENE)
+
+
+async def test_its_page_takes_more_of_a_wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last ten minutes are finer, commands have more room; and less, once it is narrower."""
+    monkeypatch.setenv("FRESNEL_GPUS", "sim:2xH100")
+    app = PanelApp(StateDirectory().create())
+    async with app.run_test(size=(200, 60)) as pilot:
+        await until(pilot, lambda: app.snapshot is not None and bool(app.snapshot.gpus))
+        await pilot.press("1", "enter")
+        await until(pilot, lambda: isinstance(app.screen, GpuDetailScreen))
+        await until(pilot, lambda: app.screen.query_one(".dialog").size.width > 110)
+        await pilot.resize_terminal(100, 30)
+        await until(pilot, lambda: app.screen.query_one(".dialog").size.width < 75)
 
 
 async def test_what_is_said_of_the_host_fits_the_width_at_once(

@@ -35,6 +35,8 @@ _NAMES = 12
 """Cells for names, and the space behind them: the longest is `throttling`."""
 _INDENT = 4
 _COURSE = 36
+_WIDE, _WIDE_COURSE = 160, 96
+"""Where the page, its courses and commands are wider."""
 _SPARKS = "▁▂▃▄▅▆▇█"
 
 
@@ -76,6 +78,11 @@ class GpuDetailScreen(Dialog[None]):
         self._samples = [(line.time, line.gpus) for line in past] + newer
         self._describe()
 
+    def on_resize(self) -> None:
+        """Take more of a wide terminal."""
+        self.query_one(".dialog").set_class(self.app.size.width >= _WIDE, "roomy")
+        self._describe()
+
     def show(self, snapshot: PanelSnapshot) -> None:
         """Take in a new snapshot."""
         self._snapshot = self._of(snapshot)
@@ -106,7 +113,8 @@ class GpuDetailScreen(Dialog[None]):
         shown: list[NamedLines] = [lines]
         if gpu is not None:
             theme = self.app.current_theme
-            _describe(lines, snapshot, gpu, self._courses(), theme)
+            width = _WIDE_COURSE if self.app.size.width >= _WIDE else _COURSE
+            _describe(lines, snapshot, gpu, self._courses(), theme, width)
             shown.append(_processes(snapshot, gpu, theme, reading.time))
         else:
             if not reading.problem:
@@ -153,7 +161,12 @@ Courses = tuple[list[tuple[float, float | None]], list[tuple[float, float | None
 
 
 def _describe(
-    lines: NamedLines, snapshot: PanelSnapshot, gpu: GpuSnapshot, courses: Courses, theme: Theme
+    lines: NamedLines,
+    snapshot: PanelSnapshot,
+    gpu: GpuSnapshot,
+    courses: Courses,
+    theme: Theme,
+    width: int,
 ) -> None:
     """Append everything about `gpu`: warnings, readings, holders."""
     gpus = snapshot.gpus
@@ -161,9 +174,9 @@ def _describe(
     _warn(lines, gpu)
     holders = snapshot.leases.get(gpu.uuid, [])
     lines.add("held by", _holders(snapshot, gpu, theme))
-    use = f"{percent(gpu.utilization):<6}{course(courses[0], now, 100)} last 10 min"
+    use = f"{percent(gpu.utilization):<6}{course(courses[0], now, 100, width)} last 10 min"
     lines.add("use", use)
-    vram = f"{memory(gpu.memory_used):<6}{course(courses[1], now, gpu.memory_total)}"
+    vram = f"{memory(gpu.memory_used):<6}{course(courses[1], now, gpu.memory_total, width)}"
     bus = f"of {memory(gpu.memory_total)}; memory bus {percent(gpu.memory_utilization)} busy"
     lines.add("VRAM", f"{vram}\n{bus}")
     facts = [] if holders else launch_facts(gpu, gpus)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
 from textual.widgets import Static
 
 from runners.cost.sessions import Session
@@ -34,6 +34,8 @@ from tui.views.runs.run_columns import short_names
 
 _AGAIN_S = 15.0
 _LEAST_NAME = 12
+_BETWEEN = 4
+"""Cells between two tables."""
 _NAMES = 12
 
 
@@ -46,16 +48,16 @@ class MoneyScreen(Dialog[None]):
         super().__init__()
         self.place = place
         self.read_only = read_only
+        self._page: CostPage | None = None
 
     def compose(self) -> ComposeResult:
         """Session and guard, keys, tables."""
-        with Vertical(classes="dialog wide") as dialog:
+        with PageScroll(id="money", classes="dialog wide fit") as dialog:
             dialog.border_title = f"Money and guard{self.place.of} · estimates of GPU time"
             dialog.border_subtitle = "Esc close"
-            with PageScroll(id="money"):
-                yield Static(id="money-now")
-                yield HintRows(key_hints(MONEY_KEYS), id="money-keys", classes="apart")
-                yield Static("reading the ledger…", id="money-tables", classes="heading")
+            yield Static(id="money-now")
+            yield HintRows(key_hints(MONEY_KEYS), id="money-keys", classes="apart")
+            yield Static("reading the ledger…", id="money-tables", classes="heading")
 
     def on_mount(self) -> None:
         """Show what is known; the ledger is read beside it, now and every so often."""
@@ -94,7 +96,13 @@ class MoneyScreen(Dialog[None]):
         self.place.ask(Question.COSTS, CostPage, self._show_tables, self._show_problem)
 
     def _show_tables(self, page: CostPage) -> None:
-        if is_open(self):
+        self._page = page
+        self.on_resize()
+
+    def on_resize(self) -> None:
+        """Lay out the tables for the width there is."""
+        page = self._page
+        if page is not None and is_open(self):
             room = self.query_one("#money").scrollable_content_region.width
             self.query_one("#money-tables", Static).update(_tables_text(page, room))
 
@@ -203,16 +211,30 @@ class MoneyScreen(Dialog[None]):
 
 def _tables_text(page: CostPage, room: int) -> Text:
     text = Text(no_wrap=True)
-    for table in page.tables:
-        text.append_text(_table_text(table, room)).append("\n")
+    for rows in _side_by_side([_table_lines(table, room) for table in page.tables], room):
+        text.append_text(rows).append("\n")
     for note in page.notes:
         text.append(f"{note}\n", style="yellow")
-    if not text.plain:
-        text.append("no costs yet: no run had a price, and no session was open")
-    return text
+    text.rstrip()
+    return text or Text("no costs yet: no run had a price, and no session was open")
 
 
-def _table_text(table: CostTable, room: int) -> Text:
+def _side_by_side(tables: list[list[Text]], room: int) -> Iterator[Text]:
+    """The lines of the tables, as many beside each other as `room` cells hold."""
+    while tables:
+        count, width = 1, tables[0][0].cell_len
+        while count < len(tables) and width + _BETWEEN + tables[count][0].cell_len <= room:
+            width += _BETWEEN + tables[count][0].cell_len
+            count += 1
+        shelf, tables = tables[:count], tables[count:]
+        blanks = [Text(" " * table[0].cell_len) for table in shelf]
+        for row in range(max(map(len, shelf))):
+            parts = [*zip(shelf, blanks, strict=True)]
+            yield Text(" " * _BETWEEN).join(t[row] if row < len(t) else blank for t, blank in parts)
+        yield Text()
+
+
+def _table_lines(table: CostTable, room: int) -> list[Text]:
     """A table without the columns that say nothing, its names shortened to fit `room` cells."""
     kept = [
         place
@@ -224,7 +246,6 @@ def _table_text(table: CostTable, room: int) -> Text:
     widths[0] = min(widths[0], max(_LEAST_NAME, room - sum(widths[1:]) - 2 * len(widths[1:])))
     names = short_names([row[0] for row in rows], widths[0])
     lines = [padded((names[row[0]], *row[1:]), widths) for row in rows]
-    text = Text(lines[0] + "\n", style="bold")
-    for line in lines[1:]:
-        text.append(f"{line}\n", style="not bold")
-    return text
+    width = max(map(len, lines))
+    heading = Text(lines[0].ljust(width), style="bold")
+    return [heading, *(Text(line.ljust(width), style="not bold") for line in lines[1:])]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import accumulate
 from typing import ClassVar
 
 from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -31,9 +33,14 @@ _DIFF_STYLES: dict[DiffKind, str] = {
     "same": "dim",
     "word": "yellow",
 }
-_LEAST_NAMES = 16
+_LEAST_NAMES, _NAMES_BESIDE = 16, 30
+_WIDE = 160
+"""Cells of a terminal where two columns have room."""
+_BETWEEN = 4
 _LOUD = {"error": "red", "cause": "red", "alert": "yellow", "asks": "yellow", "queue": "cyan"}
 
+Sections = list[tuple[str, list[tuple[str, str]]]]
+"""Each with its title, and names and values."""
 Read = Callable[[Callable[[RunDetails], None], Callable[[str], None]], None]
 
 
@@ -57,7 +64,7 @@ class RunDetailScreen(Dialog[str]):
 
     def compose(self) -> ComposeResult:
         """One text that scrolls."""
-        with PageScroll(classes="dialog wide") as dialog:
+        with PageScroll(classes="dialog wide fit") as dialog:
             dialog.border_title = "Run"
             dialog.border_subtitle = "↑ ↓ scroll · y copy command · l log · Esc close"
             yield Static("reading…", id="run-detail", markup=False)
@@ -87,8 +94,17 @@ class RunDetailScreen(Dialog[str]):
         details = self._details
         if details is None or not is_open(self):
             return
-        names = self.size.width // 4 - 1 if self.size.width >= 100 else _LEAST_NAMES
-        drawn: RenderableType = draw_sections(details.sections, details.state, names)
+        width, columns = self.size.width, _columns(details.sections, self.size.width)
+        names = width // 4 - 1 if width >= 100 else _LEAST_NAMES
+        names = names if len(columns) == 1 else _NAMES_BESIDE
+        drawn: RenderableType
+        drawn, *others = (draw_sections(column, details.state, names) for column in columns)
+        if others:
+            beside = Table.grid(padding=(0, _BETWEEN, 0, 0), expand=True, pad_edge=False)
+            for _ in columns:
+                beside.add_column(ratio=1)
+            beside.add_row(drawn, *others)
+            drawn = beside
         if details.changes:
             drawn = Group(drawn, draw_diff(details.changes))
         dialog = self.query_one(".dialog")
@@ -107,15 +123,23 @@ class RunDetailScreen(Dialog[str]):
             copy_text(self.app, self._details.command)
 
 
-def draw_sections(
-    sections: list[tuple[str, list[tuple[str, str]]]], state: State, names: int
-) -> NamedLines:
+def _columns(sections: Sections, width: int) -> list[Sections]:
+    """The sections in their order, in two columns of about one length where there is room."""
+    if width < _WIDE:
+        return [sections]
+    ends = [*accumulate(len(pairs) + 2 for _, pairs in sections)]
+    half = next(i for i, end in enumerate(ends, 1) if 2 * end >= ends[-1])
+    return [sections[:half], sections[half:]]
+
+
+def draw_sections(sections: Sections, state: State, names: int) -> NamedLines:
     """Sections with names on the left in at most `names` cells; all is wrapped, nothing cut."""
     width = min(names, max(len(name) for _, pairs in sections for name, _ in pairs))
     lines = NamedLines(width + 2)
     for title, pairs in sections:
         if title:
-            lines.add_text(Text(f"\n{title}", style="bold"))
+            apart = "\n" if str(lines) else ""
+            lines.add_text(Text(f"{apart}{title}", style="bold"))
         for name, value in pairs:
             lines.add(name, value, state.style if name == "state" else _LOUD.get(name, ""))
     return lines
