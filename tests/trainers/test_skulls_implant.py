@@ -122,8 +122,10 @@ def test_skulls_may_have_any_names(root, tmp_path) -> None:
         ("1001_random_1", "1001"),
         ("Müller_b_bilateral", "Müller_b"),
         ("random_1_070", "070"),
+        ("bilateral070", "070"),
         ("070", "070"),
-        ("a", "a"),
+        ("2024 a", "2024 a"),
+        ("2024 b", "2024 b"),
     ):
         assert Pair(Path(f"{name}_vox.npz")).subject == subject
 

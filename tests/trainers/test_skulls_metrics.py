@@ -84,7 +84,9 @@ def test_scores_are_summed_up_by_defect_and_empty_implants_are_counted() -> None
     assert table["a"]["failed"] == 1
     assert table["a"]["hd95_mm"] == 0.0
     assert table["b"] == {"cases": 1, "dice": 1, "bdice_10mm": 1, "hd95_mm": 0, "failed": 0}
-    assert list(table)[-1] == "all"
+    assert list(table)[-1] == "all" and table["all"]["cases"] == 3
+    alike = summarise([("all", right), ("all", nothing)])
+    assert (alike["all"]["cases"], alike["all"]["failed"]) == (2, 1)
     with pytest.raises(ValueError, match="shapes differ"):
         score(truth[1:], truth, skull, (1, 1, 1))
 

@@ -1,5 +1,6 @@
 """The trainer as a program: what it writes, killed and resumed to the bit, two ranks as one."""
 
+import json
 import random
 import re
 import signal
@@ -8,6 +9,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -20,8 +22,11 @@ from tests.warm import TORCH  # noqa: E402
 from trainers.common.errors import SettingsError  # noqa: E402
 from trainers.common.schedules import rate_at  # noqa: E402
 from trainers.common.stopping import StopRequest  # noqa: E402
-from trainers.skulls.made_up import make_up  # noqa: E402
+from trainers.implants.implant import main as implant_main  # noqa: E402
+from trainers.skulls.made_up import defect_mask, make_up, skull_mask  # noqa: E402
+from trainers.skulls.prepare import main as prepare_main  # noqa: E402
 from trainers.skulls.prepare import prepare_pairs  # noqa: E402
+from trainers.skulls.volumes import read_volume, write_volume  # noqa: E402
 from trainers.voxelization import train as voxelization  # noqa: E402
 from trainers.voxelization.model import Voxelizer  # noqa: E402
 from trainers.voxelization.options import join_on_gpu, make_parser  # noqa: E402
@@ -80,6 +85,48 @@ def whole(config, tmp_path_factory):
     done = run(config, folder, "--ema", 0.9)
     assert done.returncode == 0, done.stderr
     return folder, done.stdout
+
+
+def test_a_user_s_own_skulls_of_different_shapes_get_to_an_implant(
+    tmp_path, keep_signals, capsys
+) -> None:
+    own, cubes = tmp_path / "Meine Schädel", tmp_path / "Würfel"
+    names = [f"2024 Müller, {letter}" for letter in "abc"]
+    for number, name in enumerate(names):
+        chance = np.random.default_rng(number)
+        complete = skull_mask(32, chance)
+        gone = defect_mask(complete, "random_1", chance)
+        place = {"space": "RAS", "space directions": np.diag([6.0, 6.0, 7.0]),
+                 "space origin": np.array([-90.0, -80.0, 700.0])}  # fmt: skip
+        parts = {"complete_skull": complete, "defective_skull": complete & ~gone, "implant": gone}
+        for part, mask in parts.items():
+            padded = np.pad(mask, ((0, 2), (0, 0), (number, 0)))
+            write_volume(own / part / f"{name}.nrrd", padded, (1.0,) * 3, place)
+    for listing, listed in (("train.csv", names), ("test.csv", names[2:])):
+        rows = [f'"complete_skull/{name}.nrrd"\n' for name in listed]
+        (own / listing).write_text("".join(rows), encoding="utf-8")
+    points = ["--target-points", "600", "--num_points", "300", "--num_nn", "30"]
+    assert prepare_main(["--root", str(own), *points]) == 0
+    config = tmp_path / "small.yaml"
+    config.write_text(SMALL.format(root=own), encoding="utf-8")
+    run = ["--config", str(config), "--epochs", "2", "--output_dir", str(tmp_path / "out")]
+    assert main(run) == 2
+    assert "--steps volumes clouds pairs --to FOLDER" in capsys.readouterr().err
+    cube = ["--to", str(cubes), "--side", "32", "--spacing", "7", "--steps", "volumes", "clouds"]
+    assert prepare_main(["--root", str(own), *cube, "pairs", *points]) == 0
+    config.write_text(SMALL.format(root=cubes), encoding="utf-8")
+    assert main(run) == 0
+    assert "2 of 2 skulls" in capsys.readouterr().out
+    true = ["--completions", "true", "--voxelizer", str(tmp_path / "out" / "model_best.pt")]
+    folder = tmp_path / "implants"
+    command = ["--path", str(cubes / "test.csv"), *true, "--output_dir", str(folder)]
+    assert implant_main(command) == 0
+    summary = json.loads((folder / "implants_true" / "benchmark_summary.json").read_text())
+    assert summary["per_defect"]["all"]["cases"] == 1
+    assert (folder / "implants_true" / f"{names[2]}_surf" / "mean_impl.nrrd").is_file()
+    where = [read_volume(root / "complete_skull" / f"{names[2]}.nrrd") for root in (own, cubes)]
+    middles = [volume.in_mm(np.argwhere(volume.mask)).mean(0) for volume in where]
+    assert np.abs(middles[0] - middles[1]).max() < 1.5, "a cube lies where its skull lies"
 
 
 def test_a_run_writes_what_the_guide_names_and_judges_beside_the_mean_volume(

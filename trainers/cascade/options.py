@@ -87,7 +87,7 @@ def make_parser() -> CascadeParser:
     add("--compile", action="store_true",
         help="compile each stage's network by torch.compile, at its first step")
     add("--cuda_graphs", action="store_true",
-        help="that, replayed as CUDA graphs, which spares the host; not measured yet")
+        help="that, replayed as CUDA graphs, which spares the host; not measured for this network")
     add("--made_up", type=any_number, default=0, metavar="N",
         help="make N patients of ellipsoids in"
         " dataset_path first, where they are missing")

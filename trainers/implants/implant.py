@@ -44,7 +44,13 @@ from trainers.common.stopping import StopRequest, Watched
 from trainers.implants.completing import SAMPLE, complete_truly, missing_cases, run_program
 from trainers.implants.trained_models import AUTO, SHIPPED, find_model
 from trainers.implants.unet import TRAINER, load_unet
-from trainers.skulls.listing import SkullSample, check_clouds, check_volumes, read_listing
+from trainers.skulls.listing import (
+    SkullSample,
+    check_clouds,
+    check_volumes,
+    csv_text,
+    read_listing,
+)
 from trainers.skulls.made_up import make_up
 from trainers.voxelization.cases import Output
 from trainers.voxelization.generate import (
@@ -196,7 +202,7 @@ def complete(
     listing.parent.mkdir(parents=True, exist_ok=True)
     # Those that are there too, which are left alone: a case is drawn by its place in the list.
     subjects = dict.fromkeys(sample.complete for sample in samples)
-    listing.write_text("".join(f"{path}\n" for path in subjects), encoding="utf-8")
+    listing.write_text(csv_text([(path,) for path in subjects]), encoding="utf-8")
     command = [
         *(str(SAMPLE), "--path", str(listing), "--model", str(model)),
         *("--dataset", "SkullBreak" if samples[0].defect else "SkullFix"),

@@ -9,7 +9,8 @@ rows such as `complete_skull/070_surf.npy`, relative to the list's folder, and r
 from __future__ import annotations
 
 import csv as csv_files
-from collections.abc import Iterable
+import io
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -125,6 +126,13 @@ def rows_of(csv: Path) -> list[list[str]]:
     if not rows:
         raise SkullDataError(f"{csv}: the list is empty; it needs one complete skull's path a row")
     return rows
+
+
+def csv_text(rows: Iterable[Sequence[object]]) -> str:
+    """Return rows as the text of a list, so that a name with a comma is read as one."""
+    text = io.StringIO()
+    csv_files.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
 
 
 def _from_row(csv: Path, number: int, row: list[str]) -> list[SkullSample]:

@@ -109,8 +109,9 @@ def summarise(cases: Iterable[tuple[str, Scores]]) -> dict[str, dict[str, Any]]:
     """
     groups: dict[str, list[Scores]] = defaultdict(list)
     for kind, scores in cases:
-        groups[kind].append(scores)
-        groups["all"].append(scores)
+        # Where defects are of no kind, all are of the kind `all`.
+        for name in {kind, "all"}:
+            groups[name].append(scores)
     table: dict[str, dict[str, Any]] = {}
     for kind in sorted(groups, key=lambda name: (name == "all", name)):
         rows = [asdict(scores) for scores in groups[kind]]

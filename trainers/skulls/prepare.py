@@ -8,7 +8,8 @@
 clouds: every .nrrd gets a `_surf.npy` beside it (400,000 points, marching cubes at iso 0).
 pairs:  every sample gets `voxelization/<NNN>_<defect>_{pc,vox}.npz`, and train.csv and eval.csv,
         whose skulls differ. With --results it lists generated completions instead.
-volumes: SkullFix only; resamples to 0.45 mm, crops to the skull and pads to 512³, into --to.
+volumes: skulls of any shapes; resamples them to one spacing, crops to the skull and pads to a cube,
+        into --to (0.45 mm and 512³, as SkullFix; --spacing 1.8 --side 128 for a small machine).
 What is there already is left alone, so a run that was cut short goes on. Files and names are those
 of the pcdiff-implant project; the target is the complete skull, as in its first version.
 """
@@ -41,13 +42,19 @@ import numpy as np
 from trainers.common.bar import bar
 from trainers.common.device_flags import add_device_flags
 from trainers.common.making import each_made, make_data
-from trainers.common.settings_parser import SettingsError, SettingsParser, whole_number
+from trainers.common.settings_parser import (
+    SettingsError,
+    SettingsParser,
+    number_between,
+    whole_number,
+)
 from trainers.common.stopping import StopRequest, Watched
 from trainers.skulls.listing import (
     FOLDERS,
     SkullDataError,
     SkullSample,
     cloud_of,
+    csv_text,
     load_cloud,
     read_listing,
     rows_of,
@@ -180,11 +187,13 @@ def split_skulls(
     )
 
 
-def manifest_rows(samples: Iterable[SkullSample], folder: Path, results: Path | None) -> list[str]:
+def manifest_rows(
+    samples: Iterable[SkullSample], folder: Path, results: Path | None
+) -> list[tuple[str, ...]]:
     """Return a manifest's rows: base paths, or with results every member of every ensemble."""
     if results is None:
-        return [sample.name for sample in samples]
-    rows = []
+        return [(sample.name,) for sample in samples]
+    rows: list[tuple[str, ...]] = []
     for sample in samples:
         case = results / sample.case
         if not (case / "sample.npy").is_file():
@@ -192,7 +201,7 @@ def manifest_rows(samples: Iterable[SkullSample], folder: Path, results: Path | 
         members = len(np.load(case / "sample.npy", mmap_mode="r", allow_pickle=False))
         files = [str((case / f"{name}.npy").absolute()) for name in ("sample", "shift", "scale")]
         vox = str((folder / f"{sample.name}_vox.npz").absolute())
-        rows += [",".join([*files, vox, str(member)]) for member in range(members)]
+        rows += [(*files, vox, str(member)) for member in range(members)]
     return rows
 
 
@@ -236,9 +245,9 @@ def prepare_pairs(
     folder = root / "voxelization"
     for name, part in (("train", training), ("eval", evaluation)):
         rows = manifest_rows(part, folder, results)
-        text = "".join(f"{row}\n" for row in rows)
+        text = csv_text(rows)
         path = folder / f"{name}{'_generated' if results else ''}.csv"
-        replace_file(path, lambda draft, text=text: draft.write_text(text))
+        replace_file(path, lambda draft, text=text: draft.write_text(text, encoding="utf-8"))
         skulls = len({sample.subject for sample in part})
         print(f"{path}: {len(rows)} rows of {skulls} skulls")
     return []
@@ -260,7 +269,9 @@ def read_settings(arguments: list[str] | None) -> argparse.Namespace:
     add("--num_nn", type=some, default=3_072, help="of them the implant's (3072)")
     add("--results", type=Path, help="folder syn/ of generated completions to train on")
     add("--seed", type=whole_number(0), default=123, help="of the split into train and eval (123)")
-    add("--to", type=Path, help="folder for resampled SkullFix volumes, with --steps volumes")
+    add("--to", type=Path, help="folder for resampled volumes, with --steps volumes")
+    add("--side", type=whole_number(32, 512), help="voxels of their sides (512)")
+    add("--spacing", type=number_between(0.1, 20), help="and these voxels' size in mm (0.45)")
     # fmt: on
     add_device_flags(parser, processors, cpu_only=CPU_ONLY)
     settings = parser.parse_args(arguments)
@@ -270,6 +281,8 @@ def read_settings(arguments: list[str] | None) -> argparse.Namespace:
         )
     if ("volumes" in settings.steps) != (settings.to is not None):
         parser.error("--to goes with --steps volumes, and --steps volumes needs --to")
+    if settings.to is None and (settings.side or settings.spacing):
+        parser.error("--side and --spacing are of what --steps volumes makes")
     return settings
 
 
@@ -280,9 +293,10 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> int:
     if "pairs" in settings.steps:
         rows_of(listing or root / "train.csv")  # not after hours of clouds
     if "volumes" in settings.steps:
-        from trainers.skulls.resampling import resample_dataset
+        from trainers.skulls.resampling import SIDE, SPACING_MM, resample_dataset
 
-        jobs = resample_dataset(root, settings.to)
+        side, spacing = settings.side or SIDE, settings.spacing or SPACING_MM
+        jobs = resample_dataset(root, settings.to, side, spacing)
         failures = run_jobs(jobs, settings.workers, "volumes", stop.watched)
         root = settings.to
     if "clouds" in settings.steps and not failures:

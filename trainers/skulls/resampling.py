@@ -1,22 +1,23 @@
-"""SkullFix: volumes resampled to 0.45 mm, cropped to the skull and padded to 512³, and back again.
+"""Volumes of any shape resampled to 0.45 mm, cropped to the skull, padded to 512³, and back again.
 
-The steps are those of the pcdiff-implant project: linear interpolation, the crop taken from the
-complete skull, padding centred along axes 0 and 1 and at the far end of axis 2.
+The steps are those of the pcdiff-implant project for SkullFix: linear interpolation, the crop taken
+from the complete skull, padding centred along axes 0 and 1 and at the far end of axis 2.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy import ndimage
 
 from trainers.skulls.listing import FOLDERS, SkullDataError
 from trainers.skulls.metrics import bounding_box
-from trainers.skulls.volumes import read_volume, replace_file, write_volume
+from trainers.skulls.volumes import check_axes, read_volume, replace_file, write_volume
 
 SPACING_MM = 0.45
 SIDE = 512
@@ -42,14 +43,17 @@ def resample(mask: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
 
 
 def plan_placement(
-    complete: np.ndarray, spacing: tuple[float, float, float], side: int = SIDE
+    complete: np.ndarray,
+    spacing: tuple[float, float, float],
+    side: int = SIDE,
+    wanted: float = SPACING_MM,
 ) -> tuple[np.ndarray, Placement]:
-    """Return the resampled complete skull and where its box goes in a cube of `side` voxels.
+    """Return the complete skull in voxels of the wanted mm, and where its box goes in a cube.
 
-    Raises SkullDataError where the skull is larger than the cube.
+    Raises SkullDataError where the skull is larger than the cube, of `side` voxels.
     """
     shape = tuple(
-        max(1, round(size * step / SPACING_MM))
+        max(1, round(size * step / wanted))
         for size, step in zip(complete.shape, spacing, strict=True)
     )
     resampled = resample(complete, (shape[0], shape[1], shape[2]))
@@ -59,7 +63,10 @@ def plan_placement(
     crop = tuple((part.start, part.stop) for part in box)
     lengths = [stop - start for start, stop in crop]
     if max(lengths) > side:
-        raise SkullDataError(f"the skull is {max(lengths)} voxels of {SPACING_MM} mm, over {side}")
+        raise SkullDataError(
+            f"the skull is {max(lengths)} voxels of {wanted:g} mm, over {side}: use a larger"
+            " --spacing"
+        )
     offset = ((side - lengths[0]) // 2, (side - lengths[1]) // 2, 0)
     before, after = complete.shape, resampled.shape
     return resampled, Placement(before, spacing, after, crop, offset)  # type: ignore[arg-type]
@@ -85,6 +92,18 @@ def restore(cube: np.ndarray, where: Placement) -> np.ndarray:
     return resample(resampled, where.shape)
 
 
+def place_in_cube(place: Mapping[str, Any], where: Placement) -> dict[str, Any]:
+    """Return the place in the patient of a cube, from that of the volume it was made of."""
+    if not place:
+        return {}
+    finer = np.array(where.shape) / np.array(where.resampled)
+    first = np.array([start for start, _ in where.crop]) - where.offset
+    ways = np.asarray(place["space directions"], dtype=float)
+    # Voxels share the outer edge of the volume, not the middle of the first one.
+    origin = place.get("space origin", np.zeros(3)) + ((first + 0.5) * finer - 0.5) @ ways
+    return {**place, "space directions": ways * finer[:, None], "space origin": origin}
+
+
 def read_placement(path: Path) -> Placement:
     """Return the placement that lies beside a placed volume."""
     saved = json.loads(path.read_text(encoding="utf-8"))
@@ -97,42 +116,48 @@ def placement_path(complete: Path) -> Path:
     return complete.with_name(complete.name.removesuffix(".nrrd") + "_placement.json")
 
 
-def resample_skull(source: Path, target: Path, name: str) -> None:
-    """Resample a skull's three volumes from one SkullFix folder into another."""
-    complete = read_volume(source / "complete_skull" / name)
-    resampled, where = plan_placement(complete.mask, complete.spacing)
-    for folder in FOLDERS:
-        goal = target / folder / name
+def resample_skull(source: Path, target: Path, name: str, side: int, spacing: float) -> None:
+    """Resample all volumes of a skull from one data set's folder into another."""
+    first = source / "complete_skull" / name
+    complete = read_volume(first)
+    resampled, where = plan_placement(complete.mask, complete.spacing, side, spacing)
+    for path in (first, *(p for part in FOLDERS[1:] for p in sorted((source / part).rglob(name)))):
+        goal = target / path.relative_to(source)
         if goal.is_file():
             continue
-        mask = resampled
-        if folder != "complete_skull":
-            volume = read_volume(source / folder / name)
+        mask, volume = resampled, complete
+        if path != first:
+            volume = read_volume(path)
             if volume.mask.shape != complete.mask.shape:
                 raise SkullDataError(
-                    f"{source / folder / name}: shape {volume.mask.shape} differs from the"
-                    f" complete skull's {complete.mask.shape}"
+                    f"{path}: shape {volume.mask.shape} differs from the complete skull's"
+                    f" {complete.mask.shape}"
                 )
             mask = resample(volume.mask, where.resampled)
-        write_volume(goal, place(mask, where), (SPACING_MM,) * 3)
+        cube = place(mask, where, side)
+        write_volume(goal, cube, (spacing,) * 3, place_in_cube(volume.place, where))
     note = placement_path(target / "complete_skull" / name)
     replace_file(note, lambda draft: draft.write_text(json.dumps(asdict(where)), encoding="utf-8"))
 
 
 def resample_dataset(
-    source: Path, target: Path
+    source: Path, target: Path, side: int = SIDE, spacing: float = SPACING_MM
 ) -> list[tuple[Callable[..., None], tuple[object, ...], Path]]:
-    """Return the jobs that bring a SkullFix folder's volumes into target; lists are copied."""
+    """Return the jobs that bring a data set's volumes into target as cubes; lists are copied."""
     if source.resolve() == target.resolve():
         raise SkullDataError(f"--to {target}: has to be another folder than --root")
     names = sorted(path.name for path in (source / "complete_skull").glob("*.nrrd"))
     if not names:
         raise SkullDataError(f"{source / 'complete_skull'}: holds no .nrrd files")
+    for note in check_axes(p for part in FOLDERS for p in sorted((source / part).rglob("*.nrrd"))):
+        print(f"note         {note}", flush=True)
     for path in source.glob("*.csv"):
         text = path.read_text(encoding="utf-8")
-        replace_file(target / path.name, lambda draft, text=text: draft.write_text(text))
+        replace_file(
+            target / path.name, lambda draft, text=text: draft.write_text(text, encoding="utf-8")
+        )
     return [
-        (resample_skull, (source, target, name), source / "complete_skull" / name)
+        (resample_skull, (source, target, name, side, spacing), source / "complete_skull" / name)
         for name in names
         if not placement_path(target / "complete_skull" / name).is_file()
     ]

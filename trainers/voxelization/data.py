@@ -28,7 +28,10 @@ from trainers.common.kept_items import KeptItems, size_of
 from trainers.skulls.listing import DEFECTS, SkullDataError
 
 HEADINGS = ("#", "base_path", "pointcloud_path", "sample_points_path")
-SUBJECT = re.compile(rf"(.+)_(?:{'|'.join(DEFECTS)})|.*?(\d{{3,}})")
+KINDS = "|".join(DEFECTS)
+SUBJECT = re.compile(rf"(?:{KINDS})_?(.+)|(.+)_(?:{KINDS})|(.+)")
+MULTIPLES = (1, 2, 4, 8)
+"""How many times finer than the grid volumes may be."""
 KEPT_BYTES = 2 << 30
 """Of targets that stay in memory, for all processes that load them: 128 skulls' masks at 512³."""
 PREPARE = "make it with: python trainers/skulls/prepare.py --root"
@@ -50,9 +53,9 @@ class Pair:
 
     @property
     def subject(self) -> str:
-        """The skull in the file's name: what is before its defect, or its number, or all of it."""
-        found = SUBJECT.match(self.name)
-        return found[1] or found[2] if found else self.name
+        """The skull in the file's name: what is left of it without a kind of defect."""
+        found = SUBJECT.fullmatch(self.name)
+        return next(filter(None, found.groups())) if found else self.name
 
 
 def read_manifest(path: Path) -> list[Pair]:
@@ -161,11 +164,10 @@ def check_pairs(pairs: Iterable[Pair], grid: tuple[int, int, int]) -> None:
         shape = array_shape(pair.vox, "psr")
         if len(shape) != 3:
             raise SkullDataError(f"{pair.vox}: psr has shape {shape}; expected three axes")
-        factors = {size / wanted for size, wanted in zip(shape, grid, strict=True)}
-        if len(factors) != 1 or factors.pop() not in (1, 2, 4, 8):
+        if not any(all(s == n * g for s, g in zip(shape, grid, strict=True)) for n in MULTIPLES):
             raise SkullDataError(
-                f"{pair.vox}: psr has shape {shape}, which is not 1, 2, 4 or 8 times"
-                f" model.grid_res {grid}; set grid_res to the volumes' size or a half of it"
+                f"{pair.vox}: psr has shape {shape}, which is not 1, 2, 4 or 8 times model.grid_res"
+                f" {grid}; {fitting_grid(shape)}"
             )
         points = completed_points(pair, max(shape))
         if points.min() < -0.1 or points.max() > 1.1:
@@ -173,6 +175,20 @@ def check_pairs(pairs: Iterable[Pair], grid: tuple[int, int, int]) -> None:
                 f"{pair.cloud or pair.generated}: points reach from {points.min():.2f} to"
                 f" {points.max():.2f}; expected voxel coordinates divided by {max(shape)}"
             )
+
+
+def fitting_grid(shape: tuple[int, ...]) -> str:
+    """Return what makes volumes of a shape fit the grid."""
+    fitting = [
+        ",".join(str(size // factor) for size in shape)
+        for factor in reversed(MULTIPLES)
+        if all(size % factor == 0 and 16 <= size // factor <= 512 for size in shape)
+    ]
+    grids = f"set --grid_res to {' or '.join(fitting)}; " if fitting else ""
+    return (
+        f"{grids}of skulls of different shapes, python trainers/skulls/prepare.py --steps volumes"
+        " clouds pairs --to FOLDER makes cubes"
+    )
 
 
 def coarser(grid: Tensor, factor: int) -> Tensor:
