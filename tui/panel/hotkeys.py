@@ -23,9 +23,6 @@ _NAMES = {
 }
 
 
-HALF, PAGE = "half a screen down or up", "a screen down or up"
-
-
 def hotkey(
     keys: str,
     action: str,
@@ -47,6 +44,17 @@ def hotkey(
         priority=priority,
         tooltip=explanation,
     )
+
+
+def paging_keys(down: str = "pagedown,space,ctrl+f") -> list[BindingType]:
+    """The keys of `action_page`, which takes a number of screens, downwards; `down`: one screen."""
+    page, half = "a screen down or up", "half a screen down or up"
+    return [
+        hotkey(down, "page(1)", page),
+        hotkey("pageup,ctrl+b", "page(-1)", page),
+        hotkey("ctrl+d", "page(0.5)", half),
+        hotkey("ctrl+u", "page(-0.5)", half),
+    ]
 
 
 def key_lines(bindings: Iterable[BindingType]) -> list[tuple[str, str]]:

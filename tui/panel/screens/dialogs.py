@@ -15,7 +15,7 @@ from textual.screen import ModalScreen, Screen
 from textual.widgets import Button, Input, OptionList, Static
 
 from runners.model.errors import FresnelError
-from tui.panel.hotkeys import HALF, PAGE, hotkey
+from tui.panel.hotkeys import hotkey, paging_keys
 from tui.panel.terminal.repainting import costs_nothing_unseen
 from tui.panel.widgets.launch.fields import FormField
 
@@ -95,10 +95,7 @@ class PageScroll(VerticalScroll):
     BINDINGS: ClassVar[list[BindingType]] = [
         hotkey("j", "rows(1)", "a line down or up"),
         hotkey("k", "rows(-1)", "a line down or up"),
-        hotkey("ctrl+d", "half(1)", HALF),
-        hotkey("ctrl+u", "half(-1)", HALF),
-        hotkey("space,ctrl+f", "page_down", PAGE),
-        hotkey("ctrl+b", "page_up", PAGE),
+        *paging_keys(),
         hotkey("G", "scroll_end", "the end"),
     ]
 
@@ -106,9 +103,9 @@ class PageScroll(VerticalScroll):
         """So many lines down."""
         self.scroll_relative(y=by, animate=False)
 
-    def action_half(self, screens: int) -> None:
-        """Half a screen down (1) or up (-1)."""
-        self.action_rows(screens * max(1, self.size.height // 2))
+    def action_page(self, screens: float) -> None:
+        """So many screens down."""
+        self.action_rows(round(screens * max(2, self.size.height)))
 
 
 def form_buttons(verb: str, button_id: str) -> ComposeResult:

@@ -2,7 +2,7 @@
 
 from textual.binding import Binding, BindingType
 
-from tui.panel.hotkeys import HALF, PAGE, hotkey
+from tui.panel.hotkeys import hotkey, paging_keys
 
 _PRIORITY = "a queued run's priority; +: an hour more for a Slurm job"
 
@@ -47,10 +47,7 @@ LOG_KEYS: list[BindingType] = [
     hotkey("up,k", "move(-1)", "scroll; scrolling up stops following"),
     hotkey("left,h", "shift(-1)", "scroll sideways"),
     hotkey("right,l", "shift(1)", "scroll sideways"),
-    hotkey("pagedown,space,ctrl+f", "page(1)", PAGE),
-    hotkey("pageup,ctrl+b", "page(-1)", PAGE),
-    hotkey("ctrl+d", "page(0.5)", HALF),
-    hotkey("ctrl+u", "page(-0.5)", HALF),
+    *paging_keys(),
     hotkey("home,g", "go_start", "the start of the log"),
     hotkey("G,end", "go_end", "follow the end again", "Follow", display="G"),
     hotkey("W", "toggle_wrap", "wrap long lines"),

@@ -12,7 +12,7 @@ from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tui.panel.hotkeys import HALF, PAGE, hotkey
+from tui.panel.hotkeys import hotkey, paging_keys
 from tui.panel.terminal.repainting import TitledBorder
 from tui.panel.widgets.row_painting import ChangedRow, PaintedRows, StyleOnce, Window
 
@@ -21,10 +21,7 @@ ROW_KEYS: list[BindingType] = [
     hotkey("up,k", "move(-1)", "choose a row"),
     hotkey("home,g", "go(False)", "the first row, the last"),
     hotkey("end,G", "go(True)", "the first row, the last"),
-    hotkey("pagedown,ctrl+f", "page(1)", PAGE),
-    hotkey("pageup,ctrl+b", "page(-1)", PAGE),
-    hotkey("ctrl+d", "page(0.5)", HALF),
-    hotkey("ctrl+u", "page(-0.5)", HALF),
+    *paging_keys("pagedown,ctrl+f"),
 ]
 
 
