@@ -29,9 +29,15 @@ def read_from_voxels(grid: Tensor, voxels: Voxels) -> Tensor:
 
 def weighted_rows(rows: Tensor, index: Tensor, weights: Tensor) -> Tensor:
     """Return sum_k weights[n, k] * rows[index[n, k]] for rows (M, C) and index (N, K)."""
+    rows = widened(rows)
     return functional.embedding_bag(
-        index, rows.float(), per_sample_weights=weights.float(), mode="sum"
+        index, rows, per_sample_weights=weights.to(rows.dtype), mode="sum"
     )
+
+
+def widened(values: Tensor) -> Tensor:
+    """Return values as float32, as autocast's half precision would not add up; float64 stays."""
+    return values if values.dtype == torch.float64 else values.float()
 
 
 def largest_of_groups(values: Tensor, groups: Groups, sample: int) -> Tensor:
@@ -63,7 +69,7 @@ def group_norm_rows(
     as often as its weight says.
     """
     with torch.autocast(rows.device.type, enabled=False):
-        samples = rows.float().view(batch, -1, rows.shape[1])
+        samples = widened(rows).view(batch, -1, rows.shape[1])
         shares = _shares(samples, weights, groups)
         normal = _GroupNormRows.apply(samples, shares, groups, scale, shift, epsilon)
         return normal.view_as(rows)
