@@ -9,6 +9,7 @@ from runners.model.trailing_command import split_at_dashes
 
 def main() -> None:
     """Run the panel, or a headless command when one is named (`--no-ui` is then implied)."""
+    _open_closed_streams()
     if "_ARGCOMPLETE" in os.environ:  # the shell asks what could stand at its cursor
         from tui.cli.completion import answer
 
@@ -32,6 +33,15 @@ def main() -> None:
     from tui.panel.opening import open_panel
 
     sys.exit(open_panel(argv))
+
+
+def _open_closed_streams() -> None:
+    """Give a closed standard stream (`>&-`) the null device, or some file would take its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            number = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(number, True)
+            setattr(sys, name, os.fdopen(number, mode))
 
 
 if __name__ == "__main__":

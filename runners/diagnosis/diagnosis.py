@@ -21,7 +21,7 @@ from runners.diagnosis.suspects import (
 )
 from runners.diagnosis.verdict import Diagnosis, NotKnown
 from runners.model.closed import assert_never
-from runners.model.endings import EndingCause, ending_text, signal_of
+from runners.model.endings import Ending, EndingCause, ending_text, signal_of
 from runners.model.states import State
 
 HARDWARE_XIDS = frozenset({46, 48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156})
@@ -43,6 +43,10 @@ _SIGNAL_KINDS = {
     "SIGFPE": ("crashed", "an arithmetic error in native code"),
     "SIGXCPU": ("cpu_limit", "its limit of CPU time (ulimit -t) was reached"),
     "SIGXFSZ": ("file_size_limit", "its limit of file size (ulimit -f) was reached"),
+}
+_SIGNAL_REMEDIES = {
+    "SIGXCPU": "`ulimit -t unlimited` in the shell that launches, where it may be raised.",
+    "SIGXFSZ": "`ulimit -f unlimited` in the shell that launches, where it may be raised.",
 }
 _UNKNOWN_SIGNALS = {
     "SIGKILL": ("killed_unknown", "killed by SIGKILL; by whom is not recorded"),
@@ -72,6 +76,8 @@ _EXITS = {
 def diagnose(evidence: Evidence, signatures: tuple[Signature, ...]) -> Diagnosis | NotKnown:
     """The first cause of a run's end; a pure function of the evidence."""
     looked = _looked_at(evidence)
+    if evidence.ending and evidence.ending.get("left"):
+        return _left_running(evidence.ending, looked)
     if evidence.state is State.DONE or evidence.exit_code == 0:
         how = "successfully" if evidence.state is State.DONE else "with exit code 0"
         return NotKnown("ended_well", f"it ended {how}: nothing to explain", looked)
@@ -122,6 +128,12 @@ def _looked_at(evidence: Evidence) -> tuple[str, ...]:
         where = f" from byte {part.start:,}" if part.start else ""
         looked.append(f"{len(part.data):,} bytes of {part.name}{where}")
     return tuple(looked[:12])
+
+
+def _left_running(ending: Ending, looked: tuple[str, ...]) -> Diagnosis:
+    remedy = "A run lasts as long as its first process: leave out the `&`, or end with `wait`."
+    rests = ("its first process exited with 0; its other processes were still running",)
+    return Diagnosis("left_running", "", ending_text(ending), remedy, rests, looked)
 
 
 def _own_doing(evidence: Evidence, looked: tuple[str, ...]) -> Diagnosis | None:
@@ -362,7 +374,8 @@ def _from_exit(evidence: Evidence, looked: tuple[str, ...]) -> Diagnosis | NotKn
     rests = (f"{whose}the exit status {code}",)
     if name in _SIGNAL_KINDS:
         kind, cause = _SIGNAL_KINDS[name]
-        return Diagnosis(kind, "", f"{whose}{name}: {cause}.", "", rests, looked, "", rank)
+        remedy = _SIGNAL_REMEDIES.get(name, "")
+        return Diagnosis(kind, "", f"{whose}{name}: {cause}.", remedy, rests, looked, "", rank)
     if code in _EXITS:
         kind, cause, remedy = _EXITS[code]
         return Diagnosis(kind, "", f"{whose}{cause}.", remedy, rests, looked, "", rank)

@@ -178,6 +178,8 @@ class Ending(_Cause, total=False):
     """The exit code that its program announced in its last event, where nobody saw it exit."""
     line: str
     """The last line of its output, where nobody saw it exit."""
+    left: list[str]
+    """The commands that a program left running when it exited; they were ended then."""
     damaged: bool
     """The record was damaged afterwards; the waiter's file still has the exit code."""
 
@@ -223,8 +225,11 @@ def _cause_text(ending: Ending, code: int | None) -> str:
     detail = ending.get("detail", "")
     match ending["cause"]:
         case EndingCause.COMPLETED:
-            done = "announced that it is done; nobody saw it exit"
-            return done if "announced" in ending else ""
+            if "announced" in ending:
+                return "announced that it is done; nobody saw it exit"
+            left = ending.get("left", [])
+            more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+            return f"what it left running was ended: {left[0]}{more}" if left else ""
         case EndingCause.FAILED | EndingCause.SIGNALLED:
             return _program_text(ending, code)
         case EndingCause.STOPPED:

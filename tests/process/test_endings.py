@@ -47,6 +47,10 @@ def completed(cli: CommandLine) -> RunDirectory:
     return cli.command("true")
 
 
+def left_running(cli: CommandLine) -> RunDirectory:
+    return cli.command("sh", "-c", "sleep 600 & sleep 500 & echo started")
+
+
 def failed(cli: CommandLine) -> RunDirectory:
     return cli.command("sh", "-c", "echo 'ValueError: the data is gone'; exit 3")
 
@@ -190,6 +194,13 @@ class Case(NamedTuple):
 
 CASES = (
     Case(EndingCause.COMPLETED, completed, "done", {}, None),
+    Case(
+        EndingCause.COMPLETED,
+        left_running,
+        "done",
+        {"left": ["sleep 600", "sleep 500"]},
+        "left_running",
+    ),
     Case(
         EndingCause.FAILED,
         failed,

@@ -1,10 +1,13 @@
 """The headless front end: the same use cases for scripts. Data on stdout, words on stderr."""
 
+import errno
 import gc
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 
 from runners.host.identity import is_attended
 from runners.model.errors import ExitCode, FresnelError, UnknownPreset
@@ -73,9 +76,7 @@ def run_command(argv: Sequence[str]) -> int:
         if not _has_folder():
             gone = "the current directory has been deleted"
             return _fail(ExitCode.WRONG_INPUT, gone, "cd to another directory", as_json)
-        # A full disk, a folder that may not be written: a traceback would say no more.
-        where = error.filename or state_dir()
-        return _fail(ExitCode.RUN_FAILED, f"{where}: {error.strerror or error}", "", as_json)
+        return _fail_by_system(error, as_json)
 
 
 def _refuse_unattended(arguments: Sequence[str]) -> None:
@@ -111,8 +112,19 @@ def _fail(code: ExitCode, message: str, hint: str, as_json: bool, usage: str = "
         from tui.cli.output import print_json
 
         error = {"code": _CODES[code], "message": message, "hint": hint or None}
-        print_json({"error": error})
+        with suppress(OSError):  # it may be the output that takes no more
+            print_json({"error": error})
     return code
+
+
+def _fail_by_system(error: OSError, as_json: bool) -> ExitCode:
+    """A full disk, a folder that may not be written: a traceback would say no more."""
+    own = state_dir()
+    where = str(error.filename or own)
+    is_denied = error.errno in (errno.EACCES, errno.EROFS, errno.EPERM)
+    is_ours = is_denied and (Path(where) in (own, *own.parents) or own in Path(where).parents)
+    hint = "FRESNEL_STATE_DIR=FOLDER keeps runs and settings in another folder" if is_ours else ""
+    return _fail(ExitCode.RUN_FAILED, f"{where}: {error.strerror or error}", hint, as_json)
 
 
 def _has_folder() -> bool:

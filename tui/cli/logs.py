@@ -17,7 +17,7 @@ from runners.model.errors import ExitCode, NotFound
 from runners.model.run import Run
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.runs import find_run
-from tui.cli.output import print_json
+from tui.cli.output import print_json, write_bytes
 
 _BLOCK = 1 << 20
 
@@ -51,9 +51,8 @@ class OutputFollower:
                 block = block or piece.data[: len(piece.data) - len(piece.data.lstrip(b"\0"))]
                 self._file.move_to(beginning + len(block))
             if block:
-                self._stream.buffer.write(self._labelled(block))
+                write_bytes(self._labelled(block), self._stream)
             more = piece.more or len(block) < len(piece.data)
-        self._stream.buffer.flush()
 
     def _labelled(self, block: bytes) -> bytes:
         if not self.prefix:

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from runners.model.run import Run
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.watch.logs.rank_logs import RankLines, has_rank_logs, is_in_output
 from runners.watch.logs.rank_overview import RankOverview, log_of_rank, rank_overview
-from tui.cli.output import echo, print_json, print_table
+from tui.cli.output import echo, print_json, print_table, write_bytes
 from tui.views.format import DASH, duration
 from tui.views.health.diagnosis_text import diagnose_run
 from tui.views.safe import safe_cell
@@ -83,8 +82,7 @@ class _Notices:
     def take(self, block: bytes) -> None:
         """Print a block of lines, or keep them."""
         if not self._json:
-            sys.stdout.buffer.write(block)
-            sys.stdout.buffer.flush()
+            write_bytes(block)
             return
         lines = block.decode("utf-8", "replace").splitlines()
         if self._follow:

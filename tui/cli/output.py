@@ -8,7 +8,7 @@ from typing import Any, TextIO
 from runners.model.errors import ExitCode, FresnelError
 from runners.model.run import Run
 from runners.model.states import State
-from tui.views.safe import safe_cell, safe_json
+from tui.views.safe import OUTPUT, safe_cell, safe_json
 
 
 def echo(text: str) -> None:
@@ -40,6 +40,16 @@ def is_confirmed(question: str) -> bool:
 def run_exit_code(run: Run) -> ExitCode:
     """0 when the run did what it was started for, 1 otherwise."""
     return ExitCode.DONE if run.state is State.DONE else ExitCode.RUN_FAILED
+
+
+def write_bytes(data: bytes, stream: Any = None) -> None:
+    """Write to stdout, or `stream`, as it stands. Raises OSError, which names the output."""
+    buffer = (stream or sys.stdout).buffer
+    try:
+        buffer.write(data)
+        buffer.flush()
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, OUTPUT) from None
 
 
 def print_json(value: Any) -> None:

@@ -6,6 +6,7 @@ import re
 import sys
 
 from runners.model.errors import FresnelError
+from tui.cli.output import write_bytes
 from tui.views.safe import safe, safe_json
 
 _LONGEST_LINE = 64 << 20
@@ -42,8 +43,7 @@ class RemotePrinter:
             return
         self.has_printed = self.has_printed or (bool(data) and not self._whole)
         if stream == 1 and self._is_log and not self._as_json and not sys.stdout.isatty():
-            sys.stdout.buffer.write(data)
-            sys.stdout.flush()
+            write_bytes(data)
             return
         text = self._decoders[stream].decode(data)
         if stream == 2:

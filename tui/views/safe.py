@@ -14,6 +14,8 @@ _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff"
     "\ud800-\udfff]"
 )
+OUTPUT = "the output"
+"""As what an OSError names a standard stream that takes no more."""
 _BREAKS = re.compile("[\t\n]")
 
 
@@ -46,13 +48,26 @@ class SafeStream(io.TextIOWrapper):
     """Standard output or error made safe; `buffer` takes raw bytes, `control` our own sequences."""
 
     def write(self, text: str) -> int:
-        """Write `text`, made safe; the number of its characters."""
-        super().write(safe(text))
+        """Write `text`, made safe; the number of its characters. Raises OSError."""
+        self._write(safe(text))
         return len(text)
 
     def control(self, text: str) -> None:
         """Write our own escape sequences."""
-        super().write(text)
+        self._write(text)
+
+    def flush(self) -> None:
+        """Hand everything on. Raises OSError."""
+        try:
+            super().flush()
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, OUTPUT) from None
+
+    def _write(self, text: str) -> None:
+        try:
+            super().write(text)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, OUTPUT) from None
 
 
 def safe_stream(stream: Any) -> SafeStream:

@@ -130,7 +130,9 @@ def _supervise(state: StateDirectory, planned: PlannedRun, locks: Sequence[int])
         return ""
     try:
         adopt(state, directory.id)
-    except (FresnelError, OSError) as error:
+    except FresnelError as error:
+        return str(error)
+    except OSError as error:
         return f"{directory.id}: {error}"
     return ""
 

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from runners.host.helpers import command
+from runners.lifecycle.launch.executables import find_program
 from runners.lifecycle.launch.interpreter import replaced_python
 from runners.lifecycle.launch.placeholder_values import FilledTexts, LaunchInputs
 from runners.model.errors import WrongInput
 from runners.model.launchers import CommandParts
-from runners.model.python_command import STDBUF, python_command, unwrapped
-from runners.model.suggestions import nearest_hint
+from runners.model.python_command import STDBUF
 
 SRUN = ("srun", "--overlap", "--ntasks-per-node=1", "--cpu-bind=none", "--mpi=none", "--export=ALL")
 """One task on each node, with all that the job has there; what starts ranks binds them itself."""
@@ -38,7 +38,7 @@ def spell_argv(
             program = [_script(texts.program[0], folder)]
     else:
         named = replaced_python(program[0], texts.environment)
-        program[0] = _executable(named, folder, environment)
+        program[0] = find_program(named, folder, environment)
     parts = CommandParts(
         interpreter,
         program,
@@ -80,40 +80,8 @@ def _script(name: str, folder: Path) -> str:
     return str(script)
 
 
-def absent_script(argv: Sequence[str], folder: Path) -> Path | None:
-    """The file that `argv` would run by Python in `folder`, where that is not there."""
-    python = python_command(unwrapped(argv))
-    if python is None or not python.script:
-        return None
-    path = folder / python.script
-    return None if path.exists() else path
-
-
-def script_notes(argv: Sequence[str], folder: Path) -> tuple[str, ...]:
-    """That Python finds no file to run.
-
-    Nothing is refused: it may be sent, or written by another run, before this one starts.
-    """
-    path = absent_script(argv, folder)
-    if path is None:
-        return ()
-    beside = (other.name for other in path.parent.glob("*.py"))
-    return (
-        f"no file {path} yet: without it the run ends at once{nearest_hint(path.name, beside)}",
-    )
-
-
 def _interpreter(name: str, folder: Path, environment: Mapping[str, str]) -> str:
     # Debian and others have no `python` without a venv.
     if name == "python" and shutil.which("python", path=environment.get("PATH")) is None:
         name = "python3"
-    return _executable(name, folder, environment)
-
-
-def _executable(name: str, folder: Path, environment: Mapping[str, str]) -> str:
-    expanded = Path(name).expanduser()
-    place = environment.get("PATH")
-    found = shutil.which(str(folder / expanded)) if "/" in name else shutil.which(name, path=place)
-    if found is None:
-        raise WrongInput(f"no program `{name}`", f"looked in {folder if '/' in name else 'PATH'}")
-    return found
+    return find_program(name, folder, environment)

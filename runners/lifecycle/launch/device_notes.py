@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, takewhile
 from pathlib import Path, PurePath
 
-from runners.host.files import read_plain
+from runners.lifecycle.launch.scripts import read_script
 from runners.model.late_pattern import late_pattern
-from runners.model.python_command import python_command, unwrapped
+from runners.model.python_command import unwrapped
 from runners.model.vendors import VendorTraits
 from runners.scheduling.visibility import ALL_VARIABLES
 
@@ -26,11 +26,8 @@ _IN_PYTHON = late_pattern(
 _IN_SHELL = late_pattern(
     rf"^(?:[^#\n]*[\s;&|])??(?P<name>{_NAMES})=(?P<value>[^\s;&|#]*)", re.MULTILINE
 )
-_SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 _CONTAINERS = ("docker", "podman", "nerdctl")
 _RUNS = late_pattern(r"(?:^|/)(?:python[\d.]*|torchrun|accelerate|bash|sh)$|\.(?:py|sh)$")
-_LARGEST = 1 << 20
-"""Bytes: a larger script is not looked into."""
 _LONGEST = 40
 
 
@@ -48,20 +45,16 @@ def _set_in_words(program: Sequence[str]) -> Iterator[str]:
 
 
 def _set_in_script(program: Sequence[str], folder: Path) -> Iterator[str]:
-    python = python_command(program)
-    script = python.script if python is not None else _shell_script(program)
-    if not script:
+    script = read_script(program, folder)
+    if script is None:
         return
-    try:
-        text = read_plain(folder / script, _LARGEST).decode("utf-8", "replace")
-    except OSError:
-        return
-    pattern = _IN_SHELL if python is None else _IN_PYTHON
-    for found in pattern.finditer(text):
+    pattern = _IN_PYTHON if script.is_python else _IN_SHELL
+    for found in pattern.finditer(script.text):
         if not _is_given(found["value"]):
-            line = text.count("\n", 0, found.start("name")) + 1
-            where = f"line {line} of {PurePath(script).name}"
-            yield _note(where, found["name"], found["value"], "take that out")
+            line = script.text.count("\n", 0, found.start("name")) + 1
+            yield _note(
+                f"line {line} of {script.name}", found["name"], found["value"], "take that out"
+            )
 
 
 def _is_given(value: str) -> bool:
@@ -73,15 +66,6 @@ def _note(where: str, name: str, value: str, advice: str) -> str:
     value = value.strip()
     value = value if len(value) <= _LONGEST else f"{value[:_LONGEST]}…"
     return f"{where} sets {name}={value}: it may take other GPUs than those it is given; {advice}"
-
-
-def _shell_script(program: Sequence[str]) -> str:
-    if not program:
-        return ""
-    if PurePath(program[0]).suffix == ".sh":
-        return program[0]
-    is_shell = PurePath(program[0]).name in _SHELLS
-    return next((word for word in program[1:2] if is_shell and not word.startswith("-")), "")
 
 
 def _container_notes(program: Sequence[str], traits: VendorTraits) -> Iterator[str]:

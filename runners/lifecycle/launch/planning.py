@@ -13,7 +13,7 @@ from runners.cost.rates import device_count, hourly_rate
 from runners.cost.sessions import read_session
 from runners.host.identity import boot_id, host_name, is_attended, user_name
 from runners.host.slurm_job import SlurmJob, slurm_job
-from runners.lifecycle.launch.command_line import script_notes, spell_argv
+from runners.lifecycle.launch.command_line import spell_argv
 from runners.lifecycle.launch.config_copy import PlannedConfig, plan_config
 from runners.lifecycle.launch.device_notes import device_notes
 from runners.lifecycle.launch.git_snapshot import provenance_of
@@ -28,6 +28,7 @@ from runners.lifecycle.launch.placeholder_values import (
 from runners.lifecycle.launch.probe_results import probe_notes
 from runners.lifecycle.launch.requirements import MissingPackages, missing_packages
 from runners.lifecycle.launch.run_environment import Variables, completed, program_environment
+from runners.lifecycle.launch.scripts import script_notes
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.gpus import GpuReading
 from runners.model.kept_secrets import MASK

@@ -12,7 +12,7 @@ from runners.host.clock import Moment
 from runners.host.exit_status import read_exit_status
 from runners.host.files import append_event, is_gone, size_of
 from runners.host.keep_alive import KeepAlive
-from runners.host.procfs import is_zombie, parent_of, read_processes, start_ticks
+from runners.host.procfs import command_of, is_zombie, parent_of, read_processes, start_ticks
 from runners.host.signals import open_pidfd, signal_process
 from runners.host.slurm_job import SlurmJob, slurm_job
 from runners.host.subreaper import become_subreaper
@@ -49,6 +49,7 @@ _BEGINS_WITHIN_S = 5.0
 """Later only where the waiter itself was suspended."""
 _STRAGGLERS_LEAVE_S = 2.0
 _STRAGGLERS_TERM_S = 10.0
+_LONGEST_COMMAND = 200
 _SIGNALLED_WITHIN_S, _SAVED_WITHIN_S = 1.0, 0.3
 """Slurm signals all processes of a job: so much later than the program, its supervisor."""
 _BY_SIGTERM = (128 + signal.SIGTERM, -signal.SIGTERM)
@@ -88,6 +89,8 @@ class Attempt:
         self.output = OutputLimit(run.output, plan["output_limit"], self.alert)
         self.waiter: int | None = None
         self.waiter_was: int | None = None
+        self.left_running: list[str] = []
+        """The commands of what did not end with the program, and was ended."""
         self._is_first = not record.get("waiter_pid")
 
     def start(
@@ -300,6 +303,8 @@ class Attempt:
                 number = steps.pop(0)[1]
                 events = self.run.supervisor_events
                 append_event(events, "left over", pids=list(left), signal=number.name)
+                if number is signal.SIGTERM:
+                    self.left_running = [*filter(None, map(_spelled, left))]
                 for pid, ticks in left.items():
                     signal_process(pid, ticks, number)
             time.sleep(_CLEANUP_POLL_S)
@@ -337,6 +342,13 @@ def _own_job() -> SlurmJob | None:
     """The Slurm job that this process is in, not only the one that it was submitted from."""
     job = slurm_job()
     return job if job is not None and job.node else None
+
+
+def _spelled(pid: int) -> str:
+    """The command of a process; empty where it has ended."""
+    from runners.model.masking import mask_text  # most programs leave nothing running
+
+    return mask_text(" ".join(command_of(pid)))[:_LONGEST_COMMAND]
 
 
 def leader_since(run: RunDirectory) -> float:

@@ -214,6 +214,8 @@ class Supervisor:
         code = attempt.exit_code()
         group = attempt.processes.cgroup
         state, ending = judge_ending(self.directory, attempt.stop.read(), code, group)
+        if state is State.DONE and attempt.left_running:
+            ending["left"] = attempt.left_running
         held: list[tuple[int | None, int]] = [(None, pid) for pid in left]
         held = held or still_held(self.directory, self.starter.plan)
         if held:

@@ -7,7 +7,8 @@ from runners.model.states import State
 
 def diagnose_run(run: Run) -> Diagnosis | NotKnown | None:
     """Why `run` ended; None while it is live and when it ended well."""
-    if run.is_live or run.state is State.DONE:
+    ended_well = run.state is State.DONE and not (run.ending and run.ending.get("left"))
+    if run.is_live or ended_well:
         return None
     # Only a run that ended badly needs it: `list` and the panel start without.
     from runners.diagnosis.explain import explain_run

@@ -1,0 +1,83 @@
+"""The program that a command names, found and fit to be executed, or why it is not.
+
+Facts: execve(2), "Interpreter scripts"; a file without `#!` is run by a shell (execvp(3), ENOEXEC).
+"""
+
+import os
+import shlex
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from runners.host.files import open_plain
+from runners.model.errors import WrongInput
+
+_INTERPRETERS = {".py": "python", ".sh": "bash"}
+_FIRST_LINE = 256
+"""Bytes: Linux reads no more of it."""
+
+
+def find_program(name: str, folder: Path, environment: Mapping[str, str]) -> str:
+    """The file that `name` stands for in `folder` and the environment's PATH.
+
+    Raises WrongInput where there is none, or the system could not execute it.
+    """
+    expanded, place = Path(name).expanduser(), environment.get("PATH")
+    path = folder / expanded
+    found = shutil.which(str(path)) if "/" in name else shutil.which(name, path=place)
+    if found is not None:
+        _check_first_line(name, Path(found), place)
+        return found
+    if "/" not in name:
+        is_here = path.is_file()
+        raise WrongInput(
+            f"no program `{name}` in PATH",
+            f"to start the file in {folder}: {_spell(f'./{name}', path)}" if is_here else "",
+        )
+    if path.is_dir():
+        raise WrongInput(f"`{name}` is a folder, not a program")
+    if path.exists():
+        advice = f"start it by its interpreter: {_spell(name, path)}; or chmod +x it"
+        raise WrongInput(f"`{name}` has no permission to be executed", advice)
+    raise WrongInput(f"no program `{name}`", f"looked for {path}")
+
+
+def _spell(name: str, path: Path) -> str:
+    """How `name` is started by its interpreter, where its ending tells which."""
+    return " ".join(filter(None, (_INTERPRETERS.get(path.suffix), shlex.quote(name))))
+
+
+def _check_first_line(name: str, path: Path, place: str | None) -> None:
+    try:
+        descriptor = open_plain(path)
+    except OSError:
+        return  # executable without being readable
+    try:
+        block = os.read(descriptor, _FIRST_LINE)
+    finally:
+        os.close(descriptor)
+    line = block.partition(b"\n")[0]
+    if not line.startswith(b"#!"):
+        if path.suffix == ".py":
+            advice = f"start it by its interpreter: {_spell(name, path)}"
+            raise WrongInput(f"`{name}` does not begin with #!: a shell would run it", advice)
+        return
+    if line.endswith(b"\r"):
+        raise WrongInput(
+            f"`{name}` has Windows line endings: no interpreter `{_named(line)}\\r` is found",
+            rf"sed -i 's/\r$//' {shlex.quote(str(path))}",
+        )
+    parts = os.fsdecode(line[2:]).split()
+    if not parts or len(line) == _FIRST_LINE:
+        return  # nothing that this understands, or cut
+    if Path(parts[0]).name == "env" and len(parts) == 2 and parts[1][:1] != "-":
+        exists = shutil.which(parts[1], path=place) is not None
+    else:
+        exists = Path(parts[0]).exists()
+    if not exists:
+        advice = f"correct that line, or start it by another: {_spell(name, path)}"
+        raise WrongInput(f"`{name}` names an interpreter that is not here: {_named(line)}", advice)
+
+
+def _named(line: bytes) -> str:
+    return line[2:].decode("utf-8", "replace").strip()

@@ -1,0 +1,110 @@
+"""The script that a command runs: whether it is there, and what it does not wait for."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePath
+from typing import NamedTuple
+
+from runners.host.files import read_plain
+from runners.model.late_pattern import late_pattern
+from runners.model.python_command import python_command, unwrapped
+from runners.model.suggestions import nearest_hint
+
+_SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
+_COMMANDS = late_pattern(r"-\w*c")
+"""The option of a shell whose value is its script."""
+_LARGEST = 1 << 20
+"""Bytes: a larger script is not looked into."""
+_BACKGROUND = late_pattern(r"(?<![&>|<\\])&(?![&>\d])")
+_PARTS = late_pattern(r"[\n;]|&&|\|\|")
+_WAITS_FOR_NOTHING = {"echo", "printf", "disown", "exit", "true", ":", "jobs", "sleep"} | {
+    *("done", "fi", "esac", "}", ")", "{"),
+}
+_HANDS_ON = {
+    "sbatch": ("--wait", "-W"),
+    "systemd-run": ("--wait", "--scope", "--pty", "-t", "--pipe", "-P"),
+    "tmux": (),
+    "screen": (),
+}
+"""What gives a program to a service and returns, but for these options."""
+
+
+class Script(NamedTuple):
+    """A script's name and text; other than Python, it is a shell's."""
+
+    name: str
+    text: str
+    is_python: bool
+
+
+def absent_script(argv: Sequence[str], folder: Path) -> Path | None:
+    """The file that `argv` would run by Python in `folder`, where that is not there."""
+    python = python_command(unwrapped(argv))
+    if python is None or not python.script:
+        return None
+    path = folder / python.script
+    return None if path.exists() else path
+
+
+def read_script(program: Sequence[str], folder: Path) -> Script | None:
+    """The Python or shell script that `program` runs in `folder`; None where none can be read."""
+    python = python_command(program)
+    name = python.script if python is not None else _shell_script(program)
+    if not name:
+        return None
+    try:
+        text = read_plain(folder / name, _LARGEST).decode("utf-8", "replace")
+    except OSError:
+        return None
+    return Script(PurePath(name).name, text, python is not None)
+
+
+def script_notes(argv: Sequence[str], folder: Path) -> tuple[str, ...]:
+    """That Python finds no file to run, or that a command would return before its work is done.
+
+    Nothing is refused: a script may be sent, or written by another run, before this one starts.
+    """
+    program, path = unwrapped(argv), absent_script(argv, folder)
+    if path is None:
+        return (*_left_running(program, folder),)
+    beside = (other.name for other in path.parent.glob("*.py"))
+    return (
+        f"no file {path} yet: without it the run ends at once{nearest_hint(path.name, beside)}",
+    )
+
+
+def _shell_script(program: Sequence[str]) -> str:
+    if not program:
+        return ""
+    if PurePath(program[0]).suffix == ".sh":
+        return program[0]
+    is_shell = PurePath(program[0]).name in _SHELLS
+    return next((word for word in program[1:2] if is_shell and not word.startswith("-")), "")
+
+
+def _left_running(program: Sequence[str], folder: Path) -> Iterator[str]:
+    name = PurePath(program[0]).name if program else ""
+    if name in _HANDS_ON:
+        if not {*_HANDS_ON[name]} & {*program[1:]}:
+            instead = "fresnel-tui launch --slurm submits a job that is followed"
+            advice = instead if name == "sbatch" else "launch the program itself, without it"
+            yield f"`{name}` hands its program on and returns, so that the run ends: {advice}"
+        return
+    script, where = read_script(program, folder), "the command"
+    if script is not None and not script.is_python:
+        text, where = script.text, script.name
+    elif name in _SHELLS and len(program) > 2 and _COMMANDS.fullmatch(program[1]):
+        text = program[2]
+    else:
+        return
+    *_, after = -1, *(found.end() for found in _BACKGROUND.finditer(text))
+    if after >= 0 and not any(map(_may_wait, _PARTS.split(text[after:]))):
+        yield (
+            f"{where} leaves a program in the background (&): a run ends with its first process, "
+            "and what is left is ended then; leave out that &, or add `wait`"
+        )
+
+
+def _may_wait(part: str) -> bool:
+    """Whether a shell that has come so far could still wait for a program."""
+    word = next(iter(part.split()), "#")
+    return not (word in _WAITS_FOR_NOTHING or word.startswith("#") or "=" in word)
