@@ -1,12 +1,15 @@
 """Standard streams that are closed or take no more, as cron, a daemon or a full disk leave them."""
 
+import errno
 import json
+import os
 import subprocess
 
 import pytest
 
 from tests.process.conftest import CommandLine
 from tests.support import CEILING_S
+from tui.views.safe import OUTPUT
 
 
 def redirected(cli: CommandLine, where: str, *words: str) -> "subprocess.CompletedProcess[str]":
@@ -36,7 +39,7 @@ def test_an_output_that_takes_no_more_is_named(cli: CommandLine, words: tuple[st
     cli.ended(cli.command("echo", "seen"))
     done = redirected(cli, ">/dev/full", *words)
     assert done.returncode == 1
-    assert done.stderr == "fresnel-tui: the output: No space left on device\n"
+    assert done.stderr.splitlines() == [f"fresnel-tui: {OUTPUT}: {os.strerror(errno.ENOSPC)}"]
 
 
 def test_a_state_folder_that_may_not_be_made_says_how_to_name_another(cli: CommandLine) -> None:

@@ -95,7 +95,8 @@ def _ending_json(ending: Ending | None) -> dict[str, Any] | None:
         return None
     value: dict[str, Any] = dict.fromkeys(Ending.__annotations__) | dict(ending)
     holding = [{"gpu": gpu, "pid": pid} for gpu, pid in ending.get("holding", ())]
-    return {**value, "rebooted": iso(ending.get("rebooted")), "holding": holding}
+    lists = {"holding": holding, "left": ending.get("left", [])}
+    return {**value, "rebooted": iso(ending.get("rebooted")), **lists}
 
 
 def _error_json(view: RunView) -> dict[str, Any] | None:
