@@ -21,7 +21,7 @@ from runners.diagnosis.suspects import (
 )
 from runners.diagnosis.verdict import Diagnosis, NotKnown
 from runners.model.closed import assert_never
-from runners.model.endings import Ending, EndingCause, ending_text, signal_of
+from runners.model.endings import EndingCause, ending_text, is_doubtful, signal_of
 from runners.model.states import State
 
 HARDWARE_XIDS = frozenset({46, 48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156})
@@ -76,12 +76,11 @@ _EXITS = {
 def diagnose(evidence: Evidence, signatures: tuple[Signature, ...]) -> Diagnosis | NotKnown:
     """The first cause of a run's end; a pure function of the evidence."""
     looked = _looked_at(evidence)
-    if evidence.ending and evidence.ending.get("left"):
-        return _left_running(evidence.ending, looked)
-    if evidence.state is State.DONE or evidence.exit_code == 0:
+    ended_well = evidence.state is State.DONE or evidence.exit_code == 0
+    if ended_well and not is_doubtful(evidence.ending):
         how = "successfully" if evidence.state is State.DONE else "with exit code 0"
         return NotKnown("ended_well", f"it ended {how}: nothing to explain", looked)
-    done = _own_doing(evidence, looked)
+    done = _left_running(evidence, looked) or _own_doing(evidence, looked)
     if done is not None:
         return done
     suspects = find_suspects(evidence.logs, signatures)
@@ -130,7 +129,10 @@ def _looked_at(evidence: Evidence) -> tuple[str, ...]:
     return tuple(looked[:12])
 
 
-def _left_running(ending: Ending, looked: tuple[str, ...]) -> Diagnosis:
+def _left_running(evidence: Evidence, looked: tuple[str, ...]) -> Diagnosis | None:
+    ending = evidence.ending
+    if ending is None or not ending.get("left") or ending.get("error"):
+        return None
     remedy = "A run lasts as long as its first process: leave out the `&`, or end with `wait`."
     rests = ("its first process exited with 0; its other processes were still running",)
     return Diagnosis("left_running", "", ending_text(ending), remedy, rests, looked)

@@ -194,6 +194,11 @@ def ending_text(ending: Ending, code: int | None = None) -> str:
     return "; ".join(part for part in (text, again, holding) if part)
 
 
+def is_doubtful(ending: Ending | None) -> bool:
+    """Whether a program that exited with 0 may not have done its work."""
+    return ending is not None and bool(ending.get("left") or ending.get("error"))
+
+
 def stop_text(ending: Ending) -> str:
     """Why a run is being stopped, in words; `ending` is what will be recorded."""
     if ending["cause"] in (EndingCause.STOPPED, EndingCause.CANCELLED):
@@ -227,9 +232,7 @@ def _cause_text(ending: Ending, code: int | None) -> str:
         case EndingCause.COMPLETED:
             if "announced" in ending:
                 return "announced that it is done; nobody saw it exit"
-            left = ending.get("left", [])
-            more = f" and {len(left) - 1} more" if len(left) > 1 else ""
-            return f"what it left running was ended: {left[0]}{more}" if left else ""
+            return _doubts_text(ending.get("error", ""), ending.get("left", []))
         case EndingCause.FAILED | EndingCause.SIGNALLED:
             return _program_text(ending, code)
         case EndingCause.STOPPED:
@@ -267,6 +270,14 @@ def _cause_text(ending: Ending, code: int | None) -> str:
             return "ended, exit code unknown"
         case never:
             return assert_never(never)
+
+
+def _doubts_text(error: str, left: Sequence[str]) -> str:
+    """What makes it doubtful that a program did its work that exited with 0."""
+    hidden = f"exit code 0, though its output shows {error}" if error else ""
+    more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+    ended = f"what it left running was ended: {left[0]}{more}" if left else ""
+    return "; ".join(filter(None, (hidden, ended)))
 
 
 def _by(ending: Ending) -> str:

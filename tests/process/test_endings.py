@@ -51,6 +51,11 @@ def left_running(cli: CommandLine) -> RunDirectory:
     return cli.command("sh", "-c", "sleep 600 & sleep 500 & echo started")
 
 
+def hidden_failure(cli: CommandLine) -> RunDirectory:
+    program = f'{sys.executable} -S -c \'raise FileNotFoundError(2, "gone", "data.pt")\''
+    return cli.command("sh", "-c", f"{program} 2>&1 | tee log.txt; echo finished")
+
+
 def failed(cli: CommandLine) -> RunDirectory:
     return cli.command("sh", "-c", "echo 'ValueError: the data is gone'; exit 3")
 
@@ -202,6 +207,13 @@ CASES = (
         "left_running",
     ),
     Case(
+        EndingCause.COMPLETED,
+        hidden_failure,
+        "done",
+        {"error": "FileNotFoundError: [Errno 2] gone: 'data.pt'"},
+        "file_missing",
+    ),
+    Case(
         EndingCause.FAILED,
         failed,
         "failed",
@@ -269,7 +281,8 @@ def test_how_a_run_ended_is_recorded_and_said_alike_everywhere(
     assert (found["ending"]["error"] or words) in cli.run("status", run.id).stdout
     verdict = cli.json("diagnose", run.id)["diagnosis"]
     assert (verdict and verdict["class"]) == case.kind, verdict
-    if case.cause not in (EndingCause.FAILED, EndingCause.SIGNALLED) and verdict:
+    by_text = (EndingCause.FAILED, EndingCause.SIGNALLED)
+    if case.cause not in by_text and not case.parts.get("error") and verdict:
         assert verdict["cause"] == words or not verdict["known"]
 
 

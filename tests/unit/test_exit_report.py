@@ -12,8 +12,13 @@ import pytest
 from runners.host import helpers
 from runners.host.files import write_json
 from runners.lifecycle.supervisor import exit_report
-from runners.lifecycle.supervisor.exit_report import judge_ending, judge_unstarted, still_held
-from runners.model.endings import EndingCause, JobEnd
+from runners.lifecycle.supervisor.exit_report import (
+    add_doubts,
+    judge_ending,
+    judge_unstarted,
+    still_held,
+)
+from runners.model.endings import Ending, EndingCause, JobEnd
 from runners.model.states import State
 from runners.state.layout import RunDirectory
 from runners.state.records import PlanFields, intent_fields, plan_fields
@@ -200,3 +205,41 @@ def test_it_waits_for_a_reading_from_after_the_end(
     # Where the sampler stopped long ago, nobody waits.
     write_json(run.home.gpu_reading, reading(now - 1000, own))
     assert still_held(run, plan_of(mine)) == [] and len(slept) == 2
+
+
+TRACEBACK = (
+    'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    main()\n'
+)
+REPORT = (
+    f"{TRACEBACK}RuntimeError: no data\n{TRACEBACK}torch.distributed.elastic.multiprocessing.errors."
+    "ChildFailedError: \n=====\ntrain.py FAILED\n-----\nFailures:\n  <NO_OTHER_FAILURES>\n-----\n"
+    "Root Cause (first observed failure):\n[0]:\n  time      : now\n  host      : vm\n"
+    "  rank      : 0 (local_rank: 0)\n  exitcode  : 1 (pid: 7)\n  error_file: <N/A>\n=====\n"
+)
+
+
+@pytest.mark.parametrize(
+    "output, error",
+    [
+        (f"{TRACEBACK}ValueError: lr < 0\n", "ValueError: lr < 0"),
+        (f"step 1\n{TRACEBACK}torch.OutOfMemoryError: full\nfinished\nbye\n",
+         "torch.OutOfMemoryError: full"),
+        (REPORT, "RuntimeError: no data"),
+        (f"{TRACEBACK}KeyboardInterrupt\n", ""),
+        (f"Exception ignored in: <function f>\n{TRACEBACK}AssertionError: can only test\n", ""),
+        (f"{TRACEBACK}ValueError: one bad file, skipped\n" + "step\n" * 6, ""),
+        ("ValueError: printed, no traceback\n", ""),
+        (f"{TRACEBACK}", ""),
+    ],
+)  # fmt: skip
+def test_a_shell_that_exits_with_0_hides_no_error(
+    run: RunDirectory, output: str, error: str
+) -> None:
+    run.output.write_text(output)
+    for argv in (["stdbuf", "-oL", "/usr/bin/bash", "-c", "a | tee b"], ["./train.sh"]):
+        ending = Ending(cause=EndingCause.COMPLETED)
+        add_doubts(ending, run, argv, [])
+        assert ending.get("error", "") == error
+    ending = Ending(cause=EndingCause.COMPLETED)
+    add_doubts(ending, run, ["python", "train.py"], [])
+    assert "error" not in ending

@@ -15,6 +15,8 @@ SCRIPTS = {
     "waits_for.sh": "python a.py & pid=$!\ntail --pid=$pid -f log\n",
     "helper.sh": "nvidia-smi dmon > gpus.txt &\npython a.py --steps 10\n",
     "plain.sh": "cd a && python a.py >& log 2>&1 || exit 1\n",
+    "tee.sh": "set -e\npython a.py 2>&1 | tee log\n# the end\n",
+    "pipefail.sh": "set -eo pipefail\npython a.py 2>&1 | tee log\n",
     "a.py": "mask = a & b\n",
 }
 
@@ -42,17 +44,16 @@ def test_a_program_in_the_background_is_told(command: list[str], where: str, fol
 
 
 @pytest.mark.parametrize(
-    "command",
+    "command, where",
     [
-        ["sbatch", "train.sbatch"],
-        ["tmux", "new-session", "-d", "python a.py"],
-        ["screen", "-dm", "python", "a.py"],
-        ["systemd-run", "--user", "python", "a.py"],
+        (["bash", "tee.sh"], "tee.sh"),
+        (["sh", "-c", "python a.py 2>&1 | tee -a log.txt"], "the command"),
+        (["bash", "-c", "cd a; python a.py |& tee log.txt"], "the command"),
     ],
 )
-def test_what_hands_its_program_on_is_told(command: list[str], folder: Path) -> None:
+def test_whose_exit_code_it_will_be_is_told(command: list[str], where: str, folder: Path) -> None:
     (note,) = script_notes([*STDBUF, *command], folder)
-    assert note.startswith(f"`{command[0]}` hands its program on")
+    assert note.startswith(f"{where} ends in `tee`")
 
 
 @pytest.mark.parametrize(
@@ -61,13 +62,13 @@ def test_what_hands_its_program_on_is_told(command: list[str], folder: Path) -> 
         ["bash", "waits.sh"],
         ["bash", "waits_for.sh"],
         ["bash", "helper.sh"],
+        ["bash", "pipefail.sh"],
+        ["bash", "-c", "python a.py | tee log; exit ${PIPESTATUS[0]}"],
         ["sh", "plain.sh"],
         ["sh", "not_there.sh"],
         ["python", "a.py"],
         ["bash", "-c", "python a.py & wait"],
         ["bash", "-c", "python a.py && echo done"],
-        ["sbatch", "--wait", "train.sbatch"],
-        ["systemd-run", "--user", "--scope", "python", "a.py"],
         [],
     ],
 )

@@ -29,6 +29,7 @@ from runners.lifecycle.launch.probe_results import probe_notes
 from runners.lifecycle.launch.requirements import MissingPackages, missing_packages
 from runners.lifecycle.launch.run_environment import Variables, completed, program_environment
 from runners.lifecycle.launch.scripts import script_notes
+from runners.lifecycle.launch.wrapper_notes import wrapper_notes
 from runners.model.errors import FresnelError, WrongInput
 from runners.model.gpus import GpuReading
 from runners.model.kept_secrets import MASK
@@ -37,7 +38,7 @@ from runners.model.masked_plan import mask_tree
 from runners.model.masking import mask_value
 from runners.model.placeholders import open_places
 from runners.model.plan import LaunchPlan, Origin, on_all_nodes
-from runners.model.python_command import started_by
+from runners.model.python_command import started_by, unwrapped
 from runners.model.scaling import batch_notes
 from runners.model.spec import Price, RunSpec
 from runners.model.units import gpus_text
@@ -189,7 +190,8 @@ def _notes(
 ) -> tuple[str, ...]:
     """What a person should know before the run starts, each once; what is missing comes first."""
     spec, gpus, node = inputs.spec, inputs.allocation.gpus, inputs.spec.node
-    notes = [*spec.warnings, *script_notes(argv, folder), *_placeholder_notes(spec)]
+    notes = [*spec.warnings, *script_notes(argv, folder), *wrapper_notes(unwrapped(argv))]
+    notes += _placeholder_notes(spec)
     notes += inputs.allocation.notes
     if not inputs.allocation.asked:  # of GPUs that are only awaited nothing is known
         notes += oom_warnings(state, spec.preset, spec.name, gpus, spec.gpus.share_memory)

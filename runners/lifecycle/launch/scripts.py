@@ -15,17 +15,11 @@ _COMMANDS = late_pattern(r"-\w*c")
 _LARGEST = 1 << 20
 """Bytes: a larger script is not looked into."""
 _BACKGROUND = late_pattern(r"(?<![&>|<\\])&(?![&>\d])")
+_TEE = late_pattern(r"\|&?\s*tee\b[^|;&]*$")
 _PARTS = late_pattern(r"[\n;]|&&|\|\|")
 _WAITS_FOR_NOTHING = {"echo", "printf", "disown", "exit", "true", ":", "jobs", "sleep"} | {
     *("done", "fi", "esac", "}", ")", "{"),
 }
-_HANDS_ON = {
-    "sbatch": ("--wait", "-W"),
-    "systemd-run": ("--wait", "--scope", "--pty", "-t", "--pipe", "-P"),
-    "tmux": (),
-    "screen": (),
-}
-"""What gives a program to a service and returns, but for these options."""
 
 
 class Script(NamedTuple):
@@ -65,7 +59,7 @@ def script_notes(argv: Sequence[str], folder: Path) -> tuple[str, ...]:
     """
     program, path = unwrapped(argv), absent_script(argv, folder)
     if path is None:
-        return (*_left_running(program, folder),)
+        return (*_shell_notes(program, folder),)
     beside = (other.name for other in path.parent.glob("*.py"))
     return (
         f"no file {path} yet: without it the run ends at once{nearest_hint(path.name, beside)}",
@@ -77,25 +71,30 @@ def _shell_script(program: Sequence[str]) -> str:
         return ""
     if PurePath(program[0]).suffix == ".sh":
         return program[0]
-    is_shell = PurePath(program[0]).name in _SHELLS
-    return next((word for word in program[1:2] if is_shell and not word.startswith("-")), "")
+    options = program[1:2] if _is_shell(program) else ()
+    return next((word for word in options if not word.startswith("-")), "")
 
 
-def _left_running(program: Sequence[str], folder: Path) -> Iterator[str]:
-    name = PurePath(program[0]).name if program else ""
-    if name in _HANDS_ON:
-        if not {*_HANDS_ON[name]} & {*program[1:]}:
-            instead = "fresnel-tui launch --slurm submits a job that is followed"
-            advice = instead if name == "sbatch" else "launch the program itself, without it"
-            yield f"`{name}` hands its program on and returns, so that the run ends: {advice}"
-        return
+def _is_shell(program: Sequence[str]) -> bool:
+    return PurePath(program[0]).name in _SHELLS
+
+
+def _shell_notes(program: Sequence[str], folder: Path) -> Iterator[str]:
     script, where = read_script(program, folder), "the command"
     if script is not None and not script.is_python:
         text, where = script.text, script.name
-    elif name in _SHELLS and len(program) > 2 and _COMMANDS.fullmatch(program[1]):
+    elif len(program) > 2 and _is_shell(program) and _COMMANDS.fullmatch(program[1]):
         text = program[2]
     else:
         return
+    lines = [
+        line for line in text.splitlines() if line.strip() and not line.strip().startswith("#")
+    ]
+    if lines and _TEE.search(lines[-1]) and "pipefail" not in text:
+        yield (
+            f"{where} ends in `tee`, whose exit code hides that of the program: leave it out, its "
+            "output is kept; or begin with `set -o pipefail`"
+        )
     *_, after = -1, *(found.end() for found in _BACKGROUND.finditer(text))
     if after >= 0 and not any(map(_may_wait, _PARTS.split(text[after:]))):
         yield (

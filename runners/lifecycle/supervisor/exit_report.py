@@ -1,8 +1,10 @@
 """After a run's end: how it ended, and whether its GPUs' memory became free."""
 
 import json
+import os
 import re
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,6 +32,14 @@ _ERROR = (
     r"(?P<type>(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Fault|Failure)"
     r"|OutOfMemory\w*|AcceleratorError))(?P<message>(?:: .*)?)$"
 )
+_SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "fish")
+_SHELL_AMONG = 8
+"""Arguments: it stands behind what a plan puts before a command."""
+_TRACEBACK = "Traceback (most recent call last)"
+_REPORT_LINES, _NEAR_END = 40, 5
+"""Lines that may follow torchrun's error, which begins a report, and any other."""
+_SURVIVED = ("Exception ignored", "Exception in thread", "Error in atexit")
+"""What Python prints before the traceback of what a program survives."""
 _WRAPPERS = ("ChildFailedError", "CalledProcessError", "KeyboardInterrupt")
 """What a launcher raises because its child failed."""
 _ROOT_CAUSE = r"(?s)Root Cause \(first observed failure\).*?rank\s*: (\d+).*?exitcode\s*: (-?\d+)"
@@ -152,6 +162,41 @@ def last_error(output: Path) -> tuple[str, int | None]:
     if len(message) > _LONGEST_ERROR:
         message = f"{message[: _LONGEST_ERROR - 1]}…"
     return message, int(rank) if rank else None
+
+
+def add_doubts(
+    ending: Ending, run: RunDirectory, argv: Sequence[str], left_running: list[str]
+) -> None:
+    """Add what makes it doubtful that a program did its work that exited with 0.
+
+    A shell's exit code is that of its last command, `tee` or `echo`, whatever became of others.
+    """
+    names = [os.path.basename(argument) for argument in argv[:_SHELL_AMONG]]
+    if any(name in _SHELLS or name.endswith(".sh") for name in names):
+        error = hidden_error(run.output)
+        if error:
+            ending["error"] = error
+    if left_running:
+        ending["left"] = left_running
+
+
+def hidden_error(output: Path) -> str:
+    """The error that ended a Python program shortly before its shell; empty without one."""
+    text = re.sub(_ESCAPES, "", read_tail(output, _REPORT_BYTES).decode("utf-8", "replace"))
+    lines = [line for line in text.splitlines() if line.strip()]
+    begins = [at for at, line in enumerate(lines) if _TRACEBACK in line]
+    if not begins or lines[max(0, begins[-1] - 1)].startswith(_SURVIVED):
+        return ""
+    of_error = [found for line in lines[begins[-1] :] if (found := re.match(_ERROR, line))]
+    kind = of_error[0]["type"] if of_error else "KeyboardInterrupt"
+    after = len(lines) - 1 - lines.index(of_error[0].string, begins[-1]) if of_error else 0
+    is_launcher = kind.endswith("ChildFailedError")
+    if kind.endswith("KeyboardInterrupt") or after > (_REPORT_LINES if is_launcher else _NEAR_END):
+        return ""
+    from runners.model.masking import mask_text  # most shells do not fail
+
+    error = last_error(output)[0] if is_launcher else of_error[0].string.strip()
+    return mask_text(error)[:_LONGEST_ERROR]
 
 
 def still_held(run: RunDirectory, plan: PlanFields) -> list[tuple[int | None, int]]:

@@ -27,7 +27,7 @@ from runners.host.locks import acquire
 from runners.host.procfs import environment_of, mark_of
 from runners.lifecycle.supervisor.attempt import Attempt, leader_since, set_aside
 from runners.lifecycle.supervisor.attempt_start import AttemptStarter
-from runners.lifecycle.supervisor.exit_report import judge_ending, still_held
+from runners.lifecycle.supervisor.exit_report import add_doubts, judge_ending, still_held
 from runners.lifecycle.supervisor.job_ending import (
     JobLives,
     is_of_another_job,
@@ -214,8 +214,8 @@ class Supervisor:
         code = attempt.exit_code()
         group = attempt.processes.cgroup
         state, ending = judge_ending(self.directory, attempt.stop.read(), code, group)
-        if state is State.DONE and attempt.left_running:
-            ending["left"] = attempt.left_running
+        if state is State.DONE:
+            add_doubts(ending, self.directory, self.starter.plan["argv"], attempt.left_running)
         held: list[tuple[int | None, int]] = [(None, pid) for pid in left]
         held = held or still_held(self.directory, self.starter.plan)
         if held:

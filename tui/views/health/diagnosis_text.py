@@ -1,13 +1,14 @@
 """The verdict on an ended run, for people."""
 
 from runners.diagnosis.verdict import Diagnosis, NotKnown, remedies_for
+from runners.model.endings import is_doubtful
 from runners.model.run import Run
 from runners.model.states import State
 
 
 def diagnose_run(run: Run) -> Diagnosis | NotKnown | None:
     """Why `run` ended; None while it is live and when it ended well."""
-    ended_well = run.state is State.DONE and not (run.ending and run.ending.get("left"))
+    ended_well = run.state is State.DONE and not is_doubtful(run.ending)
     if run.is_live or ended_well:
         return None
     # Only a run that ended badly needs it: `list` and the panel start without.

@@ -1,0 +1,37 @@
+"""What a plan says of programs that start another one out of a run's reach or sight."""
+
+import pytest
+
+from runners.lifecycle.launch.wrapper_notes import wrapper_notes
+
+
+@pytest.mark.parametrize(
+    "command, advice",
+    [
+        (["sbatch", "train.sbatch"], "launch --slurm"),
+        (["/usr/bin/tmux", "new-session", "-d", "python a.py"], "the program itself"),
+        (["screen", "-dm", "python", "a.py"], "the program itself"),
+        (["systemd-run", "--user", "python", "a.py"], "the program itself"),
+        (["ssh", "host", "python", "a.py"], "fresnel-tui up"),
+        (["conda", "run", "-n", "env", "python", "a.py"], "--no-capture-output"),
+    ],
+)
+def test_what_starts_its_program_elsewhere_is_told(command: list[str], advice: str) -> None:
+    (note,) = wrapper_notes(command)
+    assert advice in note and note.count("`") % 2 == 0
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["sbatch", "--wait", "train.sbatch"],
+        ["systemd-run", "--user", "--scope", "python", "a.py"],
+        ["ssh", "-t", "host", "python", "a.py"],
+        ["conda", "run", "--no-capture-output", "-n", "env", "python", "a.py"],
+        ["conda", "list"],
+        ["python", "ssh", "tmux"],
+        [],
+    ],
+)
+def test_nothing_is_said_of_others(command: list[str]) -> None:
+    assert not wrapper_notes(command)
