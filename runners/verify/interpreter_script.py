@@ -5,6 +5,7 @@ boolean; `folder` and `module`, texts. Answers in JSON on stdout. Standard libra
 Python from 3.8 on; whatever is imported may print what it likes.
 """
 
+import gc
 import importlib
 import importlib.util
 import json
@@ -14,6 +15,7 @@ import sys
 
 def main() -> None:
     """Answer the request in the first argument."""
+    gc.disable()  # what is imported is looked through for garbage a dozen times, and holds none
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what modules print while they are imported goes to stderr
     request = json.loads(sys.argv[1])

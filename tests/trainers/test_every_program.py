@@ -140,5 +140,17 @@ def test_every_program_says_its_first_line_before_torch(tmp_path: Path) -> None:
     assert told.stdout == "TORCH\n"
 
 
+def test_what_was_loaded_is_not_looked_through_for_garbage() -> None:
+    """Then garbage is collected as ever; parser_of sees that every program gets there."""
+    code = (
+        "import gc, trainers; trainers.begin('__main__'); before = gc.isenabled()\n"
+        "from trainers.common.settings_parser import SettingsParser\n"
+        "SettingsParser('').parse_args([])\n"
+        "print(before, gc.isenabled(), gc.get_freeze_count() > 1000)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, text=True, capture_output=True)
+    assert ended.stdout.splitlines()[-1] == "False True True", ended.stderr
+
+
 WITHOUT_TORCH = {f"trainers/{name}" for name in ("skulls/made_up.py", "skulls/prepare.py")}
 """Programs that load no torch before they know what is asked of them."""

@@ -7,6 +7,7 @@ when a file cannot be used. Files are read with weights_only: code in them is ne
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -392,4 +393,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    # All is answered: PyTorch need not be looked through for garbage, for 0.3 s of a processor.
+    gc.freeze()
+    sys.exit(code)

@@ -10,6 +10,7 @@ from pathlib import Path
 from textwrap import dedent, indent
 from typing import Any, NoReturn
 
+import trainers
 from trainers.common.config_file import apply_config
 from trainers.common.errors import SettingsError as SettingsError
 from trainers.common.errors import nearest
@@ -35,6 +36,12 @@ class SettingsParser(argparse.ArgumentParser):
             message = f"unknown argument {flag}{nearest(flag, self._option_string_actions)}"
         print(f"error: {message}", file=sys.stderr, flush=True)
         sys.exit(2)
+
+    def parse_args(self, *arguments: Any) -> argparse.Namespace:  # type: ignore[override]
+        """Read the command line, which every program does once its libraries are loaded."""
+        trainers.loaded()
+        found: argparse.Namespace = super().parse_args(*arguments)
+        return found
 
     def read(self, arguments: Sequence[str] | None = None) -> argparse.Namespace:
         """Read the command line over the file `--config` names, if any; flags win over the file.
