@@ -20,7 +20,7 @@ def end_writers(folder: Path) -> None:
     for _ in range(_ROUNDS):
         found = list(writers(folder))
         for pid in found:
-            _kill(pid)
+            kill(pid)
         if not found:
             return
 
@@ -44,8 +44,8 @@ def _writes_below(process: Path, folder: str) -> bool:
     return False
 
 
-def _kill(pid: int) -> None:
-    """Return when it is gone, and with it what it has open."""
+def kill(pid: int) -> None:
+    """SIGKILL; returns when it is gone, and with it what it has open."""
     with suppress(ProcessLookupError):
         process = os.pidfd_open(pid)
         try:

@@ -20,15 +20,16 @@ import pytest
 
 from runners.gpus.sampler_lock import owner_of
 from runners.host.locks import is_held
-from runners.host.procfs import marked_processes
+from runners.host.procfs import all_marks, command_of, read_processes
 from runners.lifecycle.control import start
 from runners.lifecycle.control.start import start_together
-from runners.lifecycle.control.stop import request_stop
 from runners.lifecycle.control.wait import wait_until_ended
+from runners.lifecycle.supervisor.kept_environment import forget_all
 from runners.presets.load import command_spec
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.leases import live_run_ids
-from runners.state.runs import home_of, list_run_ids, read_run
+from runners.state.runs import list_run_ids, read_run
+from tests.leftovers import kill
 from tests.support import CEILING_S, REPOSITORY, eventually
 from tests.warm import COMMANDS
 from tui.views.runs.run_json import to_json
@@ -37,6 +38,7 @@ from tui.views.runs.run_view import view_run
 # -P as the installed script has it: the directory it is started in is no place to import from.
 SAFE_PATH = ("-P",) if sys.version_info >= (3, 11) else ()
 COMMAND = (sys.executable, *SAFE_PATH, "-m", "fresnel_tui")
+_ROUNDS = 20
 
 # A Python child that says it is ready and ignores the signals named by its arguments, for ever.
 STUBBORN = (
@@ -188,9 +190,7 @@ def leader(run: RunDirectory) -> int:
 
 @pytest.fixture
 def cli(tmp_path: Path) -> Iterator[CommandLine]:
-    """The command line in a folder of the test's own; at the end every run is force-stopped, and
-    none is left.
-    """
+    """The command line in a folder of the test's own; at the end nothing is left of its runs."""
     folder = tmp_path / "work"
     folder.mkdir()
     line = CommandLine(folder)
@@ -203,25 +203,38 @@ def cli(tmp_path: Path) -> Iterator[CommandLine]:
 
 
 def end_everything(state: StateDirectory) -> None:
-    """Force-stop every live run of a state folder and end its sampler; fails when anything of a
-    run is left.
+    """Kill every live run of a state folder with what helps it, and end its sampler; fails when
+    anything is left of a run that has ended.
     """
-    for run_id in live_run_ids(state):
-        run = read_run(state, run_id)
-        with pytest.MonkeyPatch.context() as there:
-            # Some tests play another host.
-            there.setenv("FRESNEL_HOST", home_of(run.plan, run.record))
-            request_stop(state, run, force=True)
-            wait_until_ended(state, run_id)
-    left = {run_id: pids for run_id in list_run_ids(state) if (pids := marked_processes(run_id))}
-    for pids in left.values():
-        for pid in pids:
-            os.kill(pid, signal.SIGKILL)
+    live, runs = set(live_run_ids(state)), list_run_ids(state)
+    marks = all_marks() if runs else {}
+    left = {run_id: marks[run_id] for run_id in runs if run_id in marks and run_id not in live}
+    if live or left:
+        _kill_all(state, {*live, *left})
     owner = owner_of(state)
     if owner is not None and is_held(state.sampler_lock):
         os.kill(owner.pid, signal.SIGTERM)
     assert not left, f"processes left over: {left}"
-    assert not live_run_ids(state), "a run never ended"
+
+
+def _kill_all(state: StateDirectory, runs: set[str]) -> None:
+    """Kill what has the mark of a run or the state folder in its command line, and all below it;
+    again until nothing has: helpers start each other anew.
+    """
+    for run_id in runs:
+        forget_all(state.run(run_id))
+    for _ in range(_ROUNDS):
+        table, marks = read_processes(), all_marks()
+        found = {pid for run_id in runs for pid in marks.get(run_id, ())}
+        found |= {pid for pid in table if str(state.root) in " ".join(command_of(pid))}
+        grown = set[int]()
+        while found != grown:
+            grown = set(found)
+            found |= {pid for pid, entry in table.items() if entry.parent in grown}
+        if not found:
+            return
+        for pid in found:
+            kill(pid)
 
 
 class Receiver(HTTPServer):

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -10,14 +11,11 @@ import msgspec
 import pytest
 
 from runners.host.locks import is_held
-from runners.lifecycle.control.stop import request_stop
-from runners.lifecycle.control.wait import wait_until_ended
+from runners.places.ssh.host_keys import fingerprint
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
 from runners.places.ssh.ssh import Ssh
 from runners.state.layout import StateDirectory
-from runners.state.leases import live_run_ids
-from runners.state.runs import read_run
-from tests.process.conftest import CommandLine
+from tests.process.conftest import CommandLine, end_everything
 from tests.remote.machines import RentedMachine, why_not
 from tests.support import eventually
 from tests.warm import COMMANDS
@@ -75,12 +73,7 @@ def rent(
     for machine in machines:
         machine.wire.close()
         machine.stop()
-        state = StateDirectory(machine.state)
-        with monkeypatch.context() as there:
-            there.setenv("FRESNEL_HOST", machine.name)
-            for run_id in live_run_ids(state):
-                request_stop(state, read_run(state, run_id), force=True)
-                wait_until_ended(state, run_id)
+        end_everything(StateDirectory(machine.state))
 
 
 @pytest.fixture
@@ -92,11 +85,20 @@ def rented(rent: Callable[..., RentedMachine], line: CommandLine) -> RentedMachi
 
 
 def add(line: CommandLine, machine: RentedMachine) -> RemoteHost:
-    """`host add`, and what `host setup` would leave."""
-    line.run("host", "add", machine.name, machine.address, *machine.options)
-    registry = RemoteRegistry(line.state)
-    host = msgspec.structs.replace(
-        registry.find(machine.name),
+    """What `host add` and `host setup` would leave; both are tested where they are the matter."""
+    registry = RemoteRegistry(line.state.create())
+    known = registry.known_hosts(machine.name)
+    known.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    kind, key, *_ = (machine.folder / "host_key.pub").read_text().split()
+    known.write_text(f"fresnel-{machine.name} {kind} {key}\n")
+    address, _, port = machine.address.rpartition(":")
+    host = RemoteHost(
+        machine.name,
+        address,
+        int(port),
+        options=tuple(machine.options[1::2]),
+        fingerprint=fingerprint(known),
+        added=time.time(),
         command=str(machine.install(COMMANDS)),
         folder=str(machine.home / "fresnel"),
         home=str(machine.home),

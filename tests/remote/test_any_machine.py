@@ -350,9 +350,9 @@ def test_the_folder_of_a_command_goes_to_the_machine_that_was_chosen(
     assert "pushed" in line.run("logs", *launch["runs"], *where).stdout
 
     # Waited for, its results come back as from a machine that is named.
+    line.run("launch", "--host", "any", "--wait", "--no-fetch", *command, folder=program)
+    assert not (program / "fetched").exists()
     for flag in ("--wait", "--follow"):
-        line.run("launch", "--host", "any", flag, "--no-fetch", *command, folder=program)
-        assert not (program / "fetched").exists()
         line.run("launch", "--host", "any", flag, *command, folder=program)
         (brought,) = (program / "fetched").rglob("made.txt")
         assert brought.read_text() == "there"

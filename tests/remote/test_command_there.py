@@ -36,7 +36,7 @@ def _launched(line: CommandLine, *words: str) -> str:
 
 
 def test_a_command_runs_in_the_folder_that_is_sent_first(
-    line: CommandLine, rented: RentedMachine, way: str, program: Path
+    line: CommandLine, rented: RentedMachine, program: Path
 ) -> None:
     there = rented.home / "fresnel" / "program"
     planned = line.json("plan", "--host", "rented", "--gpus", "0", "--", "python3", "train.py")

@@ -1,4 +1,6 @@
-"""Which files `push` takes to a machine and which it deletes there, with rsync and without."""
+"""Which files `push` takes to a machine and which it deletes there. They are chosen before it matters
+how they are copied: what that may change is tested with rsync and without.
+"""
 
 import os
 import shutil
@@ -53,7 +55,7 @@ def _names(folder: Path) -> set[str]:
 
 
 def test_what_git_ignores_stays_here(
-    line: CommandLine, rented: RentedMachine, way: str, program: Path
+    line: CommandLine, rented: RentedMachine, program: Path
 ) -> None:
     (program / ".gitignore").write_text("*.tmp\n/results/\n")
     (program / ".git" / "info" / "exclude").write_text("mine-alone\n")
@@ -73,7 +75,7 @@ def test_what_git_ignores_stays_here(
 
 
 def test_data_that_the_repository_around_it_ignores_is_sent(
-    line: CommandLine, rented: RentedMachine, way: str, program: Path
+    line: CommandLine, rented: RentedMachine, program: Path
 ) -> None:
     shutil.copytree(line.folder / "data", program / "data")
     (program / ".gitignore").write_text("/data/\n")
@@ -104,7 +106,7 @@ def test_only_what_changed_is_sent_even_within_one_second(
 
 
 def test_what_was_pushed_and_deleted_here_is_deleted_there_and_nothing_else(
-    line: CommandLine, rented: RentedMachine, way: str, program: Path
+    line: CommandLine, rented: RentedMachine, program: Path
 ) -> None:
     (program / "package").mkdir()
     (program / "package" / "module.py").write_text("")
@@ -124,7 +126,7 @@ def test_what_was_pushed_and_deleted_here_is_deleted_there_and_nothing_else(
 
 
 def test_a_folder_that_is_empty_here_deletes_nothing_there(
-    line: CommandLine, rented: RentedMachine, way: str, program: Path
+    line: CommandLine, rented: RentedMachine, program: Path
 ) -> None:
     there = _there(_push(line))
     data = line.folder / "data"
@@ -135,7 +137,7 @@ def test_a_folder_that_is_empty_here_deletes_nothing_there(
 
 
 def test_secrets_stay_here_unless_they_are_asked_for(
-    line: CommandLine, rented: RentedMachine, way: str, program: Path
+    line: CommandLine, rented: RentedMachine, program: Path
 ) -> None:
     data = line.folder / "data"
     (data / ".env").write_text("TOKEN=x")

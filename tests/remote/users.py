@@ -37,8 +37,9 @@ def make_user(name: str, number: int, etc: Path, shell: str = "/bin/bash") -> La
     user = LabUser(name, _FIRST_NUMBER + number)
     own = f"{name}:x:{user.number}:"
     passwd = f"{own}{user.number}::{user.home}:{shell}\n"
-    (etc / "passwd").write_text(Path("/etc/passwd").read_text() + passwd)
-    (etc / "group").write_text(Path("/etc/group").read_text() + f"{own}\n")
+    # First, as this machine may have a user of that name: of two the first is meant.
+    (etc / "passwd").write_text(passwd + Path("/etc/passwd").read_text())
+    (etc / "group").write_text(f"{own}\n" + Path("/etc/group").read_text())
     (etc / "shadow").write_text(f"root:*:::::::\n{name}:*:::::::\n")
     (etc / "shadow").chmod(0o600)
     return user

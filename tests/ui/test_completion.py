@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from runners.state.layout import StateDirectory
+from tests.process.conftest import end_everything
 from tests.support import REPOSITORY, eventually, stats_below
 from tests.terminal import Terminal
 
@@ -47,7 +49,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("HOME", str(tmp_path / "work"))
     monkeypatch.chdir(tmp_path / "work")
     yield tmp_path
-    run("stop", "--all", "--force", "--wait")
+    end_everything(StateDirectory())
 
 
 def run(*words: str) -> str:

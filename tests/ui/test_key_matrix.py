@@ -10,7 +10,7 @@ import pytest
 from textual.pilot import Pilot
 
 from runners.state.layout import StateDirectory
-from tests.terminal import headless
+from tests.process.conftest import end_everything
 from tests.ui.key_matrix import Found, drive, make_busy, make_runs
 from tests.ui.waiting import until
 from tui.panel.app import PanelApp
@@ -43,7 +43,7 @@ async def test_every_key_of_what_is_about_live_runs_gpus_and_machines(
     found = Found()
     places = ["GPU details", "guard form", "choice of machine", "stop dialog"]
     await drive(state, 0, (80, 24), places, found)
-    headless("stop", "--all", "--force", "--wait")
+    end_everything(StateDirectory())
     assert found.cells > len(places)
     assert not found.silent and not found.stuck and not found.unexplained and not found.closed
 

@@ -19,6 +19,8 @@ from typing import Any
 import psutil
 import pytest
 
+from runners.state.layout import StateDirectory
+from tests.process.conftest import end_everything
 from tests.screen_text import NO_RUNS, RUNS_HELP
 from tests.served import Page, Served, until
 from tests.support import CEILING_S, REPOSITORY, eventually
@@ -56,7 +58,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
     for served in opened:
         served.process.kill()
         served.process.communicate()
-    assert run("stop", "--all", "--force", "--wait").returncode == 0
+    end_everything(StateDirectory())
 
 
 def run(*words: str) -> "subprocess.CompletedProcess[str]":

@@ -21,6 +21,7 @@ from runners.model.states import State
 from runners.state.layout import StateDirectory
 from tests.command_text import unfilled
 from tests.conftest import FAILED
+from tests.process.conftest import end_everything
 from tests.screen_text import (
     AS_LEFT,
     CHARTS,
@@ -160,7 +161,7 @@ class Stage:
         scene, self._scene = self._scene, None
         if scene is not None:
             scene.panel.close()
-            scene.command("stop", "--all", "--force", "--wait")
+            end_everything(scene.state)
 
     def _set_up(self) -> Scene:
         folder = self._folders.mktemp("stories")
