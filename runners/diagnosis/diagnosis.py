@@ -266,14 +266,15 @@ def _from_text(
     ends = {signal_of(evidence.exit_code), signal_of(first[1] if first else None)}
     if ends & _SUDDEN and (chosen is None or chosen.tier >= Tier.COLLECTIVE):
         return None
-    line, rank = unknown_error(evidence.logs, signatures)
+    line, rank, place = unknown_error(evidence.logs, signatures)
     if line:
         reported = first_failure(evidence.logs)
         if rank is None and reported is not None and line.encode() in reported.data:
             rank = reported.rank
         whose = "" if rank is None else f" of rank {rank}"
         line = _shortened(line)
-        return NotKnown("unknown", f"not known; the first error{whose}: {line}", looked, line, rank)
+        message = f"not known; the first error{whose}: {line}" + (f" ({place})" if place else "")
+        return NotKnown("unknown", message, looked, line, rank)
     return None if chosen is None else _from_line(chosen, suspects, evidence, looked)
 
 

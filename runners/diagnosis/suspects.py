@@ -60,6 +60,9 @@ _ERROR_LINE = re.compile(
     rb"((?:[A-Z]\w*)?Exception|[A-Z]\w*(?:Error|Exit|Fault|Failure))(?:: [^\n]*)?$",
     re.MULTILINE,
 )
+_FRAME = re.compile(rb'File "(?:[^"\n]*[/\\])?([^"/\\\n]+)", line (\d{1,9})')
+_FRAME_AND_SOURCE = 500
+"""So many bytes before an error hold the place where it was raised, with its line of source."""
 _CASCADE_ERRORS = re.compile(
     rb"^(?:Dist(?:Backend|Network|Store)?Error|SignalException|ChildFailedError|SystemExit|"
     rb"CalledProcessError|ConnectionResetError|ConnectionRefusedError|BrokenPipeError)$"
@@ -271,8 +274,8 @@ def _got_over(line: bytes, end: int, after: bytes, rank: bytes | None) -> bool:
 
 def unknown_error(
     parts: Iterable[LogPart], signatures: tuple[Signature, ...]
-) -> tuple[str, int | None]:
-    """The earliest raised error that no signature knows, and its rank; empty when there is none.
+) -> tuple[str, int | None, str]:
+    """The earliest raised error that no signature knows, its rank, and where; "" without one.
 
     One that follows from another rank's end does not count.
     """
@@ -291,8 +294,17 @@ def unknown_error(
                 or _LATER_ERROR.search(after[:512])
             ):
                 continue
-            return line.decode("utf-8", "replace").strip(), int(tag[1]) if tag else part.rank
-    return "", None
+            rank = int(tag[1]) if tag else part.rank
+            return line.decode("utf-8", "replace").strip(), rank, _raised_at(data[: found.start()])
+    return "", None, ""
+
+
+def _raised_at(before: bytes) -> str:
+    """`train.py, line 9`: the last place of the traceback that ends here; empty without one."""
+    *_, last = (None, *_FRAME.finditer(before[-_FRAME_AND_SOURCE:]))
+    if last is None:
+        return ""
+    return f"{last[1].decode('utf-8', 'replace')}, line {int(last[2])}"
 
 
 def root_cause(parts: Iterable[LogPart]) -> tuple[int, int] | None:

@@ -25,6 +25,8 @@ MOST_METRICS = 64
 MOST_SETTINGS = 64
 """So many of a run's settings can be found and sorted by."""
 _LONGEST_SETTING = 200
+_UNPLACED = 1 << 30
+"""Behind every place of a queue."""
 
 _decode_metrics = msgspec.msgpack.Decoder(dict[str, MetricValues])
 _decode_settings = msgspec.msgpack.Decoder(dict[str, str])
@@ -111,6 +113,8 @@ class RunRow(msgspec.Struct, array_like=True, gc=False):
     """The newest that was seen; of runs that ended long ago it is not looked for."""
     packed_settings: bytes = NO_SETTINGS
     """What it was started with: parameters and flags, by name."""
+    queue_place: int | None = None
+    """Where it stands in its machine's queue, from 1."""
 
     @property
     def machine(self) -> str:
@@ -150,9 +154,13 @@ class RunRow(msgspec.Struct, array_like=True, gc=False):
         return _decode_metrics.decode(self.packed)
 
 
-def running_first(row: RunRow) -> tuple[bool, bool, float]:
-    """Sorts rows as lists do: those that run, those that wait, those that ended; newest first."""
-    return not row.is_live, row.state is State.QUEUED, -row.created
+def running_first(row: RunRow) -> tuple[bool, bool, int, float]:
+    """Sorts rows as lists do: those that run, those that wait in their order, those that ended.
+
+    The newest first, where the queue says nothing else.
+    """
+    waits = row.state is State.QUEUED
+    return not row.is_live, waits, row.queue_place or _UNPLACED, -row.created
 
 
 def view_of_row(row: RunRow, reason: str) -> dict[str, Any]:

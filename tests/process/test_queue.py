@@ -102,6 +102,14 @@ def test_priority_and_order(cli: CommandLine) -> None:
         cli.launch("--gpus", "2", "--priority", priority, "--", "sh", "-c", "date +%s%N")
         for priority in "0051"
     ]
+
+    def listed() -> list[str]:
+        return [run["id"] for run in cli.json("list") if run["state"] == "queued"]
+
+    eventually(
+        lambda: listed() == [waiting[i].id for i in (2, 3, 0, 1)],
+        what="rows in the order in which they will start",
+    )
     release(cli, first)
     ended = [cli.ended(run) for run in waiting]
     assert [run["state"] for run in ended] == ["done"] * 4

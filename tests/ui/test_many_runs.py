@@ -16,6 +16,7 @@ from tests.support import eventually
 from tests.ui.waiting import until
 from tui.panel.app import PanelApp
 from tui.panel.screens.commands import CommandScreen
+from tui.panel.widgets.log.area import LogArea
 from tui.panel.widgets.runs import RunPane
 
 QUEUED = 6
@@ -60,7 +61,7 @@ async def test_another_priority_of_many_is_told_once(cli: CommandLine) -> None:
         )
         assert told == [("information", f"{QUEUED} runs: priorities 1 to 4")]
         commands = [line for _, line in app.cockpit.commands.log.lines]
-        assert commands == [f"fresnel-tui priority {run.id} --by=1" for run in reversed(runs)]
+        assert commands == [f"fresnel-tui priority {run.id} --by=1" for run in runs]
 
 
 async def test_a_pause_of_many_is_told_once_and_leaves_paused_ones_alone(cli: CommandLine) -> None:
@@ -155,3 +156,15 @@ async def test_more_time_is_refused_to_each_by_itself(cli: CommandLine) -> None:
         assert {undone.mark for undone in log.undone.values()} == {"✗ failed"}
         asked = [f"# failed: fresnel-tui extend {run.id} 60m" for run in reversed(runs)]
         assert log.script.splitlines()[1:] == asked
+
+
+async def test_the_log_is_called_as_its_run_is_now(cli: CommandLine) -> None:
+    """Also once that has been given another name while its log is shown."""
+    run = cli.launch("--gpus", "0", "--name", "before", "--", "echo", "written")
+    cli.ended(run)
+    app = PanelApp(StateDirectory())
+    async with app.run_test(size=(120, 30)) as pilot:
+        log = app.cockpit.query_one(LogArea).log_pane
+        await until(pilot, lambda: str(log.border_title).startswith("before"))
+        cli.run("rename", run.id, "after")
+        await until(pilot, lambda: str(log.border_title).startswith("after"))

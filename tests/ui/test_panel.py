@@ -227,7 +227,7 @@ def test_a_run_is_launched_again_as_it_was_or_varied(show: Show) -> None:
     panel.wait_for(run_row(State.DONE, "old"))
     panel.press("a")
     panel.wait_for(again("old"))
-    panel.wait_for(as_launched(r"20\S+-old-\w+"))
+    panel.wait_for(as_launched("old"))
     panel.wait_for(edited("unused", r"41"))
     panel.press("Enter")
     panel.wait_for(help_of("unused", "a number"))

@@ -340,3 +340,22 @@ def test_a_real_failure_is_never_taken_for_the_cascade_above_or_below_it(
     if failure["id"] in _SILENT:
         expected = "peer_rank_died_or_network"
     assert (found.kind if isinstance(found, Diagnosis) else "") == expected
+
+
+@pytest.mark.parametrize("tag", ["", "[rank0]: "])
+def test_an_error_that_nobody_knows_is_told_with_the_place_that_raised_it(tag: str) -> None:
+    """The last frame of its own traceback; none of another's, and none where there is no frame."""
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/home/a/train.py", line 3, in <module>',
+        "    main()",
+        '  File "/home/a/lib/model.py", line 12, in main',
+        '    weights["model"]',
+        "    ~~~~~~~^^^^^^^^^",
+        "KeyError: 'model'",
+    ]
+    found = verdict("loss 0.5\n" + "".join(f"{tag}{line}\n" for line in lines))
+    assert isinstance(found, NotKnown)
+    assert found.message.endswith("KeyError: 'model' (model.py, line 12)"), found.message
+    alone = verdict("\n".join(lines[:2]) + "\nloss 0.5\n" * 99 + "OddError: without a frame\n")
+    assert isinstance(alone, NotKnown) and alone.message.endswith("without a frame")

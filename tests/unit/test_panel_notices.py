@@ -50,6 +50,11 @@ def test_runs_of_a_sweep_that_end_together_are_one_notice() -> None:
     assert told(*sweep) == [("sweep", "5 runs done", "information")]
 
 
+def test_runs_are_called_by_their_names() -> None:
+    failed = view("b", State.FAILED, reason="20261120-101500-a-7f3a ended as stopped")
+    assert told(failed) == [("b", "failed after 5s: a ended as stopped", "error")]
+
+
 def test_many_runs_of_no_sweep_that_end_together_are_one_notice() -> None:
     assert len(told(*(view(f"run{i}", State.DONE) for i in range(3)))) == 3
     runs = [view(f"run{i}", State.DONE) for i in range(4)]

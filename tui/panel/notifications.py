@@ -111,7 +111,7 @@ def _end_of_machine(before: PanelSnapshot, after: PanelSnapshot) -> list[Notific
 
 def _ending(run: Run, now: float) -> str:
     ending = f"{run.state} after {duration(run.seconds(now))}" if run.started else str(run.state)
-    return f"{ending}: {run.reason}" if run.reason else ending
+    return f"{ending}: {by_names(run.reason)}" if run.reason else ending
 
 
 def show_notification(app: App[Any], notice: Notification) -> None:

@@ -200,7 +200,7 @@ class RunActions:
         before = single.tags if single is not None else ()
 
         def change(text: str) -> None:
-            given = text.split()
+            given = text.replace(",", " ").split()
             if single is not None:
                 added = [word for word in given if word not in before]
                 removed = [word for word in before if word not in given]

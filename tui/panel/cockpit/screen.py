@@ -62,6 +62,7 @@ class CockpitScreen(PaintedOnce[None]):
         """Set once every pane is there to take in snapshots."""
         self._wanted: str | None = None
         self._shown: str | None = None
+        self._named = ""
         self._height = 0
         self._split = Split(state, is_kept=not read_only)
         self._problem = ""
@@ -126,15 +127,13 @@ class CockpitScreen(PaintedOnce[None]):
 
     @on(RunSelected)
     @on(TableShown)
-    def _show_reason(self) -> None:
-        self.query_one(ReasonLine).show(self.query_one(RunPane))
-
-    @on(RunSelected)
-    def _select(self, message: RunSelected) -> None:
-        row = message.row
-        # A row says anew that it is selected with each snapshot that changes it.
-        if self._shown != row.id:
-            self._shown = row.id
+    def _show_selected(self) -> None:
+        pane = self.query_one(RunPane)
+        self.query_one(ReasonLine).show(pane)
+        row = pane.selected_row
+        # Both are said anew with each snapshot that changes the row.
+        if row is not None and (self._shown, self._named) != (row.id, row.name):
+            self._shown, self._named = row.id, row.name
             self.area.show(*self.remote.log_of(row))
             self._explain()
 

@@ -168,7 +168,7 @@ def _verdict_text(verdict: Diagnosis | NotKnown | None, problem: str) -> Text:
         text.append(f"{safe_cell(verdict.message)}\n", style="bold")
         text.append(f"looked at: {safe_cell('; '.join(verdict.looked_at))}\n")
     elif verdict is not None:
-        text.append(f"{safe_cell(verdict.cause)}\n", style="bold")
+        text.append(f"{by_names(safe_cell(verdict.cause))}\n", style="bold")
         if verdict.line:
             text.append(f"{safe_cell(verdict.line)}\n", style="dim")
         text.append(f"evidence: {safe_cell('; '.join(verdict.rests_on))}\n")

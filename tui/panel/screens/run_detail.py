@@ -127,9 +127,14 @@ def _columns(sections: Sections, width: int) -> list[Sections]:
     """The sections in their order, in two columns of about one length where there is room."""
     if width < _WIDE:
         return [sections]
-    ends = [*accumulate(len(pairs) + 2 for _, pairs in sections)]
+    room = width // 2 - _NAMES_BESIDE
+    ends = [*accumulate(2 + sum(_rows(value, room) for _, value in pairs) for _, pairs in sections)]
     half = next(i for i, end in enumerate(ends, 1) if 2 * end >= ends[-1])
     return [sections[:half], sections[half:]]
+
+
+def _rows(value: str, room: int) -> int:
+    return sum(1 + len(line) // room for line in value.splitlines() or [""])
 
 
 def draw_sections(sections: Sections, state: State, names: int) -> NamedLines:

@@ -170,8 +170,21 @@ class KeptRows(Widget):
         return framed
 
 
+def _hide_notices(screen: Screen[Any]) -> None:
+    for notice in screen.query("Toast"):
+        notice.visible = False
+
+
+def _bring_notices_back(screen: Screen[Any]) -> None:
+    for notice in screen.query("Toast"):
+        notice.visible = True
+
+
 def costs_nothing_unseen(kind: type[ScreenKind]) -> type[ScreenKind]:
-    """Of a class of screens: one below another is painted only while that one is a dialog."""
+    """Of a class of screens: one below another is painted only while that one is a dialog.
+
+    Its notices are not: the dialog has them, too, elsewhere.
+    """
     seen = inspect.getattr_static(Screen, "is_current").fget
 
     def is_current(screen: Screen[Any]) -> bool:
@@ -179,6 +192,8 @@ def costs_nothing_unseen(kind: type[ScreenKind]) -> type[ScreenKind]:
         return bool(seen(screen)) and (app.screen is screen or app.screen.is_modal)
 
     kind.is_current = property(is_current)  # type: ignore[assignment,method-assign]
+    kind.on_screen_suspend = _hide_notices  # type: ignore[attr-defined]
+    kind.on_screen_resume = _bring_notices_back  # type: ignore[attr-defined]
     return kind
 
 

@@ -60,10 +60,10 @@ def old_choice(state: StateDirectory, run: Run, resume: bool) -> LaunchChoice:
     """A run to go on from, or to launch again, as it was launched; FresnelError when it cannot."""
     if resume:
         found = resume_run(state, run)
-        about = f"goes on from {run.id}: {resumed_text(run, found.checkpoint, found.spec)}"
+        about = f"goes on from {run.name}: {resumed_text(run, found.checkpoint, found.spec)}"
         entry = PresetEntry(f"{run.name} resumed", "", (found.spec,), about)
     else:
-        about = f"with the settings of {run.id}"
+        about = f"with the settings of {run.name}"
         entry = PresetEntry(f"{run.name} again", "", (relaunch_spec(state, run),), about)
     return LaunchChoice(entry, start=("--resume" if resume else "--again", run.id))
 

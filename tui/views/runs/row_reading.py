@@ -69,6 +69,7 @@ def row_of_view(view: RunView) -> RunRow:
     if view.run.pause is not None:
         row.doing = Condition.PAUSED
     row.checkpoint = view.checkpoint
+    row.queue_place = view.queue_place
     stop = view.run.record.stop if view.run.record else None
     if stop is not None and view.run.state is State.STOPPING:
         row.stop_until = stop.until
@@ -89,7 +90,6 @@ def remark_of(view: RunView) -> tuple[str, bool]:
         return f"{stop.rung}, step {stop.step} of {stop.steps}", False
     if run.reason and run.state is not State.DONE:
         urgent = bool(view.problem) or run.state.has_failed or run.state is State.ORPHANED
-        # The rows stand in no order of the queue.
         place = f"#{view.queue_place}: " if view.queue_place else ""
         return place + "; ".join(filter(None, (run.reason, view.problem))), urgent
     if view.health is not None and (remark := health_remark(view.health)):

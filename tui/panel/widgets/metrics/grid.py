@@ -127,7 +127,8 @@ def page_line(page: ChartPage, request: ChartRequest, width: int) -> str:
     """What is shown, in `width` cells: which charts of how many, over which axis, of which runs."""
     options = request.options
     last = min(len(page.names), page.first + page.per_page)
-    parts = [f"Metrics {page.first + 1 if page.names else 0}-{last} of {len(page.names)}"]
+    shown = f" {page.first + 1}-{last} of {len(page.names)}" if page.names else ""
+    parts = [f"Metrics{shown}"]
     parts.append(f"x {options.axis}")
     if options.log:
         parts.append("log")
