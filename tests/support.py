@@ -8,7 +8,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import SystemRandom
@@ -41,6 +41,13 @@ def eventually(condition: Callable[[], T], ceiling_s: float = CEILING_S, what: s
         assert time.monotonic() < deadline, f"never saw {what or condition}; last: {found!r}"
         time.sleep(0.01)
     return found
+
+
+def begun(words: Sequence[str], **options: Any) -> "subprocess.Popen[bytes]":
+    """A process whose command and surroundings can be read: `Popen` returns a moment before."""
+    child = subprocess.Popen(words, **options)
+    eventually(Path(f"/proc/{child.pid}/environ").read_bytes, what="its surroundings")
+    return child
 
 
 def free_port() -> int:

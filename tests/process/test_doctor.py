@@ -3,7 +3,6 @@
 import json
 import os
 import resource
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from runners.model.gpus import GpuReading, GpuSnapshot
 from runners.state.layout import StateDirectory
 from tests.command_text import OTHERS_MAY_WRITE
 from tests.process.conftest import CommandLine
+from tests.support import begun
 
 ALWAYS = {
     "Python", "terminal", "GPUs", "sampler", "logout", "systemd scope", "shared memory",
@@ -67,7 +67,7 @@ def test_a_process_that_an_ended_run_left_behind_is_named(cli: CommandLine) -> N
     run = cli.command("echo", "over", ready="over")
     cli.ended(run)
     environment = {**os.environ, MARK: run.id}
-    with subprocess.Popen(["sleep", "60"], env=environment) as left:
+    with begun(["sleep", "60"], env=environment) as left:
         try:
             found = [check for check in cli.json("doctor") if check["name"] == "left over"]
         finally:

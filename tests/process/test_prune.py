@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from runners.model.states import State
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.runs import list_run_ids
 from tests.process.conftest import CommandLine
-from tests.support import eventually, make_plan, make_run
+from tests.support import begun, eventually, make_plan, make_run
 
 DAY = 86_400.0
 Ended = Callable[..., RunDirectory]
@@ -94,7 +93,7 @@ def test_a_live_run_stays_and_so_does_what_looks_ended_but_is_not(
     )
     lock = acquire(locked.run_lock)
     cli.state.live_marker(unrecorded.id).touch()
-    child = subprocess.Popen(["sleep", "60"], env={**os.environ, MARK: marked.id})
+    child = begun(["sleep", "60"], env={**os.environ, MARK: marked.id})
     try:
         # Called here and not as a command, which would adopt the unrecorded one first.
         found = prune(cli.state, Criteria(keep=0))

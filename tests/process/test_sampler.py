@@ -22,6 +22,7 @@ from runners.model.gpus import GpuReading
 from runners.state.layout import StateDirectory
 from tests.command_text import DRIVER_IS_SILENT, RELOAD_THE_DRIVER
 from tests.stubs import nvml as stub
+from tests.support import begun
 
 CEILING_S = 20.0
 RUN = "20261121-101500-gaussian-7f3a"
@@ -132,7 +133,7 @@ def test_a_lease_makes_its_gpu_work(state: StateDirectory) -> None:
     gpu = {"uuid": "SIM-MI300X-3", "logical": 0}
     run.plan.write_text(json.dumps({"spec": {"preset": "gaussian"}, "gpus": [gpu]}))
     os.utime(run.plan, (time.time() - 60, time.time() - 60))
-    marked = subprocess.Popen(["sleep", "60"], env=os.environ | {"FRESNEL_RUN_ID": RUN})
+    marked = begun(["sleep", "60"], env=os.environ | {"FRESNEL_RUN_ID": RUN})
     lock = acquire(run.run_lock)
     assert lock is not None
     try:

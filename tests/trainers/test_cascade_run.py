@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("diffusers")
 nibabel = pytest.importorskip("nibabel")
 
+from tests.support import eventually  # noqa: E402
 from tests.trainers import saved_state  # noqa: E402
 from tests.trainers.said_once import series_of, told_twice  # noqa: E402
 from tests.trainers.saved_state import differing_files  # noqa: E402
@@ -254,9 +254,7 @@ def test_killed_in_the_middle_and_resumed_it_ends_like_one_that_never_stopped(
 ) -> None:
     process, resumed = start(config, tmp_path), []
     # Stage 1 is done and stage 2 has begun when the second best is there.
-    limit = time.monotonic() + 60
-    while not (tmp_path / "checkpoints" / "stage2_best.pt").is_file() and time.monotonic() < limit:
-        time.sleep(0.01)
+    eventually((tmp_path / "checkpoints" / "stage2_best.pt").is_file, 250)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     resumed = finished(start(config, tmp_path, "--resume_from", "auto"))

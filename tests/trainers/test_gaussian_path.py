@@ -118,7 +118,9 @@ def test_from_photographs_to_gaussians_from_presets(place: Path) -> None:
         place, "launch", "--resume", fast["id"], "--set", f"epochs={done + 2}", "--wait"
     )
     folder = Path(resumed["directory"])
-    assert [event["epoch"] for event in events(folder, "epoch")][-2:] == [done + 1, done + 2]
+    epochs = [event["epoch"] for event in events(folder, "epoch")]
+    # A checkpoint is announced once it is written: the kill may have come between.
+    assert epochs in ([done + 1, done + 2], [done + 2])
     assert "windows of 8 x 8 patches" in output(fast)
     history = json.loads((folder / "training_history_exp2.json").read_text())
     assert len(history["total"]) >= 2 and 0 < history["ssim"][-1] < 1

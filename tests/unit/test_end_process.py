@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 
 import pytest
 
@@ -11,11 +10,12 @@ from runners.lifecycle.control import end_process as module
 from runners.lifecycle.control.end_process import OwnProcess, end_process, own_process
 from runners.model.errors import WrongInput
 from runners.model.gpus import GpuProcess
+from tests.support import begun
 
 
 @pytest.fixture
 def sleeper():
-    process = subprocess.Popen(["sleep", "300"])
+    process = begun(["sleep", "300"])
     yield process
     process.kill()
     process.wait()

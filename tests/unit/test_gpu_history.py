@@ -5,7 +5,6 @@ GPUs.
 import json
 import os
 import stat
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from runners.host.identity import host_name
 from runners.host.locks import acquire
 from runners.model.gpus import GpuProcess, GpuReading, GpuSnapshot, HostSnapshot, Xid
 from runners.state.layout import RunDirectory, StateDirectory
+from tests.support import begun
 from tui.views.runs.run_text import energy_pairs
 
 RUN = "20261121-101500-gaussian-7f3a"
@@ -236,7 +236,7 @@ def test_a_plan_that_gets_its_gpus_later_is_followed_from_then_on(stage: Stage) 
 
 def test_a_run_lives_on_by_its_mark_when_its_lock_is_free(stage: Stage) -> None:
     run = stage.launch("GPU-a")
-    marked = subprocess.Popen(["sleep", "60"], env=os.environ | {"FRESNEL_RUN_ID": RUN})
+    marked = begun(["sleep", "60"], env=os.environ | {"FRESNEL_RUN_ID": RUN})
     try:
         os.close(stage.locks.pop(RUN))
         stage.pass_by(10, gpu())

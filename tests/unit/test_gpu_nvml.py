@@ -1,7 +1,6 @@
 """NVML through the real pynvml and a stand-in library, each scenario in a process of its own."""
 
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 
 from runners.model.gpus import GpuSnapshot
 from tests.stubs import nvml as stub
-from tests.support import REPOSITORY
+from tests.support import REPOSITORY, begun
 from tests.warm import WarmServer
 
 pytestmark = pytest.mark.skipif(
@@ -252,7 +251,7 @@ def test_gpus_that_all_vanish_are_told(driver: Driver, tmp_path: Path) -> None:
 
 
 def test_the_mark_of_a_process_names_its_run(driver: Driver, tmp_path: Path) -> None:
-    marked = subprocess.Popen(["sleep", "60"], env=os.environ | {"FRESNEL_RUN_ID": "20261121-run"})
+    marked = begun(["sleep", "60"], env=os.environ | {"FRESNEL_RUN_ID": "20261121-run"})
     try:
         (gpu,) = driver.read(tmp_path, f"process 0 {marked.pid} 1024").gpus
         assert [process.run for process in gpu.processes] == ["20261121-run"]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from runners.gpus.backends.gpu_processes import ProcessTable
+from tests.support import begun
 
 RUN = "20261121-101500-gaussian-7f3a"
 
@@ -19,8 +20,8 @@ def pair(tmp_path: Path) -> Iterator[tuple[int, int]]:
     device.touch()
     environment = os.environ | {"FRESNEL_RUN_ID": RUN}
     with device.open("rb") as file:
-        user = subprocess.Popen(["sleep", "60"], stdin=file, env=environment)
-    other = subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL, env=environment)
+        user = begun(["sleep", "60"], stdin=file, env=environment)
+    other = begun(["sleep", "60"], stdin=subprocess.DEVNULL, env=environment)
     yield user.pid, other.pid
     for child in (user, other):
         child.kill()

@@ -14,7 +14,7 @@ from runners.host.procfs import HELPER_MARK, MARK, catches, mark_of, start_ticks
 from runners.host.signals import signal_process
 from runners.lifecycle.supervisor.processes import RunProcesses
 from runners.state.layout import RunDirectory, StateDirectory
-from tests.support import eventually
+from tests.support import begun, eventually
 
 RUN, OTHER = "20261120-101500-demo-7f3a", "20261120-101500-demo-ffff"
 
@@ -41,8 +41,7 @@ def waiter() -> Iterator["subprocess.Popen[bytes]"]:
 @pytest.fixture
 def stranger() -> Iterator["subprocess.Popen[bytes]"]:
     """A process of another run."""
-    with subprocess.Popen(["sleep", "60"], env=os.environ | {MARK: OTHER}) as process:
-        eventually(lambda: mark_of(process.pid) == OTHER)
+    with begun(["sleep", "60"], env=os.environ | {MARK: OTHER}) as process:
         yield process
         process.kill()
 
@@ -66,9 +65,7 @@ def test_a_process_without_a_mark_is_found_below_the_waiter(
 def test_neither_another_run_s_process_nor_a_helper_s_is_found(
     run: RunDirectory, stranger: "subprocess.Popen[bytes]"
 ) -> None:
-    helper = subprocess.Popen(
-        ["sh", "-c", "sleep 60; true"], env=os.environ | {HELPER_MARK: "sampler"}
-    )
+    helper = begun(["sh", "-c", "sleep 60; true"], env=os.environ | {HELPER_MARK: "sampler"})
     try:
         # Both are children of this process, which plays the supervisor.
         assert not {stranger.pid, helper.pid} & RunProcesses(run).find(thorough=True).keys()

@@ -3,7 +3,6 @@ locks and host.
 """
 
 import os
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -21,7 +20,7 @@ from runners.model.states import State
 from runners.state.layout import RunDirectory, StateDirectory
 from runners.state.runs import find_run, find_runs, list_runs, read_run
 from tests.command_text import did_you_mean
-from tests.support import make_plan
+from tests.support import begun, make_plan
 
 RUN = "20261120-101500-demo-7f3a"
 
@@ -111,7 +110,7 @@ def test_without_supervisor_but_with_its_lock_held_a_run_is_orphaned(
 
 def test_a_process_with_the_mark_alone_makes_it_orphaned_too(state: StateDirectory) -> None:
     put(state, record=record())
-    marked = subprocess.Popen(["sleep", "60"], env=os.environ | {"FRESNEL_RUN_ID": RUN})
+    marked = begun(["sleep", "60"], env=os.environ | {"FRESNEL_RUN_ID": RUN})
     try:
         assert read_run(state, RUN).state is State.ORPHANED
     finally:
