@@ -20,6 +20,7 @@ from trainers.cascade.dataset import (  # noqa: E402
     split_patients,
 )
 from trainers.cascade.geometry import line_integrals  # noqa: E402
+from trainers.cascade.judging import table  # noqa: E402
 from trainers.cascade.make_patients import main as make_main  # noqa: E402
 from trainers.cascade.make_patients import make_patients  # noqa: E402
 from trainers.cascade.metrics import (  # noqa: E402
@@ -347,6 +348,22 @@ def test_intervals_cover_and_paired_leads_see_what_means_do_not() -> None:
     )
     lead = paired_lead((base + 0.5 + generator.normal(0, 0.2, 40)).tolist(), base.tolist())
     assert lead[1] > 0.3 and lead[2] < 0.7
+
+
+@pytest.mark.parametrize(
+    ("count", "verdict"), [(1, "not told apart from"), (5, "not"), (6, "above")]
+)
+def test_a_few_patients_tell_nothing_apart(count: int, verdict: str) -> None:
+    def figures(psnr: float) -> dict[str, float]:
+        return {"psnr": psnr, "ssim": 0.9, "mae_hu": 30.0}
+
+    judged = {
+        str(place): {"model": figures(30.0 + place), "mean_volume": figures(20.0 + place)}
+        for place in range(count)
+    }
+    head, model, _, lead = table(judged, "test")
+    assert ("1 patient, so no interval" in head) == ("[" not in model) == (count == 1)
+    assert lead.startswith(f"  {verdict}") and "+10.00 dB" in lead and "nan" not in lead
 
 
 def test_baselines_are_the_mean_and_the_best_line() -> None:

@@ -154,9 +154,16 @@ def test_a_published_checkpoint_with_a_numpy_scalar_loads_without_running_code(t
             return (Path.touch, (tmp_path / "harm",))
 
     torch.save({"state_dict": state, "x": Harm()}, path)
-    with pytest.raises(SettingsError, match="cannot be read as a checkpoint"):
+    with pytest.raises(SettingsError, match="code in a file is not run: only tensors"):
         load_published(path)
     assert not (tmp_path / "harm").exists()
+    torch.save({"written_by": {"trainer": "gaussian"}, "model": {}}, path)
+    with pytest.raises(SettingsError, match="was written by gaussian: it is no checkpoint of this"):
+        load_published(path)
+    path.write_text('{"epochs": 3}')
+    with pytest.raises(SettingsError) as other:
+        load_published(path)
+    assert str(other.value).endswith("as a checkpoint (PyTorch's torch.save did not write it)")
     with pytest.raises(SettingsError, match=r"^there is no file .*none"):
         load_published(tmp_path / "none.pt")
 

@@ -194,6 +194,8 @@ def test_a_network_drawn_inside_out_says_so_and_learns_as_the_others_do(config, 
     on = run(config, folder, "--seed", seed, "--epochs", 2, "--resume", folder / "model.pt")
     assert on.returncode == 0, on.stderr
     assert "normals" not in on.stdout
+    told = [line for line in on.stderr.splitlines() if "1 there and 2 here" in line]
+    assert told == ["warning: resume: train.total_epochs is 1 there and 2 here"]
 
 
 def test_killed_at_random_moments_and_resumed_it_ends_with_the_same_bits(

@@ -18,6 +18,8 @@ from trainers.cascade.preparing import Baselines, each_watched, patient_seed
 from trainers.cascade.run import CascadeRun
 from trainers.common.ranks import gather_from_ranks
 
+TOLD_APART = 6
+"""Patients from which on a lead in all of them is no chance: of five, one in sixteen has one."""
 FIXED_TIMES = 4
 """Timesteps, spread evenly, at which the loss of each held-out patient is taken."""
 
@@ -217,9 +219,10 @@ def _picture(
 def table(judged: dict[str, dict[str, Any]], title: str) -> list[str]:
     """Return a table's lines: each maker's means with intervals, and the model's lead over it."""
     rows = list(judged.values())
-    lines = [f"{title}: {len(rows)} patients, HU window [-1024, 1024], mean [95 % interval of it]"]
     if not rows:
         return [f"{title}: no patients"]
+    count = f"{len(rows)} patients" if len(rows) > 1 else "1 patient, so no interval"
+    lines = [f"{title}: {count}, HU window [-1024, 1024], mean [95 % interval of it]"]
     makers = [name for name in rows[0] if isinstance(rows[0][name], dict)]
     for maker in makers:
         cells = []
@@ -227,18 +230,21 @@ def table(judged: dict[str, dict[str, Any]], title: str) -> list[str]:
             mean, low, high = interval([row[maker][name] for row in rows])
             digits = 4 if name == "ssim" else 2
             label = {"psnr": "PSNR", "ssim": "SSIM", "mae_hu": "MAE"}[name]
-            cells.append(f"{label} {mean:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]{unit}")
+            cells.append(f"{label} {mean:.{digits}f}{bounds(low, high, f'.{digits}f')}{unit}")
         lines.append(f"  {maker.replace('_', ' '):<16} {'  '.join(cells)}")
     for maker in makers[1:]:
         ours, theirs = ([row[who]["psnr"] for row in rows] for who in ("model", maker))
         lead, low, high = paired_lead(ours, theirs)
         verdict = "not told apart from"
-        if low > 0:
-            verdict = "above"
-        elif high < 0:
-            verdict = "below"
+        if len(rows) >= TOLD_APART and (low > 0 or high < 0):
+            verdict = "above" if low > 0 else "below"
         name = maker.replace("_", " ")
         lines.append(
-            f"  {verdict} {name}: {lead:+.2f} dB [{low:+.2f}, {high:+.2f}], patient by patient"
+            f"  {verdict} {name}: {lead:+.2f} dB{bounds(low, high, '+.2f')}, patient by patient"
         )
     return lines
+
+
+def bounds(low: float, high: float, form: str) -> str:
+    """Return an interval in brackets, or nothing where there is none."""
+    return "" if math.isnan(low) else f" [{low:{form}}, {high:{form}}]"

@@ -59,10 +59,13 @@ def ssim(first: Tensor, second: Tensor, data_range: float = RANGE, sigma: float 
 
 
 def interval(values: Sequence[float], seed: int = 0) -> tuple[float, float, float]:
-    """Return the mean over patients and a 95 % bootstrap interval; not a number without any."""
-    if not values:
-        return math.nan, math.nan, math.nan
+    """Return the mean over patients and a 95 % bootstrap interval; not a number without any.
+
+    One patient has no interval: its bounds are not numbers.
+    """
     drawn = np.asarray(values, dtype=np.float64)
+    if len(drawn) < 2:
+        return (float(drawn.mean()) if len(drawn) else math.nan), math.nan, math.nan
     places = np.random.default_rng(seed).integers(0, len(drawn), (RESAMPLES, len(drawn)))
     low, high = np.percentile(drawn[places].mean(1), [2.5, 97.5])
     return float(drawn.mean()), float(low), float(high)

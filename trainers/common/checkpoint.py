@@ -66,11 +66,20 @@ def load_checkpoint(path: Path, allowed: Sequence[Any] = ()) -> dict[str, Any]:
         ValueError,
         KeyError,
     ) as problem:
-        reason = str(problem).strip().splitlines() or [type(problem).__name__]
-        raise SettingsError(f"{path} cannot be read as a checkpoint ({reason[0]})") from problem
+        raise SettingsError(f"{path} cannot be read as a checkpoint ({why(problem)})") from problem
     if not isinstance(content, dict):
         raise SettingsError(f"{path} is not a checkpoint of this trainer")
     return content
+
+
+def why(problem: Exception) -> str:
+    """Return why PyTorch did not read a file, without its advice to run the code in it."""
+    text = str(problem).strip()
+    if found := re.search(r"Unsupported global: GLOBAL (\S+)", text):
+        return f"it holds {found[1]}, and code in a file is not run: only tensors and plain types"
+    if "weights_only" in text:
+        return "PyTorch's torch.save did not write it"
+    return (text.splitlines() or [type(problem).__name__])[0]
 
 
 def checkpoint_name(finished_epochs: int, step: int) -> str:

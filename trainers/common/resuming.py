@@ -43,7 +43,7 @@ def find_checkpoint(
     trainer = content.get("written_by", {}).get("trainer")
     if trainer != checkpoints.trainer:
         wrote = f"was written by {trainer}" if trainer else "does not say who wrote it"
-        raise SettingsError(f"--resume: {path} {wrote}, and this is {checkpoints.trainer}")
+        raise SettingsError(f"{path} {wrote}, and this is {checkpoints.trainer}")
     return content, path, warnings
 
 

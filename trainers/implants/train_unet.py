@@ -175,7 +175,7 @@ def resume(run: UNetRun) -> Path | None:
     lost = restore_rank_state(content["random"], run.ranks)
     for line in [*warnings, *changes_on_resume(content, run.folder), lost]:
         if line:
-            run.log.warn(line)
+            run.log.warn(f"resume: {line}")
     return path
 
 

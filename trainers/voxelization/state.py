@@ -29,7 +29,7 @@ from trainers.common.weights import SUFFIX, read_weights
 from trainers.voxelization.data import VoxelPairs
 from trainers.voxelization.dpsr import DPSR
 from trainers.voxelization.model import Voxelizer, load_weights
-from trainers.voxelization.options import NETWORK
+from trainers.voxelization.options import NETWORK, OVERRIDES
 from trainers.voxelization.orientation import Orientation
 
 TRAINER = "voxelization"
@@ -158,7 +158,9 @@ def load_published(path: Path) -> dict[str, Any]:
     ]
     content = load_checkpoint(path, allowed)
     if not isinstance(content.get("state_dict"), dict):
-        raise SettingsError(f"{path} has no state_dict: it is no checkpoint of this network")
+        writer = (content.get("written_by") or {}).get("trainer")
+        wrote = f"was written by {writer}" if writer else "has no state_dict"
+        raise SettingsError(f"{path} {wrote}: it is no checkpoint of this network")
     return content
 
 
@@ -191,10 +193,12 @@ def resume(run: VoxelRun) -> Path | None:
     if run.ranks.leads and path != newest:
         # A kill between writing the checkpoint and naming it leaves an older model.pt, or none.
         link(path, newest)
-    known = ("no_cuda", "made_up_root", "wandb", "tensorboard", "keep")
+    # A flag says what its key says; the key is there however it was given.
+    known = {"no_cuda", "made_up_root", "wandb", "tensorboard", "keep", "train.n_workers"}
+    known |= set(OVERRIDES)
     for line in [*warnings, *changes_on_resume(content, run.checkpoints, known), lost]:
         if line:
-            run.reporter.warn(line)
+            run.reporter.warn(f"resume: {line}")
     return path
 
 
