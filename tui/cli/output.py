@@ -1,14 +1,20 @@
 """Saying things: words to people on stderr, data on stdout, tables that align."""
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from itertools import zip_longest
 from typing import Any, TextIO
 
 from runners.model.errors import ExitCode, FresnelError
 from runners.model.run import Run
 from runners.model.states import State
+from tui.views.format import DASH
 from tui.views.safe import OUTPUT, safe_cell, safe_json
+
+_LEAST_COLUMN = 9
+"""Cells that a column keeps, however narrow the terminal is."""
 
 
 def echo(text: str) -> None:
@@ -66,13 +72,47 @@ def print_json_of_runs(values: Sequence[Any], is_one: bool) -> None:
     print_json(values[0] if is_one else list(values))
 
 
+def terminal_width() -> int:
+    """The cells of a line where stdout is a terminal; else 0."""
+    return os.get_terminal_size(sys.stdout.fileno()).columns if sys.stdout.isatty() else 0
+
+
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Columns aligned by their widest cell; nothing is cut off."""
+    """Columns aligned by their widest cell; nothing is cut off.
+
+    On a terminal that is narrower the widest are folded, each within itself.
+    """
     columns = [_safe_cells(cells) for cells in zip(*rows, strict=True)] or [[] for _ in headings]
     columns = [[heading, *cells] for heading, cells in zip(headings, columns, strict=True)]
-    line = "  ".join(f"{{:<{max(map(len, cells))}}}" for cells in columns).format
+    widths = [max(map(len, cells)) for cells in columns]
+    room, narrow = terminal_width(), None
+    if room and sum(widths) + 2 * (len(widths) - 1) > room:
+        # What says nothing of any row gives way first.
+        columns = [column for column in columns if set(column[1:]) - {"", DASH}] or columns
+        widths = [max(map(len, cells)) for cells in columns]
+        narrow = _narrowed(widths, room, 2) or _narrowed(widths, room, 1)
+    gap = "  " if narrow is None or sum(narrow) + 2 * (len(narrow) - 1) <= room else " "
+    line = gap.join(f"{{:<{width}}}" for width in narrow or widths).format
     for row in zip(*columns, strict=True):
-        print(line(*row).rstrip())
+        for part in (row,) if narrow is None else _folded(row, narrow):
+            print(line(*part).rstrip())
+
+
+def _narrowed(widths: Sequence[int], room: int, gap: int) -> list[int] | None:
+    """Less for the widest columns, so that all fit into `room` cells; None where none do."""
+    over, narrow = sum(widths) + gap * (len(widths) - 1) - room, list(widths)
+    if over > sum(max(0, width - _LEAST_COLUMN) for width in widths):
+        return None
+    for _ in range(over):
+        narrow[narrow.index(max(narrow))] -= 1
+    return narrow
+
+
+def _folded(row: Sequence[str], widths: Sequence[int]) -> Iterable[Sequence[str]]:
+    from textwrap import wrap
+
+    cells = [wrap(cell, width) for cell, width in zip(row, widths, strict=True)]
+    return zip_longest(*cells, fillvalue="")
 
 
 def _safe_cells(cells: Sequence[str]) -> Sequence[str]:

@@ -14,7 +14,7 @@ from runners.places.run_row import RunRow, running_first
 from runners.state.layout import StateDirectory
 from runners.state.leases import live_run_ids
 from runners.state.runs import list_run_ids, list_runs, read_run
-from tui.cli.output import echo, print_json, print_table
+from tui.cli.output import echo, print_json, print_table, terminal_width
 from tui.views.format import DASH
 from tui.views.runs.row_reading import row_of_ended, row_of_view
 from tui.views.runs.run_columns import (
@@ -32,6 +32,8 @@ _TEXTS = ("state", "preset", "name", "tag", "since")
 _BY_DEFAULT = (
     *("run", "state", "gpus", "progress", "last", "best", "validation", "eta", "elapsed", "age"),
 )
+_ROOM_FOR_IDS = 100
+"""Cells of a terminal that has room for ids beside the other columns; else there are names."""
 
 
 def run_list(arguments: argparse.Namespace) -> None:
@@ -195,6 +197,8 @@ def _print(rows: list[RunRow], columns: list[str] | None, metric: str | None) ->
         columns += ["cost"] if any(row.cost is not None for row in rows) else []
         columns += ["tags"] if any(row.tags for row in rows) else []
         columns.append("reason")
+        if 0 < terminal_width() < _ROOM_FOR_IDS:
+            columns[0] = "name"
     headings = [_heading(key, rows, metric) for key in columns]
     texts = (_texts(rows, key, context) for key in columns)
     print_table(headings, list(zip(*texts, strict=True)))
