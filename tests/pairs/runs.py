@@ -59,6 +59,7 @@ GIB = 1 << 30
 _SAID = "ValueError: no such layer"
 ENDINGS: tuple[tuple[State, int | None, Ending | None], ...] = (
     (State.DONE, 0, Ending(cause=EndingCause.COMPLETED)),
+    (State.DONE, 0, Ending(cause=EndingCause.COMPLETED, error=_SAID, left=["python a.py"])),
     (State.FAILED, 1, Ending(cause=EndingCause.FAILED)),
     (State.FAILED, 1, Ending(cause=EndingCause.FAILED, error=_SAID)),
     (State.FAILED, 1, Ending(cause=EndingCause.FAILED, summary="out of GPU memory", rank=3)),

@@ -29,9 +29,12 @@ def test_why_it_ended_is_the_same_everywhere(worlds: Worlds, host: DrawnHost) ->
             reason = "" if drawn.ending is None else ending_text(drawn.ending, drawn.exit_code)
             assert (found.json["reason"] or "") == reason
             lost = never_finite(found.view.final, found.view.headline)
-            shown = f"⚠ {lost}" if lost else ""
+            shown = "; ".join(filter(None, (reason, lost))) if run.state is State.DONE else reason
             for surface, row in found.rows.items():
-                assert row.remark == (shown if run.state is State.DONE else reason), surface
+                assert row.remark.removeprefix("⚠ ") == shown, surface
+                if run.state is State.DONE:
+                    is_doubtful = bool(lost or "output shows" in reason or "left" in reason)
+                    assert row.remark.startswith("⚠ ") == is_doubtful, surface
             for texts in (found.status, found.details):
                 assert texts.get("reason", reason) == reason
             assert found.status.get("reason") == found.details.get("reason")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from rich.text import Text
 from textual.theme import Theme
 
+from runners.model.states import State
 from runners.places.run_row import RunRow
 from tui.panel.theme.palette import run_colour
 from tui.views.format import fitted
@@ -85,5 +86,6 @@ def cut_reason(row: RunRow, cells: Sequence[Cell]) -> Text:
 
 
 def remark_style(row: RunRow) -> str:
-    """How a reason looks: as its state, yellow where somebody is asked for."""
-    return "yellow bold" if row.is_live and row.urgent else row.state.style
+    """How a reason looks: as its state, yellow where somebody is to look."""
+    asks = row.urgent and (row.is_live or row.state is State.DONE)
+    return "yellow bold" if asks else row.state.style

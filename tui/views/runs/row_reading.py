@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from runners.model.endings import is_doubtful
 from runners.model.health import Condition
 from runners.model.run import Progress, Run
 from runners.model.states import State
@@ -46,8 +47,7 @@ def _row_of_ended(run: Run, final: FinalReport | None, stamp: int) -> RunRow:
     row.seconds = run.seconds(run.ended or run.created)
     reason = run.reason
     if run.state is State.DONE:
-        lost = "" if final is None else never_finite(final.metrics, final.headline)
-        reason = f"⚠ {lost}" if lost else ""
+        reason, row.urgent = _doubts(run, {} if final is None else final.metrics, row.headline)
     row.remark = "; ".join(filter(None, (reason, run.problem)))[:_LONGEST]
     row.is_final = final is not None and final.is_whole
     return row
@@ -94,13 +94,22 @@ def remark_of(view: RunView) -> tuple[str, bool]:
         return place + "; ".join(filter(None, (run.reason, view.problem))), urgent
     if view.health is not None and (remark := health_remark(view.health)):
         return remark, view.health.condition.is_trouble
-    if run.state is State.DONE and (lost := never_finite(view.final, view.headline)):
-        return "; ".join(filter(None, (f"⚠ {lost}", view.problem))), True
+    doubts, urgent = _doubts(run, view.final, view.headline)
+    if run.state is State.DONE and doubts:
+        return "; ".join(filter(None, (doubts, view.problem))), urgent or bool(view.problem)
     if view.problem:
         return view.problem, True
     # What the judge once found is history: it says itself what holds now.
     standing = [alert for alert in view.alerts if not alert.condition] if run.is_live else []
     return (f"⚠ {standing[-1].text}", True) if standing else ("", False)
+
+
+def _doubts(run: Run, metrics: Mapping[str, FinalMetric], headline: str | None) -> tuple[str, bool]:
+    """What is to be said of a run that is done; and whether it may not have done its work."""
+    lost = never_finite(metrics, headline)
+    is_marked = bool(lost) or is_doubtful(run.ending)
+    text = "; ".join(filter(None, (run.reason, lost)))
+    return f"⚠ {text}" if is_marked else text, is_marked
 
 
 def _row(

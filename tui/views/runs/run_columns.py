@@ -224,7 +224,7 @@ def fit_columns(
 def remark_span(row: RunRow, cells: Sequence[Cell]) -> tuple[int, int]:
     """First and last cell of a row's reason, over other columns when long; (0, 0) for none."""
     text = brief_remark(row)
-    if not text or row.state is State.DONE:
+    if not text or (row.state is State.DONE and not row.urgent):
         return 0, 0
     order = list(COLUMNS)
     end = cells[-1].start + cells[-1].width
