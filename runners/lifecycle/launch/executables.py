@@ -11,8 +11,10 @@ from pathlib import Path
 
 from runners.host.files import open_plain
 from runners.model.errors import WrongInput
+from runners.scheduling.visibility import ALL_VARIABLES
 
 _INTERPRETERS = {".py": "python", ".sh": "bash"}
+_OF_SHELLS = {"source", ".", "cd", "export", "conda", "module", "ulimit", "set", "eval", "alias"}
 _FIRST_LINE = 256
 """Bytes: Linux reads no more of it."""
 
@@ -29,17 +31,29 @@ def find_program(name: str, folder: Path, environment: Mapping[str, str]) -> str
         _check_first_line(name, Path(found), place)
         return found
     if "/" not in name:
-        is_here = path.is_file()
-        raise WrongInput(
-            f"no program `{name}` in PATH",
-            f"to start the file in {folder}: {_spell(f'./{name}', path)}" if is_here else "",
-        )
+        raise WrongInput(f"no program `{name}` in PATH", _meant(name, path))
     if path.is_dir():
         raise WrongInput(f"`{name}` is a folder, not a program")
     if path.exists():
         advice = f"start it by its interpreter: {_spell(name, path)}; or chmod +x it"
         raise WrongInput(f"`{name}` has no permission to be executed", advice)
     raise WrongInput(f"no program `{name}`", f"looked for {path}")
+
+
+def _meant(name: str, path: Path) -> str:
+    """What is to be written for a first word that is no program; empty where nobody knows."""
+    variable, _, value = name.partition("=")
+    if path.is_file():
+        return f"to start the file in {path.parent}: {_spell(f'./{name}', path)}"
+    if variable in ALL_VARIABLES and value:
+        return f"its GPUs are chosen by --gpu-ids {value}"
+    if value and variable.isidentifier():
+        return f"to set a variable: env {shlex.quote(name)} PROGRAM"
+    if " " in name:
+        return f"write it without quotes: -- {name}"
+    if name in _OF_SHELLS:
+        return f"it is a word of the shell: bash -c '{name} … && PROGRAM'"
+    return ""
 
 
 def _spell(name: str, path: Path) -> str:
