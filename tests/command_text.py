@@ -161,6 +161,9 @@ def at_a_time(runs: int, parallel: int) -> str:
     return f"{runs} runs, {parallel} at a time"
 
 
+TAKEN_OUT = "is taken out of the queue"
+
+
 def starts_now(starts: int, waits: int) -> str:
     """How many of a sweep's runs start, and how many wait."""
     return f"{starts} start{'s' * (starts == 1)} now · {waits} wait: "

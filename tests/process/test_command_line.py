@@ -8,6 +8,7 @@ import pytest
 
 from tests.command_text import COUNTED_FROM, EXIT_CODES, SESSION_ENDED, UNDER_BUDGET, did_you_mean
 from tests.process.conftest import CommandLine
+from tui.cli import parsing
 from tui.cli.arguments import command_parser, overall_help
 from tui.cli.command_table import ALIASES, COMMANDS
 from tui.cli.completion import _parsers
@@ -77,6 +78,19 @@ def test_every_command_has_examples_and_explains_what_stands_where() -> None:
         for one in _parsers(parser):
             for action in one._actions:
                 assert action.help or action.metavar == "ACTION", (one.prog, action.dest)
+
+
+def test_no_line_of_a_help_is_broken_by_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for usages and examples, which are whole as they are typed."""
+    monkeypatch.setattr(parsing, "_line_width", lambda: 78)
+    broken = [
+        line
+        for name in COMMANDS
+        for one in _parsers(command_parser(name))
+        for line in one.format_help().splitlines()
+        if len(line) > 80 and not line.startswith(("usage: ", "  fresnel-tui "))
+    ]
+    assert not broken, broken
 
 
 def test_the_help_names_every_command_and_the_panel_s_flags() -> None:

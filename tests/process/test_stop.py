@@ -15,7 +15,14 @@ from runners.model.run import Run
 from runners.model.states import State
 from runners.state.layout import RunDirectory
 from runners.state.runs import read_run
-from tests.command_text import LEFT_ALONE, NEXT_RUNG_IN, NOT_STOPPED, ended_already, on_host
+from tests.command_text import (
+    LEFT_ALONE,
+    NEXT_RUNG_IN,
+    NOT_STOPPED,
+    TAKEN_OUT,
+    ended_already,
+    on_host,
+)
 from tests.process.conftest import STUBBORN, CommandLine, events, leader, record
 from tests.support import eventually
 
@@ -68,6 +75,13 @@ def test_a_filter_finds_what_is_to_be_stopped_and_asks_first(cli: CommandLine) -
     assert (stopped["id"], stopped["state"]) == (bad.id, "stopped")
     assert read_run(cli.state, good.id).is_live
     ask(cli, good, force=True)
+
+
+def test_what_only_waits_is_said_to_be_taken_out_of_the_queue(cli: CommandLine) -> None:
+    cli.run("drain", "on")
+    run = cli.launch("--gpus", "0", "--", "true")
+    assert cli.run("stop", run.id).stderr == f"{run.id} {TAKEN_OUT}\n"
+    assert cli.ended(run)["state"] == "cancelled"
 
 
 def test_a_program_that_ignores_everything_is_killed_at_the_last_rung(cli: CommandLine) -> None:

@@ -10,6 +10,7 @@ from runners.lifecycle.launch.dispatch import set_drain
 from runners.lifecycle.supervisor.spawn import suspended_supervisor
 from runners.model.errors import ExitCode, WrongInput
 from runners.model.run import Run
+from runners.model.states import State
 from runners.state.layout import StateDirectory
 from runners.state.runs import NamedRuns, find_runs, home_of, list_runs, read_run
 from tui.cli.output import do_each, echo, print_json, print_json_of_runs, run_exit_code
@@ -56,6 +57,9 @@ def _ask(state: StateDirectory, run: Run, force: bool) -> None:
         echo(f"{run.id} has ended already: {run.state}")
         return
     intent = request_stop(state, run, force)
+    if run.state is State.QUEUED:
+        echo(f"{run.id} is taken out of the queue")
+        return
     ladder = run.plan.spec.stop.ladder if run.plan else ()
     step = len(ladder) if force else min(intent.requests, len(ladder))
     echo(f"stopping {run.id}: {ladder_text(ladder[max(0, step - 1) :])}")

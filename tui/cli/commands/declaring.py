@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 from tui.cli.parsing import CommandParser
@@ -71,11 +72,26 @@ def ssh_options(parser: argparse._ActionsContainer) -> None:
     repeated(parser, "--ssh-option", "KEY=VALUE", "an option of ssh_config for this machine")
 
 
+class _FilledNotes(argparse.RawDescriptionHelpFormatter):
+    """Notes as wide as the terminal; what is indented keeps its lines, and examples are whole."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        from textwrap import wrap
+
+        filled: list[str] = []
+        for is_prose, lines in groupby(text.splitlines(), lambda line: line[:1] not in ("", " ")):
+            for line in [" ".join(lines)] if is_prose else lines:
+                begin = " " * (len(line) - len(line.lstrip()))
+                is_whole = not line or line.startswith("  fresnel-tui")
+                filled += [line] if is_whole else wrap(line, width, subsequent_indent=begin)
+        return "\n".join(indent + line for line in filled)
+
+
 def examples(parser: argparse.ArgumentParser, *lines: str, notes: str = "") -> None:
     """Let the parser's help end with examples, a line each, behind `notes`."""
     shown = "\n".join(f"  fresnel-tui {line}" for line in lines)
     parser.epilog = f"{notes}\n\nexamples:\n{shown}" if notes else f"examples:\n{shown}"
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.formatter_class = _FilledNotes
 
 
 class Actions:
