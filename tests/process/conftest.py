@@ -49,6 +49,20 @@ STUBBORN = (
 )
 
 
+_EACH = """
+import io, json, sys
+from contextlib import redirect_stderr, redirect_stdout
+from tui.cli import run_command
+said = []
+for words in json.loads(sys.argv[1]):
+    told = io.StringIO()
+    with redirect_stdout(told), redirect_stderr(told):
+        run_command(words)
+    said.append(told.getvalue())
+print(json.dumps(said))
+"""
+
+
 class CommandLine:
     """`fresnel-tui …`, run in `folder` with the environment of the test."""
 
@@ -74,6 +88,22 @@ class CommandLine:
         assert exits is None or done.returncode == exits, (words, done)
         assert "Traceback" not in done.stderr, done.stderr
         return done
+
+    def run_each(self, commands: Sequence[Sequence[str]]) -> list[str]:
+        """What many commands say, run one after another by one process."""
+        done = COMMANDS.run(
+            [sys.executable, "-c", _EACH, json.dumps(commands)],
+            cwd=self.folder,
+            env=self.environment({}),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=2 * CEILING_S,
+        )
+        assert done.returncode == 0, done.stderr
+        said: list[str] = json.loads(done.stdout)
+        assert not [text for text in said if "Traceback" in text]
+        return said
 
     def begin(
         self, *words: str, stdout: IO[bytes] | int = subprocess.PIPE, **environment: str

@@ -200,7 +200,7 @@ def test_a_launch_that_fails_halfway_leaves_nothing(
 def test_thirty_kills_at_random_moments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FRESNEL_GPUS", "none")
     monkeypatch.chdir(REPOSITORY)
-    report = kill_at_random(tmp_path / "kills", 30, seed=23, every_s=0.3)
+    report = kill_at_random(tmp_path / "kills", 30, seed=23, every_s=0.2)
     assert not report.wrong, "\n".join(report.lines())
     assert sum(report.kills.values()) == 30 and report.endings["done"]
 

@@ -21,7 +21,7 @@ from tests.command_text import (
     parameters,
     was_secret,
 )
-from tests.process.conftest import COMMAND, STUBBORN, CommandLine, leader, record
+from tests.process.conftest import COMMAND, STUBBORN, CommandLine, leader
 from tests.screen_text import NO_RUNS, run_row
 from tests.support import SLEEPS_IN, eventually, stats_below
 
@@ -350,23 +350,6 @@ def test_a_program_that_cannot_run_is_a_failed_run_with_its_own_words(cli: Comma
     found = cli.ended(run)
     assert (found["state"], found["exit_code"] in (126, 127)) == ("failed", True)
     assert "script" in run.output.read_text()
-
-
-def test_a_dozen_runs_at_once_all_end_and_are_recorded(cli: CommandLine) -> None:
-    children = [
-        cli.begin("launch", "--gpus", "0", "--wait", "--", "sh", "-c", f"echo {i}; exit {i % 2}")
-        for i in range(12)
-    ]
-    for child in children:
-        child.communicate()
-    assert [child.returncode for child in children] == [0, 1] * 6
-    runs = cli.json("list")
-    assert len({run["id"] for run in runs}) == 12
-    assert sorted(run["state"] for run in runs) == ["done"] * 6 + ["failed"] * 6
-    assert sorted(int(cli.state.run(run["id"]).output.read_text()) for run in runs) == list(
-        range(12)
-    )
-    assert all(record(cli.state.run(run["id"]))["exit_code"] in (0, 1) for run in runs)
 
 
 def test_a_run_is_launched_again_as_it_was_with_what_is_changed_and_its_secrets(

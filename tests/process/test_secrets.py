@@ -157,32 +157,30 @@ def _uncommitted(cli: CommandLine) -> list[Secret]:
 
 def _shown(cli: CommandLine, runs: list[RunDirectory]) -> dict[str, str]:
     """What every command prints of the runs, and what it writes for others."""
-    shown = {}
-
-    def show(*words: str) -> None:
-        done = cli.run(*words, exits=None)
-        shown[" ".join(words)] = done.stdout + done.stderr
-
+    commands: list[list[str]] = []
     for run in runs:
-        for command in ("status", "diagnose", "metrics", "remedy"):
-            show(command, run.id)
-        show("status", run.id, "--json")
-        show("plan", "--again", run.id)
-        show("report", run.id, "-o", str(cli.folder / f"{run.id}.html"))
-        shown[f"{run.id}.html"] = (cli.folder / f"{run.id}.html").read_text()
-        show("presets", "save", f"saved-{run.id}", "--from", run.id)
+        commands += [[command, run.id] for command in ("status", "diagnose", "metrics", "remedy")]
+        commands += [
+            ["status", run.id, "--json"],
+            ["plan", "--again", run.id],
+            ["report", run.id, "-o", str(cli.folder / f"{run.id}.html")],
+            ["presets", "save", f"saved-{run.id}", "--from", run.id],
+        ]
+    both = [runs[0].id, runs[4].id]
+    commands += [["list", "--all"], ["list", "--all", "--json"]]
+    commands += [["compare", *both], ["compare", *both, "--json"]]
+    commands += [["cost"], ["cost", "--json"], ["cost", "export"]]
+    for preset in sorted((cli.folder / "presets").glob("*.yaml")):
+        name = preset.stem
+        commands += [["plan", name], ["plan", name, "--json"]]
+        commands += [["service", "unit", name], ["verify", name]]
+    said = cli.run_each(commands)
+    assert all(said)
+    shown = {" ".join(words): text for words, text in zip(commands, said, strict=True)}
+    shown |= {f"{run.id}.html": (cli.folder / f"{run.id}.html").read_text() for run in runs}
     for path in (config_dir() / "presets").glob("saved-*"):
         shown[path.name] = path.read_text()
     assert any(name.startswith("saved-") for name in shown)
-    first, second = runs[0].id, runs[4].id
-    show("list", "--all"), show("list", "--all", "--json")
-    show("compare", first, second), show("compare", first, second, "--json")
-    show("cost"), show("cost", "--json"), show("cost", "export")
-    for preset in sorted((cli.folder / "presets").glob("*.yaml")):
-        show("plan", preset.stem)
-        show("plan", preset.stem, "--json")
-        show("service", "unit", preset.stem)
-        show("verify", preset.stem)
     return shown
 
 
