@@ -8,7 +8,7 @@ from runners.lifecycle.launch.scripts import script_notes
 from runners.model.python_command import STDBUF
 
 SCRIPTS = {
-    "left.sh": "#!/bin/bash\nset -e\nnohup python a.py > log 2>&1 &\n\n# watched by hand\n",
+    "left.sh": "#!/bin/bash\nset -e\nnohup python a.py &\n\n# watched by hand\n",
     "loop.sh": "for seed in 0 1 2; do\n  python a.py --seed $seed &\ndone\n",
     "told.sh": "python a.py & echo started $!\ndisown\nexit 0\n",
     "waits.sh": "python a.py &\npython b.py &\nwait\n",
@@ -17,6 +17,8 @@ SCRIPTS = {
     "plain.sh": "cd a && python a.py >& log 2>&1 || exit 1\n",
     "tee.sh": "set -e\npython a.py 2>&1 | tee log\n# the end\n",
     "pipefail.sh": "set -eo pipefail\npython a.py 2>&1 | tee log\n",
+    "to_file.sh": "cd a\nCUDA_LAUNCH_BLOCKING=1 python -u a.py --lr 1 >>train.log 2>&1\n",
+    "errors.sh": "python a.py 2> errors.txt\npython -c 'print(1 > 2)'\npython b.py 2>&1 1>&2\n",
     "a.py": "mask = a & b\n",
 }
 
@@ -44,6 +46,18 @@ def test_a_program_in_the_background_is_told(command: list[str], where: str, fol
 
 
 @pytest.mark.parametrize(
+    "command, file",
+    [
+        (["bash", "to_file.sh"], "train.log"),
+        (["sh", "-c", "torchrun --nproc_per_node 2 a.py &> all.txt"], "all.txt"),
+    ],
+)
+def test_output_that_goes_elsewhere_is_told(command: list[str], file: str, folder: Path) -> None:
+    (note,) = script_notes([*STDBUF, *command], folder)
+    assert f"output to {file}:" in note
+
+
+@pytest.mark.parametrize(
     "command, where",
     [
         (["bash", "tee.sh"], "tee.sh"),
@@ -63,6 +77,7 @@ def test_whose_exit_code_it_will_be_is_told(command: list[str], where: str, fold
         ["bash", "waits_for.sh"],
         ["bash", "helper.sh"],
         ["bash", "pipefail.sh"],
+        ["bash", "errors.sh"],
         ["bash", "-c", "python a.py | tee log; exit ${PIPESTATUS[0]}"],
         ["sh", "plain.sh"],
         ["sh", "not_there.sh"],

@@ -1,5 +1,6 @@
 """The script that a command runs: whether it is there, and what it does not wait for."""
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import NamedTuple
@@ -15,6 +16,11 @@ _COMMANDS = late_pattern(r"-\w*c")
 _LARGEST = 1 << 20
 """Bytes: a larger script is not looked into."""
 _BACKGROUND = late_pattern(r"(?<![&>|<\\])&(?![&>\d])")
+_TO_FILE = late_pattern(
+    r"^[^#\n]*\b(?:python[\d.]*|torchrun|accelerate|deepspeed)\s[^|;\n'\"]*?[\s&1]>{1,2}\s*"
+    r"(?P<file>[^\s&;|<>()'\"]+)",
+    re.MULTILINE,
+)
 _TEE = late_pattern(r"\|&?\s*tee\b[^|;&]*$")
 _PARTS = late_pattern(r"[\n;]|&&|\|\|")
 _WAITS_FOR_NOTHING = {"echo", "printf", "disown", "exit", "true", ":", "jobs", "sleep"} | {
@@ -90,6 +96,12 @@ def _shell_notes(program: Sequence[str], folder: Path) -> Iterator[str]:
     lines = [
         line for line in text.splitlines() if line.strip() and not line.strip().startswith("#")
     ]
+    redirected = _TO_FILE.search(text)
+    if redirected is not None:
+        yield (
+            f"{where} sends a program's output to {redirected['file']}: nothing of it is seen or "
+            "read here; leave that out"
+        )
     if lines and _TEE.search(lines[-1]) and "pipefail" not in text:
         yield (
             f"{where} ends in `tee`, whose exit code hides that of the program: leave it out, its "
