@@ -9,6 +9,7 @@ cores trained in 19 instead of 34 s (alone 8.6 and 9.7 instead of 7.7 and 9.2), 
 
 import gc
 import os
+import signal
 import sys
 from pathlib import Path
 from types import TracebackType
@@ -18,12 +19,16 @@ def begin(name: str) -> None:
     """Say that the program whose `__name__` this is begins, before its libraries are loaded.
 
     PyTorch takes seconds to import, on a disk that is not warm half a minute. Only the program that
-    was started says it (not its help, not another rank), and as its first line.
+    was started says it (not its help, not another rank), and as its first line. Ctrl+C ends it at
+    once until its libraries are loaded: there is nothing to save.
     """
     quiet = {"-h", "--help"} & set(sys.argv[1:]) or os.environ.get("RANK", "0") != "0"
     if name != "__main__":
         return
     gc.disable()
+    # Libraries swallow it now and then while they are loaded, or answer it with a traceback.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     if not quiet:
         program = Path(sys.argv[0])
         print(f"loading      {program.parent.name}/{program.name}: its libraries", flush=True)
@@ -38,6 +43,8 @@ def loaded() -> None:
     if not gc.isenabled():
         gc.freeze()
         gc.enable()
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _say_what_is_missing(

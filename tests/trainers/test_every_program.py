@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -138,6 +139,33 @@ def test_every_program_says_its_first_line_before_torch(tmp_path: Path) -> None:
     told = subprocess.run([sys.executable, "trainers/gaussian/train.py"], cwd=ROOT, text=True,
                           env=environment | {"RANK": "1"}, capture_output=True)  # fmt: skip
     assert told.stdout == "TORCH\n"
+
+
+def test_ctrl_c_while_libraries_are_loaded_ends_a_program_whatever_they_make_of_it(
+    tmp_path: Path,
+) -> None:
+    swallowing = "import os, signal\ntry: os.kill(os.getpid(), signal.SIGINT)\nexcept: pass\n"
+    (tmp_path / "torch.py").write_text(swallowing + "print('TORCH', flush=True)\nos._exit(0)\n")
+    ended = subprocess.run(
+        [sys.executable, "trainers/gaussian/train.py"],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        # A shell's background jobs, as these tests may be, ignore it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        capture_output=True,
+        text=True,
+    )
+    assert (ended.returncode, ended.stderr) == (-signal.SIGINT, "")
+    assert "TORCH" not in ended.stdout
+    code = (
+        "import signal, trainers; trainers.begin('__main__'); trainers.loaded()\n"
+        "print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+    assert ended.stdout.endswith("True\n")
 
 
 def test_what_was_loaded_is_not_looked_through_for_garbage() -> None:

@@ -139,12 +139,12 @@ def test_a_mistake_in_a_list_is_one_error_that_names_it(skulls, tmp_path) -> Non
     with pytest.raises(SkullDataError, match="there is no such list"):
         read_listing(tmp_path / "none.csv")
     # Only volumes, no clouds yet: the error says how to make them.
-    copy = tmp_path / "raw"
+    copy = tmp_path / "raw skulls"
     for path in skulls.rglob("000.nrrd"):
         goal = copy / path.relative_to(skulls)
         goal.parent.mkdir(parents=True, exist_ok=True)
         goal.write_bytes(path.read_bytes())
-    assert "prepare.py --root" in refused("complete_skull/000.nrrd\n", copy)
+    assert f"prepare.py --root '{copy}'" in refused("complete_skull/000.nrrd\n", copy)
     (copy / "defective_skull" / "bilateral" / "000.nrrd").unlink()
     (copy / "defective_skull" / "bilateral").rmdir()
     assert "folder of defect bilateral is missing" in refused("complete_skull/000.nrrd\n", copy)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from shlex import quote
 
 import numpy as np
 import torch
@@ -50,7 +51,7 @@ def check_feature_files(folder: Path, stems: list[str], feature_dim: int) -> Non
         raise SettingsError(
             f"{len(missing)} of {len(paths)} feature files are missing in {folder}:"
             f" {first_names(missing)} (make them with: python"
-            f" trainers/gaussian/preprocess_training_data.py --data_dir {folder.parent}"
+            f" trainers/gaussian/preprocess_training_data.py --data_dir {quote(str(folder.parent))}"
             f" --dinov2_size {SIZES[feature_dim]}; or train on pixel descriptors with --features"
             " patch)"
         )

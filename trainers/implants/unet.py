@@ -90,7 +90,8 @@ def coarse(mask: np.ndarray, grid: int, name: object = "the volume") -> Tensor:
     if len(sides) != 1 or mask.shape[0] % grid:
         raise SkullDataError(
             f"{name} has shape {mask.shape}: the U-Net needs a cube whose side is a multiple of"
-            f" its grid, {grid}; SkullFix: python trainers/skulls/prepare.py --steps volumes"
+            f" its grid, {grid}; python trainers/skulls/prepare.py --steps volumes clouds --to"
+            " FOLDER makes cubes of other volumes"
         )
     factor = mask.shape[0] // grid
     parts = mask.reshape(grid, factor, grid, factor, grid, factor)

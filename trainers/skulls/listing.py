@@ -13,6 +13,7 @@ import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 import numpy as np
 
@@ -194,7 +195,7 @@ def _resolve(csv: Path, row: Path) -> Path:
 def _absent(csv: Path, cloud: Path) -> str:
     root = cloud.parents[2] if cloud.parent.name in DEFECTS else cloud.parents[1]
     if volume_of(cloud).is_file():
-        return f"{cloud} is missing, though its volume is there; {PREPARE} {root}"
+        return f"{cloud} is missing, though its volume is there; {PREPARE} {quote(str(root))}"
     return f"{cloud} is missing and so is its volume: the pair listed in {csv} is incomplete"
 
 

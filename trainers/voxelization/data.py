@@ -15,6 +15,7 @@ import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -80,7 +81,7 @@ def _pair(manifest: Path, number: int, row: list[str]) -> Pair:
     if any(cell.endswith(".nrrd") for cell in row) or "complete_skull" in row[0]:
         raise SkullDataError(
             f"{manifest}, row {number}: {row[0]} is a list of skulls, not of _pc.npz and _vox.npz;"
-            f" {PREPARE} {manifest.parent}, then use voxelization/{manifest.name} there"
+            f" {PREPARE} {quote(str(manifest.parent))}, then use voxelization/{manifest.name} there"
         )
     if len(row) == 1:
         base = row[0].removesuffix("_pc.npz").removesuffix("_vox.npz")
