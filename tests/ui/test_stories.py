@@ -72,7 +72,7 @@ from tests.warm import COMMANDS
 
 # All in one process: each worker that plays a part of them opens panels of its own.
 pytestmark = pytest.mark.xdist_group("stories")
-SIZES = ((80, 24), (120, 40), (200, 60))
+SIZES = ((80, 24), (200, 60), (120, 40))
 DAY = 86_400.0
 WHY = "RuntimeError: no space left on device"
 OLD = 40
@@ -202,7 +202,15 @@ class Stage:
         return scene
 
 
-@pytest.fixture(scope="module", params=SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+def named(size: tuple[int, int]) -> str:
+    return f"{size[0]}x{size[1]}"
+
+
+least_and_most = pytest.mark.parametrize("stage", SIZES[:2], ids=named, indirect=True)
+"""For what is typed into a form that another story has opened at every size."""
+
+
+@pytest.fixture(scope="module", params=SIZES, ids=named)
 def stage(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Stage]:
@@ -405,6 +413,7 @@ def test_a_command_of_one_s_own_is_launched_named_and_stopped(scene: Scene) -> N
     panel.wait_for(in_all(OLD + 5))
 
 
+@least_and_most
 def test_a_command_that_was_typed_is_kept_and_earlier_ones_come_back(scene: Scene) -> None:
     panel = scene.panel
     panel.press("n")
@@ -432,6 +441,7 @@ def test_a_command_that_was_typed_is_kept_and_earlier_ones_come_back(scene: Scen
     panel.wait_gone(FORM)
 
 
+@least_and_most
 def test_paths_are_completed_and_what_they_may_be_is_listed(scene: Scene) -> None:
     folder = scene.state.root.parent / "paths"
     (folder / "deep er").mkdir(parents=True, exist_ok=True)
