@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from runners.gpus.backends.nvml_events import xid_meaning
+from runners.model.gpus import HostSnapshot
 from runners.model.states import State
 from runners.state.layout import StateDirectory
 from tests.screen_text import (
@@ -41,7 +42,7 @@ from tests.ui.waiting import until
 from tui.panel.app import PanelApp
 from tui.panel.cockpit.screen import NO_HOLDER, CockpitScreen
 from tui.panel.screens.gpu_detail import GpuDetailScreen, course
-from tui.panel.widgets.gpu.pane import GpuPane
+from tui.panel.widgets.gpu.pane import GpuPane, _host_rows
 
 OUTPUT = "it goes on"
 SCENE = """\
@@ -60,6 +61,14 @@ mig 1 MIG-bbbb 10737418240 2048
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return stub.install(monkeypatch, tmp_path, SCENE)
+
+
+@pytest.mark.parametrize("load", [0.07, 15.93, 180.2])
+def test_a_machine_without_gpus_is_said_whole_on_the_narrowest_pane(load: float) -> None:
+    """Also one of 128 busy processors: 30 cells are what 80 columns leave."""
+    host = HostSnapshot(100.0, 128, load, 900 * 2**30, 1000 * 2**30, 76 * 10**9, 10**12)
+    rows = _host_rows(host, 30)
+    assert max(row.cell_len for row in rows) <= 30, [row.plain for row in rows]
 
 
 async def test_its_page_takes_more_of_a_wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

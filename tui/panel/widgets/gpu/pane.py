@@ -226,11 +226,12 @@ def _titles(reading: GpuReading | None, width: int, where: str) -> tuple[str, st
 
 def _host_rows(host: HostSnapshot, width: int) -> list[Text]:
     """What is shown of a machine that has no GPU."""
-    wide = max(6, min(24, width - 24))
+    wide = max(5, min(24, width - 25))
     cpu = None if host.cpu_percent is None else host.cpu_percent / 100
     used = host.memory_used / host.memory_total if host.memory_used and host.memory_total else None
     disk = 1 - host.disk_free / host.disk_total if host.disk_free and host.disk_total else None
-    load = DASH if host.load_1m is None else f"{host.load_1m:.2f}"
+    digits = 0 if (host.load_1m or 0.0) >= 10 else 2
+    load = DASH if host.load_1m is None else f"{host.load_1m:.{digits}f}"
     return [
         Text(
             f"CPU    {bar(cpu, wide)} {percent(host.cpu_percent)} of "
