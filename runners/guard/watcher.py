@@ -116,10 +116,15 @@ class WatchedRun:
             self._stop_if_configured(run, health)
 
     def take_end(self, run: Run, alone: bool) -> None:
-        """Read what it wrote last, for those who ask before its report is made."""
-        self._observer.report.printed.add(self._appearing.poll(alone, time.time(), last=True))
+        """Read what it wrote last: for its report, and for those who ask before that is made."""
+        found = self._appearing.poll(alone, time.time(), last=True)
+        self._observer.report.printed.add(found)
         self._observer.report.poll(run, follow=True)
         self._save()
+        if found:
+            from runners.watch.metrics.final_maker import add_noted  # most print what they save
+
+            add_noted(run)
 
     def _save(self) -> None:
         """Keep beside the run what is known of it; on a full disk the next look tries again."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from runners.host.files import modified_at, read_json, replace
+from runners.host.files import modified_at, read_json, read_tail, replace
 from runners.host.tail import Follower
 
 _WRITING = re.compile(
@@ -30,6 +30,7 @@ _HEAD_BYTES = 64 << 10
 _TAIL_BYTES = 256 << 10
 _ACCELERATE = "random_states_0.pkl"
 """In each folder that Accelerate's `save_state` makes: the folder is the checkpoint."""
+_POLICY, _LONGEST_LIST = b"_stable_baselines3_version", 4096
 CHECKPOINTS = (".pt", ".pth", ".ckpt", ".safetensors", ".h5", ".hdf5", ".keras", ".npz", ".bin")
 
 
@@ -119,8 +120,7 @@ class PrintedScan:
         if self._noted is not None and stamp == self._stamp:
             return
         self._stamp = stamp
-        noted = (read_json(self._run / _FILE) or {}).get("paths")
-        self._noted = [str(path) for path in noted] if isinstance(noted, list) else []
+        self._noted = noted_paths(self._run)
         for text in self._noted:
             self._paths.add(text)
 
@@ -143,13 +143,24 @@ class PrintedScan:
         return [self._run / name for name in order]
 
 
+def noted_paths(run: str | Path) -> list[str]:
+    """What a run's watcher has noted in the run's folder, newest last."""
+    noted = (read_json(Path(run) / _FILE) or {}).get("paths")
+    return [str(path) for path in noted] if isinstance(noted, list) else []
+
+
+def is_policy(path: str) -> bool:
+    """Whether it is a zip file of stable-baselines3's, by the list of contents at its end."""
+    return path.endswith(".zip") and _POLICY in read_tail(Path(path), _LONGEST_LIST)
+
+
 def checkpoint_patterns(printed: Iterable[str]) -> list[str]:
     """Glob patterns for the checkpoints among printed paths, and for those in printed folders."""
     patterns: list[str] = []
     for text in printed:
         path = Path(text)
         named = path.suffix in CHECKPOINTS or path.name.startswith(("checkpoint-", "checkpoint_"))
-        if named or os.path.isfile(os.path.join(text, _ACCELERATE)):
+        if named or os.path.isfile(os.path.join(text, _ACCELERATE)) or is_policy(text):
             patterns.append(glob.escape(text))
         elif os.path.isdir(text):  # not Path.is_dir, which raises where a name is too long
             folder = glob.escape(text)

@@ -1,7 +1,8 @@
 """Checkpoints and metric files of which a program prints nothing, as they appear where it works.
 
-Lightning's CSV log and checkpoints, the Trainer's `checkpoint-500` and most `torch.save` are
-silent. What appears in a run's working directory is its own while no other run works there.
+Lightning's CSV log and checkpoints, the Trainer's `checkpoint-500`, `model.save` of
+stable-baselines3 and most `torch.save` are silent. What appears in a run's working directory is its
+own while no other run works there.
 """
 
 import math
@@ -13,13 +14,19 @@ from itertools import islice
 from pathlib import Path, PurePath
 
 from runners.host.bounded_glob import SearchBudget, entries_of, is_folder
+from runners.host.files import modified_at
+from runners.host.printed_paths import is_policy
 from runners.model.run import Run
+from runners.state.layout import RunDirectory
+from runners.state.runs import list_run_ids, read_run
 
 _LEVELS = 7
 """As deep as Lightning under Hydra: `logs/train/runs/DATE/csv/version_0/metrics.csv`."""
 _MOST_NAMES, _MOST_IN_ONE = 10_000, 1_000
 """Of all folders, and of one: a folder of data is not searched for long."""
 _WITHIN_S = 0.1
+_MOST_RUNS = 3000
+"""With more, whether a short run worked alone is not looked up."""
 _TIMES_ITS_COST = 500.0
 _GRAIN_S = 1.0
 """Some file systems keep whole seconds."""
@@ -49,6 +56,28 @@ def alone_in(runs: Iterable[Run]) -> Collection[str]:
         and place not in above
         and not any(str(parent) in times for parent in PurePath(place).parents)
     }
+
+
+def beside_short_run(run: Run) -> list[str]:
+    """What appeared where a run worked that ended before its watcher looked.
+
+    Nothing where another may have worked there meanwhile.
+    """
+    directory = RunDirectory.at(Path(run.directory))
+    began, home = run.started, directory.home
+    if began is None or run.ended is None or directory.health.exists():
+        return []
+    names = list_run_ids(home)
+    if len(names) > _MOST_RUNS:
+        return []
+    beside = [
+        name
+        for name in names
+        if home.live_marker(name).exists() or modified_at(home.run(name).state) >= began - _GRAIN_S
+    ]
+    if run.id not in alone_in([run, *(read_run(home, name) for name in {*beside} - {run.id})]):
+        return []
+    return Appearing(run).poll(True, run.ended, last=True)
 
 
 class Appearing:
@@ -105,6 +134,8 @@ def _written(top: str, levels: int, since: float) -> list[str]:
                     # Of a folder with checkpoints, the later ones are its own too.
                     whole = is_checkpoint and folder != top
                     found[folder if whole else entry.path] = None
+                elif entry.name.endswith(".zip") and _modified(entry) >= since:
+                    found.update({entry.path: None} if is_policy(entry.path) else {})
         folders = below
     return list(found)
 

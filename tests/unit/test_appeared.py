@@ -10,10 +10,11 @@ from msgspec.structs import replace
 
 from runners.host.printed_paths import PrintedScan
 from runners.model.course import RestartRule
-from runners.model.run import Run
+from runners.model.run import Run, RunRecord
 from runners.model.states import State
 from runners.watch.appeared import Appearing, alone_in
 from runners.watch.metrics.checkpoints import run_checkpoint
+from runners.watch.metrics.final_maker import add_noted, keep_final
 from runners.watch.metrics.run_metrics import RunMetrics
 from tests.support import make_plan, make_run
 
@@ -69,6 +70,25 @@ def test_a_silent_program_s_metrics_and_checkpoints_are_its_own_where_it_works_a
     assert latest is not None and latest.path.endswith("step=200.ckpt")
 
 
+def test_what_was_saved_last_is_found_after_the_report_was_made(work: Path) -> None:
+    run, ended = working_in(work), BEGAN + 60
+    appearing, scan = Appearing(run), PrintedScan(run.directory, str(work))
+    written(work / "model_1.pt", BEGAN + 1)
+    scan.add(appearing.poll(True, BEGAN + 5))
+    scan.save()
+    written(work / "model_final.pt", ended)
+    record = RunRecord(State.DONE, started=BEGAN, ended=ended, exit_code=0)
+    run = replace(run, state=State.DONE, record=record)
+    keep_final(run)
+    # The watcher looks some seconds later; what another run writes then is none of its.
+    scan.add(appearing.poll(True, ended + 5, last=True))
+    scan.save()
+    add_noted(run)
+    written(work / "model_later.pt", ended + 30)
+    found = run_checkpoint(run)
+    assert found is not None and found.path == str(work / "model_final.pt")
+
+
 def test_what_the_trainer_saves_and_what_lies_beside_the_script(work: Path) -> None:
     appearing = Appearing(working_in(work))
     for name in ("out/checkpoint-50/optimizer.pt", "model_best.pt", "policy.pth", "net.keras"):
@@ -78,6 +98,21 @@ def test_what_the_trainer_saves_and_what_lies_beside_the_script(work: Path) -> N
     written(work / "model_old.pt", BEGAN - 100)
     found = {os.path.relpath(path, work) for path in appearing.poll(True, BEGAN + 5)}
     assert found == {"out", "model_best.pt", "policy.pth", "net.keras"}
+
+
+def test_what_stable_baselines3_saves_is_told_from_other_archives(work: Path) -> None:
+    run = working_in(work)
+    appearing, scan = Appearing(run), PrintedScan(run.directory, str(work))
+    for name, last in (("ppo.zip", "_stable_baselines3_version"), ("tiny-imagenet.zip", "a.png")):
+        with zipfile.ZipFile(work / name, "w") as file:
+            for content in ("data", "policy.pth", last):
+                file.writestr(content, "2.3.0")
+        os.utime(work / name, (BEGAN + 1, BEGAN + 1))
+    scan.add(appearing.poll(True, BEGAN + 5))
+    scan.save()
+    found = run_checkpoint(run, scan)
+    assert found is not None and found.path == str(work / "ppo.zip")
+    assert not any("imagenet" in path for path in appearing.poll(True, BEGAN + 6))
 
 
 def test_what_lightning_writes_under_hydra_is_found_beside_a_large_folder_of_data(

@@ -86,12 +86,15 @@ _decoder = msgspec.json.Decoder(FinalReport)
 
 def read_final(run: Run) -> FinalReport | None:
     """The report that was kept of this ended run; None when there is none of this ending."""
-    if run.is_live:
-        return None
-    report = read(Path(run.directory) / FILE, _decoder)
-    # A run that was resumed and ended again has another report.
-    found = report if report is not None and report.ended == run.ended else None
+    found = read_kept(run)
     return found and as_judged(run, found)
+
+
+def read_kept(run: Run) -> FinalReport | None:
+    """As `read_final`, by the preset's judgement alone."""
+    report = None if run.is_live else read(Path(run.directory) / FILE, _decoder)
+    # A run that was resumed and ended again has another report.
+    return report if report is not None and report.ended == run.ended else None
 
 
 def as_judged(run: Run, report: FinalReport) -> FinalReport:

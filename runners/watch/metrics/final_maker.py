@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -12,12 +13,14 @@ from runners.host.bounded_glob import SearchBudget
 from runners.host.files import replace as replace_file
 from runners.host.files import size_of
 from runners.host.pressure import is_busy
+from runners.host.printed_paths import PrintedScan, noted_paths
 from runners.model.run import NO_LABELS, Run
 from runners.state.layout import RunDirectory
 from runners.state.runs import read_run
+from runners.watch.appeared import beside_short_run
 from runners.watch.metrics.checkpoints import checkpoint_files
 from runners.watch.metrics.event_stream import EventStream
-from runners.watch.metrics.final import FILE, FinalReport, as_judged, read_final
+from runners.watch.metrics.final import FILE, FinalReport, as_judged, read_final, read_kept
 from runners.watch.metrics.judging import higher_by
 from runners.watch.metrics.live import LiveReport
 from runners.watch.metrics.progress import ProgressTracker, at_end
@@ -30,6 +33,8 @@ _MOST_OUTPUT = 1 << 30
 _TREND_BUCKETS = 60
 _LONG = 8 << 20
 """Bytes that are read in a second or less."""
+_GRAIN_S = 1.0
+"""Some file systems keep whole seconds."""
 _OTHERS = ("gpus", "cost")
 
 
@@ -44,11 +49,31 @@ def keep_final(run: Run, gently: bool = False) -> FinalReport:
     # Where not all were found, a newer one may be among those left out.
     if files and not budget.cut:
         report = replace(report, saved=files[0].modified)
-    try:
-        replace_file(Path(run.directory) / FILE, msgspec.json.encode(report))
-    except OSError:
-        pass  # a full or read-only disk: the report is made again each time
+    _keep(run, report)
     return as_judged(run, report)
+
+
+def _keep(run: Run, report: FinalReport) -> None:
+    # On a full or read-only disk the report is made again each time.
+    with suppress(OSError):
+        replace_file(Path(run.directory) / FILE, msgspec.json.encode(report))
+
+
+def add_noted(run: Run) -> None:
+    """Add to a kept report the checkpoints that the run's watcher found after it was made.
+
+    Whichever of the two is later calls this: the watcher, or who makes the report.
+    """
+    report = read_kept(run)
+    if report is None or run.ended is None:
+        return
+    new = [path for path in noted_paths(run.directory) if path not in report.checkpoints]
+    if not new:
+        return
+    report = replace(report, checkpoints=(*report.checkpoints, *new), saved=None)
+    files = checkpoint_files(run, final=report, budget=SearchBudget())
+    own = [file.modified for file in files if file.modified <= run.ended + _GRAIN_S]
+    _keep(run, replace(report, saved=max(own, default=None)))
 
 
 def make_final(run: Run) -> FinalReport:
@@ -144,7 +169,12 @@ def main() -> None:
     folder = Path(sys.argv[1])
     run = read_run(RunDirectory.at(folder).home, folder.name)
     if not run.is_live and read_final(run) is None:
+        if found := beside_short_run(run):
+            scan = PrintedScan(run.directory, run.plan.working_directory if run.plan else "")
+            scan.add(found)
+            scan.save()
         keep_final(run, gently=True)
+        add_noted(run)
 
 
 if __name__ == "__main__":
