@@ -109,6 +109,7 @@ pathlib.Path("out/table.csv").write_text("a,b")
 for i, name in enumerate(("encoder", "decoder", "epoch_1", "best", "epoch_2")):
     pathlib.Path(f"out/weights/{name}.pt").write_bytes(name.encode())
     os.utime(f"out/weights/{name}.pt", (time.time(), time.time() + i / 10))
+time.sleep(0.5)
 pathlib.Path("input.txt").write_text("sent-2")
 """
 

@@ -52,17 +52,18 @@ def written_files(
             found[path] = status.st_mtime
     if checkpoints == "all":
         return sorted(found)
-    newest = {_series(path): path for path in sorted(found, key=found.__getitem__)}
+    newest = {series_of(path): path for path in sorted(found, key=found.__getitem__)}
     keeps_some = checkpoints != "none"
     return sorted(
         path
         for path in found
         if path.suffix not in _WEIGHTS
-        or (keeps_some and ("best" in path.name or newest[_series(path)] == path))
+        or (keeps_some and ("best" in path.name or newest[series_of(path)] == path))
     )
 
 
-def _series(path: Path) -> Path:
+def series_of(path: Path) -> Path:
+    """What files have in common whose names differ by numbers alone, as those of epochs do."""
     return path.with_name(_NUMBERS.sub("0", path.name))
 
 

@@ -20,7 +20,7 @@ from runners.host.identity import host_name
 from runners.host.newest_file import UNFINISHED, NewestFile, first_whole
 from runners.host.printed_paths import CHECKPOINTS
 from runners.model.run import Run
-from runners.places.ssh.folder_results import pushed_folder_of, written_files
+from runners.places.ssh.folder_results import pushed_folder_of, series_of, written_files
 from runners.state.decoding import read
 from runners.state.layout import StateDirectory
 from runners.watch.metrics.checkpoints import checkpoint_files, run_checkpoint
@@ -187,6 +187,9 @@ def _chosen(found: list[NewestFile], run: Run, which: str) -> list[str]:
     best = [path for path in whole if "best" in os.path.basename(path)]
     newest = run_checkpoint(run, besides=best)
     wanted = {*best, *([newest.path] if newest else [])}
+    if run.plan is not None and not run.plan.spec.checkpoints:
+        # What a program keeps apart, as an encoder and a decoder, has a newest each.
+        wanted |= {*{series_of(Path(path)): path for path in reversed(whole)}.values()}
     return [path for path in whole if path in wanted]
 
 
