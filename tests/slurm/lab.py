@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 from runners.host.procfs import members_of, read_processes
@@ -341,9 +342,10 @@ class SlurmLab:
     def _kill_jobs(self, node: str) -> None:
         def are_gone() -> bool:
             found = self._processes(node)
-            for pid in found:
+            # All are stopped before one is killed: none may record how another ended.
+            for number, pid in product((signal.SIGSTOP, signal.SIGKILL), found):
                 with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+                    os.kill(pid, number)
             # Slurm may have frozen them when it was killed itself.
             for file in _GROUPS.glob(f"freezer/slurm_{node}/**/freezer.state"):
                 with suppress(OSError):

@@ -52,18 +52,17 @@ def written_files(
             found[path] = status.st_mtime
     if checkpoints == "all":
         return sorted(found)
-    newest = {series_of(path): path for path in sorted(found, key=found.__getitem__)}
+    newest = {_series(path): path for path in sorted(found, key=found.__getitem__)}
     keeps_some = checkpoints != "none"
     return sorted(
         path
         for path in found
         if path.suffix not in _WEIGHTS
-        or (keeps_some and ("best" in path.name or newest[series_of(path)] == path))
+        or (keeps_some and ("best" in path.name or newest[_series(path)] == path))
     )
 
 
-def series_of(path: Path) -> Path:
-    """What files have in common whose names differ by numbers alone, as those of epochs do."""
+def _series(path: Path) -> Path:
     return path.with_name(_NUMBERS.sub("0", path.name))
 
 

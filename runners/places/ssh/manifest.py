@@ -20,7 +20,7 @@ from runners.host.identity import host_name
 from runners.host.newest_file import UNFINISHED, NewestFile, first_whole
 from runners.host.printed_paths import CHECKPOINTS
 from runners.model.run import Run
-from runners.places.ssh.folder_results import pushed_folder_of, series_of, written_files
+from runners.places.ssh.folder_results import pushed_folder_of, written_files
 from runners.state.decoding import read
 from runners.state.layout import StateDirectory
 from runners.watch.metrics.checkpoints import checkpoint_files, run_checkpoint
@@ -146,7 +146,9 @@ def make_manifest(
                 root = beside if beside and _is_below(path, [beside]) else "/"
                 files[root, str(path.relative_to(root))] = path
     if beside:
-        known = [*matched, str(folder)]
+        # Of files that no preset calls checkpoints, an encoder and a decoder have a newest each.
+        is_declared = run.plan is None or bool(run.plan.spec.checkpoints) or checkpoints == "none"
+        known = [path for path in matched if is_declared or os.path.isdir(path)] + [str(folder)]
         for path in written_files(beside, run, checkpoints, lambda path: _is_below(path, known)):
             files[beside, str(path.relative_to(beside))] = path
     entries, hashes = [], KnownHashes(folder)
@@ -187,9 +189,6 @@ def _chosen(found: list[NewestFile], run: Run, which: str) -> list[str]:
     best = [path for path in whole if "best" in os.path.basename(path)]
     newest = run_checkpoint(run, besides=best)
     wanted = {*best, *([newest.path] if newest else [])}
-    if run.plan is not None and not run.plan.spec.checkpoints:
-        # What a program keeps apart, as an encoder and a decoder, has a newest each.
-        wanted |= {*{series_of(Path(path)): path for path in reversed(whole)}.values()}
     return [path for path in whole if path in wanted]
 
 
