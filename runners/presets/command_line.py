@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import PurePath
 
+from runners.host.shells import SHELLS
 from runners.model.errors import WrongInput
 from runners.model.late_pattern import late_pattern
 from runners.model.masking import mask_arguments
@@ -13,7 +14,6 @@ from runners.model.python_command import python_command
 _QUOTED = late_pattern(r"\\.|'[^']*'|\"(?:[^\"$`\\]|\\[^$`])*\"", re.DOTALL)
 _GOES_ON = late_pattern(r"('[^']*')|\\\r?\n")
 _SCRIPT = late_pattern(r"([\w-][\w.-]*)\.(?:py|sh)\b")
-_SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "fish")
 _LONGEST = 60
 _SHELL = late_pattern(r"[|&;<>()$`*?\n]|(?:^|\s)~|^\s*[A-Za-z_]\w*=")
 
@@ -53,7 +53,7 @@ def _what_runs(command: Sequence[str]) -> str:
     python = python_command(command)
     if python is not None:
         return python.script or python.module.rpartition(".")[2]
-    if PurePath(command[0]).name not in _SHELLS:
+    if PurePath(command[0]).name not in SHELLS:
         return command[0]
     arguments = list(command[1:])
     while arguments and arguments[0].startswith("-"):

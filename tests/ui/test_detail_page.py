@@ -14,6 +14,13 @@ from tui.panel.widgets.runs import RunPane
 LONG = "TORCH_NCCL_DUMP_ON_TIMEOUT"
 
 
+def lines(app: PanelApp) -> list[str]:
+    """The rows of the details."""
+    text = app.screen.query_one("#run-detail", Static)
+    strips = [text.render_line(y) for y in range(text.size.height)]
+    return ["".join(part.text for part in strip) for strip in strips]
+
+
 async def test_names_have_room_on_a_wide_terminal_and_leave_it_on_a_narrow_one(
     cli: CommandLine,
 ) -> None:
@@ -24,19 +31,14 @@ async def test_names_have_room_on_a_wide_terminal_and_leave_it_on_a_narrow_one(
         await until(pilot, lambda: run.id in app.screen.query_one(RunPane).keys)
         await pilot.press("i")
 
-        def lines() -> list[str]:
-            text = app.screen.query_one("#run-detail", Static)
-            strips = [text.render_line(y) for y in range(text.size.height)]
-            return ["".join(part.text for part in strip) for strip in strips]
-
         def column() -> int:
-            found = [line for line in lines() if line.startswith("state")]
+            found = [line for line in lines(app) if line.startswith("state")]
             return len(found[0]) - len(found[0].removeprefix("state").lstrip()) if found else 0
 
         for width, height in ((200, 60), (160, 40), (120, 40)):
             await pilot.resize_terminal(width, height)
             await until(pilot, lambda width=width: app.screen.size.width == width)
-            await until(pilot, lambda: any(LONG in line for line in lines()))
+            await until(pilot, lambda: any(LONG in line for line in lines(app)))
         await pilot.resize_terminal(80, 24)
         await until(pilot, lambda: 0 < column() < 20)
 
@@ -50,13 +52,8 @@ async def test_a_wide_terminal_has_all_of_it_in_two_columns(cli: CommandLine) ->
         await until(pilot, lambda: run.id in app.screen.query_one(RunPane).keys)
         await pilot.press("i")
 
-        def lines() -> list[str]:
-            text = app.screen.query_one("#run-detail", Static)
-            strips = [text.render_line(y) for y in range(text.size.height)]
-            return ["".join(part.text for part in strip) for strip in strips]
-
-        await until(pilot, lambda: any("Environment" in line for line in lines()))
-        rows = lines()
+        await until(pilot, lambda: any("Environment" in line for line in lines(app)))
+        rows = lines(app)
         (beside,) = (line for line in rows if "Environment" in line)
         assert beside.index("Environment") > 60
         assert app.screen.query_one(PageScroll).max_scroll_y == 0
@@ -66,4 +63,4 @@ async def test_a_wide_terminal_has_all_of_it_in_two_columns(cli: CommandLine) ->
         )
         assert abs(left - right) < 12, rows
         await pilot.resize_terminal(120, 40)
-        await until(pilot, lambda: any(line.startswith("Environment") for line in lines()))
+        await until(pilot, lambda: any(line.startswith("Environment") for line in lines(app)))

@@ -123,7 +123,7 @@ def _fail_by_system(error: OSError, as_json: bool) -> ExitCode:
     where = str(error.filename or own)
     is_denied = error.errno in (errno.EACCES, errno.EROFS, errno.EPERM)
     is_ours = is_denied and (Path(where) in (own, *own.parents) or own in Path(where).parents)
-    hint = "FRESNEL_STATE_DIR=FOLDER keeps runs and settings in another folder" if is_ours else ""
+    hint = "FRESNEL_STATE_DIR=FOLDER keeps runs in another folder" if is_ours else ""
     return _fail(ExitCode.RUN_FAILED, f"{where}: {error.strerror or error}", hint, as_json)
 
 

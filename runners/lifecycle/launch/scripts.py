@@ -1,4 +1,4 @@
-"""The script that a command runs: whether it is there, and what it does not wait for."""
+"""The script that a command runs: whether it is there, and what a run would not see of it."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -6,11 +6,11 @@ from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from runners.host.files import read_plain
+from runners.host.shells import SHELLS
 from runners.model.late_pattern import late_pattern
 from runners.model.python_command import python_command, unwrapped
 from runners.model.suggestions import nearest_hint
 
-_SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 _COMMANDS = late_pattern(r"-\w*c")
 """The option of a shell whose value is its script."""
 _LARGEST = 1 << 20
@@ -59,7 +59,9 @@ def read_script(program: Sequence[str], folder: Path) -> Script | None:
 
 
 def script_notes(argv: Sequence[str], folder: Path) -> tuple[str, ...]:
-    """That Python finds no file to run, or that a command would return before its work is done.
+    """That Python finds no file to run, or what a shell's script keeps from its run.
+
+    That is a program in the background, an exit code, output.
 
     Nothing is refused: a script may be sent, or written by another run, before this one starts.
     """
@@ -82,7 +84,7 @@ def _shell_script(program: Sequence[str]) -> str:
 
 
 def _is_shell(program: Sequence[str]) -> bool:
-    return PurePath(program[0]).name in _SHELLS
+    return PurePath(program[0]).name in SHELLS
 
 
 def _shell_notes(program: Sequence[str], folder: Path) -> Iterator[str]:

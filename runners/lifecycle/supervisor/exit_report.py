@@ -11,6 +11,7 @@ from pathlib import Path
 from runners.host import helpers
 from runners.host.files import read_json, read_tail
 from runners.host.procfs import memory_kills
+from runners.host.shells import SHELLS
 from runners.host.slurm_job import job_memory_kills, slurm_job
 from runners.model.endings import Ending, EndingCause, JobEnd, signal_of
 from runners.model.states import State
@@ -32,7 +33,6 @@ _ERROR = (
     r"(?P<type>(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Fault|Failure)"
     r"|OutOfMemory\w*|AcceleratorError))(?P<message>(?:: .*)?)$"
 )
-_SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "fish")
 _SHELL_AMONG = 8
 """Arguments: it stands behind what a plan puts before a command."""
 _TRACEBACK = "Traceback (most recent call last)"
@@ -172,7 +172,7 @@ def add_doubts(
     A shell's exit code is that of its last command, `tee` or `echo`, whatever became of others.
     """
     names = [os.path.basename(argument) for argument in argv[:_SHELL_AMONG]]
-    if any(name in _SHELLS or name.endswith(".sh") for name in names):
+    if any(name in SHELLS or name.endswith(".sh") for name in names):
         error = hidden_error(run.output)
         if error:
             ending["error"] = error

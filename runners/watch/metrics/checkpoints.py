@@ -77,8 +77,13 @@ def checkpoint_files(
     if final is None or final.saved is None:
         return files
     # What came later, in a folder that several runs write to, is another run's.
-    until = final.saved + (_SEEN_LATE_S if is_job(run.plan) else _GRAIN_S)
+    until = own_until(run, final.saved)
     return [file for file in files if file.modified <= until or is_in(file.path, run.directory)]
+
+
+def own_until(run: Run, moment: float) -> float:
+    """Until when (unix s) a file may seem written that a run wrote until `moment`."""
+    return moment + (_SEEN_LATE_S if is_job(run.plan) else _GRAIN_S)
 
 
 def _trainer_folders(plan: LaunchPlan) -> list[str]:

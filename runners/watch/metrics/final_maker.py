@@ -1,8 +1,10 @@
 """Final and best values of a run from all that it wrote, made once at its end, in background."""
 
+import math
 import os
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,13 +14,14 @@ from msgspec.structs import replace
 from runners.host.bounded_glob import SearchBudget
 from runners.host.files import replace as replace_file
 from runners.host.files import size_of
+from runners.host.newest_file import NewestFile
 from runners.host.pressure import is_busy
 from runners.host.printed_paths import PrintedScan, noted_paths
 from runners.model.run import NO_LABELS, Run
 from runners.state.layout import RunDirectory
 from runners.state.runs import read_run
 from runners.watch.appeared import beside_short_run
-from runners.watch.metrics.checkpoints import checkpoint_files
+from runners.watch.metrics.checkpoints import checkpoint_files, own_until
 from runners.watch.metrics.event_stream import EventStream
 from runners.watch.metrics.final import FILE, FinalReport, as_judged, read_final, read_kept
 from runners.watch.metrics.judging import higher_by
@@ -33,8 +36,6 @@ _MOST_OUTPUT = 1 << 30
 _TREND_BUCKETS = 60
 _LONG = 8 << 20
 """Bytes that are read in a second or less."""
-_GRAIN_S = 1.0
-"""Some file systems keep whole seconds."""
 _OTHERS = ("gpus", "cost")
 
 
@@ -47,8 +48,8 @@ def keep_final(run: Run, gently: bool = False) -> FinalReport:
     budget = SearchBudget()
     files = checkpoint_files(run, final=report, budget=budget)
     # Where not all were found, a newer one may be among those left out.
-    if files and not budget.cut:
-        report = replace(report, saved=files[0].modified)
+    if not budget.cut:
+        report = replace(report, saved=_saved(run, files))
     _keep(run, report)
     return as_judged(run, report)
 
@@ -65,15 +66,20 @@ def add_noted(run: Run) -> None:
     Whichever of the two is later calls this: the watcher, or who makes the report.
     """
     report = read_kept(run)
-    if report is None or run.ended is None:
+    if report is None:
         return
     new = [path for path in noted_paths(run.directory) if path not in report.checkpoints]
     if not new:
         return
     report = replace(report, checkpoints=(*report.checkpoints, *new), saved=None)
     files = checkpoint_files(run, final=report, budget=SearchBudget())
-    own = [file.modified for file in files if file.modified <= run.ended + _GRAIN_S]
-    _keep(run, replace(report, saved=max(own, default=None)))
+    _keep(run, replace(report, saved=_saved(run, files)))
+
+
+def _saved(run: Run, files: Sequence[NewestFile]) -> float | None:
+    """When the newest of them was written before the run's end: later ones are another run's."""
+    until = math.inf if run.ended is None else own_until(run, run.ended)
+    return max((file.modified for file in files if file.modified <= until), default=None)
 
 
 def make_final(run: Run) -> FinalReport:

@@ -1,0 +1,3 @@
+"""The shells whose scripts and `-c` lines are known. Standard library only."""
+
+SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "fish")
