@@ -147,9 +147,9 @@ def try_batch(
             started(run)
             _end(state, run)
         raise
-    started(run)
-    watch = _Watch(state, run)
     try:
+        started(run)
+        watch = _Watch(state, run)
         while (run := read_run(state, run.id)).is_live and watch.steps < length.steps:
             watch.poll(run)
             if time.monotonic() - watch.begun > length.patience_s:

@@ -10,8 +10,10 @@ import pytest
 from runners.lifecycle.launch.probe_results import probe_of
 from runners.model.gpus import GpuSnapshot
 from runners.model.parameters import with_values
+from runners.model.run import Run
 from runners.model.scaling import describe_batch
 from runners.presets.load import load_preset
+from runners.probe.trial import TrialLength, try_batch
 from runners.state.leases import live_run_ids
 from runners.state.runs import list_run_ids
 from tests.command_text import (
@@ -134,6 +136,16 @@ def test_who_ends_a_probe_stops_its_trial_and_leaves_nothing(
     assert child.stderr is not None and b"interrupted" in child.stderr.read()
     assert not live_run_ids(cli.state) and not list_run_ids(cli.state)
     assert not cli.state.probes.exists()
+
+
+def test_an_interruption_just_after_the_start_leaves_no_trial_running(cli: CommandLine) -> None:
+    def interrupt(_: Run) -> None:
+        raise KeyboardInterrupt
+
+    spec = load_preset(Path(preset(cli, working_directory=str(cli.folder))))
+    with pytest.raises(KeyboardInterrupt):
+        try_batch(cli.state, spec, "bs", 4, TrialLength(100_000, 60.0), interrupt)
+    assert list_run_ids(cli.state) and not live_run_ids(cli.state)
 
 
 def test_what_cannot_be_probed_says_why(cli: CommandLine) -> None:
