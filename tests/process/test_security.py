@@ -235,8 +235,9 @@ def test_another_host_s_queue_is_left_alone(
     cli.run("drain", "on")
     run = cli.launch("--gpus", "0", "--", "true")
     eventually(lambda: cli.status(run)["state"] == "queued", what="a queued run")
+    supervisor = eventually(lambda: record(run).get("supervisor_pid"), what="its supervisor")
     # As if the other host had lifted it: nobody here is told, nor looks by itself meanwhile.
-    os.kill(record(run)["supervisor_pid"], signal.SIGSTOP)
+    os.kill(supervisor, signal.SIGSTOP)
     cli.state.drain.unlink()
     before = run.plan.read_bytes()
     with monkeypatch.context() as elsewhere:
