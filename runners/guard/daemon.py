@@ -221,24 +221,19 @@ class Guard:
         """Report a step once, in the guard's events and to the webhook; True the first time."""
         step = what.partition("-")[0]
         name = f"said {what} {progress.cycle}".replace("/", "_")[:200]
+        claim = self._folder(rule) / name
+        if name in self._announced or os.path.lexists(claim):
+            return False
         content = notification(
             "guard", text, "guard", time.time(), step=step, reason=progress.reason
         )
-        if not self._claim(rule, name, content):
-            return False
+        # Before its claim: a guard killed in between says it twice, rather than never.
         self._log("said", step=step, text=text)
-        self._posts.send(self._folder(rule) / name, rule.webhook, content)
+        with suppress(OSError):  # where nothing can be written: once in this process
+            create_once(claim, msgspec.json.encode(content))
+        self._announced.add(name)
+        self._posts.send(claim, rule.webhook, content)
         return True
-
-    def _claim(self, rule: GuardRule, name: str, content: dict[str, object]) -> bool:
-        """True for the first caller, ever; where nothing can be written, in this process."""
-        if name in self._announced:
-            return False
-        try:
-            return create_once(self._folder(rule) / name, msgspec.json.encode(content))
-        except OSError:
-            self._announced.add(name)
-            return True
 
     def _run_once(
         self,

@@ -2,8 +2,9 @@
 
 The order is always warn → stop the runs, with their checkpoints → the end command. Whoever carries
 a step out writes it down before and after, so a guard that was killed at any moment continues where
-it was, and does nothing twice. What a boot has not finished, the next begins again with a warning:
-somebody may have switched the machine on to fetch results.
+it was, and does nothing twice; a step that is only to be told is returned as long as it lasts. What
+a boot has not finished, the next begins again with a warning: somebody may have switched the
+machine on to fetch results.
 """
 
 from enum import Enum
@@ -90,7 +91,7 @@ def _begin_again(rule: GuardRule, before: GuardState, sight: Observation, note: 
 
 def _watch(rule: GuardRule, before: GuardState, sight: Observation) -> _Step:
     if not sight.reasons or rule.postponed_left(sight.now):
-        return before, Action.NONE
+        return before, Action.CANCEL if before.note else Action.NONE
     reason = "; ".join(sight.reasons)
     return _move(
         before, Stage.WARNED, sight, reason=reason, cycle=before.cycle + 1, note=""
@@ -165,7 +166,7 @@ def _finish(rule: GuardRule, before: GuardState, sight: Observation) -> _Step:
 def _unseen(before: GuardState, what: str) -> _Step:
     note = f"{what}: check the machine yourself; `fresnel-tui guard set` sets the guard again"
     if before.note == note:
-        return before, Action.NONE
+        return before, Action.FAILED
     return msgspec.structs.replace(before, note=note), Action.FAILED
 
 
@@ -173,13 +174,13 @@ def _try_again(rule: GuardRule, before: GuardState, sight: Observation) -> _Step
     """The end command once more when its pause is over, under the same conditions as at first."""
     assert before.failed is not None
     if seconds_between(before.failed, sight.now) < retry_pause(before.attempt):
-        return before, Action.NONE
+        return before, Action.FAILED
     after, action = _end(rule, before, sight)
     return after if after is before else msgspec.structs.replace(after, failed=None), action
 
 
 def _rest(rule: GuardRule, before: GuardState, sight: Observation) -> _Step:
-    return before, Action.NONE
+    return before, Action.FINISH
 
 
 def _move(before: GuardState, stage: Stage, sight: Observation, **changes: object) -> GuardState:

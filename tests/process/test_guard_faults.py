@@ -217,6 +217,34 @@ def test_a_damaged_marker_starts_no_end_command_a_second_time(
     assert ended.read_text() == "end\n"
 
 
+@pytest.mark.parametrize(
+    ("written", "step"),
+    [
+        (GuardState("", Stage.ENDED, cycle=1, note="every run has ended"), "finish"),
+        (GuardState("", Stage.WATCHING, cycle=1, note="its reason is gone"), "cancel"),
+        (GuardState("", Stage.ENDING, cycle=1, attempt=1, note="exit code 1"), "failed"),
+    ],
+)
+def test_what_a_guard_killed_before_it_spoke_had_to_say_the_next_one_says_once(
+    tmp_path: Path, written: GuardState, step: str
+) -> None:
+    state = StateDirectory(tmp_path / "state").create()
+    rule = new_rule(no_run_s=3600.0, countdown_s=60.0, end_command="true")
+    set_rule(state, rule)
+    now = moment_now()
+    failed = now if step == "failed" else None
+    write_guard_state(
+        state, msgspec.structs.replace(written, rule=rule.id, since=now, failed=failed)
+    )
+    for _ in range(2):
+        guard = Guard(state)
+        guard.step(rule)
+        guard.step(rule)
+    told = [json.loads(line) for line in (state.guard / "guard.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in told if line["type"] == "said"] == [step]
+    assert written.note in next(line["text"] for line in told if line["type"] == "said")
+
+
 def test_an_error_that_nobody_foresaw_ends_no_guard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
