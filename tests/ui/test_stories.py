@@ -238,6 +238,7 @@ def scene(stage: Stage, request: pytest.FixtureRequest) -> Iterator[Scene]:
 
 def test_who_runs_stands_on_top_and_who_holds_a_gpu_has_its_letter(scene: Scene) -> None:
     panel = scene.panel
+    panel.press("Home")  # another story may have left the cursor further down
     panel.wait_for(first_row(run_row(State.RUNNING, "holder", letter="A")))
     named = " holder" if scene.columns >= 120 else ""
     panel.wait_for(gpu_row(0, f"A:0{named}"))
