@@ -23,6 +23,7 @@ from runners.diagnosis.verdict import Diagnosis, NotKnown
 from runners.model.closed import assert_never
 from runners.model.endings import EndingCause, ending_text, is_doubtful, signal_of
 from runners.model.states import State
+from runners.state.vanished import last_line_of
 
 HARDWARE_XIDS = frozenset({46, 48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156})
 """Xids that are the machine's, by the action in NVIDIA's catalogue: reset or replace the GPU."""
@@ -385,4 +386,7 @@ def _from_exit(evidence: Evidence, looked: tuple[str, ...]) -> Diagnosis | NotKn
     kind, cause = _UNKNOWN_SIGNALS.get(
         name, ("unknown", "no line of its output matches a known cause")
     )
+    own = [part.data for part in evidence.logs if part.rank is None]
+    if own and not name and not whose and (line := last_line_of(own[-1])):
+        return NotKnown(kind, f"not known; its last line: {line}", looked)
     return NotKnown(kind, f"not known: {whose}{cause}", looked)

@@ -177,7 +177,7 @@ class Ending(_Cause, total=False):
     announced: int
     """The exit code that its program announced in its last event, where nobody saw it exit."""
     line: str
-    """The last line of its output, where nobody saw it exit."""
+    """The last line of its output, where nobody saw it exit, or no other says why it failed."""
     left: list[str]
     """The commands that a program left running when it exited; they were ended then."""
     damaged: bool
@@ -299,7 +299,8 @@ def _program_text(ending: Ending, code: int | None) -> str:
         how = f"rank {rank} failed first: {code_text(ending.get('rank_code'))}"
     else:
         return f"rank {rank}: {error}"
-    return "; ".join(part for part in (error, how) if part)
+    last = f"its last line: {ending['line']}" if ending.get("line") else ""
+    return "; ".join(part for part in (error, how, last) if part)
 
 
 def code_text(code: int | None, memory_kills: int | None = None) -> str:

@@ -6,6 +6,7 @@ the supervisor imports it.
 
 import json
 import re
+from pathlib import Path
 
 from runners.host.files import modified_at, read_json, read_tail
 from runners.model.endings import Ending, EndingCause
@@ -31,7 +32,7 @@ def vanished_ending(run: RunDirectory) -> tuple[State, Ending]:
     if code is not None:
         cause = EndingCause.FAILED if code else EndingCause.COMPLETED
         return State.FAILED if code else State.DONE, {"cause": cause, "announced": code}
-    line = last_line(run)
+    line = last_line(run.output)
     if line:
         return State.UNSEEN, {"cause": EndingCause.UNSEEN, "line": line}
     return State.LOST, {"cause": EndingCause.UNKNOWN}
@@ -62,12 +63,20 @@ def announced_code(run: RunDirectory) -> int | None:
     return code if is_own else None
 
 
-def last_line(run: RunDirectory) -> str:
-    """The last line with something in it that the program of this attempt wrote."""
-    text = re.sub(_ESCAPES, "", read_tail(run.output, _TAIL_BYTES).decode("utf-8", "replace"))
+def last_line(output: Path) -> str:
+    """The last line with something in it that this attempt wrote, with no secret in it."""
+    return last_line_of(read_tail(output, _TAIL_BYTES))
+
+
+def last_line_of(data: bytes) -> str:
+    """The last line with something in it of a program's output, with no secret in it."""
+    text = re.sub(_ESCAPES, "", data[-_TAIL_BYTES:].decode("utf-8", "replace"))
     for line in reversed(re.split(r"[\r\n]+", text)):
         shown = "".join(char if char.isprintable() else " " for char in line).strip()
         if shown:
+            from runners.model.masking import mask_text  # most ends need no line
+
+            shown = mask_text(shown)
             longer = len(shown) > _LONGEST_LINE
             return f"{shown[: _LONGEST_LINE - 1]}…" if longer else shown
     return ""

@@ -75,7 +75,8 @@ def test_an_orphan_goes_on_and_the_next_command_adopts_it(cli: CommandLine) -> N
     assert leader(run) == program and events(run, "adopted")
     gate.write_text("go")
     found = cli.ended(run)
-    assert (found["state"], found["exit_code"], found["reason"]) == ("failed", 5, "exit code 5")
+    assert (found["state"], found["exit_code"]) == ("failed", 5)
+    assert found["ending"]["line"] == "gone on"
     assert run.output.read_text() == "ready\ngone on\n"
 
 

@@ -64,6 +64,11 @@ def diagnosed(cli: CommandLine) -> RunDirectory:
     return cli.command("sh", "-c", "echo 'torch.OutOfMemoryError: CUDA out of memory.'; exit 1")
 
 
+def unexplained(cli: CommandLine) -> RunDirectory:
+    told = "\\033[31mcould not open https://anna:hunter22@host/data\\033[0m"
+    return cli.command("sh", "-c", f"echo 'step 1 loss 0.5'; printf '{told}\\n\\n'; exit 3")
+
+
 def signalled(cli: CommandLine) -> RunDirectory:
     return cli.command("sh", "-c", "kill -SEGV $$")
 
@@ -227,6 +232,13 @@ CASES = (
         {"diagnosis": "gpu_out_of_memory"},
         "gpu_out_of_memory",
     ),
+    Case(
+        EndingCause.FAILED,
+        unexplained,
+        "failed",
+        {"line": "could not open https://anna:********@host/data", "error": None},
+        "unknown",
+    ),
     Case(EndingCause.SIGNALLED, signalled, "failed", {"signal": "SIGSEGV"}, "crashed"),
     Case(EndingCause.STOPPED, stopped, "stopped", {"forced": False}, "stopped"),
     Case(EndingCause.STOPPED, killed, "stopped", {"forced": True, "signal": "SIGKILL"}, "stopped"),
@@ -278,7 +290,9 @@ def test_how_a_run_ended_is_recorded_and_said_alike_everywhere(
     shown = next(one for one in cli.json("list") if one["id"] == run.id)
     assert (shown["ending"], shown["reason"]) == (found["ending"], found["reason"])
     # Of a program's own line the details show where it stands in the log, and not twice.
-    assert (found["ending"]["error"] or words) in cli.run("status", run.id).stdout
+    assert (found["ending"]["error"] or found["ending"]["line"] or words) in cli.run(
+        "status", run.id
+    ).stdout
     verdict = cli.json("diagnose", run.id)["diagnosis"]
     assert (verdict and verdict["class"]) == case.kind, verdict
     by_text = (EndingCause.FAILED, EndingCause.SIGNALLED)

@@ -17,7 +17,7 @@ from runners.model.endings import Ending, EndingCause, JobEnd, signal_of
 from runners.model.states import State
 from runners.state.layout import RunDirectory
 from runners.state.records import IntentFields, PlanFields, intent_fields
-from runners.state.vanished import asked_ending, vanished_ending
+from runners.state.vanished import asked_ending, last_line, vanished_ending
 
 _EXPLAINED_WITHIN_S = 15.0
 """A second on a quiet machine with a cold disk: the verdict itself takes 50 ms."""
@@ -119,6 +119,9 @@ def _add_cause(run: RunDirectory, code: int, ending: Ending) -> None:
         # Its exit code says no more than its exception does.
         if not error or rank != failed[0]:
             ending["rank_code"] = failed[1]
+    is_told = error or failed or ending.get("summary") or "signal" in ending
+    if not is_told and (line := last_line(run.output)):
+        ending["line"] = line
 
 
 def failed_rank(output: Path) -> tuple[int, int] | None:
