@@ -67,9 +67,16 @@ Epoch 4/4 - train loss: 0.36, val loss: 0.42, val acc: 90%
 """
 
 
+RAY = """\
+training_iteration=1 episode_reward_mean=21.5
+training_iteration=2 episode_reward_mean=43.25
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "values", "place"),
     [
+        (RAY, {"episode_reward_mean": [21.5, 43.25]}, (None, None, 2, None)),
         (MNIST, {"loss": [2.3, 0.012, 0.009], "test/average_loss": [0.4123],
             "test/accuracy": [93]}, (2, None, 7280, None)),
         (TIMM, {"loss": [6.97, 6.9, 6.8], "loss_avg": [6.97, 6.95, 6.8], "lr": [1e-5, 1e-5, 2e-5],
@@ -98,7 +105,7 @@ Epoch 4/4 - train loss: 0.36, val loss: 0.42, val acc: 90%
             "val_acc": [80, 90]},
          (4, 4, 100, 100)),
     ],
-    ids=["mnist", "timm", "timm resumed", "fairseq", "detectron2", "mmengine", "deepspeed", "yolo",
+    ids=["ray", "mnist", "timm", "timm resumed", "fairseq", "detectron2", "mmengine", "deepspeed", "yolo",
         "catboost", "absl", "epoch of"],
 )  # fmt: skip
 def test_every_value_of_a_print_form_is_read_and_none_other(

@@ -20,7 +20,7 @@ _EPOCH = late_pattern(
 )
 _STEP = late_pattern(
     r"(?<![\w.])(?P<word>global[_ ]steps?|train_num_updates|num_updates|steps?|iter(?:ation)?s?|it"
-    r"|updates?|rounds?|episodes?)"
+    r"|train(?:ing)?_(?:iter(?:ation)?|step)|updates?|rounds?|episodes?)"
     rf"(?:\((?P<mode>\w+)\))?(?P<gap>[\s:=#\[(]*)(?P<step>{_COUNT}){_OF.format('steps')}"
     r"(?!\s*(?:it|batch|step|sample|image)\w*/s)"
 )
