@@ -1,6 +1,7 @@
-"""Standard streams that are closed or take no more, as cron, a daemon or a full disk leave them."""
+"""Standard streams that are closed or take no more (cron, a daemon, a full disk), and odd state folders."""
 
 import errno
+import fcntl
 import json
 import os
 import subprocess
@@ -9,6 +10,7 @@ import pytest
 
 from tests.process.conftest import CommandLine
 from tests.support import CEILING_S
+from tui.cli import run_command
 from tui.views.safe import OUTPUT
 
 
@@ -45,3 +47,17 @@ def test_an_output_that_takes_no_more_is_named(cli: CommandLine, words: tuple[st
 def test_a_state_folder_that_may_not_be_made_says_how_to_name_another(cli: CommandLine) -> None:
     done = cli.run("launch", "--json", "--", "true", exits=1, FRESNEL_STATE_DIR="/sys/nowhere")
     assert "FRESNEL_STATE_DIR" in json.loads(done.stdout)["error"]["hint"]
+
+
+def test_a_file_system_without_locks_is_named(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def flock(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    monkeypatch.setenv("FRESNEL_STATE_DIR", str(cli.state.root))
+    assert run_command(["launch", "--json", "--gpus", "0", "--", "true"]) == 1
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert "FRESNEL_STATE_DIR" in error["hint"] and str(cli.state.root) in error["message"]
+    assert not cli.json("list")

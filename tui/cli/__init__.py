@@ -124,6 +124,8 @@ def _fail_by_system(error: OSError, as_json: bool) -> ExitCode:
     is_denied = error.errno in (errno.EACCES, errno.EROFS, errno.EPERM)
     is_ours = is_denied and (Path(where) in (own, *own.parents) or own in Path(where).parents)
     hint = "FRESNEL_STATE_DIR=FOLDER keeps runs in another folder" if is_ours else ""
+    if error.errno in (errno.ENOLCK, errno.ENOSYS):
+        hint = "its file system takes no locks: FRESNEL_STATE_DIR=FOLDER keeps runs on a local disk"
     return _fail(ExitCode.RUN_FAILED, f"{where}: {error.strerror or error}", hint, as_json)
 
 
