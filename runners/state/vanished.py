@@ -16,6 +16,7 @@ from runners.state.records import IntentFields, intent_fields
 
 _TAIL_BYTES = 64 * 1024
 _LONGEST_LINE = 200
+_NO_NEWS = r"\W*$|make(?:\[\d+\])?: |srun: error: |npm ERR! |ERROR conda\.cli\."
 _ESCAPES = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"
 
 
@@ -69,14 +70,18 @@ def last_line(output: Path) -> str:
 
 
 def last_line_of(data: bytes) -> str:
-    """The last line with something in it of a program's output, with no secret in it."""
-    text = re.sub(_ESCAPES, "", data[-_TAIL_BYTES:].decode("utf-8", "replace"))
-    for line in reversed(re.split(r"[\r\n]+", text)):
-        shown = "".join(char if char.isprintable() else " " for char in line).strip()
-        if shown:
-            from runners.model.masking import mask_text  # most ends need no line
+    """The last line of a program's output that says something, with no secret in it.
 
-            shown = mask_text(shown)
-            longer = len(shown) > _LONGEST_LINE
-            return f"{shown[: _LONGEST_LINE - 1]}…" if longer else shown
-    return ""
+    What only rules off, or reports that a child failed, is taken where there is nothing else.
+    """
+    text = re.sub(_ESCAPES, "", data[-_TAIL_BYTES:].decode("utf-8", "replace"))
+    lines = ["".join(char if char.isprintable() else " " for char in line).strip()
+             for line in re.split(r"[\r\n]+", text)]  # fmt: skip
+    lines = [line for line in lines if line]
+    shown = next((line for line in reversed(lines) if not re.match(_NO_NEWS, line)), "")
+    if not lines:
+        return ""
+    from runners.model.masking import mask_text  # most ends need no line
+
+    shown = mask_text(shown or lines[-1])
+    return f"{shown[: _LONGEST_LINE - 1]}…" if len(shown) > _LONGEST_LINE else shown

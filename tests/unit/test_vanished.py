@@ -74,6 +74,12 @@ def test_an_event_after_it_means_that_it_went_on(run: RunDirectory) -> None:
         (b"10%\r20%\r\x1b[2K\n", "20%"),
         (b"\x1b[31mred\x1b[0m \x1b]0;title\x07\xff\n", "red �"),
         (b"x" * 1000, "x" * 199 + "…"),
+        (b"token=hf_abcdefghijklmnopqrstuvwxyz0123456789\n", "token=********"),
+        (b"no data\nmake[1]: *** [Makefile:3: all] Error 1\nmake: *** [all] Error 2\n", "no data"),
+        (b"no data\n\n=========\n  ---\n", "no data"),
+        (b"no data\nERROR conda.cli.main_run:execute(49): `conda run x` failed.\n", "no data"),
+        (b"make: *** No rule to make 'x'.\n", "make: *** No rule to make 'x'."),
+        (b"====\n", "===="),
     ],
 )
 def test_the_last_line_is_quoted_safely(run: RunDirectory, output: bytes, line: str) -> None:
