@@ -300,12 +300,10 @@ def receiver() -> Iterator[Receiver]:
 
 
 @pytest.fixture
-def run_with(
-    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[str, int, str], RunDirectory]:
+def run_with(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> Callable[..., RunDirectory]:
     """Launch a shell's command whose supervisor is the given script, with a number."""
 
-    def launch(script: str, number: int, shell: str) -> RunDirectory:
+    def launch(script: str, number: int, shell: str, gpus: str = "gpus=0") -> RunDirectory:
         def spawn(run: RunDirectory, environment: dict[str, str], locks: Sequence[int]) -> None:
             words = [str(number), str(run.home.root), run.id, *map(str, locks)]
             subprocess.run(
@@ -317,7 +315,7 @@ def run_with(
 
         monkeypatch.chdir(cli.folder)
         monkeypatch.setattr(start, "spawn_supervisor", spawn)
-        (run,) = start_together(cli.state, [command_spec(["sh", "-c", shell], ["gpus=0"])])
+        (run,) = start_together(cli.state, [command_spec(["sh", "-c", shell], [gpus])])
         return cli.state.run(run.id)
 
     return launch

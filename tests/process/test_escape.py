@@ -6,12 +6,14 @@ import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from runners.host.procfs import command_of, is_zombie, start_ticks
 from runners.lifecycle.launch.adopt import adopt_orphans
+from runners.state.layout import RunDirectory
 from runners.state.leases import held_leases
 from tests.process.conftest import COMMAND, CommandLine, events, leader, record
 from tests.support import eventually
@@ -70,18 +72,39 @@ def test_an_adopter_knows_what_has_no_mark(cli: CommandLine, number: int, how: s
     cli.ended(run)
 
 
+# The supervisor, which goes on from a signal to what a program left behind when it has been looked at.
+LOOKED_AT = """
+import sys, time
+from pathlib import Path
+from runners.lifecycle.supervisor import attempt, supervisor
+looked = Path(sys.argv[2], "looked")
+signalled = attempt.signal_process
+def held(*given):
+    signalled(*given)
+    while not looked.exists():
+        time.sleep(0.01)
+attempt.signal_process = held
+sys.argv.pop(1)
+supervisor.main()
+"""
+
+
 def test_a_gpu_is_leased_while_a_process_without_mark_is_alive(
-    cli: CommandLine, number: int, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine,
+    number: int,
+    run_with: Callable[..., RunDirectory],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("FRESNEL_GPUS", "sim:1xH100")
     # A rank that ignores SIGTERM, orphaned and without a mark.
-    script = (
-        f"setsid env -i sh -c 'trap : TERM; echo up; while :; do sleep {number}; done' & sleep 1"
-    )
-    run = cli.launch("--gpus", "1", "--", "sh", "-c", script)
+    rank = f"trap : TERM; touch deaf; while :; do sleep {number}; done"
+    shell = f"setsid env -i sh -c '{rank}' & until [ -e deaf ]; do sleep 0.05; done"
+    run = run_with(LOOKED_AT, 0, shell, "gpus=1")
     eventually(lambda: events(run, "left over"), what="the supervisor ending what is left")
     assert [lease.run for held in held_leases(cli.state).values() for lease in held] == [run.id]
+    (cli.state.root / "looked").touch()
     assert cli.ended(run)["state"] == "done"
+    assert [event["signal"] for event in events(run, "left over")] == ["SIGTERM", "SIGKILL"]
     assert not held_leases(cli.state) and not _alive(number)
 
 
