@@ -4,6 +4,7 @@ results of another session, another host's runs, a queue that never starts.
 
 import json
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -30,6 +31,7 @@ from runners.guard.rule import (
     read_rule,
     set_rule,
     write_guard_state,
+    write_rule,
 )
 from runners.host.clock import Moment, moment_now
 from runners.host.locks import is_held
@@ -95,7 +97,7 @@ def test_on_a_full_disk_it_says_so_and_acts_all_the_same(
     run = cli.command("sh", "-c", "echo ready; sleep 600", ready="ready")
     cli.run("session", "start", "--rate", "1", "--since", "now")
     cli.run(
-        "guard", "set", "--max-age", "8s", "--countdown", "2s",
+        "guard", "set", "--max-age", "1h", "--countdown", "2s",
         "--warn-command", f"echo warned >> {warned}", "--end-command", f"echo end >> {ended}",
     )  # fmt: skip
     fill(small_disk)
@@ -106,6 +108,10 @@ def test_on_a_full_disk_it_says_so_and_acts_all_the_same(
     checks = {one["name"]: one for one in cli.json("doctor", exits=None)}
     assert checks["guard"]["verdict"] == "WARN" and "is full" in checks["guard"]["message"]
     assert any("is full" in problem for problem in cli.json("cost")["guard"]["problems"])
+    # Now it is time: an hour would be long to wait.
+    rule = read_rule(cli.state)
+    assert rule is not None
+    write_rule(cli.state, msgspec.structs.replace(rule, max_age_s=0.1))
     eventually(lambda: stage(cli.state) is Stage.ENDED, what="the guard at its end")
     eventually(warned.exists, what="the warning, which is a process of its own")
     assert ended.read_text() == "end\n" and warned.read_text() == "warned\n"
@@ -135,11 +141,21 @@ def test_an_end_command_that_fails_is_tried_again_and_stays_an_alarm(guarded: Co
     cli, tries = guarded, guarded.folder / "tries"
     end = f"echo try >> {tries}; test $(wc -l < {tries}) -ge 2"
     cli.run("guard", "set", "--no-run", "0.2s", "--countdown", "0", "--end-command", end)
-    eventually(lambda: f"{command_failed('end', 1)}; try 2 in" in says(cli))
-    view = read_guard(cli.state)
-    assert stage(cli.state) is Stage.ENDING and view.is_urgent and "has acted" not in says(cli)
-    # The pause is half a minute: it is over as soon as it is said to have begun long ago.
+
+    def failed() -> GuardState | None:
+        found = read_guard_state(cli.state)
+        return found if found is not None and found.failed is not None else None
+
+    eventually(failed, what="a first try that failed")
+    # The pause is half a minute: the guard sleeps through it, however long it is looked at.
+    guard = int(guard_lock(cli.state).read_text())
+    os.kill(guard, signal.SIGSTOP)
+    view, told = read_guard(cli.state), says(cli)
+    assert stage(cli.state) is Stage.ENDING and view.is_urgent and "has acted" not in told
+    assert f"{command_failed('end', 1)}; try 2 in" in told
+    # It is over as soon as it is said to have begun long ago.
     lift(cli.state)
+    os.kill(guard, signal.SIGCONT)
     eventually(lambda: not is_held(guard_lock(cli.state)))
     progress = view.progress
     assert progress is not None and progress.failed is not None and view.rule is not None
@@ -163,8 +179,9 @@ def test_while_the_end_command_runs_it_is_too_late_and_that_is_said(guarded: Com
     rule = read_rule(guarded.state)
     assert rule is not None
     marker = marker_of(guarded.state, rule.id, END)
-    eventually(lambda: read_claim(marker).alive)
-    pid, late = read_claim(marker).pid, too_late_text(guarded.state)
+    # Its lock is held a moment before its pid stands in it.
+    pid = eventually(lambda: read_claim(marker).alive and read_claim(marker).pid)
+    late = too_late_text(guarded.state)
     assert str(pid) in late
     for words in (("postpone", "1h"), ("off",)):
         told = guarded.run("guard", *words).stderr
