@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.screens import QuickScreen, QuickStream, known_to_pyte
+from tests.support import CEILING_S
 from tests.warm import COMMANDS, PANELS, take_terminal
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-CEILING_S = 30.0
 BETWEEN_KEYS_S = 0.05
 
 KEYS = {

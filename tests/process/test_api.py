@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.process.conftest import CommandLine
-from tests.support import eventually
+from tests.support import CEILING_S, eventually
 from tui.api import DeniedError, NotFound, State, WrongInput, find, launch, runs, sweep
 
 PRESET = """\
@@ -28,7 +28,7 @@ def preset(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_a_preset_is_launched_waited_for_and_read(preset: str) -> None:
     run = launch(preset, {"lr": 0.25}, name="trial")
-    assert run.wait(30) is State.DONE and not run.is_live and run.exit_code == 0
+    assert run.wait(CEILING_S) is State.DONE and not run.is_live and run.exit_code == 0
     eventually(lambda: run.metrics.get("loss") == 0.25, what="its last loss")
     assert run.best == {"loss": 0.25} and "loss: 0.25" in run.output()
     run.rename("kept")
@@ -36,7 +36,7 @@ def test_a_preset_is_launched_waited_for_and_read(preset: str) -> None:
     assert find("kept") == run and run.tags == ("good",) and runs("kept") == [run]
     assert run.to_json()["name"] == "kept" and run.directory.is_dir()
     again = launch(again=run, set={"lr": 0.75})
-    again.wait(30)
+    again.wait(CEILING_S)
     assert "loss: 0.75" in again.output()
     run.delete()
     with pytest.raises(NotFound):
@@ -54,7 +54,7 @@ def test_a_command_is_stopped_and_what_cannot_be_done_raises(cli: CommandLine) -
     with pytest.raises(TimeoutError):
         run.wait(0.1)
     run.stop(force=True)
-    assert run.wait(30) is State.STOPPED and run.reason.startswith("killed by")
+    assert run.wait(CEILING_S) is State.STOPPED and run.reason.startswith("killed by")
     with pytest.raises(WrongInput, match="one of them"):
         launch()
     with pytest.raises(NotFound):
@@ -68,7 +68,7 @@ def test_a_grid_is_a_group(preset: str) -> None:
     assert [run.name for run in found] == [
         f"grid-lr{lr}-seed{seed}" for lr in (0.5, 0.25) for seed in (0, 1)
     ]
-    assert [run.wait(30) for run in found] == [State.DONE] * 4
+    assert [run.wait(CEILING_S) for run in found] == [State.DONE] * 4
     assert sorted(run.id for run in runs("grid")) == sorted(run.id for run in found)
     with pytest.raises(WrongInput, match="combinations"):
         sweep(preset, {"lr": range(300)})

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import REPOSITORY
+from tests.support import CEILING_S, REPOSITORY
 
 # `-S`: a Python without any package, so without torch.
 BARE = f"{sys.executable} -S"
@@ -30,7 +30,7 @@ def test_an_amd_machine_without_torch_is_told_which_index(
         ],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=CEILING_S,
         check=False,
     )
     assert done.returncode == 2

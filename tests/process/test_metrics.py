@@ -7,7 +7,7 @@ import json
 from runners.host.files import append_event
 from tests.command_text import CHOOSE_ONE, NO_EXPRESSION, READER_OF_A_PRESET, at_least, no_run
 from tests.process.conftest import CommandLine
-from tests.support import eventually
+from tests.support import CEILING_S, eventually
 
 LINES = (
     "import sys, time\nfor i in range(1, 41): print(f'step {i}/40 | loss: {1 / i:.4f} | "
@@ -112,4 +112,4 @@ def test_a_live_run_s_list_row_knows_its_loss_and_watch_ends_with_the_run(cli: C
     assert watching.stdout is not None
     eventually(lambda: b"loss" in watching.stdout.readline(), what="the table")  # type: ignore[union-attr]
     cli.run("stop", run.id, "--force", "--wait", exits=None)
-    assert watching.wait(30) == 0
+    assert watching.wait(CEILING_S) == 0

@@ -12,7 +12,7 @@ from runners.host import helpers
 from runners.host.procfs import is_zombie, start_ticks
 from tests.command_text import NO_PROC
 from tests.process.conftest import COMMAND, CommandLine, leader, record
-from tests.support import eventually
+from tests.support import CEILING_S, eventually
 
 WITHOUT_PROC = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /proc && "$@"', "sh")
 
@@ -25,7 +25,13 @@ def _can_hide_proc() -> bool:
 
 def _run(*words: str, folder: Path | None = None) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        words, cwd=folder, env=os.environ, capture_output=True, text=True, timeout=60, check=False
+        words,
+        cwd=folder,
+        env=os.environ,
+        capture_output=True,
+        text=True,
+        timeout=CEILING_S,
+        check=False,
     )
 
 

@@ -24,7 +24,7 @@ from tests.command_text import (
     not_even,
 )
 from tests.process.conftest import CommandLine
-from tests.support import eventually
+from tests.support import CEILING_S, eventually
 
 SIMULATED = "simulated"
 TRAIN = """\
@@ -132,7 +132,7 @@ def test_who_ends_a_probe_stops_its_trial_and_leaves_nothing(
         signal.signal(number, before)
     eventually(lambda: _has_stepped(cli), what="a trial that does steps")
     child.send_signal(number)
-    assert child.wait(30) == 130
+    assert child.wait(CEILING_S) == 130
     assert child.stderr is not None and b"interrupted" in child.stderr.read()
     assert not live_run_ids(cli.state) and not list_run_ids(cli.state)
     assert not cli.state.probes.exists()

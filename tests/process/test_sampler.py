@@ -22,9 +22,8 @@ from runners.model.gpus import GpuReading
 from runners.state.layout import StateDirectory
 from tests.command_text import DRIVER_IS_SILENT, RELOAD_THE_DRIVER
 from tests.stubs import nvml as stub
-from tests.support import begun
+from tests.support import CEILING_S, begun
 
-CEILING_S = 20.0
 RUN = "20261121-101500-gaussian-7f3a"
 
 Samplers = list["subprocess.Popen[bytes]"]

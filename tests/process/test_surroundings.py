@@ -17,7 +17,7 @@ from runners.state.layout import RunDirectory, StateDirectory
 from tests.command_text import READ_BY_EVERYONE, did_you_mean
 from tests.mistakes import MISTAKES
 from tests.process.conftest import COMMAND, SAFE_PATH, STUBBORN, CommandLine, leader
-from tests.support import eventually, files_below
+from tests.support import CEILING_S, eventually, files_below
 
 ODD = "sp ace 'q' \"qq\" $HOME `id` ünï→ *[x]? #;&"
 
@@ -222,7 +222,7 @@ def test_a_terminal_that_is_closed_takes_no_run_with_it(cli: CommandLine, words:
     )
     (cli.folder / "child.py").write_text(STUBBORN)
     shell = pexpect.spawn(
-        "bash", ["--norc", "-i"], cwd=str(cli.folder), env=cli.environment({}), timeout=30
+        "bash", ["--norc", "-i"], cwd=str(cli.folder), env=cli.environment({}), timeout=CEILING_S
     )
     shell.sendline(line)
     run = eventually(lambda: _only_run(cli))

@@ -14,7 +14,7 @@ from runners.places.ssh.registry import RemoteHost, RemoteRegistry
 from tests.process.conftest import CommandLine
 from tests.remote.conftest import add
 from tests.remote.machines import RentedMachine
-from tests.support import eventually, free_port
+from tests.support import CEILING_S, eventually, free_port
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_a_port_there_is_had_here_until_it_is_ended(
     child = line.begin("host", "forward", "rented", f"{port}:{page}")
     assert eventually(lambda: asked(port)) == b"curves"
     child.send_signal(signal.SIGINT)
-    assert child.wait(30) == 0
+    assert child.wait(CEILING_S) == 0
     assert asked(port) == b""
     taken = line.run("host", "forward", "rented", f"{page}:{page}", exits=4)
     assert str(page) in taken.stderr

@@ -6,7 +6,7 @@ from runners.places.actions import Outcome, StarRuns, StopRuns
 from runners.slurm.queue import refresh
 from runners.state.jobs import write_table
 from tests.slurm.cluster import Cluster
-from tests.support import eventually
+from tests.support import CEILING_S, eventually
 from tests.ui.waiting import until
 from tui.panel.app import PanelApp
 from tui.panel.screens.stop import StopScreen
@@ -35,7 +35,7 @@ def test_jobs_submitted_by_other_means(cluster: Cluster) -> None:
     go.touch()
     eventually(lambda: lab.job(mine)["JobState"] == "COMPLETED", what="the job's end")
     (line.state.slurm / "jobs.json").unlink()
-    text, _ = follower.communicate(timeout=60)
+    text, _ = follower.communicate(timeout=CEILING_S)
     assert text == b"last\n"
 
     # Its four tasks begin one after another.

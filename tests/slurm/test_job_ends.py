@@ -49,7 +49,7 @@ def test_a_run_is_stopped_before_its_time_limit(cluster: Cluster) -> None:
     program = 'trap "echo saved; exit 0" INT; echo ready; sleep 600 & wait'
     run = cluster.line.launch("--slurm", "--gpus", "1", "--time", "1m", "--", "sh", "-c", program)
     _ready(run)
-    eventually(lambda: not run.home.live_marker(run.id).exists(), ceiling_s=90.0)
+    eventually(lambda: not run.home.live_marker(run.id).exists())
     ended = cluster.line.ended(run)
     assert (ended["state"], ended["ending"]["job_end"]) == ("stopped", "time_limit")
     assert "saved" in run.output.read_text()

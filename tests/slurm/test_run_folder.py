@@ -13,7 +13,7 @@ from runners.lifecycle.supervisor.job_folder import OTHER_FOLDER
 from runners.slurm.queue import refresh
 from runners.state.layout import RunDirectory
 from tests.slurm.cluster import Cluster
-from tests.support import eventually
+from tests.support import CEILING_S, eventually
 
 
 def _waiting(cluster: Cluster) -> RunDirectory:
@@ -67,7 +67,7 @@ def _body(
         env={**os.environ, "SLURMD_NODENAME": "n7", **environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=CEILING_S,
         check=False,
     )
 

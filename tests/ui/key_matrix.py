@@ -27,6 +27,7 @@ from textual.pilot import Pilot
 
 from runners.places.ssh.registry import RemoteHost, RemoteRegistry
 from runners.state.layout import StateDirectory
+from tests.support import CEILING_S
 from tests.terminal import headless
 from tui.panel.app import PanelApp
 
@@ -269,7 +270,7 @@ async def drive(
     """Press every key in these places of a panel with so many runs."""
     app = PanelApp(StateDirectory(folder).create())
     async with app.run_test(size=size) as pilot:
-        until = time.monotonic() + 20
+        until = time.monotonic() + CEILING_S
         while app.snapshot is None or len(app.snapshot.runs) < min(count, 1):
             assert time.monotonic() < until
             await pilot.pause(0.05)

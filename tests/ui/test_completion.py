@@ -11,7 +11,7 @@ import pytest
 
 from runners.state.layout import StateDirectory
 from tests.process.conftest import end_everything
-from tests.support import REPOSITORY, eventually, stats_below
+from tests.support import CEILING_S, REPOSITORY, eventually, stats_below
 from tests.terminal import Terminal
 
 SHELLS = {
@@ -54,7 +54,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def run(*words: str) -> str:
     return subprocess.run(
-        ["fresnel-tui", *words], capture_output=True, text=True, timeout=60, check=True
+        ["fresnel-tui", *words], capture_output=True, text=True, timeout=CEILING_S, check=True
     ).stdout
 
 

@@ -16,7 +16,7 @@ from textual import events
 from textual.app import App
 from textual.message import Message
 
-from tests.support import eventually
+from tests.support import CEILING_S, eventually
 from tui.panel.terminal.driver import TerminalDriver
 
 
@@ -61,7 +61,7 @@ def driver() -> Iterator[Keys]:
     thread.start()
     yield driver
     driver.exit_event.set()
-    thread.join(30)
+    thread.join(CEILING_S)
     assert not thread.is_alive()
 
 
@@ -91,7 +91,7 @@ def test_the_end_can_come_twice() -> None:
         thread.start()
         driver.type(b"a")
         driver.exit_event.set()
-        thread.join(30)
+        thread.join(CEILING_S)
         assert not thread.is_alive()
         driver.exit_event.clear()
     assert driver.keys == ["a", "a"]

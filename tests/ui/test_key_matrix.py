@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 
 from runners.state.layout import StateDirectory
 from tests.process.conftest import end_everything
+from tests.support import CEILING_S
 from tests.ui.key_matrix import Found, drive, make_busy, make_runs
 from tests.ui.waiting import until
 from tui.panel.app import PanelApp
@@ -55,7 +56,7 @@ async def panel_with_a_run(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Pil
     make_runs(state.root, 1)
     app = PanelApp(state)
     async with app.run_test(size=(120, 40)) as pilot:
-        until = time.monotonic() + 20
+        until = time.monotonic() + CEILING_S
         while app.snapshot is None or not app.snapshot.runs:
             assert time.monotonic() < until
             await pilot.pause(0.05)
@@ -92,7 +93,7 @@ async def test_esc_out_of_a_zoomed_log_shows_the_pinned_one_again(
 async def until_drawn(pilot: Pilot[Any]) -> None:
     """The metrics page, where it is open, has its charts."""
     await pilot.pause()
-    until = time.monotonic() + 20
+    until = time.monotonic() + CEILING_S
     while isinstance(screen := pilot.app.screen, MetricsScreen) and not screen._page:
         assert time.monotonic() < until
         await pilot.pause(0.05)

@@ -14,6 +14,7 @@ from textual.binding import Binding
 from textual.pilot import Pilot
 
 from tests.screen_text import EXPRESSION_PROMPT, LOG_PROMPTS, NO_MATCH
+from tests.support import CEILING_S
 from tests.terminal import REPOSITORY, Terminal, panel_command
 from tests.ui.log_texts import line_here, shown
 from tests.ui.waiting import append, until
@@ -459,7 +460,7 @@ def panel_with_a_log(tmp_path: Path, lines: str, columns: int = 80, **environmen
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         check=True,
         capture_output=True,
-        timeout=60,
+        timeout=CEILING_S,
     )
     environment = {"TMUX": "", "STY": "", "SSH_CONNECTION": "", **environment}
     return Terminal(panel_command(), columns, 24, **environment)

@@ -9,6 +9,7 @@ from textual.pilot import Pilot
 from textual.widgets import Button
 
 from runners.state.layout import StateDirectory
+from tests.support import CEILING_S
 from tests.ui.key_matrix import SIZES, make_runs
 from tui.panel.app import PanelApp
 from tui.panel.widgets.log.pane import LogPane
@@ -34,7 +35,7 @@ async def _told(pilot: Pilot[Any], text: str, times: int) -> list[Region]:
     await pilot.pause()
     for number in range(times):
         pilot.app.notify(f"{number} {text}", timeout=600)
-    until = time.monotonic() + 20
+    until = time.monotonic() + CEILING_S
     while True:
         toasts = [toast for toast in pilot.app.screen.query("Toast") if toast.region.height]
         regions = [toast.region for toast in toasts]
@@ -63,7 +64,7 @@ async def test_no_notice_covers_what_is_asked_or_the_answers(
     app = PanelApp(state)
     covered = []
     async with app.run_test(size=size, notifications=True) as pilot:
-        until = time.monotonic() + 20
+        until = time.monotonic() + CEILING_S
         while app.snapshot is None or not app.snapshot.runs:
             assert time.monotonic() < until
             await pilot.pause(0.05)

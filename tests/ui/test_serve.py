@@ -67,7 +67,7 @@ def run(*words: str) -> "subprocess.CompletedProcess[str]":
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=CEILING_S,
         check=False,
     )
 

@@ -66,7 +66,7 @@ from tests.screen_text import (
     stop_dialog,
     tags_of,
 )
-from tests.support import eventually, make_plan
+from tests.support import CEILING_S, eventually, make_plan
 from tests.terminal import REPOSITORY, Terminal, panel_command
 from tests.warm import COMMANDS
 
@@ -177,7 +177,7 @@ class Stage:
             done = COMMANDS.run(
                 panel_command("--no-ui", *words),
                 env=environment, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True,
-                text=True, timeout=60,
+                text=True, timeout=CEILING_S,
             )  # fmt: skip
             assert done.returncode == 0, done
             return done

@@ -6,7 +6,9 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-CEILING = 30.0
+from tests.support import CEILING_S
+
+CEILING = CEILING_S
 
 
 async def until(pilot: Pilot[None], true: Callable[[], bool]) -> None:

@@ -10,7 +10,7 @@ from runners.lifecycle.control import end_process as module
 from runners.lifecycle.control.end_process import OwnProcess, end_process, own_process
 from runners.model.errors import WrongInput
 from runners.model.gpus import GpuProcess
-from tests.support import begun
+from tests.support import CEILING_S, begun
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def test_ones_own_is_ended_by_a_signal_that_is_milder_first(sleeper) -> None:
     found = own_process(GpuProcess(sleeper.pid))
     assert found.command == "sleep 300"
     end_process(found)
-    assert sleeper.wait(10) == -signal.SIGTERM
+    assert sleeper.wait(CEILING_S) == -signal.SIGTERM
     with pytest.raises(WrongInput):
         end_process(found)
 

@@ -5,9 +5,8 @@ import select
 from pathlib import Path
 
 from runners.host.inotify import OneShotWatch
+from tests.support import CEILING_S
 from tui.panel.widgets.log.watch import FileWatch
-
-CEILING_S = 20.0
 
 
 def _is_told(watch: OneShotWatch) -> bool:

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from tests.stubs import amd_smi as stub
+from tests.support import CEILING_S
 
 pytestmark = pytest.mark.skipif(
     not stub.is_possible(), reason="no C compiler, or no amdsmi to load the stand-in with"
@@ -40,7 +41,7 @@ def _ask(library: Path, folder: Path, scenario: str, *words: str) -> Any:
         env=stub.environment(library, path) | {"PYTHONPATH": search, "HOME": str(folder)},
         capture_output=True,
         check=True,
-        timeout=30,
+        timeout=CEILING_S,
     )
     return msgspec.json.decode(done.stdout)
 

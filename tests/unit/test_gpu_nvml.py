@@ -10,7 +10,7 @@ import pytest
 
 from runners.model.gpus import GpuSnapshot
 from tests.stubs import nvml as stub
-from tests.support import REPOSITORY, begun
+from tests.support import CEILING_S, REPOSITORY, begun
 from tests.warm import WarmServer
 
 pytestmark = pytest.mark.skipif(
@@ -94,7 +94,9 @@ class Driver:
             stub.VARIABLE: str(folder / "scenario"),
         }
         argv: Sequence[str] = [sys.executable, str(program), *words]
-        done = self._server.run(argv, env=environment, capture_output=True, check=True, timeout=60)
+        done = self._server.run(
+            argv, env=environment, capture_output=True, check=True, timeout=CEILING_S
+        )
         answer: bytes = done.stdout
         return answer
 

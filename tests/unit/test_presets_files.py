@@ -7,6 +7,7 @@ import pytest
 
 from runners.model.errors import FresnelError
 from runners.presets.catalogue import find_preset, list_presets, resolve_runs
+from tests.support import CEILING_S
 
 GOOD = "launcher: command\ncommand: echo\n"
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
@@ -48,7 +49,7 @@ KINDS = {
 }
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(CEILING_S)
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_no_preset_is_said_and_the_others_work(folder: Path, kind: str) -> None:
     make, words = KINDS[kind]

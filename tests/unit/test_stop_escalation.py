@@ -15,6 +15,7 @@ from runners.lifecycle.supervisor.processes import RunProcesses
 from runners.lifecycle.supervisor.stop_escalation import StopEscalation
 from runners.model.endings import Ending, EndingCause
 from runners.state.layout import RunDirectory, StateDirectory
+from tests.support import CEILING_S
 
 
 class Unseen(RunProcesses):
@@ -64,7 +65,7 @@ def test_a_program_that_was_being_started_is_reached_by_the_last_rung(
     if program.poll() is None:
         assert pause <= 1.0, "it looks again soon"
         escalation.poll(time.monotonic() + pause)
-    assert program.wait(30) == -by
+    assert program.wait(CEILING_S) == -by
     assert str(program.pid) in run.supervisor_events.read_text()
 
 
@@ -90,6 +91,6 @@ def test_a_gentle_last_rung_is_not_sent_to_whom_it_was_not_meant_for(
         escalation = StopEscalation(run, plan, Both(run), lambda _: True)  # type: ignore[arg-type]
         for turn in range(3):
             escalation.poll(time.monotonic() + turn)
-        assert leader.wait(30) == -signal.SIGTERM
+        assert leader.wait(CEILING_S) == -signal.SIGTERM
     escalation.poll(time.monotonic() + 5)
     assert program.poll() is None

@@ -19,7 +19,7 @@ from runners.lifecycle.supervisor.processes import RunProcesses
 from runners.lifecycle.supervisor.stop_escalation import StopEscalation
 from runners.model.endings import Ending, EndingCause
 from runners.state.layout import RunDirectory
-from tests.support import eventually
+from tests.support import CEILING_S, eventually
 
 LADDER = (("SIGINT", 30.0), ("SIGTERM", 10.0), ("SIGKILL", 5.0))
 Escalate = Callable[..., StopEscalation]
@@ -148,7 +148,7 @@ def test_a_rung_is_recorded_with_its_place_and_its_end(
         "me",
     )
     assert 28 < found["until"] - time.time() <= 30
-    assert program.wait(30) == -signal.SIGINT
+    assert program.wait(CEILING_S) == -signal.SIGINT
     assert stop.poll(now + 30.5) == pytest.approx(10.0)
     assert [fields["stop"]["rung"] for fields in written] == ["SIGINT", "SIGTERM"]
 
@@ -170,7 +170,7 @@ def test_a_paused_program_goes_on_to_heed_the_stop(
     run.pause.write_text("{}")
     ask(run)
     escalate().poll(time.monotonic())
-    assert program.wait(30) == -signal.SIGINT
+    assert program.wait(CEILING_S) == -signal.SIGINT
     assert not run.pause.exists()
 
 
@@ -201,12 +201,12 @@ def test_who_begins_after_a_kill_is_killed_too(
     stop, now = escalate((("SIGKILL", 5.0),)), time.monotonic()
     ask(run)
     stop.poll(now)
-    assert program.wait(30) == -signal.SIGKILL
+    assert program.wait(CEILING_S) == -signal.SIGKILL
     with subprocess.Popen(["sleep", "600"]) as late:
         try:
             stop._processes.pid = late.pid  # type: ignore[attr-defined]
             stop.poll(now + 1)
-            assert late.wait(30) == -signal.SIGKILL
+            assert late.wait(CEILING_S) == -signal.SIGKILL
         finally:
             late.kill()
 
@@ -245,5 +245,5 @@ def test_stacks_are_kept_before_a_kill_that_nobody_hurries(
     )
     ask(run, force=force)
     escalate(((how, 5.0),)).poll(time.monotonic())
-    assert program.wait(30) == -signal.Signals[how]
+    assert program.wait(CEILING_S) == -signal.Signals[how]
     assert alive == ([] if force or how != "SIGKILL" else [("stacks", True)])
