@@ -111,7 +111,7 @@ STEPS = "i=0; while :; do i=$((i + 1)); echo step $i loss 0.5; sleep 0.1; done"
 
 
 def test_a_pause_is_no_stall_and_no_failure(cli: CommandLine) -> None:
-    rules = ("--set", "on_stall={after: 2s}", "--set", "restart={times: 2}")
+    rules = ("--set", "on_stall={after: 8s}", "--set", "restart={times: 2}")
     run = cli.command("sh", "-c", STEPS, options=rules, ready="step 3")
     cli.run("pause", run.id)
 
