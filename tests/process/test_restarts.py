@@ -122,7 +122,7 @@ def test_an_adopted_run_starts_again_too(cli: CommandLine) -> None:
 
 @pytest.mark.parametrize(
     ("limit", "reason"),
-    [("limits.time=1s", "time limit of 1 s"), ("limits.cost=0.0006", "cost limit of $0.0006")],
+    [("limits.time=3s", "time limit of 3 s"), ("limits.cost=0.0017", "cost limit of $0.0017")],
 )
 def test_limits_end_a_run_by_its_ladder(cli: CommandLine, limit: str, reason: str) -> None:
     options = [*sets(limit), "--price", "1.99", "--gpus", "1"]

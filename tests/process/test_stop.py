@@ -92,7 +92,8 @@ def test_a_program_that_ignores_everything_is_killed_at_the_last_rung(cli: Comma
 
 
 def test_a_program_that_ignores_only_sigint_ends_by_sigterm(cli: CommandLine) -> None:
-    run = cli.command(*PYTHON, STUBBORN, "SIGINT", options=QUICK, ready="ready")
+    ladder = ("--set", "stop.ladder=[SIGINT 0.1s, SIGTERM 10m, SIGKILL 5s]")
+    run = cli.command(*PYTHON, STUBBORN, "SIGINT", options=ladder, ready="ready")
     ask(cli, run)
     found = cli.ended(run)
     assert (found["state"], found["exit_code"], rungs(run)) == (

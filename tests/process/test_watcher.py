@@ -63,7 +63,7 @@ def stalls(run: RunDirectory) -> list[dict[str, Any]]:
 
 
 def test_a_silent_run_is_told_once_with_evidence_and_goes_on(cli: CommandLine) -> None:
-    run = launch(cli, "{after: 2s}")
+    run = launch(cli, "{after: 5s}")
     found = health(cli, run, "possible stall")
     assert found["message"].startswith("silent for ")
     assert any(SLEEPS_IN in line for line in found["evidence"])
@@ -105,7 +105,7 @@ def test_a_preset_may_have_a_stalled_run_stopped(cli: CommandLine) -> None:
 
 def test_a_loss_that_is_no_number_is_told(cli: CommandLine) -> None:
     (cli.folder / "go").touch()
-    run = launch(cli, "{after: 3s}", loss="nan")
+    run = launch(cli, "{after: 8s}", loss="nan")
     health(cli, run, Condition.NOT_FINITE)
     # `status` judges by itself until the watcher has looked.
     alerts = eventually(lambda: events(run, "alert"), what="the watcher's alert")
