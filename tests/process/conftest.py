@@ -178,13 +178,14 @@ class CommandLine:
 
     def kill_supervisor(self, run: RunDirectory) -> int:
         """SIGKILL to a run's supervisor; return its pid once its lock is free."""
-        pid = eventually(lambda: _supervisor(run), what="a supervisor that has recorded itself")
+        pid = eventually(lambda: supervisor_of(run), what="a supervisor that has recorded itself")
         os.kill(pid, signal.SIGKILL)
         eventually(lambda: not is_held(run.supervisor_lock), what="the supervisor's lock free")
         return pid
 
 
-def _supervisor(run: RunDirectory) -> int | None:
+def supervisor_of(run: RunDirectory) -> int | None:
+    """The pid of a run's supervisor, where it lives and has recorded itself."""
     # Between taking the lock and the first record, the record still names the one before.
     pid = record(run).get("supervisor_pid")
     try:

@@ -2,6 +2,9 @@
 
 import fcntl
 import json
+import os
+import signal
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,7 +19,7 @@ from runners.presets.load import command_spec
 from runners.state.layout import RunDirectory
 from runners.state.runs import list_run_ids, read_run
 from tests.command_text import never_after
-from tests.process.conftest import CommandLine, events, record
+from tests.process.conftest import CommandLine, events, record, supervisor_of
 from tests.support import eventually, files_below
 from tui.views.runs.run_text import no_gpus
 
@@ -283,8 +286,11 @@ def test_leases_pass_from_hand_to_hand_under_kills(cli: CommandLine) -> None:
         for _ in range(6)
     ]
     for run in runs[:3]:
-        if record(run).get("state") in ("running", "queued"):
-            cli.kill_supervisor(run)
+        # The first may have come to its end meanwhile.
+        eventually(lambda run=run: supervisor_of(run) or record(run).get("ended"))
+        if pid := supervisor_of(run):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         cli.run("list")
     states = [cli.ended(run)["state"] for run in runs]
     assert set(states) <= {"done", "failed"}
