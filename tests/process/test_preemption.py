@@ -98,7 +98,7 @@ def test_every_run_is_stopped_in_the_notice_s_time_and_all_is_said(
     cli.run("list")
     eventually(lambda: is_held(cli.state.preemption_lock), what="somebody who asks")
     assert read_preemption(cli.state) is None
-    cloud.is_aws({"action": "terminate", "time": in_s(25)})
+    cloud.is_aws({"action": "terminate", "time": in_s(40)})
     found = eventually(lambda: read_preemption(cli.state), what="the notice, written down")
     assert found.ends is not None and found.ends_bill and found.provider == "AWS"
     # Before the end: said on every surface.
@@ -108,7 +108,7 @@ def test_every_run_is_stopped_in_the_notice_s_time_and_all_is_said(
     assert "AWS" in cli.run("list").stderr
     refused = cli.run("launch", "--gpus", "0", "--", "true", exits=4)
     assert "AWS" in refused.stderr
-    # Their ladder of 50 s or more in less than 25.
+    # Their ladder of 50 s or more in less than 40.
     for run in (gentle, hard):
         ended = cli.ended(run)
         assert ended["state"] == State.STOPPED
@@ -183,7 +183,7 @@ def test_a_run_that_survives_a_boot_goes_on_once_when_the_machine_is_back(
 ) -> None:
     cloud.is_aws()
     run = counting(cli)
-    cloud.is_aws({"action": "stop", "time": in_s(25)})
+    cloud.is_aws({"action": "stop", "time": in_s(60)})
     eventually(lambda: record(run).get("next_attempt") == 2, what="its program stopped")
     eventually(lambda: not run.stop.exists(), what="a run that is not to be stopped")
     # Whoever asks the provider is killed: the next does not take the run that waits for running.
@@ -228,7 +228,7 @@ def test_a_run_that_the_machine_took_before_it_had_stopped_goes_on_too(
 def test_a_notice_that_is_withdrawn_lets_the_run_go_on_here(cloud: Cloud, cli: CommandLine) -> None:
     cloud.is_aws()
     run = counting(cli)
-    cloud.is_aws({"action": "stop", "time": in_s(25)})
+    cloud.is_aws({"action": "stop", "time": in_s(60)})
     eventually(lambda: record(run).get("next_attempt") == 2, what="its program stopped")
     (cli.folder / "hold").unlink()
     cloud.is_aws()
@@ -336,9 +336,10 @@ def test_the_ladder_of_a_shutdown_ends_before_the_machine(
     began = time.time()
     os.kill(record(run)["supervisor_pid"], signal.SIGTERM)
     stop = eventually(lambda: record(run).get("stop"))
-    assert stop["until"] - began < 85
-    intent = json.loads(run.stop.read_text())
-    assert 80 < intent["deadline"][0] - began <= 86
+    heard_by = time.time()
+    deadline = json.loads(run.stop.read_text())["deadline"][0]
+    assert began + 80 < deadline <= heard_by + 86
+    assert stop["until"] < deadline
 
 
 def test_a_supervisor_that_somebody_ends_is_adopted_as_before(
