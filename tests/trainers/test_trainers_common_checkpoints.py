@@ -85,7 +85,22 @@ def test_what_weights_only_refuses_is_refused_before_writing(tmp_path: Path) -> 
     folder = make_folder(tmp_path)
     with pytest.raises(TypeError, match=r"best\[0\]\.loss \(float64\)"):
         folder.save({"best": [{"loss": np.float64(1.0)}]}, epoch=1, step=1)
-    assert names(folder) == {"settings.json"}
+    assert not folder.folder.exists()
+
+
+def test_a_run_that_is_refused_changes_nothing_in_the_folder_of_another(tmp_path: Path) -> None:
+    """Its settings say which runs `--resume auto` goes on from."""
+    save(make_folder(tmp_path), 1)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "checkpoints").iterdir()}
+    later = make_folder(tmp_path, width=9)
+    after = {path.name: path.read_bytes() for path in (tmp_path / "checkpoints").iterdir()}
+    assert after == before
+    save(later, 2)
+    assert b'"width": 9' in (tmp_path / "checkpoints" / "settings.json").read_bytes()
+    nowhere = tmp_path / "a file"
+    nowhere.write_text("")
+    with pytest.raises(SettingsError, match="cannot be written: Not a directory"):
+        make_folder(nowhere / "within")
 
 
 def test_a_folder_of_another_trainer_is_refused(tmp_path: Path) -> None:
@@ -150,6 +165,7 @@ def test_auto_finds_the_one_written_last_in_a_folder_that_was_copied_without_tim
     for epoch in (1, 2, 3):
         save(folder, epoch)
     copied = make_folder(tmp_path / "copied")
+    copied.folder.mkdir(parents=True)
     for age, name in enumerate(("epoch_0003.pt", "last.pt", "epoch_0002.pt", "epoch_0001.pt")):
         copy = copied.folder / name
         copy.write_bytes((folder.folder / name).read_bytes())

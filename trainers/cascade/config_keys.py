@@ -44,9 +44,7 @@ def whole(least: int, most: int = 10**9) -> Reader:
 
     def read(value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise ValueError(
-                f"a whole number from {least}" + (f" to {most}" if most < 10**9 else "")
-            )
+            raise ValueError(f"a whole number from {least} to {most}")
         return value
 
     return read

@@ -43,7 +43,7 @@ from trainers.common.config_file import read_config_file
 from trainers.common.device_flags import add_device_flags
 from trainers.common.files import write_text_whole, write_whole
 from trainers.common.making import each_made, make_data
-from trainers.common.settings_parser import SettingsError, SettingsParser, whole_number
+from trainers.common.settings_parser import SettingsError, SettingsParser, seed_number, whole_number
 from trainers.common.stopping import StopRequest, Watched
 
 WIDTH = 320.0
@@ -171,7 +171,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--img_size", type=whole_number(16, 4096), default=128, help="pixels a side"
     )
-    parser.add_argument("--seed", type=whole_number(0), default=0, help="decides every patient")
+    parser.add_argument("--seed", type=seed_number, default=0, help="decides every patient")
     parser.add_argument("--geometry", type=Path, metavar="FILE",
         help="JSON of a cone beam, as xray_config.geometry; default: parallel rays")  # fmt: skip
     add_device_flags(parser, cpu_only="NumPy makes them, on one thread of each of --workers")

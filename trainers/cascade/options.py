@@ -16,6 +16,7 @@ from trainers.common.settings_parser import (
     SettingsError,
     SettingsParser,
     number_between,
+    seed_number,
     whole_number,
 )
 
@@ -77,7 +78,7 @@ def make_parser() -> CascadeParser:
     add("--save_all_checkpoints", action="store_true", help="keep the checkpoints of all epochs")
     add("--keep", type=any_number, help="keep so many checkpoints beside stageN_best.pt; 0: all")
     add("--save_every", type=some, metavar="EPOCHS", help="write a checkpoint every so many epochs")
-    add("--seed", type=any_number, default=42,
+    add("--seed", type=seed_number, default=42,
         help="decides weights, order and noise; splits stay as they are")
     add("--tensorboard", action=switch, default=True, help="write TensorBoard's files")
     add("--log_dir", default="logs", help="their folder, in checkpoint_dir unless it is absolute")

@@ -54,6 +54,7 @@ from trainers.common.settings_parser import (
     SettingsError,
     SettingsParser,
     number_between,
+    seed_number,
     whole_number,
 )
 
@@ -84,7 +85,7 @@ def make_parser() -> SettingsParser:
     add("--samples", type=whole_number(1, 1000), default=8, help="draws that are averaged")
     add("--steps", type=whole_number(1), default=50, help="steps of the DDIM sampler")
     add("--eta", type=number_between(0, 1, closed=True), default=0.0, help="0: DDIM; 1: DDPM")
-    add("--seed", type=whole_number(0), default=0, help="decides the draws")
+    add("--seed", type=seed_number, default=0, help="decides the draws")
     add("--field_of_view", type=number_between(1, 10_000), nargs=3, metavar=("D", "H", "W"),
         help="size in mm of the imaged part, front to back, top to bottom, across")  # fmt: skip
     add(

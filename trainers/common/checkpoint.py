@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from trainers.common.errors import SettingsError
-from trainers.common.files import remove_drafts, write_whole
+from trainers.common.files import check_writable, remove_drafts, write_whole
 from trainers.common.randomness import random_state as random_state
 from trainers.common.randomness import restore_random_state as restore_random_state
 from trainers.common.ranks import Ranks, from_leader, gather_from_ranks
@@ -116,8 +116,8 @@ def versions() -> dict[str, str]:
 class CheckpointFolder:
     """One run's checkpoints: numbered ones of which the newest `keep` stay, last.pt and best.pt.
 
-    `settings` are written beside them at once. Raises SettingsError where the folder cannot be
-    written or holds another trainer's checkpoints. Every rank makes one; only rank 0 writes.
+    `settings` are written beside the first. Raises SettingsError where the folder cannot be written
+    or holds another trainer's checkpoints. Every rank makes one; only rank 0 writes.
     """
 
     def __init__(
@@ -125,6 +125,7 @@ class CheckpointFolder:
     ) -> None:
         self.folder = folder.absolute()
         self.trainer, self.settings, self.ranks, self.keep = trainer, plain(settings), ranks, keep
+        self._described = False
         from_leader(ranks, self._prepare)
 
     def _prepare(self) -> None:
@@ -135,9 +136,9 @@ class CheckpointFolder:
             )
         try:
             remove_drafts(self.folder)
-            write_settings(self.folder / SETTINGS_NAME, self.trainer, self.settings)
+            check_writable(self.folder)
         except OSError as problem:
-            raise SettingsError(f"{self.folder} cannot be written: {problem}") from problem
+            raise SettingsError(f"{self.folder} cannot be written: {problem.strerror}") from problem
 
     def save(
         self,
@@ -175,6 +176,10 @@ class CheckpointFolder:
             "settings": self.settings,
             "written_by": written_by,
         }
+        if not self._described:
+            # Not before: a run that is refused leaves those of the run whose folder it would share.
+            write_settings(self.folder / SETTINGS_NAME, self.trainer, self.settings)
+            self._described = True
         own_name = BEST if best else name
         path = self.folder / (own_name or checkpoint_name(epoch, step_in_epoch))
         size = save_checkpoint(path, content)

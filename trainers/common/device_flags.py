@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import torch
 
 DEVICES = ("auto", "cpu", "cuda")
+MOST = 1024
+"""Threads, and processes; OpenMP ends a program that asks for far more without a word."""
 WORKERS_HELP = "processes that load or make data; 0: this one does"
 
 
@@ -34,7 +36,7 @@ def add_device_flags(
     of --workers; the first of them names the setting.
     """
     group = parser.add_argument_group("machine")
-    number = whole_number(0)
+    number = whole_number(0, MOST)
     unthreaded = cpu_only and not own_threads
     # fmt: off
     group.add_argument("--device", choices=DEVICES, default="auto", action=_on_cpu(cpu_only),

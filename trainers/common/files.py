@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import tempfile
 import tokenize
 import zipfile
 import zlib
@@ -81,16 +82,39 @@ _FULL_FOLDERS: set[Path] = set()
 """Where write_if_room has warned of, and found no room since."""
 
 
-class LineFile:
-    """Lines at the end of a file; those that find no room are left out, and their number said."""
+def check_writable(folder: Path) -> None:
+    """Raise OSError where a file could not be written in folder, made where need be; leave none."""
+    place = folder.absolute()
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    with tempfile.TemporaryFile(dir=place):
+        pass
 
-    def __init__(self, path: Path) -> None:
+
+class LineFile:
+    """Lines at the end of a file; those that find no room are left out, and their number said.
+
+    `waiting` ones are kept until `begin`: a run that is refused before leaves no file.
+    """
+
+    def __init__(self, path: Path, waiting: bool = False) -> None:
         self._path, self._lost, self._cut = path, 0, False
         self._descriptor: int | None = None
-        self._open()
+        self._waiting: list[str] | None = [] if waiting else None
+        if not waiting:
+            self._open()
+
+    def begin(self) -> None:
+        """Write the lines that wait, and later ones at once."""
+        lines, self._waiting = self._waiting or [], None
+        for line in lines:
+            self.write(line)
 
     def write(self, line: str) -> None:
         """Append a line in one write, or leave it out."""
+        if self._waiting is not None:
+            self._waiting.append(line)
+            return
         data = (b"\n" if self._cut else b"") + f"{line}\n".encode("utf-8", "backslashreplace")
         written = 0
         try:

@@ -19,11 +19,18 @@ from trainers.common.precision import PRECISIONS
 from trainers.common.ranks import leave_ranks
 from trainers.common.report import EventLog, run_directory
 from trainers.common.schedules import RATE_RULES, SCHEDULES
-from trainers.common.settings_parser import SettingsParser, number_between, whole_number
+from trainers.common.settings_parser import (
+    SettingsParser,
+    number_between,
+    seed_number,
+    whole_number,
+)
 from trainers.common.stacks import answer_with_stacks
 from trainers.common.stopping import stop_watching_workers
 
 _any, _some = whole_number(0), whole_number(1)
+MOST_DECAY = 0.999999
+"""Of averaged weights: by 1 they would stay what they begin with, and be judged so."""
 
 
 def add_run_flags(
@@ -40,7 +47,8 @@ def add_run_flags(
     add("--output_dir", type=Path, default=run_directory() or Path("output"),
         help="where results go")
     add("--epochs", type=_some, default=epochs, help="times to go through the training set")
-    add("--seed", type=_any, default=0, help="decides weights, order of samples and all chance")
+    add("--seed", type=seed_number, default=0,
+        help="decides weights, order of samples and all chance")
     add("--resume", metavar="PATH|auto|auto-or-new",
         help="go on from a checkpoint; auto: the newest of this run or of one with the same"
         " settings; auto-or-new: the same, or begin anew where there is none")
@@ -83,7 +91,7 @@ def add_optimiser_flags(
         help="share of the highest rate that is left at the end")
     add("--clip", type=number_between(0, 1e9, closed=True), default=clip,
         help="greatest norm of the gradient; 0: no clipping")
-    add("--ema", type=number_between(0, 1, closed=True), default=ema,
+    add("--ema", type=number_between(0, MOST_DECAY, closed=True), default=ema,
         help="decay of the averaged weights that are judged and kept; 0: none")
     add("--precision", choices=PRECISIONS, default="auto",
         help="auto: bf16 on GPUs that have it, fp16 on others, fp32 on a CPU")

@@ -23,6 +23,16 @@ from trainers.common.settings_parser import plain, read_settings_file
 AUTO, AUTO_OR_NEW = "auto", "auto-or-new"
 
 
+def check_named_files(*asked: str | Path | None) -> None:
+    """Raise SettingsError where a file that a run shall go on from or begin with is not there.
+
+    Cheap, for before data is read or made up.
+    """
+    for path in asked:
+        if path and path not in (AUTO, AUTO_OR_NEW) and not Path(path).expanduser().is_file():
+            raise SettingsError(f"there is no file {path}")
+
+
 def find_checkpoint(
     asked: str | None, checkpoints: CheckpointFolder, ranks: Ranks, identity: Iterable[str]
 ) -> tuple[dict[str, Any], Path, list[str]] | None:

@@ -101,6 +101,11 @@ def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
     return read
 
 
+def seed_number(text: str) -> int:
+    """Read a seed, an argparse type: every generator takes it, and sums with ranks and epochs."""
+    return whole_number(0, 2**32 - 1)(text)
+
+
 def number_between(least: float, most: float, closed: bool = False) -> Callable[[str], float]:
     """Return an argparse type for numbers between least and most, which are included if closed."""
 

@@ -46,7 +46,6 @@ def make_parser(**defaults: Any) -> SettingsParser:
 
 def _add_data_flags(parser: SettingsParser) -> None:
     add = parser.add_argument_group("data").add_argument
-    some = whole_number(1)
     add(
         "--data_dir",
         type=Path,
@@ -67,7 +66,11 @@ def _add_data_flags(parser: SettingsParser) -> None:
         choices=sorted(FEATURE_SUFFIXES),
         help="of DINOv2's features; without it: what the files are",
     )
-    add("--max_images", type=some, help="use at most so many images, held-out ones included")
+    add(
+        "--max_images",
+        type=whole_number(2),
+        help="use at most so many images, held-out ones included",
+    )
     add(
         "--held_out", type=number_between(0, 1), default=0.2, help="share of the images to judge by"
     )

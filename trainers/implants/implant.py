@@ -39,7 +39,7 @@ from trainers.common.files import write_text_whole
 from trainers.common.main_program import run_main
 from trainers.common.ranks import Ranks, join_ranks
 from trainers.common.report import EventLog, run_directory
-from trainers.common.settings_parser import SettingsParser, whole_number
+from trainers.common.settings_parser import SettingsParser, seed_number, whole_number
 from trainers.common.stopping import StopRequest, Watched
 from trainers.implants.completing import SAMPLE, complete_truly, missing_cases, run_program
 from trainers.implants.trained_models import AUTO, SHIPPED, find_model
@@ -90,7 +90,7 @@ def make_parser() -> SettingsParser:
     add("--num_ens", type=some, default=1, help="completions of each skull (1)")
     add("--sampling_method", choices=("ddpm", "ddim", "dpm_solver"), default="ddim", help="(ddim)")
     add("--sampling_steps", type=some, default=50, help="(50)")
-    add("--seed", type=whole_number(0), default=48, help="of the completions (48)")
+    add("--seed", type=seed_number, default=48, help="of the completions (48)")
     add("--output_dir", type=Path, default=run_directory() or Path("implants"), help="results")
     add("--members", action="store_true", help="write each completion's own implant too")
     # fmt: on

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from trainers.common.errors import SettingsError
 from trainers.pcdiff import neighbours_torch
 
 try:
@@ -154,16 +155,16 @@ def searches_of(device: torch.device) -> list[str]:
 def search_on(device: torch.device, search: str) -> str:
     """Return the search that `auto` means on a device, or the one asked for.
 
-    Raises ValueError where it cannot be had.
+    Raises SettingsError where it cannot be had.
     """
     if search not in SEARCHES:
-        raise ValueError(f"neighbour search {search!r} is none of {', '.join(SEARCHES)}")
+        raise SettingsError(f"neighbour search {search!r} is none of {', '.join(SEARCHES)}")
     here = searches_of(device)
     if search == "auto":
         return here[0]
     if search not in here:
         missing = "numba is not installed" if search == "numba" else "it needs a GPU and triton"
-        raise ValueError(f"neighbour search {search}: {missing}")
+        raise SettingsError(f"--neighbours {search}: {missing}")
     return search
 
 

@@ -10,9 +10,15 @@ import argparse
 from pathlib import Path
 
 from trainers.common.device_flags import add_device_flags
+from trainers.common.main_program import MOST_DECAY
 from trainers.common.report import run_directory
 from trainers.common.schedules import RATE_RULES
-from trainers.common.settings_parser import SettingsParser, number_between, whole_number
+from trainers.common.settings_parser import (
+    SettingsParser,
+    number_between,
+    seed_number,
+    whole_number,
+)
 from trainers.pcdiff.diffusion import LOSSES, MEANINGS, SCHEDULES
 from trainers.pcdiff.geometry import SEARCHES
 from trainers.pcdiff.model import MOST_UP
@@ -100,7 +106,7 @@ def add_data_flags(parser: SettingsParser) -> None:
     add("--made_up", type=whole_number(2, 500), metavar="COUNT",
         help="without --path: make so many skulls up in the output folder and train on them")
     add("--made_up_size", type=whole_number(24, 512), default=48, help="their voxels a side")
-    add("--made_up_seed", type=_any, default=0, help="another seed, other skulls")
+    add("--made_up_seed", type=seed_number, default=0, help="another seed, other skulls")
     add("--dataset", choices=("SkullBreak", "SkullFix"), default="SkullBreak", help="whose layout")
     add("--val_path", type=Path, metavar="CSV", help="judged by; else test.csv beside --path")
     add("--bs", type=_some, default=8, help="samples of a step, over all devices together")
@@ -119,7 +125,7 @@ def add_diffusion_flags(parser: SettingsParser) -> None:
     add("--beta_start", type=number_between(0, 1), default=1e-4, help="variance of the first step")
     add("--beta_end", type=number_between(0, 1), default=0.02, help="variance of the last step")
     add("--schedule_type", choices=SCHEDULES, default="linear", help="how the variance grows")
-    add("--time_num", type=whole_number(2), default=1000, help="steps of noise")
+    add("--time_num", type=whole_number(2, 100_000), default=1000, help="steps of noise")
     add("--model_mean_type", choices=MEANINGS, default="eps",
         help="what the network says: the noise as published, or v, which few steps learn sooner")
     add("--model_var_type", choices=("fixedsmall", "fixedlarge"), default="fixedsmall",
@@ -136,8 +142,8 @@ def add_model_flags(parser: SettingsParser) -> None:
     add("--dropout", type=_share, default=0.1, help="dropout in the voxel branch")
     add("--head_dropout", type=_share, default=0.5, help="dropout before the last layer")
     add("--embed_dim", type=whole_number(4), default=64, help="width of the time embedding")
-    add("--width_mult", type=number_between(0, 100), default=1.0, help="factor on every width")
-    add("--vox_res_mult", type=number_between(0, 100), default=1.0, help="factor on voxel grids")
+    add("--width_mult", type=number_between(0, 8), default=1.0, help="factor on every width")
+    add("--vox_res_mult", type=number_between(0, 8), default=1.0, help="factor on voxel grids")
     add("--up_convolutions", type=whole_number(1, MOST_UP), default=MOST_UP,
         help="point-voxel convolutions of an upward stage, at most so many")
     add("--neighbours", choices=SEARCHES, default="auto",
@@ -164,7 +170,8 @@ def add_training_flags(parser: SettingsParser) -> None:
     add("--decay", type=_share, default=0.0, help="Adam's weight decay")
     add("--grad_clip", type=number_between(0, 1e9, closed=True), default=0.0,
         help="greatest norm of the gradient; 0: no clipping")
-    add("--ema_decay", type=_share, default=0.0, help="average the weights; 0: no")
+    add("--ema_decay", type=number_between(0, MOST_DECAY, closed=True), default=0.0,
+        help="average the weights; 0: no")
     add("--amp", action=argparse.BooleanOptionalAction, default=False, help="mixed precision")
     add("--disable-amp", dest="amp", action="store_false", help=argparse.SUPPRESS)
     add("--amp-dtype", choices=("float16", "bfloat16"), default="float16", help="its type")
@@ -214,7 +221,8 @@ def add_run_flags(parser: SettingsParser) -> None:
         help="go on from this epoch_N.pth or checkpoint, or begin with weights as .safetensors")
     add("--resume", metavar="PATH|auto|auto-or-new",
         help="go on from a checkpoint; auto: the newest of this run or of one like it")
-    add("--manualSeed", type=_any, default=1234, help="decides weights, order and all chance")
+    add("--manualSeed", type=seed_number, default=1234,
+        help="decides weights, order and all chance")
     add("--gating-enabled", type=truth, action=never(GATES), help=argparse.SUPPRESS)
     add("--proxy-eval-enabled", type=truth, action=never(PROXY), help=argparse.SUPPRESS)
 # fmt: on

@@ -18,6 +18,7 @@ from trainers.common.errors import SettingsError
 from trainers.common.precision import Precision
 from trainers.common.randomness import seed_everything
 from trainers.common.ranks import Ranks, from_leader, join_ranks, wrap_model
+from trainers.common.resuming import check_named_files
 from trainers.common.schedules import scaled_rate
 from trainers.common.stopping import StopRequest, Watched
 from trainers.pcdiff.data import (
@@ -29,6 +30,7 @@ from trainers.pcdiff.data import (
     spread_evenly,
 )
 from trainers.pcdiff.diffusion import PointDiffusion
+from trainers.pcdiff.geometry import search_on
 from trainers.pcdiff.model import PVCNN, Sizes
 from trainers.pcdiff.runlog import RunLog
 from trainers.skulls.listing import check_split
@@ -89,6 +91,10 @@ def settle(settings: argparse.Namespace, ranks: Ranks) -> None:
         raise SettingsError(
             f"--num_nn {settings.num_nn}: of {settings.num_points} points"
             " some must be left for the skull"
+        )
+    if settings.beta_start > settings.beta_end:
+        raise SettingsError(
+            f"--beta_start {settings.beta_start:g} is above --beta_end {settings.beta_end:g}"
         )
     if settings.embed_dim % 2:
         raise SettingsError(f"--embed_dim {settings.embed_dim} is odd; half of it are sines")
@@ -172,6 +178,12 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> PcdiffRun:
     """Return a run before its first step."""
     ranks = join_ranks(settings.device)
     settle(settings, ranks)
+    check_named_files(settings.resume, settings.model)
+    sizes_of(settings)
+    search_on(ranks.device, settings.neighbours)
+    folder = CheckpointFolder(
+        settings.checkpoint_dir, "pcdiff", vars(settings), ranks, settings.keep_last_n
+    )
     project = None if settings.no_wandb else settings.wandb_project
     log = RunLog(
         ranks, settings.output_dir, vars(settings), tensorboard=settings.tensorboard, wandb=project
@@ -197,9 +209,6 @@ def prepare(settings: argparse.Namespace, stop: StopRequest) -> PcdiffRun:
         fused=ranks.device.type == "cuda" and not settings.no_fused_adam,
     )
     kind = {"float16": "fp16", "bfloat16": "bf16"}[settings.amp_dtype] if settings.amp else "fp32"
-    folder = CheckpointFolder(
-        settings.checkpoint_dir, "pcdiff", vars(settings), ranks, settings.keep_last_n
-    )
     return PcdiffRun(
         settings,
         ranks,

@@ -35,7 +35,7 @@ class RunLog(Reporter):
     def __init__(
         self, ranks: Ranks, folder: Path, settings: Mapping[str, Any], **more: Any
     ) -> None:
-        self._file = LineFile(folder / LOG_NAME) if ranks.leads else None
+        self._file = LineFile(folder / LOG_NAME, waiting=True) if ranks.leads else None
         super().__init__(ranks, folder, "pcdiff", settings, **more)
 
     def write(self, line: str) -> None:
@@ -51,6 +51,12 @@ class RunLog(Reporter):
         super().warn(text)
         if self._file is not None:
             self._file.write(stamped(f"warning: {text}"))
+
+    def start(self, **found: Any) -> None:
+        """Begin the log as well: what was said before is its beginning."""
+        if self._file is not None:
+            self._file.begin()
+        super().start(**found)
 
     def finish(self, values: Mapping[str, float] | None = None) -> None:
         """Close the log as well."""

@@ -39,7 +39,12 @@ from trainers.common.main_program import run_main
 from trainers.common.randomness import sample_generator
 from trainers.common.ranks import Ranks, from_leader, gather_from_ranks, join_ranks
 from trainers.common.reporter import Reporter
-from trainers.common.settings_parser import SettingsParser, number_between, whole_number
+from trainers.common.settings_parser import (
+    SettingsParser,
+    number_between,
+    seed_number,
+    whole_number,
+)
 from trainers.common.stopping import StoppedError, StopRequest
 from trainers.pcdiff.benchmark import (
     CaseRecord,
@@ -94,7 +99,7 @@ def make_parser() -> SettingsParser:
     add("--vox_res_mult", type=factor, help="has to agree with the checkpoint; published: 1")
     add("--attention", type=truth, metavar="True|False", help="has to agree with the checkpoint")
     add("--neighbours", choices=SEARCHES, default="auto", help="how neighbours are found")
-    add("--manualSeed", type=whole_number(0), default=48, help="decides points and noise")
+    add("--manualSeed", type=seed_number, default=48, help="decides points and noise")
     add("--overwrite", action="store_true", help="draw finished cases again")
     # fmt: on
     add_diffusion_flags(parser)

@@ -343,8 +343,8 @@ def train(settings: argparse.Namespace) -> int:
     stop.listen()
     run = prepare(settings, stop)
     resumed_from = go_on(run)
-    announce(run, resumed_from)
     reckon_memory(run)
+    announce(run, resumed_from)
     run.network.warm_up(run.log.phase, (run.share // settings.accumulate, settings.num_points))
     batches, stopped = load_batches(run), False
     while run.position.epoch < settings.niter and not stopped:

@@ -35,7 +35,7 @@ import numpy as np
 from trainers.common.bar import bar
 from trainers.common.device_flags import add_device_flags
 from trainers.common.making import each_made, make_data
-from trainers.common.settings_parser import SettingsError, SettingsParser, whole_number
+from trainers.common.settings_parser import SettingsError, SettingsParser, seed_number, whole_number
 from trainers.common.stopping import StopRequest, Watched
 from trainers.skulls.kept import bring, kept_folder
 from trainers.skulls.listing import DEFECTS, cloud_of
@@ -220,7 +220,7 @@ def read_settings(arguments: list[str] | None) -> argparse.Namespace:
     add("--dataset", choices=("SkullBreak", "SkullFix"), default="SkullBreak", help="whose layout")
     add("--points", type=whole_number(100), default=20_000, help="points of each cloud")
     add("--test", type=whole_number(1), help="skulls of the test set; a fifth when left away")
-    add("--seed", type=whole_number(0), default=0, help="another seed, other skulls")
+    add("--seed", type=seed_number, default=0, help="another seed, other skulls")
     add_device_flags(parser, cpu_only="NumPy makes them, on one thread of each of --workers")
     return parser.parse_args(arguments)
 

@@ -46,6 +46,7 @@ from trainers.common.settings_parser import (
     SettingsError,
     SettingsParser,
     number_between,
+    seed_number,
     whole_number,
 )
 from trainers.common.stopping import StopRequest, Watched
@@ -268,7 +269,7 @@ def read_settings(arguments: list[str] | None) -> argparse.Namespace:
     add("--num_points", type=some, default=30_720, help="points of a pair (30720)")
     add("--num_nn", type=some, default=3_072, help="of them the implant's (3072)")
     add("--results", type=Path, help="folder syn/ of generated completions to train on")
-    add("--seed", type=whole_number(0), default=123, help="of the split into train and eval (123)")
+    add("--seed", type=seed_number, default=123, help="of the split into train and eval (123)")
     add("--to", type=Path, help="folder for resampled volumes, with --steps volumes")
     add("--side", type=whole_number(32, 512), help="voxels of their sides (512)")
     add("--spacing", type=number_between(0.1, 20), help="and these voxels' size in mm (0.45)")

@@ -25,7 +25,7 @@ class VoxelReporter(Reporter):
     def __init__(self, *details: Any, **more: Any) -> None:
         super().__init__(*details, tensorboard=False, **more)
         self._files: TensorBoardFiles | None = None
-        self._log = LineFile(self.folder / "train.log") if self.ranks.leads else None
+        self._log = LineFile(self.folder / "train.log", waiting=True) if self.ranks.leads else None
         self._begun = time.monotonic()
 
     def write(self, line: str) -> None:
@@ -33,6 +33,12 @@ class VoxelReporter(Reporter):
         super().write(line)
         if self._log:
             self._log.write(line)
+
+    def start(self, **found: Any) -> None:
+        """Begin the log as well: what was said before is its beginning."""
+        if self._log:
+            self._log.begin()
+        super().start(**found)
 
     def open_boards(self, wanted: bool, step: int) -> None:
         """Open tensorboard_log/ where it is wanted and tensorboardX installed."""
