@@ -4,11 +4,14 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from runners.model.closed import assert_never
+from runners.model.errors import ExitCode
 
 Runs = tuple[str, ...]
 """Ids of runs, as their place knows them."""
 
 _MOST_TEXTS = 3
+_ERROR = "fresnel-tui: "
+"""What a command's refusals begin with."""
 
 
 class StopRuns(NamedTuple):
@@ -134,13 +137,46 @@ def few_texts(texts: Sequence[str]) -> str:
     return "\n".join(shown)
 
 
-def outcome_of(output: str, errors: str, exit_code: int, problem: str = "") -> Outcome:
-    """What a headless command came to, by what it printed and what may have kept it from that."""
-    text = "\n".join(filter(None, (line.strip() for line in errors.splitlines())))
-    if exit_code and not problem:
-        problem = text or f"exit code {exit_code}"
-    messages = (text,) if text and text != problem else ()
-    return Outcome(messages=messages, problem=problem, output=output)
+def outcome_of(
+    output: str, errors: str, exit_code: int, problem: str = "", runs: Sequence[str] = ()
+) -> Outcome:
+    """What a headless command came to, by what it printed and what may have kept it from that.
+
+    `runs` are those that it names: it says of each by itself why it was not done.
+    """
+    if not exit_code and not problem:
+        text = "\n".join(_parts(errors))
+        return Outcome(messages=(text,) if text else (), output=output)
+    parts = _parts(errors)
+    refused = {
+        run: part.removeprefix(_ERROR)
+        for part in parts
+        for run in runs
+        if run in part and part.startswith((_ERROR, f"{run} stays: "))
+    }
+    others = "\n".join(part for part in parts if not any(run in part for run in refused))
+    if refused and len(runs) > 1 and exit_code != ExitCode.NOT_FOUND and not problem:
+        reasons = few_texts(list(refused.values()))
+        messages = (others,) if others else ()
+        return Outcome((), messages, reasons, output, tuple(refused.items()))
+    text = "\n".join(part.removeprefix(_ERROR) for part in parts)
+    messages = (text,) if text and problem else ()
+    problem = problem or text or f"exit code {exit_code}"
+    # What is named and is not there keeps a command from all of them.
+    is_whole = len(runs) == 1 or exit_code == ExitCode.NOT_FOUND
+    whole = tuple((run, problem) for run in runs if is_whole)
+    return Outcome((), messages, problem, output, whole)
+
+
+def _parts(errors: str) -> list[str]:
+    """The sentences of a command, each with the hint that is indented below it."""
+    parts: list[str] = []
+    for line in errors.splitlines():
+        if line.startswith(" ") and parts:
+            parts[-1] += f"\n{line.strip()}"
+        elif line.strip():
+            parts.append(line.strip())
+    return parts
 
 
 def commands_of(action: RunAction) -> Iterator[list[str]]:

@@ -2,7 +2,7 @@
 
 import os
 import subprocess
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -161,21 +161,20 @@ def _clear_up(state: StateDirectory, action: DeleteRuns | RestoreRuns) -> Outcom
     if isinstance(action, RestoreRuns):
         runs = trash.undelete(state, action.runs or ("last",))
         return Outcome(tuple(run.id for run in runs), (f"brought back {_named(runs)}",))
-    deletion = trash.delete(state, _runs(state, action.runs))
+    found: list[Run] = []
+    missing = _each(state, action.runs, found.append).refused
+    deletion = trash.delete(state, found)
     gone = deletion.deleted
-    messages = [f"{run_id} stays: {reason}" for run_id, reason in deletion.kept.items()]
+    messages = [reason for _, reason in missing]
+    messages += [f"{run_id} stays: {reason}" for run_id, reason in deletion.kept.items()]
     if gone:
         messages.insert(0, f"deleted {_named(gone)}: u restores")
-    kept = tuple(deletion.kept.items())
+    kept = (*missing, *deletion.kept.items())
     return Outcome(tuple(run.id for run in gone), tuple(messages), refused=kept)
 
 
 def _named(runs: Sequence[Run]) -> str:
     return runs[0].name if len(runs) == 1 else f"{len(runs)} runs"
-
-
-def _runs(state: StateDirectory, ids: Iterable[str]) -> list[Run]:
-    return [read_run(state, run_id) for run_id in ids]
 
 
 class HerePlace:
@@ -204,7 +203,9 @@ class HerePlace:
             try:
                 outcome = carry_out(self._state, action)
             except (FresnelError, OSError, ValueError) as error:
-                outcome = Outcome(problem=str(error))
+                runs: Runs = getattr(action, "runs", ())
+                refused = tuple((run, str(error)) for run in runs)
+                outcome = Outcome(problem=str(error), refused=refused)
             done(outcome)
 
         self._in_thread(do)

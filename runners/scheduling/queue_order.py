@@ -238,7 +238,8 @@ def judge_after(after: After, endings: Mapping[str, State | None]) -> Waiting | 
     # `success` wants DONE and `failure` anything else, so the two comparisons must agree.
     if after.on == "any" or (after.on == "success") == (ending is State.DONE):
         return None
-    return Denied(f"{after.run} ended as {ending}, not in {after.on}")
+    reason = f"{after.run} ended as {ending}, not in {after.on}"
+    return Denied(reason, "without --after it starts at once")
 
 
 def _waits_for_a_run(candidate: Candidate, endings: Mapping[str, State | None]) -> bool:

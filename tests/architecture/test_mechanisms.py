@@ -50,6 +50,32 @@ def test_functions_are_no_stubs_and_no_longer_than_a_screen() -> None:
     assert not found, "\n".join(found)
 
 
+_TITLES = ("border_title", "border_subtitle")
+
+
+def _is_literal(value: ast.expr) -> bool:
+    """Whether a title is our own words, or is taken as it stands."""
+    if isinstance(value, ast.IfExp):
+        return _is_literal(value.body) and _is_literal(value.orelse)
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
+        return value.func.id in ("Content", "form_keys")
+    return not isinstance(value, (ast.JoinedStr, ast.Attribute))
+
+
+def test_titles_that_name_something_of_outside_are_no_markup() -> None:
+    """A text is markup to Textual: a run called `[@click=app.quit]x` would be a link in a title."""
+    found = [
+        place(path, node)
+        for path, node in nodes("tui")
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Attribute)
+        and target.attr in _TITLES
+        and not _is_literal(node.value)
+    ]
+    assert not found, "\n".join(found)
+
+
 _OTHER_CLOCKS = {
     "runners/cost/accounting.py": "dates of spans whose times were checked when they were read",
     "tui/views/runs/run_query.py": "today's midnight",

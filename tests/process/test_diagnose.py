@@ -47,6 +47,37 @@ def test_a_stop_a_kill_and_a_good_end_are_told_apart(cli: CommandLine) -> None:
     assert cli.json("diagnose", stopped.id)["diagnosis"]["class"] == "stopped"
 
 
+def test_a_run_whose_turn_never_came_says_whom_it_waited_for(cli: CommandLine) -> None:
+    """The first of a chain, how that ended, and commands that work once it is mended."""
+    words = ("sh", "-c", "until [ -e go ]; do sleep 0.02; done; exit 3")
+    first = cli.launch("--gpus", "0", "--name", "first", "--", *words)
+    second = cli.launch("--gpus", "0", "--name", "second", "--after", "first", "--", "true")
+    third = cli.launch("--gpus", "0", "--name", "third", "--after", "second", "--", "true")
+    (cli.folder / "go").touch()
+    cli.ended(third)
+    found = cli.json("diagnose", third.id)["diagnosis"]
+    assert found["class"] == "not_started"
+    assert found["rests_on"] == [f"{first.id} is failed: {cli.status(first)['reason']}"]
+    assert f"`fresnel-tui diagnose {first.id}`" in found["remedy"]
+    assert f"`fresnel-tui launch --again {third.id} --after second`" in found["remedy"]
+    cli.ended(cli.launch("--gpus", "0", "--name", "first", "--", "true"))
+    again = cli.launch("--again", second.id, "--after", "first")
+    assert cli.ended(again)["state"] == "done"
+    cli.run("delete", second.id)
+    found = cli.json("diagnose", third.id)["diagnosis"]
+    assert second.id not in found["rests_on"][0] and "--after" not in found["remedy"]
+
+
+def test_what_the_reason_says_is_no_cause_besides(cli: CommandLine) -> None:
+    """Of what this panel did or saw itself the two are one sentence."""
+    run = cli.command("sh", "-c", "sleep 600 & echo started")
+    reason = cli.ended(run)["reason"]
+    found = cli.json("diagnose", run.id)["diagnosis"]
+    assert (found["class"], found["cause"]) == ("left_running", reason)
+    shown = cli.run("status", run.id).stdout
+    assert shown.count(reason) == 1 and found["remedy"] in shown
+
+
 def test_a_user_s_own_signature_and_a_mistake_in_it(cli: CommandLine) -> None:
     folder = Path(os.environ["XDG_CONFIG_HOME"]) / "fresnel-tui"
     folder.mkdir(parents=True, exist_ok=True)

@@ -19,6 +19,7 @@ from runners.host.procfs import marked_processes
 from runners.lifecycle.control.stop import request_stop
 from runners.lifecycle.launch.adopt import adopt_orphans
 from runners.model.endings import Ending, EndingCause, ending_text
+from runners.model.run_ids import by_names
 from runners.state.layout import RunDirectory
 from runners.state.runs import read_run
 from tests.process.conftest import CommandLine, leader, record
@@ -290,9 +291,8 @@ def test_how_a_run_ended_is_recorded_and_said_alike_everywhere(
     shown = next(one for one in cli.json("list") if one["id"] == run.id)
     assert (shown["ending"], shown["reason"]) == (found["ending"], found["reason"])
     # Of a program's own line the details show where it stands in the log, and not twice.
-    assert (found["ending"]["error"] or found["ending"]["line"] or words) in cli.run(
-        "status", run.id
-    ).stdout
+    said = found["ending"]["error"] or found["ending"]["line"] or by_names(words)
+    assert said in cli.run("status", run.id).stdout
     verdict = cli.json("diagnose", run.id)["diagnosis"]
     assert (verdict and verdict["class"]) == case.kind, verdict
     by_text = (EndingCause.FAILED, EndingCause.SIGNALLED)

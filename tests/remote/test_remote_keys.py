@@ -14,6 +14,7 @@ from textual.widgets import Input, OptionList, Static
 
 from runners.model.health import Condition
 from runners.model.states import State
+from runners.places.actions import PauseRuns
 from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
 from tests.process.conftest import CommandLine
@@ -196,6 +197,31 @@ async def test_a_run_there_is_paused_and_goes_on_by_key_and_by_command(
         line.run(command, run, "--host", "rented")
         shown = json.loads(line.run("status", run, "--json", "--host", "rented").stdout)
         assert (shown["paused"] is not None) is paused
+
+
+async def test_a_command_about_several_runs_there_says_which_it_was_not_done_to(
+    line: CommandLine, rented: RentedMachine
+) -> None:
+    """How many, and why not the others, as of runs of here; one that is gone keeps it from all."""
+    runs = [launch(line, f"part{n}", LOOP, "--gpus", "0") for n in range(3)]
+    gone = f"{runs[0][:-4]}0000"
+    async with opened(rented) as panel:
+        await panel.select(runs[0])
+        await panel.until(lambda: all(panel.there(run).state is State.RUNNING for run in runs))
+        line.run("pause", runs[1], "--host", "rented")
+        place = panel.app.cockpit.remote.place("rented")
+        assert place is not None
+        log = panel.app.runs.log
+        panel.app.runs.act(place, PauseRuns(tuple(runs)))
+        await panel.until(lambda: 0 in log.undone)
+        assert log.undone[0].mark == "⚠ 2 of 3 done" and runs[1] in log.undone[0].runs
+        assert log.undone[0].why.startswith("part1 "), log.undone[0].why
+        told = [n for n in panel.app._notifications if n.severity == "error"]
+        assert all("part0" not in n.message for n in told) and len(told) == 1, told
+        panel.app.runs.act(place, PauseRuns((*runs, gone), paused=False))
+        await panel.until(lambda: 1 in log.undone)
+        assert log.undone[1].mark == "✗ failed"
+        assert all(StateDirectory(rented.state).run(run).pause.exists() for run in runs)
 
 
 async def test_what_is_read_of_a_run_there_stands_in_the_screens_of_here(

@@ -1,5 +1,7 @@
 """How the lines of the run table are drawn: names of sweeps and their runs in little room."""
 
+import pytest
+from rich.cells import cell_len
 from textual.theme import BUILTIN_THEMES
 
 from runners.places.run_row import RunRow
@@ -45,6 +47,20 @@ def test_a_folded_sweep_has_its_name_its_number_and_the_best_of_its_runs() -> No
         [*sweep(twice[0], 10), *sweep(twice[1], 10)], TableChoice(folded=frozenset(twice))
     )
     assert len({line[:30] for line in shown}) == 2
+
+
+@pytest.mark.parametrize("width", [46, 74, 160])
+def test_names_of_wide_letters_and_emoji_leave_the_columns_below_each_other(width: int) -> None:
+    names = (
+        "plain",
+        "日本語の実験-1",
+        "🚀🚀-launch",
+        "한국어 이름이 아주 긴 실행 하나",
+        "e\u0301te\u0301",
+    )
+    shown = drawn([row(name, last=0.5) for name in names], TableChoice(), width)
+    ends = {cell_len(line[: line.index("0.5")]) for line in shown}
+    assert len(ends) == 1 and len({cell_len(line) for line in shown}) == 1, shown
 
 
 def test_runs_of_a_sweep_are_called_by_their_values_alone_among_themselves_only() -> None:

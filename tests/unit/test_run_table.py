@@ -103,6 +103,15 @@ def test_columns_fill_the_width_and_never_more(width: int, wanted: str) -> None:
     assert cells[-1].start + cells[-1].width <= width and "cost" not in keys
 
 
+@pytest.mark.parametrize("width", [42, 58, 66, 74, 80, 92, 104])
+def test_a_long_state_is_whole_and_costs_no_column(width: int) -> None:
+    plain = fit_columns(width)
+    cells = fit_columns(width, longest_state=len(State.CANCELLED))
+    assert cells[0].width >= len("cancelled")
+    assert [cell.column.key for cell in cells] == [cell.column.key for cell in plain]
+    assert cells[-1].start + cells[-1].width <= width
+
+
 def test_the_reason_takes_the_place_of_what_a_queued_or_failed_run_has_not() -> None:
     cells = fit_columns(42)
     waits = row(state=State.QUEUED, remark="GPU 2 held by big", last=None, started=None)

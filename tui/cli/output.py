@@ -32,7 +32,7 @@ def do_each(runs: Iterable[Run], act: Callable[[Run], object]) -> FresnelError |
             act(run)
         except FresnelError as error:
             if first is not None:
-                echo(str(error))
+                echo(f"fresnel-tui: {error}")
             first = first or error
     return first
 

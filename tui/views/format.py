@@ -23,15 +23,30 @@ def first_line(text: str) -> str:
     return f"{head} …" if more else head
 
 
+def cells_of(text: str) -> int:
+    """How many cells of a terminal `text` takes: letters of some scripts, and emoji, two."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len  # commands start without
+
+    return cell_len(text)
+
+
 def cut(text: str, width: int) -> str:
     """`text` in at most `width` cells, its end cut with an ellipsis."""
-    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
+    if cells_of(text) <= width:
+        return text
+    left = text[: max(0, width - 1)]
+    while left and cells_of(left) >= width:
+        left = left[:-1]
+    return left + "…"
 
 
 def fitted(text: str, width: int, right: bool = False) -> str:
     """`text` in exactly `width` cells."""
     text = cut(text, width)
-    return text.rjust(width) if right else text.ljust(width)
+    blank = " " * (width - cells_of(text))
+    return blank + text if right else text + blank
 
 
 def duration(seconds: float | None) -> str:

@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable, Collection, Sequence
-from functools import partial
 from pathlib import Path
 
 from runners.model.run_ids import is_run_id
@@ -64,10 +63,7 @@ class SshPlace:
         outcomes: list[Outcome] = []
         lock = threading.Lock()
 
-        def ended(command: Sequence[str], outcome: Outcome) -> None:
-            runs = [word for word in command if is_run_id(word)]
-            if outcome.problem and len(runs) == 1:
-                outcome = outcome._replace(refused=((runs[0], outcome.problem),))
+        def ended(outcome: Outcome) -> None:
             with lock:
                 outcomes.append(outcome)
                 if len(outcomes) < len(commands):
@@ -76,7 +72,7 @@ class SshPlace:
             done(_joined(outcomes, with_ids=isinstance(action, _CHANGING)))
 
         for command in commands:
-            self.command(command, partial(ended, command))
+            self.command(command, ended)
 
     def command(self, arguments: Sequence[str], done: Callable[[Outcome], None]) -> None:
         """Run a headless command there; a launch starts nothing twice when the line breaks."""
@@ -143,7 +139,8 @@ class SshPlace:
 def _outcome(request: RemoteRequest) -> Outcome:
     output = request.output.decode("utf-8", "replace")
     errors = request.errors.decode("utf-8", "replace")
-    return outcome_of(output, errors, request.exit_code or 0, request.problem)
+    runs = [word for word in request.arguments if is_run_id(word)]
+    return outcome_of(output, errors, request.exit_code or 0, request.problem, runs)
 
 
 def _joined(outcomes: Sequence[Outcome], with_ids: bool) -> Outcome:

@@ -9,10 +9,12 @@ from typing import ClassVar
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.content import Content
 from textual.widgets import Static
 
 from tui.panel.hotkeys import hotkey
 from tui.panel.screens.dialogs import Dialog, PageScroll
+from tui.views.format import cells_of, fitted
 from tui.views.runs.comparison import Comparison, compare, label_of
 from tui.views.runs.comparison_text import agreements, tables_of
 from tui.views.runs.run_facts import ComparedRuns, RunFacts
@@ -53,7 +55,7 @@ class CompareScreen(Dialog[None]):
     def compose(self) -> ComposeResult:
         """One text that scrolls both ways."""
         with PageScroll(classes="dialog wide") as dialog:
-            dialog.border_title = f"{self._count} runs compared"
+            dialog.border_title = Content(f"{self._count} runs compared")
             dialog.border_subtitle = "a all settings · b baseline · Esc closes"
             yield Static("reading…", id="comparison")
 
@@ -110,7 +112,7 @@ def draw_comparison(comparison: Comparison, room: int) -> Text:
                 style = "green" if cell.endswith("★") else ""
                 if i == 0:
                     style = "bold"
-                text.append(f"{_shortened(cell, width).ljust(width)}  ", style=style)
+                text.append(f"{fitted(_shortened(cell, width), width)}  ", style=style)
             text.append("\n")
         text.append("\n")
     same = agreements(comparison)
@@ -122,9 +124,9 @@ def draw_comparison(comparison: Comparison, room: int) -> Text:
 def _widths(rows: Sequence[tuple[str, ...]], room: int, numbers: bool) -> list[int]:
     """The cells of each column, the widest made narrower until all have room or are narrow."""
     columns = list(zip(*rows, strict=True))
-    widths = [max(map(len, column)) for column in columns]
+    widths = [max(map(cells_of, column)) for column in columns]
     least = [
-        max(_NARROW, max(map(len, column[1:]), default=0))
+        max(_NARROW, max(map(cells_of, column[1:]), default=0))
         if numbers and column[0] not in _NAMES
         else _NARROW
         for column in columns

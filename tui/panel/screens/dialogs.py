@@ -11,6 +11,7 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Button, Input, OptionList, Static
 
@@ -176,7 +177,7 @@ class QuestionScreen(Dialog[bool]):
     def compose(self) -> ComposeResult:
         """What would happen, two buttons."""
         with Vertical(classes="dialog") as dialog:
-            dialog.border_title = self._title
+            dialog.border_title = Content(self._title)
             yield Static(Text(self._text))
             with Horizontal(classes="buttons"):
                 yield Button(f"{self._yes} (y)", id="yes", variant="warning", compact=True)
@@ -213,7 +214,7 @@ class LineScreen(Dialog[str | None]):
     def compose(self) -> ComposeResult:
         """What is asked for, the line, what is wrong with it."""
         with Vertical(classes="dialog") as dialog:
-            dialog.border_title = self._title
+            dialog.border_title = Content(self._title)
             dialog.border_subtitle = "Enter accept · Esc close"
             yield Static(Text(self._text))
             yield Input(value=self._value, placeholder=self._hint, compact=True, id="line")

@@ -9,6 +9,7 @@ from rich.console import Group
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.content import Content
 from textual.theme import Theme
 from textual.widgets import Static
 
@@ -104,7 +105,7 @@ class GpuDetailScreen(Dialog[None]):
         self._note(reading.time, reading.gpus)
         gpu = next((gpu for gpu in reading.gpus if gpu.uuid == self._uuid), None)
         dialog = self.query_one(".dialog")
-        dialog.border_title = (
+        dialog.border_title = Content(
             "GPUs" if gpu is None else f"{gpu_label(gpu, reading.gpus)} · {gpu.name}"
         )
         lines = NamedLines(_NAMES)

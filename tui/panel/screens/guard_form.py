@@ -12,6 +12,7 @@ from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
+from textual.content import Content
 from textual.widgets import Button, Input, Static
 
 from runners.guard.request import GuardRequest, length_of, request_flags, request_of, rule_from
@@ -69,7 +70,7 @@ class GuardScreen(PlaceForm):
         """Fields, consequences, two buttons."""
         with Vertical(classes="dialog wide fit") as dialog:
             verb = "Set" if self._is_new else "Change"
-            dialog.border_title = f"{verb} the guard{self.place.of}"
+            dialog.border_title = Content(f"{verb} the guard{self.place.of}")
             dialog.border_subtitle = "Tab next field · F2 set · Esc close"
             for key, name, hint in _FIELDS:
                 value = getattr(self.rule_request, key)

@@ -11,6 +11,7 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
+from textual.content import Content
 from textual.widgets import Button, Static
 
 from runners.model.errors import FresnelError, WrongInput
@@ -102,7 +103,7 @@ class LaunchScreen(FormDialog):
     def _show_machine(self) -> None:
         name, several = self.planner.name, len(self.planners) > 1
         dialog = self.query_one(".dialog", Vertical)
-        dialog.border_title = form_title(self.choice, name, several)
+        dialog.border_title = Content(form_title(self.choice, name, several))
         dialog.border_subtitle = form_keys(name, several)
         self.form.machine = name
         self.form.describe_gpus()

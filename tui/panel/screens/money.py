@@ -9,6 +9,7 @@ from typing import ClassVar
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.content import Content
 from textual.widgets import Static
 
 from runners.cost.sessions import Session
@@ -53,7 +54,7 @@ class MoneyScreen(Dialog[None]):
     def compose(self) -> ComposeResult:
         """Session and guard, keys, tables."""
         with PageScroll(id="money", classes="dialog wide fit") as dialog:
-            dialog.border_title = f"Money and guard{self.place.of} · estimates of GPU time"
+            dialog.border_title = Content(f"Money and guard{self.place.of} · estimates of GPU time")
             dialog.border_subtitle = "Esc close"
             yield Static(id="money-now")
             yield HintRows(key_hints(MONEY_KEYS), id="money-keys", classes="apart")

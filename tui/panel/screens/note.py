@@ -8,6 +8,7 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
+from textual.content import Content
 from textual.widgets import Static, TextArea
 
 from runners.lifecycle.control.labels import checked_note
@@ -36,7 +37,7 @@ class NoteScreen(Dialog[str | None]):
     def compose(self) -> ComposeResult:
         """The text, and what is wrong with it."""
         with Vertical(classes="dialog note") as dialog:
-            dialog.border_title = Text(f"Note on {self._run.name}")
+            dialog.border_title = Content(f"Note on {self._run.name}")
             dialog.border_subtitle = _KEYS
             yield TextArea(self._run.labels.note, compact=True, id="note", tab_behavior="focus")
             yield Static(id="wrong")

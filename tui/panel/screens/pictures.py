@@ -161,7 +161,7 @@ class PicturesScreen(Screen[None]):
             at, of = album.series.index(self._series) + 1, len(album.series)
             line += f" · {self._series}" + (f" ({at} of {of}, ↑ ↓)" if of > 1 else "")
             line += f" · {place_text(place)} ({places.index(place) + 1} of {len(places)}, ← →)"
-        self._title_line.update(f" {line}")
+        self._title_line.update(Text(f" {line}"))
 
     def _title_of(self, view: RunView) -> Text:
         letter = self._snapshot.letters.get(view.run.id, "")

@@ -10,6 +10,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -47,7 +48,7 @@ class RemedyScreen(ListDialog[str | None]):
     def compose(self) -> ComposeResult:
         """The verdict, the remedies, and what the one under the cursor changes."""
         with Vertical(classes="dialog wide fit") as dialog:
-            dialog.border_title = f"Why {self._run_name} ended"
+            dialog.border_title = Content(f"Why {self._run_name} ended")
             dialog.border_subtitle = _KEYS
             with VerticalScroll(id="verdict", can_focus=False):
                 yield Static("reading its log…", id="verdict-text", markup=False)
@@ -171,7 +172,7 @@ def _verdict_text(verdict: Diagnosis | NotKnown | None, problem: str) -> Text:
         text.append(f"{by_names(safe_cell(verdict.cause))}\n", style="bold")
         if verdict.line:
             text.append(f"{safe_cell(verdict.line)}\n", style="dim")
-        text.append(f"evidence: {safe_cell('; '.join(verdict.rests_on))}\n")
+        text.append(f"evidence: {by_names(safe_cell('; '.join(verdict.rests_on)))}\n")
         if verdict.remedy:
             text.append(f"what to do: {safe_cell(verdict.remedy)}\n")
     if problem:

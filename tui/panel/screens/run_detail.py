@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.content import Content
 from textual.widgets import Static
 
 from runners.model.states import State
@@ -108,8 +109,9 @@ class RunDetailScreen(Dialog[str]):
         if details.changes:
             drawn = Group(drawn, draw_diff(details.changes))
         dialog = self.query_one(".dialog")
-        if dialog.border_title != details.title:
-            dialog.border_title = details.title
+        title = Content(details.title)
+        if dialog.border_title != title.markup:
+            dialog.border_title = title
         self.query_one("#run-detail", Static).update(drawn)
 
     def _fail(self, problem: str) -> None:

@@ -10,6 +10,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
+from textual.content import Content
 from textual.message import Message
 from textual.widgets import Button, Input, Label, OptionList, Static
 from textual.widgets.option_list import Option
@@ -43,7 +44,7 @@ class SessionScreen(PlaceForm):
     def compose(self) -> ComposeResult:
         """Prices, fields, what it comes to."""
         with Vertical(classes="dialog wide") as dialog:
-            dialog.border_title = f"Start a session{self.place.on}"
+            dialog.border_title = Content(f"Start a session{self.place.on}")
             dialog.border_subtitle = "Tab next field · F2 start · Esc close"
             yield Label("Price", classes="heading")
             yield OptionList(id="prices", compact=True)

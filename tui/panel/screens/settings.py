@@ -13,6 +13,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
 from textual.message import Message
 from textual.widgets import Button, Input, Label, Static
 
@@ -62,7 +63,7 @@ class SettingsScreen(FormDialog):
     def compose(self) -> ComposeResult:
         """Sections with their fields."""
         with Vertical(classes="dialog wide fit") as dialog:
-            dialog.border_title = f"Settings · {settings_file()}"
+            dialog.border_title = Content(f"Settings · {settings_file()}")
             dialog.border_subtitle = "F2 save · F6 edit the file · Esc close"
             with VerticalScroll(id="settings-fields", can_focus=False):
                 yield from self._fields()

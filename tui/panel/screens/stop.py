@@ -8,6 +8,7 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
+from textual.content import Content
 from textual.widgets import Button, Static
 
 from runners.host.clock import age
@@ -43,7 +44,7 @@ class StopScreen(Dialog[str]):
         """What happens, what is lost, three buttons."""
         with Vertical(classes="dialog") as dialog:
             where = f" on {self._machine}" if self._machine else ""
-            dialog.border_title = f"Stop {self.view.run.name or self.view.run.id}{where}?"
+            dialog.border_title = Content(f"Stop {self.view.run.name or self.view.run.id}{where}?")
             yield Static(self._text(), id="stop-text")
             with Horizontal(classes="buttons"):
                 yield Button(self._label(), id="stop", variant="warning", compact=True)

@@ -9,6 +9,7 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
+from textual.content import Content
 from textual.widgets import Button, Static
 
 from runners.verify.verify import Verification
@@ -40,7 +41,7 @@ class VerifyScreen(Dialog[bool]):
         where = f" on {self.planner.name}" if self.planner.name else ""
         names = [spec.name for spec in self.request.specs]
         with Vertical(classes="dialog wide") as dialog:
-            dialog.border_title = f"Checks{where}: {', '.join(names)}"
+            dialog.border_title = Content(f"Checks{where}: {', '.join(names)}")
             dialog.border_subtitle = "↑↓ scroll · F2 launch · Esc back to the form"
             with PageScroll(id="checks"):
                 yield Static("checking the interpreter, data and GPUs…", id="found")

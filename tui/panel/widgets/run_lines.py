@@ -236,6 +236,7 @@ class RunLines(Sequence[Text]):
             longest,
             hosts=bool(self.remote.live or self.remote.ended),
             named=named,
+            longest_state=max((len(row.state) for row in sample), default=0),
         )
         if cells != self.cells:
             self.cells = cells

@@ -3,6 +3,7 @@
 from runners.diagnosis.verdict import Diagnosis, NotKnown, remedies_for
 from runners.model.endings import is_doubtful
 from runners.model.run import Run
+from runners.model.run_ids import by_names
 from runners.model.states import State
 
 
@@ -17,13 +18,18 @@ def diagnose_run(run: Run) -> Diagnosis | NotKnown | None:
     return explain_run(run)
 
 
-def diagnosis_pairs(verdict: Diagnosis | NotKnown | None) -> list[tuple[str, str]]:
-    """A verdict as names and values; of a plain stop, whose reason says all, nothing."""
+def diagnosis_pairs(
+    verdict: Diagnosis | NotKnown | None, reason: str = ""
+) -> list[tuple[str, str]]:
+    """A verdict as names and values; of a plain stop, whose reason says all, nothing. `reason` is
+    what stands above it already.
+    """
     if verdict is None or verdict.kind in ("stopped", "cancelled"):
         return []
     if isinstance(verdict, NotKnown):
         return [("cause", verdict.message), *remedy_pairs(verdict)]
-    pairs = [("cause", verdict.cause), ("evidence", "; ".join(verdict.rests_on))]
+    pairs = [] if verdict.cause == reason else [("cause", verdict.cause)]
+    pairs.append(("evidence", by_names("; ".join(verdict.rests_on))))
     if verdict.remedy:
         pairs.append(("remedy", verdict.remedy))
     return pairs + remedy_pairs(verdict)

@@ -166,7 +166,7 @@ def _ending(run: Run) -> list[tuple[str, str]]:
     pairs = [("state", f"{run.state}{code}")]
     if run.reason:
         pairs.append(("reason", run.reason))
-    return pairs + diagnosis_pairs(diagnose_run(run))
+    return pairs + diagnosis_pairs(diagnose_run(run), run.reason)
 
 
 def _pictures(run: Run, room: int) -> tuple[list[EmbeddedPicture], int, int]:

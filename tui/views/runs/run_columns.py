@@ -180,11 +180,12 @@ def fit_columns(
     longest_name: int = 40,
     hosts: bool = False,
     named: Sequence[Column] = (),
+    longest_state: int = 0,
 ) -> tuple[Cell, ...]:
     """The columns that fit into `width` cells, in their places, without those that are `absent`.
 
     With `hosts`, runs of several machines stand in one table. Those that are `named`
-    somebody asked for: only state and name have room before them.
+    somebody asked for: only state and name have room before them. A state is never cut.
     """
     every = {**COLUMNS, **{column.key: column for column in named}}
     begin, end = _FIRST[:_ALWAYS], _FIRST[_ALWAYS:]
@@ -202,6 +203,13 @@ def fit_columns(
         chosen[key] = column.width
         left -= column.width + (1 if chosen else 0)
     left += 1  # none after the last
+    # Rather from the name than at the price of a column, which would go with one such run.
+    more = max(0, longest_state - chosen["state"])
+    chosen["state"] += more
+    left -= more
+    if left < 0 and "name" in chosen:
+        chosen["name"] += left
+        left = 0
     for key, most in (("name", 20), *((key, COLUMNS[key].room) for key in _ROOMIER)):
         if key in chosen and left > 0:
             if key == "progress" and chosen[key] + left < most:

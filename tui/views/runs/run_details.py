@@ -146,7 +146,7 @@ def _state(view: RunView, waits: Sequence[str], error: str) -> Pairs:
     pairs += health_pairs(view.health)
     if error:
         pairs.append(("error", error))
-    pairs += diagnosis_pairs(view.diagnosis)
+    pairs += diagnosis_pairs(view.diagnosis, run.reason)
     if view.diagnosis is not None:
         from tui.views.health.stack_text import stack_pairs  # only where a run ended badly
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
+from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -223,7 +224,8 @@ class LaunchForm(VerticalScroll):
         details.display = self.unfolded
         head = self.query_one("#fold", Static)
         head.display = bool(keys)
-        head.update(f"[b]{sign} More (F4)[/b]" + ("" if self.unfolded else f": {', '.join(keys)}"))
+        more = "" if self.unfolded else f": {', '.join(keys)}"
+        head.update(Text.assemble((f"{sign} More (F4)", "bold"), more))
 
     # ---- what is typed and picked
 
