@@ -28,6 +28,13 @@ class FresnelError(Exception):
         return f"{self.message}\n  {self.hint}" if self.hint else self.message
 
 
+def sentence_of(error: Exception) -> str:
+    """A problem as people read it: the system's without its number, with the file it is about."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)
+
+
 class WrongInput(FresnelError):
     """Something a person wrote cannot be used: a preset, a flag, a value."""
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 from runners.host.helpers import this_program
 from runners.host.identity import attendance
 from runners.model.closed import assert_never
-from runners.model.errors import FresnelError
+from runners.model.errors import FresnelError, sentence_of
 from runners.model.run import Run
 from runners.model.states import State
 from runners.places.actions import (
@@ -90,8 +90,8 @@ def _each(
     for run_id in ids:
         try:
             done.append(do(read_run(state, run_id)))
-        except FresnelError as error:
-            refused.append((run_id, str(error)))
+        except (FresnelError, OSError) as error:
+            refused.append((run_id, sentence_of(error)))
     message = sentence(done) if done else ""
     problem = few_texts([reason for _, reason in refused])
     return Outcome((), (message,) if message else (), problem, refused=tuple(refused))
@@ -204,8 +204,8 @@ class HerePlace:
                 outcome = carry_out(self._state, action)
             except (FresnelError, OSError, ValueError) as error:
                 runs: Runs = getattr(action, "runs", ())
-                refused = tuple((run, str(error)) for run in runs)
-                outcome = Outcome(problem=str(error), refused=refused)
+                refused = tuple((run, sentence_of(error)) for run in runs)
+                outcome = Outcome(problem=sentence_of(error), refused=refused)
             done(outcome)
 
         self._in_thread(do)
@@ -223,7 +223,7 @@ class HerePlace:
             try:
                 found = self._answer(question, subjects)
             except (FresnelError, OSError) as error:
-                done(None, str(error))
+                done(None, sentence_of(error))
             else:
                 done(found, "")
 

@@ -13,9 +13,15 @@ from runners.host import files
 from runners.lifecycle.control import stop as stop_module
 from runners.lifecycle.control.stop import request_stop
 from runners.model.endings import Ending, EndingCause
+from runners.model.states import State
+from runners.places.actions import PauseRuns
+from runners.places.here import carry_out
+from runners.state.layout import StateDirectory
 from runners.state.runs import read_run
 from tests.process.conftest import CommandLine, events, record
 from tests.support import eventually
+from tui.panel.widgets.run_lines import RunLines
+from tui.snapshot.feed import SnapshotFeed
 
 
 @pytest.fixture
@@ -98,6 +104,55 @@ def test_what_has_no_room_for_its_records_is_not_started(
         assert json.loads(cli.run("list", "--json", **there).stdout) == []
     finally:
         os.system(f"umount -l {disk}")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+def test_the_panel_says_that_the_disk_of_its_state_folder_is_full(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    """Above the readings of GPUs that do not come; and what is not done says why in words."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if os.system(f"mount -t tmpfs -o size=2m tmpfs {disk} 2>/dev/null"):
+        pytest.skip("nothing may be mounted here")
+    state = StateDirectory(disk / "state").create()
+    feed = SnapshotFeed(state, read_only=True)
+    try:
+        assert feed.first_snapshot(60.0).problem == ""
+        there = {"FRESNEL_STATE_DIR": str(state.root)}
+        words = ("launch", "--gpus", "0", "--", "sleep", "600")
+        ids = [cli.run(*words, **there).stdout.strip() for _ in range(2)]
+        eventually(lambda: all(read_run(state, each).state is State.RUNNING for each in ids))
+        (disk / "filler").write_bytes(bytes(os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize))
+        snapshot = feed._reader.submit(feed._take).result(60.0)
+        assert str(state.root) in snapshot.problem
+        assert snapshot.reading is not None and snapshot.reading.problem == snapshot.problem
+        outcome = carry_out(state, PauseRuns(tuple(ids)))
+        assert [run for run, _ in outcome.refused] == ids
+        assert os.strerror(errno.ENOSPC) in outcome.problem and "Errno" not in outcome.problem
+        (disk / "filler").unlink()
+        cli.run("kill", *ids, "--wait", **there)
+    finally:
+        feed._reader.shutdown()
+        os.system(f"umount -l {disk}")
+
+
+def test_a_state_folder_that_is_gone_is_not_taken_for_one_without_runs(tmp_path: Path) -> None:
+    """And no sampler makes it anew; once it is back all is as it was."""
+    state = StateDirectory(tmp_path / "state").create()
+    feed = SnapshotFeed(state)
+    lines = RunLines()
+    try:
+        assert feed.first_snapshot(60.0).problem == ""
+        state.root.rename(tmp_path / "elsewhere")
+        gone = feed._reader.submit(feed._take).result(60.0)
+        assert str(state.root) in gone.problem and not state.root.exists()
+        lines.show(gone)
+        assert lines.nothing == gone.problem == gone.reading.problem
+        (tmp_path / "elsewhere").rename(state.root)
+        assert feed._reader.submit(feed._take).result(60.0).problem == ""
+    finally:
+        feed._reader.shutdown()
 
 
 def _is_free(disk: Path) -> bool:

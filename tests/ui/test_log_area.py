@@ -208,6 +208,19 @@ async def test_search_and_errors_stay_inside_a_filter(log: Path) -> None:
         )
 
 
+async def test_an_error_that_is_gone_to_is_none_of_the_matches(tmp_path: Path) -> None:
+    log = tmp_path / "output.log"
+    log.write_text("epoch 1\nepoch 2\nValueError: x\nepoch 3\n" + "step\n" * 40)
+    async with opened(log) as (app, pilot):
+        await answer(app, pilot, "slash", "epoch")
+        await until(pilot, lambda: "match 3 of 3 · " in str(app.pane.border_subtitle))
+        await pilot.press("E")
+        await until(pilot, lambda: line_here(app.pane) == "ValueError: x")
+        await until(pilot, lambda: "3 matches · " in str(app.pane.border_subtitle))
+        await pilot.press("N")
+        await until(pilot, lambda: "match 2 of 3 · " in str(app.pane.border_subtitle))
+
+
 async def test_ranks_are_gone_through(tmp_path: Path) -> None:
     path = tmp_path / "output.log"
     path.write_bytes(b"hello\n" + b"[rank0]: a\n[default3]:b\n[rank 3] c\n" * 10)
@@ -526,7 +539,7 @@ async def test_lines_that_come_while_nothing_matches_are_no_notice(tmp_path: Pat
         area.log_pane.search("epoch")
         await until(pilot, lambda: "match 1 of 1" in str(area.log_pane.border_subtitle))
         area.log_pane.filter("Error")
-        await until(pilot, lambda: "no match" in str(area.log_pane.border_subtitle))
+        await until(pilot, lambda: "search: no match" in str(area.log_pane.border_subtitle))
         for count in (3, 4, 5):
             append(log, f"epoch {count}\n".encode())
             await until(

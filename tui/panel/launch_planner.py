@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from runners.model.errors import FresnelError
+from runners.model.errors import FresnelError, sentence_of
 from runners.model.placeholders import secrets_in
 from runners.model.spec import RunSpec
 from runners.model.trailing_command import with_flags
@@ -149,7 +149,7 @@ class PlannerHere(LaunchPlanner):
                 specs = [] if request is None else request.specs
                 found = answer_launch(state, question, specs, reading, runs)
             except (FresnelError, OSError) as error:
-                app.call_later(failed, str(error))
+                app.call_later(failed, sentence_of(error))
             else:
                 app.call_later(then, found)
 

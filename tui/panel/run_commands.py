@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 
-from runners.model.errors import FresnelError
+from runners.model.errors import FresnelError, sentence_of
 from runners.model.run import Run
 from runners.model.run_ids import by_names, is_run_id
 from runners.model.spec import RunSpec
@@ -209,8 +209,8 @@ class RunCommands:
                 do()
             except (FresnelError, OSError, ValueError) as error:
                 if noted is not None:
-                    self.log.undone[noted] = Undone(safe(str(error)))
-                self._app.call_later(notify_error, self._app, str(error))
+                    self.log.undone[noted] = Undone(safe(sentence_of(error)))
+                self._app.call_later(notify_error, self._app, sentence_of(error))
             self._app.call_later(self.feed.refresh_now)
 
         self._app.run_worker(run, thread=True, group="action")

@@ -16,11 +16,13 @@ from runners.cost.meter import Meter, read_meter
 from runners.cost.run_costs import Costs
 from runners.cost.sessions import Session
 from runners.gpus.client import announce_reader, ensure_sampler, latest
+from runners.guard.reserved import disk_is_full
 from runners.guard.rule import GuardView, read_guard
 from runners.host.clock import moment_now
+from runners.host.files import is_gone
 from runners.host.identity import host_name
-from runners.model.errors import FresnelError
-from runners.model.gpus import GpuReading, GpuSnapshot
+from runners.model.errors import FresnelError, sentence_of
+from runners.model.gpus import UNREAD, GpuReading, GpuSnapshot
 from runners.model.plan import is_job
 from runners.model.run import Run
 from runners.model.states import State
@@ -116,6 +118,7 @@ class SnapshotFeed:
         self._unread = True
         self._costs_wanted = False
         self._costs_of: tuple[int, float] = (-1, 0.0)
+        self._was_there = not is_gone(state.root)
         self._hurry = asyncio.Event()
         self._stop = Event()
         # The first snapshot is taken while the terminal is still being set up.
@@ -188,17 +191,20 @@ class SnapshotFeed:
 
     def _take(self) -> PanelSnapshot:
         """Read everything once; a problem becomes a line in the snapshot, never an exception."""
-        problem = ""
+        problem = self._missing()
         try:
-            if not self.read_only or os.access(self.state.root, os.W_OK):
+            # One that somebody has removed must not come back by a sampler's start.
+            if not problem and (not self.read_only or os.access(self.state.root, os.W_OK)):
                 ensure_sampler(self.state)  # reading GPUs touches nobody's run
             # From the second snapshot on: the first screen does not wait for it.
-            if not self.read_only and self._turn % _ADOPT_EVERY == 1:
+            if not problem and not self.read_only and self._turn % _ADOPT_EVERY == 1:
                 from runners.housekeeping import tend
 
                 tend(self.state)
         except (FresnelError, OSError) as error:
-            problem = str(error)
+            problem = sentence_of(error)
+        if not problem and disk_is_full(self.state.root):
+            problem = f"the disk of {self.state.root} is full: what happens is not recorded"
         self._turn += 1
         announce_reader(self.state)
         now = time.time()
@@ -226,7 +232,7 @@ class SnapshotFeed:
             host=host_name(),
             runs=tuple(reversed(views)),
             letters=self._letters(runs, later),
-            reading=latest(self.state),
+            reading=self._reading(problem),
             leases=held_leases(self.state, later),
             session=costs.session,
             meter=read_meter(runs, costs),
@@ -236,6 +242,21 @@ class SnapshotFeed:
             drained=self.state.drained_since(),
             ended=self._index.ended,
         )
+
+    def _missing(self) -> str:
+        """What to say where the state folder has been there, and is no longer."""
+        if not self._was_there or not is_gone(self.state.root):
+            return ""
+        return f"the state folder {self.state.root} is gone: removed, or its disk is not mounted"
+
+    def _reading(self, problem: str) -> GpuReading | None:
+        """The newest reading of the GPUs, with what keeps a newer one from coming."""
+        reading = latest(self.state)
+        if not problem or (reading is not None and reading.problem):
+            return reading
+        if reading is None:
+            return GpuReading(0.0, host_name(), UNREAD, problem=problem)
+        return msgspec.structs.replace(reading, problem=problem)
 
     def _letters(self, runs: list[Run], later: Collection[str]) -> dict[str, str]:
         live = [run.id for run in runs if run.is_live]

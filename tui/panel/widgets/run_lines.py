@@ -249,7 +249,8 @@ class RunLines(Sequence[Text]):
         """What to say where there is no line."""
         if self.choice.query.text:
             return "no run matches; Esc: all runs"
-        return f"{NO_RUNS}: press n to launch one"
+        problem = self.snapshot.problem if self.snapshot else ""
+        return problem or f"{NO_RUNS}: press n to launch one"
 
     def __len__(self) -> int:
         return len(self.table.keys)

@@ -90,9 +90,11 @@ class LogSeeker:
             if start is not None:
                 notice = _WRAPPED[backward] if wrapped and notice_wrap else ""
             self._owner.call_later(self._go, source, start, notice)
-            if search is not None:
-                search.at = start
-                self._announce(search)
+            sought = search or document.search
+            # What is no match, as a failure, is none of those that are counted.
+            if sought is not None and (search is not None or start is not None):
+                sought.at = start
+                self._announce(sought)
 
         self._threads.seek(source, pattern, offset, backward, found)
 

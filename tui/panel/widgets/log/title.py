@@ -6,6 +6,7 @@ from runners.model.units import counted
 from tui.panel.widgets.log.document import LogDocument
 from tui.panel.widgets.log.viewport import Viewport
 from tui.panel.widgets.log.window_reader import LogReader, LogSelection
+from tui.views.format import size as bytes_text
 
 BAR = 10_000
 """The scroll bar's length, in no unit: it shows a share of the bytes."""
@@ -28,7 +29,9 @@ def describe_search(document: LogDocument) -> str:
         return ""
     count = f"{search.matches.count:,}{'' if search.matches.complete else '+'}"
     if not search.matches.count:
-        return "no match · " if search.matches.complete else "searching · "
+        # Of a filter's lines, which are what was found by other words.
+        what = "search: " if document.filter is not None else ""
+        return f"{what}no match · " if search.matches.complete else "searching · "
     return f"match {search.current:,} of {count} · " if search.current else f"{count} matches · "
 
 
@@ -87,4 +90,4 @@ def _news(document: LogDocument, paused_at: tuple[int, int]) -> str:
     (count, exact), (known, size) = document.file.line_count, paused_at
     if exact and known >= 0:
         return f"{count_text(count - known, 'new ')} · " if count > known else ""
-    return f"{(document.size - size) / 1e6:,.1f} MB new · " if document.size > size else ""
+    return f"{bytes_text(document.size - size)} new · " if document.size > size else ""
