@@ -60,6 +60,16 @@ def test_no_hint_is_broken_on_a_narrow_terminal(show: Show) -> None:
             panel.wait_for(rf"\b{key.key} {key.description}")
 
 
+def test_a_number_that_is_typed_at_the_list_of_prices_is_a_rate(panel: Terminal) -> None:
+    panel.press("$")
+    panel.wait_for(NO_SESSION)
+    panel.press("s")
+    panel.wait_for(field("azure-mi300x", r"\$6\.00/h"))
+    panel.press("1.9")
+    panel.wait_for(field("or a rate", r"1\.9"))
+    panel.wait_for(r"\$1\.90/h for this machine")
+
+
 def test_a_session_is_started_given_a_budget_and_ended(panel: Terminal) -> None:
     panel.press("$")
     panel.wait_for(NO_SESSION)

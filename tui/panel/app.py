@@ -36,6 +36,7 @@ from tui.panel.theme.themes import (
     theme_problem,
 )
 from tui.snapshot.feed import PanelSnapshot, ShowsSnapshots, SnapshotFeed
+from tui.views.format import going_on
 
 _EXIT_AFTER_S = 1.0
 _PAINTED_S = 1.0
@@ -240,6 +241,5 @@ def run_panel(
 def _print_live_runs(snapshot: PanelSnapshot | None) -> None:
     live = sum(view.run.is_live for view in snapshot.runs) if snapshot is not None else 0
     if live:
-        runs = "1 run goes on" if live == 1 else f"{live} runs go on"
         shows = "it" if live == 1 else "them"
-        print(f"{runs}; `fresnel-tui` shows {shows}", file=sys.stderr)
+        print(f"{going_on(live)}; `fresnel-tui` shows {shows}", file=sys.stderr)

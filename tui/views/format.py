@@ -17,6 +17,11 @@ def live_texts(states: Iterable[State]) -> tuple[str, str]:
     return f"{len(live) - queued} running", f"{queued} queued" if queued else ""
 
 
+def going_on(count: int) -> str:
+    """`1 run goes on`."""
+    return f"{count:,} run goes on" if count == 1 else f"{count:,} runs go on"
+
+
 def first_line(text: str) -> str:
     """The first line of a text, with … where there are more."""
     head, *more = text.splitlines() or [""]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import ClassVar
 
 from rich.text import Text
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
@@ -25,6 +26,7 @@ from tui.panel.hotkeys import hotkey
 from tui.panel.screens.dialogs import PlaceForm, QuestionScreen, form_buttons, if_answered, is_open
 from tui.panel.widgets.launch.fields import FormField
 from tui.snapshot.questions import Question
+from tui.views.format import dollars
 from tui.views.money.session_offer import SessionOffer
 
 
@@ -83,6 +85,15 @@ class SessionScreen(PlaceForm):
         event.stop()
         self._show()
 
+    def on_key(self, event: events.Key) -> None:
+        """A number that is typed at the list is a rate."""
+        rate, typed = self.fields["rate"].input, event.character or ""
+        is_number = typed.isdecimal() or typed == "."
+        if is_number and isinstance(self.focused, OptionList) and isinstance(rate, Input):
+            rate.select_on_focus = False  # what is typed next belongs to it
+            rate.insert_text_at_cursor(typed)
+            rate.focus()
+
     @on(OptionList.OptionSelected)
     def _chosen(self) -> None:
         self.fields["budget"].input.focus()
@@ -112,7 +123,7 @@ class SessionScreen(PlaceForm):
         except FresnelError as error:
             self._show_problem(str(error))
             return
-        text = Text(f"${hourly_rate(chosen, gpus)}/h for this machine", style="bold")
+        text = Text(f"{dollars(hourly_rate(chosen, gpus))}/h for this machine", style="bold")
         if chosen.source:
             text.append(f"  {chosen.source}, {chosen.date}", style="dim")
         caveat = self._caveat(price, per, gpus)
@@ -160,7 +171,7 @@ class SessionScreen(PlaceForm):
 
 def _price_line(entry: PriceEntry, fits: bool) -> Text:
     whole = " a machine" if entry.per == "machine" else ""
-    rate = f"${entry.usd_per_hour}/h{whole}"
+    rate = f"{dollars(Decimal(entry.usd_per_hour))}/h{whole}"
     text = Text.assemble(
         ("● " if fits else "  ", "green"), f"{entry.name:<26} ", f"{rate:<20} ", entry.gpu
     )
