@@ -5,12 +5,11 @@ files of the earliest rank, the earliest line that is no consequence of another,
 """
 
 import re
-import shlex
 from collections.abc import Mapping
 
 import msgspec
 
-from runners.diagnosis.evidence import Awaited, Evidence, LogPart
+from runners.diagnosis.evidence import Evidence, LogPart
 from runners.diagnosis.signatures import Signature, Tier
 from runners.diagnosis.suspects import (
     Suspect,
@@ -182,31 +181,13 @@ def _own_doing(evidence: Evidence, looked: tuple[str, ...]) -> Diagnosis | None:
             kind, rests = "host_rebooted", "the boot's own id"
             remedy = "Resume from its last checkpoint; `fresnel-tui service` brings runs back."
         case EndingCause.REFUSED | EndingCause.NOT_STARTED | EndingCause.INTERRUPTED:
-            if evidence.awaited is not None:
-                return _never_its_turn(evidence, evidence.awaited, cause, looked)
             kind, rests = "not_started", "the supervisor"
             remedy = "`fresnel-tui plan` shows the command, its folder and environment."
+            if evidence.awaited is not None:
+                rests, remedy = evidence.awaited.rests, evidence.awaited.remedy
         case never:
             assert_never(never)
     return Diagnosis(kind, "", cause, remedy, (rests,), looked)
-
-
-def _never_its_turn(
-    evidence: Evidence, awaited: Awaited, cause: str, looked: tuple[str, ...]
-) -> Diagnosis:
-    """It was to start when another run ends so or so, which ended otherwise."""
-    again = f"fresnel-tui launch --again {evidence.run}"
-    rests = f"{awaited.run} is {awaited.ending}"
-    remedy = f"`{again}` starts it without waiting."
-    if not awaited.run:
-        rests = "the run it waited for is gone"
-    elif awaited.on == "success":
-        remedy = (
-            f"`fresnel-tui diagnose {awaited.run}` says more. Launch that again once it is mended, "
-            f"and behind it what waited for it: `{again} --after {shlex.quote(awaited.name)}`; "
-            "without --after it starts at once."
-        )
-    return Diagnosis("not_started", "", cause, remedy, (rests,), looked)
 
 
 def _memory_killer(

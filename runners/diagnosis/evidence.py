@@ -9,17 +9,16 @@ from typing import Any
 
 import msgspec
 
+from runners.diagnosis.awaited_run import Awaited, find_awaited
 from runners.host.files import modified_at, open_plain, read_json
 from runners.host.identity import boot_id, boot_time
 from runners.host.procfs import memory_kills
-from runners.model.endings import Ending, EndingCause
+from runners.model.endings import Ending
 from runners.model.gpus import RunUsage, Xid
 from runners.model.run import Run
 from runners.model.states import State
 from runners.state.decoding import read
-from runners.state.layout import StateDirectory
 from runners.state.rank_processes import processes_of
-from runners.state.runs import read_run
 
 HEAD_BYTES = 128 << 10
 TAIL_BYTES = 1 << 20
@@ -49,19 +48,6 @@ class RankError(msgspec.Struct, frozen=True):
     path: str = ""
 
 
-class Awaited(msgspec.Struct, frozen=True):
-    """The run whose end kept another from starting: the first of a chain of such.
-
-    `on` is the ending that was waited for, of the run that is called `name` if there is a chain.
-    `run` is empty where it is no longer there.
-    """
-
-    on: str
-    name: str = ""
-    run: str = ""
-    ending: str = ""
-
-
 class Evidence(msgspec.Struct, frozen=True):
     """Everything a verdict may rest on; `exit_code` is the shell's (128 + signal) or negative.
 
@@ -79,7 +65,6 @@ class Evidence(msgspec.Struct, frozen=True):
     pids: frozenset[int] = frozenset()
     processes: int = 0
     awaited: Awaited | None = None
-    run: str = ""
 
 
 def gather_evidence(run: Run) -> Evidence:
@@ -105,33 +90,7 @@ def gather_evidence(run: Run) -> Evidence:
         logs=(*_rank_logs(folder, begun), *read_log(folder / "output.log")),
         pids=frozenset(pids),
         processes=processes_of(run) or 0,
-        awaited=_awaited(run),
-        run=run.id,
-    )
-
-
-def _awaited(run: Run) -> Awaited | None:
-    """Whom a run waited for in vain; None where that is not why it never started."""
-    after = run.plan.spec.after if run.plan is not None else None
-    if after is None or run.ending is None or run.ending["cause"] is not EndingCause.REFUSED:
-        return None
-    # Only the few that were refused need the queue.
-    from runners.lifecycle.launch.dispatch import ending_of
-    from runners.scheduling.queue_order import judge_after
-
-    state = StateDirectory(Path(run.directory).parents[1])
-    ended = ending_of(state, after.run)
-    if ended is None or judge_after(after, {after.run: ended}) is None:
-        return None
-    if not state.run(after.run).path.is_dir():
-        return Awaited(after.on)
-    other = read_run(state, after.run)
-    first = _awaited(other)
-    how = str(ended) + (f": {other.reason}" if other.reason else "")
-    return (
-        Awaited(after.on, other.name, other.id, how)
-        if first is None
-        else (msgspec.structs.replace(first, name=other.name))
+        awaited=find_awaited(run),
     )
 
 

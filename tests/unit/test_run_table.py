@@ -12,13 +12,12 @@ from tui.views.runs.run_columns import (
     TableContext,
     fit_columns,
     heading_of,
-    last_parts,
     remark_span,
-    short_names,
 )
 from tui.views.runs.run_query import parse_query
 from tui.views.runs.run_sort import SortKey, parse_sort, sort_rows
 from tui.views.runs.run_table import Arranger, FoldedGroup, TableChoice, group_mark, group_row
+from tui.views.runs.short_names import last_parts, short_names
 
 
 def names(rows: object) -> list[str]:

@@ -36,7 +36,7 @@ from tui.panel.theme.themes import (
     theme_problem,
 )
 from tui.snapshot.feed import PanelSnapshot, ShowsSnapshots, SnapshotFeed
-from tui.views.format import going_on
+from tui.views.format import go_on_text
 
 _EXIT_AFTER_S = 1.0
 _PAINTED_S = 1.0
@@ -242,4 +242,4 @@ def _print_live_runs(snapshot: PanelSnapshot | None) -> None:
     live = sum(view.run.is_live for view in snapshot.runs) if snapshot is not None else 0
     if live:
         shows = "it" if live == 1 else "them"
-        print(f"{going_on(live)}; `fresnel-tui` shows {shows}", file=sys.stderr)
+        print(f"{go_on_text(live)}; `fresnel-tui` shows {shows}", file=sys.stderr)

@@ -17,7 +17,7 @@ def live_texts(states: Iterable[State]) -> tuple[str, str]:
     return f"{len(live) - queued} running", f"{queued} queued" if queued else ""
 
 
-def going_on(count: int) -> str:
+def go_on_text(count: int) -> str:
     """`1 run goes on`."""
     return f"{count:,} run goes on" if count == 1 else f"{count:,} runs go on"
 

@@ -7,7 +7,7 @@ from tui.panel.chosen_place import ChosenPlace, PlaceAccount, account_here, acco
 from tui.panel.cockpit.cockpit_parts import CockpitParts
 from tui.panel.notifications import notify_error
 from tui.panel.places import PlaceOfRuns
-from tui.views.format import going_on
+from tui.views.format import go_on_text
 
 
 class PlacePages:
@@ -68,7 +68,7 @@ class PlacePages:
             question = QuestionScreen(f"End the drain{place.of}?", text, "Let the queue go on")
         else:
             word = "on"
-            text = f"{going_on(account.live)}; no new run starts until drain is ended."
+            text = f"{go_on_text(account.live)}; no new run starts until drain is ended."
             question = QuestionScreen(f"Drain{where}?", text, "Drain")
         do = place.do
         self._parts.app.push_screen(question, if_answered(lambda _: do("drain", word)))

@@ -27,11 +27,11 @@ from tui.panel.screens.dialogs import (
 from tui.panel.widgets.named_lines import NamedLines
 from tui.snapshot.feed import PanelSnapshot
 from tui.snapshot.questions import Question
-from tui.views.format import DASH, going_on
+from tui.views.format import DASH, go_on_text
 from tui.views.money.cost_report import CostPage, CostTable, padded
 from tui.views.money.guard_text import guard_text, watched_text
 from tui.views.money.money_text import session_pairs, total_text
-from tui.views.runs.run_columns import short_names
+from tui.views.runs.short_names import short_names
 
 _AGAIN_S = 15.0
 _LEAST_NAME = 12
@@ -155,7 +155,7 @@ class MoneyScreen(Dialog[None]):
         lines = [
             f"So far: {total_text(account.meter)}.",
             "Nothing is stopped and nothing is shut down: only counting ends.",
-            f"{going_on(account.live)}." if account.live else "",
+            f"{go_on_text(account.live)}." if account.live else "",
             session.stopping,
         ]
         self._ask(f"End the session{self.place.of}?", lines, "End it", "session", "end")

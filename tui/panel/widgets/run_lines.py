@@ -25,9 +25,6 @@ from tui.views.runs.run_columns import (
     TableContext,
     fit_columns,
     headings_agree,
-    last_parts,
-    short_names,
-    values_of,
 )
 from tui.views.runs.run_query import unknown_names
 from tui.views.runs.run_sort import can_sort_by
@@ -39,6 +36,7 @@ from tui.views.runs.run_table import (
     group_mark,
     group_row,
 )
+from tui.views.runs.short_names import last_parts, short_names, values_of
 
 _SAMPLE = 200
 """So many rows tell which columns are worth their room."""
