@@ -290,7 +290,7 @@ def _with_options(
     except ValueError as error:
         raise WrongInput(f"gpus: {error}") from None
     if request is not None:
-        changes["gpus"] = request
+        changes["gpus"] = spec.gpus.chosen(request)
     if priority is not None:
         changes["priority"] = priority
     if after is not None:

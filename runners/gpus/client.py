@@ -14,6 +14,7 @@ from runners.gpus.driver_setting import parse, setting
 from runners.gpus.sampler_lock import owner_of
 from runners.host.clock import local_time
 from runners.host.files import is_gone, read_tail
+from runners.host.gpu_claims import claimed
 from runners.host.helpers import command, marked
 from runners.host.identity import host_name
 from runners.host.keep_alive import KeepAlive
@@ -47,7 +48,20 @@ def latest(state: StateDirectory) -> GpuReading | None:
     reading = read(state.gpu_reading, _reading)
     if reading is None or reading.host != host_name() or reading.setting not in (None, setting()):
         return None
+    reading = _marked_claimed(state, reading)
     return _marked_unread(reading) if is_stale(reading) else reading
+
+
+def _marked_claimed(state: StateDirectory, reading: GpuReading) -> GpuReading:
+    """The reading, and which GPUs runs hold that are not of this state folder."""
+    others = claimed(lambda run: state.run(run).path.exists())
+    if not others:
+        return reading
+    gpus = tuple(
+        gpu if gpu.simulated else msgspec.structs.replace(gpu, claimed=others.get(gpu.uuid))
+        for gpu in reading.gpus
+    )
+    return msgspec.structs.replace(reading, gpus=gpus)
 
 
 def _marked_unread(reading: GpuReading) -> GpuReading:

@@ -92,6 +92,8 @@ class GpuSnapshot(msgspec.Struct, frozen=True):
     detail: GpuDetail | None = None
     unread: str | None = None
     """Since when nobody has read it, in words: nothing is known of it now. Never kept on disk."""
+    claimed: str | None = None
+    """The user whose run holds it, of another state folder than this. Never kept on disk."""
 
     @property
     def simulated(self) -> bool:

@@ -104,6 +104,12 @@ class GpuRequest(msgspec.Struct, frozen=True, omit_defaults=True):
         """Bytes of a GPU's VRAM that are this run's share; None where it does not share."""
         return None if self.share is None else self.share.memory
 
+    def chosen(self, which: "GpuRequest") -> "GpuRequest":
+        """`which` somebody asks for instead; what that does not say stays as it is here."""
+        names = ("memory", "model", "share", "foreign", "last")
+        kept = {name: getattr(self, name) for name in names}
+        return msgspec.structs.replace(which, explicit=True, **kept)
+
     @property
     def wants_gpus(self) -> bool:
         """True when at least one GPU is asked for."""

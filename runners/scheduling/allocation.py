@@ -141,7 +141,7 @@ def idle(reading: GpuReading) -> GpuReading:
     """The same machine with nobody on it, and every GPU of it in order."""
     gpus = tuple(
         msgspec.structs.replace(
-            gpu, processes=(), memory_used=0, error=None, detail=None, unread=None
+            gpu, processes=(), memory_used=0, error=None, detail=None, unread=None, claimed=None
         )
         for gpu in reading.gpus
     )
@@ -272,6 +272,8 @@ def _foreign(gpu: GpuSnapshot) -> str | None:
         if process.run is None:
             who = f"user {process.user}" if process.user else "someone outside this container"
             return f"used by pid {process.pid} of {who}, not ours"
+    if gpu.claimed:
+        return f"held by a run of user {gpu.claimed}, not ours"
     if not gpu.processes and gpu.memory_used is not None and gpu.memory_used > _USED_BY_NOBODY_SEEN:
         return f"has {gib_text(gpu.memory_used)} in use by a process that is not visible here"
     return None

@@ -9,6 +9,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from runners.host import gpu_claims
+
 SOURCES = Path(__file__).parent / "nvml"
 VARIABLE = "NVML_STUB_SCENARIO"
 
@@ -62,4 +64,10 @@ def install(monkeypatch: pytest.MonkeyPatch, folder: Path, text: str) -> Path:
 
 def environment(library: Path, scenario: Path) -> dict[str, str]:
     """The variables under which a new process finds the stub instead of a driver."""
-    return {"LD_LIBRARY_PATH": str(library), VARIABLE: str(scenario), "PATH": os.environ["PATH"]}
+    return {
+        "LD_LIBRARY_PATH": str(library),
+        VARIABLE: str(scenario),
+        "PATH": os.environ["PATH"],
+        # Every test has the same GPUs.
+        gpu_claims.VARIABLE: str(scenario.parent / "claims"),
+    }

@@ -123,6 +123,20 @@ def test_every_wrong_field_is_named_at_once(tmp_path: Path) -> None:
         draft.spec()
 
 
+@pytest.mark.parametrize(("field", "flag"), [("1", "--gpus"), ("4-5", "--gpu-ids")])
+def test_what_else_a_preset_says_of_its_gpus_holds_for_other_numbers_of_them(
+    tmp_path: Path, field: str, flag: str
+) -> None:
+    wishes = "{count: 2, memory: 40G, model: H100, last: true, allow_foreign: true}"
+    (tmp_path / "p.yaml").write_text(PRESET.replace("gpus: 2", f"gpus: {wishes}"))
+    spec = load_preset(tmp_path / "p.yaml")
+    draft = RunDraft.of(spec)
+    draft.gpus = field
+    (launched,) = specs_from(parse(["launch", str(tmp_path / "p.yaml"), flag, field]))
+    assert launched.gpus == draft.request() and launched.gpus != spec.gpus
+    assert launched.gpus.memory == 40 << 30 and launched.gpus.foreign and launched.gpus.last
+
+
 def test_details_become_spec_and_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     spec = command_spec(["true"])

@@ -189,7 +189,7 @@ def _apply_flags(spec: RunSpec, arguments: argparse.Namespace) -> RunSpec:
     spec = _on_nodes(_on_slurm(spec, arguments), arguments)
     if arguments.scale is not None and spec.scaling is not None:
         spec = _rescale(spec, request or spec.gpus, arguments.scale)
-    changes: dict[str, Any] = {} if request is None else {"gpus": request}
+    changes: dict[str, Any] = {} if request is None else {"gpus": spec.gpus.chosen(request)}
     if arguments.env:
         changes["environment"] = {**spec.environment, **given_variables(arguments.env)}
     if arguments.placement:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from runners.host.clock import moment_now
 from runners.host.files import append_event, modified_at, read_json
+from runners.host.gpu_claims import GpuClaims, claimed
 from runners.host.locks import acquire
 from runners.host.procfs import HELPER_MARK, start_ticks
 from runners.host.slurm_job import slurm_job
@@ -46,6 +47,7 @@ class AttemptStarter:
         self.keeper = keeper
         self.kept = kept
         self.plan: PlanFields = plan_fields(read_json(directory.plan))
+        self.claims = GpuClaims(directory.id)
         self.job = slurm_job()
         self.wakeups = WakeupLoop(in_job=self.job is not None)
         self.checkpoints = CheckpointChoice(directory)
@@ -121,6 +123,7 @@ class AttemptStarter:
             self._end_not_started(f"a secret is gone from memory: {gone}; {self._give_again()}")
             return None
         self.keeper.unobserved = False
+        self.claim_gpus()
         attempt = self.attempt()
         # Before it begins: what a program writes at once is its own, however late this process is.
         wall, moment = time.time(), moment_now()
@@ -172,6 +175,17 @@ class AttemptStarter:
         if len(self.kept) < 2:
             lock = acquire(self.directory.run_lock)
             self.kept += [] if lock is None else [lock]
+
+    def claim_gpus(self) -> None:
+        """Tell the machine's other users which GPUs are the run's, before its program uses them."""
+        uuids = [gpu["uuid"] for gpu in self.plan["gpus"] if not gpu.get("simulated")]
+        if not uuids:
+            return
+        self.claims.take(uuids)
+        others = claimed(lambda run: self.directory.home.run(run).path.exists())
+        for user in sorted({others[uuid] for uuid in uuids if uuid in others}):
+            text = f"a GPU of this run is held by a run of user {user}, too"
+            append_event(self.directory.supervisor_events, "alert", text=text)
 
     def end_unstarted(self) -> None:
         """Record that a run was cancelled while it waited, or stopped while it waited again."""

@@ -100,6 +100,7 @@ class Supervisor:
         while attempt is not None:
             attempt.watch(self.keeper.began())
             attempt = self.finish(attempt)
+        self.starter.claims.release()
 
     # ── adopting ──────────────────────────────────────────────────────────────────────────────────
 
@@ -170,6 +171,7 @@ class Supervisor:
         proven = leader is not None and mark_of(leader) == self.directory.id
         self.starter.environment = kept or (environment_of(leader) if leader and proven else None)
         self.note("adopted", by=os.getpid())
+        self.starter.claim_gpus()
         self.keeper.write(
             {
                 "state": State.STOPPING if self.directory.stop.exists() else State.RUNNING,

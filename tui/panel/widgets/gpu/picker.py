@@ -101,8 +101,8 @@ class PickerTable:
         others = strangers(gpu, bool(leases))
         if others:
             text.append(f"⚠ {others[0].user or 'outside'} pid {others[0].pid}", style="yellow")
-        elif not leases and gpu.unread:
-            text.append(f"⚠ {gpu.unread}", style="yellow")
+        elif not leases and (gpu.unread or gpu.claimed):
+            text.append(f"⚠ {gpu.unread or f'run of {gpu.claimed}'}", style="yellow")
         elif not leases:
             text.append("free" if gpu.memory_total is not None else DASH, style="green")
         text.rstrip()

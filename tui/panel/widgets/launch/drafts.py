@@ -154,12 +154,7 @@ class RunDraft:
             parsed = parse_gpu_request(self.gpus.strip() or "0")
         except ValueError as error:
             raise WrongInput(f"GPUs: {error}") from None
-        # What the field does not say stays as the preset has it.
-        kept = {
-            name: getattr(self.base.gpus, name)
-            for name in ("memory", "model", "share", "foreign", "last")
-        }
-        return msgspec.structs.replace(parsed, explicit=True, **kept)
+        return self.base.gpus.chosen(parsed)
 
     def devices(self, present: int) -> int:
         """How many devices it computes on, on a host with `present` GPUs."""
