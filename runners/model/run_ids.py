@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Mapping
 
 from runners.host.clock import next_second
 from runners.model.late_pattern import late_pattern
@@ -40,6 +41,9 @@ def is_run_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-def by_names(text: str) -> str:
-    """A text that names runs by their ids, with their names instead."""
-    return _WITHIN.sub(r"\1", text)
+def by_names(text: str, names: Mapping[str, str] | None = None) -> str:
+    """A text that names runs by their ids, with their names instead: as `names` has them by id,
+    others as in the id, which is that of the launch in plain letters.
+    """
+    known = names or {}
+    return _WITHIN.sub(lambda found: known.get(found[0]) or found[1], text)

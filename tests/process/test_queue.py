@@ -21,6 +21,10 @@ from runners.state.runs import list_run_ids, read_run
 from tests.command_text import never_after
 from tests.process.conftest import CommandLine, events, record, supervisor_of
 from tests.support import eventually, files_below
+from tui.agent.snapshots import place_snapshot
+from tui.panel.widgets.run_lines import RunLines
+from tui.snapshot.feed import SnapshotFeed
+from tui.views.runs.queue_text import queue_lines
 from tui.views.runs.run_text import no_gpus
 
 SECRET = "hunter2-do-not-write"
@@ -84,6 +88,27 @@ def test_a_run_waits_says_why_and_starts_on_the_gpu_that_comes_free(cli: Command
     assert cli.ended(waiting)["state"] == "done"
     assert waiting.output.read_text() == f"on 0 of {waiting.id}\n"
     assert cli.status(waiting)["gpus"] == [0]
+
+
+def test_who_holds_the_gpus_is_called_as_it_is_now(cli: CommandLine) -> None:
+    """In rows here and over a link, and in the details: as it was renamed, in whatever letters."""
+    first = holder(cli, "--gpus", "2", "--name", "before")
+    cli.run("rename", first.id, "実験 [α]")
+    waiting = cli.launch("--gpus", "1", "--", "true")
+    assert first.id in state_of(cli, waiting)[1]
+    snapshot = SnapshotFeed(cli.state, read_only=True).first_snapshot(60.0)
+    assert snapshot is not None
+    lines = RunLines()
+    lines.show(snapshot)
+    views = {view.run.id: view for view in snapshot.runs}
+    said = [
+        lines.live[waiting.id].remark,
+        place_snapshot(snapshot).runs[waiting.id].remark,
+        queue_lines(views[waiting.id], list(views.values()), snapshot.leases)[0],
+    ]
+    assert all("実験 [α]" in text and first.id not in text for text in said), said
+    release(cli, first)
+    cli.ended(waiting)
 
 
 def test_a_waiting_run_is_stopped_at_once_and_never_starts(cli: CommandLine) -> None:

@@ -22,9 +22,10 @@ _TREMBLING = frozenset({"reading", "meter"})
 
 def place_snapshot(snapshot: PanelSnapshot) -> PlaceSnapshot:
     """What the panel shows of this machine, its runs as rows."""
+    names = {view.run.id: view.run.name for view in snapshot.runs}
     return PlaceSnapshot(
         host=snapshot.host,
-        runs={view.run.id: row_of_view(view) for view in snapshot.runs},
+        runs={view.run.id: row_of_view(view, names) for view in snapshot.runs},
         reading=snapshot.reading,
         leases=snapshot.leases,
         session=snapshot.session,

@@ -93,8 +93,9 @@ class RunLines(Sequence[Text]):
     def show(self, snapshot: PanelSnapshot) -> None:
         """Take in a new snapshot."""
         self.snapshot = snapshot
+        names = {view.run.id: view.run.name for view in snapshot.runs}
         self._join_live(
-            row_of_view(view)
+            row_of_view(view, names)
             for view in snapshot.runs
             if view.run.is_live or view.run.id not in snapshot.ended.ids
         )

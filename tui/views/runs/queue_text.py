@@ -23,7 +23,8 @@ def queue_lines(
         key=lambda other: (-_priority(other), other.run.created, other.run.id),
     )
     ids = [other.run.id for other in queue]
-    lines = [f"It is queued: {by_names(run.reason) or 'not considered yet'}."]
+    names = {other.run.id: other.run.name for other in runs}
+    lines = [f"It is queued: {by_names(run.reason, names) or 'not considered yet'}."]
     lines += [] if is_job(run.plan) else _before_it(view, runs, ids, leases)
     if run.plan is not None and run.plan.spec.after is not None:
         after = run.plan.spec.after

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from runners.model.endings import is_doubtful
 from runners.model.health import Condition
 from runners.model.run import Progress, Run
+from runners.model.run_ids import by_names
 from runners.model.states import State
 from runners.places.run_row import MetricValues, RunRow, pack_metrics, pack_settings
 from runners.state.boundary import note_unreadable
@@ -53,15 +54,17 @@ def _row_of_ended(run: Run, final: FinalReport | None, stamp: int) -> RunRow:
     return row
 
 
-def row_of_view(view: RunView) -> RunRow:
-    """The row of a run that somebody has looked at just now, live or ended."""
+def row_of_view(view: RunView, names: Mapping[str, str] | None = None) -> RunRow:
+    """The row of a run that somebody has looked at just now, live or ended. Runs in its remark are
+    called as `names` has them by id.
+    """
     metrics = _final_values(view.final) or {
         name: (value, *view.best_so_far.get(name, (None, None)))
         for name, value in view.metrics.items()
     }
     row = _row(view.run, view.progress, view.headline, metrics, view.trend)
     remark, row.urgent = remark_of(view)
-    row.remark = remark[:_LONGEST]
+    row.remark = (by_names(remark, names) if names else remark)[:_LONGEST]
     row.seconds = view.seconds
     row.is_final = view.is_final
     row.cost = None if view.money.cost is None else float(view.money.cost)
