@@ -42,8 +42,9 @@ def is_run_id(text: str) -> bool:
 
 
 def by_names(text: str, names: Mapping[str, str] | None = None) -> str:
-    """A text that names runs by their ids, with their names instead: as `names` has them by id,
-    others as in the id, which is that of the launch in plain letters.
+    """A text that names runs by their ids, with their names instead.
+
+    They are called as `names` has them by id, others as the id has it.
     """
     known = names or {}
     return _WITHIN.sub(lambda found: known.get(found[0]) or found[1], text)
